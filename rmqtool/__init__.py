@@ -1,0 +1,15 @@
+"""Offline, read-only forensic inspector for the files of an Apache RocketMQ broker.
+
+Rooms, lowest first; imports go down only (``tests/house`` enforces it):
+
+``errors`` usage and environment errors, each with its exit status;
+``formats`` layouts as construct schemas; ``javacompat`` what Java does with strings and checksums;
+``findings`` what can be wrong; ``store`` where bytes lie; ``scan`` bytes of log to arrays of messages;
+``dispatch`` messages to what the store must contain; ``engine`` where functions run;
+``reput`` the pipeline; ``commands`` one module per command, typed rows; ``report`` how rows look;
+``cli`` the door.
+"""
+
+from __future__ import annotations
+
+__version__ = "0.1.0"

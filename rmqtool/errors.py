@@ -1,0 +1,44 @@
+"""Errors of usage and environment, each with the exit status that the command line returns for it.
+
+Damage in a store is never an exception: it is data (see ``rmqtool.findings``).
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class ExitStatus(IntEnum):
+    """Exit status of every command; the one table that README and the command line share."""
+
+    CLEAN = 0
+    NEGATIVE = 1
+    USAGE = 2
+    FAILED = 3
+    REFUSED = 4
+    LOG_DAMAGED = 5
+    INTERRUPTED = 130
+
+
+class RmqtoolError(Exception):
+    """Something the tool could not do; the message names the path and the next step."""
+
+    status = ExitStatus.FAILED
+
+
+class UsageError(RmqtoolError):
+    """The command was asked for something that makes no sense."""
+
+    status = ExitStatus.USAGE
+
+
+class EnvironmentFailureError(RmqtoolError):
+    """I/O, permission, not a store, out of space, engine not available."""
+
+    status = ExitStatus.FAILED
+
+
+class RefusedError(RmqtoolError):
+    """Refused for safety: a broker holds the lock, the output exists or lies inside the evidence."""
+
+    status = ExitStatus.REFUSED
