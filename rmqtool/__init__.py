@@ -2,7 +2,7 @@
 
 Rooms, lowest first; imports go down only (``tests/house`` enforces it):
 
-``errors`` usage and environment errors, each with its exit status;
+``jit`` how kernels are compiled; ``errors`` usage and environment errors, each with its exit status;
 ``formats`` layouts as construct schemas; ``javacompat`` what Java does with strings and checksums;
 ``findings`` what can be wrong; ``store`` where bytes lie; ``scan`` bytes of log to arrays of messages;
 ``dispatch`` messages to what the store must contain; ``engine`` where functions run;

@@ -1,0 +1,108 @@
+"""What can be derived from a schema: field tables, numpy dtypes, ``struct`` formats.
+
+A field's documentation in a schema is ``"JAVANAME; unit; meaning"``, written with construct's ``*``.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import construct
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+@dataclass(frozen=True)
+class FieldLayout:
+    """Place and meaning of one field of a record.
+
+    Attributes:
+        name: our name of the field, as the ndjson objects have it.
+        offset: bytes from the record's first byte; None behind a field of variable length.
+        size: width in bytes; None where it varies.
+        code: ``struct`` and numpy type code (``i``, ``q``, …) of an integer; None for bytes.
+        java_name: the field's name in RocketMQ's sources.
+        unit: what the number counts.
+        meaning: one phrase.
+    """
+
+    name: str
+    offset: int | None
+    size: int | None
+    code: str | None
+    java_name: str
+    unit: str
+    meaning: str
+
+
+_SIGNED_CODES = {1: "b", 2: "h", 4: "i", 8: "q"}
+
+
+def _integer_code(subcon: construct.Construct) -> str | None:
+    """Return the type code from sign and width; construct's own ``l`` is 4 bytes where numpy's is 8."""
+    while isinstance(subcon, construct.Subconstruct):
+        subcon = subcon.subcon
+    if not isinstance(subcon, construct.FormatField):
+        return None
+    code = _SIGNED_CODES[subcon.length]
+    return code if subcon.fmtstr[-1].islower() else code.upper()
+
+
+def _size_of(subcon: construct.Construct, context: dict[str, int]) -> int | None:
+    try:
+        return int(subcon.sizeof(**context))
+    except (construct.SizeofError, construct.StreamError, KeyError):
+        return None
+
+
+def layout(schema: construct.Struct, **context: int) -> tuple[FieldLayout, ...]:
+    """List the fields of ``schema`` in order.
+
+    Args:
+        schema: a construct ``Struct``.
+        context: values on which widths depend, such as ``sysFlag`` for the hosts of a message.
+    """
+    fields: list[FieldLayout] = []
+    offset: int | None = 0
+    for subcon in schema.subcons:
+        size = _size_of(subcon, context)
+        java_name, unit, meaning = (part.strip() for part in subcon.docs.split(";", 2))
+        fields.append(FieldLayout(subcon.name, offset, size, _integer_code(subcon), java_name, unit, meaning))
+        offset = None if offset is None or size is None else offset + size
+    return tuple(fields)
+
+
+def offsets(schema: construct.Struct, **context: int) -> dict[str, int]:
+    """Map the name of every field at a fixed place to its offset in bytes."""
+    return {field.name: field.offset for field in layout(schema, **context) if field.offset is not None}
+
+
+def fixed_size(schema: construct.Struct, **context: int) -> int:
+    """Return the bytes of a schema's leading fields of fixed width."""
+    return sum(field.size for field in layout(schema, **context) if field.size is not None)
+
+
+def struct_of(schema: construct.Struct, **context: int) -> struct.Struct:
+    """Return the ``struct.Struct`` of a schema's leading fields of fixed width (bytes fields as ``Ns``)."""
+    codes = [field.code or f"{field.size}s" for field in layout(schema, **context) if field.size is not None]
+    return struct.Struct(">" + "".join(codes))
+
+
+def record_dtype(schema: construct.Struct) -> np.dtype[Any]:
+    """Return the big-endian numpy dtype of a schema of integers only, itemsize = record size.
+
+    Raises:
+        TypeError: the schema has a field that is no integer.
+    """
+    import numpy as np
+
+    formats: list[tuple[str, str]] = []
+    for field in layout(schema):
+        if field.code is None:
+            raise TypeError(f"{field.name} is no integer: no dtype for it")
+        kind = "i" if field.code.islower() else "u"
+        formats.append((field.name, f">{kind}{field.size}"))
+    return np.dtype(formats)

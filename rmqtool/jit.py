@@ -1,0 +1,68 @@
+"""How numba kernels are compiled, and where their machine code is kept.
+
+numba keys its on-disk cache by the file that holds a kernel: it notices neither a changed constant that
+the kernel took from another module nor a changed kernel it calls. So the cache folder is named after a
+digest of every source a kernel can depend on: a changed layout or rule opens a new, empty folder.
+
+``RMQTOOL_CACHE_DIR`` (or ``XDG_CACHE_HOME``) places the folder; where it cannot be written, a private
+folder in the system's temporary directory serves.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numba
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_ROOMS_WITH_KERNELS = ("formats", "javacompat", "scan", "dispatch", "reput")
+
+_Kernel = TypeVar("_Kernel", bound="Callable[..., Any]")
+
+
+def _sources_digest() -> str:
+    package = Path(__file__).parent
+    digest = hashlib.sha256(f"{numba.__version__} {Path(__file__).read_text()}".encode())
+    for room in _ROOMS_WITH_KERNELS:
+        for source in sorted(package.joinpath(room).rglob("*.py")):
+            digest.update(source.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _is_private(folder: Path) -> bool:
+    """Whether only this user can put code into ``folder``: what lies in the cache is executed."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        status = folder.stat()
+    except OSError:
+        return False
+    writable_by_others = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return status.st_uid == os.geteuid() and not writable_by_others and os.access(folder, os.W_OK)
+
+
+def cache_folder() -> Path:
+    """Return the folder for compiled kernels of exactly these sources, created if need be."""
+    base = os.environ.get("RMQTOOL_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    name = f"kernels-{_sources_digest()}"
+    folder = Path(base).expanduser() / "rmqtool" / name
+    if _is_private(folder):
+        return folder
+    fallback = Path(tempfile.gettempdir()) / f"rmqtool-{os.geteuid()}" / name
+    return fallback if _is_private(fallback.parent) and _is_private(fallback) else Path(tempfile.mkdtemp())
+
+
+if not os.environ.get("NUMBA_CACHE_DIR"):
+    numba.config.CACHE_DIR = str(cache_folder())
+
+
+def kernel(function: _Kernel) -> _Kernel:
+    """Compile ``function`` for nopython mode on first use, cached on disk, running without the GIL."""
+    compiled: _Kernel = numba.njit(cache=True, nogil=True)(function)
+    return compiled
