@@ -55,13 +55,9 @@ _HEAD = (
     "physicalOffset" / Int64sb * "PHYSICALOFFSET; bytes in the log; the record's own address",
     "sysFlag" / Int32sb * "SYSFLAG; bits; compression, transaction type, IPv6 hosts, inner batch",
     "bornTimestamp" / Int64sb * "BORNTIMESTAMP; ms; the producer's clock",
-    "bornHost"
-    / IfThenElse(this.sysFlag & BORN_HOST_V6, _WIDE_HOST, _NARROW_HOST)
-    * "BORNHOST; -; the producer's address and port",
+    "bornHost" / _BORN_HOST * "BORNHOST; -; the producer's address and port",
     "storeTimestamp" / Int64sb * "STORETIMESTAMP; ms; the broker's clock at append",
-    "storeHost"
-    / IfThenElse(this.sysFlag & STORE_HOST_V6, _WIDE_HOST, _NARROW_HOST)
-    * "STOREHOSTADDRESS; -; the broker's address and port",
+    "storeHost" / _STORE_HOST * "STOREHOSTADDRESS; -; the broker's address and port",
     "reconsumeTimes" / Int32sb * "RECONSUMETIMES; -; deliveries that failed before",
     "preparedTransactionOffset"
     / Int64sb
