@@ -1,0 +1,27 @@
+"""CATALOGUE. What can be wrong with a store, in one list, and what it means to its owner.
+
+Every kind of finding is a `FindingCode` constant in the module of its structure (``commitlog`` for framing,
+``records`` for what the records say, ``dledger``, ``consumequeue``, ``index``, ``places``); `CATALOG` holds
+them all by id. A `Finding` is one of them at one place. Damage is data: no room raises for it. Ids are
+append-only: scripts and baselines of users name them.
+"""
+
+from __future__ import annotations
+
+from rmqtool.findings.catalog import CATALOG, code_of
+from rmqtool.findings.log import FindingLog
+from rmqtool.findings.model import Finding, FindingCode, Observed, Severity, Structure
+from rmqtool.findings.status import FailOn, exit_status
+
+__all__ = [
+    "CATALOG",
+    "FailOn",
+    "Finding",
+    "FindingCode",
+    "FindingLog",
+    "Observed",
+    "Severity",
+    "Structure",
+    "code_of",
+    "exit_status",
+]

@@ -1,0 +1,280 @@
+"""Codes of consume queues, their ext files and batch queues; all of them can be rebuilt from the log."""
+
+from __future__ import annotations
+
+from rmqtool.findings.model import FindingCode, Severity, Structure
+
+CQ_PREBLANK = FindingCode(
+    code="CQ-PREBLANK",
+    severity=Severity.INFO,
+    structure=Structure.CONSUMEQUEUE,
+    title="pre-blank units",
+    meaning=(
+        "The queue begins with units (0, 0x7FFFFFFF, 0) in its first file: it was created for a message "
+        "whose queue offset was not 0."
+    ),
+    broker_effect="Skips them when it corrects the minimum offset.",
+    remedy="None needed.",
+    origin="ConsumeQueue#fillPreBlank",
+)
+CQ_PREBLANK_VISIBLE = FindingCode(
+    code="CQ-PREBLANK-VISIBLE",
+    severity=Severity.WARNING,
+    structure=Structure.CONSUMEQUEUE,
+    title="pre-blank units that count",
+    meaning=(
+        "Pre-blank units although the log begins at 0: the trace of a partial rebuild. They pass as valid "
+        "units."
+    ),
+    broker_effect="Reports a minimum offset inside the blank area; pulls there find nothing.",
+    remedy="Rebuild the consume queues from the log (rmqtool rebuild).",
+    origin="ConsumeQueue#correctMinOffset",
+)
+CQ_ZERO_INSIDE = FindingCode(
+    code="CQ-ZERO-INSIDE",
+    severity=Severity.ERROR,
+    structure=Structure.CONSUMEQUEUE,
+    title="zero unit before valid ones",
+    meaning="A unit of zeros lies before later valid units: a page lost in a crash.",
+    broker_effect="Ends the queue at the zero unit and drops the rest.",
+    remedy="Rebuild the consume queues from the log (rmqtool rebuild).",
+    origin="ConsumeQueue#recover",
+)
+CQ_STALE_TAIL = FindingCode(
+    code="CQ-STALE-TAIL",
+    severity=Severity.WARNING,
+    structure=Structure.CONSUMEQUEUE,
+    title="valid-looking units after the end",
+    meaning=(
+        "Behind the end of the queue lie units that look valid: truncation moves positions and clears "
+        "nothing."
+    ),
+    broker_effect="Ignores them now; a later start accepts them once the log has grown past them.",
+    remedy="Rebuild the consume queues from the log (rmqtool rebuild).",
+    origin="ConsumeQueue#truncateDirtyLogicFiles",
+)
+CQ_MISPLACED = FindingCode(
+    code="CQ-MISPLACED",
+    severity=Severity.ERROR,
+    structure=Structure.CONSUMEQUEUE,
+    title="unit at another record's place",
+    meaning="The record that a unit points to carries another QUEUEOFFSET than the unit's number.",
+    broker_effect="Delivers messages under wrong offsets; consumers skip or repeat.",
+    remedy="Rebuild the consume queues from the log (rmqtool rebuild).",
+    origin="ConsumeQueue#putMessagePositionInfo, CommitLog#recoverNormally (5.3.2+)",
+)
+CQ_PHY_ORDER = FindingCode(
+    code="CQ-PHY-ORDER",
+    severity=Severity.ERROR,
+    structure=Structure.CONSUMEQUEUE,
+    title="offsets not ascending",
+    meaning="The physical offsets of a queue's units do not strictly ascend.",
+    broker_effect="Search by time and the search of the minimum offset go astray.",
+    remedy="Rebuild the consume queues from the log (rmqtool rebuild).",
+    origin="ConsumeQueue#correctMinOffset, ConsumeQueue#getOffsetInQueueByTime",
+)
+CQ_EXPIRED = FindingCode(
+    code="CQ-EXPIRED",
+    severity=Severity.INFO,
+    structure=Structure.CONSUMEQUEUE,
+    title="units of expired messages",
+    meaning="Units point below the start of the log: their messages have expired, the queue file has not.",
+    broker_effect="Hides them below the minimum offset; deletes the file once all of it has expired.",
+    remedy="None needed.",
+    origin="ConsumeQueue#deleteExpiredFile",
+)
+CQ_DANGLING = FindingCode(
+    code="CQ-DANGLING",
+    severity=Severity.ERROR,
+    structure=Structure.CONSUMEQUEUE,
+    title="unit points outside the log",
+    meaning=(
+        "A unit points at or beyond the end of the log, into a gap, or at a place where no record starts."
+    ),
+    broker_effect="A pull answers MESSAGE_WAS_REMOVING or finds nothing and moves on.",
+    remedy="Rebuild the consume queues from the log (rmqtool rebuild).",
+    origin="DefaultMessageStore#getMessage",
+)
+CQ_SIZE_TAG = FindingCode(
+    code="CQ-SIZE-TAG",
+    severity=Severity.ERROR,
+    structure=Structure.CONSUMEQUEUE,
+    title="size or tags code differ",
+    meaning=(
+        "The unit's size or tags code differ from its record: damage, another messageDelayLevel table, an "
+        "ext address without ext file, or the delay defect of 4.9.2-4.9.8."
+    ),
+    broker_effect=(
+        "Filters wrongly, delivers delayed messages at the wrong time, or fails to read the message."
+    ),
+    remedy=(
+        "Check messageDelayLevel and enableConsumeQueueExt, then rebuild the consume queues (rmqtool "
+        "rebuild)."
+    ),
+    origin="CommitLog#checkMessageAndReturnSize, MessageExtBrokerInner#tagsString2tagsCode",
+)
+CQ_BAD_UNIT = FindingCode(
+    code="CQ-BAD-UNIT",
+    severity=Severity.ERROR,
+    structure=Structure.CONSUMEQUEUE,
+    title="impossible unit",
+    meaning="A unit with a negative offset, or a size that is not positive, before the end of the queue.",
+    broker_effect="Ends the queue there and drops the rest.",
+    remedy="Rebuild the consume queues from the log (rmqtool rebuild).",
+    origin="ConsumeQueue#recover",
+)
+CQ_MISSING_MSG = FindingCode(
+    code="CQ-MISSING-MSG",
+    severity=Severity.ERROR,
+    structure=Structure.CONSUMEQUEUE,
+    title="record without unit",
+    meaning="A record of the log has no unit in its queue: the queue lags, was cut, or was lost.",
+    broker_effect="Consumers never see the message.",
+    remedy="Rebuild the consume queues from the log (rmqtool rebuild).",
+    origin="ConsumeQueue#putMessagePositionInfo",
+)
+CQ_SUPERFLUOUS = FindingCode(
+    code="CQ-SUPERFLUOUS",
+    severity=Severity.ERROR,
+    structure=Structure.CONSUMEQUEUE,
+    title="unit that the log does not ask for",
+    meaning="The queue holds a unit for which the log has no record of that queue.",
+    broker_effect="Delivers a message of another queue, or nothing, under that offset.",
+    remedy="Rebuild the consume queues from the log (rmqtool rebuild).",
+    origin="ConsumeQueue#putMessagePositionInfo",
+)
+CQ_GAP_FILE = FindingCode(
+    code="CQ-GAP-FILE",
+    severity=Severity.ERROR,
+    structure=Structure.CONSUMEQUEUE,
+    title="queue file missing",
+    meaning="The names of a queue's files are not contiguous.",
+    broker_effect="Loads them side by side, so every later offset shifts.",
+    remedy="Rebuild the consume queues from the log (rmqtool rebuild).",
+    origin="MappedFileQueue#load",
+)
+CQ_MIN_WRONG = FindingCode(
+    code="CQ-MIN-WRONG",
+    severity=Severity.WARNING,
+    structure=Structure.CONSUMEQUEUE,
+    title="minimum offset stays at 0",
+    meaning="All units of the first file lie below the start of the log, but later files are fine.",
+    broker_effect="4.x reports the first file's start as minimum offset; pulls there answer 'removed'.",
+    remedy="Remove the expired first file while the broker is stopped, or rebuild.",
+    origin="ConsumeQueue#correctMinOffset (4.x)",
+)
+CQ_STRAY = FindingCode(
+    code="CQ-STRAY",
+    severity=Severity.ERROR,
+    structure=Structure.CONSUMEQUEUE,
+    title="entry that is no queue file",
+    meaning=(
+        "An entry of a queue directory is no queue file of the configured size: wrong size, empty, not named"
+        " by 20 digits, a directory, a FIFO, a device or a dangling link."
+    ),
+    broker_effect=(
+        "4.0-4.4.0 and 4.9.2 ignore it and all later files; 4.5.0+ refuses to start (5.1.0+ skips "
+        "directories, 5.1.3+ deletes an empty last file)."
+    ),
+    remedy="Move it out of the directory.",
+    origin="MappedFileQueue#load, MappedFileQueue#doLoad",
+)
+CQ_STRAY_DIR = FindingCode(
+    code="CQ-STRAY-DIR",
+    severity=Severity.WARNING,
+    structure=Structure.CONSUMEQUEUE,
+    title="directory that is no queue",
+    meaning=(
+        "An entry of consumequeue/ is no topic directory, or an entry of a topic directory is not named by a"
+        " queue id."
+    ),
+    broker_effect="Ignores it; a directory named like a number too large for a queue id stops the start.",
+    remedy="Move it out of the directory.",
+    origin="DefaultMessageStore#loadConsumeQueue (4.x), ConsumeQueueStore#loadConsumeQueues (5.x)",
+)
+CQ_TYPE = FindingCode(
+    code="CQ-TYPE",
+    severity=Severity.ERROR,
+    structure=Structure.CONSUMEQUEUE,
+    title="queue of the wrong kind",
+    meaning="A topic of type BatchCQ has simple queue files, or the reverse.",
+    broker_effect="5.x refuses to start.",
+    remedy="Correct queue.type in topics.json, or rebuild the consume queues (rmqtool rebuild).",
+    origin="ConsumeQueueStore#queueTypeShouldBe (5.x)",
+)
+CQ_EXT_UNIT = FindingCode(
+    code="CQ-EXT-UNIT",
+    severity=Severity.ERROR,
+    structure=Structure.CONSUMEQUEUE,
+    title="damaged ext unit",
+    meaning="A consume queue ext unit has impossible lengths or differs from its record.",
+    broker_effect="Filters by the wrong tags code or reads no filter data.",
+    remedy="Rebuild the consume queues from the log (rmqtool rebuild).",
+    origin="ConsumeQueueExt#recover",
+)
+CQ_EXT_DANGLING = FindingCode(
+    code="CQ-EXT-DANGLING",
+    severity=Severity.ERROR,
+    structure=Structure.CONSUMEQUEUE,
+    title="ext address without ext unit",
+    meaning="The tags code of a unit is an ext address, and no ext unit is there.",
+    broker_effect="Falls back to no tags code: filtering lets nothing or everything pass.",
+    remedy="Rebuild the consume queues from the log (rmqtool rebuild).",
+    origin="ConsumeQueueExt#get",
+)
+CQ_EXT_ORPHAN = FindingCode(
+    code="CQ-EXT-ORPHAN",
+    severity=Severity.INFO,
+    structure=Structure.CONSUMEQUEUE,
+    title="ext unit nobody refers to",
+    meaning=(
+        "An ext unit is not referred to by any unit: it is appended before the unit is judged, so a skipped "
+        "duplicate leaves one."
+    ),
+    broker_effect="Never reads it.",
+    remedy="None needed.",
+    origin="ConsumeQueue#putMessagePositionInfoWrapper",
+)
+BQ_BAD_UNIT = FindingCode(
+    code="BQ-BAD-UNIT",
+    severity=Severity.ERROR,
+    structure=Structure.CONSUMEQUEUE,
+    title="damaged batch unit",
+    meaning="A batch consume queue unit is impossible or differs from its record.",
+    broker_effect="Ends the queue there, or delivers the wrong messages.",
+    remedy="Rebuild the consume queues from the log (rmqtool rebuild).",
+    origin="BatchConsumeQueue#recover (5.0.0+)",
+)
+BQ_BASE_GAP = FindingCode(
+    code="BQ-BASE-GAP",
+    severity=Severity.ERROR,
+    structure=Structure.CONSUMEQUEUE,
+    title="batch offsets not contiguous",
+    meaning="The base offset of a batch unit is not the one before plus its batch size.",
+    broker_effect="Pulls inside the gap find nothing.",
+    remedy="Rebuild the consume queues from the log (rmqtool rebuild).",
+    origin="BatchConsumeQueue#putBatchMessagePositionInfo (5.0.0+)",
+)
+LMQ_COUNTER_RESET = FindingCode(
+    code="LMQ-COUNTER-RESET",
+    severity=Severity.ERROR,
+    structure=Structure.CONSUMEQUEUE,
+    title="light queue counter restarted",
+    meaning="The %LMQ% offsets in the records begin again at 0: a restart of 4.9.3, 4.9.4 or 5.0.0.",
+    broker_effect="Appends one unit and drops the following until the counter passes the old end.",
+    remedy="Upgrade; find the messages by physical offset.",
+    origin="LmqConsumeQueue, MultiDispatch#updateMultiQueueOffset (4.9.3-5.0.0)",
+)
+LMQ_STALL = FindingCode(
+    code="LMQ-STALL",
+    severity=Severity.ERROR,
+    structure=Structure.CONSUMEQUEUE,
+    title="dispatch stops at one record",
+    meaning=(
+        "All queues stop at one record: with multi dispatch, 4.9.3 fails for ever on a record without "
+        "properties, 5.3.2+ on a name that is no %LMQ% name."
+    ),
+    broker_effect="Queues and index no longer grow while the log does.",
+    remedy="Upgrade, or switch enableMultiDispatch off; rebuild builds past the record.",
+    origin="ConsumeQueue#multiDispatchLmqQueue (4.9.3, 5.3.2+)",
+)

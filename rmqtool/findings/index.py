@@ -1,0 +1,216 @@
+"""Codes of the hash index; it can be rebuilt from the log."""
+
+from __future__ import annotations
+
+from rmqtool.findings.model import FindingCode, Severity, Structure
+
+IX_COUNT = FindingCode(
+    code="IX-COUNT",
+    severity=Severity.ERROR,
+    structure=Structure.INDEX,
+    title="item count wrong",
+    meaning=(
+        "indexCount is above the number of items a file holds, or items after it are not zero: a torn "
+        "header."
+    ),
+    broker_effect="Overwrites items, or refuses to add any.",
+    remedy="Rebuild the index from the log (rmqtool rebuild-index).",
+    origin="IndexHeader#load, IndexFile#putKey",
+)
+IX_HEADER = FindingCode(
+    code="IX-HEADER",
+    severity=Severity.ERROR,
+    structure=Structure.INDEX,
+    title="header contradicts the items",
+    meaning="The header's first or last offset or time differ from the first or last item.",
+    broker_effect=(
+        "Chooses the wrong files for a query by time; skips or repeats entries when dispatch goes on."
+    ),
+    remedy="Rebuild the index from the log (rmqtool rebuild-index).",
+    origin="IndexFile#putKey, IndexFile#isTimeMatched",
+)
+IX_HDR_TIME = FindingCode(
+    code="IX-HDR-TIME",
+    severity=Severity.INFO,
+    structure=Structure.INDEX,
+    title="first item measured from the previous file",
+    meaning=(
+        "The first item of a follow-up file has a time difference although the header begins with its own "
+        "time: it is measured from the end of the previous file."
+    ),
+    broker_effect="Wrote it so.",
+    remedy="None needed.",
+    origin="IndexService#getAndCreateLastIndexFile, IndexFile#putKey",
+)
+IX_SLOT = FindingCode(
+    code="IX-SLOT",
+    severity=Severity.ERROR,
+    structure=Structure.INDEX,
+    title="slot points to a wrong item",
+    meaning=(
+        "A slot's value is above indexCount, or the item it points to belongs to another slot: a stale slot "
+        "after a crash."
+    ),
+    broker_effect="Treats a value above indexCount as empty: the chain's messages are not found by key.",
+    remedy="Rebuild the index from the log (rmqtool rebuild-index).",
+    origin="IndexFile#selectPhyOffset, IndexFile#putKey",
+)
+IX_CHAIN = FindingCode(
+    code="IX-CHAIN",
+    severity=Severity.ERROR,
+    structure=Structure.INDEX,
+    title="item chain does not descend",
+    meaning="An item's previous item number is not lower than its own: danger of a cycle.",
+    broker_effect="Walks it until enough results are collected, or stops early.",
+    remedy="Rebuild the index from the log (rmqtool rebuild-index).",
+    origin="IndexFile#selectPhyOffset",
+)
+IX_DUP = FindingCode(
+    code="IX-DUP",
+    severity=Severity.WARNING,
+    structure=Structure.INDEX,
+    title="entry repeated",
+    meaning=(
+        "Neighbouring items have the same hash and offset: the last message before a stop was dispatched "
+        "again."
+    ),
+    broker_effect="Finds the message twice.",
+    remedy="None needed.",
+    origin="IndexService#buildIndex",
+)
+IX_ORDER = FindingCode(
+    code="IX-ORDER",
+    severity=Severity.WARNING,
+    structure=Structure.INDEX,
+    title="items not in log order",
+    meaning="The physical offsets of the items do not ascend.",
+    broker_effect="Finds them nonetheless; a broker writes items in log order.",
+    remedy="Rebuild the index from the log (rmqtool rebuild-index).",
+    origin="IndexService#buildIndex",
+)
+IX_SIZE = FindingCode(
+    code="IX-SIZE",
+    severity=Severity.WARNING,
+    structure=Structure.INDEX,
+    title="file size differs from the settings",
+    meaning=(
+        "The file is shorter or longer than maxHashSlotNum and maxIndexNum say: wrong settings, or a cut "
+        "copy."
+    ),
+    broker_effect="Extends a short file and misreads a file of another geometry without noticing.",
+    remedy="Give the broker's own settings (-c broker.conf).",
+    origin="IndexService#load, IndexFile#<init>",
+)
+IX_GEOMETRY = FindingCode(
+    code="IX-GEOMETRY",
+    severity=Severity.WARNING,
+    structure=Structure.INDEX,
+    title="number of slots not recognised",
+    meaning=(
+        "The number of hash slots could not be derived from the file: it is empty, damaged, or fits several "
+        "geometries; the default was assumed."
+    ),
+    broker_effect="Uses its configuration, the file does not tell.",
+    remedy="Give maxHashSlotNum and maxIndexNum (-c broker.conf or -p).",
+    origin="IndexFile#<init>",
+)
+IX_GONE = FindingCode(
+    code="IX-GONE",
+    severity=Severity.WARNING,
+    structure=Structure.INDEX,
+    title="index does not reach the log's end",
+    meaning=(
+        "The index misses a range of the log, at the end or inside: deleted after a crash and not rebuilt."
+    ),
+    broker_effect="Never rebuilds it; the messages are not found by key.",
+    remedy="Rebuild the index from the log (rmqtool rebuild-index).",
+    origin="IndexService#load, DefaultMessageStore#recover",
+)
+IX_MISSING = FindingCode(
+    code="IX-MISSING",
+    severity=Severity.ERROR,
+    structure=Structure.INDEX,
+    title="key without item",
+    meaning="A key of a record inside the indexed range has no item.",
+    broker_effect="Does not find the message by that key.",
+    remedy="Rebuild the index from the log (rmqtool rebuild-index).",
+    origin="IndexService#buildIndex",
+)
+IX_WRONG = FindingCode(
+    code="IX-WRONG",
+    severity=Severity.ERROR,
+    structure=Structure.INDEX,
+    title="item differs from the record",
+    meaning="An item's key hash, offset or time differ from the record it stands for.",
+    broker_effect="Does not find the message, or finds another one.",
+    remedy="Rebuild the index from the log (rmqtool rebuild-index).",
+    origin="IndexFile#putKey",
+)
+IX_SUPERFLUOUS = FindingCode(
+    code="IX-SUPERFLUOUS",
+    severity=Severity.ERROR,
+    structure=Structure.INDEX,
+    title="item that the log does not ask for",
+    meaning="An item stands for no key of its record.",
+    broker_effect="Returns messages that do not have the key.",
+    remedy="Rebuild the index from the log (rmqtool rebuild-index).",
+    origin="IndexService#buildIndex",
+)
+IX_DANGLING = FindingCode(
+    code="IX-DANGLING",
+    severity=Severity.ERROR,
+    structure=Structure.INDEX,
+    title="item points outside the log",
+    meaning="An item points at or beyond the end of the log, or at a place where no record starts.",
+    broker_effect="Skips it when it cannot read the message.",
+    remedy="Rebuild the index from the log (rmqtool rebuild-index).",
+    origin="DefaultMessageStore#queryMessage",
+)
+IX_EXPIRED = FindingCode(
+    code="IX-EXPIRED",
+    severity=Severity.INFO,
+    structure=Structure.INDEX,
+    title="items of expired messages",
+    meaning="Items point below the start of the log: their messages have expired, the index file has not.",
+    broker_effect="Skips them; deletes the file once all of it has expired.",
+    remedy="None needed.",
+    origin="IndexService#deleteExpiredFile",
+)
+IX_UNUSED = FindingCode(
+    code="IX-UNUSED",
+    severity=Severity.INFO,
+    structure=Structure.INDEX,
+    title="index file without items",
+    meaning="A file that was created and not used: header of zeros, indexCount 0 or 1.",
+    broker_effect="Fills it with the next keys.",
+    remedy="None needed.",
+    origin="IndexService#getAndCreateLastIndexFile",
+)
+IX_STRAY = FindingCode(
+    code="IX-STRAY",
+    severity=Severity.WARNING,
+    structure=Structure.INDEX,
+    title="entry that is no index file",
+    meaning=(
+        "An entry of index/ is no index file: not named by 17 digits, empty, a directory, a FIFO, a device "
+        "or a dangling link."
+    ),
+    broker_effect=(
+        "Skips a name that is no number; extends an empty file; an I/O error stops the start from 5.1.0 on."
+    ),
+    remedy="Move it out of the directory.",
+    origin="IndexService#load",
+)
+IX_NAME_ORDER = FindingCode(
+    code="IX-NAME-ORDER",
+    severity=Severity.WARNING,
+    structure=Structure.INDEX,
+    title="names and contents in different order",
+    meaning=(
+        "The files' names are not in the order of the offsets in them: a clock step or the end of summer "
+        "time."
+    ),
+    broker_effect="Treats the name order as the order of time; queries may stop too early.",
+    remedy="Rebuild the index from the log (rmqtool rebuild-index).",
+    origin="IndexService#load, IndexService#queryOffset",
+)

@@ -1,0 +1,75 @@
+"""Folding of many findings into the first few of each code and a count of the rest."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from rmqtool.findings.status import FailOn, status_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from rmqtool.errors import ExitStatus
+    from rmqtool.findings.model import Finding, Severity, Structure
+
+
+class FindingLog:
+    """Keep the first ``max_per_code`` findings of every code, count all of them.
+
+    A damaged store can hold more findings than memory; what is kept is bounded by the catalogue's length
+    times the cap. Logs of parallel tasks are picklable and are joined with `merge` in the order of the log.
+
+    Args:
+        max_per_code: Findings of one code that are kept in full; the rest only counts.
+    """
+
+    def __init__(self, max_per_code: int = 100) -> None:
+        self.max_per_code = max_per_code
+        self._kept: dict[str, list[Finding]] = {}
+        self._counts: Counter[str] = Counter()
+        self._weights: Counter[tuple[Severity, Structure]] = Counter()
+
+    def __iter__(self) -> Iterator[Finding]:
+        for findings in self._kept.values():
+            yield from findings
+
+    def __len__(self) -> int:
+        return self._counts.total()
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Return how many findings of each code were met, kept or not."""
+        return dict(self._counts)
+
+    def suppressed(self, code: str) -> int:
+        """Return how many findings of ``code`` are counted but not kept."""
+        return self._counts[code] - len(self._kept.get(code, ()))
+
+    def add(self, finding: Finding, *, count: int = 1) -> None:
+        """Add a finding that stands for ``count`` alike ones (a kernel reports the first and the number)."""
+        if count < 1:
+            return
+        code = finding.code.code
+        self._counts[code] += count
+        self._weights[finding.severity, finding.structure] += count
+        kept = self._kept.setdefault(code, [])
+        if len(kept) < self.max_per_code:
+            kept.append(finding)
+
+    def extend(self, findings: Iterable[Finding]) -> None:
+        """Add findings one by one."""
+        for finding in findings:
+            self.add(finding)
+
+    def merge(self, other: FindingLog) -> None:
+        """Append what another log met after this one; its counts add up, the cap stays this log's."""
+        for code, findings in other._kept.items():
+            kept = self._kept.setdefault(code, [])
+            kept.extend(findings[: max(0, self.max_per_code - len(kept))])
+        self._counts.update(other._counts)
+        self._weights.update(other._weights)
+
+    def exit_status(self, fail_on: FailOn = FailOn.ERROR) -> ExitStatus:
+        """Return the exit status of everything met, kept or only counted."""
+        return status_of(self._weights, fail_on)

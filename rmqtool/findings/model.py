@@ -1,0 +1,117 @@
+"""The shape of a finding and of the catalogue entry that explains it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+Observed = int | str | bool | None
+"""What a JSON field of a finding can hold."""
+
+
+class Severity(StrEnum):
+    """How bad a finding is; ``--fail-on`` names one of them."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    INFO = "info"
+
+
+class Structure(StrEnum):
+    """The part of a store that is damaged; errors in the commit log count apart in the exit status."""
+
+    COMMITLOG = "commitlog"
+    CONSUMEQUEUE = "consumequeue"
+    INDEX = "index"
+    CHECKPOINT = "checkpoint"
+    STORE = "store"
+
+
+@dataclass(frozen=True, slots=True)
+class FindingCode:
+    """One kind of finding, with the fixed headings that ``verify --explain`` prints.
+
+    Attributes:
+        code: Stable id; never reused, never renamed.
+        severity: What a finding of this code usually is.
+        structure: The part of the store it speaks about.
+        title: A few words for a table.
+        meaning: What it looks like on disk and how it comes about.
+        broker_effect: What a broker does when it meets it.
+        remedy: What the operator can do.
+        origin: Java ``Class#method`` whose behaviour is described (versions where they differ).
+    """
+
+    code: str
+    severity: Severity
+    structure: Structure
+    title: str
+    meaning: str
+    broker_effect: str
+    remedy: str
+    origin: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing found wrong (or worth knowing) at one place; absent values are ``None``.
+
+    Attributes:
+        code: The catalogue entry.
+        file: Path relative to the store, as text.
+        position: Bytes from the start of ``file``.
+        length: Bytes concerned, from ``position`` on.
+        topic: Topic as stored.
+        queue_id: Queue of the topic.
+        queue_offset: Units from the start of the queue.
+        physical_offset: Bytes from the start of the commit log.
+        expected: What should have been there.
+        observed: What was there.
+        message: One sentence; the code's title when empty.
+        severity_override: A severity that differs from the code's usual one.
+        structure_override: A structure that differs from the code's (an unreadable range of the log).
+    """
+
+    code: FindingCode
+    file: str | None = None
+    position: int | None = None
+    length: int | None = None
+    topic: str | None = None
+    queue_id: int | None = None
+    queue_offset: int | None = None
+    physical_offset: int | None = None
+    expected: Observed = None
+    observed: Observed = None
+    message: str = ""
+    severity_override: Severity | None = None
+    structure_override: Structure | None = None
+
+    @property
+    def severity(self) -> Severity:
+        """Return the severity of this finding."""
+        return self.severity_override or self.code.severity
+
+    @property
+    def structure(self) -> Structure:
+        """Return the structure that this finding counts for."""
+        return self.structure_override or self.code.structure
+
+    def to_json(self) -> dict[str, Observed]:
+        """Return the FINDING object of the command line's JSON, absent values as ``None``."""
+        return {
+            "type": "finding",
+            "code": self.code.code,
+            "severity": self.severity.value,
+            "file": self.file,
+            "position": self.position,
+            "length": self.length,
+            "topic": self.topic,
+            "queueId": self.queue_id,
+            "queueOffset": self.queue_offset,
+            "physicalOffset": self.physical_offset,
+            "expected": self.expected,
+            "observed": self.observed,
+            "message": self.message or self.code.title,
+            "brokerEffect": self.code.broker_effect,
+            "remedy": self.code.remedy,
+        }

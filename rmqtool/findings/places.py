@@ -1,0 +1,286 @@
+"""Codes of the store as a place: checkpoint, lock, other layouts, unreadable ranges, consumer offsets."""
+
+from __future__ import annotations
+
+from rmqtool.findings.model import FindingCode, Severity, Structure
+
+CP_AHEAD = FindingCode(
+    code="CP-AHEAD",
+    severity=Severity.WARNING,
+    structure=Structure.CHECKPOINT,
+    title="checkpoint ahead of the log",
+    meaning=(
+        "Times in the checkpoint are later than the last record: a checkpoint copied from elsewhere, or a "
+        "log cut back."
+    ),
+    broker_effect="An abnormal recovery starts too late and leaves queues and index incomplete.",
+    remedy="Move the checkpoint away before the next start: recovery then begins at the first file.",
+    origin="CommitLog#recoverAbnormally, StoreCheckpoint#getMinTimestamp",
+)
+CP_ZERO = FindingCode(
+    code="CP-ZERO",
+    severity=Severity.INFO,
+    structure=Structure.CHECKPOINT,
+    title="checkpoint without times",
+    meaning="physicMsgTimestamp is 0: the broker died soon after its first start.",
+    broker_effect="Scans the whole log after an unclean stop.",
+    remedy="None needed.",
+    origin="StoreCheckpoint#getMinTimestamp",
+)
+CP_SIZE = FindingCode(
+    code="CP-SIZE",
+    severity=Severity.WARNING,
+    structure=Structure.CHECKPOINT,
+    title="checkpoint of the wrong size",
+    meaning="The checkpoint has not 4096 bytes: cut, or another file.",
+    broker_effect="Maps it at 4096 bytes, which extends it with zeros.",
+    remedy="Move it away; a broker writes a new one.",
+    origin="StoreCheckpoint#<init>",
+)
+CP_MISSING = FindingCode(
+    code="CP-MISSING",
+    severity=Severity.WARNING,
+    structure=Structure.CHECKPOINT,
+    title="no checkpoint",
+    meaning="There is no checkpoint file beside the commit log.",
+    broker_effect=(
+        "Reads it as zeros: after an unclean stop all index files are deleted and the whole log is scanned."
+    ),
+    remedy="None needed for a clean start.",
+    origin="StoreCheckpoint#<init>, IndexService#load",
+)
+CP_STRAY = FindingCode(
+    code="CP-STRAY",
+    severity=Severity.WARNING,
+    structure=Structure.CHECKPOINT,
+    title="checkpoint is no file",
+    meaning="The checkpoint is a directory, a FIFO, a device or a dangling link.",
+    broker_effect="Does not start.",
+    remedy="Move it away; a broker writes a new one.",
+    origin="StoreCheckpoint#<init>",
+)
+IO_UNREADABLE = FindingCode(
+    code="IO-UNREADABLE",
+    severity=Severity.ERROR,
+    structure=Structure.STORE,
+    title="unreadable range",
+    meaning="The disk could not deliver a range of a file (EIO); it is read as zeros and the work goes on.",
+    broker_effect="Dies of the mapped read, or takes it for the end of the log.",
+    remedy="Copy the file with a tool that retries (ddrescue), work on the copy, replace the disk.",
+    origin="DefaultMappedFile#selectMappedBuffer",
+)
+IO_DENIED = FindingCode(
+    code="IO-DENIED",
+    severity=Severity.ERROR,
+    structure=Structure.STORE,
+    title="file may not be read",
+    meaning="The permissions of a file or directory do not allow to read it.",
+    broker_effect="Does not start, or treats the directory as empty.",
+    remedy="Run as the broker's user, or on a copy.",
+    origin="MappedFileQueue#load",
+)
+IO_CHANGED = FindingCode(
+    code="IO-CHANGED",
+    severity=Severity.WARNING,
+    structure=Structure.STORE,
+    title="file changed while being read",
+    meaning=(
+        "A file became shorter or longer during the run: a broker is at work, or a copy is still going on."
+    ),
+    broker_effect="Is the one that writes.",
+    remedy="Stop the broker, or work on a snapshot.",
+    origin="DefaultMappedFile#truncate",
+)
+ST_ROCKSDB = FindingCode(
+    code="ST-ROCKSDB",
+    severity=Severity.WARNING,
+    structure=Structure.STORE,
+    title="RocksDB instead of files",
+    meaning=(
+        "The directory is a RocksDB database (CURRENT, MANIFEST-*): storeType=defaultRocksDB keeps consume "
+        "queues there, some versions the index too. It was not examined."
+    ),
+    broker_effect="Reads it with its own library.",
+    remedy="Use the broker's exporter; rmqtool examines the commit log only.",
+    origin="RocksDBConsumeQueueStore (5.2.0+)",
+)
+ST_DLEDGER = FindingCode(
+    code="ST-DLEDGER",
+    severity=Severity.WARNING,
+    structure=Structure.STORE,
+    title="DLedger store",
+    meaning="There is a dledger-* directory: the commit log is a DLedger log with its own framing.",
+    broker_effect="Reads messages from there, and old ones from commitlog/.",
+    remedy="Use a build that reads DLedger logs; results about commitlog/ alone are incomplete.",
+    origin="DLedgerCommitLog",
+)
+ST_TIERED = FindingCode(
+    code="ST-TIERED",
+    severity=Severity.INFO,
+    structure=Structure.STORE,
+    title="tiered storage",
+    meaning="The store has parts of tiered storage; they were not examined.",
+    broker_effect="Reads old messages from the second tier.",
+    remedy="None needed.",
+    origin="TieredMessageStore (5.1.0+)",
+)
+ST_COMPACTION = FindingCode(
+    code="ST-COMPACTION",
+    severity=Severity.INFO,
+    structure=Structure.STORE,
+    title="compaction topics",
+    meaning="There is a compaction/ directory; logs of compacted topics were not examined.",
+    broker_effect="Reads compacted topics from there.",
+    remedy="None needed.",
+    origin="CompactionStore (5.1.0+)",
+)
+ST_TIMER = FindingCode(
+    code="ST-TIMER",
+    severity=Severity.INFO,
+    structure=Structure.STORE,
+    title="timer wheel",
+    meaning="There are timer files (timerwheel, timerlog/); they were not examined.",
+    broker_effect="Rebuilds what it needs from rmq_sys_wheel_timer.",
+    remedy="None needed.",
+    origin="TimerMessageStore (5.0.0+)",
+)
+ST_ABORT = FindingCode(
+    code="ST-ABORT",
+    severity=Severity.WARNING,
+    structure=Structure.STORE,
+    title="abort file present",
+    meaning="The store was not stopped cleanly, or its broker is running.",
+    broker_effect="Takes the long way at the next start: abnormal recovery, newest index files deleted.",
+    remedy="Copy the store before the next start if anything else is wrong with it.",
+    origin="DefaultMessageStore#isTempFileExist",
+)
+ST_LOCKED = FindingCode(
+    code="ST-LOCKED",
+    severity=Severity.WARNING,
+    structure=Structure.STORE,
+    title="a broker holds the store",
+    meaning="Another process holds the record lock on the file lock: the files change while they are read.",
+    broker_effect="Is running.",
+    remedy="Stop the broker, or work on a snapshot.",
+    origin="DefaultMessageStore#start",
+)
+ST_NO_COMMITLOG = FindingCode(
+    code="ST-NO-COMMITLOG",
+    severity=Severity.ERROR,
+    structure=Structure.STORE,
+    title="no commit log",
+    meaning="The store has derived files but no commit log where the settings look for it.",
+    broker_effect="Starts empty and deletes the consume queues (4.5.0+).",
+    remedy="Give storePathCommitLog (4.x keeps it in <user home>/store/commitlog whatever the root is).",
+    origin="MessageStoreConfig#getStorePathCommitLog",
+)
+ST_PATH = FindingCode(
+    code="ST-PATH",
+    severity=Severity.ERROR,
+    structure=Structure.STORE,
+    title="place is no regular file or directory",
+    meaning=(
+        "A directory or file of the store is something else: a FIFO, a device, or a link that leads nowhere."
+    ),
+    broker_effect="Does not start, or waits for ever.",
+    remedy="Replace it by a regular file or directory.",
+    origin="DefaultMessageStore#load",
+)
+ST_SIZE_DEFAULT = FindingCode(
+    code="ST-SIZE-DEFAULT",
+    severity=Severity.WARNING,
+    structure=Structure.STORE,
+    title="size assumed",
+    meaning="A file size could not be inferred from the files; the broker's default was assumed.",
+    broker_effect="Uses its configuration.",
+    remedy="Give the broker's own settings (-c broker.conf).",
+    origin="MessageStoreConfig",
+)
+ST_SETTINGS = FindingCode(
+    code="ST-SETTINGS",
+    severity=Severity.ERROR,
+    structure=Structure.STORE,
+    title="settings contradict the files",
+    meaning="A setting that was given does not fit the files that are there.",
+    broker_effect="Refuses to start (4.5.0+), or ignores the files.",
+    remedy="Give the settings of the broker that wrote the store.",
+    origin="MappedFileQueue#doLoad",
+)
+ST_CONFIG = FindingCode(
+    code="ST-CONFIG",
+    severity=Severity.WARNING,
+    structure=Structure.STORE,
+    title="config file not readable",
+    meaning="A JSON file in config/ cannot be decoded.",
+    broker_effect="Falls back to the .bak file; if that is bad too, does not start.",
+    remedy="Restore it from the .bak file.",
+    origin="ConfigManager#load",
+)
+OF_AHEAD = FindingCode(
+    code="OF-AHEAD",
+    severity=Severity.WARNING,
+    structure=Structure.STORE,
+    title="consumer offset beyond the queue",
+    meaning="A group's consumer offset lies above the queue's maximum offset.",
+    broker_effect=(
+        "Answers OFFSET_OVERFLOW_BADLY; the client corrects its offset by its own rule and may skip "
+        "messages."
+    ),
+    remedy="Reset the group's offset by time.",
+    origin="DefaultMessageStore#getMessage, ConsumerOffsetManager",
+)
+OF_BEHIND = FindingCode(
+    code="OF-BEHIND",
+    severity=Severity.WARNING,
+    structure=Structure.STORE,
+    title="consumer offset below the queue",
+    meaning=(
+        "A group's consumer offset lies below the queue's minimum offset: the messages between have expired "
+        "unread."
+    ),
+    broker_effect="Answers OFFSET_TOO_SMALL; the client goes on at the minimum.",
+    remedy="None for the expired messages; watch the group's lag.",
+    origin="DefaultMessageStore#getMessage, ConsumerOffsetManager",
+)
+MF_MISMATCH = FindingCode(
+    code="MF-MISMATCH",
+    severity=Severity.ERROR,
+    structure=Structure.STORE,
+    title="file differs from the manifest",
+    meaning="A file's SHA-256 differs from the manifest.",
+    broker_effect="Is not concerned.",
+    remedy="Find out who changed the evidence.",
+    origin="(none: rmqtool verify --manifest)",
+)
+MF_MISSING = FindingCode(
+    code="MF-MISSING",
+    severity=Severity.ERROR,
+    structure=Structure.STORE,
+    title="file of the manifest is gone",
+    meaning="A file that the manifest lists is not there.",
+    broker_effect="Is not concerned.",
+    remedy="Find out who changed the evidence.",
+    origin="(none: rmqtool verify --manifest)",
+)
+MF_EXTRA = FindingCode(
+    code="MF-EXTRA",
+    severity=Severity.WARNING,
+    structure=Structure.STORE,
+    title="file not in the manifest",
+    meaning="A file of the store is not listed in the manifest.",
+    broker_effect="Is not concerned.",
+    remedy="Find out who changed the evidence.",
+    origin="(none: rmqtool verify --manifest)",
+)
+RM_INTERNAL = FindingCode(
+    code="RM-INTERNAL",
+    severity=Severity.ERROR,
+    structure=Structure.STORE,
+    title="a check failed by itself",
+    meaning=(
+        "rmqtool met something in this file that its authors did not foresee; the rest of the work went on."
+    ),
+    broker_effect="Is not concerned.",
+    remedy="Run again with --debug and report it with the file's name and the traceback.",
+    origin="(none: rmqtool)",
+)

@@ -1,0 +1,103 @@
+"""Codes about what well-framed records of the log say: times, queue offsets, names."""
+
+from __future__ import annotations
+
+from rmqtool.findings.model import FindingCode, Severity, Structure
+
+CL_TS_BACK = FindingCode(
+    code="CL-TS-BACK",
+    severity=Severity.WARNING,
+    structure=Structure.COMMITLOG,
+    title="store time steps back",
+    meaning=(
+        "STORETIMESTAMP is lower than the record's before: a clock step, a resurrected tail, or DLedger of "
+        "4.9.3."
+    ),
+    broker_effect=(
+        "Accepts it; look-ups by time may miss messages, recovery may choose another file to begin with."
+    ),
+    remedy="Look for repeated queue offsets to tell a resurrected tail from a clock step.",
+    origin="CommitLog#asyncPutMessage",
+)
+CL_QOFF_GAP = FindingCode(
+    code="CL-QOFF-GAP",
+    severity=Severity.WARNING,
+    structure=Structure.COMMITLOG,
+    title="queue offset skipped",
+    meaning="Queue offsets of one queue are not consecutive in the log.",
+    broker_effect="The queue's later units are appended one slot early ('order maybe wrong').",
+    remedy="Look for damage between the two records.",
+    origin="ConsumeQueue#putMessagePositionInfo",
+)
+CL_QOFF_DUP = FindingCode(
+    code="CL-QOFF-DUP",
+    severity=Severity.ERROR,
+    structure=Structure.COMMITLOG,
+    title="queue offset used twice",
+    meaning="Two records of one queue carry the same queue offset: usually a resurrected tail.",
+    broker_effect="The second one is dropped silently when queues are built; consumers never see it.",
+    remedy="Find the message by physical offset and send it again.",
+    origin="ConsumeQueue#putMessagePositionInfo",
+)
+CL_QOFF_RESET = FindingCode(
+    code="CL-QOFF-RESET",
+    severity=Severity.WARNING,
+    structure=Structure.COMMITLOG,
+    title="queue offset falls back to 0",
+    meaning=(
+        "The queue offsets of a queue begin again at 0: the topic was deleted and created again, or its "
+        "queue directory was lost (4.0-4.4, 5.0-5.3.1)."
+    ),
+    broker_effect=(
+        "A rebuild drops the low offsets until they pass the old end; offset 0 is appended where the queue "
+        "ends."
+    ),
+    remedy="Ask whether the topic was recreated; else find the messages by physical offset.",
+    origin="ConsumeQueue#putMessagePositionInfo",
+)
+CL_QOFF_RANGE = FindingCode(
+    code="CL-QOFF-RANGE",
+    severity=Severity.ERROR,
+    structure=Structure.COMMITLOG,
+    title="absurd queue offset",
+    meaning=(
+        "QUEUEOFFSET is negative or so large that its byte address in the queue does not fit in 63 bits or "
+        "lies absurdly far from the queue's other units."
+    ),
+    broker_effect="Creates a queue file at that address; a negative one fails on every attempt.",
+    remedy="Treat the record as damaged.",
+    origin="ConsumeQueue#putMessagePositionInfo",
+)
+CL_QUEUE_ID = FindingCode(
+    code="CL-QUEUE-ID",
+    severity=Severity.ERROR,
+    structure=Structure.COMMITLOG,
+    title="illegal queue id",
+    meaning="QUEUEID is negative, or absurdly high for the topic.",
+    broker_effect="Creates a queue directory of that name.",
+    remedy="Treat the record as damaged.",
+    origin="ConsumeQueueStore#findOrCreateConsumeQueue (5.x), DefaultMessageStore#findConsumeQueue (4.x)",
+)
+CL_TOPIC_NAME = FindingCode(
+    code="CL-TOPIC-NAME",
+    severity=Severity.ERROR,
+    structure=Structure.COMMITLOG,
+    title="hostile topic name",
+    meaning=(
+        "The topic of a record is no safe directory name: empty, '.', '..', with '/' or NUL, or longer than "
+        "255 bytes."
+    ),
+    broker_effect="Builds a path from it: the queue lands elsewhere or cannot be created.",
+    remedy="Treat the record as damaged or hostile; rebuild leaves its queue out.",
+    origin="DefaultMessageStore#findConsumeQueue (4.x), ConsumeQueueStore#findOrCreateConsumeQueue (5.x)",
+)
+CL_PROPERTIES = FindingCode(
+    code="CL-PROPERTIES",
+    severity=Severity.WARNING,
+    structure=Structure.COMMITLOG,
+    title="malformed properties",
+    meaning="The property string does not consist of name 0x01 value 0x02 pieces, or its length is negative.",
+    broker_effect="Ignores the pieces that it cannot read: keys or tags may be missing in index and queue.",
+    remedy="None in place; the sender encodes this string.",
+    origin="MessageDecoder#string2messageProperties",
+)

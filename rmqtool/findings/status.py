@@ -1,0 +1,46 @@
+"""From findings to the exit status."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from rmqtool.errors import ExitStatus
+from rmqtool.findings.model import Severity, Structure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rmqtool.findings.model import Finding
+
+
+class FailOn(StrEnum):
+    """Values of ``--fail-on``."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NEVER = "never"
+
+
+_FAILING: dict[FailOn, frozenset[Severity]] = {
+    FailOn.ERROR: frozenset({Severity.ERROR}),
+    FailOn.WARNING: frozenset({Severity.ERROR, Severity.WARNING}),
+    FailOn.NEVER: frozenset(),
+}
+
+
+def exit_status(findings: Iterable[Finding], fail_on: FailOn | str = FailOn.ERROR) -> ExitStatus:
+    """Return 5 when the commit log is damaged, 1 when only derived files are, else 0.
+
+    Raises:
+        ValueError: ``fail_on`` is none of the three words.
+    """
+    return status_of(((finding.severity, finding.structure) for finding in findings), FailOn(fail_on))
+
+
+def status_of(weights: Iterable[tuple[Severity, Structure]], fail_on: FailOn) -> ExitStatus:
+    """Return the exit status of (severity, structure) pairs."""
+    failing = {structure for severity, structure in weights if severity in _FAILING[fail_on]}
+    if Structure.COMMITLOG in failing:
+        return ExitStatus.LOG_DAMAGED
+    return ExitStatus.NEGATIVE if failing else ExitStatus.CLEAN
