@@ -1,0 +1,128 @@
+"""Message ids: the offset id names a place in a log, the unique id is made by the client.
+
+Both are upper-case hexadecimal of the same two lengths, so the length does not tell them apart.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import struct
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from datetime import tzinfo
+
+_ID_LENGTHS = (32, 56)  # characters, with an IPv4 and with an IPv6 address
+_OFFSET_ID_TAIL = struct.Struct(">iq")
+_UNIQUE_ID_TAIL = struct.Struct(">HIIH")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+class OffsetId(NamedTuple):
+    """An id that a broker gave: the address of its store and the place of the message in the log."""
+
+    address: bytes
+    """4 or 16 bytes."""
+    port: int
+    physical_offset: int
+
+    @property
+    def host(self) -> str:
+        """The address as text, without the port."""
+        return str(ipaddress.ip_address(self.address))
+
+
+class UniqueId(NamedTuple):
+    """An id that a Java client gave (property ``UNIQ_KEY``); other clients put other things there."""
+
+    address: bytes
+    """4 or 16 bytes."""
+    process_id: int
+    """Low 16 bits."""
+    loader_hash: int
+    """Hash code of the class loader, read as unsigned."""
+    delta_ms: int
+    """Since the start of the month in the client's zone."""
+    counter: int
+    """Low 16 bits; wraps."""
+    timestamp_ms: int | None
+    """When the id was made, if the month is known."""
+
+    @property
+    def host(self) -> str:
+        """The address as text."""
+        return str(ipaddress.ip_address(self.address))
+
+
+def encode_offset_id(host_bytes: bytes, port: int, physical_offset: int) -> str:
+    """Return the offset id of a message, as ``MessageDecoder#createMessageId`` (4.9.8, 5.3.3).
+
+    Args:
+        host_bytes: Address of the store host, 4 or 16 bytes.
+        port: Its port as stored, a signed 32-bit number.
+        physical_offset: Place of the message in the log, bytes.
+    """
+    return (host_bytes + _OFFSET_ID_TAIL.pack(port, physical_offset)).hex().upper()
+
+
+def decode_offset_id(text: str) -> OffsetId | None:
+    """Read an offset id, in either case, as ``MessageDecoder#decodeMessageId`` (4.9.8, 5.3.3).
+
+    Returns:
+        The parts, or None if the text is not 32 or 56 hexadecimal digits (Java reads other digits as 0xFF).
+    """
+    data = _parse_hex(text)
+    if data is None:
+        return None
+    tail = len(data) - _OFFSET_ID_TAIL.size
+    port, physical_offset = _OFFSET_ID_TAIL.unpack_from(data, tail)
+    return OffsetId(data[:tail], port, physical_offset)
+
+
+def decode_unique_id(text: str, born_ms: int | None = None, zone: tzinfo = UTC) -> UniqueId | None:
+    """Read a unique id, in either case, as ``MessageClientIDSetter`` writes it (4.9.8, 5.3.3).
+
+    Args:
+        text: The id.
+        born_ms: BORNTIMESTAMP of the message; the id itself does not hold the month.
+        zone: The client's time zone, in which its month started.
+
+    Returns:
+        The parts, or None if the text is not 32 or 56 hexadecimal digits.
+    """
+    data = _parse_hex(text)
+    if data is None:
+        return None
+    tail = len(data) - _UNIQUE_ID_TAIL.size
+    process_id, loader_hash, delta_ms, counter = _UNIQUE_ID_TAIL.unpack_from(data, tail)
+    timestamp_ms = None if born_ms is None else _unique_id_time(delta_ms, born_ms, zone)
+    return UniqueId(data[:tail], process_id, loader_hash, delta_ms, counter, timestamp_ms)
+
+
+def _parse_hex(text: str) -> bytes | None:
+    if len(text) not in _ID_LENGTHS or not text.isalnum():  # bytes.fromhex would skip spaces
+        return None
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        return None
+
+
+def _unique_id_time(delta_ms: int, born_ms: int, zone: tzinfo) -> int | None:
+    """Return the moment nearest to the birth of the message that the delta can mean.
+
+    An id made in the last moments of a month may travel in a message born in the next, so both neighbours of
+    the birth's month are tried. None if the birth is no date that exists here.
+    """
+    try:
+        born = (_EPOCH + timedelta(milliseconds=born_ms)).astimezone(zone)
+        month = born.year * 12 + born.month - 1
+        starts = [
+            datetime(number // 12, number % 12 + 1, 1, tzinfo=zone) for number in range(month - 1, month + 2)
+        ]
+    except (OverflowError, ValueError):
+        return None
+    moments = [(start - _EPOCH) // _MILLISECOND + delta_ms for start in starts]
+    return min(moments, key=lambda moment: abs(moment - born_ms))
