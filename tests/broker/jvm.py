@@ -1,0 +1,252 @@
+"""The real broker's store classes, built once with Maven and run as the judge of a store.
+
+Sources: `fixtures/make`. The build lands outside the tree, keyed by a hash of the sources, so it is made once a
+machine; only that first build needs a network. Every call below starts one JVM, which changes the store it is given:
+pass copies (`tests.broker.stores`).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import functools
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Version = Literal["4.9.8", "5.3.3"]
+Row = dict[str, Any]
+
+VERSIONS: tuple[Version, ...] = ("4.9.8", "5.3.3")
+SOURCES = Path(__file__).resolve().parents[2] / "fixtures" / "make"
+REQUIRED = "RMQTOOL_REQUIRE_BROKER"
+
+_OLDEST_JDK = 17
+_BUILD_SECONDS = 900
+_TAIL_LINES = 40
+# What a broker's own start script opens, as far as the store needs it to unmap files on a current JDK.
+_FLAGS = (
+    *("-XX:+UseSerialGC", "-XX:-UsePerfData", "-Dfile.encoding=UTF-8"),
+    *(
+        f"--add-opens=java.base/{package}=ALL-UNNAMED"
+        for package in ("java.lang", "java.nio", "sun.nio.ch", "jdk.internal.ref")
+    ),
+)
+_UNREACHABLE = re.compile(r"Could not (resolve|transfer)|offline mode|Unknown host", re.IGNORECASE)
+
+
+class BrokerFailure(RuntimeError):
+    """The JVM or Maven failed; the message ends in the tail of its standard error."""
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """The Maven command and the JDK it runs on."""
+
+    maven: Path
+    java: Path
+    java_version: str
+
+
+@functools.cache
+def toolchain() -> Toolchain | str:
+    """Find Maven and its JDK; a sentence when something is missing."""
+    maven = shutil.which("mvn")
+    if maven is None:
+        return "Maven (mvn) is not on PATH"
+    about = subprocess.run([maven, "-B", "-v"], capture_output=True, text=True, check=False).stdout
+    found = re.search(r"Java version: (\d+)(\S*?),.*?runtime: (.+)", about)
+    if found is None:
+        return "mvn -v does not tell which JDK it runs on"
+    home = Path(found[3].strip())
+    if int(found[1]) < _OLDEST_JDK or not (home / "bin" / "javac").exists():
+        return f"Maven runs on {home}, which is not a JDK {_OLDEST_JDK} or newer"
+    return Toolchain(Path(maven), home / "bin" / "java", found[1] + found[2])
+
+
+@functools.cache
+def available() -> str | None:
+    """Tell why no broker can be run here, or None when both versions are built and ready.
+
+    Raises:
+        BrokerFailure: The sources do not compile; that is a defect, not a missing tool.
+    """
+    tools = toolchain()
+    if isinstance(tools, str):
+        return tools
+    try:
+        for version in VERSIONS:
+            build(version)
+    except BrokerFailure as failure:
+        if _UNREACHABLE.search(str(failure)):
+            return "the broker's jars are not in the local Maven repository and cannot be fetched"
+        raise
+    return None
+
+
+@functools.cache
+def build(version: Version) -> Path:
+    """Compile the Java sources against one broker version.
+
+    Returns:
+        The folder that holds `classes/` and `lib/`.
+
+    Raises:
+        BrokerFailure: Maven failed, offline and online.
+    """
+    target = _cache() / _source_hash() / version
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with (target.parent / f"{version}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # test processes side by side build once
+        done = target / "done"
+        if not done.exists():
+            shutil.rmtree(target, ignore_errors=True)
+            _maven(version, target.parent)
+            done.touch()
+    return target
+
+
+def _maven(version: Version, root: Path) -> None:
+    tools = _tools()
+    command = [str(tools.maven), "-q", "-B", "-f", str(SOURCES / "pom.xml"), f"-Drocketmq.version={version}"]
+    command += [f"-Dbuild.root={root}", "package"]
+    for attempt in (["-o", *command[1:]], command[1:]):
+        result = subprocess.run(
+            [str(tools.maven), *attempt],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_BUILD_SECONDS,
+        )
+        if result.returncode == 0:
+            return
+    raise BrokerFailure(f"mvn package for {version} failed:\n{_tail(result.stdout + result.stderr)}")
+
+
+def run(
+    version: Version,
+    main: str,
+    *args: str | Path,
+    timeout: float = 120,
+    timezone: str = "UTC",
+    options: Sequence[str] = ("-Xmx1g",),
+) -> list[Row]:
+    """Run one of the Java main classes and return the objects it printed.
+
+    Args:
+        version: Broker version.
+        main: `Make` or `Judge`.
+        args: Its arguments.
+        timeout: Seconds before the JVM is killed.
+        timezone: The broker's default time zone, visible in index file names.
+        options: Further JVM options, such as the heap of a benchmark.
+
+    Raises:
+        BrokerFailure: It failed, hung, or printed something that is no JSON.
+    """
+    home = build(version)
+    command = [str(_tools().java), *_FLAGS, f"-Duser.timezone={timezone}", *options]
+    command += ["-cp", f"{home / 'classes'}:{home / 'lib'}/*", f"fixtures.{main}", *map(str, args)]
+    what = f"{main} {' '.join(map(str, args))} on {version}"
+    try:
+        result = subprocess.run(
+            command,
+            capture_output=True,
+            check=False,
+            timeout=timeout,
+            # Java names files by the locale's encoding, and topics may be Chinese.
+            env={**os.environ, "LC_ALL": "C.UTF-8"},
+        )
+    except subprocess.TimeoutExpired as expired:
+        error = (expired.stderr or b"").decode(errors="replace")
+        raise BrokerFailure(f"{what} still ran after {timeout} s:\n{_tail(error)}") from expired
+    error = result.stderr.decode(errors="replace")
+    if result.returncode != 0:
+        raise BrokerFailure(f"{what} ended with {result.returncode}:\n{_tail(error)}")
+    try:
+        return [json.loads(line) for line in result.stdout.decode().splitlines()]
+    except ValueError as wrong:
+        raise BrokerFailure(f"{what} printed what is no ndjson ({wrong}):\n{_tail(error)}") from wrong
+
+
+def judge(
+    version: Version, *args: str | Path, timeout: float = 120, timezone: str = "UTC", options: Sequence[str] = ("-Xmx1g",)
+) -> list[Row]:
+    """Run the judge with raw arguments; `rebuild` and `serve` are the pleasant forms. Raises as `run` does."""
+    return run(version, "Judge", *args, timeout=timeout, timezone=timezone, options=options)
+
+
+def rebuild(
+    version: Version,
+    root: Path,
+    conf: Path,
+    *,
+    timeout: float = 120,
+    timezone: str = "UTC",
+    options: Sequence[str] = ("-Xmx1g",),
+) -> Row:
+    """Let the broker regenerate the derived files of a store from its log alone.
+
+    The caller has removed the derived directories and `abort` (`stores.strip_derived`).
+
+    Returns:
+        `seconds_load`, `seconds_dispatch`, and `min_phy`, `max_phy` as log offsets.
+    """
+    (row,) = judge(version, "rebuild", root, conf, timeout=timeout, timezone=timezone, options=options)
+    return row
+
+
+def serve(
+    version: Version,
+    root: Path,
+    conf: Path,
+    *,
+    append: int = 0,
+    restart: bool = False,
+    timeout: float = 120,
+    timezone: str = "UTC",
+) -> list[Row]:
+    """Let the broker open a store and serve every message and every key of it.
+
+    Each row carries `phase`: `as-found`, then `after-append` when messages were appended and `after-restart` when the
+    broker was stopped cleanly and opened again. A field that is null in Java is absent.
+
+    Returns:
+        Rows of type `queue`, `message` and `query` (at most 64 offsets a query, as in the broker).
+    """
+    args: list[str | Path] = ["serve", root, conf]
+    args += ["--append", str(append)] if append else []
+    args += ["--restart"] if restart else []
+    return judge(version, *args, timeout=timeout, timezone=timezone)
+
+
+def _tools() -> Toolchain:
+    tools = toolchain()
+    if isinstance(tools, str):
+        raise BrokerFailure(tools)
+    return tools
+
+
+def _cache() -> Path:
+    given = os.environ.get("RMQTOOL_BROKER_CACHE")
+    return Path(given) if given else Path.home() / ".cache" / "rmqtool" / "broker"
+
+
+@functools.cache
+def _source_hash() -> str:
+    digest = hashlib.sha256()
+    for file in (SOURCES / "pom.xml", *sorted((SOURCES / "src").rglob("*.java"))):
+        digest.update(file.relative_to(SOURCES).as_posix().encode() + b"\0" + file.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def _tail(text: str) -> str:
+    return "\n".join(text.splitlines()[-_TAIL_LINES:])

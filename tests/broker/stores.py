@@ -1,0 +1,82 @@
+"""The fixture stores, and copies of them for a broker to open."""
+
+from __future__ import annotations
+
+import shutil
+import tomllib
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from tests.broker.jvm import Version
+
+STORES = Path(__file__).resolve().parents[2] / "fixtures" / "stores"
+DERIVED = ("consumequeue", "consumequeue_ext", "batchconsumequeue", "index")
+# What the fixture keeps beside the store's own files.
+_PAPERS = ("broker.conf", "recipe.toml", "SHA256SUMS", "reference")
+
+
+@dataclass(frozen=True)
+class FixtureStore:
+    """A store made by a real broker; `root` is a store root."""
+
+    root: Path
+
+    @property
+    def name(self) -> str:
+        """Directory name, `<what>-<version>`."""
+        return self.root.name
+
+    @property
+    def version(self) -> Version:
+        """Version of the broker that made it."""
+        return cast("Version", self.recipe["version"])
+
+    @property
+    def conf(self) -> Path:
+        """The broker's non-default settings, a Java properties file."""
+        return self.root / "broker.conf"
+
+    @property
+    def timezone(self) -> str:
+        """Time zone of the broker that named the index files."""
+        return cast("str", self.recipe["timezone"])
+
+    @cached_property
+    def recipe(self) -> dict[str, Any]:
+        """Content of `recipe.toml`."""
+        return tomllib.loads((self.root / "recipe.toml").read_text("utf-8"))
+
+    @property
+    def expected(self) -> Path:
+        """Where the derived files lie that this broker builds from the log alone."""
+        return self.root if self.recipe["reference"] == "self" else self.root / "reference"
+
+    def copy_to(self, target: Path) -> Path:
+        """Copy the store's own files, as the broker left them; return the new root."""
+        shutil.copytree(self.root, target, ignore=shutil.ignore_patterns(*_PAPERS))
+        return target
+
+    def copy_log_to(self, target: Path) -> Path:
+        """Copy the store as far as a rebuild from the log alone may see it; return the new root."""
+        return strip_derived(self.copy_to(target))
+
+
+def fixture_stores() -> list[FixtureStore]:
+    """List all fixture stores by name."""
+    return [FixtureStore(file.parent) for file in sorted(STORES.glob("*/recipe.toml"))]
+
+
+def fixture_store(name: str) -> FixtureStore:
+    """Get one fixture store by its directory name."""
+    return FixtureStore(STORES / name)
+
+
+def strip_derived(root: Path) -> Path:
+    """Remove derived directories, and `abort` so that the next start rebuilds all of them; return the root."""
+    for name in DERIVED:
+        shutil.rmtree(root / name, ignore_errors=True)
+    (root / "abort").unlink(missing_ok=True)
+    return root
