@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import zlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rmqtool.javacompat import masked_crc32, parse_prop_crc_digits, prop_crc_digits
+from tests.javacompat.vectors import CRC32
+
+
+@pytest.mark.parametrize(("data", "raw"), CRC32)
+def test_body_crc_is_the_crc_without_its_sign(data: bytes, raw: int) -> None:
+    assert masked_crc32(data) == raw & 0x7FFFFFFF
+
+
+@given(st.binary(), st.binary())
+def test_crc_continues_from_the_unmasked_one(left: bytes, right: bytes) -> None:
+    assert masked_crc32(right, zlib.crc32(left)) == masked_crc32(left + right)
+
+
+def test_record_crc_is_written_with_the_lowest_digit_first() -> None:
+    assert prop_crc_digits(828788073) == b"3708878280"
+    assert prop_crc_digits(0) == b"0000000000"
+    assert prop_crc_digits(2**31 - 1) == b"7463847412"
+
+
+@given(st.integers(0, 2**31 - 1))
+def test_record_crc_is_read_back(crc: int) -> None:
+    assert parse_prop_crc_digits(prop_crc_digits(crc)) == crc
+    assert parse_prop_crc_digits(prop_crc_digits(crc).decode()) == crc
+
+
+@pytest.mark.parametrize(
+    ("digits", "value"),
+    [("", 0), ("12", 21), ("0000000000001", -727379968), ("/", -1), ("A", 17), ("\u0663", 1587)],
+)
+def test_other_digits_are_read_with_the_arithmetic_of_the_broker(digits: str, value: int) -> None:
+    """Neither length nor characters are checked: the sum goes on, wraps and may be negative ("no CRC")."""
+    assert parse_prop_crc_digits(digits) == value
