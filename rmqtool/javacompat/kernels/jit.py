@@ -21,11 +21,12 @@ _Kernel = TypeVar("_Kernel", bound="Callable[..., Any]")
 def kernel(function: _Kernel) -> _Kernel:
     """Compile at the first call, keep on disk, run without the GIL.
 
-    Kernels allocate nothing, so numba's counting of references to arrays is switched off (``_nrt``): it costs
-    two atomic operations for each array at each call, more than hashing a key. That holds for the *caller* too:
-    a loop around these kernels wants this decorator. One that does allocate is refused by the compiler.
+    Kernels allocate nothing, so numba's counting of references to arrays is switched off (``_nrt``): it
+    costs two atomic operations for each array at each call, more than hashing a key. That holds for the
+    *caller* too: a loop around these kernels wants this decorator. One that does allocate is refused by the
+    compiler.
 
-    Bounds are checked when ``NUMBA_BOUNDSCHECK=1`` (with a cache directory of its own: numba's does not know).
+    Bounds are checked when ``NUMBA_BOUNDSCHECK=1`` (with a new cache directory: numba's does not know).
     The function keeps its type, which numba's decorator loses for mypy.
     """
     return cast("_Kernel", njit(cache=True, nogil=True, _nrt=False)(function))
