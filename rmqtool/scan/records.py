@@ -1,0 +1,287 @@
+"""One record of the commit log at a time, in plain Python: what a broker makes of it, and its parts.
+
+For look-ups and dumps, and the oracle of the kernels: no numpy here, and nothing clever.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from rmqtool.findings.commitlog import CL_BAD_MAGIC, CL_CRC, CL_HALF_RECORD, CL_HUGE_SIZE
+from rmqtool.findings.records import CL_PROPERTIES
+from rmqtool.formats import message, struct_of
+from rmqtool.javacompat import (
+    decode_utf8,
+    masked_crc32,
+    parse_int,
+    parse_long,
+    parse_properties,
+    parse_short,
+    wrap_int,
+)
+
+if TYPE_CHECKING:
+    import struct
+
+    from rmqtool.findings import FindingCode
+
+SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
+_START = struct_of(message.BLANK)
+_LARGEST_HEAD = max(message.HEAD_SIZES)
+_LARGEST_TEAR_BYTES = 64 << 20
+_WIDEST_HOSTS = (8, 20, 20, 20)  # bytes of the wider host by variant: it is read through a TOTALSIZE array
+
+
+class ByteSource(Protocol):
+    """Something that hands out bytes of a file: a segment, or a window on one."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Return the bytes of the whole file."""
+        ...
+
+    def read_at(self, position: int, length: int) -> bytes:
+        """Return ``length`` bytes from ``position``, fewer at the end of the file."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class RecordRules:
+    """What differs between versions when a record is read.
+
+    Attributes:
+        checks_room: TOTALSIZE is held against the bytes left before the magic is looked at (5.3.2+).
+        knows_v2: V2 records are read (5.1.0+).
+        knows_inner_batch: INNER_NUM and INNER_BASE are parsed (5.0.0+).
+        requires_numbers: A property that should be a number and is none makes the record fail (every broker).
+    """
+
+    checks_room: bool = True
+    knows_v2: bool = True
+    knows_inner_batch: bool = True
+    requires_numbers: bool = True
+
+
+RULES_5_3 = RecordRules()
+RULES_4_9 = RecordRules(checks_room=False, knows_v2=False, knows_inner_batch=False)
+LENIENT = RecordRules(checks_room=False, requires_numbers=False)
+"""For reading evidence: whatever can be decoded is a record."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A message record, decoded.
+
+    Attributes:
+        physical_offset: Where it lies in the log, bytes; its PHYSICALOFFSET field is in ``head``.
+        head: The fields before the body.
+        topic: The stored topic, decoded as Java does.
+        properties: Decoded properties, the last of equal names.
+        raw: All TOTALSIZE bytes.
+    """
+
+    physical_offset: int
+    head: message.MessageHead
+    topic: str
+    properties: dict[str, str]
+    raw: bytes
+
+    @property
+    def body_start(self) -> int:
+        """Return where the body starts in ``raw``."""
+        return message.HEAD_SIZES[message.host_variant(self.head.sys_flag)]
+
+    @property
+    def body_length(self) -> int:
+        """Return the bytes of the body; a negative length on disk counts as none."""
+        return max(self.head.body_length, 0)
+
+    @property
+    def body(self) -> bytes:
+        """Return the body as stored, possibly compressed."""
+        return self.raw[self.body_start : self.body_start + self.body_length]
+
+    @property
+    def topic_bytes(self) -> bytes:
+        """Return the topic as stored."""
+        start = self.body_start + self.body_length
+        width = message.TOPIC_LENGTHS[self.head.magic]
+        (length,) = width.unpack_from(self.raw, start)
+        return self.raw[start + width.size : start + width.size + length]
+
+    @property
+    def body_crc_holds(self) -> bool:
+        """Whether BODYCRC is the body's checksum; an empty body is never checked."""
+        return not self.body_length or masked_crc32(self.body) == self.head.body_crc
+
+
+class Checked(NamedTuple):
+    """What ``CommitLog#checkMessageAndReturnSize`` returns, and why.
+
+    Attributes:
+        success: The broker goes on: a message, or a BLANK.
+        size: Bytes to advance: TOTALSIZE; 0 at a BLANK; -1 when the broker cannot tell.
+        record: The message on success with a size.
+        code: The kind of damage when there is no success.
+        reason: One phrase about the damage.
+    """
+
+    success: bool
+    size: int
+    record: Record | None = None
+    code: FindingCode | None = None
+    reason: str = ""
+
+
+class _Parts(NamedTuple):
+    topic: bytes
+    properties: bytes
+    read_length: int
+    crc_differs: bool
+
+
+def check_record(
+    source: ByteSource,
+    position: int,
+    rules: RecordRules = RULES_5_3,
+    *,
+    base: int = 0,
+    check_crc: bool = False,
+    read_body: bool = False,
+) -> Checked:
+    """Tell what a broker makes of the bytes at ``position``.
+
+    Java: ``CommitLog#checkMessageAndReturnSize`` (4.9.8, 5.3.3) without ``checkDupInfo`` and
+    ``forceVerifyPropCRC``, both off by default. Recovery reads the body and checks its CRC; reput does
+    neither.
+
+    Args:
+        source: The file; it ends where the broker's buffer ends.
+        position: Bytes from the start of the file.
+        rules: What the broker's version does.
+        base: Physical offset of the file's first byte.
+        check_crc: Compare the body's checksum; needs ``read_body``.
+        read_body: Whether the body is read or skipped.
+    """
+    left = source.size_bytes - position
+    start = source.read_at(position, _START.size)
+    if len(start) < _START.size:
+        return Checked(False, -1, code=CL_BAD_MAGIC, reason=f"only {left} bytes are left in the file")
+    total_size, magic = _START.unpack(start)
+    fits = not rules.checks_room or left - 4 >= wrap_int(total_size - 4)
+    if fits and magic == message.BLANK_MAGIC:
+        return Checked(True, 0)
+    if not fits or not _knows(rules, magic):
+        return _start_failure(total_size, magic, left)
+    head = message.decode_head(source.read_at(position, _LARGEST_HEAD))
+    parts = None if head is None else _read_parts(source, position, head, check_crc, read_body)
+    if head is None or parts is None:
+        return _start_failure(total_size, magic, left)
+    if parts.crc_differs:
+        return Checked(False, -1, code=CL_CRC, reason="the body's CRC-32 is not BODYCRC")
+    return _judge(source, position, base, rules, head, parts)
+
+
+def _knows(rules: RecordRules, magic: int) -> bool:
+    return magic == message.MAGIC_V1 or (magic == message.MAGIC_V2 and rules.knows_v2)
+
+
+def _start_failure(total_size: int, magic: int, left: int) -> Checked:
+    """Name a failure for which the broker returns -1 by the first eight bytes."""
+    if magic not in message.TOPIC_LENGTHS and magic != message.BLANK_MAGIC:
+        return Checked(False, -1, code=CL_BAD_MAGIC, reason=f"magic 0x{magic & 0xFFFFFFFF:08X} is none")
+    if total_size < message.SMALLEST_RECORD or total_size > left:
+        reason = f"TOTALSIZE {total_size}, {left} bytes left in the file"
+        return Checked(False, -1, code=_size_code(total_size, left), reason=reason)
+    return Checked(False, -1, code=CL_HALF_RECORD, reason=f"a part runs past TOTALSIZE {total_size}")
+
+
+def _size_code(total_size: int, left: int) -> FindingCode:
+    """Tell a torn record from a size that no broker would write; the largest file is below 2 GiB."""
+    return CL_HALF_RECORD if 0 < total_size <= left + _LARGEST_TEAR_BYTES else CL_HUGE_SIZE
+
+
+def _read_parts(
+    source: ByteSource, position: int, head: message.MessageHead, check_crc: bool, read_body: bool
+) -> _Parts | None:
+    """Read what lies behind the fixed part; None where Java meets an exception."""
+    variant = message.host_variant(head.sys_flag)
+    body_length = max(head.body_length, 0)
+    if head.total_size < _WIDEST_HOSTS[variant] or (read_body and body_length > head.total_size):
+        return None
+    body_at = position + message.HEAD_SIZES[variant]
+    at = body_at + body_length
+    if at > source.size_bytes:
+        return None
+    crc_differs = check_crc and read_body and body_length > 0
+    if crc_differs and masked_crc32(source.read_at(body_at, body_length)) == head.body_crc:
+        crc_differs = False
+    topic = _read_sized(source, at, message.TOPIC_LENGTHS[head.magic], head.total_size, negative_fails=True)
+    if topic is None:
+        return None
+    at += message.TOPIC_LENGTHS[head.magic].size + len(topic)
+    properties = _read_sized(source, at, message.PROPERTIES_LENGTH, head.total_size, negative_fails=False)
+    if properties is None:
+        return None
+    at += message.PROPERTIES_LENGTH.size + len(properties)
+    return _Parts(topic, properties, at - position, crc_differs)
+
+
+def _read_sized(
+    source: ByteSource, at: int, width: struct.Struct, total_size: int, *, negative_fails: bool
+) -> bytes | None:
+    """Read bytes behind their length; Java reads them through an array of TOTALSIZE bytes."""
+    prefix = source.read_at(at, width.size)
+    if len(prefix) < width.size:
+        return None
+    (length,) = width.unpack(prefix)
+    if length > total_size or (length < 0 and negative_fails):
+        return None
+    data = source.read_at(at + width.size, max(length, 0))
+    return data if len(data) == max(length, 0) else None
+
+
+def _judge(
+    source: ByteSource,
+    position: int,
+    base: int,
+    rules: RecordRules,
+    head: message.MessageHead,
+    parts: _Parts,
+) -> Checked:
+    """Parse the numbers among the properties and compare the lengths, in the broker's order."""
+    topic = decode_utf8(parts.topic)
+    properties = parse_properties(parts.properties)
+    if rules.requires_numbers and not _delay_parses(topic, properties):
+        return Checked(False, -1, code=CL_PROPERTIES, reason="DELAY is no number")
+    if parts.read_length != head.total_size:
+        reason = f"TOTALSIZE {head.total_size}, but the parts make {parts.read_length} bytes"
+        code = _size_code(head.total_size, source.size_bytes - position)
+        return Checked(False, head.total_size, code=code, reason=reason)
+    if rules.requires_numbers and rules.knows_inner_batch and not _inner_batch_parses(properties):
+        return Checked(False, -1, code=CL_PROPERTIES, reason="INNER_NUM or INNER_BASE is no number")
+    raw = source.read_at(position, head.total_size)
+    if len(raw) < head.total_size:  # the file shrinks while we read
+        return Checked(False, -1, code=CL_HALF_RECORD, reason="the file ends inside the record")
+    return Checked(True, head.total_size, Record(base + position, head, topic, properties, raw))
+
+
+def number_problem(record: Record) -> str | None:
+    """Say which property a broker fails to parse, so that it takes the record for damaged; None if none."""
+    if not _delay_parses(record.topic, record.properties):
+        return "DELAY is no number"
+    return None if _inner_batch_parses(record.properties) else "INNER_NUM or INNER_BASE is no number"
+
+
+def _delay_parses(topic: str, properties: dict[str, str]) -> bool:
+    delay = properties.get("DELAY")
+    return topic != SCHEDULE_TOPIC or delay is None or parse_int(delay) is not None
+
+
+def _inner_batch_parses(properties: dict[str, str]) -> bool:
+    """Java: ``CommitLog#setBatchSizeIfNeeded`` (5.3.3) parses both only if both are there."""
+    number, base = properties.get("INNER_NUM"), properties.get("INNER_BASE")
+    if number is None or base is None:
+        return True
+    return parse_long(base) is not None and parse_short(number) is not None

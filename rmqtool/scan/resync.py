@@ -1,0 +1,78 @@
+"""Where the chain of records is taken up again behind damage.
+
+A record counts as *true* only if the magic is right, PHYSICALOFFSET is the place it lies at and the lengths
+add up (a BLANK: TOTALSIZE is what is left of the file). Stale but valid bytes are normal in a store: behind a
+BLANK, in dirty tails, in pooled buffers.
+"""
+
+from __future__ import annotations
+
+import heapq
+from typing import TYPE_CHECKING
+
+from rmqtool.formats import message, struct_of
+from rmqtool.scan.records import LENIENT, check_record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.scan.window import Window
+
+_START = struct_of(message.BLANK)
+_MAGIC_AT = message.HEAD_OFFSETS[0]["magic"]
+_MAGICS = tuple(
+    magic.to_bytes(4, "big", signed=True)
+    for magic in (message.MAGIC_V1, message.MAGIC_V2, message.BLANK_MAGIC)
+)
+_FIRST_SPAN_BYTES = 4096
+_LARGEST_SPAN_BYTES = 1 << 19
+
+
+def find_true(window: Window, position: int, base: int, stop: int | None = None) -> int | None:
+    """Return the position of the first true record or BLANK from ``position`` on, before ``stop``.
+
+    Args:
+        window: The file.
+        position: Bytes from its start.
+        base: Physical offset of its first byte.
+        stop: Position at which the search ends; None: the end of the file.
+    """
+    stop = window.size_bytes if stop is None else stop
+    span = _FIRST_SPAN_BYTES  # grows: damage is mostly short, and every look-up of a hostile file must be
+    while position < stop:
+        window.focus(position)
+        chunk = window.read_at(position + _MAGIC_AT, span)
+        for at in heapq.merge(*(_find_all(chunk, magic) for magic in _MAGICS)):
+            if position + at >= stop:
+                return None
+            if is_true(window, position + at, base):
+                return position + at
+        if len(chunk) < span:
+            return None
+        position += span - (_MAGIC_AT - 1)  # a magic may straddle two chunks
+        span = min(2 * span, _LARGEST_SPAN_BYTES)
+    return None
+
+
+def _find_all(data: bytes, wanted: bytes) -> Iterator[int]:
+    at = data.find(wanted)
+    while at >= 0:
+        yield at
+        at = data.find(wanted, at + 1)
+
+
+def is_true(window: Window, position: int, base: int) -> bool:
+    """Whether a record or BLANK at ``position`` is what it says, and lies where it says."""
+    start = window.read_at(position, _START.size)
+    if len(start) < _START.size:
+        return False
+    total_size, magic = _START.unpack(start)
+    left = window.size_bytes - position
+    if magic == message.BLANK_MAGIC:
+        return bool(total_size == left)
+    if not message.SMALLEST_RECORD <= total_size <= left:
+        return False
+    head = message.decode_head(window.read_at(position, max(message.HEAD_SIZES)))
+    if head is None or head.physical_offset != base + position:
+        return False
+    return check_record(window, position, LENIENT, base=base).record is not None
