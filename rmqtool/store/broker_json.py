@@ -1,0 +1,84 @@
+"""The broker's JSON side files in ``config/``, read as leniently as its own serializer reads them."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, cast
+
+from rmqtool.errors import EnvironmentFailureError
+from rmqtool.store.reading import ReadOnlyFile
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LARGEST_CONFIG = 256 << 20
+"""Bytes of a config file that are read at most; brokers with many groups reach some ten MiB."""
+
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|([{,]\s*)(-?\d+)(\s*:)', re.DOTALL)
+
+
+class ConfigFileError(ValueError):
+    """A config file is there and cannot be decoded; the message names it."""
+
+
+def parse_broker_json(text: str) -> object:
+    """Parse JSON whose integer keys may stand without quotes, as fastjson writes them.
+
+    Raises:
+        ValueError: It is no JSON even so, or is nested too deeply.
+    """
+    try:
+        return cast("object", json.loads(_TOKEN.sub(_quote_key, text)))
+    except RecursionError as failure:
+        raise ValueError("nested too deeply") from failure
+
+
+def _quote_key(match: re.Match[str]) -> str:
+    key = match[2]
+    return match[0] if key is None else f'{match[1]}"{key}"{match[3]}'
+
+
+def load_broker_json(path: Path) -> object:
+    """Load a config file, or its ``.bak`` where it is missing, empty or undecodable; None without both.
+
+    Java: ``ConfigManager#load`` (4.9.8, 5.3.3). 4.x wrote in the platform's charset, so bytes that are no
+    UTF-8 are replaced rather than refused.
+
+    Raises:
+        ConfigFileError: One is there and none can be decoded.
+    """
+    problem = None
+    for candidate in (path, path.with_name(path.name + ".bak")):
+        try:
+            text = _read_text(candidate)
+            if text.strip():
+                return parse_broker_json(text)
+        except (EnvironmentFailureError, ValueError) as failure:
+            problem = problem or f"{candidate}: {failure}"
+    if problem is not None:
+        raise ConfigFileError(problem)
+    return None
+
+
+def _read_text(path: Path) -> str:
+    if not path.exists():
+        return ""
+    with ReadOnlyFile(path) as file:
+        return file.read_at(0, LARGEST_CONFIG).decode("utf-8", "replace")
+
+
+def batch_queue_topics(topics_json: object) -> frozenset[str]:
+    """Return the topics that ``topics.json`` gives the queue type BatchCQ.
+
+    Java: ``QueueTypeUtils#isBatchCq`` (5.3.3).
+    """
+    table = topics_json.get("topicConfigTable") if isinstance(topics_json, dict) else None
+    if not isinstance(table, dict):
+        return frozenset()
+    return frozenset(topic for topic, config in table.items() if _queue_type(config) == "BatchCQ")
+
+
+def _queue_type(config: object) -> object:
+    attributes = config.get("attributes") if isinstance(config, dict) else None
+    return attributes.get("queue.type") if isinstance(attributes, dict) else None

@@ -1,0 +1,161 @@
+"""What the files of a store tell about the settings of the broker that wrote them."""
+
+from __future__ import annotations
+
+from itertools import chain, islice
+from typing import TYPE_CHECKING
+
+from rmqtool.formats import struct_of
+from rmqtool.formats.checkpoint import CHECKPOINT, CHECKPOINT_SIZE
+from rmqtool.formats.consumequeue import BATCH_UNIT_SIZE, UNIT_SIZE
+from rmqtool.formats.message import BLANK, MAGIC_V2
+from rmqtool.store.broker_json import ConfigFileError, batch_queue_topics, load_broker_json
+from rmqtool.store.geometry import Geometry, geometry_of_size, infer_geometry
+from rmqtool.store.index_zone import infer_index_zone
+from rmqtool.store.places import PathKind
+from rmqtool.store.reading import ReadOnlyFile
+from rmqtool.store.sizes import infer_file_size
+
+if TYPE_CHECKING:
+    from datetime import timezone
+    from pathlib import Path
+
+    from rmqtool.store.files import StoreFiles
+
+_SAMPLED_QUEUES = 64
+_SAMPLED_INDEX_FILES = 8
+_LMQ_PREFIX = "%LMQ%"
+
+# Files and directories that a 4.9 broker never makes.
+_MADE_BY_5X = (
+    "abort.bak",
+    "timerwheel",
+    "timerlog",
+    "compaction",
+    "batchconsumequeue",
+    "epochFileCheckpoint",
+    "brokerIdentity",
+    "kvStore",
+    "tiered_index_file",
+    "config/timercheck",
+    "config/timermetrics",
+    "config/topicQueueMapping.json",
+    "config/consumerOrderInfo.json",
+    "config/messageRequestMode.json",
+    "config/tieredStoreMetadata.json",
+    "config/rdb",
+)
+
+
+class Evidence:
+    """Inferences about one store; each looks at a bounded number of files, and only when asked.
+
+    Args:
+        store: The store, as much of it as is there.
+    """
+
+    def __init__(self, store: StoreFiles) -> None:
+        self._store = store
+
+    def commitlog_file_size(self) -> int | None:
+        """Return ``mappedFileSizeCommitLog``."""
+        return infer_file_size([[(one.start, one.size_bytes) for one in self._store.commitlog]])
+
+    def queue_file_size(self, kind: PathKind) -> int | None:
+        """Return the file size of consume queues, their ext files, or batch queues."""
+        unit = {PathKind.CONSUMEQUEUE: UNIT_SIZE, PathKind.BATCHCONSUMEQUEUE: BATCH_UNIT_SIZE}.get(kind, 1)
+        sample = islice(self._store.queues(kind), _SAMPLED_QUEUES)
+        return infer_file_size(
+            [[(one.start, one.size_bytes) for one in queue.files] for queue in sample], unit
+        )
+
+    def geometry(self, slots: int | None, items: int | None) -> tuple[Geometry, bool] | None:
+        """Return the geometry of the index files and whether they prove it; None if nothing is there.
+
+        Args:
+            slots: ``maxHashSlotNum``, when it was given.
+            items: ``maxIndexNum``, when it was given.
+        """
+        files = self._store.index_files[-_SAMPLED_INDEX_FILES:]
+        size = infer_file_size([[(0, file.size_bytes) for file in files]])
+        if size is None:
+            return None
+        proven = None
+        if slots is not None or items is not None:
+            proven = geometry_of_size(size, slots=slots, items=items)
+        else:
+            proven = next((found for file in files if (found := infer_geometry(file)) is not None), None)
+        assumed = proven or geometry_of_size(size)
+        return None if assumed is None else (assumed, proven is not None)
+
+    def has_ext_queues(self) -> bool | None:
+        """Return whether consume queues have ext files; None if no queue is there to tell."""
+        if any(len(queue.files) for queue in islice(self._store.queues(PathKind.CONSUMEQUEUE_EXT), 1)):
+            return True
+        return False if next(self._store.queues(PathKind.CONSUMEQUEUE), None) is not None else None
+
+    def has_light_queues(self) -> bool:
+        """Return whether there are queues of ``%LMQ%`` names."""
+        return any(topic.startswith(_LMQ_PREFIX) for topic in self._store.topics(PathKind.CONSUMEQUEUE))
+
+    def batch_topics(self) -> frozenset[str]:
+        """Return the topics with batch queues: those of topics.json and those that have such files."""
+        present = frozenset(self._store.topics(PathKind.BATCHCONSUMEQUEUE))
+        root = self._store.root
+        if root is None:
+            return present
+        try:
+            return present | batch_queue_topics(load_broker_json(root / "config" / "topics.json"))
+        except ConfigFileError:
+            return present  # reported by `rmqtool.store.layout`
+
+    def broker_version(self) -> tuple[str, str] | None:
+        """Return ("4.9" or "5.x", why), or None where nothing tells."""
+        reason = self._sign_of_5x()
+        if reason is not None:
+            return "5.x", reason
+        root = self._store.root
+        if root is not None and any(self._checkpoint_fields()):
+            return "4.9", "a checkpoint, and nothing that only 5.x makes"
+        return None
+
+    def index_zone(self) -> timezone | None:
+        """Return the time zone of the index files' names."""
+        return infer_index_zone(self._store.index_files)
+
+    def _sign_of_5x(self) -> str | None:
+        root = self._store.root
+        if root is not None:
+            for name in _MADE_BY_5X:
+                if (root / name).exists():
+                    return name
+            if any(self._checkpoint_fields()[3:]):
+                return "offsets in the checkpoint"
+            if _size_of_file(root, "abort") > 0:
+                return "process id in abort"
+        return self._first_magics_v2()
+
+    def _first_magics_v2(self) -> str | None:
+        for segment in chain(self._store.commitlog.segments[:1], self._store.commitlog.segments[-2:]):
+            start = struct_of(BLANK)
+            head = segment.read_at(0, start.size, [])
+            if len(head) == start.size and start.unpack(head)[1] == MAGIC_V2:
+                return "a V2 record"
+        return None
+
+    def _checkpoint_fields(self) -> tuple[int, ...]:
+        root = self._store.root
+        if root is None or not _size_of_file(root, "checkpoint"):
+            return ()
+        with ReadOnlyFile(root / "checkpoint") as file:
+            data = file.read_at(0, CHECKPOINT_SIZE, [])
+        return tuple(struct_of(CHECKPOINT).unpack(data)) if len(data) == CHECKPOINT_SIZE else ()
+
+
+def _size_of_file(root: Path, name: str) -> int:
+    """Return the size of a regular file of the root, 0 for anything else."""
+    path = root / name
+    try:
+        return path.stat().st_size if path.is_file() else 0
+    except OSError:
+        return 0

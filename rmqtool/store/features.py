@@ -1,0 +1,59 @@
+"""Parts of a store that are named and not examined: other storage engines and side structures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rmqtool.findings.places import ST_COMPACTION, ST_DLEDGER, ST_ROCKSDB, ST_TIERED, ST_TIMER
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rmqtool.findings import FindingCode
+
+_ROCKSDB_PLACES = (
+    "consumequeue",
+    "consumequeue_r",
+    "index",
+    "kvStore",
+    "config/topics",
+    "config/consumerOffsets",
+    "config/subscriptionGroups",
+    "config/rdb",
+)
+_SIDE_STRUCTURES = (
+    ("timerwheel", ST_TIMER),
+    ("timerlog", ST_TIMER),
+    ("compaction/compactionLog", ST_COMPACTION),
+    ("tiered_index_file", ST_TIERED),
+    ("config/tieredStoreMetadata.json", ST_TIERED),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """Something in the store that is recognised by its name and left alone.
+
+    Attributes:
+        code: What it is.
+        label: Its path relative to the store.
+    """
+
+    code: FindingCode
+    label: str
+
+
+def features_of(root: Path) -> tuple[Feature, ...]:
+    """Name what a store root holds beside the structures that are examined."""
+    found = [Feature(ST_ROCKSDB, name) for name in _ROCKSDB_PLACES if is_rocksdb(root / name)]
+    found += [
+        Feature(ST_DLEDGER, path.parent.name) for path in sorted(root.glob("dledger-*/data")) if path.is_dir()
+    ]
+    found += [Feature(code, name) for name, code in _SIDE_STRUCTURES if (root / name).exists()]
+    return tuple(found)
+
+
+def is_rocksdb(directory: Path) -> bool:
+    """Tell whether a directory is a RocksDB database: it has ``CURRENT`` and a ``MANIFEST-…``."""
+    return (directory / "CURRENT").is_file() and any(directory.glob("MANIFEST-*"))

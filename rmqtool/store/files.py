@@ -1,0 +1,241 @@
+"""The files of a store by structure, listed when they are first asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rmqtool.store.listing import (
+    digits_of,
+    label_of,
+    list_directories,
+    list_file_queue,
+    list_index_files,
+)
+from rmqtool.store.names import safe_component
+from rmqtool.store.places import PathKind
+from rmqtool.store.segments import NAME_DIGITS, FileQueue, Segment, StoreFile, Stray
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from os import DirEntry
+
+_LARGEST_INT = (1 << 31) - 1
+_TREE_DEPTH = 2
+
+
+@dataclass(frozen=True)
+class QueueFiles:
+    """The files of one queue: a consume queue, its ext queue, or a batch consume queue.
+
+    Attributes:
+        kind: Which of the three.
+        topic: The topic's directory name; None for a queue that lies outside of a store.
+        queue_id: The queue's number; None likewise.
+        directory: Where the files are.
+        base: What labels are relative to.
+        only: The one file that was named on the command line, or None for all.
+    """
+
+    kind: PathKind
+    topic: str | None
+    queue_id: int | None
+    directory: Path
+    base: Path
+    only: Path | None = None
+
+    @cached_property
+    def files(self) -> FileQueue:
+        """Return the segments and strays.
+
+        Raises:
+            EnvironmentFailureError: The directory may not be read.
+        """
+        if self.only is not None:
+            return single_file_queue(self.only, self.base)
+        return list_file_queue((self.directory,), self.base)
+
+
+@dataclass(frozen=True)
+class Root:
+    """Where one structure lies.
+
+    Attributes:
+        paths: Its directories; several only for a commit log on several paths. Or one file.
+        depth: Levels from the path down to queue directories, 2 for a whole tree.
+        is_file: Whether the path is one file of the structure.
+        named: Whether names of directories above tell topic and queue id.
+    """
+
+    paths: tuple[Path, ...]
+    depth: int = _TREE_DEPTH
+    is_file: bool = False
+    named: bool = True
+
+
+class StoreFiles:
+    """The files of a store, or of the part of it that was named.
+
+    Args:
+        roots: Where each structure lies; structures that are not shown are absent.
+        base: What labels are relative to.
+        root: The store root, when it is known.
+    """
+
+    def __init__(self, roots: Mapping[PathKind, Root], base: Path, root: Path | None) -> None:
+        self.roots = dict(roots)
+        self.base = base
+        self.root = root
+
+    @cached_property
+    def commitlog(self) -> FileQueue:
+        """Return the commit log's segments; empty if there is none or it is not shown.
+
+        Raises:
+            EnvironmentFailureError: A directory may not be read.
+        """
+        root = self.roots.get(PathKind.COMMITLOG, Root(()))
+        return (
+            single_file_queue(root.paths[0], self.base)
+            if root.is_file
+            else list_file_queue(root.paths, self.base)
+        )
+
+    @property
+    def index_files(self) -> tuple[StoreFile, ...]:
+        """Return the index files in the order of their names."""
+        return self._index[0]
+
+    @property
+    def index_strays(self) -> tuple[Stray, ...]:
+        """Return what else lies in the index directory."""
+        return self._index[1]
+
+    @cached_property
+    def checkpoint(self) -> StoreFile | None:
+        """Return the checkpoint; None if it is not there, not shown, or no regular file."""
+        root = self.roots.get(PathKind.CHECKPOINT)
+        if root is None or not root.paths[0].is_file():
+            return None
+        return store_file(root.paths[0], self.base)
+
+    def topics(self, kind: PathKind = PathKind.CONSUMEQUEUE) -> list[str]:
+        """Return the names of topic directories, sorted."""
+        root = self.roots.get(kind)
+        if root is None:
+            return []
+        if root.depth < _TREE_DEPTH:
+            return sorted({queue.topic for queue in self.queues(kind) if queue.topic is not None})
+        return [entry.name for entry in list_directories(root.paths[0], self.base)[0]]
+
+    def queues(
+        self, kind: PathKind = PathKind.CONSUMEQUEUE, topic: str | None = None
+    ) -> Iterator[QueueFiles]:
+        """Yield the queues of a kind by topic name and queue id, of one topic or of all.
+
+        Raises:
+            EnvironmentFailureError: A directory may not be read.
+        """
+        root = self.roots.get(kind)
+        if root is None:
+            return
+        if root.depth == 0:
+            queue = self._lone_queue(kind, root)
+            if topic in {None, queue.topic}:
+                yield queue
+        elif root.depth == 1:
+            name = root.paths[0].name if root.named else None
+            if topic in {None, name}:
+                yield from self._queues_of_topic(kind, name, root.paths[0])
+        else:
+            for name in self.topics(kind) if topic is None else [topic]:
+                if safe_component(name):
+                    yield from self._queues_of_topic(kind, name, root.paths[0] / name)
+
+    def queue(self, topic: str, queue_id: int, kind: PathKind = PathKind.CONSUMEQUEUE) -> QueueFiles | None:
+        """Return one queue without listing the others; None if it is not there."""
+        root = self.roots.get(kind)
+        if root is None or not safe_component(topic):
+            return None
+        if root.depth < _TREE_DEPTH:
+            found = (queue for queue in self.queues(kind, topic) if queue.queue_id == queue_id)
+            return next(found, None)
+        directory = root.paths[0] / topic / str(queue_id)
+        return QueueFiles(kind, topic, queue_id, directory, self.base) if directory.is_dir() else None
+
+    def queue_strays(self, kind: PathKind = PathKind.CONSUMEQUEUE) -> Iterator[Stray]:
+        """Yield the entries that are neither topic directories nor queue directories.
+
+        Java: ``DefaultMessageStore#loadConsumeQueue`` (4.9.8) and ``ConsumeQueueStore#loadConsumeQueues``
+        (5.3.3) ignore them.
+        """
+        root = self.roots.get(kind)
+        if root is None or root.depth == 0:
+            return
+        topics = [root.paths[0]]
+        if root.depth == _TREE_DEPTH:
+            directories, strays = list_directories(root.paths[0], self.base)
+            yield from strays
+            topics = [Path(entry.path) for entry in directories]
+        for topic in topics:
+            directories, strays = list_directories(topic, self.base)
+            yield from strays
+            for entry in directories:
+                if queue_id_of(entry.name) is None:
+                    yield Stray(label_of(Path(entry.path), self.base), "is not named by a queue id")
+
+    def close(self) -> None:
+        """Close the files that were listed as commit log and index; queues are closed by who lists them."""
+        if "commitlog" in self.__dict__:
+            self.commitlog.close()
+        if "_index" in self.__dict__:
+            for file in self.index_files:
+                file.close()
+
+    @cached_property
+    def _index(self) -> tuple[tuple[StoreFile, ...], tuple[Stray, ...]]:
+        root = self.roots.get(PathKind.INDEX)
+        if root is None:
+            return (), ()
+        if root.is_file:
+            return (store_file(root.paths[0], self.base),), ()
+        return list_index_files(root.paths[0], self.base)
+
+    def _lone_queue(self, kind: PathKind, root: Root) -> QueueFiles:
+        directory = root.paths[0].parent if root.is_file else root.paths[0]
+        topic, queue_id = (directory.parent.name, queue_id_of(directory.name)) if root.named else (None, None)
+        return QueueFiles(
+            kind, topic, queue_id, directory, self.base, root.paths[0] if root.is_file else None
+        )
+
+    def _queues_of_topic(self, kind: PathKind, topic: str | None, directory: Path) -> Iterator[QueueFiles]:
+        def number(entry: DirEntry[str]) -> int:
+            found = queue_id_of(entry.name)
+            return -1 if found is None else found
+
+        entries = sorted(list_directories(directory, self.base)[0], key=number)
+        for entry in entries:
+            if number(entry) >= 0:
+                yield QueueFiles(kind, topic, number(entry), Path(entry.path), self.base)
+
+
+def queue_id_of(name: str) -> int | None:
+    """Return the queue id that a directory name stands for; only the form that a broker writes."""
+    if not (name.isascii() and name.isdigit()) or (len(name) > 1 and name[0] == "0"):
+        return None
+    number = int(name) if len(name) <= len(str(_LARGEST_INT)) else _LARGEST_INT + 1
+    return number if number <= _LARGEST_INT else None
+
+
+def store_file(path: Path, base: Path) -> StoreFile:
+    """Return one regular file as a file of the store."""
+    return StoreFile(path, label_of(path, base), path.stat().st_size)
+
+
+def single_file_queue(path: Path, base: Path) -> FileQueue:
+    """Return a file queue of one file; it starts where its name says, at 0 if the name says nothing."""
+    start = digits_of(path.name, NAME_DIGITS)
+    segment = Segment(path, label_of(path, base), path.stat().st_size, start or 0)
+    return FileQueue((path.parent,), (segment,))

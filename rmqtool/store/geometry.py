@@ -1,0 +1,200 @@
+"""The number of hash slots of an index file, which no byte of it states.
+
+A file is a header, ``slots`` slots of 4 bytes and ``items`` items of 20, so its size allows many pairs. The
+right one is recognised by what it would make of the bytes: item 1 lies at the header's first offset and ends
+its chain, the newest item lies at the header's last offset and is what its slot points to.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rmqtool.formats import struct_of
+from rmqtool.formats.index import (
+    HEADER,
+    HEADER_SIZE,
+    ITEM,
+    ITEM_SIZE,
+    SLOT,
+    SLOT_SIZE,
+    file_size,
+    item_position,
+    slot_position,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.store.segments import StoreFile
+
+DEFAULT_SLOTS = 5_000_000
+ITEMS_PER_SLOT = 4
+"""The default ratio; operators who change one number usually keep it."""
+
+_WINDOW = 4 << 20
+_SAMPLES = 64
+_MAX_CANDIDATES = 1000
+_LARGEST_INT = (1 << 31) - 1
+_BEGIN_PHY = struct.Struct(">q")
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """How an index file is divided.
+
+    Attributes:
+        slots: ``maxHashSlotNum``.
+        items: ``maxIndexNum``; item 0 is never used.
+    """
+
+    slots: int
+    items: int
+
+    @property
+    def size_bytes(self) -> int:
+        """Return the size of a file of this geometry."""
+        return file_size(self.slots, self.items)
+
+
+def geometry_of_size(
+    size_bytes: int, *, slots: int | None = None, items: int | None = None
+) -> Geometry | None:
+    """Return the geometry of a file size when one number is known, or in the default ratio when none is.
+
+    Returns:
+        None if the size does not allow it.
+    """
+    body = size_bytes - HEADER_SIZE
+    if slots is None:
+        per_slot = SLOT_SIZE + ITEMS_PER_SLOT * ITEM_SIZE
+        room, step = (body, per_slot) if items is None else (body - items * ITEM_SIZE, SLOT_SIZE)
+        slots, rest = divmod(room, step)
+        items = slots * ITEMS_PER_SLOT if items is None else items
+    else:
+        items, rest = divmod(body - slots * SLOT_SIZE, ITEM_SIZE)
+    legal = rest == 0 and 0 < slots <= _LARGEST_INT and 0 < items <= _LARGEST_INT
+    return Geometry(slots, items) if legal else None
+
+
+def infer_geometry(file: StoreFile) -> Geometry | None:
+    """Find the geometry that the contents of an index file prove, or None if they prove none.
+
+    Reads a few items of a default or a full file; otherwise looks for the last byte that is not zero, in the
+    worst case through the whole file once, in bounded memory. A file without items proves nothing.
+    """
+    probe = _Probe.open(file)
+    if probe is None:
+        return None
+    for slots in probe.candidates():
+        geometry = geometry_of_size(probe.size_bytes, slots=slots)
+        if geometry is not None and probe.fits(geometry):
+            return geometry
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Probe:
+    """An index file with its header, and what a geometry would make of it."""
+
+    file: StoreFile
+    size_bytes: int
+    begin_phy: int
+    end_phy: int
+    count: int
+
+    @classmethod
+    def open(cls, file: StoreFile) -> _Probe | None:
+        """Read the header; None if the file has no items or is too short for one."""
+        header = file.read_at(0, HEADER_SIZE, [])
+        if len(header) < HEADER_SIZE:
+            return None
+        _, _, begin_phy, end_phy, _, index_count = struct_of(HEADER).unpack(header)
+        size_bytes = file.reader.size_bytes()
+        count = index_count - 1
+        possible = 0 < count <= (size_bytes - HEADER_SIZE) // ITEM_SIZE and 0 <= begin_phy <= end_phy
+        return cls(file, size_bytes, begin_phy, end_phy, count) if possible else None
+
+    def candidates(self) -> Iterator[int]:
+        """Yield slot counts worth a test, the cheapest first."""
+        if self.size_bytes == file_size(DEFAULT_SLOTS, DEFAULT_SLOTS * ITEMS_PER_SLOT):
+            yield DEFAULT_SLOTS
+        yield (self.size_bytes - HEADER_SIZE - (self.count + 1) * ITEM_SIZE) // SLOT_SIZE  # a full file
+        last = self._last_used_cell()
+        if last is not None:
+            yield self._slots_if_newest_at(last)
+        usual = geometry_of_size(self.size_bytes)
+        if usual is not None:
+            yield usual.slots
+        yield from self._where_end_phy_stands()
+
+    def fits(self, geometry: Geometry) -> bool:
+        """Tell whether the items and slots of a geometry agree with the header and with each other."""
+        if self.count >= geometry.items:
+            return False
+        first = self._item(geometry, 1)
+        newest = self._item(geometry, self.count)
+        if first[1] != self.begin_phy or first[3] != 0 or newest[1] != self.end_phy:
+            return False
+        if self._slot(geometry, newest[0]) != self.count:
+            return False
+        step = max(1, self.count // _SAMPLES)
+        return all(self._item_fits(geometry, number) for number in range(1, self.count + 1, step))
+
+    def _item_fits(self, geometry: Geometry, number: int) -> bool:
+        key_hash, phy, time_diff, previous = self._item(geometry, number)
+        if (
+            key_hash < 0
+            or time_diff < 0
+            or not (self.begin_phy <= phy <= self.end_phy and 0 <= previous < number)
+        ):
+            return False
+        if not number <= self._slot(geometry, key_hash) <= self.count:
+            return False
+        if previous == 0:
+            return True
+        return bool(self._item(geometry, previous)[0] % geometry.slots == key_hash % geometry.slots)
+
+    def _item(self, geometry: Geometry, number: int) -> tuple[int, int, int, int]:
+        data = self.file.read_at(item_position(geometry.slots, number), ITEM_SIZE, [])
+        key_hash, phy, time_diff, previous = struct_of(ITEM).unpack(data.ljust(ITEM_SIZE, b"\xff"))
+        return key_hash, phy, time_diff, previous
+
+    def _slot(self, geometry: Geometry, key_hash: int) -> int:
+        data = self.file.read_at(slot_position(key_hash % geometry.slots), SLOT_SIZE, [])
+        return int(struct_of(SLOT).unpack(data.ljust(SLOT_SIZE, b"\xff"))[0])
+
+    def _slots_if_newest_at(self, position: int) -> int:
+        return (position - self.count * ITEM_SIZE - HEADER_SIZE) // SLOT_SIZE
+
+    def _cell_of(self, position: int) -> int:
+        """Return the start of the 20-byte cell around a position; cells are counted from the file's end."""
+        return self.size_bytes - -(-(self.size_bytes - position) // ITEM_SIZE) * ITEM_SIZE
+
+    def _last_used_cell(self) -> int | None:
+        """Return the position of the last cell that is not all zero: the newest item, in a sound file."""
+        stop = self.size_bytes
+        while stop > HEADER_SIZE:
+            start = max(HEADER_SIZE, stop - _WINDOW)
+            data = self.file.read_at(start, stop - start, [])
+            used = len(data.rstrip(b"\0"))
+            if used:
+                return self._cell_of(start + used - 1)
+            stop = start
+        return None
+
+    def _where_end_phy_stands(self) -> Iterator[int]:
+        """Yield slot counts that put the newest item where the header's last offset is found."""
+        if self.end_phy == 0:
+            return
+        needle = _BEGIN_PHY.pack(self.end_phy)
+        overlap = len(needle) - 1
+        found = 0
+        for start in range(HEADER_SIZE, self.size_bytes, _WINDOW):
+            data = self.file.read_at(start, _WINDOW + overlap, [])
+            at = data.find(needle)
+            while at >= 0 and found < _MAX_CANDIDATES:
+                found += 1
+                yield self._slots_if_newest_at(self._cell_of(start + at))
+                at = data.find(needle, at + 1)

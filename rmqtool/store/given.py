@@ -1,0 +1,105 @@
+"""Settings that the user gives: the broker's own properties file and single properties."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from rmqtool.errors import EnvironmentFailureError, UsageError
+from rmqtool.javacompat import parse_int
+from rmqtool.store.properties import parse_java_properties
+from rmqtool.store.reading import ReadOnlyFile
+from rmqtool.store.setting import DEFINITIONS, Origin, Setting
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+CONF_NOTE = "broker.conf"
+OPTION_NOTE = "-p"
+
+_LARGEST_CONF = 1 << 20
+
+
+def given_settings(broker_conf: Path | None, properties: Iterable[str]) -> dict[str, Setting]:
+    """Read what was given; single properties win over the file.
+
+    Args:
+        broker_conf: The broker's properties file. Names that do not concern the store are ignored.
+        properties: Texts ``NAME=VALUE``.
+
+    Returns:
+        Settings of origin "given" by name. Where a broker would silently ignore the file's value, the setting
+        is absent, as it is for the broker.
+
+    Raises:
+        UsageError: The file cannot be used, a property has no ``=`` or a name that no broker has, or a value
+            makes no sense.
+    """
+    single = dict(_name_and_value(text) for text in properties)
+    given = {}
+    if broker_conf is not None:
+        for name, text in read_broker_conf(broker_conf).items():
+            if name in DEFINITIONS and name not in single and not _ignored_by_broker(name, text):
+                given[name] = _read(name, text, CONF_NOTE)
+    for name, text in single.items():
+        if name in DEFINITIONS:
+            given[name] = _read(name, text.strip(), OPTION_NOTE)
+    return given
+
+
+def read_broker_conf(path: Path) -> dict[str, str]:
+    """Read a broker's properties file.
+
+    Raises:
+        UsageError: It is no readable file, is larger than 1 MiB, or Java would refuse it.
+    """
+    try:
+        with ReadOnlyFile(path) as file:
+            data = file.read_at(0, _LARGEST_CONF + 1)
+    except EnvironmentFailureError as failure:
+        raise UsageError(str(failure)) from failure
+    if len(data) > _LARGEST_CONF:
+        raise UsageError(f"{path}: larger than 1 MiB, so it is no broker's properties file")
+    try:
+        return parse_java_properties(data)
+    except UsageError as failure:
+        raise UsageError(f"{path}: {failure}") from failure
+
+
+def known_broker_properties() -> frozenset[str]:
+    """Return every property that a broker of 4.9.8 or 5.3.3 reads from its file.
+
+    Java: the setters of BrokerConfig, BrokerIdentity, MessageStoreConfig (store and tieredstore),
+    NettyServerConfig, NettyClientConfig and AuthConfig, by which ``MixAll#properties2Object`` goes, and the
+    two names that ``BrokerStartup#properties2SystemEnv`` reads.
+    """
+    from importlib.resources import files
+
+    return frozenset(files(__package__).joinpath("broker_properties.txt").read_text("ascii").split())
+
+
+def _name_and_value(text: str) -> tuple[str, str]:
+    name, separator, value = text.partition("=")
+    name = name.strip()
+    if not separator:
+        raise UsageError(f"-p {text!r}: expected NAME=VALUE")
+    if name not in DEFINITIONS and name not in (known := known_broker_properties()):
+        close = get_close_matches(name, sorted(known | DEFINITIONS.keys()), n=1)
+        hint = f"; did you mean {close[0]}?" if close else ""
+        raise UsageError(f"-p {text!r}: no broker has a property {name!r}{hint}")
+    return name, value
+
+
+def _ignored_by_broker(name: str, text: str) -> bool:
+    """Tell whether only blanks around it keep Java from reading a number.
+
+    ``MixAll#properties2Object`` (4.9.8, 5.3.3) drops the exception of ``Integer#parseInt``, so the broker
+    runs with its default; then the files tell more than the text.
+    """
+    is_integer = type(DEFINITIONS[name].default) is int
+    return is_integer and text != text.strip() and parse_int(text.strip()) is not None
+
+
+def _read(name: str, text: str, source: str) -> Setting:
+    return Setting(name, DEFINITIONS[name].read(name, text), Origin.GIVEN, source)

@@ -1,0 +1,106 @@
+"""The time zone in which a broker named its index files, inferred from names against contents."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from rmqtool.errors import UsageError
+from rmqtool.formats import struct_of
+from rmqtool.formats.index import HEADER, HEADER_SIZE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rmqtool.store.segments import StoreFile
+
+_QUARTER_HOUR_MS = 900_000
+_TOLERANCE_MS = 20_000
+"""A file is created when its first message is dispatched, moments after the message's store time."""
+_WESTMOST, _EASTMOST = -12 * 4, 14 * 4  # quarter hours
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FIXED_OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d{1,2})(?::?(\d{2}))?")
+
+
+def infer_index_zone(files: Iterable[StoreFile]) -> timezone | None:
+    """Return the offset that all telling files agree on, or None.
+
+    A name is the wall clock at creation. Its distance from the header's begin time is the zone's offset, a
+    whole number of quarter hours, and a small delay. Files of a rebuilt index were made long after their
+    messages, so their distances fit no zone; they say nothing. Where files disagree by summer time, the
+    newest counts.
+    """
+    offsets = [offset for offset in map(_offset_of, files) if offset is not None]
+    if not offsets or max(offsets) - min(offsets) > timedelta(hours=1):
+        return None
+    return timezone(offsets[-1])
+
+
+def zone_of_name(text: str) -> tzinfo:
+    """Return the zone that a user names: an IANA name, ``UTC``, or an offset such as ``+08:00``.
+
+    Raises:
+        UsageError: There is no such zone.
+    """
+    match = _FIXED_OFFSET.fullmatch(text.strip())
+    if match is not None:
+        sign = -1 if match[1] == "-" else 1
+        offset = timedelta(hours=int(match[2]), minutes=int(match[3] or 0))
+        if offset < timedelta(hours=19):
+            return timezone(sign * offset)
+    try:
+        return ZoneInfo(text.strip())
+    except (ZoneInfoNotFoundError, ValueError, OSError) as failure:
+        hint = "give a name such as Asia/Shanghai or an offset such as +08:00"
+        raise UsageError(f"no time zone is called {text!r}; {hint}") from failure
+
+
+def local_zone() -> tzinfo:
+    """Return this machine's zone with all its changes of offset, not only today's."""
+    return _LocalZone()
+
+
+class _LocalZone(tzinfo):
+    """The C library's zone: what ``localtime`` says of any moment."""
+
+    def utcoffset(self, moment: datetime | None) -> timedelta:
+        return self._of(moment).utcoffset() or timedelta(0)
+
+    def dst(self, moment: datetime | None) -> timedelta | None:
+        return None
+
+    def tzname(self, moment: datetime | None) -> str | None:
+        return self._of(moment).tzname()
+
+    def fromutc(self, moment: datetime) -> datetime:
+        local = moment.replace(tzinfo=UTC).astimezone()
+        return local.replace(tzinfo=self)
+
+    def _of(self, moment: datetime | None) -> datetime:
+        naive = datetime.now(UTC).replace(tzinfo=None) if moment is None else moment.replace(tzinfo=None)
+        return naive.astimezone()
+
+
+def _offset_of(file: StoreFile) -> timedelta | None:
+    header = file.read_at(0, HEADER_SIZE, [])
+    if len(header) < HEADER_SIZE:
+        return None
+    begin_ms, _, _, _, _, count = struct_of(HEADER).unpack(header)
+    named_ms = _wall_clock_ms(file.path.name)
+    if named_ms is None or begin_ms <= 0 or count <= 1:
+        return None
+    quarters, rest = divmod(named_ms - begin_ms + _TOLERANCE_MS, _QUARTER_HOUR_MS)
+    if rest > 2 * _TOLERANCE_MS or not _WESTMOST <= quarters <= _EASTMOST:
+        return None
+    return timedelta(minutes=15 * quarters)
+
+
+def _wall_clock_ms(name: str) -> int | None:
+    """Read ``yyyyMMddHHmmssSSS`` as milliseconds, as if it were UTC; None if it is no such moment."""
+    try:
+        moment = datetime.strptime(name[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+        return (moment - _EPOCH) // timedelta(milliseconds=1) + int(name[14:])
+    except ValueError:
+        return None

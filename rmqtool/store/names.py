@@ -1,0 +1,31 @@
+"""Which topic names may become the name of a directory."""
+
+from __future__ import annotations
+
+LONGEST_COMPONENT_BYTES = 255
+"""What file systems allow for one name (``NAME_MAX``)."""
+
+
+def component_problem(name: str) -> str | None:
+    """Say why a name must not become one component of a path; None if it may.
+
+    Control characters are allowed, as they are for a broker; whoever prints the name escapes them.
+
+    Args:
+        name: A topic as stored, decoded as Java does.
+    """
+    if not name:
+        return "it is empty"
+    if name in {".", ".."}:
+        return f"it is {name!r}"
+    if "/" in name or "\x00" in name:
+        return "it contains '/' or NUL"
+    size_bytes = len(name.encode("utf-8", "surrogatepass"))
+    if size_bytes > LONGEST_COMPONENT_BYTES:
+        return f"it is {size_bytes} bytes long; {LONGEST_COMPONENT_BYTES} fit in a file name"
+    return None
+
+
+def safe_component(name: str) -> bool:
+    """Tell whether a name may become one component of a path."""
+    return component_problem(name) is None

@@ -1,0 +1,191 @@
+"""Opening a store: from PATH and settings to the files of every structure."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rmqtool.errors import UsageError
+from rmqtool.store.evidence import Evidence
+from rmqtool.store.features import Feature, features_of
+from rmqtool.store.files import Root, StoreFiles
+from rmqtool.store.given import OPTION_NOTE, given_settings
+from rmqtool.store.places import DIRECTORY_NAMES, QUEUE_KINDS, PathKind, Place, find_place
+from rmqtool.store.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from rmqtool.store.setting import Setting
+
+_SPLITTER = ","
+"""Default of the system property ``rocketmq.broker.multiPathSplitter``."""
+
+
+class Store(StoreFiles):
+    """What a PATH shows of a store, with the settings in effect.
+
+    A store root shows everything; one directory or file shows its own structure only, while settings are
+    still inferred from the whole store around it, where its place tells.
+
+    Args:
+        place: What PATH turned out to be.
+        roots: Where the structures of the whole store lie.
+        given: The settings that were given.
+        broker_version: ``4.9`` or ``5.x``, when the user says so.
+        timezone: Zone of the index files' names, when the user says so.
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        roots: Mapping[PathKind, Root],
+        given: Mapping[str, Setting],
+        *,
+        broker_version: str | None = None,
+        timezone: str | None = None,
+    ) -> None:
+        base = place.root or (place.path.parent if place.is_file else place.path)
+        own: dict[PathKind, Root] = {place.kind: _root_of(place)}
+        super().__init__(roots if place.kind is PathKind.STORE else own, base, place.root)
+        self.place = place
+        self._given = dict(given)
+        whole = self if place.kind is PathKind.STORE else StoreFiles({**roots, **own}, base, place.root)
+        self.settings = Settings(given, Evidence(whole), broker_version=broker_version, timezone=timezone)
+
+    @property
+    def kind(self) -> PathKind:
+        """Return what PATH is."""
+        return self.place.kind
+
+    @property
+    def abort(self) -> Path | None:
+        """Return the path of ``abort``, if it is there: the store was not stopped cleanly, or runs."""
+        return self._existing("abort")
+
+    @property
+    def lock(self) -> Path | None:
+        """Return the path of ``lock``, if it is there; only `rmqtool.store.lock` may open it."""
+        return self._existing("lock")
+
+    @property
+    def config(self) -> Path | None:
+        """Return the directory of the broker's JSON files, if it is there."""
+        return self._existing("config")
+
+    @property
+    def features(self) -> tuple[Feature, ...]:
+        """Return the parts of the store that rmqtool names and does not examine."""
+        return features_of(self.root) if self.root is not None else ()
+
+    @property
+    def evidence_roots(self) -> tuple[Path, ...]:
+        """Return the real directories that nothing may be written into."""
+        paths = [path for root in self.roots.values() for path in root.paths]
+        paths += [self.base, *(segment.path.resolve().parent for segment in self.commitlog)]
+        return tuple(sorted({path.resolve() for path in paths}))
+
+    def _existing(self, name: str) -> Path | None:
+        if self.root is None:
+            return None
+        path = self.root / name
+        return path if os.path.lexists(path) else None
+
+
+def open_store(
+    path: Path,
+    *,
+    kind: PathKind | str | None = None,
+    broker_conf: Path | None = None,
+    properties: Iterable[str] = (),
+    broker_version: str | None = None,
+    timezone: str | None = None,
+) -> Store:
+    """Open a store, or a part of one, for reading.
+
+    Args:
+        path: A store root, one of its directories, or one file.
+        kind: The user's ``--type``.
+        broker_conf: The broker's own properties file.
+        properties: Single broker settings ``NAME=VALUE``; they win over the file.
+        broker_version: ``4.9`` or ``5.x``; inferred by default.
+        timezone: Zone of the index files' names; inferred by default.
+
+    Raises:
+        EnvironmentFailureError: Nothing of a store is there, or it may not be read.
+        UsageError: Something that was given makes no sense.
+    """
+    given = given_settings(broker_conf, properties)
+    place = find_place(path, None if kind is None else PathKind(kind), has_log=_has_own_log(given))
+    roots = {} if place.root is None else _roots_in(place.root, given)
+    return Store(place, roots, given, broker_version=broker_version, timezone=timezone)
+
+
+def _has_own_log(given: Mapping[str, Setting]) -> bool:
+    setting = given.get("storePathCommitLog")
+    return setting is not None and setting.note == OPTION_NOTE
+
+
+def _root_of(place: Place) -> Root:
+    return Root((place.path,), place.depth, place.is_file, named=place.root is not None)
+
+
+def _roots_in(root: Path, given: Mapping[str, Setting]) -> dict[PathKind, Root]:
+    roots = {kind: Root((root / DIRECTORY_NAMES[kind],)) for kind in (*QUEUE_KINDS, PathKind.INDEX)}
+    roots[PathKind.COMMITLOG] = Root(commitlog_directories(root, given))
+    roots[PathKind.CHECKPOINT] = Root((root / "checkpoint",))
+    return roots
+
+
+def commitlog_directories(root: Path, given: Mapping[str, Setting]) -> tuple[Path, ...]:
+    """Return the directories of the commit log, in the order of the settings, without repeats.
+
+    Java: ``MultiPathMappedFileQueue#load`` (4.9.8, 5.3.3). Paths given with ``-p`` are used as they are.
+    Those of a broker.conf belong to the machine that it comes from: where it calls another directory its
+    store root, paths inside of that are looked for inside ``root``, and paths elsewhere only count when
+    ``root`` has no ``commitlog`` of its own. So a copy is never mixed with the live store beside it.
+
+    Raises:
+        UsageError: A path is empty.
+    """
+    own = root / DIRECTORY_NAMES[PathKind.COMMITLOG]
+    found: list[Path] = []
+    for name in ("storePathCommitLog", "readOnlyCommitLogStorePaths"):
+        setting = given.get(name)
+        if setting is not None and setting.value:
+            found += _paths_of(setting, root, _conf_root(given))
+        elif name == "storePathCommitLog":
+            found.append(own)
+    return tuple(dict.fromkeys(found)) or (own,)
+
+
+def _conf_root(given: Mapping[str, Setting]) -> Path | None:
+    setting = given.get("storePathRootDir")
+    return Path(str(setting.value)) if setting is not None and setting.value else None
+
+
+def _paths_of(setting: Setting, root: Path, conf_root: Path | None) -> list[Path]:
+    texts = str(setting.value).split(_SPLITTER)
+    if not all(texts):
+        raise UsageError(f"{setting.name}={setting.value!r}: a path in the list is empty")
+    paths = [Path(os.path.abspath(text)) for text in texts]  # noqa: PTH100 - links are kept
+    if setting.note == OPTION_NOTE or (conf_root is not None and _same(conf_root, root)):
+        return paths
+    moved = [_moved(path, root, conf_root) for path in paths]
+    has_own = (root / DIRECTORY_NAMES[PathKind.COMMITLOG]).is_dir()
+    inside = [path for path in moved if path.is_relative_to(root)]
+    if has_own and not inside and setting.name == "storePathCommitLog":
+        return [root / DIRECTORY_NAMES[PathKind.COMMITLOG]]
+    return inside if has_own else moved
+
+
+def _moved(path: Path, root: Path, conf_root: Path | None) -> Path:
+    """Return the place in a copy of a path in the original store root."""
+    if conf_root is not None and path.is_relative_to(conf_root):
+        return root / path.relative_to(conf_root)
+    return path
+
+
+def _same(one: Path, other: Path) -> bool:
+    return one.exists() and one.samefile(other)

@@ -1,0 +1,171 @@
+"""Value objects: one file of the store, one segment of a file queue, a file queue."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from rmqtool.store.reading import ReadOnlyFile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, MutableSequence
+    from pathlib import Path
+
+    from rmqtool.store.reading import UnreadableRange
+
+NAME_DIGITS = 20
+"""A file queue's files are named by the byte address of their first byte (``UtilAll#offset2FileName``)."""
+
+
+@dataclass(frozen=True)
+class StoreFile:
+    """A regular file of the store; picklable by its path, safe to share between threads.
+
+    Attributes:
+        path: Where it is.
+        label: Its path relative to the store, as reports show it.
+        size_bytes: Bytes on disk when the directory was listed.
+    """
+
+    path: Path
+    label: str
+    size_bytes: int
+
+    @cached_property
+    def reader(self) -> ReadOnlyFile:
+        """Return the file's reader; it opens the file at the first read."""
+        return ReadOnlyFile(self.path)
+
+    def read_at(
+        self, position: int, length: int, unreadable: MutableSequence[UnreadableRange] | None = None
+    ) -> bytes:
+        """Read as `ReadOnlyFile.read_at`."""
+        return self.reader.read_at(position, length, unreadable)
+
+    def read_into(
+        self,
+        position: int,
+        buffer: bytearray | memoryview[Any],
+        unreadable: MutableSequence[UnreadableRange] | None = None,
+    ) -> int:
+        """Read as `ReadOnlyFile.read_into`."""
+        return self.reader.read_into(position, buffer, unreadable)
+
+    def close(self) -> None:
+        """Close the descriptor, if one is open."""
+        if "reader" in self.__dict__:
+            self.reader.close()
+
+
+@dataclass(frozen=True)
+class Segment(StoreFile):
+    """One file of a file queue.
+
+    Attributes:
+        start: Address of its first byte in the queue (commit log: physical offset), from its name.
+    """
+
+    start: int
+
+    @property
+    def stop(self) -> int:
+        """Return the address behind its last byte on disk."""
+        return self.start + self.size_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Where a file's start differs from the end of the file before it.
+
+    Attributes:
+        expected: Address at which a file should start.
+        found: Address at which the next one does start; lower than ``expected`` where files overlap.
+        after: The file before.
+        before: The file behind.
+    """
+
+    expected: int
+    found: int
+    after: Segment
+    before: Segment
+
+
+@dataclass(frozen=True, slots=True)
+class Stray:
+    """An entry of a directory that is none of the files expected there; it was not opened.
+
+    Attributes:
+        label: Path relative to the store.
+        reason: What is wrong with it, as the end of a sentence that begins with its name.
+        size_bytes: Bytes on disk; None when that says nothing.
+    """
+
+    label: str
+    reason: str
+    size_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class FileQueue:
+    """Files that follow each other, and what else lies in their directories.
+
+    Attributes:
+        directories: Where the files were looked for.
+        segments: By start address; of equal ones the first is the one that reads are answered from.
+        strays: Entries that are no segments.
+    """
+
+    directories: tuple[Path, ...]
+    segments: tuple[Segment, ...]
+    strays: tuple[Stray, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.segments)
+
+    def __iter__(self) -> Iterator[Segment]:
+        return iter(self.segments)
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return [segment.start for segment in self.segments]
+
+    @property
+    def start(self) -> int:
+        """Return the address of the first byte; 0 for a queue without files."""
+        return self.segments[0].start if self.segments else 0
+
+    @property
+    def stop(self) -> int:
+        """Return the address behind the last file; 0 for a queue without files."""
+        return self.segments[-1].stop if self.segments else 0
+
+    @property
+    def size_bytes(self) -> int:
+        """Return the bytes of all files."""
+        return sum(segment.size_bytes for segment in self.segments)
+
+    def segment_at(self, offset: int) -> Segment | None:
+        """Return the segment that holds the byte at an address, or None."""
+        number = bisect_right(self._starts, offset) - 1
+        if number < 0 or offset >= self.segments[number].stop:
+            return None
+        return self.segments[number]
+
+    def gaps(self, file_size: int | None = None) -> Iterator[Gap]:
+        """Yield where the files do not join.
+
+        Args:
+            file_size: The configured size in bytes; without it every file's size on disk.
+        """
+        for one, two in pairwise(self.segments):
+            expected = one.start + (file_size or one.size_bytes)
+            if two.start != expected:
+                yield Gap(expected, two.start, one, two)
+
+    def close(self) -> None:
+        """Close all files."""
+        for segment in self.segments:
+            segment.close()

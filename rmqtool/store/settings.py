@@ -1,0 +1,262 @@
+"""The settings in effect for a store: given, inferred from the files, or the broker's defaults."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from rmqtool.errors import UsageError
+from rmqtool.formats.consumequeue import UNIT_SIZE
+from rmqtool.javacompat import read_delay_levels
+from rmqtool.store.geometry import Geometry
+from rmqtool.store.index_zone import local_zone, zone_of_name
+from rmqtool.store.places import PathKind
+from rmqtool.store.setting import DEFINITIONS, Origin, Setting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from datetime import tzinfo
+
+    from rmqtool.javacompat import DelayLevels
+    from rmqtool.store.evidence import Evidence
+    from rmqtool.store.setting import SettingValue
+
+BROKER_VERSIONS = ("4.9", "5.x")
+BROKER_VERSION = "brokerVersion"
+INDEX_TIMEZONE = "indexTimezone"
+
+_QUEUE_SIZES = {
+    "mappedFileSizeConsumeQueue": PathKind.CONSUMEQUEUE,
+    "mappedFileSizeConsumeQueueExt": PathKind.CONSUMEQUEUE_EXT,
+    "mapperFileSizeBatchConsumeQueue": PathKind.BATCHCONSUMEQUEUE,
+}
+
+
+class Settings:
+    """Settings of one store, each settled when it is first asked for; picklable (that settles them all).
+
+    Args:
+        given: Settings that the user gave, by name.
+        evidence: Infers the others from the files.
+        broker_version: ``4.9`` or ``5.x``, when the user says so.
+        timezone: Zone of the index files' names, when the user says so.
+
+    Raises:
+        UsageError: There is no such version or zone.
+    """
+
+    def __init__(
+        self,
+        given: Mapping[str, Setting],
+        evidence: Evidence,
+        *,
+        broker_version: str | None = None,
+        timezone: str | None = None,
+    ) -> None:
+        self._settled = dict(given)
+        self._evidence: Evidence | None = evidence
+        if broker_version is not None:
+            if broker_version not in BROKER_VERSIONS:
+                raise UsageError(
+                    f"broker version {broker_version!r}: give one of {', '.join(BROKER_VERSIONS)}"
+                )
+            self._settled[BROKER_VERSION] = Setting(BROKER_VERSION, broker_version, Origin.GIVEN)
+        if timezone is not None:
+            zone_of_name(timezone)
+            self._settled[INDEX_TIMEZONE] = Setting(INDEX_TIMEZONE, timezone, Origin.GIVEN)
+
+    def __getitem__(self, name: str) -> Setting:
+        setting = self._settled.get(name)
+        if setting is None:
+            setting = self._settled[name] = self._infer(name) or _default(name)
+        return setting
+
+    def __iter__(self) -> Iterator[Setting]:
+        for name in (*DEFINITIONS, BROKER_VERSION, INDEX_TIMEZONE):
+            yield self[name]
+
+    def __getstate__(self) -> tuple[dict[str, Setting], frozenset[str]]:
+        return {setting.name: setting for setting in self}, self.batch_topics
+
+    def __setstate__(self, state: tuple[dict[str, Setting], frozenset[str]]) -> None:
+        self._settled = state[0]
+        self._evidence = None
+        self.__dict__["batch_topics"] = state[1]
+
+    def to_json(self) -> dict[str, dict[str, SettingValue]]:
+        """Return ``{NAME: {"value", "origin"}}`` of all settings."""
+        return {setting.name: setting.to_json() for setting in self}
+
+    def defaulted_sizes(self) -> list[Setting]:
+        """Return the sizes that had to be assumed, of the structures that such a store has."""
+        idle = {
+            "mappedFileSizeConsumeQueueExt": not self.enable_consume_queue_ext,
+            "mapperFileSizeBatchConsumeQueue": not self.batch_topics,
+            "maxHashSlotNum": not self.message_index_enable,
+            "maxIndexNum": not self.message_index_enable,
+        }
+        sizes = [
+            name for name, definition in DEFINITIONS.items() if definition.is_size and not idle.get(name)
+        ]
+        return [self[name] for name in sizes if self[name].origin is Origin.DEFAULT]
+
+    @property
+    def commitlog_file_size(self) -> int:
+        """Return the bytes of a commit log file."""
+        return self._int("mappedFileSizeCommitLog")
+
+    @property
+    def consumequeue_file_size(self) -> int:
+        """Return the bytes of a consume queue file, a multiple of 20.
+
+        Java: ``MessageStoreConfig#getMappedFileSizeConsumeQueue`` (4.9.8, 5.3.3) rounds up.
+        """
+        return -(-self._int("mappedFileSizeConsumeQueue") // UNIT_SIZE) * UNIT_SIZE
+
+    @property
+    def consumequeue_ext_file_size(self) -> int:
+        """Return the bytes of a consume queue ext file."""
+        return self._int("mappedFileSizeConsumeQueueExt")
+
+    @property
+    def batchconsumequeue_file_size(self) -> int:
+        """Return the bytes of a batch consume queue file; used as it is, without rounding."""
+        return self._int("mapperFileSizeBatchConsumeQueue")
+
+    @property
+    def index_geometry(self) -> Geometry:
+        """Return slots and items of the index files."""
+        return Geometry(self._int("maxHashSlotNum"), self._int("maxIndexNum"))
+
+    @cached_property
+    def delay_levels(self) -> DelayLevels:
+        """Return the delay table of ``messageDelayLevel``."""
+        return read_delay_levels(str(self["messageDelayLevel"].value))
+
+    @property
+    def message_index_enable(self) -> bool:
+        """Return whether an index is built."""
+        return bool(self["messageIndexEnable"].value)
+
+    @property
+    def enable_consume_queue_ext(self) -> bool:
+        """Return whether units hold addresses of ext units."""
+        return bool(self["enableConsumeQueueExt"].value)
+
+    @property
+    def enable_multi_dispatch(self) -> bool | None:
+        """Return whether records are dispatched to further queues; None: as each record's properties say."""
+        return self._bool_or_none("enableMultiDispatch")
+
+    @property
+    def enable_lmq(self) -> bool | None:
+        """Return whether ``%LMQ%`` queues have the id 0; None: as each record's properties say."""
+        return self._bool_or_none("enableLmq")
+
+    @property
+    def enabled_append_prop_crc(self) -> bool:
+        """Return whether records end in a checksum property."""
+        return bool(self["enabledAppendPropCRC"].value)
+
+    @property
+    def broker_version(self) -> str:
+        """Return ``4.9`` or ``5.x``."""
+        return str(self[BROKER_VERSION].value)
+
+    @property
+    def index_timezone(self) -> tzinfo:
+        """Return the zone in which index files are named."""
+        setting = self[INDEX_TIMEZONE]
+        return local_zone() if setting.value is None else zone_of_name(str(setting.value))
+
+    @cached_property
+    def batch_topics(self) -> frozenset[str]:
+        """Return the topics whose queues are batch queues (5.0.0+)."""
+        return frozenset() if self._evidence is None else self._evidence.batch_topics()
+
+    def _int(self, name: str) -> int:
+        value = self[name].value
+        if not isinstance(value, int):
+            raise TypeError(f"{name} is no number: {value!r}")
+        return value
+
+    def _bool_or_none(self, name: str) -> bool | None:
+        value = self[name].value
+        return None if value is None else bool(value)
+
+    def _infer(self, name: str) -> Setting | None:
+        evidence = self._evidence
+        if evidence is None:
+            return None
+        if name in _QUEUE_SIZES:
+            return _inferred(
+                name, evidence.queue_file_size(_QUEUE_SIZES[name]), "sizes and names of the files"
+            )
+        if name in {"maxHashSlotNum", "maxIndexNum"}:
+            return self._infer_geometry(name, evidence)
+        inference = _INFERENCES.get(name)
+        return inference(evidence) if inference else None
+
+    def _infer_geometry(self, name: str, evidence: Evidence) -> Setting | None:
+        """Settle both numbers of the index at once; one that was given decides the other."""
+        slots, items = self._given_int("maxHashSlotNum"), self._given_int("maxIndexNum")
+        found = evidence.geometry(slots, items)
+        if found is None:
+            return None
+        geometry, proven = found
+        origin = Origin.INFERRED if proven else Origin.DEFAULT
+        note = (
+            "contents of the index files"
+            if proven
+            else "default ratio of the file size; the contents prove none"
+        )
+        for key, value in (("maxHashSlotNum", geometry.slots), ("maxIndexNum", geometry.items)):
+            self._settled.setdefault(key, Setting(key, value, origin, note))
+        return self._settled[name]
+
+    def _given_int(self, name: str) -> int | None:
+        setting = self._settled.get(name)
+        return setting.value if setting is not None and isinstance(setting.value, int) else None
+
+
+def _inferred(name: str, value: SettingValue, note: str) -> Setting | None:
+    return None if value is None else Setting(name, value, Origin.INFERRED, note)
+
+
+def _default(name: str) -> Setting:
+    definition = DEFINITIONS[name]
+    return Setting(name, definition.default, Origin.DEFAULT, definition.note)
+
+
+def _infer_version(evidence: Evidence) -> Setting:
+    found = evidence.broker_version()
+    if found is None:
+        return Setting(BROKER_VERSION, "5.x", Origin.DEFAULT, "nothing in the store tells")
+    return Setting(BROKER_VERSION, found[0], Origin.INFERRED, found[1])
+
+
+def _infer_zone(evidence: Evidence) -> Setting:
+    found = evidence.index_zone()
+    if found is None:
+        return Setting(INDEX_TIMEZONE, None, Origin.DEFAULT, "this machine's zone")
+    return Setting(
+        INDEX_TIMEZONE, str(found), Origin.INFERRED, "names of the index files against their begin times"
+    )
+
+
+def _infer_light_queues(name: str) -> Callable[[Evidence], Setting | None]:
+    return lambda evidence: _inferred(name, evidence.has_light_queues() or None, "%LMQ% directories")
+
+
+_INFERENCES: dict[str, Callable[[Evidence], Setting | None]] = {
+    "mappedFileSizeCommitLog": lambda evidence: _inferred(
+        "mappedFileSizeCommitLog", evidence.commitlog_file_size(), "sizes and names of the files"
+    ),
+    "enableConsumeQueueExt": lambda evidence: _inferred(
+        "enableConsumeQueueExt", evidence.has_ext_queues(), "consumequeue_ext/"
+    ),
+    "enableMultiDispatch": _infer_light_queues("enableMultiDispatch"),
+    "enableLmq": _infer_light_queues("enableLmq"),
+    BROKER_VERSION: _infer_version,
+    INDEX_TIMEZONE: _infer_zone,
+}
