@@ -1,0 +1,38 @@
+"""Hands: run one function over many items, here in threads or on Spark.
+
+An engine is one method, ``map(function, items)``: the results come back in the order of the items. What
+travels is small (descriptors, numpy rows); bulk bytes go from the tasks straight into the staging area.
+
+``interface`` says what every engine promises; ``local`` keeps it with threads, because kernels release the
+GIL; ``spark`` keeps it with a Spark session in a private Java process (or on a cluster), built from
+``spark_java`` (which Java), ``spark_settings`` (configuration), ``spark_jvm`` (the process and its death),
+``spark_session`` (what pyspark keeps globally) and ``spark_task`` (what runs on an executor). Nothing heavy
+is imported before a Spark engine opens.
+"""
+
+from __future__ import annotations
+
+from rmqtool.engine.interface import Engine, EngineError, EngineOptions
+from rmqtool.engine.local import LocalEngine, usable_cpus
+from rmqtool.errors import UsageError
+
+__all__ = ["Engine", "EngineError", "EngineOptions", "LocalEngine", "open_engine", "usable_cpus"]
+
+
+def open_engine(options: EngineOptions) -> Engine:
+    """Open the engine that the options ask for; use it as a context manager, or close it.
+
+    A Spark engine returns at once and starts its Java meanwhile; the first ``map`` waits for it.
+
+    Raises:
+        UsageError: fewer than one job is asked for.
+        EnvironmentFailureError: no Java for Spark can be found or started.
+    """
+    if options.jobs is not None and options.jobs < 1:
+        raise UsageError(f"--jobs must be at least 1, not {options.jobs}")
+    if options.kind == "local":
+        return LocalEngine(options.jobs)
+    # Here, because only the one who asks for Spark should pay for its modules.
+    from rmqtool.engine.spark import SparkEngine
+
+    return SparkEngine(options)

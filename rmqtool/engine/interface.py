@@ -1,0 +1,82 @@
+"""What every engine promises, whoever runs the tasks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
+
+from rmqtool.errors import RmqtoolError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+    from types import TracebackType
+    from typing import Self
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class EngineError(RmqtoolError):
+    """A task failed for a reason that is not one of ours, or the engine itself broke down.
+
+    ``remote_traceback`` is the traceback of the process where it happened, empty when there is none.
+    """
+
+    def __init__(self, message: str, remote_traceback: str = "") -> None:
+        super().__init__(message)
+        self.remote_traceback = remote_traceback
+
+
+@dataclass(frozen=True)
+class EngineOptions:
+    """What the command line says about the engine.
+
+    Args:
+        kind: threads of this process, or Spark.
+        jobs: tasks at a time; all usable CPUs when None. On a cluster, the most cores to take.
+        master: Spark master URL; ``local[jobs]`` in a private Java process when None.
+        spark_conf: Spark settings of the user, stronger than ours.
+        log_file: where Spark's own output is appended; when None it is thrown away with the engine.
+    """
+
+    kind: Literal["local", "spark"]
+    jobs: int | None = None
+    master: str | None = None
+    spark_conf: Mapping[str, str] = field(default_factory=dict)
+    log_file: Path | None = None
+
+
+class Engine(Protocol):
+    """One function over many items; see the module docstring of ``rmqtool.engine``."""
+
+    name: str
+
+    def map(
+        self, function: Callable[[T], R], items: Sequence[T], progress: Callable[[int], None] | None = None
+    ) -> list[R]:
+        """Run the function on every item and return the results in the order of the items.
+
+        Function and items can be pickled: a function of a module, or a ``functools.partial`` of one. A task
+        may run more than once (retries, speculation), so it must be harmless to repeat. ``progress`` is
+        called in the calling thread with the number of items completed so far, never with a smaller one
+        than before.
+
+        When an item fails, no further ones are started. Ctrl-C and whatever ``progress`` raises end the map
+        at once; an engine with processes of its own is closed by that.
+
+        Raises:
+            RmqtoolError: what the function raised, if it is one of ours.
+            EngineError: anything else that happened in another process.
+        """
+        ...
+
+    def close(self) -> None:
+        """Give everything back: processes, temporary files. Closing twice is harmless."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...

@@ -1,0 +1,99 @@
+"""The engine of this process: threads, because the kernels release the GIL."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from typing import TYPE_CHECKING, TypeVar
+
+from rmqtool.engine.interface import EngineError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from types import TracebackType
+    from typing import Self
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def usable_cpus() -> int:
+    """Count the CPUs that this process may use, which a container can make fewer than the machine has."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+class LocalEngine:
+    """Run items in threads of this process.
+
+    Args:
+        jobs: items at a time; all usable CPUs when None. With one job the calling thread works itself.
+    """
+
+    name: str = "local"
+
+    def __init__(self, jobs: int | None = None) -> None:
+        self._jobs = jobs or usable_cpus()
+        self._closed = False
+
+    def map(
+        self, function: Callable[[T], R], items: Sequence[T], progress: Callable[[int], None] | None = None
+    ) -> list[R]:
+        """Run the function on every item, see ``Engine.map``; its exceptions come out as they are.
+
+        Items that run when another fails, or when Ctrl-C comes, are waited for: whoever cleans up behind a
+        failed map must not race with a thread that still writes.
+        """
+        if self._closed:
+            raise EngineError("the local engine is closed already")
+        threads = min(self._jobs, len(items))
+        if threads <= 1:
+            return _map_here(function, items, progress)
+        pool = ThreadPoolExecutor(threads, thread_name_prefix="rmqtool")
+        try:
+            futures = [pool.submit(function, item) for item in items]
+            _follow(futures, progress)
+        finally:
+            pool.shutdown(cancel_futures=True)
+        _raise_first(futures)
+        return [future.result() for future in futures]
+
+    def close(self) -> None:
+        """Refuse further work; threads live only as long as one map."""
+        self._closed = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _map_here(
+    function: Callable[[T], R], items: Sequence[T], progress: Callable[[int], None] | None
+) -> list[R]:
+    results = []
+    for item in items:
+        results.append(function(item))
+        if progress is not None:
+            progress(len(results))
+    return results
+
+
+def _follow(futures: Sequence[Future[R]], progress: Callable[[int], None] | None) -> None:
+    """Wait until everything is done or the first item has failed."""
+    for completed, future in enumerate(as_completed(futures), start=1):
+        if future.exception() is not None:
+            return
+        if progress is not None:
+            progress(completed)
+
+
+def _raise_first(futures: Sequence[Future[R]]) -> None:
+    """Raise the failure of the earliest item that failed; later ones may have been cancelled."""
+    for future in futures:
+        if not future.cancelled():
+            future.result()

@@ -1,0 +1,148 @@
+"""The Java process of the driver: its start, its address, its end.
+
+The process reads a pipe that only we hold open, and exits when that ends: whatever becomes of us, it does
+not stay. It leads a session of its own, so that Ctrl-C in the terminal does not reach it, and so that its
+Python workers can be found and ended with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import struct
+import subprocess
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from rmqtool.engine.spark_java import ADVICE
+from rmqtool.errors import EnvironmentFailureError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.engine.spark_settings import DriverCommand
+
+_POLL_S = 0.02
+_START_TIMEOUT_S = 180
+_WORKERS_GONE_TIMEOUT_S = 2
+_LONGEST_QUOTE = 300
+
+
+class GatewayAddress(NamedTuple):
+    """Where the process listens for us on loopback, and the secret it asks for."""
+
+    port: int
+    secret: str
+
+
+class DriverJvm:
+    """Start the driver's Java process; the constructor does not wait for it.
+
+    Args:
+        command: what to start.
+        folder: private folder for the address file.
+        log_path: file that its output is appended to.
+
+    Raises:
+        EnvironmentFailureError: the operating system cannot start it, or the log cannot be written.
+    """
+
+    def __init__(self, command: DriverCommand, folder: Path, log_path: Path) -> None:
+        self._log_path = log_path
+        self._program = command.arguments[0]
+        self._address_path = folder / "gateway-address"
+        environment = {**command.environment, "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._address_path)}
+        try:
+            with log_path.open("ab") as log:
+                self._log_start = log.tell()
+                self._process = subprocess.Popen(
+                    command.arguments,
+                    env=environment,
+                    stdin=subprocess.PIPE,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                )
+        except OSError as error:
+            raise EnvironmentFailureError(f"Spark could not be started ({error}): {ADVICE}") from error
+
+    def address(self) -> GatewayAddress:
+        """Wait until the process listens, and return where.
+
+        Spark writes a big-endian int32 port, an int32 length and the secret into a file
+        (``PythonGatewayServer``, 4.3).
+
+        Raises:
+            EnvironmentFailureError: it ended instead, or took minutes.
+        """
+        deadline = time.monotonic() + _START_TIMEOUT_S
+        while not self._address_path.exists():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                raise EnvironmentFailureError(
+                    f"Spark did not start with {self._program}{self.complaint()}: {ADVICE}"
+                )
+            time.sleep(_POLL_S)
+        port, length = struct.unpack_from(">ii", content := self._address_path.read_bytes())
+        return GatewayAddress(port, content[8 : 8 + length].decode())
+
+    @property
+    def running(self) -> bool:
+        """Say whether the process lives."""
+        return self._process.poll() is None
+
+    def complaint(self) -> str:
+        """Quote the first error of the process's output, in parentheses; empty when there is none."""
+        with self._log_path.open("rb") as log:
+            log.seek(self._log_start)
+            lines = [
+                line.strip() for line in log.read().decode(errors="replace").splitlines() if line.strip()
+            ]
+        found = next((line for line in lines if re.search(r"error|exception", line, re.IGNORECASE)), None)
+        quote = found or (lines[-1] if lines else "")
+        return f" ({quote[:_LONGEST_QUOTE]})" if quote else ""
+
+    def close(self, grace_s: float) -> None:
+        """End the process and its workers.
+
+        Args:
+            grace_s: seconds for an orderly end, which a cluster's master wants to hear about.
+        """
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        if grace_s:
+            with contextlib.suppress(
+                subprocess.TimeoutExpired
+            ):  # then it is ended by force, like everything else
+                self._process.wait(grace_s)
+        self._end_session()
+        self._process.wait()
+
+    def _end_session(self) -> None:
+        """Kill the process and all that it started, and see them gone: no worker may write after this."""
+        deadline = time.monotonic() + _WORKERS_GONE_TIMEOUT_S
+        if self._process.returncode is None:
+            self._process.kill()
+        while (members := list(_living_members(self._process.pid))) and time.monotonic() < deadline:
+            for pid in members:
+                with contextlib.suppress(ProcessLookupError):  # it was faster
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(_POLL_S / 4)
+
+
+def _living_members(session: int) -> Iterator[int]:
+    """Yield the processes of a session that are no zombies; nothing where there is no ``/proc``.
+
+    There the workers end on their own: their daemon reads a pipe from the Java process.
+    """
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            text = entry.read_text(errors="replace")
+        except OSError:  # it ended while we looked
+            continue
+        # The fields after the command's name, which may hold anything: state, parent, group, session.
+        state, _, _, member_of = text.rpartition(")")[2].split()[:4]
+        if int(member_of) == session and state != "Z":
+            yield int(entry.parent.name)

@@ -1,0 +1,193 @@
+"""What Spark is told: its configuration, the command line of its Java, its environment.
+
+Two ways to start. A *private* driver (``local[...]`` masters) is a Java process that we start ourselves,
+bound to loopback, with everything it writes in one private folder. A *cluster* driver is started by Spark's
+own launcher, with the user's Spark installation and defaults.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shlex
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rmqtool.engine.local import usable_cpus
+from rmqtool.errors import EnvironmentFailureError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rmqtool.engine.interface import EngineOptions
+    from rmqtool.engine.spark_java import Java
+
+_LOOPBACK = "127.0.0.1"
+
+_LONGEST_SOCKET_FOLDER = 60
+"""Bytes; Spark appends a name of 42, and systems take socket paths of 103 or 107."""
+
+_OPENED_PACKAGES = (
+    "java.base/java.io",
+    "java.base/java.lang",
+    "java.base/java.lang.invoke",
+    "java.base/java.lang.reflect",
+    "java.base/java.net",
+    "java.base/java.nio",
+    "java.base/java.util",
+    "java.base/java.util.concurrent",
+    "java.base/java.util.concurrent.atomic",
+    "java.base/jdk.internal.ref",
+    "java.base/sun.nio.ch",
+    "java.base/sun.nio.cs",
+    "java.base/sun.security.action",
+    "java.base/sun.util.calendar",
+    "java.security.jgss/sun.security.krb5",
+)
+"""What Spark 4.3 opens for itself (``JavaModuleOptions``)."""
+
+_JVM_FLAGS = (
+    "-XX:+IgnoreUnrecognizedVMOptions",  # first: Java 17 does not know all that 25 needs
+    "--enable-native-access=ALL-UNNAMED",
+    "--sun-misc-unsafe-memory-access=allow",
+    "-XX:+UseSerialGC",  # a short life and small heaps: the plainest collector starts fastest
+    "-XX:-UsePerfData",
+    "-XX:TieredStopAtLevel=1",
+    "-Dio.netty.tryReflectionSetAccessible=true",
+    "-Dio.netty.allocator.type=pooled",
+    "-Dio.netty.handler.ssl.defaultEndpointVerificationAlgorithm=NONE",
+    "-Djava.net.preferIPv4Stack=true",  # loopback means 127.0.0.1
+    "-Duser.timezone=UTC",
+    *(f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED_PACKAGES),
+)
+
+
+@dataclass(frozen=True)
+class DriverCommand:
+    """How to start the Java process of the driver."""
+
+    arguments: list[str]
+    environment: dict[str, str]
+    private: bool
+
+
+def master_of(options: EngineOptions) -> str:
+    """Return the master URL: the option, the user's ``spark.master``, or all jobs in one private process."""
+    given = options.master or options.spark_conf.get("spark.master")
+    return given or f"local[{options.jobs or usable_cpus()}]"
+
+
+def is_private(master: str) -> bool:
+    """Say whether executors live in the driver's process, which is then ours to start and to end."""
+    return re.fullmatch(r"local(\[.*\])?", master) is not None
+
+
+def driver_command(options: EngineOptions, java: Java, folder: Path) -> DriverCommand:
+    """Compose the command for the options' master; what it writes goes to ``folder``.
+
+    Raises:
+        EnvironmentFailureError: pyspark is not installed.
+    """
+    master = master_of(options)
+    if is_private(master):
+        return _private_command(options, master, java, folder)
+    return _cluster_command(options, master, java, folder)
+
+
+def _private_command(options: EngineOptions, master: str, java: Java, folder: Path) -> DriverCommand:
+    user = options.spark_conf
+    settings = {
+        **_quiet_settings(),
+        **_worker_socket_settings(folder),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        **user,
+        # These keep the process private, whatever the user's settings say.
+        "spark.master": master,
+        "spark.submit.deployMode": "client",
+        "spark.driver.host": _LOOPBACK,
+        "spark.driver.bindAddress": _LOOPBACK,
+        "spark.local.dir": str(folder),
+    }
+    class_path = [user.get("spark.driver.extraClassPath", ""), str(_pyspark_folder() / "jars" / "*")]
+    arguments = [str(java.executable), "-cp", os.pathsep.join(filter(None, class_path)), *_JVM_FLAGS]
+    arguments.append(f"-Djava.io.tmpdir={folder}")
+    if memory := user.get("spark.driver.memory"):
+        arguments.append(f"-Xmx{memory}")
+    arguments += shlex.split(user.get("spark.driver.extraJavaOptions", ""))
+    arguments.append("org.apache.spark.deploy.SparkSubmit")
+    return DriverCommand(
+        [*arguments, *_submit_arguments(settings)], _private_environment(folder), private=True
+    )
+
+
+def _cluster_command(options: EngineOptions, master: str, java: Java, folder: Path) -> DriverCommand:
+    settings = {**_quiet_settings(), **_core_limit(options), **options.spark_conf}
+    settings |= {"spark.master": master, "spark.submit.deployMode": "client"}
+    home = Path(os.environ.get("SPARK_HOME") or _pyspark_folder())
+    environment = {
+        "SPARK_LOCAL_DIRS": str(folder),  # the driver's only: executors choose their own
+        **os.environ,
+        "JAVA_HOME": str(java.home),
+        "SPARK_CONNECT_MODE": "0",
+    }
+    return DriverCommand(
+        [str(home / "bin" / "spark-submit"), *_submit_arguments(settings)], environment, private=False
+    )
+
+
+def _submit_arguments(settings: Mapping[str, str]) -> list[str]:
+    return [
+        *(part for key, value in settings.items() for part in ("--conf", f"{key}={value}")),
+        "pyspark-shell",
+    ]
+
+
+def _quiet_settings() -> dict[str, str]:
+    return {
+        "spark.app.name": "rmqtool",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.python.task.killTimeout": "200ms",  # a failed map must not leave tasks writing for seconds
+    }
+
+
+def _worker_socket_settings(folder: Path) -> dict[str, str]:
+    """Let Python workers talk over Unix sockets: over TCP, delayed acknowledgements cost each task 40 ms."""
+    if len(os.fsencode(folder)) > _LONGEST_SOCKET_FOLDER:
+        return {}
+    return {
+        "spark.python.unix.domain.socket.enabled": "true",
+        "spark.python.unix.domain.socket.dir": str(folder),
+    }
+
+
+def _core_limit(options: EngineOptions) -> dict[str, str]:
+    return {} if options.jobs is None else {"spark.cores.max": str(options.jobs)}
+
+
+def _private_environment(folder: Path) -> dict[str, str]:
+    """Return our environment without what another Spark installation would read from it.
+
+    Without SPARK_HOME the workers import pyspark from where this interpreter does, not from the
+    installation's zip.
+    """
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("SPARK_", "PYSPARK_"))}
+    return {
+        **kept,
+        "SPARK_LOCAL_IP": _LOOPBACK,
+        "SPARK_CONNECT_MODE": "0",
+        "TMPDIR": str(folder),
+        # Workers run this interpreter, and must find the modules that this process found.
+        "PYTHONPATH": os.pathsep.join(str(Path(entry).absolute()) for entry in sys.path),
+    }
+
+
+def _pyspark_folder() -> Path:
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise EnvironmentFailureError("pyspark is not installed: install it, or use --engine local")
+    return Path(spec.origin).parent

@@ -1,0 +1,98 @@
+"""What runs on an executor, and how its failure travels home.
+
+Spark hands a failure of a Python task to the driver as text: the traceback. An exception of ours is pickled
+into that text, so that it comes out of ``map`` as itself. Raising it, rather than returning it, keeps
+Spark's own ways with failures: another attempt, perhaps on an executor that has what this one lacks, and
+the end of the job if none helps.
+"""
+
+from __future__ import annotations
+
+import base64
+import pickle
+import re
+import traceback
+from typing import TYPE_CHECKING, TypeVar
+
+from rmqtool.engine.interface import EngineError
+from rmqtool.errors import EnvironmentFailureError, RmqtoolError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_MARK = "rmqtool-task-failure:"
+
+
+class CarriedFailureError(Exception):
+    """A failure on its way through Spark; its text holds the pickled error after a mark."""
+
+
+def run_task(function: Callable[[T], R], item: T) -> R:
+    """Run the function on an executor.
+
+    Raises:
+        CarriedFailureError: the function raised; ``failure_of`` unpacks it.
+    """
+    try:
+        return function(item)
+    except Exception as error:
+        raise CarriedFailureError(_pack(_as_ours(error))) from error
+
+
+def failure_of(report: str) -> RmqtoolError:
+    """Find the reason in Spark's report of a failed job: the text of its Java exception."""
+    if carried := re.search(_MARK + r"([A-Za-z0-9+/=]+)", report):
+        error: RmqtoolError = pickle.loads(base64.b64decode(carried[1]))
+        return error
+    if missing := re.search(r"No module named '?([\w.]+)", report):
+        return _missing_module(missing[1], report)
+    if re.search(r"PYTHON_VERSION_MISMATCH|Cannot run program", report):
+        return EnvironmentFailureError(
+            "the executors cannot run this Python: every one needs the same version, at the path that"
+            f" --spark-conf spark.pyspark.python names ({_reason(report)})"
+        )
+    if "Python worker exited unexpectedly" in report:
+        return EngineError(
+            "a Python worker of Spark was ended from outside, perhaps for lack of memory", report
+        )
+    return EngineError(f"Spark failed: {_reason(report)}", report)
+
+
+def _as_ours(error: Exception) -> RmqtoolError:
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        return _missing_module(error.name, traceback.format_exc())
+    if isinstance(error, RmqtoolError) and _survives_pickling(error):
+        return error
+    summary = "".join(traceback.format_exception_only(error)).strip()
+    return EngineError(f"a task failed: {summary}", traceback.format_exc())
+
+
+def _missing_module(name: str, report: str) -> RmqtoolError:
+    if name.partition(".")[0] not in {"rmqtool", "numpy", "numba", "pyspark"}:
+        return EngineError(f"a task failed: there is no Python module {name} where it ran", report)
+    return EnvironmentFailureError(
+        f"the Spark executors have no Python module {name}: every one needs the same Python with rmqtool,"
+        " numpy and numba installed; or use --engine local"
+    )
+
+
+def _survives_pickling(error: RmqtoolError) -> bool:
+    """Say whether the exception can travel; one whose constructor wants more than its message cannot."""
+    try:
+        return type(pickle.loads(pickle.dumps(error))) is type(error)
+    except (pickle.PicklingError, AttributeError, TypeError, ValueError):  # it travels as text then
+        return False
+
+
+def _pack(error: RmqtoolError) -> str:
+    return _MARK + base64.b64encode(pickle.dumps(error)).decode()
+
+
+def _reason(report: str) -> str:
+    """Return the line that says most: of several nested messages the last cause, else the first line."""
+    lines = [line.strip() for line in report.splitlines() if line.strip()]
+    causes = [line for line in lines if line.startswith("Caused by:")]
+    return (causes[-1] if causes else lines[0] if lines else "no reason given")[:300]
