@@ -263,7 +263,7 @@ LMQ_COUNTER_RESET = FindingCode(
     meaning="The %LMQ% offsets in the records begin again at 0: a restart of 4.9.3, 4.9.4 or 5.0.0.",
     broker_effect="Appends one unit and drops the following until the counter passes the old end.",
     remedy="Upgrade; find the messages by physical offset.",
-    origin="LmqConsumeQueue, MultiDispatch#updateMultiQueueOffset (4.9.3-5.0.0)",
+    origin="MultiDispatch#updateMultiQueueOffset (4.9.3-5.0.0)",
 )
 LMQ_STALL = FindingCode(
     code="LMQ-STALL",

@@ -10,8 +10,7 @@ IX_COUNT = FindingCode(
     structure=Structure.INDEX,
     title="item count wrong",
     meaning=(
-        "indexCount is above the number of items a file holds, or items after it are not zero: a torn "
-        "header."
+        "indexCount is above the number of items a file holds, or items after it are not zero: a torn header."
     ),
     broker_effect="Overwrites items, or refuses to add any.",
     remedy="Rebuild the index from the log (rmqtool rebuild-index).",

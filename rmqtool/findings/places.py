@@ -186,16 +186,6 @@ ST_PATH = FindingCode(
     remedy="Replace it by a regular file or directory.",
     origin="DefaultMessageStore#load",
 )
-ST_SIZE_DEFAULT = FindingCode(
-    code="ST-SIZE-DEFAULT",
-    severity=Severity.WARNING,
-    structure=Structure.STORE,
-    title="size assumed",
-    meaning="A file size could not be inferred from the files; the broker's default was assumed.",
-    broker_effect="Uses its configuration.",
-    remedy="Give the broker's own settings (-c broker.conf).",
-    origin="MessageStoreConfig",
-)
 ST_SETTINGS = FindingCode(
     code="ST-SETTINGS",
     severity=Severity.ERROR,
@@ -223,8 +213,7 @@ OF_AHEAD = FindingCode(
     title="consumer offset beyond the queue",
     meaning="A group's consumer offset lies above the queue's maximum offset.",
     broker_effect=(
-        "Answers OFFSET_OVERFLOW_BADLY; the client corrects its offset by its own rule and may skip "
-        "messages."
+        "Answers OFFSET_OVERFLOW_BADLY; the client corrects its offset by its own rule and may skip messages."
     ),
     remedy="Reset the group's offset by time.",
     origin="DefaultMessageStore#getMessage, ConsumerOffsetManager",

@@ -33,7 +33,7 @@ def digits_of(name: str, count: int) -> int | None:
 
 
 def list_file_queue(directories: Iterable[Path], base: Path) -> FileQueue:
-    """List the segments of one file queue; missing directories are empty ones.
+    """List the segments of one file queue; a directory that is missing or none is an empty one.
 
     Java: ``MappedFileQueue#load``, ``MultiPathMappedFileQueue#load`` (4.9.8, 5.3.3): the union of all
     directories, sorted by file name only.
@@ -93,7 +93,7 @@ def _entries(directories: Iterable[Path], base: Path) -> Iterator[tuple[os.DirEn
         try:
             with os.scandir(directory) as listing:
                 entries = sorted(listing, key=lambda entry: entry.name)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as failure:
             raise EnvironmentFailureError(f"{directory}: cannot be listed: {failure.strerror}") from failure

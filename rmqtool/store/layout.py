@@ -1,0 +1,230 @@
+"""What is wrong with names, sizes and places: level 0 of ``verify``, without reading contents."""
+
+from __future__ import annotations
+
+import stat
+from typing import TYPE_CHECKING
+
+from rmqtool.errors import EnvironmentFailureError
+from rmqtool.findings import Finding
+from rmqtool.findings.commitlog import CL_GAP, CL_STRAY
+from rmqtool.findings.consumequeue import CQ_GAP_FILE, CQ_STRAY, CQ_STRAY_DIR, CQ_TYPE
+from rmqtool.findings.index import IX_GEOMETRY, IX_SIZE, IX_STRAY, IX_UNUSED
+from rmqtool.findings.places import (
+    CP_MISSING,
+    CP_SIZE,
+    CP_STRAY,
+    CP_ZERO,
+    IO_DENIED,
+    ST_ABORT,
+    ST_CONFIG,
+    ST_NO_COMMITLOG,
+    ST_PATH,
+    ST_SETTINGS,
+)
+from rmqtool.formats import struct_of
+from rmqtool.formats.checkpoint import CHECKPOINT, CHECKPOINT_FILE_SIZE, CHECKPOINT_SIZE
+from rmqtool.formats.index import HEADER, HEADER_SIZE
+from rmqtool.store.broker_json import ConfigFileError, load_broker_json
+from rmqtool.store.features import is_rocksdb
+from rmqtool.store.listing import label_of
+from rmqtool.store.places import QUEUE_KINDS, PathKind
+from rmqtool.store.reading import kind_of_non_file
+from rmqtool.store.setting import Origin
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from rmqtool.findings import FindingCode
+    from rmqtool.store.files import QueueFiles
+    from rmqtool.store.root import Store
+    from rmqtool.store.segments import FileQueue, Gap, StoreFile
+
+_CONFIG_FILES = ("topics.json", "consumerOffset.json", "subscriptionGroup.json", "delayOffset.json")
+
+
+def layout_findings(store: Store) -> Iterator[Finding]:
+    """Yield the findings about the places of a store, structure by structure.
+
+    Raises:
+        EnvironmentFailureError: The commit log's or the index's directory may not be read.
+    """
+    yield from _root_findings(store)
+    yield from _commitlog_findings(store)
+    for kind in QUEUE_KINDS:
+        yield from _queue_tree_findings(store, kind)
+    yield from _index_findings(store)
+    yield from _checkpoint_findings(store)
+
+
+def _root_findings(store: Store) -> Iterator[Finding]:
+    if store.kind is not PathKind.STORE:
+        return
+    for feature in store.features:
+        yield Finding(code=feature.code, file=feature.label, message=f"{feature.label}: {feature.code.title}")
+    for root in store.roots.values():
+        for path in root.paths:
+            if path.name != "checkpoint":
+                yield from _unless_directory(path, store.base)
+    for place in (store.abort, store.lock):
+        if place is not None and not place.is_file():
+            yield _wrong_place(place, store.base)
+    if store.abort is not None:
+        yield Finding(code=ST_ABORT, file="abort")
+    yield from _config_findings(store)
+
+
+def _config_findings(store: Store) -> Iterator[Finding]:
+    for name in _CONFIG_FILES if store.config is not None else ():
+        try:
+            load_broker_json(store.base / "config" / name)
+        except ConfigFileError as failure:
+            yield Finding(code=ST_CONFIG, file=f"config/{name}", message=str(failure))
+
+
+def _unless_directory(path: Path, base: Path) -> Iterator[Finding]:
+    if (path.is_symlink() or path.exists()) and not path.is_dir():
+        yield _wrong_place(path, base)
+
+
+def _wrong_place(path: Path, base: Path) -> Finding:
+    try:
+        mode = path.stat().st_mode
+        observed = "a file" if stat.S_ISREG(mode) else kind_of_non_file(mode)
+    except OSError:
+        observed = "a link that leads nowhere"
+    label = label_of(path, base)
+    return Finding(code=ST_PATH, file=label, observed=observed, message=f"{label} is {observed}")
+
+
+def _commitlog_findings(store: Store) -> Iterator[Finding]:
+    queue = store.commitlog
+    if store.kind is PathKind.STORE and not queue.segments:
+        looked = ", ".join(str(path) for path in queue.directories)
+        yield Finding(code=ST_NO_COMMITLOG, message=f"no commit log file in {looked}")
+    if store.place.is_file:
+        return  # one file on its own may be any part of a log
+    size = store.settings.commitlog_file_size
+    yield from _file_queue_findings(store, queue, size, "mappedFileSizeCommitLog", CL_STRAY, CL_GAP)
+
+
+def _file_queue_findings(
+    store: Store, queue: FileQueue, size: int, setting: str, stray: FindingCode, gap: FindingCode
+) -> Iterator[Finding]:
+    """Yield strays, wrong sizes and gaps of one file queue.
+
+    A given size that no file has is one contradiction of the settings, not an error of every file.
+    """
+    for entry in queue.strays:
+        yield Finding(code=stray, file=entry.label, message=f"{entry.label} {entry.reason}")
+    wrong = [file for file in queue if file.size_bytes != size]
+    if wrong and len(wrong) == len(queue) and store.settings[setting].origin is Origin.GIVEN:
+        yield _contradiction(setting, size, wrong[0])
+    else:
+        for file in wrong:
+            yield _wrong_size(stray, size, file)
+    for found in queue.gaps(size):
+        yield _gap(gap, found)
+
+
+def _contradiction(setting: str, size: int, file: StoreFile) -> Finding:
+    text = f"{setting} was given as {size} bytes, but {file.label} and all its siblings have other sizes"
+    return Finding(code=ST_SETTINGS, file=file.label, expected=size, observed=file.size_bytes, message=text)
+
+
+def _wrong_size(code: FindingCode, size: int, file: StoreFile) -> Finding:
+    text = f"{file.label} has {file.size_bytes} bytes instead of {size}"
+    return Finding(code=code, file=file.label, expected=size, observed=file.size_bytes, message=text)
+
+
+def _gap(code: FindingCode, gap: Gap) -> Finding:
+    if gap.found > gap.expected:
+        text = (
+            f"{gap.found - gap.expected} bytes are missing between {gap.after.label} and {gap.before.label}"
+        )
+    else:
+        text = f"{gap.before.label} begins inside of {gap.after.label}"
+    return Finding(
+        code=code,
+        file=gap.before.label,
+        length=max(0, gap.found - gap.expected),
+        physical_offset=gap.expected if code is CL_GAP else None,
+        expected=gap.expected,
+        observed=gap.found,
+        message=text,
+    )
+
+
+def _queue_tree_findings(store: Store, kind: PathKind) -> Iterator[Finding]:
+    root = store.roots.get(kind)
+    if root is None or is_rocksdb(root.paths[0]) or root.is_file:
+        return
+    try:
+        for stray in store.queue_strays(kind):
+            yield Finding(code=CQ_STRAY_DIR, file=stray.label, message=f"{stray.label} {stray.reason}")
+    except EnvironmentFailureError as failure:
+        yield Finding(code=IO_DENIED, message=str(failure))
+    for queue in store.queues(kind):
+        yield from _queue_findings(store, queue)
+
+
+def _queue_findings(store: Store, queue: QueueFiles) -> Iterator[Finding]:
+    name, size = {
+        PathKind.CONSUMEQUEUE: ("mappedFileSizeConsumeQueue", store.settings.consumequeue_file_size),
+        PathKind.CONSUMEQUEUE_EXT: (
+            "mappedFileSizeConsumeQueueExt",
+            store.settings.consumequeue_ext_file_size,
+        ),
+        PathKind.BATCHCONSUMEQUEUE: (
+            "mapperFileSizeBatchConsumeQueue",
+            store.settings.batchconsumequeue_file_size,
+        ),
+    }[queue.kind]
+    label = label_of(queue.directory, store.base)
+    if queue.kind is PathKind.CONSUMEQUEUE and queue.topic in store.settings.batch_topics:
+        yield Finding(code=CQ_TYPE, file=label, topic=queue.topic, queue_id=queue.queue_id)
+    try:
+        yield from _file_queue_findings(store, queue.files, size, name, CQ_STRAY, CQ_GAP_FILE)
+    except EnvironmentFailureError as failure:
+        yield Finding(code=IO_DENIED, file=label, message=str(failure))
+
+
+def _index_findings(store: Store) -> Iterator[Finding]:
+    for stray in store.index_strays:
+        yield Finding(code=IX_STRAY, file=stray.label, message=f"{stray.label} {stray.reason}")
+    files = store.index_files
+    if not files:
+        return
+    size = store.settings.index_geometry.size_bytes
+    assumed = store.settings["maxHashSlotNum"].origin is Origin.DEFAULT
+    used = [file for file in files if _item_count(file) > 0]
+    if used and assumed:
+        yield Finding(code=IX_GEOMETRY, file=used[0].label, observed=used[0].size_bytes)
+    for file in files:
+        if file.size_bytes != size and not assumed:
+            yield _wrong_size(IX_SIZE, size, file)
+        if file not in used:
+            yield Finding(code=IX_UNUSED, file=file.label)
+
+
+def _item_count(file: StoreFile) -> int:
+    header = file.read_at(0, HEADER_SIZE, [])
+    return int(struct_of(HEADER).unpack(header)[-1]) - 1 if len(header) == HEADER_SIZE else 0
+
+
+def _checkpoint_findings(store: Store) -> Iterator[Finding]:
+    root = store.roots.get(PathKind.CHECKPOINT)
+    if root is None:
+        return
+    path, label = root.paths[0], label_of(root.paths[0], store.base)
+    file = store.checkpoint
+    if file is None:
+        exists = path.is_symlink() or path.exists()
+        yield Finding(code=CP_STRAY if exists else CP_MISSING, file=label)
+        return
+    if file.size_bytes != CHECKPOINT_FILE_SIZE:
+        yield _wrong_size(CP_SIZE, CHECKPOINT_FILE_SIZE, file)
+    data = file.read_at(0, CHECKPOINT_SIZE, []).ljust(CHECKPOINT_SIZE, b"\0")
+    if struct_of(CHECKPOINT).unpack(data)[0] == 0:
+        yield Finding(code=CP_ZERO, file=label)

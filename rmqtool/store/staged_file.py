@@ -1,0 +1,144 @@
+"""One file in a staging area, written under an attempt's own name."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from typing import TYPE_CHECKING
+
+from rmqtool.errors import EnvironmentFailureError, RefusedError
+from rmqtool.store.names import component_problem
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from typing_extensions import Buffer
+
+_FLAGS = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+_MODE = 0o644  # minus umask, like a broker's files
+
+
+class StagedFile:
+    """A file being written; a context manager that gives it its name if all went well.
+
+    Args:
+        scratch: Directory for the file while it is written, on the same file system.
+        base: Directory that ``relative`` is relative to.
+        relative: Path of the finished file, ``/`` between its components.
+        size_bytes: Size to extend it to at once, sparse; None to let it grow.
+
+    Raises:
+        RefusedError: The path would leave ``base``.
+        EnvironmentFailureError: It cannot be created.
+    """
+
+    def __init__(self, scratch: Path, base: Path, relative: str, size_bytes: int | None) -> None:
+        self._descriptor: int | None = None
+        self.path = base / checked_relative(relative)
+        self._attempt = scratch / f".{secrets.token_hex(8)}.attempt"
+        try:
+            self._descriptor = os.open(self._attempt, _FLAGS, _MODE)
+            if size_bytes is not None:
+                os.ftruncate(self._descriptor, size_bytes)
+        except OSError as failure:
+            self.abandon()
+            raise failure_of(failure, self.path) from failure
+
+    def __enter__(self) -> StagedFile:
+        return self
+
+    def __exit__(self, exc_type: type[BaseException] | None, *exc: object) -> None:
+        if exc_type is None:
+            self.finish()
+        else:
+            self.abandon()
+
+    def __del__(self) -> None:
+        self.abandon()
+
+    def fileno(self) -> int:
+        """Return the descriptor, for kernels that write by themselves.
+
+        Raises:
+            ValueError: The file is finished or abandoned.
+        """
+        if self._descriptor is None:
+            raise ValueError(f"{self.path}: no longer being written")
+        return self._descriptor
+
+    def truncate(self, size_bytes: int) -> None:
+        """Set the size; bytes that were never written stay holes.
+
+        Raises:
+            EnvironmentFailureError: The file system refuses the size.
+        """
+        try:
+            os.ftruncate(self.fileno(), size_bytes)
+        except OSError as failure:
+            raise failure_of(failure, self.path) from failure
+
+    def write_at(self, position: int, data: Buffer) -> None:
+        """Write all of ``data`` at a position in the file.
+
+        Args:
+            position: Bytes from the start of the file.
+            data: Any contiguous buffer, numpy arrays included.
+
+        Raises:
+            EnvironmentFailureError: Out of space, or another I/O error.
+        """
+        missing = memoryview(data).nbytes
+        try:
+            while missing:
+                count = os.pwrite(self.fileno(), data, position)
+                missing, position = missing - count, position + count
+                if missing:  # a full disk or a signal; the next try tells
+                    data = memoryview(data).tobytes()[count:]
+        except OSError as failure:
+            raise failure_of(failure, self.path) from failure
+
+    def finish(self) -> Path:
+        """Close the file, give it its name and return that.
+
+        Raises:
+            EnvironmentFailureError: The name cannot be given.
+        """
+        self._close()
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._attempt.rename(self.path)
+        except OSError as failure:
+            self._attempt.unlink(missing_ok=True)
+            raise failure_of(failure, self.path) from failure
+        return self.path
+
+    def abandon(self) -> None:
+        """Close and remove the file, unless it is finished."""
+        if self._descriptor is not None:
+            self._close()
+            self._attempt.unlink(missing_ok=True)
+
+    def _close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def checked_relative(relative: str) -> str:
+    """Return a relative path all of whose components are plain names.
+
+    Raises:
+        RefusedError: It is absolute, or would lead out of its directory, or a name cannot be a file's.
+    """
+    for component in relative.split("/"):
+        problem = component_problem(component)
+        if problem is not None:
+            raise RefusedError(
+                f"output path {relative!r} is refused: in it, {component!r} is no name, as {problem}"
+            )
+    return relative
+
+
+def failure_of(failure: OSError, path: Path) -> EnvironmentFailureError:
+    """Return the error that tells the user about a failed write."""
+    return EnvironmentFailureError(f"{path}: cannot be written: {failure.strerror}")
