@@ -9,7 +9,7 @@ import sys
 import tempfile
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rmqtool.engine.interface import EngineError, EngineOptions
 from rmqtool.engine.spark_java import find_java
@@ -111,7 +111,8 @@ class SparkEngine:
         reported = 0
         while not wait([job], None if progress is None else _PROGRESS_POLL_S).done:
             asked = self._threads.submit(session.completed_tasks)
-            wait([job, asked], return_when=FIRST_COMPLETED)
+            either: list[Future[Any]] = [job, asked]
+            wait(either, return_when=FIRST_COMPLETED)
             if progress is not None and asked.done() and asked.result() > reported:
                 progress(reported := asked.result())
 

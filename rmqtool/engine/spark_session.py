@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from rmqtool.engine.spark_jvm import GatewayAddress
 
-# py4j reports broken connections to the root logger, which prints them where nobody has configured logging. Its
-# own logger is where they belong, and is silent by default.
+# py4j reports broken connections to the root logger, which prints them where nobody has configured logging.
+# Its own logger is where they belong, and is silent by default.
 java_gateway.logging = java_gateway.logger
 
 T = TypeVar("T")
