@@ -1,0 +1,34 @@
+"""The engines under test; the Spark session is shared, as it takes seconds to start."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rmqtool.engine import EngineOptions, open_engine
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.engine import Engine
+
+LOCAL = EngineOptions("local", jobs=3)
+ONE_THREAD = EngineOptions("local", jobs=1)
+SPARK = EngineOptions("spark", master="local[2,4]")
+"""Four attempts for every task, as on a cluster."""
+
+
+@pytest.fixture(scope="module")
+def spark_engine() -> Iterator[Engine]:
+    with open_engine(SPARK) as engine:
+        yield engine
+
+
+@pytest.fixture(params=["local", "one-thread", pytest.param("spark", marks=pytest.mark.spark)])
+def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
+    if request.param == "spark":
+        yield request.getfixturevalue("spark_engine")
+        return
+    with open_engine(LOCAL if request.param == "local" else ONE_THREAD) as local:
+        yield local
