@@ -15,7 +15,8 @@ _SHOWN = 20
 def compare_derived(expected: Path, observed: Path) -> list[str]:
     """Compare consume queues, their extensions, batch queues and the index of two store roots.
 
-    Index files are compared in order of their names, which are wall-clock times and so differ between any two builds.
+    Index files are compared in order of their names, which are wall-clock times and so differ between any two
+    builds.
 
     Returns:
         One sentence a difference, empty when the derived files are equal.
@@ -23,7 +24,9 @@ def compare_derived(expected: Path, observed: Path) -> list[str]:
     differences: list[str] = []
     for directory in DERIVED:
         compare = compare_index if directory == "index" else compare_trees
-        differences += [f"{directory}: {text}" for text in compare(expected / directory, observed / directory)]
+        differences += [
+            f"{directory}: {text}" for text in compare(expected / directory, observed / directory)
+        ]
     return differences
 
 

@@ -1,8 +1,9 @@
 """The real broker's store classes, built once with Maven and run as the judge of a store.
 
-Sources: `fixtures/make`. The build lands outside the tree, keyed by a hash of the sources, so it is made once a
-machine; only that first build needs a network. Every call below starts one JVM, which changes the store it is given:
-pass copies (`tests.broker.stores`).
+Sources: `fixtures/make`. The build lands outside the tree (`RMQTOOL_BROKER_CACHE`, else
+`~/.cache/rmqtool/broker`), keyed by a hash of the sources, so it is made once a machine; only that first build
+needs a network. Every call below starts one JVM, which changes the store it is given: pass copies
+(`tests.broker.stores`).
 """
 
 from __future__ import annotations
@@ -115,20 +116,20 @@ def build(version: Version) -> Path:
 
 
 def _maven(version: Version, root: Path) -> None:
-    tools = _tools()
-    command = [str(tools.maven), "-q", "-B", "-f", str(SOURCES / "pom.xml"), f"-Drocketmq.version={version}"]
-    command += [f"-Dbuild.root={root}", "package"]
-    for attempt in (["-o", *command[1:]], command[1:]):
-        result = subprocess.run(
-            [str(tools.maven), *attempt],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=_BUILD_SECONDS,
-        )
-        if result.returncode == 0:
-            return
-    raise BrokerFailure(f"mvn package for {version} failed:\n{_tail(result.stdout + result.stderr)}")
+    """Package offline where the local repository has everything, else online."""
+    arguments = ["-q", "-B", "-f", str(SOURCES / "pom.xml"), f"-Drocketmq.version={version}"]
+    arguments += [f"-Dbuild.root={root}", "package"]
+    complaint = _complaint(["-o", *arguments]) and _complaint(arguments)
+    if complaint:
+        raise BrokerFailure(f"mvn package for {version} failed:\n{_tail(complaint)}")
+
+
+def _complaint(arguments: list[str]) -> str:
+    """Run Maven; what it printed if it failed, else nothing."""
+    result = subprocess.run(
+        [str(_tools().maven), *arguments], capture_output=True, text=True, check=False, timeout=_BUILD_SECONDS
+    )
+    return (result.stdout + result.stderr or "no output") if result.returncode else ""
 
 
 def run(
@@ -178,9 +179,13 @@ def run(
 
 
 def judge(
-    version: Version, *args: str | Path, timeout: float = 120, timezone: str = "UTC", options: Sequence[str] = ("-Xmx1g",)
+    version: Version,
+    *args: str | Path,
+    timeout: float = 120,
+    timezone: str = "UTC",
+    options: Sequence[str] = ("-Xmx1g",),
 ) -> list[Row]:
-    """Run the judge with raw arguments; `rebuild` and `serve` are the pleasant forms. Raises as `run` does."""
+    """Run the judge with raw arguments; as `run` does; prefer `rebuild` and `serve`."""
     return run(version, "Judge", *args, timeout=timeout, timezone=timezone, options=options)
 
 
@@ -216,8 +221,8 @@ def serve(
 ) -> list[Row]:
     """Let the broker open a store and serve every message and every key of it.
 
-    Each row carries `phase`: `as-found`, then `after-append` when messages were appended and `after-restart` when the
-    broker was stopped cleanly and opened again. A field that is null in Java is absent.
+    Each row carries `phase`: `as-found`, then `after-append` when messages were appended and `after-restart`
+    when the broker was stopped cleanly and opened again. A field that is null in Java is absent.
 
     Returns:
         Rows of type `queue`, `message` and `query` (at most 64 offsets a query, as in the broker).

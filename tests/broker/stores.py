@@ -75,7 +75,7 @@ def fixture_store(name: str) -> FixtureStore:
 
 
 def strip_derived(root: Path) -> Path:
-    """Remove derived directories, and `abort` so that the next start rebuilds all of them; return the root."""
+    """Remove derived directories, and `abort` so that the next start rebuilds them all; return the root."""
     for name in DERIVED:
         shutil.rmtree(root / name, ignore_errors=True)
     (root / "abort").unlink(missing_ok=True)

@@ -1,0 +1,46 @@
+"""The fixture stores are complete and unaltered, and the manual names them; no broker needed."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+import pytest
+
+from tests.broker.stores import STORES, FixtureStore, fixture_stores
+
+EVERY = pytest.mark.parametrize("store", fixture_stores(), ids=lambda store: store.name)
+
+
+@EVERY
+def test_store_is_what_the_broker_left(store: FixtureStore) -> None:
+    """Every file of a store, and no other, has the digest recorded when it was made."""
+    lines = (store.root / "SHA256SUMS").read_text("utf-8").splitlines()
+    recorded = {name: digest for digest, name in (line.split("  ", 1) for line in lines)}
+    found = {
+        path.relative_to(store.root).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in store.root.rglob("*")
+        if path.is_file() and path.name != "SHA256SUMS"
+    }
+    assert found == recorded
+
+
+@EVERY
+def test_recipe_and_settings_agree(store: FixtureStore) -> None:
+    """The recipe names the directory and repeats broker.conf; its own reference needs no other."""
+    assert store.name == f"{store.recipe['name']}-{store.version}"
+    conf = dict(line.split("=", 1) for line in store.conf.read_text("utf-8").splitlines())
+    assert conf == store.recipe["settings"]
+    assert (store.root / "reference").exists() == (store.recipe["reference"] == "reference")
+    assert store.recipe["reference"] == "reference" or store.recipe["differences"] == []
+
+
+def test_readme_lists_every_store() -> None:
+    """The table in fixtures/README.md has each store, with the reference it has for each version."""
+    readme = (STORES.parent / "README.md").read_text("utf-8")
+    listed: set[tuple[str, str]] = set()
+    for names, old, new in re.findall(r"^\| (`.+?) \|.*\| (\w*) ?\| (\w*) ?\|$", readme, re.MULTILINE):
+        for what in re.findall(r"`(\w+)`", names):
+            listed |= {(f"{what}-4.9.8", old), (f"{what}-5.3.3", new)}
+    stores = {(store.name, store.recipe["reference"]) for store in fixture_stores()}
+    assert {(name, reference) for name, reference in listed if reference} == stores
