@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.javacompat.kernels.jit import as_int, kernel
+from rmqtool.javacompat.kernels.jit import as_int
+from rmqtool.jit import kernel
 
 if TYPE_CHECKING:
     from rmqtool.javacompat.kernels.jit import Buffer

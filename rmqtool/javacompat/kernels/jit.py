@@ -1,35 +1,19 @@
-"""How kernels are compiled, and the one way to read eight bytes at once."""
+"""What kernels of every room share: numbers as int64, eight bytes at once."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
+
+from rmqtool.jit import kernel
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
     import numpy.typing as npt
 
     Buffer = npt.NDArray[np.uint8]
-
-_Kernel = TypeVar("_Kernel", bound="Callable[..., Any]")
-
-
-def kernel(function: _Kernel) -> _Kernel:
-    """Compile at the first call, keep on disk, run without the GIL.
-
-    Kernels allocate nothing, so numba's counting of references to arrays is switched off (``_nrt``): it
-    costs two atomic operations for each array at each call, more than hashing a key. That holds for the
-    *caller* too: a loop around these kernels wants this decorator. One that does allocate is refused by the
-    compiler.
-
-    Bounds are checked when ``NUMBA_BOUNDSCHECK=1`` (with a new cache directory: numba's does not know).
-    The function keeps its type, which numba's decorator loses for mypy.
-    """
-    return cast("_Kernel", njit(cache=True, nogil=True, _nrt=False)(function))
 
 
 @kernel

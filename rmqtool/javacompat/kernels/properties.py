@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.javacompat.kernels.jit import as_int, kernel, load_word
+from rmqtool.javacompat.kernels.jit import as_int, load_word
+from rmqtool.jit import kernel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.javacompat.kernels.jit import as_int, kernel, load_word
+from rmqtool.javacompat.kernels.jit import as_int, load_word
+from rmqtool.jit import kernel
 
 if TYPE_CHECKING:
     from rmqtool.javacompat.kernels.jit import Buffer

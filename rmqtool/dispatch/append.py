@@ -1,0 +1,126 @@
+"""The consume queue's append rule, ``ConsumeQueue#putMessagePositionInfo`` (4.9.8, 5.3.3).
+
+A queue's files follow each other without holes: the first is placed by the first unit's queue offset and
+filled with pre-blank units up to it, and from then on every unit that is not skipped is appended at the end,
+whatever its queue offset says. So a queue is its first file's start, a number of pre-blank units, and the
+units kept, in log order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rmqtool.formats.consumequeue import UNIT_SIZE
+from rmqtool.jit import kernel
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Int64s = npt.NDArray[np.int64]
+    Rows = npt.NDArray[np.void]
+
+
+class State(IntEnum):
+    """Places in the array that carries a queue's state from run to run; all in bytes of the queue."""
+
+    STARTED = 0
+    FIRST_START = 1  # start of the first file
+    CURRENT = 2  # end of what is written
+    STOP = 3  # stop of the last file
+    PREBLANK = 4  # bytes of pre-blank units
+    MAX_PHYSICAL_OFFSET = 5  # end of the last record put, in the log
+    REJECTED = 6  # units whose queue offset no file can have
+
+
+_STARTED, _FIRST_START, _CURRENT, _STOP, _PREBLANK, _MAX, _REJECTED = (state.value for state in State)
+_UNIT_SIZE = UNIT_SIZE
+MAX_QUEUE_OFFSET = ((1 << 63) - 1) // UNIT_SIZE - (1 << 31)
+"""Above it the byte address overflows; a broker's behaviour there is of no use to anybody."""
+_MAX_QUEUE_OFFSET = MAX_QUEUE_OFFSET
+
+
+def new_state() -> Int64s:
+    """Return the state of a queue without files."""
+    state = np.zeros(len(State), np.int64)
+    state[State.MAX_PHYSICAL_OFFSET] = -1
+    return state
+
+
+@kernel
+def append_units(
+    queue_offsets: Int64s,
+    physical_offsets: Int64s,
+    sizes: Int64s,
+    file_size: int,
+    state: Int64s,
+    keep: npt.NDArray[np.bool_],
+) -> int:
+    """Decide which units of a run are appended.
+
+    Args:
+        queue_offsets: ``(n,)`` in units, in log order.
+        physical_offsets: ``(n,)``.
+        sizes: ``(n,)`` in bytes.
+        file_size: ``mappedFileSizeConsumeQueue``.
+        state: of the queue, see ``State``; carried on.
+        keep: ``(n,)``, set true where the unit is appended.
+
+    Returns:
+        How many are.
+    """
+    kept = 0
+    for i in range(len(queue_offsets)):
+        keep[i] = False
+        end = physical_offsets[i] + sizes[i]
+        if end <= state[_MAX]:
+            continue
+        queue_offset = queue_offsets[i]
+        if queue_offset < 0 or queue_offset > _MAX_QUEUE_OFFSET:
+            state[_REJECTED] += 1
+            continue
+        expected = queue_offset * _UNIT_SIZE
+        if not state[_STARTED]:
+            state[_STARTED] = 1
+            state[_FIRST_START] = state[_CURRENT] = expected - expected % file_size
+            state[_STOP] = state[_FIRST_START] + file_size
+            state[_PREBLANK] = expected % file_size
+            state[_CURRENT] = expected
+        elif state[_CURRENT] == state[_STOP]:
+            state[_STOP] += file_size  # the file is created before the unit is looked at
+        if queue_offset != 0 and expected < state[_CURRENT]:
+            continue
+        state[_MAX] = end
+        state[_CURRENT] += _UNIT_SIZE
+        keep[i] = True
+        kept += 1
+    return kept
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Units of one queue out of one split, in log order.
+
+    Attributes:
+        count: units.
+        first_queue_offset: of the first unit.
+        last_queue_offset: of the last unit.
+        first_end: end of the first record in the log.
+        last_end: end of the last record in the log.
+        orderly: queue offsets go up by one and record ends ascend.
+    """
+
+    count: int
+    first_queue_offset: int
+    last_queue_offset: int
+    first_end: int
+    last_end: int
+    orderly: bool
+
+    def continues(self, before: Run) -> bool:
+        """Whether every unit of this run is appended right behind an orderly run ``before``."""
+        joined = self.first_queue_offset == before.last_queue_offset + 1
+        return self.orderly and joined and self.first_end > before.last_end

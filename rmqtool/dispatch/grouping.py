@@ -1,0 +1,91 @@
+"""Units of a split by queue: a stable counting sort, and what a run of units looks like."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rmqtool.dispatch.append import MAX_QUEUE_OFFSET
+from rmqtool.jit import kernel
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Int64s = npt.NDArray[np.int64]
+    Rows = npt.NDArray[np.void]
+
+RUN_ROW = np.dtype(
+    [
+        ("first_row", np.int64),  # among the block's units, which are sorted by queue
+        ("count", np.int64),
+        ("first_queue_offset", np.int64),
+        ("last_queue_offset", np.int64),
+        ("first_end", np.int64),
+        ("last_end", np.int64),
+        ("queue", np.int32),  # number in the split's queue table
+        ("orderly", np.int32),
+    ],
+    align=True,
+)
+_MAX_QUEUE_OFFSET = MAX_QUEUE_OFFSET
+
+
+def order_by_queue(units: Rows, queues: int) -> tuple[Int64s, Int64s]:
+    """Sort rows by queue, those of a queue in log order.
+
+    Args:
+        units: ``(n,)`` of ``UNIT_ROW``.
+        queues: how many queue numbers there are.
+
+    Returns:
+        The rows' numbers in order, ``(n,)``, and the place in it of each queue's first row,
+        ``(queues + 1,)``.
+    """
+    starts = np.zeros(queues + 1, np.int64)
+    np.cumsum(np.bincount(units["queue"], minlength=queues), out=starts[1:])
+    order = np.empty(len(units), np.int64)
+    _scatter(units, starts[:-1].copy(), order)
+    return order, starts
+
+
+@kernel
+def _scatter(units: Rows, cursor: Int64s, order: Int64s) -> None:
+    for i in range(len(units)):
+        queue = units[i].queue
+        order[cursor[queue]] = i
+        cursor[queue] += 1
+
+
+@kernel
+def measure_runs(units: Rows, order: Int64s, starts: Int64s, runs: Rows) -> int:
+    """Describe the run of every queue that has units; return how many have.
+
+    Args:
+        units: ``(n,)`` of ``UNIT_ROW``.
+        order: ``(n,)``, from ``order_by_queue``.
+        starts: ``(queues + 1,)``, likewise.
+        runs: filled, of ``RUN_ROW``.
+    """
+    count = 0
+    for queue in range(len(starts) - 1):
+        first, stop = starts[queue], starts[queue + 1]
+        if first == stop:
+            continue
+        unit = units[order[first]]
+        end = unit.physical_offset + unit.size
+        run = runs[count]
+        run.queue, run.first_row, run.count = queue, first, stop - first
+        run.first_queue_offset, run.first_end = unit.queue_offset, end
+        orderly = unit.queue_offset >= 0 and end > -1
+        queue_offset = unit.queue_offset
+        for i in range(first + 1, stop):
+            unit = units[order[i]]
+            next_end = unit.physical_offset + unit.size
+            if unit.queue_offset != queue_offset + 1 or next_end <= end:
+                orderly = False
+            queue_offset, end = unit.queue_offset, next_end
+        run.last_queue_offset, run.last_end = queue_offset, end
+        run.orderly = orderly and queue_offset <= _MAX_QUEUE_OFFSET
+        count += 1
+    return count

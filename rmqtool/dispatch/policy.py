@@ -1,0 +1,136 @@
+"""The broker's switches that decide what a message is dispatched to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum, IntFlag
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rmqtool.javacompat import decode_utf8, string_hash
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy.typing as npt
+
+SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
+RETRY_PREFIX = "%RETRY%"
+SYSTEM_PREFIX = "rmq_sys_"
+NEVER = (1 << 63) - 1
+"""A time or offset that nothing reaches: no limit."""
+
+DEFAULT_DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
+_NO_ENTRY = -1
+
+
+class Trait(IntFlag):
+    """What a queue's topic means to the dispatch."""
+
+    SCHEDULE = 1  # tagsCode is the deliver time
+    BATCH = 2  # queue.type=BatchCQ: units go to batchconsumequeue/
+    NO_MULTI_DISPATCH = 4  # 5.1.1+: retry, system and schedule topics
+    EXCLUDED = 8  # by the user's choice: as if the message were not there
+    UNSAFE = 16  # the topic's name can be no directory: no units, index entries only
+
+
+class Switch(IntEnum):
+    """Places in the array of switches that the dispatch kernel takes."""
+
+    INDEX = 0  # messageIndexEnable
+    MULTI_DISPATCH = 1  # enableMultiDispatch
+    LMQ = 2  # enableLmq: %LMQ% names have queue 0
+    SKIPS_SLASH = 3  # 5.1.2+: multi-dispatch names with a path separator are skipped
+    INNER_BATCH = 4  # 5.0.0+: INNER_NUM, INNER_BASE
+    MAX_DELAY_LEVEL = 5
+    UNTIL_TIMESTAMP = 6
+
+
+@dataclass(frozen=True)
+class DispatchPolicy:
+    """All that a dispatch depends on beside the message.
+
+    Attributes:
+        broker_version: ``4.9`` (as 4.9.8) or ``5.x`` (as 5.3.3).
+        delay_levels_ms: deliver delay of each level (``messageDelayLevel``).
+        index_enabled: ``messageIndexEnable``.
+        multi_dispatch: ``enableMultiDispatch``; where it is not known, true: INNER_MULTI_QUEUE_OFFSET is in a
+            record only if the broker assigned it.
+        lmq: ``enableLmq``.
+        ext: ``enableConsumeQueueExt``.
+        batch_topics: topics with ``queue.type=BatchCQ`` in ``topics.json``.
+        topics: globs of the topics to take; empty takes all.
+        exclude_topics: globs of the topics to leave out.
+        until_timestamp_ms: messages stored later are left out.
+    """
+
+    broker_version: str = "5.x"
+    delay_levels_ms: Mapping[int, int] = field(default_factory=dict)
+    index_enabled: bool = True
+    multi_dispatch: bool = True
+    lmq: bool = True
+    ext: bool = False
+    batch_topics: frozenset[str] = frozenset()
+    topics: tuple[str, ...] = ()
+    exclude_topics: tuple[str, ...] = ()
+    until_timestamp_ms: int = NEVER
+
+    @property
+    def partial(self) -> bool:
+        """Whether the user left something out."""
+        return bool(self.topics or self.exclude_topics) or self.until_timestamp_ms != NEVER
+
+    @property
+    def wide(self) -> bool:
+        """Whether units need more than the 20 bytes say: store times, batch sizes."""
+        return self.ext or bool(self.batch_topics)
+
+    def switches(self) -> npt.NDArray[np.int64]:
+        """Return the switches as the kernel takes them, ``(7,)``."""
+        is_5 = self.broker_version != "4.9"
+        switches = np.zeros(len(Switch), np.int64)
+        switches[Switch.INDEX] = self.index_enabled
+        switches[Switch.MULTI_DISPATCH] = self.multi_dispatch
+        switches[Switch.LMQ] = self.lmq
+        switches[Switch.SKIPS_SLASH] = switches[Switch.INNER_BATCH] = is_5
+        switches[Switch.MAX_DELAY_LEVEL] = max(self.delay_levels_ms, default=0)
+        switches[Switch.UNTIL_TIMESTAMP] = self.until_timestamp_ms
+        return switches
+
+    def delay_table(self) -> npt.NDArray[np.int64]:
+        """Return the delay in ms by level, -1 where a level has no entry, ``(levels + 1,)``.
+
+        A level can lack one where ``messageDelayLevel`` could not be parsed to its end
+        (``DefaultMessageStore#parseDelayLevel``).
+        """
+        table = np.full(max(self.delay_levels_ms, default=0) + 1, _NO_ENTRY, np.int64)
+        for level, delay_ms in self.delay_levels_ms.items():
+            table[level] = delay_ms
+        return table
+
+    def traits(self, topic: str, *, unsafe: bool) -> Trait:
+        """Tell what a topic means; for one of them see ``MultiDispatchUtils#isNeedHandleMultiDispatch``."""
+        traits = Trait(0)
+        if topic == SCHEDULE_TOPIC:
+            traits |= Trait.SCHEDULE
+        if topic in self.batch_topics:
+            traits |= Trait.BATCH
+        is_5 = self.broker_version != "4.9"
+        if is_5 and (topic == SCHEDULE_TOPIC or topic.startswith((RETRY_PREFIX, SYSTEM_PREFIX))):
+            traits |= Trait.NO_MULTI_DISPATCH
+        if not self.takes(topic):
+            traits |= Trait.EXCLUDED
+        return traits | Trait.UNSAFE if unsafe else traits
+
+    def takes(self, topic: str) -> bool:
+        """Whether the user's globs take a topic."""
+        if any(fnmatchcase(topic, glob) for glob in self.exclude_topics):
+            return False
+        return not self.topics or any(fnmatchcase(topic, glob) for glob in self.topics)
+
+
+def index_seed(raw_topic: bytes) -> int:
+    """Return the hash of ``topic#``, from which a key's hash goes on (``IndexService#buildKey``)."""
+    return string_hash(decode_utf8(raw_topic) + "#")

@@ -1,0 +1,152 @@
+"""Follow the chain of records through all splits, as the broker's reput does, damage included.
+
+Every split was scanned from a guessed first record. Here its report is taken only if the chain arrives
+exactly there; otherwise the rest of the split is walked again from where the chain arrives, and splits that
+it jumped over are left out.
+
+Over damage a running master goes by two counters (``ReputMessageService#doReput``, 4.9.8 and 5.3.3): it
+reads on in the mapped region at its buffer's position, and sums up TOTALSIZEs in ``reputFromOffset``. A
+record whose lengths do not add up moves the first by what was read and the second by TOTALSIZE, and they stay
+apart until the region ends:
+
+* a failure of size -1 adds the region's bytes that the second counter has not seen as good, so the next
+  region begins behind the segment by the TOTALSIZEs of all such records: in the middle of the next segment;
+* BLANK rolls to the segment behind the second counter.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from rmqtool.reput.splits import Split
+from rmqtool.scan.rows import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from rmqtool.reput.scan import SplitReport
+    from rmqtool.store.segments import FileQueue, Segment
+
+    Rescan = Callable[[Split, int], SplitReport]
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """Bytes of the log that the broker does not dispatch.
+
+    Attributes:
+        place: physical offset of the first of them.
+        length: how many.
+        reason: why, an outcome of the record at ``place``; STOP: the counters had come apart before.
+        total_size: TOTALSIZE of a record whose lengths do not add up; 0 otherwise.
+    """
+
+    place: int
+    length: int
+    reason: Outcome
+    total_size: int = 0
+
+
+@dataclass
+class Chain:
+    """The broker's way through the log.
+
+    Attributes:
+        reports: the splits that count, in log order.
+        skips: what was not dispatched, in log order, up to the end of the log's last file.
+        end: physical offset behind the last dispatched record.
+        stop: where the way ended: behind the last file, at a gap, or at a record that stalls the broker.
+        stalled: whether it is the latter.
+        rescans: splits that were walked again.
+    """
+
+    reports: list[SplitReport] = field(default_factory=list)
+    skips: list[Skip] = field(default_factory=list)
+    end: int = 0
+    stop: int = 0
+    stalled: bool = False
+    rescans: int = 0
+
+
+@dataclass
+class _Region:
+    """How far the two counters have come apart since the region began."""
+
+    total: int = 0
+    read: int = 0
+
+    def behind(self, segment: Segment) -> int:
+        return segment.stop + self.total
+
+    def rolled(self, place: int, segment: Segment, file_size: int) -> int:
+        offset = place + self.total - self.read
+        # The second term guards against a file size that is not the segments' own: always go forward.
+        return max(offset + file_size - offset % file_size, segment.stop)
+
+
+def follow(
+    log: FileQueue, file_size: int, until: int, reports: Sequence[SplitReport], rescan: Rescan
+) -> Chain:
+    """Follow the chain from the log's first byte.
+
+    Args:
+        log: the commit log.
+        file_size: ``mappedFileSizeCommitLog``.
+        until: physical offset at which to stop.
+        reports: of all splits, in log order.
+        rescan: scans a split again from a given physical offset on.
+    """
+    chain = Chain()
+    starts = [report.split.start for report in reports]
+    place = chain.end = log.start
+    region = _Region()
+    while (segment := log.segment_at(place)) is not None and place < until:
+        report = reports[bisect_right(starts, place) - 1]
+        if report.first_place != place or report.split.segment != segment:
+            report = rescan(_rest(report.split, segment, until), place)
+            chain.rescans += 1
+        _take(chain, report, region)
+        if report.stalled:
+            chain.stalled = True
+            place = report.place
+            break
+        if report.outcome == Outcome.STOP and report.place < segment.stop:
+            place = report.place
+            continue
+        place = _next_region(chain, report, segment, region, file_size)
+        region = _Region()
+    chain.stop = place
+    return chain
+
+
+def _rest(split: Split, segment: Segment, until: int) -> Split:
+    """Return the split, or the whole segment where files overlap and the split is another one's."""
+    return split if split.segment == segment else Split(segment, segment.start, min(segment.stop, until))
+
+
+def _take(chain: Chain, report: SplitReport, region: _Region) -> None:
+    chain.reports.append(report)
+    for mismatch in report.mismatches:
+        skip = Skip(mismatch.place, mismatch.read_length, Outcome.MISMATCH, mismatch.total_size)
+        chain.skips.append(skip)
+        region.total += mismatch.total_size
+        region.read += mismatch.read_length
+    if report.messages:
+        chain.end = report.place
+
+
+def _next_region(chain: Chain, report: SplitReport, segment: Segment, region: _Region, file_size: int) -> int:
+    """Return where the next region begins, and note what is skipped up to there."""
+    if report.outcome == Outcome.BLANK:
+        following = region.rolled(report.place, segment, file_size)
+    elif report.outcome == Outcome.STOP and not region.read:
+        following = segment.stop
+    else:
+        following = region.behind(segment)
+        if report.place < segment.stop:
+            chain.skips.append(Skip(report.place, segment.stop - report.place, report.outcome))
+    if following > segment.stop and region.total:
+        chain.skips.append(Skip(segment.stop, following - segment.stop, Outcome.STOP))
+    return following

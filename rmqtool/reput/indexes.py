@@ -1,0 +1,244 @@
+"""Place and emit the index files: one stream of entries in log order, cut into files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rmqtool.dispatch.kernels import IDLE_ROW
+from rmqtool.dispatch.putkey import Header, new_header, put_keys
+from rmqtool.formats import index as formats
+from rmqtool.formats import layout, record_dtype
+from rmqtool.reput.blocks import ENTRY_COLUMNS
+from rmqtool.reput.names import IndexNames
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from datetime import tzinfo
+
+    import numpy.typing as npt
+
+    from rmqtool.reput.blocks import Block
+    from rmqtool.store.staged_file import StagedFile
+    from rmqtool.store.staging import StagingHandle
+
+    Array = npt.NDArray[Any]
+
+ITEM_DTYPE = record_dtype(formats.ITEM)
+_CHUNK_ENTRIES = 1 << 18
+_PAGE_SLOTS = 1024  # 4096 bytes: slots are written by the page, empty ones stay holes
+
+
+@dataclass(frozen=True, slots=True)
+class IndexGeometry:
+    """``maxHashSlotNum`` and ``maxIndexNum``; item 0 is never used."""
+
+    slots: int
+    items: int
+
+    @property
+    def capacity(self) -> int:
+        """Return how many entries a file takes."""
+        return self.items - 1
+
+    @property
+    def file_size(self) -> int:
+        """Return the bytes of a file."""
+        return formats.file_size(self.slots, self.items)
+
+
+@dataclass(frozen=True, slots=True)
+class EntryRange:
+    """Consecutive entries of one block."""
+
+    block: Block
+    first: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class IndexPlan:
+    """One task of the emit stage: one index file.
+
+    Attributes:
+        staging: where the file is written.
+        name: of the file, 17 digits.
+        geometry: of the file.
+        entries: what it holds, in order.
+        previous: endPhyOffset and endTimestamp of the full file before it; zeros for the first.
+        empty_count: indexCount of a file without entries: 0 in a 4.9 broker, 1 in 5.x at a clean stop.
+    """
+
+    staging: StagingHandle
+    name: str
+    geometry: IndexGeometry
+    entries: tuple[EntryRange, ...]
+    previous: tuple[int, int]
+    empty_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class IndexStream:
+    """The entries of all blocks as one stream.
+
+    Attributes:
+        blocks: in log order.
+        firsts: number in the stream of each block's first entry.
+        total: entries.
+    """
+
+    blocks: tuple[Block, ...]
+    firsts: tuple[int, ...]
+    total: int
+
+    def entry(self, number: int) -> tuple[int, int]:
+        """Return physical offset and store time of an entry."""
+        found = next(self.ranges(number, number + 1))
+        row = found.block.read("entries", found.first, 1)[0]
+        return int(row["physical_offset"]), int(row["store_timestamp_ms"])
+
+    def ranges(self, start: int, stop: int) -> Iterator[EntryRange]:
+        """Yield where the entries ``[start, stop)`` lie."""
+        for block, first in zip(self.blocks, self.firsts, strict=True):
+            low, high = max(start, first), min(stop, first + block.count("entries"))
+            if low < high:
+                yield EntryRange(block, low - first, high - low)
+
+    def idle_after(self, number: int) -> int | None:
+        """Return the store time of the first message without entries right behind entry ``number - 1``.
+
+        None if the next message that is dispatched has entries, or none comes.
+        """
+        for block, first in zip(self.blocks, self.firsts, strict=True):
+            if not first <= number <= first + block.count("entries"):
+                continue
+            idles = block.read("idles")
+            at = int(np.searchsorted(idles["entries_before"], number - first))
+            if at < len(idles) and idles["entries_before"][at] == number - first:
+                return int(idles["store_timestamp_ms"][at])
+            if number < first + block.count("entries"):
+                return None
+        return None
+
+
+def index_stream(blocks: Sequence[Block]) -> IndexStream:
+    """Number the entries of all blocks."""
+    firsts, total = [], 0
+    for block in blocks:
+        firsts.append(total)
+        total += block.count("entries")
+    slim = tuple(block.slim(*ENTRY_COLUMNS) for block in blocks)
+    return IndexStream(slim, tuple(firsts), total)
+
+
+def plan_indexes(
+    stream: IndexStream, geometry: IndexGeometry, staging: StagingHandle, zone: tzinfo, *, empty_count: int
+) -> list[IndexPlan]:
+    """Cut the stream into files.
+
+    A file is created by the first message that is dispatched when the last file is full (or there is none),
+    whether it has keys or not: ``IndexService#retryGetAndCreateIndexFile`` comes first in ``#buildIndex``.
+    """
+    plans: list[IndexPlan] = []
+    names = IndexNames(zone)
+    start = 0
+    while (created_ms := _creation(stream, start)) is not None:
+        stop = min(start + geometry.capacity, stream.total)
+        previous = stream.entry(start - 1) if start else (0, 0)
+        ranges = tuple(stream.ranges(start, stop))
+        plans.append(IndexPlan(staging, names.next(created_ms), geometry, ranges, previous, empty_count))
+        if stop - start < geometry.capacity:
+            break
+        start = stop
+    return plans
+
+
+def _creation(stream: IndexStream, number: int) -> int | None:
+    """Return the store time of the message that creates the file of which ``number`` is the first entry."""
+    idle = stream.idle_after(number)
+    if idle is not None:
+        return idle
+    return stream.entry(number)[1] if number < stream.total else None
+
+
+def emit_index(plan: IndexPlan) -> int:
+    """Write one index file; return how many entries it holds.
+
+    Raises:
+        EnvironmentFailureError: the file cannot be written.
+        OSError: a block file cannot be read.
+    """
+    header = new_header(*plan.previous)
+    slots = np.zeros(plan.geometry.slots, np.int32)
+    file = plan.staging.create_file(f"index/{plan.name}", plan.geometry.file_size)
+    for entries in _chunks(plan.entries):
+        first_item = int(header[Header.INDEX_COUNT])
+        items = _put(entries, slots, header)
+        file.write_at(formats.item_position(plan.geometry.slots, first_item), items.data.cast("B"))
+    if header[Header.INDEX_COUNT] == 1:
+        header[Header.INDEX_COUNT] = plan.empty_count
+    else:
+        _write_slots(file, slots)
+    names = [field.name for field in layout(formats.HEADER)]
+    file.write_at(0, formats.HEADER.build(dict(zip(names, header.tolist(), strict=True))))
+    file.finish()
+    return sum(entries.count for entries in plan.entries)
+
+
+def _chunks(ranges: Sequence[EntryRange]) -> Iterator[Array]:
+    for entries in ranges:
+        for start in range(0, entries.count, _CHUNK_ENTRIES):
+            count = min(_CHUNK_ENTRIES, entries.count - start)
+            yield entries.block.read("entries", entries.first + start, count)
+
+
+def _put(entries: Array, slots: Array, header: Array) -> Array:
+    time_diffs = np.empty(len(entries), np.int32)
+    previous = np.empty(len(entries), np.int32)
+    put_keys(entries, slots, header, time_diffs, previous)
+    items = np.empty(len(entries), ITEM_DTYPE)
+    items["keyHash"] = entries["key_hash"]
+    items["physicalOffset"] = entries["physical_offset"]
+    items["timeDiff"] = time_diffs
+    items["previous"] = previous
+    return items
+
+
+def _write_slots(file: StagedFile, slots: Array) -> None:
+    """Write the pages of the slot table that are not empty, neighbours in one go."""
+    starts = np.arange(0, len(slots), _PAGE_SLOTS)
+    used = np.flatnonzero(np.logical_or.reduceat(slots, starts))
+    for pages in np.split(used, np.flatnonzero(np.diff(used) > 1) + 1):
+        first, stop = int(pages[0]) * _PAGE_SLOTS, (int(pages[-1]) + 1) * _PAGE_SLOTS
+        table = slots[first:stop].astype(">i4")
+        file.write_at(formats.slot_position(first), table.data.cast("B"))
+
+
+def without_backward_messages(block_entries: Array, idles: Array, end_phy_offset: int) -> tuple[Array, Array]:
+    """Drop the entries of messages that lie below an index's endPhyOffset: ``buildIndex`` skips them.
+
+    Args:
+        block_entries: ``(n,)`` of ``ENTRY_ROW``, filtered within their own split only.
+        idles: ``(k,)`` of ``IDLE_ROW``.
+        end_phy_offset: greatest offset of an indexed message in the splits before.
+
+    Returns:
+        Entries and idles as they are behind those splits.
+    """
+    offsets = block_entries["physical_offset"]
+    keep = offsets >= end_phy_offset
+    kept_before = np.concatenate([[0], np.cumsum(keep)])
+    dropped = np.zeros(int((~keep).sum()), IDLE_ROW)
+    dropped["entries_before"] = kept_before[:-1][~keep]
+    dropped["store_timestamp_ms"] = block_entries["store_timestamp_ms"][~keep]
+    moved = idles.copy()
+    moved["entries_before"] = kept_before[idles["entries_before"]]
+    # By place in the log: an idle stands before the entry whose number it bears.
+    order = np.argsort(
+        np.concatenate([idles["entries_before"] * 2, np.flatnonzero(~keep) * 2 + 1]), kind="stable"
+    )
+    merged = np.concatenate([moved, dropped])[order]
+    _, first = np.unique(merged["entries_before"], return_index=True)
+    return block_entries[keep], merged[first]

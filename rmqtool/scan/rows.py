@@ -1,0 +1,75 @@
+"""What the kernels say of a message: one row each, with the ranges of its parts in the window."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import numpy as np
+
+from rmqtool.javacompat.kernels import pack_names
+
+
+class Property(IntEnum):
+    """The properties that the broker's dispatch reads, as columns of the ranges a walk fills in."""
+
+    KEYS = 0
+    UNIQ_KEY = 1
+    TAGS = 2
+    DELAY = 3
+    INNER_MULTI_DISPATCH = 4
+    INNER_MULTI_QUEUE_OFFSET = 5
+    INNER_NUM = 6
+    INNER_BASE = 7
+
+
+PROPERTY_NAMES, PROPERTY_BOUNDS = pack_names([name.name for name in Property])
+
+MESSAGE_ROW = np.dtype(
+    [
+        ("place", np.int64),  # physical offset of the first byte, where the record lies
+        ("physical_offset", np.int64),  # the record's own PHYSICALOFFSET field
+        ("queue_offset", np.int64),
+        ("store_timestamp_ms", np.int64),
+        ("body_start", np.int64),  # ranges are positions in the window
+        ("topic_start", np.int64),
+        ("topic_stop", np.int64),
+        ("read_length", np.int64),  # bytes the broker read, other than total_size in a mismatch
+        ("total_size", np.int32),
+        ("body_length", np.int32),
+        ("body_crc", np.int32),
+        ("queue_id", np.int32),
+        ("sys_flag", np.int32),
+        ("properties_length", np.int32),
+    ],
+    align=True,
+)
+
+
+class Outcome(IntEnum):
+    """What lies at a position: ``CommitLog#checkMessageAndReturnSize``, its failures told apart."""
+
+    NEED = 0  # the window ends before the record does
+    RECORD = 1
+    BLANK = 2  # success, size 0: roll to the next file
+    MISMATCH = 3  # failure, size > 0: the lengths do not add up to TOTALSIZE
+    BAD_MAGIC = 4  # from here on: failure, size -1
+    BAD_LENGTH = 5  # a part runs past the end of the file or past TOTALSIZE, or is negative
+    BAD_NUMBER = 6  # DELAY, INNER_NUM or INNER_BASE is no number
+    STOP = 7  # the walk came to the end it was given
+    FULL = 8  # no room for another row
+
+
+class Rules(IntEnum):
+    """Places in the array of version-dependent rules that kernels take."""
+
+    CHECKS_ROOM = 0  # 5.3.2+: TOTALSIZE is held against the bytes left before the magic is looked at
+    KNOWS_V2 = 1  # 5.1.0+
+    KNOWS_INNER_BATCH = 2  # 5.0.0+: INNER_NUM and INNER_BASE are parsed
+
+
+def rules_of(broker_version: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Return the rules by which brokers of a line read a record: ``4.9`` (as 4.9.8) or ``5.x`` (as 5.3.3)."""
+    rules = np.zeros(len(Rules), np.int64)
+    if broker_version != "4.9":
+        rules[:] = 1
+    return rules

@@ -1,0 +1,226 @@
+"""Drive the kernels over one segment through a window of bounded size.
+
+The window is read with ``pread`` into one reused buffer: a mapped file that shrinks or has a bad sector
+would kill the process. It starts at ``WINDOW_BYTES`` and grows to ``WINDOW_MAX_BYTES`` for long records; of
+a record longer still only head, topic and properties are read, never its body.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rmqtool.formats.message import HEAD_SIZES, decode_head, host_variant
+from rmqtool.scan.kernels import find_record, walk_records
+from rmqtool.scan.rows import MESSAGE_ROW, Outcome, Property
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from rmqtool.store.reading import UnreadableRange
+    from rmqtool.store.segments import Segment
+
+WINDOW_BYTES = 1 << 20
+WINDOW_MAX_BYTES = 8 << 20
+_ROWS = 4096
+_TAIL_BYTES = (
+    2 + 0x7FFF + 2 + 0x7FFF
+)  # the most that can follow a body: topic and properties with their lengths
+
+
+class Window:
+    """Bytes of a segment at hand: ``buffer[:stop]`` begins at physical offset ``base``.
+
+    Args:
+        segment: where to read.
+
+    Attributes:
+        cut: body bytes left out of the window behind the head of its first and only record; 0 otherwise.
+        unreadable: ranges of the file that the disk did not deliver (they read as zeros).
+    """
+
+    def __init__(self, segment: Segment) -> None:
+        self._segment = segment
+        self.buffer: npt.NDArray[np.uint8] = np.empty(min(WINDOW_BYTES, max(segment.size_bytes, 1)), np.uint8)
+        self.base = segment.start
+        self.stop = 0
+        self.cut = 0
+        self.unreadable: list[UnreadableRange] = []
+
+    def reach(self, place: int) -> None:
+        """Make sure that the byte at ``place`` is at hand, if the segment has it."""
+        if place == self.base and self.stop:
+            return
+        if self.cut or not self.base <= place < self.base + self.stop:
+            self._load(place)
+
+    def extend(self, place: int) -> bool:
+        """Bring more bytes of the record at ``place``; return False if the segment has no more."""
+        if self.base != place:
+            self._load(place)
+        elif self.stop < len(self.buffer) or self.cut:
+            return False
+        elif len(self.buffer) < WINDOW_MAX_BYTES:
+            self.buffer = np.empty(min(2 * len(self.buffer), WINDOW_MAX_BYTES), np.uint8)
+            self._load(place)
+        else:
+            self._elide_body()
+        return True
+
+    def _elide_body(self) -> None:
+        """Bring head, topic and properties of the first record, without the body between them."""
+        head = decode_head(self.buffer[: max(HEAD_SIZES)].tobytes())
+        if head is None:
+            raise ValueError("a window of that size holds a head")
+        size = HEAD_SIZES[host_variant(head.sys_flag)]
+        self.cut = max(head.body_length, 0)
+        tail = self.buffer.data[size : size + _TAIL_BYTES]
+        self.stop = size + self._read(self.base + size + self.cut, tail)
+
+    def _load(self, place: int) -> None:
+        self.base, self.cut = place, 0
+        self.stop = self._read(place, self.buffer.data)
+
+    def _read(self, place: int, view: memoryview) -> int:
+        return self._segment.read_into(place - self._segment.start, view, self.unreadable)
+
+
+@dataclass(frozen=True)
+class MessageBatch:
+    """Consecutive messages of one window; valid until the walk goes on.
+
+    Attributes:
+        buffer: the window, ``(n,)`` uint8; ranges of ``rows`` and ``values`` are positions in it.
+        rows: ``(k,)`` of ``MESSAGE_ROW``.
+        values: ``(k, 8, 2)`` int64, ranges of the values of ``Property``; -1 where there is none.
+    """
+
+    buffer: npt.NDArray[np.uint8]
+    rows: npt.NDArray[np.void]
+    values: npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """A record whose lengths do not add up to its TOTALSIZE: the broker reads one and skips by the other."""
+
+    place: int
+    total_size: int
+    read_length: int
+
+
+@dataclass
+class SegmentWalk:
+    """The chain of records of one segment, as a reput reads it.
+
+    Attributes:
+        segment: what is walked.
+        rules: see ``rmqtool.scan.rows.Rules``.
+        outcome: what ended the last walk: STOP, BLANK or a failure of size -1.
+        place: physical offset of that end.
+        mismatches: failures of size > 0 on the way.
+    """
+
+    segment: Segment
+    rules: npt.NDArray[np.int64]
+    outcome: Outcome = Outcome.STOP
+    place: int = 0
+    mismatches: list[Mismatch] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.window = Window(self.segment)
+        self._rows = np.empty(_ROWS, MESSAGE_ROW)
+        self._values = np.empty((_ROWS, len(Property), 2), np.int64)
+
+    @property
+    def unreadable(self) -> list[UnreadableRange]:
+        """Ranges of the file that could not be read so far."""
+        return self.window.unreadable
+
+    def batches(self, start: int, stop: int) -> Iterator[MessageBatch]:
+        """Walk from the record at ``start`` on; records that begin at ``stop`` or later are not taken.
+
+        Raises:
+            EnvironmentFailureError: the segment cannot be opened or read.
+        """
+        self.place = start
+        stop = min(stop, self.segment.stop)
+        while True:
+            count = self._walk_window(stop)
+            if count:
+                yield MessageBatch(self.window.buffer, self._rows[:count], self._values[:count])
+            if not self._goes_on(count, stop):
+                return
+
+    def find(self, start: int, stop: int) -> Outcome:
+        """Find the first true record or BLANK at ``start`` or behind it, before ``stop``.
+
+        Returns:
+            RECORD or BLANK, with ``place`` where it lies; STOP if there is none.
+        """
+        self.place = start
+        stop = min(stop, self.segment.stop)
+        while True:
+            window, segment_stop = self._reach()
+            outcome, at = find_record(
+                window.buffer,
+                self.place - window.base,
+                stop - window.base,
+                window.stop,
+                segment_stop,
+                window.base,
+                self.rules,
+                self._rows,
+                self._values,
+            )
+            self.place = window.base + at
+            if outcome != Outcome.NEED:
+                return Outcome(outcome)
+            if not window.extend(self.place):
+                return Outcome.STOP
+            if window.cut:
+                if self._walk_window(stop):
+                    self.place = window.base
+                    return Outcome.RECORD
+                self.place = window.base + 1
+
+    def _reach(self) -> tuple[Window, int]:
+        window = self.window
+        window.reach(self.place)
+        return window, self.segment.stop - window.base
+
+    def _walk_window(self, stop: int) -> int:
+        window, segment_stop = self._reach()
+        outcome, at, count = walk_records(
+            window.buffer,
+            self.place - window.base,
+            stop - window.base,
+            window.stop,
+            segment_stop,
+            window.base,
+            window.cut,
+            self.rules,
+            self._rows,
+            self._values,
+        )
+        self.outcome, self.place = Outcome(outcome), window.base + at
+        return int(count)
+
+    def _goes_on(self, count: int, stop: int) -> bool:
+        """Prepare for what ended the window's walk; return False if it ended the segment's."""
+        if self.outcome == Outcome.NEED:
+            if not self.window.extend(self.place):
+                self.outcome = Outcome.BAD_LENGTH  # the file is shorter than when it was listed
+                return False
+            return True
+        if self.outcome == Outcome.MISMATCH:
+            row = self._rows[count]
+            read_length = int(row["read_length"])
+            self.mismatches.append(Mismatch(self.place, int(row["total_size"]), read_length))
+            self.place += read_length
+            return True
+        return self.outcome == Outcome.FULL or (self.outcome == Outcome.STOP and self.place < stop)
