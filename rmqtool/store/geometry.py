@@ -117,13 +117,14 @@ class _Probe:
         return cls(file, size_bytes, begin_phy, end_phy, count) if possible else None
 
     def candidates(self) -> Iterator[int]:
-        """Yield slot counts worth a test, the cheapest first."""
+        """Yield slot counts worth a test: first the surest if it is cheap, else the cheapest."""
+        if self.size_bytes <= _WINDOW:
+            yield from self._by_last_used_cell()
         if self.size_bytes == file_size(DEFAULT_SLOTS, DEFAULT_SLOTS * ITEMS_PER_SLOT):
             yield DEFAULT_SLOTS
         yield (self.size_bytes - HEADER_SIZE - (self.count + 1) * ITEM_SIZE) // SLOT_SIZE  # a full file
-        last = self._last_used_cell()
-        if last is not None:
-            yield self._slots_if_newest_at(last)
+        if self.size_bytes > _WINDOW:
+            yield from self._by_last_used_cell()
         usual = geometry_of_size(self.size_bytes)
         if usual is not None:
             yield usual.slots
@@ -135,8 +136,8 @@ class _Probe:
             return False
         first = self._item(geometry, 1)
         newest = self._item(geometry, self.count)
-        if first[1] != self.begin_phy or first[3] != 0 or newest[1] != self.end_phy:
-            return False
+        if not any(first) or first[1] != self.begin_phy or first[3] != 0 or newest[1] != self.end_phy:
+            return False  # zeros prove nothing: unused space would be item 1 of a log that begins at 0
         if self._slot(geometry, newest[0]) != self.count:
             return False
         step = max(1, self.count // _SAMPLES)
@@ -172,17 +173,17 @@ class _Probe:
         """Return the start of the 20-byte cell around a position; cells are counted from the file's end."""
         return self.size_bytes - -(-(self.size_bytes - position) // ITEM_SIZE) * ITEM_SIZE
 
-    def _last_used_cell(self) -> int | None:
-        """Return the position of the last cell that is not all zero: the newest item, in a sound file."""
+    def _by_last_used_cell(self) -> Iterator[int]:
+        """Yield the slot count that makes the last cell with contents the newest item, as in a sound file."""
         stop = self.size_bytes
         while stop > HEADER_SIZE:
             start = max(HEADER_SIZE, stop - _WINDOW)
             data = self.file.read_at(start, stop - start, [])
             used = len(data.rstrip(b"\0"))
             if used:
-                return self._cell_of(start + used - 1)
+                yield self._slots_if_newest_at(self._cell_of(start + used - 1))
+                return
             stop = start
-        return None
 
     def _where_end_phy_stands(self) -> Iterator[int]:
         """Yield slot counts that put the newest item where the header's last offset is found."""

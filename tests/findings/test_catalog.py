@@ -1,0 +1,78 @@
+"""The catalogue is complete, legal and append-only."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from rmqtool.errors import UsageError
+from rmqtool.findings import (
+    CATALOG,
+    FindingCode,
+    Severity,
+    Structure,
+    code_of,
+    commitlog,
+    consumequeue,
+    dledger,
+    index,
+    places,
+    records,
+)
+
+RECORDED = Path(__file__).with_name("codes.txt").read_text("ascii").split()
+MODULES = (commitlog, records, dledger, consumequeue, index, places)
+
+
+def test_every_entry_is_found_under_its_own_id() -> None:
+    entries = [
+        (name, entry)
+        for module in MODULES
+        for name, entry in vars(module).items()
+        if isinstance(entry, FindingCode)
+    ]
+    assert len(entries) == len(CATALOG)  # no id twice
+    for name, entry in entries:
+        assert CATALOG[entry.code] is entry
+        assert name == entry.code.replace("-", "_")
+
+
+def test_ids_are_append_only() -> None:
+    """Baselines and scripts of users name the ids: none may disappear, a new one is recorded."""
+    assert sorted(CATALOG) == sorted(RECORDED)
+
+
+@pytest.mark.parametrize("entry", CATALOG.values(), ids=CATALOG)
+def test_every_heading_says_something(entry: FindingCode) -> None:
+    for field in fields(entry):
+        assert str(getattr(entry, field.name)).strip()
+    assert entry.severity in Severity
+    assert entry.structure in Structure
+    assert re.fullmatch(r"[A-Z]{2,3}(-[A-Z]+)+", entry.code)
+    assert entry.meaning.endswith(".")
+    assert entry.broker_effect.endswith(".")
+    assert entry.remedy.endswith(".")
+    assert len(entry.title) <= 50
+
+
+@pytest.mark.parametrize("entry", CATALOG.values(), ids=CATALOG)
+def test_origin_is_a_java_name_or_says_that_there_is_none(entry: FindingCode) -> None:
+    assert re.match(r"[A-Z]\w+[#.,( ]?", entry.origin) or entry.origin.startswith("(none")
+
+
+@pytest.mark.parametrize("entry", CATALOG.values(), ids=CATALOG)
+def test_only_the_log_counts_as_the_log(entry: FindingCode) -> None:
+    """Exit status 5 is for damage that nothing can rebuild."""
+    assert (entry.structure is Structure.COMMITLOG) == entry.code.startswith(("CL-", "DL-"))
+
+
+def test_look_up_takes_any_case() -> None:
+    assert code_of("cl-crc") is commitlog.CL_CRC
+
+
+def test_look_up_of_nothing_is_a_usage_error() -> None:
+    with pytest.raises(UsageError, match="CL-NOTHING"):
+        code_of("CL-NOTHING")

@@ -1,0 +1,109 @@
+"""Folding of findings, and the exit status that they lead to."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rmqtool.errors import ExitStatus
+from rmqtool.findings import CATALOG, FailOn, Finding, FindingLog, Severity, Structure, exit_status
+from rmqtool.findings.commitlog import CL_CRC, CL_TAIL_DIRTY, CL_TAIL_ZERO
+from rmqtool.findings.consumequeue import CQ_MISPLACED
+from rmqtool.findings.places import IO_UNREADABLE
+
+FINDINGS = st.builds(
+    Finding,
+    code=st.sampled_from(sorted(CATALOG.values(), key=lambda code: code.code)),
+    position=st.integers(0, 9),
+)
+
+
+def test_json_has_every_field_and_null_for_the_absent() -> None:
+    finding = Finding(code=CL_CRC, file="commitlog/0", position=12, expected="aa", observed="bb")
+    assert finding.to_json() == {
+        "type": "finding",
+        "code": "CL-CRC",
+        "severity": "error",
+        "file": "commitlog/0",
+        "position": 12,
+        "length": None,
+        "topic": None,
+        "queueId": None,
+        "queueOffset": None,
+        "physicalOffset": None,
+        "expected": "aa",
+        "observed": "bb",
+        "message": CL_CRC.title,
+        "brokerEffect": CL_CRC.broker_effect,
+        "remedy": CL_CRC.remedy,
+    }
+
+
+@pytest.mark.parametrize(
+    ("found", "fail_on", "status"),
+    [
+        ([], "error", ExitStatus.CLEAN),
+        ([CL_TAIL_ZERO], "warning", ExitStatus.CLEAN),
+        ([CQ_MISPLACED], "error", ExitStatus.NEGATIVE),
+        ([CL_CRC], "error", ExitStatus.LOG_DAMAGED),
+        ([CQ_MISPLACED, CL_CRC], "error", ExitStatus.LOG_DAMAGED),
+        ([CL_TAIL_DIRTY], "error", ExitStatus.CLEAN),
+        ([CL_TAIL_DIRTY], "warning", ExitStatus.LOG_DAMAGED),
+        ([CL_TAIL_DIRTY, CQ_MISPLACED], "error", ExitStatus.NEGATIVE),
+        ([CL_CRC, CQ_MISPLACED], "never", ExitStatus.CLEAN),
+    ],
+)
+def test_exit_status(found: list, fail_on: str, status: ExitStatus) -> None:  # type: ignore[type-arg]
+    assert exit_status([Finding(code=code) for code in found], fail_on) is status
+
+
+def test_a_finding_can_count_for_another_structure_and_severity() -> None:
+    """An unreadable range of the log is damage of the log."""
+    finding = Finding(code=IO_UNREADABLE, structure_override=Structure.COMMITLOG)
+    assert exit_status([finding]) is ExitStatus.LOG_DAMAGED
+    milder = Finding(code=CL_CRC, severity_override=Severity.INFO)
+    assert exit_status([milder]) is ExitStatus.CLEAN
+    assert milder.to_json()["severity"] == "info"
+
+
+def test_first_findings_are_kept_and_the_rest_counted() -> None:
+    log = FindingLog(max_per_code=2)
+    log.extend(Finding(code=CL_CRC, position=position) for position in range(5))
+    log.add(Finding(code=CQ_MISPLACED), count=7)
+    assert [finding.position for finding in log] == [0, 1, None]
+    assert log.counts == {"CL-CRC": 5, "CQ-MISPLACED": 7}
+    assert (log.suppressed("CL-CRC"), log.suppressed("CQ-MISPLACED"), len(log)) == (3, 6, 12)
+
+
+def test_nothing_kept_still_fails() -> None:
+    log = FindingLog(max_per_code=0)
+    log.add(Finding(code=CL_CRC))
+    assert list(log) == []
+    assert log.exit_status(FailOn.ERROR) is ExitStatus.LOG_DAMAGED
+    assert log.exit_status(FailOn.NEVER) is ExitStatus.CLEAN
+
+
+def test_a_count_of_zero_adds_nothing() -> None:
+    log = FindingLog()
+    log.add(Finding(code=CL_CRC), count=0)
+    assert not log.counts
+    assert log.exit_status() is ExitStatus.CLEAN
+
+
+@given(st.lists(FINDINGS), st.lists(FINDINGS), st.integers(0, 4))
+def test_parts_merge_to_the_whole(first: list[Finding], second: list[Finding], cap: int) -> None:
+    """What parallel tasks found, joined in order, is what one task would have found."""
+    whole, one, two = (FindingLog(cap) for _ in range(3))
+    whole.extend([*first, *second])
+    one.extend(first)
+    two.extend(second)
+    one.merge(pickle.loads(pickle.dumps(two)))
+    assert sorted(map(repr, one)) == sorted(map(repr, whole))
+    assert one.counts == whole.counts
+    for fail_on in FailOn:
+        assert (
+            one.exit_status(fail_on) == whole.exit_status(fail_on) == exit_status([*first, *second], fail_on)
+        )

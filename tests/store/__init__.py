@@ -1,0 +1,1 @@
+"""Tests of places, settings, reading and staging."""
