@@ -18,5 +18,5 @@ def _broker(request: pytest.FixtureRequest) -> None:
     if reason is None:
         return
     if os.environ.get(jvm.REQUIRED) == "1":
-        pytest.fail(f"{jvm.REQUIRED} is set, but {reason}")
+        pytest.fail(f"{jvm.REQUIRED} is set, but {reason}", pytrace=False)
     pytest.skip(reason)

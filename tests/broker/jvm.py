@@ -1,8 +1,8 @@
 """The real broker's store classes, built once with Maven and run as the judge of a store.
 
 Sources: `fixtures/make`. The build lands outside the tree (`RMQTOOL_BROKER_CACHE`, else
-`~/.cache/rmqtool/broker`), keyed by a hash of the sources, so it is made once a machine; only that first build
-needs a network. Every call below starts one JVM, which changes the store it is given: pass copies
+`~/.cache/rmqtool/broker`), keyed by a hash of the sources, so it is made once a machine; only that first
+build needs a network. Every call below starts one JVM, which changes the store it is given: pass copies
 (`tests.broker.stores`).
 """
 
