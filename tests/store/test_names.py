@@ -1,0 +1,43 @@
+"""Which topic names may become directories."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from rmqtool.store import component_problem, safe_component
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["TopicTest", "%RETRY%g", "%LMQ%a", "主题_支付", "...", ".a", "a b", "a\nb", "\x1b[31m", "x" * 255],
+)
+def test_names_that_may(name: str) -> None:
+    assert safe_component(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("", "empty"),
+        (".", "'.'"),
+        ("..", "'..'"),
+        ("a/b", "'/'"),
+        ("/etc", "'/'"),
+        ("a\0b", "NUL"),
+        ("x" * 256, "256 bytes"),
+        ("支" * 86, "258 bytes"),
+    ],
+)
+def test_names_that_may_not(name: str, reason: str) -> None:
+    assert reason in str(component_problem(name))
+    assert not safe_component(name)
+
+
+@given(st.text())
+def test_a_safe_name_stays_inside_its_directory(name: str) -> None:
+    assume(safe_component(name))
+    assert os.path.dirname(os.path.normpath(f"/store/{name}")) == "/store"  # noqa: PTH120 - text only, no Path rules
