@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
-import sys
 import tempfile
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from rmqtool.engine.interface import EngineError, EngineOptions
 from rmqtool.engine.spark_java import find_java
 from rmqtool.engine.spark_jvm import DriverJvm
-from rmqtool.engine.spark_settings import driver_command, is_private, master_of
+from rmqtool.engine.spark_settings import driver_command, is_private, master_of, worker_python
 from rmqtool.errors import EnvironmentFailureError
 
 if TYPE_CHECKING:
@@ -60,7 +59,9 @@ class SparkEngine:
             raise
         # One thread runs the jobs, the other asks how far they are.
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="rmqtool-spark")
-        self._started: Future[Session] = self._threads.submit(_open_session, self._jvm, private=self._private)
+        self._started: Future[Session] = self._threads.submit(
+            _open_session, self._jvm, worker_python(options)
+        )
         atexit.register(self.close)
 
     def map(
@@ -136,9 +137,9 @@ def _private_folder(options: EngineOptions) -> Path:
         raise EnvironmentFailureError(f"Spark has no place for temporary files: {error}") from error
 
 
-def _open_session(jvm: DriverJvm, *, private: bool) -> Session:
+def _open_session(jvm: DriverJvm, python: str) -> Session:
     """Wait for the driver and create the context; runs in the engine's thread."""
     # Imported while Java starts, and only then.
     from rmqtool.engine.spark_session import Session
 
-    return Session(jvm.address(), python=sys.executable if private else None)
+    return Session(jvm.address(), python)

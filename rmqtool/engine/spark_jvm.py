@@ -94,12 +94,11 @@ class DriverJvm:
         return self._process.poll() is None
 
     def complaint(self) -> str:
-        """Quote the first error of the process's output, in parentheses; empty when there is none."""
+        """Quote the first error of the process's output, else its last word, in parentheses; may be empty."""
         with self._log_path.open("rb") as log:
             log.seek(self._log_start)
-            lines = [
-                line.strip() for line in log.read().decode(errors="replace").splitlines() if line.strip()
-            ]
+            lines = [line.strip() for line in log.read().decode(errors="replace").splitlines()]
+        lines = [line for line in lines if line and " WARN " not in line]  # Spark always has some
         found = next((line for line in lines if re.search(r"error|exception", line, re.IGNORECASE)), None)
         quote = found or (lines[-1] if lines else "")
         return f" ({quote[:_LONGEST_QUOTE]})" if quote else ""

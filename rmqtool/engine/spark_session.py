@@ -44,10 +44,10 @@ class Session:
 
     Args:
         address: where the driver listens.
-        python: interpreter for the workers; None leaves it to the user's settings.
+        python: interpreter for the workers.
     """
 
-    def __init__(self, address: GatewayAddress, python: str | None) -> None:
+    def __init__(self, address: GatewayAddress, python: str) -> None:
         self._path_before = list(sys.path)
         self._gateway = _connect(address)
         try:
@@ -57,8 +57,7 @@ class Session:
             reason = _first_line(error)  # now: once we have let go of the driver, it cannot be asked
             self._forget()
             raise EnvironmentFailureError(f"Spark did not start ({reason}): {ADVICE}") from None
-        if python is not None:
-            self._context.pythonExec = python
+        self._context.pythonExec = python
         # A driver that dies amid an update must not put a traceback on the terminal.
         self._context._accumulatorServer.handle_error = _no_report
 

@@ -85,6 +85,14 @@ def is_private(master: str) -> bool:
     return re.fullmatch(r"local(\[.*\])?", master) is not None
 
 
+def worker_python(options: EngineOptions) -> str:
+    """Return the interpreter for tasks: this one, unless the user names another that a cluster has."""
+    if is_private(master_of(options)):
+        return sys.executable
+    named = options.spark_conf.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON")
+    return named or sys.executable
+
+
 def driver_command(options: EngineOptions, java: Java, folder: Path) -> DriverCommand:
     """Compose the command for the options' master; what it writes goes to ``folder``.
 

@@ -54,6 +54,8 @@ def failure_of(report: str) -> RmqtoolError:
             "the executors cannot run this Python: every one needs the same version, at the path that"
             f" --spark-conf spark.pyspark.python names ({_reason(report)})"
         )
+    if "stopped SparkContext" in report:
+        return EngineError("Spark's master ended the application: its logs and the workers' say why", report)
     if "Python worker exited unexpectedly" in report:
         return EngineError(
             "a Python worker of Spark was ended from outside, perhaps for lack of memory", report

