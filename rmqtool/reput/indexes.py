@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.reput.blocks import Block
+    from rmqtool.store.geometry import Geometry
     from rmqtool.store.staged_file import StagedFile
     from rmqtool.store.staging import StagingHandle
 
@@ -29,24 +30,6 @@ if TYPE_CHECKING:
 ITEM_DTYPE = record_dtype(formats.ITEM)
 _CHUNK_ENTRIES = 1 << 18
 _PAGE_SLOTS = 1024  # 4096 bytes: slots are written by the page, empty ones stay holes
-
-
-@dataclass(frozen=True, slots=True)
-class IndexGeometry:
-    """``maxHashSlotNum`` and ``maxIndexNum``; item 0 is never used."""
-
-    slots: int
-    items: int
-
-    @property
-    def capacity(self) -> int:
-        """Return how many entries a file takes."""
-        return self.items - 1
-
-    @property
-    def file_size(self) -> int:
-        """Return the bytes of a file."""
-        return formats.file_size(self.slots, self.items)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +56,7 @@ class IndexPlan:
 
     staging: StagingHandle
     name: str
-    geometry: IndexGeometry
+    geometry: Geometry
     entries: tuple[EntryRange, ...]
     previous: tuple[int, int]
     empty_count: int
@@ -134,7 +117,7 @@ def index_stream(blocks: Sequence[Block]) -> IndexStream:
 
 
 def plan_indexes(
-    stream: IndexStream, geometry: IndexGeometry, staging: StagingHandle, zone: tzinfo, *, empty_count: int
+    stream: IndexStream, geometry: Geometry, staging: StagingHandle, zone: tzinfo, *, empty_count: int
 ) -> list[IndexPlan]:
     """Cut the stream into files.
 
@@ -145,11 +128,11 @@ def plan_indexes(
     names = IndexNames(zone)
     start = 0
     while (created_ms := _creation(stream, start)) is not None:
-        stop = min(start + geometry.capacity, stream.total)
+        stop = min(start + geometry.items - 1, stream.total)
         previous = stream.entry(start - 1) if start else (0, 0)
         ranges = tuple(stream.ranges(start, stop))
         plans.append(IndexPlan(staging, names.next(created_ms), geometry, ranges, previous, empty_count))
-        if stop - start < geometry.capacity:
+        if stop - start < geometry.items - 1:
             break
         start = stop
     return plans
@@ -172,7 +155,7 @@ def emit_index(plan: IndexPlan) -> int:
     """
     header = new_header(*plan.previous)
     slots = np.zeros(plan.geometry.slots, np.int32)
-    file = plan.staging.create_file(f"index/{plan.name}", plan.geometry.file_size)
+    file = plan.staging.create_file(f"index/{plan.name}", plan.geometry.size_bytes)
     for entries in _chunks(plan.entries):
         first_item = int(header[Header.INDEX_COUNT])
         items = _put(entries, slots, header)

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from rmqtool.dispatch.policy import DispatchPolicy
     from rmqtool.engine import Engine
     from rmqtool.reput.blocks import Block
-    from rmqtool.reput.indexes import IndexGeometry
     from rmqtool.reput.queues import QueueGeometry
     from rmqtool.reput.splits import Split
+    from rmqtool.store.geometry import Geometry
     from rmqtool.store.segments import FileQueue
     from rmqtool.store.staging import StagingHandle
 
@@ -71,7 +71,7 @@ class ReputPlan:
     staging: StagingHandle
     parts: frozenset[str]
     queue_geometry: QueueGeometry
-    index_geometry: IndexGeometry
+    index_geometry: Geometry
     zone: tzinfo
     until_offset: int = NEVER
     split_bytes: int = SPLIT_BYTES

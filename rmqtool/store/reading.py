@@ -130,6 +130,19 @@ class ReadOnlyFile:
         """Return the file's size as it is now."""
         return os.fstat(self._open()).st_size
 
+    def next_data(self, position: int) -> int:
+        """Return the first position from ``position`` on where bytes were ever written; else the file's end.
+
+        What lies between is a hole of a sparse file: zeros. A file system that cannot tell has no holes.
+
+        Raises:
+            EnvironmentFailureError: The file cannot be opened.
+        """
+        try:
+            return os.lseek(self._open(), position, os.SEEK_DATA)
+        except OSError as failure:
+            return self.size_bytes() if failure.errno == errno.ENXIO else position
+
     def read_at(
         self, position: int, length: int, unreadable: MutableSequence[UnreadableRange] | None = None
     ) -> bytes:

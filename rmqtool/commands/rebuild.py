@@ -1,0 +1,209 @@
+"""Regenerate ``consumequeue/`` and ``index/`` from the commit log: what a running master's reput builds."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rmqtool.commands.compare import compare_derived
+from rmqtool.commands.rebuild_report import RebuildReport
+from rmqtool.dispatch.policy import NEVER, DispatchPolicy
+from rmqtool.engine import EngineOptions, open_engine
+from rmqtool.errors import EnvironmentFailureError, RefusedError, UsageError
+from rmqtool.findings import FindingLog
+from rmqtool.reput.damage import SkippedRange, log_findings, survey_skips
+from rmqtool.reput.pipeline import ReputPlan, ReputResult, run_reput
+from rmqtool.reput.queues import QueueGeometry
+from rmqtool.store.lock import lock_holder
+from rmqtool.store.staging import StagingArea
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import tzinfo
+
+    from rmqtool.commands.progress import Progress
+    from rmqtool.engine import Engine
+    from rmqtool.store import Store
+
+PARTS = frozenset({"consumequeue", "index"})
+REPORT_NAME = "rebuild.json"
+_DIRECTORIES = {
+    "consumequeue": ("consumequeue", "consumequeue_ext", "batchconsumequeue"),
+    "index": ("index",),
+}
+
+
+@dataclass(frozen=True)
+class RebuildRequest:
+    """What to rebuild, and how.
+
+    Attributes:
+        store: the evidence.
+        out: directory to create; None with ``compare`` or ``dry_run`` alone.
+        engine: where the stages run.
+        parts: ``consumequeue`` (with ext and batch queues), ``index``, or both.
+        compare: compare with the store's present files.
+        dry_run: count only, write nothing.
+        topics: globs of topics to take; empty takes all. Like the next three it makes the result partial.
+        exclude_topics: globs of topics to leave out.
+        until_timestamp_ms: leave out messages stored later.
+        until_offset: stop at this physical offset.
+        timezone: zone in which index files are named; None takes the store's setting.
+        live: go on although a broker holds the store's lock.
+        max_findings: findings of one code that are kept in full.
+    """
+
+    store: Store
+    out: Path | None
+    engine: EngineOptions
+    parts: frozenset[str] = PARTS
+    compare: bool = False
+    dry_run: bool = False
+    topics: tuple[str, ...] = ()
+    exclude_topics: tuple[str, ...] = ()
+    until_timestamp_ms: int | None = None
+    until_offset: int | None = None
+    timezone: tzinfo | None = None
+    live: bool = False
+    max_findings: int = 10
+
+    @property
+    def directories(self) -> tuple[str, ...]:
+        """Return the directories that the parts are made of."""
+        return tuple(name for part in sorted(self.parts) for name in _DIRECTORIES[part])
+
+
+def rebuild(request: RebuildRequest, progress: Progress) -> RebuildReport:
+    """Rebuild into ``request.out``, which appears complete or not at all.
+
+    Raises:
+        UsageError: nothing to do, or settings that no rebuild can follow.
+        RefusedError: a broker holds the lock, the output exists, or it lies inside the evidence.
+        EnvironmentFailureError: reading the log or writing the output failed; nothing was left behind.
+    """
+    start = time.perf_counter()
+    _check(request, progress)
+    with _staging(request) as area, open_engine(request.engine) as engine:
+        report = _run(request, area, engine, progress)
+        if request.compare:
+            progress.stage("compare", None)
+            report.compared = True
+            report.differences = compare_derived(area.handle.result, request.store.base, request.directories)
+        report.seconds["total"] = round(time.perf_counter() - start, 3)
+        if request.out is not None and not request.dry_run:
+            progress.stage("publish", None)
+            with area.create_file(REPORT_NAME) as file:
+                file.write_at(0, (json.dumps(report.to_json(), indent=1) + "\n").encode())
+            area.publish()
+    return report
+
+
+def dispatch_policy(request: RebuildRequest) -> DispatchPolicy:
+    """Return the broker's switches as the store's settings have them, and the user's choice of messages."""
+    settings = request.store.settings
+    return DispatchPolicy(
+        broker_version=settings.broker_version,
+        delay_levels_ms=settings.delay_levels.delay_ms,
+        index_enabled=settings.message_index_enable,
+        multi_dispatch=settings.enable_multi_dispatch is not False,
+        lmq=settings.enable_lmq is not False,
+        ext=settings.enable_consume_queue_ext,
+        batch_topics=settings.batch_topics,
+        topics=request.topics,
+        exclude_topics=request.exclude_topics,
+        until_timestamp_ms=NEVER if request.until_timestamp_ms is None else request.until_timestamp_ms,
+    )
+
+
+def _check(request: RebuildRequest, progress: Progress) -> None:
+    store = request.store
+    if request.out is None and not (request.compare or request.dry_run):
+        raise UsageError("nothing to do: give --out DIR for the result, or --compare, or --dry-run")
+    if not len(store.commitlog):
+        places = ", ".join(str(directory) for directory in store.commitlog.directories)
+        raise EnvironmentFailureError(
+            f"{places or store.base}: no commit log segment there; give a store root, or its log's place with"
+            " -p storePathCommitLog=DIR"
+        )
+    holder = lock_holder(store.root) if store.root is not None else None
+    if holder is not None and not request.live:
+        raise RefusedError(
+            f"{store.root}: {holder} holds the store's lock; stop the broker, or add --live to rebuild from"
+            " what the log holds now"
+        )
+    for setting in store.settings.defaulted_sizes():
+        progress.warn(
+            f"{setting.name} is not known from the files: {setting.value} assumed;"
+            f" give the broker's with -c broker.conf or -p {setting.name}=N"
+        )
+
+
+@contextmanager
+def _staging(request: RebuildRequest) -> Iterator[StagingArea]:
+    """Stage beside the output; without one, where temporary files belong."""
+    if request.out is not None:
+        with StagingArea(request.out, request.store.evidence_roots) as area:
+            yield area
+        return
+    with (
+        tempfile.TemporaryDirectory(prefix="rmqtool-") as scratch,
+        StagingArea(Path(scratch) / "out") as area,
+    ):
+        yield area
+
+
+def _plan(request: RebuildRequest, area: StagingArea) -> ReputPlan:
+    settings = request.store.settings
+    sizes = QueueGeometry(
+        settings.consumequeue_file_size,
+        settings.consumequeue_ext_file_size,
+        settings.batchconsumequeue_file_size,
+    )
+    return ReputPlan(
+        log=request.store.commitlog,
+        file_size=settings.commitlog_file_size,
+        policy=dispatch_policy(request),
+        staging=area.handle,
+        parts=request.parts,
+        queue_geometry=sizes,
+        index_geometry=settings.index_geometry,
+        zone=request.timezone or settings.index_timezone,
+        until_offset=NEVER if request.until_offset is None else request.until_offset,
+    )
+
+
+def _run(request: RebuildRequest, area: StagingArea, engine: Engine, progress: Progress) -> RebuildReport:
+    plan = _plan(request, area)
+    emit = request.compare or not request.dry_run
+    result = run_reput(plan, engine, progress, emit=emit)
+    start = time.perf_counter()
+    skipped = survey_skips(plan, result, engine)
+    findings = FindingLog(request.max_findings)
+    findings.extend(log_findings(plan, result, skipped))
+    result.seconds["survey"] = round(time.perf_counter() - start, 3)
+    return _report(request, plan, result, skipped, findings)
+
+
+def _report(
+    request: RebuildRequest,
+    plan: ReputPlan,
+    result: ReputResult,
+    skipped: list[SkippedRange],
+    findings: FindingLog,
+) -> RebuildReport:
+    return RebuildReport(
+        store=str(request.store.base),
+        out=None if request.out is None or request.dry_run else str(request.out),
+        engine=request.engine.kind,
+        partial=plan.policy.partial or request.until_offset is not None,
+        settings=request.store.settings.to_json(),
+        result=result,
+        bytes_read=result.chain.end - plan.log.start,
+        skipped=[part for part in skipped if part.damage],
+        findings=findings,
+    )

@@ -1,0 +1,194 @@
+"""From the chain's skips to findings: what was damage, and what is just the log's end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rmqtool.findings import Finding, Structure, code_of
+from rmqtool.reput.survey import Survey, SurveyTask, survey_range
+from rmqtool.scan.rows import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from rmqtool.engine import Engine
+    from rmqtool.reput.chain import Chain, Skip
+    from rmqtool.reput.pipeline import ReputPlan, ReputResult
+    from rmqtool.reput.scan import SplitReport
+    from rmqtool.store.segments import FileQueue, Segment
+
+_CODES = {
+    Outcome.BAD_MAGIC: "CL-BAD-MAGIC",
+    Outcome.BAD_LENGTH: "CL-HALF-RECORD",
+    Outcome.MISMATCH: "CL-HALF-RECORD",
+    Outcome.BAD_NUMBER: "CL-PROPERTIES",
+    Outcome.STOP: "CL-HALF-RECORD",
+}
+_REASONS = {
+    Outcome.BAD_MAGIC: "no record begins here",
+    Outcome.BAD_LENGTH: "a length runs past the end of the file or of the record",
+    Outcome.MISMATCH: "the lengths do not add up to TOTALSIZE",
+    Outcome.BAD_NUMBER: "a property that must be a number is none",
+    Outcome.STOP: "jumped over after a record whose lengths do not add up",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedRange:
+    """Bytes that are not dispatched, and what is in them.
+
+    Attributes:
+        skip: the bytes and why.
+        segment: the file they lie in.
+        records: true records that a salvage would keep.
+        record_bytes: their size.
+        damage: whether this is damage; False for the zeros and leftovers behind the log's last record.
+        zero: whether the range begins with zeros (damage) or is nothing else (the log's end).
+    """
+
+    skip: Skip
+    segment: Segment
+    records: int
+    record_bytes: int
+    damage: bool
+    zero: bool
+
+    @property
+    def reason(self) -> str:
+        """Say why the bytes were skipped."""
+        return _REASONS[self.skip.reason]
+
+
+def survey_skips(plan: ReputPlan, result: ReputResult, engine: Engine) -> list[SkippedRange]:
+    """Look at everything that was skipped.
+
+    A skip is damage if the broker dispatched a record behind it, or a true record lies in it or behind it.
+    """
+    skips = [skip for skip in result.chain.skips if skip.place < plan.until_offset]
+    tasks = [task for skip in skips for task in _tasks(plan, skip)]
+    surveys = {survey.start: survey for survey in engine.map(survey_range, tasks)}
+    ranges: list[SkippedRange] = []
+    records_behind = 0
+    for skip in reversed(skips):
+        found = [surveys[task.start] for task in _tasks(plan, skip)]
+        segment = plan.log.segment_at(skip.place)
+        if segment is None:
+            continue
+        records_behind += sum(survey.records for survey in found)
+        damage = skip.place < result.chain.end or records_behind > 0
+        ranges.append(_range(skip, segment, found, damage=damage))
+    return ranges[::-1]
+
+
+def _tasks(plan: ReputPlan, skip: Skip) -> list[SurveyTask]:
+    """Cut a skip at the segments' ends."""
+    stop = skip.place + skip.length
+    return [
+        SurveyTask(
+            segment, max(skip.place, segment.start), min(stop, segment.stop), plan.policy.broker_version
+        )
+        for segment in plan.log
+        if segment.start < stop and segment.stop > skip.place
+    ]
+
+
+def _range(skip: Skip, segment: Segment, found: list[Survey], *, damage: bool) -> SkippedRange:
+    zero = found[0].zero_start if damage else all(survey.zero for survey in found)
+    records = sum(survey.records for survey in found)
+    return SkippedRange(skip, segment, records, sum(survey.record_bytes for survey in found), damage, zero)
+
+
+def log_findings(plan: ReputPlan, result: ReputResult, ranges: Iterable[SkippedRange]) -> Iterator[Finding]:
+    """Yield what the way through the log found wrong with it."""
+    for skipped in ranges:
+        yield _skip_finding(skipped, stalled=result.chain.stalled)
+    if result.chain.stalled:
+        yield _at(plan.log, result.chain.stop, "LMQ-STALL", "the broker repeats this record for ever")
+    yield from _gap_finding(plan, result.chain)
+    for report in result.chain.reports:
+        yield from _report_findings(report)
+    for (topic, queue_id), count in result.rejected_units.items():
+        message = f"{count} records have a queueOffset that no consume queue file can hold: no units for them"
+        yield Finding(code=code_of("CL-QOFF-RANGE"), topic=topic, queue_id=queue_id, message=message)
+
+
+def _skip_finding(skipped: SkippedRange, *, stalled: bool) -> Finding:
+    skip, segment = skipped.skip, skipped.segment
+    if not skipped.damage and not stalled:
+        code = "CL-TAIL-ZERO" if skipped.zero else "CL-TAIL-DIRTY"
+        if skipped.zero and skip.place == segment.start:
+            code = "CL-PREALLOC"
+        message = ""
+    else:
+        code = _CODES[skip.reason]
+        if skipped.zero and skip.reason == Outcome.BAD_MAGIC:
+            code = "CL-HOLE"
+        message = f"{skipped.reason}: the broker skips {skip.length} bytes"
+        if skipped.records:
+            message += f", with {skipped.records} good records ({skipped.record_bytes} bytes) in them"
+    return Finding(
+        code=code_of(code),
+        file=segment.label,
+        position=skip.place - segment.start,
+        length=skip.length,
+        physical_offset=skip.place,
+        message=message,
+    )
+
+
+def _at(log: FileQueue, place: int, code: str, message: str) -> Finding:
+    segment = log.segment_at(place)
+    return Finding(
+        code=code_of(code),
+        file=segment.label if segment else None,
+        position=place - segment.start if segment else None,
+        physical_offset=place,
+        message=message,
+    )
+
+
+def _gap_finding(plan: ReputPlan, chain: Chain) -> Iterator[Finding]:
+    """Yield the gap at which the broker stops for good."""
+    behind = [segment for segment in plan.log if segment.start > chain.stop]
+    if chain.stalled or not behind or chain.stop >= plan.until_offset:
+        return
+    missing = behind[0].start - chain.stop
+    message = f"{missing} bytes of the log are missing: nothing behind them is dispatched"
+    yield Finding(
+        code=code_of("CL-GAP"),
+        file=behind[0].label,
+        physical_offset=chain.stop,
+        length=missing,
+        expected=chain.stop,
+        observed=behind[0].start,
+        message=message,
+    )
+
+
+def _report_findings(report: SplitReport) -> Iterator[Finding]:
+    segment = report.split.segment
+    for bad in report.unreadable:
+        yield Finding(
+            code=code_of("IO-UNREADABLE"),
+            file=segment.label,
+            position=bad.position,
+            length=bad.length,
+            physical_offset=segment.start + bad.position,
+            structure_override=Structure.COMMITLOG,
+        )
+    for place, physical_offset in report.misplaced:
+        yield Finding(
+            code=code_of("CL-PHY-MISMATCH"),
+            file=segment.label,
+            position=place - segment.start,
+            physical_offset=place,
+            expected=place,
+            observed=physical_offset,
+            message=f"PHYSICALOFFSET {physical_offset}, but the record lies at {place}",
+        )
+    for topic, queue_id in report.unsafe:
+        message = "the topic's name can be no directory: no consume queue for it"
+        yield Finding(
+            code=code_of("CL-TOPIC-NAME"), file=segment.label, topic=topic, queue_id=queue_id, message=message
+        )

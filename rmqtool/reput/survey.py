@@ -1,0 +1,101 @@
+"""What lies in bytes that the broker skips: zeros, rubbish, or good records that a salvage would keep."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rmqtool.scan.rows import Outcome, rules_of
+from rmqtool.scan.walk import SegmentWalk
+
+if TYPE_CHECKING:
+    from rmqtool.store.segments import Segment
+
+_CHUNK_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class SurveyTask:
+    """A range of one segment to look at; picklable.
+
+    Attributes:
+        segment: the file.
+        start: physical offset.
+        stop: physical offset.
+        broker_version: ``4.9`` or ``5.x``.
+    """
+
+    segment: Segment
+    start: int
+    stop: int
+    broker_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What a range holds.
+
+    Attributes:
+        start: physical offset of the range.
+        zero: whether all of its bytes are zero.
+        zero_start: whether its first bytes are.
+        records: true records in it.
+        record_bytes: their size.
+        first_record: physical offset of the first of them, None if there is none.
+    """
+
+    start: int
+    zero: bool
+    zero_start: bool
+    records: int
+    record_bytes: int
+    first_record: int | None
+
+
+def survey_range(task: SurveyTask) -> Survey:
+    """Look for true records in a range, and whether there is anything at all.
+
+    Raises:
+        EnvironmentFailureError: the segment cannot be opened or read.
+    """
+    first_data = _first_nonzero(task.segment, task.start, task.stop)
+    if first_data >= task.stop:
+        return Survey(task.start, zero=True, zero_start=True, records=0, record_bytes=0, first_record=None)
+    walk = SegmentWalk(task.segment, rules_of(task.broker_version))
+    # A record's first bytes, of TOTALSIZE, can be zeros.
+    place, records, record_bytes, first_record = max(task.start, first_data - 3), 0, 0, None
+    while place < task.stop and walk.find(place, task.stop) == Outcome.RECORD:
+        first_record = walk.place if first_record is None else first_record
+        for batch in walk.batches(walk.place, task.stop):
+            true = batch.rows["place"] == batch.rows["physical_offset"]
+            records += int(true.sum())
+            record_bytes += int(batch.rows["total_size"][true].sum())
+        if walk.outcome == Outcome.BLANK:
+            break
+        place = walk.place + 1
+    return Survey(
+        task.start,
+        zero=False,
+        zero_start=first_data >= min(task.start + 8, task.stop),
+        records=records,
+        record_bytes=record_bytes,
+        first_record=first_record,
+    )
+
+
+def _first_nonzero(segment: Segment, start: int, stop: int) -> int:
+    """Return the physical offset of the first byte that is not zero, ``stop`` if there is none."""
+    buffer = np.empty(_CHUNK_BYTES, np.uint8)
+    place = segment.start + segment.reader.next_data(start - segment.start)
+    while place < stop:
+        view = buffer[: stop - place]
+        count = segment.read_into(place - segment.start, view.data, [])
+        nonzero = np.flatnonzero(view[:count])
+        if len(nonzero):
+            return place + int(nonzero[0])
+        if count == 0:
+            break
+        place = segment.start + segment.reader.next_data(place + count - segment.start)
+    return stop
