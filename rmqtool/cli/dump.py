@@ -1,0 +1,144 @@
+"""``rmqtool dump``."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rmqtool.cli.options import A_PATH, AN_OFFSET, body_option, shared_options, type_option
+from rmqtool.cli.session import Session
+from rmqtool.cli.times import parse_optional_time
+from rmqtool.commands import rows
+from rmqtool.commands.dump import DumpRequest, dump
+from rmqtool.commands.layouts import layout_rows
+from rmqtool.commands.messages import MessageFilter
+from rmqtool.errors import ExitStatus, UsageError
+from rmqtool.findings import FindingLog, Severity
+from rmqtool.report.objects import BodyMode
+from rmqtool.report.sinks import open_sink
+from rmqtool.store import PathKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from rmqtool.report.sinks import Sink
+    from rmqtool.store import Store
+
+_SCHEMA = "rmqtool.dump/1"
+
+
+@click.command("dump")
+@click.argument("paths", nargs=-1, type=A_PATH, metavar="PATH...")
+@type_option
+@click.option("-t", "--topic", metavar="GLOB", help="Only these topics.")
+@click.option("--queue", "queue_id", type=int, metavar="N", help="Only this queue id.")
+@click.option("--tag", metavar="TAG", help="Only messages and units of this tag.")
+@click.option("-k", "--key", metavar="KEY", help="Only messages with this key or unique key.")
+@click.option("-b", "--begin", metavar="TIME", help="Stored at this time or later.")
+@click.option("-e", "--end", metavar="TIME", help="Stored at this time or earlier.")
+@click.option("--from-offset", type=AN_OFFSET, metavar="P", help="From this physical offset on.")
+@click.option("--to-offset", type=AN_OFFSET, metavar="P", help="Before this physical offset.")
+@click.option("--from-queue-offset", type=AN_OFFSET, metavar="N", help="From this queue offset on.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), metavar="N", help="At most so many rows; damage is extra."
+)
+@body_option
+@click.option("--layout", is_flag=True, help="The table of a format's fields; needs no PATH.")
+@click.option("--slots", is_flag=True, help="Also the used slots of index files.")
+@click.option("--chains", is_flag=True, help="Also the chains of index files.")
+@click.option(
+    "--on-corrupt",
+    type=click.Choice(["resync", "stop", "fail"]),
+    default="resync",
+    show_default=True,
+    help="Go on behind damage, end at it, or fail at the first error.",
+)
+@shared_options("text", "json", "ndjson", "csv")
+def dump_command(
+    paths: tuple[Path, ...],
+    type_name: str | None,
+    body: str | None,
+    limit: int | None,
+    layout: bool,
+    on_corrupt: str,
+    **options: Any,  # noqa: ANN401 - what click makes of the shared options
+) -> ExitStatus:
+    """Show the records, units and items in a store's files.
+
+    PATH is a store root, one of its directories, or one file. Of a store root everything is shown, or what
+    --type names; a filter narrows it to the files it can be applied to.
+    """
+    session = Session(options)
+    kind = None if type_name is None else PathKind(type_name)
+    stores = [] if layout else [session.open_store(path, kind) for path in paths]
+    if not stores and not layout:
+        raise UsageError("give a PATH to dump, or --layout")
+    request = _request(session, kind, on_corrupt, options)
+    for store in stores:
+        session.note_broker(store)
+        session.note_settings(store)
+    with session.output(*stores) as stream:
+        sink = open_sink(
+            session.format,
+            stream,
+            schema=_SCHEMA,
+            body=None if body is None else BodyMode(body),
+            zone=session.zone,
+            warn=session.console.warn,
+        )
+        found = layout_rows(kind) if layout else _rows(stores, request, session)
+        findings = _write(found, sink, limit, fail=on_corrupt == "fail")
+        status = findings.exit_status(session.fail_on)
+        sink.finish(status)
+    return status
+
+
+def _request(
+    session: Session, kind: PathKind | None, on_corrupt: str, options: dict[str, Any]
+) -> DumpRequest:
+    messages = MessageFilter(
+        topic=options["topic"],
+        queue_id=options["queue_id"],
+        tag=options["tag"],
+        key=options["key"],
+        begin_ms=parse_optional_time(options["begin"], session.zone),
+        end_ms=parse_optional_time(options["end"], session.zone),
+        from_queue_offset=options["from_queue_offset"],
+    )
+    return DumpRequest(
+        kinds=frozenset() if kind is None else frozenset({kind}),
+        messages=messages,
+        from_offset=options["from_offset"],
+        to_offset=options["to_offset"],
+        on_corrupt="stop" if on_corrupt == "stop" else "resync",
+        slots=options["slots"],
+        chains=options["chains"],
+    )
+
+
+def _rows(stores: list[Store], request: DumpRequest, session: Session) -> Iterable[rows.Row]:
+    return chain.from_iterable(dump(store, request, session.console) for store in stores)
+
+
+def _write(found: Iterable[rows.Row], sink: Sink, limit: int | None, *, fail: bool) -> FindingLog:
+    """Write rows up to the limit, or to the first error if ``fail``; return the damage among them."""
+    findings = FindingLog()
+    count = 0
+    for row in found:
+        if isinstance(row, rows.Damage):
+            findings.add(row.finding())
+            sink.add(row)
+            if fail and row.code.severity is Severity.ERROR:
+                break
+            continue
+        sink.add(row)
+        count += not isinstance(row, rows.Blank)
+        if count == limit:
+            break
+    return findings
+
+
+COMMANDS = {"dump": dump_command}

@@ -1,0 +1,71 @@
+"""The outermost function: from arguments to an exit status, whatever happens between."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from typing import TYPE_CHECKING
+
+import click
+
+from rmqtool.cli.group import ROOT, State
+from rmqtool.errors import ExitStatus, RmqtoolError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_DEBUG_OPTION = "--debug"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command line and return the exit status.
+
+    Args:
+        arguments: The words behind the program's name; those of this process by default.
+    """
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    state = State()
+    try:
+        with ROOT.make_context("rmqtool", words, obj=state) as context:
+            status = ROOT.invoke(context)
+        sys.stdout.flush()
+        return int(status or ExitStatus.CLEAN)
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    except BrokenPipeError:
+        return _end_of_reader()
+    except BaseException as failure:
+        return _explain(failure, state, debug=_DEBUG_OPTION in words)
+    finally:
+        state.close()
+
+
+def _end_of_reader() -> int:
+    """End quietly when whoever reads our output has enough, as ``head`` does."""
+    from rmqtool.report.output import silence_standard_output
+
+    silence_standard_output()
+    return ExitStatus.CLEAN
+
+
+def _explain(failure: BaseException, state: State, *, debug: bool) -> int:
+    """Say in one sentence why the command ended, and return the status that goes with it."""
+    if debug:
+        traceback.print_exception(failure)
+    if isinstance(failure, KeyboardInterrupt | click.Abort):
+        state.error("interrupted; what was written so far is incomplete")
+        return ExitStatus.INTERRUPTED
+    if isinstance(failure, click.ClickException):
+        failure.show()
+        return ExitStatus.USAGE
+    if isinstance(failure, RmqtoolError):
+        state.error(str(failure))
+        return failure.status
+    if isinstance(failure, OSError):
+        place = f"{failure.filename}: " if failure.filename else ""
+        state.error(f"{place}{failure.strerror or failure}")
+        return ExitStatus.FAILED
+    if isinstance(failure, SystemExit | GeneratorExit):
+        raise failure
+    state.error(f"internal error: {type(failure).__name__}: {failure} (run again with --debug for details)")
+    return ExitStatus.FAILED

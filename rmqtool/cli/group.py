@@ -1,0 +1,102 @@
+"""The group of all commands; a command's module is imported when the command is called for."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from rmqtool import __version__
+
+if TYPE_CHECKING:
+    from typing import TextIO
+
+    from rmqtool.report.console import Console
+
+
+class Entry(NamedTuple):
+    """Where a command is and what it does in one line, so that help need not import it."""
+
+    module: str
+    summary: str
+
+
+COMMANDS = {
+    "dump": Entry("rmqtool.cli.dump", "Show the records, units and items in a store's files."),
+    "info": Entry("rmqtool.cli.info", "Sum up a store: files, ranges, settings, queues."),
+    "query": Entry("rmqtool.cli.query", "Find messages by key, id, offset or time."),
+    "rebuild": Entry("rmqtool.cli.rebuild", "Build consumequeue/ and index/ anew from the commit log."),
+    "rebuild-index": Entry("rmqtool.cli.rebuild", "Build index/ anew from the commit log."),
+}
+
+
+class State:
+    """What the outermost function and a running command share.
+
+    Attributes:
+        console: Where the command speaks, once it has one.
+        log: The file of ``--log-file``, once it is open.
+    """
+
+    def __init__(self) -> None:
+        self.console: Console | None = None
+        self.log: TextIO | None = None
+
+    def error(self, sentence: str) -> None:
+        """Say why the command ends."""
+        from rmqtool.report.console import Console
+
+        console = self.console or Console()
+        console.close()
+        console.error(sentence)
+
+    def close(self) -> None:
+        """Take the progress bar away and close the log file."""
+        if self.console is not None:
+            self.console.close()
+        if self.log is not None:
+            self.log.close()
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands by name only."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command."""
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        command: click.Command = import_module(entry.module).COMMANDS[cmd_name]
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that is called; name the closest one for a wrong name."""
+        if args and args[0] not in COMMANDS:
+            from difflib import get_close_matches
+
+            close = get_close_matches(args[0], COMMANDS, n=1)
+            hint = f" Did you mean {close[0]!r}?" if close else ""
+            ctx.fail(f"No such command {args[0]!r}.{hint}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.summary) for name, entry in COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="rmqtool", message="%(prog)s %(version)s")
+def ROOT() -> None:
+    """Inspect the store files of an Apache RocketMQ broker, offline and read-only.
+
+    Data goes to standard output, everything else to standard error. Exit status: 0 clean or found, 1 found
+    nothing or only derived files damaged, 2 usage, 3 could not do it, 4 refused for safety, 5 commit log damaged.
+    """

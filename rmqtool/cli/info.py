@@ -1,0 +1,56 @@
+"""``rmqtool info``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rmqtool.cli.options import A_PATH, shared_options, type_option
+from rmqtool.cli.session import Session
+from rmqtool.commands.info import summarise
+from rmqtool.report.info_report import info_document, info_objects, write_info_csv
+from rmqtool.report.sinks import Format, to_json
+from rmqtool.store import PathKind
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rmqtool.errors import ExitStatus
+
+
+@click.command()
+@click.argument("path", type=A_PATH)
+@type_option
+@shared_options("text", "json", "ndjson", "csv")
+def info(
+    path: Path,
+    type_name: str | None,
+    **shared: Any,  # noqa: ANN401 - what click makes of the shared options
+) -> ExitStatus:
+    """Sum up a store: files, ranges, settings, queues.
+
+    PATH is a store root, one of its directories, or one file. Every setting is shown with its origin: given,
+    inferred from the files, or the broker's default. The csv is that of the queues.
+    """
+    session = Session(shared)
+    store = session.open_store(path, None if type_name is None else PathKind(type_name))
+    session.note_broker(store)
+    with session.output(store) as stream:
+        summary = summarise(store)
+        status = summary.findings.exit_status(session.fail_on)
+        if session.format is Format.JSON:
+            stream.write(to_json(info_document(summary, status), indent=2) + "\n")
+        elif session.format is Format.NDJSON:
+            for value in info_objects(summary):
+                stream.write(to_json(value) + "\n")
+        elif session.format is Format.CSV:
+            write_info_csv(summary, stream)
+        else:
+            from rmqtool.report.info_text import write_info_text
+
+            write_info_text(summary, stream, session.zone, color=session.color)
+    return status
+
+
+COMMANDS = {"info": info}

@@ -1,0 +1,116 @@
+"""One run of a command: its console, its output, its stores; made of the shared options."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from rmqtool.cli.options import state_of
+from rmqtool.errors import EnvironmentFailureError
+from rmqtool.findings import FailOn
+from rmqtool.report.console import Console, ProgressMode
+from rmqtool.report.output import open_output, refuse_evidence
+from rmqtool.report.sinks import Format
+from rmqtool.store import PathKind, Store, open_store
+from rmqtool.store.index_zone import zone_of_name
+from rmqtool.store.lock import lock_holder
+from rmqtool.store.places import looks_like_store
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+    from datetime import tzinfo
+    from pathlib import Path
+    from typing import Any, TextIO
+
+_COLORS = {"auto": None, "always": True, "never": False}
+
+
+class Session:
+    """The shared options, ready for use.
+
+    Args:
+        shared: What `rmqtool.cli.options.shared_options` added to a command.
+
+    Attributes:
+        console: Where everything that is not data goes.
+        format: How data is written.
+        fail_on: Which findings count for the exit status.
+        color: Whether colours are used; None is found out.
+    """
+
+    def __init__(self, shared: dict[str, Any]) -> None:
+        self._shared = shared
+        self.format = Format(shared["format_name"])
+        self.fail_on = FailOn(shared["fail_on"])
+        self.color = _COLORS[shared["color"]]
+        state = state_of(click.get_current_context())
+        if shared["log_file"] is not None:
+            state.log = _open_log(shared["log_file"])
+        self.console = state.console = Console(
+            ProgressMode(shared["progress"]),
+            quiet=shared["quiet"],
+            verbose=shared["verbose"],
+            color=self.color,
+            log=state.log,
+        )
+
+    @property
+    def zone(self) -> tzinfo | None:
+        """Return the zone of ``--timezone``; None is this machine's.
+
+        Raises:
+            UsageError: There is no such zone.
+        """
+        name = self._shared["timezone"]
+        return None if name is None else zone_of_name(name)
+
+    def open_store(self, path: Path, kind: PathKind | None = None) -> Store:
+        """Open a store, or a part of it; of a store root, ``kind`` is left to the caller to choose.
+
+        Raises:
+            EnvironmentFailureError: Nothing of a store is there.
+            UsageError: The settings make no sense.
+        """
+        shared = self._shared
+        store = open_store(
+            path,
+            kind=None if looks_like_store(path) else kind,
+            broker_conf=shared["broker_conf"],
+            properties=shared["properties"],
+            broker_version=shared["broker_version"],
+            timezone=shared["timezone"],
+        )
+        if shared["log_file"] is not None:
+            refuse_evidence(shared["log_file"], store.evidence_roots)
+        self.console.detail(f"{store.place.path}: {store.kind.value}")
+        return store
+
+    def note_broker(self, store: Store) -> None:
+        """Say when a broker is at work on the store; what is read may change under the reader."""
+        if store.root is None:
+            return
+        try:
+            holder = lock_holder(store.root)
+        except EnvironmentFailureError as failure:
+            self.console.warn(str(failure))
+            return
+        if holder is not None:
+            self.console.note(f"{store.root}: in use by {holder}; what is read may change meanwhile")
+
+    def note_settings(self, store: Store) -> None:
+        """Tell the settings in effect, for the curious."""
+        for setting in store.settings:
+            self.console.detail(f"{setting.name}={setting.value} ({setting.origin.value})")
+
+    def output(self, *stores: Store) -> AbstractContextManager[TextIO]:
+        """Open the output, which must not lie in one of the stores."""
+        roots = [root for store in stores for root in store.evidence_roots]
+        return open_output(self._shared["output"], roots)
+
+
+def _open_log(path: Path) -> TextIO:
+    try:
+        return path.open("a", encoding="utf-8", errors="backslashreplace")
+    except OSError as failure:
+        raise EnvironmentFailureError(f"{path}: cannot be opened: {failure.strerror}") from failure

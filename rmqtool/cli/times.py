@@ -1,0 +1,46 @@
+"""Times on the command line."""
+
+from __future__ import annotations
+
+import re
+import time
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from rmqtool.errors import UsageError
+
+if TYPE_CHECKING:
+    from datetime import tzinfo
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MQADMIN = re.compile(r"(\d{4}-\d{2}-\d{2})#(\d{2}:\d{2}:\d{2}):(\d{3})")
+
+
+def parse_time(text: str, zone: tzinfo | None) -> int:
+    """Return a time in epoch milliseconds.
+
+    Args:
+        text: Epoch ms, ISO 8601, mqadmin's ``yyyy-MM-dd#HH:mm:ss:SSS``, or ``now``.
+        zone: Of times that name none; None is this machine's.
+
+    Raises:
+        UsageError: It is none of these.
+    """
+    if text == "now":
+        return int(time.time() * 1000)
+    if re.fullmatch(r"-?\d{1,19}", text):
+        return int(text)
+    match = _MQADMIN.fullmatch(text)
+    try:
+        moment = datetime.fromisoformat(f"{match[1]}T{match[2]}.{match[3]}" if match else text)
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=zone) if zone is not None else moment.astimezone()
+        return (moment - _EPOCH) // timedelta(milliseconds=1)
+    except (ValueError, OverflowError) as failure:
+        forms = "epoch ms, 2022-04-15T13:20:00, 2022-04-15#13:20:00:000, or now"
+        raise UsageError(f"{text!r} is no time; give {forms}") from failure
+
+
+def parse_optional_time(text: str | None, zone: tzinfo | None) -> int | None:
+    """Return a time in epoch milliseconds, or None if none was given."""
+    return None if text is None else parse_time(text, zone)

@@ -1,0 +1,178 @@
+"""``dump``: what lies in the files of a store, structure by structure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from rmqtool.commands import rows
+from rmqtool.commands.dump_index import dump_index_file
+from rmqtool.commands.dump_queues import dump_queue
+from rmqtool.commands.messages import MessageFilter, MessageRows
+from rmqtool.errors import UsageError
+from rmqtool.findings import Structure
+from rmqtool.findings.places import CP_SIZE
+from rmqtool.formats import checkpoint, struct_of
+from rmqtool.javacompat import tags_hash
+from rmqtool.scan.record_walk import walk
+from rmqtool.scan.records import Record, check_record
+from rmqtool.store import FileQueue, PathKind
+from rmqtool.store.listing import digits_of
+from rmqtool.store.segments import NAME_DIGITS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.commands.progress import Progress
+    from rmqtool.store import Store, StoreFile
+
+_CHECKPOINT = struct_of(checkpoint.CHECKPOINT)
+_KINDS: tuple[PathKind, ...] = tuple(kind for kind in PathKind if kind is not PathKind.STORE)
+_QUEUES = (PathKind.CONSUMEQUEUE, PathKind.BATCHCONSUMEQUEUE, PathKind.CONSUMEQUEUE_EXT)
+_WITH_OFFSETS = (PathKind.COMMITLOG, PathKind.CONSUMEQUEUE, PathKind.BATCHCONSUMEQUEUE, PathKind.INDEX)
+_LOG = (PathKind.COMMITLOG,)
+
+
+@dataclass(frozen=True)
+class DumpRequest:
+    """What to dump.
+
+    Attributes:
+        kinds: Structures; empty means all that the path shows.
+        messages: What messages, or units of queues, must be like.
+        from_offset: Physical offset; inside a record the next one is the first.
+        to_offset: Physical offset; what starts there or later is not dumped.
+        on_corrupt: ``resync``, or ``stop`` at the first damage that ends a chain of records.
+        slots: Also the used slots of index files.
+        chains: Also the chains of index files.
+    """
+
+    kinds: frozenset[PathKind] = frozenset()
+    messages: MessageFilter = field(default_factory=MessageFilter)
+    from_offset: int | None = None
+    to_offset: int | None = None
+    on_corrupt: str = "resync"
+    slots: bool = False
+    chains: bool = False
+
+    def applicable(self) -> dict[str, tuple[PathKind, ...]]:
+        """Return the structures to which each filter in use can be applied, by the option's name."""
+        wanted = self.messages
+        uses: dict[str, tuple[object, tuple[PathKind, ...]]] = {
+            "--topic": (wanted.topic, (*_LOG, *_QUEUES)),
+            "--queue": (wanted.queue_id, (*_LOG, *_QUEUES)),
+            "--tag": (wanted.tag, (*_LOG, PathKind.CONSUMEQUEUE, PathKind.BATCHCONSUMEQUEUE)),
+            "--key": (wanted.key, _LOG),
+            "--begin": (wanted.begin_ms, (*_LOG, PathKind.BATCHCONSUMEQUEUE, PathKind.CONSUMEQUEUE_EXT)),
+            "--end": (wanted.end_ms, (*_LOG, PathKind.BATCHCONSUMEQUEUE, PathKind.CONSUMEQUEUE_EXT)),
+            "--from-queue-offset": (wanted.from_queue_offset, (*_LOG, PathKind.CONSUMEQUEUE)),
+            "--from-offset": (self.from_offset, _WITH_OFFSETS),
+            "--to-offset": (self.to_offset, _WITH_OFFSETS),
+            "--slots": (self.slots or None, (PathKind.INDEX,)),
+            "--chains": (self.chains or None, (PathKind.INDEX,)),
+        }
+        return {name: kinds for name, (value, kinds) in uses.items() if value is not None}
+
+
+def dump(store: Store, request: DumpRequest, progress: Progress) -> Iterator[rows.Row]:
+    """Yield the rows of what a path shows of a store.
+
+    A filter narrows what is shown: of a store root, the structures to which it can be applied.
+
+    Raises:
+        UsageError: A filter cannot be applied to what the path is.
+    """
+    for kind in _chosen_kinds(store, request):
+        if kind is PathKind.COMMITLOG:
+            yield from _dump_log(store, request)
+        elif kind is PathKind.INDEX:
+            yield from _dump_index(store, request)
+        elif kind is PathKind.CHECKPOINT:
+            yield from _dump_checkpoint(store.checkpoint)
+        else:
+            yield from _dump_queues(store, kind, request)
+    _note_strays(store, progress)
+
+
+def _chosen_kinds(store: Store, request: DumpRequest) -> list[PathKind]:
+    shown = [kind for kind in _KINDS if kind in store.roots]
+    chosen: list[PathKind] = [kind for kind in shown if kind in (request.kinds or shown)]
+    for option, applicable in request.applicable().items():
+        narrowed = [kind for kind in chosen if kind in applicable]
+        if not narrowed:
+            raise UsageError(f"{store.place.path}: {option} says nothing about this kind of file")
+        chosen = narrowed
+    return chosen
+
+
+def _dump_log(store: Store, request: DumpRequest) -> Iterator[rows.Row]:
+    log = _placed_log(store)
+    make = MessageRows(log, store.settings.delay_levels)
+    for event in walk(log.segments, request.from_offset or 0, request.to_offset, request.on_corrupt):
+        if not isinstance(event, Record) or request.messages.admits(event):
+            yield make.row(event)
+    log.close()
+
+
+def _placed_log(store: Store) -> FileQueue:
+    """Return the log; a lone file whose name says nothing lies where its first record says."""
+    log = store.commitlog
+    if not store.place.is_file or digits_of(store.place.path.name, NAME_DIGITS) is not None:
+        return log
+    (segment,) = log.segments
+    record = check_record(segment, 0).record
+    start = 0 if record is None else max(0, record.head.physical_offset)
+    return FileQueue(log.directories, (replace(segment, start=start),))
+
+
+def _dump_queues(store: Store, kind: PathKind, request: DumpRequest) -> Iterator[rows.Row]:
+    wanted = request.messages
+    for queue in store.queues(kind):
+        if wanted.admits_queue(queue.topic, queue.queue_id):
+            for row in dump_queue(queue, wanted.from_queue_offset or 0):
+                if isinstance(row, rows.Damage) or _admits_unit(request, row):
+                    yield row
+
+
+def _admits_unit(request: DumpRequest, row: rows.Row) -> bool:
+    wanted = request.messages
+    if wanted.tag is not None and getattr(row, "tags_code", None) != tags_hash(wanted.tag):
+        return False
+    if isinstance(row, rows.BatchUnit | rows.ExtUnit):
+        time = row.store_timestamp_ms
+        if time < (wanted.begin_ms or time) or time > (wanted.end_ms or time):
+            return False
+    return isinstance(row, rows.ExtUnit) or _admits_offset(request, getattr(row, "physical_offset", 0))
+
+
+def _admits_offset(request: DumpRequest, physical_offset: int) -> bool:
+    if request.from_offset is not None and physical_offset < request.from_offset:
+        return False
+    return request.to_offset is None or physical_offset < request.to_offset
+
+
+def _dump_index(store: Store, request: DumpRequest) -> Iterator[rows.Row]:
+    for file in store.index_files:
+        geometry = store.settings.index_geometry
+        for row in dump_index_file(file, geometry, slots=request.slots, chains=request.chains):
+            if not isinstance(row, rows.Item) or _admits_offset(request, row.physical_offset):
+                yield row
+        file.close()
+
+
+def _dump_checkpoint(file: StoreFile | None) -> Iterator[rows.Row]:
+    if file is None:
+        return
+    data = file.read_at(0, _CHECKPOINT.size)
+    if len(data) == _CHECKPOINT.size:
+        yield rows.Checkpoint(*_CHECKPOINT.unpack(data))
+    if file.size_bytes != checkpoint.CHECKPOINT_FILE_SIZE:
+        sentence = f"{file.label} has {file.size_bytes} bytes instead of {checkpoint.CHECKPOINT_FILE_SIZE}"
+        yield rows.Damage(file.label, 0, None, file.size_bytes, CP_SIZE, sentence, Structure.CHECKPOINT)
+    file.close()
+
+
+def _note_strays(store: Store, progress: Progress) -> None:
+    """Say which entries of the directories were left out."""
+    for stray in (*store.commitlog.strays, *store.index_strays):
+        progress.warn(f"left out: {stray.label} {stray.reason}")

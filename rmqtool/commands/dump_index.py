@@ -1,0 +1,81 @@
+"""Header, items, slots and chains of index files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqtool.commands import rows
+from rmqtool.commands.index_files import IndexFile
+from rmqtool.findings import Structure
+from rmqtool.findings.index import IX_COUNT, IX_SIZE
+from rmqtool.findings.places import IO_UNREADABLE
+from rmqtool.formats.index import HEADER_SIZE
+from rmqtool.scan.window import WINDOW_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.findings import FindingCode
+    from rmqtool.store import StoreFile
+    from rmqtool.store.geometry import Geometry
+
+_LONGEST_CHAIN = 10_000
+"""Items of one chain that are listed; chains this long exist in damaged files only."""
+
+
+def dump_index_file(
+    file: StoreFile, geometry: Geometry, *, slots: bool = False, chains: bool = False
+) -> Iterator[rows.Row]:
+    """Yield the header of an index file and its items; the used slots and their chains when asked for.
+
+    Args:
+        file: The file.
+        geometry: Its slots and items; no byte of the file tells.
+        slots: Also the slots in use.
+        chains: Also the chain of each slot in use.
+    """
+    index_file = IndexFile(file, geometry, WINDOW_BYTES)
+    header = index_file.header
+    if header is None:
+        yield _damage(file, 0, file.size_bytes, IX_SIZE, f"{file.label} is shorter than a header")
+        return
+    yield rows.IndexHeader(file.label, *header)
+    yield from _header_damage(index_file, geometry)
+    if slots:
+        for number, item in index_file.used_slots():
+            yield rows.Slot(file.label, number, item)
+    for number, entry in index_file.items():
+        slot = entry.key_hash % geometry.slots if entry.key_hash >= 0 else None
+        yield rows.Item(file.label, number, slot, *entry)
+    if chains:
+        for number, _ in index_file.used_slots():
+            yield _chain(index_file, number)
+    for bad in index_file.take_unreadable():
+        sentence = f"{bad.length} bytes of {file.label} cannot be read; taken for zeros"
+        yield _damage(file, bad.position, bad.length, IO_UNREADABLE, sentence)
+
+
+def _header_damage(index_file: IndexFile, geometry: Geometry) -> Iterator[rows.Damage]:
+    file, header = index_file.file, index_file.header
+    if file.size_bytes != geometry.size_bytes:
+        sentence = f"{file.label} has {file.size_bytes} bytes, its settings ask for {geometry.size_bytes}"
+        yield _damage(file, 0, file.size_bytes, IX_SIZE, sentence)
+    if header is not None and not 0 <= header.index_count <= index_file.item_room + 1:
+        sentence = (
+            f"indexCount of {file.label} is {header.index_count}, it has room for {index_file.item_room}"
+        )
+        yield _damage(file, 0, HEADER_SIZE, IX_COUNT, sentence)
+
+
+def _chain(index_file: IndexFile, slot: int) -> rows.Chain:
+    numbers: list[int] = []
+    last = None
+    for last in index_file.chain(slot):
+        numbers.append(last[0])
+        if len(numbers) == _LONGEST_CHAIN:
+            return rows.Chain(index_file.file.label, slot, numbers, "cut here")
+    return rows.Chain(index_file.file.label, slot, numbers, index_file.chain_problem(slot, last) or "ends")
+
+
+def _damage(file: StoreFile, position: int, length: int, code: FindingCode, sentence: str) -> rows.Damage:
+    return rows.Damage(file.label, position, None, length, code, sentence, Structure.INDEX)

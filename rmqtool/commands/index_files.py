@@ -1,0 +1,134 @@
+"""One index file as bytes say it: header, slots, items, chains; nothing is trusted before it is checked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from rmqtool.formats import index, struct_of
+from rmqtool.scan.window import Window
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.store import StoreFile
+    from rmqtool.store.geometry import Geometry
+    from rmqtool.store.reading import UnreadableRange
+
+_HEADER = struct_of(index.HEADER)
+_SLOT = struct_of(index.SLOT)
+_ITEM = struct_of(index.ITEM)
+_LOOK_UP_WINDOW_BYTES = 4096
+
+
+class Header(NamedTuple):
+    """The header of an index file."""
+
+    begin_timestamp_ms: int
+    end_timestamp_ms: int
+    begin_phy_offset: int
+    end_phy_offset: int
+    hash_slot_count: int
+    index_count: int
+
+
+class Item(NamedTuple):
+    """An item of an index file."""
+
+    key_hash: int
+    physical_offset: int
+    time_diff: int
+    previous: int
+
+
+class IndexFile:
+    """An index file of a known geometry.
+
+    Args:
+        file: The file.
+        geometry: Its slots and items.
+        window_bytes: How much is kept at hand; little for a look-up, which jumps.
+    """
+
+    def __init__(
+        self, file: StoreFile, geometry: Geometry, window_bytes: int = _LOOK_UP_WINDOW_BYTES
+    ) -> None:
+        self.file = file
+        self.slots = geometry.slots
+        self._items = geometry.items
+        self._window = Window(file, window_bytes)
+        head = self._window.read_at(0, _HEADER.size)
+        self.header = Header._make(_HEADER.unpack(head)) if len(head) == _HEADER.size else None
+
+    @property
+    def item_room(self) -> int:
+        """Return the highest item number that the bytes at hand can hold."""
+        left = self.file.size_bytes - index.item_position(self.slots, 0)
+        return max(0, min(self._items, left // _ITEM.size) - 1)
+
+    @property
+    def last_item(self) -> int:
+        """Return the number of the newest item; 0 in a file without items."""
+        if self.header is None:
+            return 0
+        return max(0, min(self.header.index_count - 1, self.item_room))
+
+    def slot(self, number: int) -> int:
+        """Return the item a slot points to; 0 if the file ends before."""
+        data = self._window.read_at(index.slot_position(number), _SLOT.size)
+        return int(_SLOT.unpack(data)[0]) if len(data) == _SLOT.size else 0
+
+    def item(self, number: int) -> Item | None:
+        """Return an item; None if the file ends before."""
+        data = self._window.read_at(index.item_position(self.slots, number), _ITEM.size)
+        return Item._make(_ITEM.unpack(data)) if len(data) == _ITEM.size else None
+
+    def items(self) -> Iterator[tuple[int, Item]]:
+        """Yield number and item of all items in the order of the log."""
+        for number in range(1, self.last_item + 1):
+            self._window.focus(index.item_position(self.slots, number))
+            item = self.item(number)
+            if item is None:
+                return
+            yield number, item
+
+    def used_slots(self) -> Iterator[tuple[int, int]]:
+        """Yield number and value of the slots that are not zero."""
+        stop = min(index.slot_position(self.slots), self.file.size_bytes // _SLOT.size * _SLOT.size)
+        position = index.slot_position(0)
+        while (position := self._window.skip_zeros(position)) < stop:
+            number = (position - index.slot_position(0)) // _SLOT.size
+            self._window.focus(index.slot_position(number))
+            yield number, self.slot(number)
+            position = index.slot_position(number + 1)
+
+    def chain(self, slot: int) -> Iterator[tuple[int, Item]]:
+        """Yield number and item of a slot's chain, newest first, as long as it descends.
+
+        Java: ``IndexFile#selectPhyOffset`` (4.9.8, 5.3.3), which also follows links that do not descend; a
+        chain that does is at most as long as the file.
+        """
+        number = self.slot(slot)
+        while 0 < number <= self.last_item:
+            item = self.item(number)
+            if item is None:
+                return
+            yield number, item
+            if item.previous >= number:
+                return
+            number = item.previous
+
+    def chain_problem(self, slot: int, last: tuple[int, Item] | None) -> str | None:
+        """Say why a walk of `chain` that yielded ``last`` may have missed items; None if it did not."""
+        if last is None:
+            number = self.slot(slot)
+            return None if number == 0 else f"slot {slot} points to item {number}, which is none"
+        number, item = last
+        if item.previous >= number or item.previous < 0:
+            return f"item {number} of slot {slot} is followed by item {item.previous}"
+        if item.previous > self.last_item:
+            return f"item {number} of slot {slot} leads out of the file"
+        return None
+
+    def take_unreadable(self) -> list[UnreadableRange]:
+        """Return ranges that could not be read since the last call."""
+        return self._window.take_unreadable()

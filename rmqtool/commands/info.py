@@ -1,0 +1,209 @@
+"""``info``: what a store is, in about a second."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rmqtool.commands import rows
+from rmqtool.commands.index_files import IndexFile
+from rmqtool.commands.queue_bounds import queue_bounds
+from rmqtool.errors import EnvironmentFailureError
+from rmqtool.findings import FindingLog, Structure
+from rmqtool.findings.places import IO_DENIED
+from rmqtool.formats import checkpoint, struct_of
+from rmqtool.scan.log_end import find_log_end, first_record
+from rmqtool.store import PathKind
+from rmqtool.store.layout import layout_findings
+from rmqtool.store.lock import lock_holder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.findings import Finding
+    from rmqtool.store import QueueFiles, Setting, Store, StoreFile
+
+_CHECKPOINT = struct_of(checkpoint.CHECKPOINT)
+
+
+@dataclass(frozen=True, slots=True)
+class LogSummary:
+    """The commit log: ``end`` is behind its last record, ``clean_end`` whether only zeros follow."""
+
+    files: int
+    size_bytes: int
+    start: int
+    end: int
+    clean_end: bool
+    first_store_timestamp_ms: int | None
+    last_store_timestamp_ms: int | None
+    gaps: int
+    missing_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSummary:
+    """One queue; ``kind`` is that of ``--type``."""
+
+    kind: str
+    topic: str | None
+    queue_id: int | None
+    files: int
+    min_offset: int
+    max_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSummary:
+    """One index file."""
+
+    file: str
+    items: int
+    room: int
+    begin_timestamp_ms: int
+    end_timestamp_ms: int
+    begin_phy_offset: int
+    end_phy_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSummary:
+    """Everything ``info`` tells.
+
+    Attributes:
+        path: What was asked about.
+        kind: What it is.
+        settings: Settings in effect.
+        log: The commit log; None when there is none, or it is not shown.
+        queues: Queues, by kind, topic and number.
+        index: Index files, oldest first.
+        checkpoint: Its fields; None when there is none.
+        abort: Whether the store was not stopped cleanly, or runs.
+        lock_holder: The process that holds the store, in words.
+        findings: What is wrong with names, sizes and places.
+    """
+
+    path: str
+    kind: str
+    settings: tuple[Setting, ...]
+    log: LogSummary | None
+    queues: tuple[QueueSummary, ...]
+    index: tuple[IndexSummary, ...]
+    checkpoint: rows.Checkpoint | None
+    abort: bool
+    lock_holder: str | None
+    findings: FindingLog
+
+
+def summarise(store: Store, max_findings: int = 10) -> StoreSummary:
+    """Look at a store, or a part of one; reads headers and ends of files only.
+
+    Args:
+        store: The store.
+        max_findings: Findings of one code that are kept in full.
+    """
+    findings = FindingLog(max_findings)
+    log = _log_summary(store, findings)
+    start = log.start if log is not None else 0
+    queues = tuple(_queue_summaries(store, start, findings))
+    index = tuple(_index_summaries(store, findings))
+    for finding in _layout(store, findings):
+        findings.add(finding)
+    return StoreSummary(
+        path=str(store.place.path),
+        kind=store.kind.value,
+        settings=tuple(store.settings),
+        log=log,
+        queues=queues,
+        index=index,
+        checkpoint=read_checkpoint(store.checkpoint),
+        abort=store.abort is not None,
+        lock_holder=_holder(store, findings),
+        findings=findings,
+    )
+
+
+def read_checkpoint(file: StoreFile | None) -> rows.Checkpoint | None:
+    """Return the fields of a checkpoint; None if there is none, or it is too short to hold them."""
+    if file is None:
+        return None
+    data = file.read_at(0, _CHECKPOINT.size, [])
+    file.close()
+    return rows.Checkpoint(*_CHECKPOINT.unpack(data)) if len(data) == _CHECKPOINT.size else None
+
+
+def _holder(store: Store, findings: FindingLog) -> str | None:
+    if store.root is None:
+        return None
+    try:
+        holder = lock_holder(store.root)
+    except EnvironmentFailureError as failure:
+        findings.add(_denied(failure, Structure.STORE))
+        return None
+    return None if holder is None else str(holder)
+
+
+def _denied(failure: EnvironmentFailureError, structure: Structure) -> Finding:
+    from rmqtool.findings import Finding
+
+    return Finding(code=IO_DENIED, message=str(failure), structure_override=structure)
+
+
+def _layout(store: Store, findings: FindingLog) -> Iterator[Finding]:
+    try:
+        yield from layout_findings(store)
+    except EnvironmentFailureError as failure:
+        findings.add(_denied(failure, Structure.STORE))
+
+
+def _log_summary(store: Store, findings: FindingLog) -> LogSummary | None:
+    segments = store.commitlog.segments
+    if not segments:
+        return None
+    try:
+        first, end = first_record(segments), find_log_end(segments)
+    except EnvironmentFailureError as failure:
+        findings.add(_denied(failure, Structure.COMMITLOG))
+        return None
+    gaps = list(store.commitlog.gaps())
+    store.commitlog.close()
+    return LogSummary(
+        files=len(segments),
+        size_bytes=store.commitlog.size_bytes,
+        start=store.commitlog.start,
+        end=end.end,
+        clean_end=end.ends_cleanly,
+        first_store_timestamp_ms=None if first is None else first.head.store_timestamp_ms,
+        last_store_timestamp_ms=None if end.last is None else end.last.head.store_timestamp_ms,
+        gaps=len(gaps),
+        missing_bytes=sum(max(0, gap.found - gap.expected) for gap in gaps),
+    )
+
+
+def _queue_summaries(store: Store, log_start: int, findings: FindingLog) -> Iterator[QueueSummary]:
+    for kind in (PathKind.CONSUMEQUEUE, PathKind.BATCHCONSUMEQUEUE):
+        for queue in store.queues(kind):
+            try:
+                yield _queue_summary(queue, log_start)
+            except EnvironmentFailureError as failure:
+                findings.add(_denied(failure, Structure.CONSUMEQUEUE))
+
+
+def _queue_summary(queue: QueueFiles, log_start: int) -> QueueSummary:
+    bounds = queue_bounds(queue, log_start)
+    queue.files.close()
+    return QueueSummary(queue.kind.value, queue.topic, queue.queue_id, len(queue.files), *bounds)
+
+
+def _index_summaries(store: Store, findings: FindingLog) -> Iterator[IndexSummary]:
+    for file in store.index_files:
+        try:
+            index_file = IndexFile(file, store.settings.index_geometry)
+        except EnvironmentFailureError as failure:
+            findings.add(_denied(failure, Structure.INDEX))
+            continue
+        header = index_file.header
+        if header is not None:
+            numbers = (index_file.last_item, index_file.item_room)
+            yield IndexSummary(file.label, *numbers, *header[:4])
+        file.close()

@@ -1,0 +1,31 @@
+"""The formats' tables of fields, straight from the schemas."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqtool.commands.rows import LayoutField
+from rmqtool.formats import checkpoint, consumequeue, index, layout, message
+from rmqtool.store import PathKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_SCHEMAS = {
+    PathKind.COMMITLOG: {"message": message.MESSAGE, "blank": message.BLANK},
+    PathKind.CONSUMEQUEUE: {"unit": consumequeue.UNIT},
+    PathKind.CONSUMEQUEUE_EXT: {"ext-unit": consumequeue.EXT_UNIT},
+    PathKind.BATCHCONSUMEQUEUE: {"batch-unit": consumequeue.BATCH_UNIT},
+    PathKind.INDEX: {"index-header": index.HEADER, "slot": index.SLOT, "item": index.ITEM},
+    PathKind.CHECKPOINT: {"checkpoint": checkpoint.CHECKPOINT},
+}
+
+
+def layout_rows(kind: PathKind | None = None) -> Iterator[LayoutField]:
+    """Yield the fields of one kind of file, or of all; of a message, as it is with IPv4 hosts."""
+    for schemas in _SCHEMAS.values() if kind is None else [_SCHEMAS[kind]]:
+        for structure, schema in schemas.items():
+            for one in layout(schema, sysFlag=0):
+                yield LayoutField(
+                    structure, one.name, one.java_name, one.offset, one.size, one.unit, one.meaning
+                )

@@ -1,0 +1,7 @@
+"""LOOKS. Rows, reports and progress as text, json, ndjson or csv; nothing here decides what is true.
+
+Bytes of a store are hostile: no markup is read in them, and whatever a terminal could take for a command is
+escaped (``escaping``). Rich is imported where a table or a progress bar is drawn, never for a stream of rows.
+"""
+
+from __future__ import annotations

@@ -1,0 +1,55 @@
+"""The progress bar: stage, bytes, rate and time left."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
+
+
+class Bar:
+    """A bar on standard error; it vanishes when the command ends.
+
+    Args:
+        color: Whether colours are used; None lets rich find out.
+    """
+
+    def __init__(self, *, color: bool | None = None) -> None:
+        console = Console(stderr=True, no_color=None if color is None else not color)
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            DownloadColumn(binary_units=True),
+            TransferSpeedColumn(),
+            TimeRemainingColumn(),
+        )
+        self._progress = Progress(*columns, console=console, transient=True)
+        self._task: TaskID | None = None
+        self._progress.start()
+
+    def stage(self, name: str, total_bytes: int | None) -> None:
+        """Begin a stage with an empty bar."""
+        if self._task is not None:
+            self._progress.remove_task(self._task)
+        self._task = self._progress.add_task(escape(name), total=total_bytes)
+
+    def advance(self, done_bytes: int) -> None:
+        """Move the bar to a number of bytes."""
+        if self._task is not None:
+            self._progress.update(self._task, completed=done_bytes)
+
+    def print(self, line: str) -> None:
+        """Write a line above the bar."""
+        self._progress.console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    def close(self) -> None:
+        """Take the bar away."""
+        self._progress.stop()

@@ -1,0 +1,136 @@
+"""Standard error: remarks, warnings and progress, as a bar on a terminal, as json lines, or not at all."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from rmqtool.report.escaping import escape_text
+from rmqtool.report.sinks import to_json
+
+if TYPE_CHECKING:
+    from typing import TextIO
+
+    from rmqtool.report.bar import Bar
+
+_JSON_PERIOD_S = 0.5
+
+
+class ProgressMode(StrEnum):
+    """Values of ``--progress``."""
+
+    AUTO = "auto"
+    NEVER = "never"
+    JSON = "json"
+
+
+class Console:
+    """Everything that is not data: the Progress of a command.
+
+    Args:
+        mode: How progress is shown.
+        quiet: Leave out remarks; warnings and errors stay.
+        verbose: Show details too.
+        color: Whether a terminal's colours are used; None is: on a terminal, unless NO_COLOR is set.
+        log: Receives every sentence, whatever is shown.
+    """
+
+    def __init__(
+        self,
+        mode: ProgressMode = ProgressMode.AUTO,
+        *,
+        quiet: bool = False,
+        verbose: bool = False,
+        color: bool | None = None,
+        log: TextIO | None = None,
+    ) -> None:
+        self._mode = mode
+        self._quiet = quiet
+        self._verbose = verbose
+        self._log = log
+        self.color = color
+        self._bar: Bar | None = None
+        self._stage = ""
+        self._total: int | None = None
+        self._started = self._shown = 0.0
+
+    def stage(self, name: str, total_bytes: int | None) -> None:
+        """Begin a stage."""
+        self._stage, self._total, self._started, self._shown = name, total_bytes, time.monotonic(), 0.0
+        if self._draws_bar():
+            from rmqtool.report.bar import Bar
+
+            if self._bar is None:
+                self._bar = Bar(color=self.color)
+            self._bar.stage(name, total_bytes)
+        self.advance(0)
+
+    def advance(self, done_bytes: int) -> None:
+        """Show how far the stage is."""
+        now = time.monotonic()
+        if self._bar is not None:
+            self._bar.advance(done_bytes)
+        elif self._mode is ProgressMode.JSON and now - self._shown >= _JSON_PERIOD_S:
+            self._shown = now
+            values = {"type": "progress", "stage": self._stage, "doneBytes": done_bytes}
+            self._write(
+                to_json(values | {"totalBytes": self._total, "seconds": round(now - self._started, 3)})
+            )
+
+    def note(self, sentence: str) -> None:
+        """Say something worth knowing."""
+        if not self._quiet:
+            self._say("note", sentence)
+        self._record("note", sentence)
+
+    def detail(self, sentence: str) -> None:
+        """Say something that only the curious want to know (``-v``)."""
+        if self._verbose:
+            self._say("detail", sentence)
+        self._record("detail", sentence)
+
+    def warn(self, sentence: str) -> None:
+        """Say something that the user should not miss."""
+        self._say("warning", sentence)
+        self._record("warning", sentence)
+
+    def error(self, sentence: str) -> None:
+        """Say why the command ends."""
+        self._say("error", sentence)
+        self._record("error", sentence)
+
+    def close(self) -> None:
+        """Take the bar away."""
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
+
+    def _draws_bar(self) -> bool:
+        return self._mode is ProgressMode.AUTO and not self._quiet and sys.stderr.isatty()
+
+    def _say(self, kind: str, sentence: str) -> None:
+        if self._mode is ProgressMode.JSON:
+            self._write(to_json({"type": kind, "message": sentence}))
+        else:
+            self._write(("" if kind in {"note", "detail"} else f"{kind}: ") + escape_lines(sentence))
+
+    def _write(self, line: str) -> None:
+        if self._bar is not None:
+            self._bar.print(line)
+        else:
+            sys.stderr.write(line + "\n")
+            sys.stderr.flush()
+
+    def _record(self, kind: str, sentence: str) -> None:
+        if self._log is not None:
+            moment = time.strftime("%Y-%m-%dT%H:%M:%S%z")
+            self._log.write(f"{moment} {kind} {json.dumps(sentence)}\n")
+            self._log.flush()
+
+
+def escape_lines(text: str) -> str:
+    """Escape each line of a text by itself; a backslash stays single in our own sentences."""
+    return "\n".join(escape_text(line).replace("\\\\", "\\") for line in text.split("\n"))

@@ -1,0 +1,39 @@
+"""Hostile text made harmless: what a terminal or a reader could be misled by is shown as an escape."""
+
+from __future__ import annotations
+
+import re
+
+# C0 and C1 controls, line separators, and the marks that turn the direction of writing
+_HARMFUL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
+
+
+def escape_text(text: str) -> str:
+    r"""Return ``text`` on one line: control characters as ``\xNN`` or ``\uNNNN``, a backslash doubled."""
+    if text.isascii() and text.isprintable():
+        return text.replace("\\", "\\\\")
+    return _HARMFUL.sub(_escape, text.replace("\\", "\\\\"))
+
+
+def escape_bytes(data: bytes) -> str:
+    r"""Return bytes as UTF-8 text on one line, what is no UTF-8 as ``\xNN``."""
+    return escape_text(data.decode("utf-8", "surrogateescape"))
+
+
+def escape_json(text: str) -> str:
+    r"""Return finished JSON text with harmful characters, which only its strings can hold, as ``\uNNNN``."""
+    return text if text.isascii() and "\x7f" not in text else _HARMFUL_JSON.sub(_escape_json, text)
+
+
+_HARMFUL_JSON = re.compile(_HARMFUL.pattern.replace("\x00-\x1f", ""))
+
+
+def _escape(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    if 0xDC80 <= code <= 0xDCFF:  # a byte that was no UTF-8
+        code -= 0xDC00
+    return f"\\x{code:02x}" if code <= 0xFF else f"\\u{code:04x}"
+
+
+def _escape_json(match: re.Match[str]) -> str:
+    return f"\\u{ord(match[0]):04x}"

@@ -1,0 +1,90 @@
+"""The stream that data goes to: standard output, or a new file that does not lie in the evidence."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rmqtool.errors import EnvironmentFailureError, RefusedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+    from typing import TextIO
+
+
+@contextmanager
+def open_output(path: Path | None, evidence_roots: Iterable[Path]) -> Iterator[TextIO]:
+    """Open the output for text.
+
+    Names of files need not be UTF-8 and decoded text may hold lone surrogates; both are written as escapes.
+
+    Args:
+        path: A file that must not exist yet, a device or a FIFO; None is standard output.
+        evidence_roots: Directories that nothing is written into.
+
+    Raises:
+        RefusedError: The file exists, or lies in the evidence.
+        EnvironmentFailureError: It cannot be created.
+    """
+    if path is None:
+        with _standard_output() as stream:
+            yield stream
+        return
+    refuse_evidence(path, evidence_roots)
+    is_special = path.exists() and not path.is_file()
+    try:
+        stream = path.open(
+            "w" if is_special else "x", encoding="utf-8", errors="backslashreplace", newline="\n"
+        )
+    except FileExistsError as failure:
+        raise RefusedError(f"{path}: exists; remove it or give -o another name") from failure
+    except OSError as failure:
+        raise EnvironmentFailureError(f"{path}: cannot be created: {failure.strerror}") from failure
+    with stream:
+        yield stream
+
+
+def refuse_evidence(path: Path, evidence_roots: Iterable[Path]) -> None:
+    """Refuse to write to a path inside the store that is read.
+
+    Raises:
+        RefusedError: It lies there.
+    """
+    real = path.resolve()
+    for root in evidence_roots:
+        if real.is_relative_to(root):
+            raise RefusedError(f"{path}: lies in {root}, which is only read; write elsewhere")
+
+
+@contextmanager
+def _standard_output() -> Iterator[TextIO]:
+    """Write UTF-8 whatever the locale says; the buffer under ``sys.stdout`` stays open."""
+    sys.stdout.flush()
+    buffer = getattr(sys.stdout, "buffer", None)
+    if buffer is None:
+        yield sys.stdout
+        return
+    stream = io.TextIOWrapper(buffer, encoding="utf-8", errors="backslashreplace", newline="\n")
+    try:
+        yield stream
+        stream.flush()
+    finally:
+        _detach(stream)
+
+
+def _detach(stream: io.TextIOWrapper) -> None:
+    try:
+        stream.detach()
+    except BrokenPipeError:  # the reader has gone; the caller ends quietly
+        silence_standard_output()
+
+
+def silence_standard_output() -> None:
+    """Let the interpreter's last flush of a broken standard output go nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)

@@ -1,0 +1,88 @@
+"""Where the log ends, found from the back: nothing on disk states it, and reading all of it takes minutes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from rmqtool.scan.record_walk import Blank, walk
+from rmqtool.scan.records import LENIENT, Record, check_record
+from rmqtool.scan.resync import find_true
+from rmqtool.scan.window import WINDOW_BYTES, Window
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rmqtool.store.segments import Segment
+
+_LOOK_BACK_BYTES = (1 << 16, 1 << 20, 1 << 23)
+_START_BYTES = 8
+
+
+class LogEnd(NamedTuple):
+    """The last record of a log.
+
+    Attributes:
+        last: The record, None in a log without any.
+        end: Physical offset behind the last record or BLANK; the log's start when there is none.
+        ends_cleanly: Whether only zeros, or nothing, follow.
+    """
+
+    last: Record | None
+    end: int
+    ends_cleanly: bool
+
+
+def first_record(segments: Sequence[Segment]) -> Record | None:
+    """Return the record that the log begins with; None if its first bytes are none."""
+    if not segments:
+        return None
+    return check_record(Window(segments[0]), 0, LENIENT, base=segments[0].start).record
+
+
+def find_log_end(segments: Sequence[Segment]) -> LogEnd:
+    """Find the last record of the log, and where it ends.
+
+    In the last file that is not empty, true records are searched backwards from the last byte that is not
+    zero, and the chain is followed from there to its end. Damage further to the front is not seen.
+    """
+    for segment in reversed(segments):
+        if any(segment.read_at(0, _START_BYTES, [])):
+            return _end_of_segment(segment)
+    return LogEnd(None, segments[0].start if segments else 0, True)
+
+
+def _end_of_segment(segment: Segment) -> LogEnd:
+    last, end, clean = None, segment.start, True
+    for event in walk([segment], segment.start + _safe_start(segment, last_used_byte(segment))):
+        if isinstance(event, Record):
+            last, end = event, event.physical_offset + len(event.raw)
+        elif isinstance(event, Blank):
+            end = segment.stop
+        elif event.ends_chain:
+            clean = False
+    return LogEnd(last, end, clean)
+
+
+def last_used_byte(segment: Segment) -> int:
+    """Return the position behind the last byte that is not zero, reading backwards."""
+    stop = segment.size_bytes
+    while stop > 0:
+        start = max(0, stop - WINDOW_BYTES)
+        data = segment.read_at(start, stop - start, [])
+        used = len(data.rstrip(b"\0"))
+        if used:
+            return start + used
+        stop = start
+    return 0
+
+
+def _safe_start(segment: Segment, data_end: int) -> int:
+    """Return the position of a true record shortly before ``data_end``, or the start of the file."""
+    window = Window(segment)
+    for back in _LOOK_BACK_BYTES:
+        if back >= data_end:
+            break
+        found = find_true(window, data_end - back, segment.start, data_end)
+        if found is not None:
+            return found
+    return 0
