@@ -55,7 +55,9 @@ def failure_of(report: str) -> RmqtoolError:
             f" --spark-conf spark.pyspark.python names ({_reason(report)})"
         )
     if "stopped SparkContext" in report:
-        return EngineError("Spark's master ended the application: its logs and the workers' say why", report)
+        return EngineError(
+            "Spark's master does not answer or ended the application: its logs say why", report
+        )
     if "Python worker exited unexpectedly" in report:
         return EngineError(
             "a Python worker of Spark was ended from outside, perhaps for lack of memory", report

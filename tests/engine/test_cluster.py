@@ -15,6 +15,7 @@ import pytest
 from rmqtool.engine import EngineOptions, open_engine
 from rmqtool.engine.spark_java import find_java
 from rmqtool.errors import EnvironmentFailureError
+from tests.engine import tasks
 from tests.engine.contract import Basics
 
 if TYPE_CHECKING:
@@ -106,17 +107,28 @@ def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         cluster.stop()
 
 
-@pytest.fixture(scope="module")
+SETTINGS = {
+    # Executors import the tests' modules from the working tree, as they would an installed package.
+    "spark.executorEnv.PYTHONPATH": str(REPOSITORY),
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+
+
+@pytest.fixture(scope="class")
 def engine(master: str) -> Iterator[Engine]:
-    """Executors import the tests' modules from the working tree, as they would an installed package."""
-    conf = {
-        "spark.executorEnv.PYTHONPATH": str(REPOSITORY),
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-    }
-    with open_engine(EngineOptions("spark", master=master, spark_conf=conf)) as cluster_engine:
+    with open_engine(EngineOptions("spark", master=master, spark_conf=SETTINGS)) as cluster_engine:
         yield cluster_engine
 
 
 class TestOnACluster(Basics):
     """Everything in ``Basics``."""
+
+
+def test_executors_without_this_python_are_told_about_in_one_sentence(master: str) -> None:
+    conf = {**SETTINGS, "spark.pyspark.python": "/nowhere/python"}
+    with (
+        open_engine(EngineOptions("spark", master=master, spark_conf=conf)) as engine,
+        pytest.raises(EnvironmentFailureError, match=r"^the executors cannot run this Python[^\n]*$"),
+    ):
+        engine.map(tasks.square, [1])

@@ -185,7 +185,10 @@ def test_the_master_may_come_with_the_settings() -> None:
             "org.E: Job aborted\n at x\nCaused by: java.io.IOException: full",
             "Spark failed: Caused by: .*full",
         ),
-        ("Cannot call methods on a stopped SparkContext.\n x", "Spark's master ended the application"),
+        (
+            "Cannot call methods on a stopped SparkContext.\n x",
+            "Spark's master does not answer or ended the application",
+        ),
         ("", "Spark failed: no reason given"),
     ],
 )
