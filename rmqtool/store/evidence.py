@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
+from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats import struct_of
 from rmqtool.formats.checkpoint import CHECKPOINT, CHECKPOINT_SIZE
 from rmqtool.formats.consumequeue import BATCH_UNIT_SIZE, UNIT_SIZE
@@ -17,10 +19,12 @@ from rmqtool.store.reading import ReadOnlyFile
 from rmqtool.store.sizes import infer_file_size
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from datetime import timezone
     from pathlib import Path
 
     from rmqtool.store.files import StoreFiles
+    from rmqtool.store.segments import FileQueue
 
 _SAMPLED_QUEUES = 64
 _SAMPLED_INDEX_FILES = 8
@@ -64,10 +68,8 @@ class Evidence:
     def queue_file_size(self, kind: PathKind) -> int | None:
         """Return the file size of consume queues, their ext files, or batch queues."""
         unit = {PathKind.CONSUMEQUEUE: UNIT_SIZE, PathKind.BATCHCONSUMEQUEUE: BATCH_UNIT_SIZE}.get(kind, 1)
-        sample = islice(self._store.queues(kind), _SAMPLED_QUEUES)
-        return infer_file_size(
-            [[(one.start, one.size_bytes) for one in queue.files] for queue in sample], unit
-        )
+        queues = [[(one.start, one.size_bytes) for one in files] for files in self._sample(kind)]
+        return infer_file_size(queues, unit)
 
     def geometry(self, slots: int | None, items: int | None) -> tuple[Geometry, bool] | None:
         """Return the geometry of the index files and whether they prove it; None if nothing is there.
@@ -90,9 +92,9 @@ class Evidence:
 
     def has_ext_queues(self) -> bool | None:
         """Return whether consume queues have ext files; None if no queue is there to tell."""
-        if any(len(queue.files) for queue in islice(self._store.queues(PathKind.CONSUMEQUEUE_EXT), 1)):
+        if any(self._sample(PathKind.CONSUMEQUEUE_EXT)):
             return True
-        return False if next(self._store.queues(PathKind.CONSUMEQUEUE), None) is not None else None
+        return False if any(self._sample(PathKind.CONSUMEQUEUE)) else None
 
     def has_light_queues(self) -> bool:
         """Return whether there are queues of ``%LMQ%`` names."""
@@ -122,6 +124,13 @@ class Evidence:
     def index_zone(self) -> timezone | None:
         """Return the time zone of the index files' names."""
         return infer_index_zone(self._store.index_files)
+
+    def _sample(self, kind: PathKind) -> Iterator[FileQueue]:
+        """Yield the files of some queues; what may not be read is no evidence (level 0 reports it)."""
+        with suppress(EnvironmentFailureError):
+            for queue in islice(self._store.queues(kind), _SAMPLED_QUEUES):
+                with suppress(EnvironmentFailureError):
+                    yield queue.files
 
     def _sign_of_5x(self) -> str | None:
         root = self._store.root

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from os import DirEntry
 
 _LARGEST_INT = (1 << 31) - 1
-_TREE_DEPTH = 2
+TREE_DEPTH = 2
+"""Levels of directories from ``consumequeue/`` down to a queue: topic, queue id."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ class Root:
     """
 
     paths: tuple[Path, ...]
-    depth: int = _TREE_DEPTH
+    depth: int = TREE_DEPTH
     is_file: bool = False
     named: bool = True
 
@@ -126,7 +127,7 @@ class StoreFiles:
         root = self.roots.get(kind)
         if root is None:
             return []
-        if root.depth < _TREE_DEPTH:
+        if root.depth < TREE_DEPTH:
             return sorted({queue.topic for queue in self.queues(kind) if queue.topic is not None})
         return [entry.name for entry in list_directories(root.paths[0], self.base)[0]]
 
@@ -159,7 +160,7 @@ class StoreFiles:
         root = self.roots.get(kind)
         if root is None or not safe_component(topic):
             return None
-        if root.depth < _TREE_DEPTH:
+        if root.depth < TREE_DEPTH:
             found = (queue for queue in self.queues(kind, topic) if queue.queue_id == queue_id)
             return next(found, None)
         directory = root.paths[0] / topic / str(queue_id)
@@ -175,7 +176,7 @@ class StoreFiles:
         if root is None or root.depth == 0:
             return
         topics = [root.paths[0]]
-        if root.depth == _TREE_DEPTH:
+        if root.depth == TREE_DEPTH:
             directories, strays = list_directories(root.paths[0], self.base)
             yield from strays
             topics = [Path(entry.path) for entry in directories]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import EnvironmentFailureError
@@ -27,6 +28,7 @@ from rmqtool.formats.checkpoint import CHECKPOINT, CHECKPOINT_FILE_SIZE, CHECKPO
 from rmqtool.formats.index import HEADER, HEADER_SIZE
 from rmqtool.store.broker_json import ConfigFileError, load_broker_json
 from rmqtool.store.features import is_rocksdb
+from rmqtool.store.files import TREE_DEPTH
 from rmqtool.store.listing import label_of
 from rmqtool.store.places import QUEUE_KINDS, PathKind
 from rmqtool.store.reading import kind_of_non_file
@@ -160,13 +162,15 @@ def _queue_tree_findings(store: Store, kind: PathKind) -> Iterator[Finding]:
     root = store.roots.get(kind)
     if root is None or is_rocksdb(root.paths[0]) or root.is_file:
         return
-    try:
+    for topic in store.topics(kind) if root.depth == TREE_DEPTH else [None]:
+        try:
+            for queue in store.queues(kind, topic):
+                yield from _queue_findings(store, queue)
+        except EnvironmentFailureError as failure:
+            yield Finding(code=IO_DENIED, topic=topic, message=str(failure))
+    with suppress(EnvironmentFailureError):  # reported above
         for stray in store.queue_strays(kind):
             yield Finding(code=CQ_STRAY_DIR, file=stray.label, message=f"{stray.label} {stray.reason}")
-    except EnvironmentFailureError as failure:
-        yield Finding(code=IO_DENIED, message=str(failure))
-    for queue in store.queues(kind):
-        yield from _queue_findings(store, queue)
 
 
 def _queue_findings(store: Store, queue: QueueFiles) -> Iterator[Finding]:
@@ -198,13 +202,13 @@ def _index_findings(store: Store) -> Iterator[Finding]:
         return
     size = store.settings.index_geometry.size_bytes
     assumed = store.settings["maxHashSlotNum"].origin is Origin.DEFAULT
-    used = [file for file in files if _item_count(file) > 0]
+    used = {file.label: file for file in files if _item_count(file) > 0}
     if used and assumed:
-        yield Finding(code=IX_GEOMETRY, file=used[0].label, observed=used[0].size_bytes)
+        yield Finding(code=IX_GEOMETRY, file=next(iter(used)), observed=files[-1].size_bytes)
     for file in files:
         if file.size_bytes != size and not assumed:
             yield _wrong_size(IX_SIZE, size, file)
-        if file not in used:
+        if file.label not in used:
             yield Finding(code=IX_UNUSED, file=file.label)
 
 

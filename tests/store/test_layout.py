@@ -1,0 +1,170 @@
+"""Level 0: what is wrong with names, sizes and places becomes findings, never an exception."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rmqtool.store import open_store
+from rmqtool.store.layout import layout_findings
+from tests.store.fixture_stores import STORE_ROOTS, fixture
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+HARMLESS = {"ST-ABORT", "IX-UNUSED", "CP-ZERO", "ST-TIMER", "ST-COMPACTION"}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A copy of an undamaged store."""
+    return shutil.copytree(fixture("plain-4.9.8"), tmp_path / "store")
+
+
+def _codes(root: Path, *properties: str) -> Counter[str]:
+    return Counter(finding.code.code for finding in layout_findings(open_store(root, properties=properties)))
+
+
+@pytest.mark.parametrize("root", STORE_ROOTS, ids=lambda root: root.name)
+def test_a_broker_s_store_is_clean_with_and_without_its_conf(root: Path) -> None:
+    for conf in (None, root / "broker.conf"):
+        found = {finding.code.code for finding in layout_findings(open_store(root, broker_conf=conf))}
+        assert found <= HARMLESS
+        assert ("ST-ABORT" in found) == root.name.startswith("crash")
+
+
+def _nth(root: Path, pattern: str, number: int) -> Path:
+    return sorted(root.glob(pattern))[number]
+
+
+def _truncate(path: Path) -> None:
+    os.truncate(path, path.stat().st_size - 1)
+
+
+def _replace_by_file(path: Path) -> None:
+    shutil.rmtree(path)
+    path.touch()
+
+
+def _replace_by_fifo(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def _replace_by_device(path: Path) -> None:
+    shutil.rmtree(path)
+    path.symlink_to("/dev/null")
+
+
+def _replace_by_rocksdb(path: Path) -> None:
+    shutil.rmtree(path)
+    _rocksdb(path)
+
+
+def _rocksdb(path: Path) -> None:
+    path.mkdir()
+    (path / "CURRENT").write_text("MANIFEST-000005\n")
+    (path / "MANIFEST-000005").write_bytes(b"\0" * 50)
+    (path / "000004.log").write_bytes(b"\0" * 50)
+
+
+def _empty(path: Path) -> None:
+    os.truncate(path, 0)
+
+
+def _make(path: Path) -> None:
+    path.mkdir(parents=True)
+
+
+def _zero(path: Path) -> None:
+    path.write_bytes(bytes(path.stat().st_size))
+
+
+def _half_json(path: Path) -> None:
+    path.write_text('{"topicConfigTable":{')
+
+
+def _batch_orders(path: Path) -> None:
+    path.write_text('{"topicConfigTable":{"Orders":{"attributes":{"queue.type":"BatchCQ"}}}}')
+
+
+# What is done, to which path (a pattern and a number, or a new path), and the findings that must follow.
+DAMAGE: dict[str, tuple[Callable[[Path], None], str, int, set[str]]] = {
+    "log file missing": (os.unlink, "commitlog/*", 2, {"CL-GAP"}),
+    "log file cut": (_truncate, "commitlog/*", 2, {"CL-STRAY"}),
+    "log file empty": (_empty, "commitlog/*", -1, {"CL-STRAY"}),
+    "backup in the log": (os.mknod, "commitlog/0.bak", 0, {"CL-STRAY"}),
+    "directory in the log": (_make, f"commitlog/{1 << 40:020d}", 0, {"CL-STRAY"}),
+    "fifo in the log": (os.mkfifo, f"commitlog/{1 << 40:020d}", 0, {"CL-STRAY"}),
+    "log gone": (shutil.rmtree, "commitlog", 0, {"ST-NO-COMMITLOG"}),
+    "log is a file": (_replace_by_file, "commitlog", 0, {"ST-NO-COMMITLOG", "ST-PATH"}),
+    "queue file missing": (os.unlink, "consumequeue/Payments/0/*", 1, {"CQ-GAP-FILE"}),
+    "queue file cut": (_truncate, "consumequeue/Orders/0/*", 0, {"CQ-STRAY"}),
+    "file among topics": (os.mknod, "consumequeue/.DS_Store", 0, {"CQ-STRAY-DIR"}),
+    "odd queue id": (_make, "consumequeue/Orders/00", 0, {"CQ-STRAY-DIR"}),
+    "queues are a device": (_replace_by_device, "consumequeue", 0, {"ST-PATH"}),
+    "index file cut": (_truncate, "index/*", 1, {"IX-SIZE"}),
+    "backup in the index": (os.mknod, "index/x", 0, {"IX-STRAY"}),
+    "checkpoint gone": (os.unlink, "checkpoint", 0, {"CP-MISSING"}),
+    "checkpoint cut": (_truncate, "checkpoint", 0, {"CP-SIZE"}),
+    "checkpoint zero": (_zero, "checkpoint", 0, {"CP-ZERO"}),
+    "checkpoint is a fifo": (_replace_by_fifo, "checkpoint", 0, {"CP-STRAY"}),
+    "abort": (os.mknod, "abort", 0, {"ST-ABORT"}),
+    "lock is a fifo": (_replace_by_fifo, "lock", 0, {"ST-PATH"}),
+    "config cut": (_half_json, "config/topics.json", 0, {"ST-CONFIG"}),
+    "dledger": (_make, "dledger-n0/data", 0, {"ST-DLEDGER"}),
+    "tiered": (_make, "tiered_index_file", 0, {"ST-TIERED"}),
+    "compaction": (_make, "compaction/compactionLog", 0, {"ST-COMPACTION"}),
+    "timer": (_make, "timerlog", 0, {"ST-TIMER"}),
+    "rocksdb settings": (_rocksdb, "config/topics", 0, {"ST-ROCKSDB"}),
+    "rocksdb queues": (_replace_by_rocksdb, "consumequeue", 0, {"ST-ROCKSDB"}),
+    "batch topic with simple queues": (_batch_orders, "config/topics.json", 0, {"CQ-TYPE"}),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_each_damage_has_its_finding(root: Path, name: str) -> None:
+    damage, pattern, number, expected = DAMAGE[name]
+    damage(_nth(root, pattern, number) if "*" in pattern else root / pattern)
+    assert set(_codes(root)) == expected
+
+
+def test_settings_that_no_file_fits_are_one_contradiction(root: Path) -> None:
+    codes = _codes(root, "mappedFileSizeCommitLog=4096")
+    assert codes["ST-SETTINGS"] == 1
+    assert "CL-STRAY" not in codes
+
+
+def test_findings_say_where(root: Path) -> None:
+    victim = _nth(root, "commitlog/*", 2)
+    victim.unlink()
+    (finding,) = layout_findings(open_store(root))
+    assert finding.file == f"commitlog/{int(victim.name) + 8192:020d}"
+    assert (finding.expected, finding.observed, finding.length) == (16384, 24576, 8192)
+    assert "8192 bytes are missing" in finding.message
+
+
+@pytest.mark.parametrize("part", ["Orders/0", "Orders"])
+def test_a_directory_that_may_not_be_read(root: Path, monkeypatch: pytest.MonkeyPatch, part: str) -> None:
+    """Not by its mode: the superuser, who often runs such tools, reads everything."""
+    denied = root / "consumequeue" / part
+    real = os.scandir
+
+    def refuse(path: str | Path) -> object:
+        if str(path) == str(denied):
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path)
+
+    monkeypatch.setattr("rmqtool.store.listing.os.scandir", refuse)
+    assert _codes(root) == {"IO-DENIED": 1}
+
+
+def test_nothing_is_written(root: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in root.rglob("*")}
+    _codes(root)
+    assert {path: path.stat().st_mtime_ns for path in root.rglob("*")} == before
