@@ -1,0 +1,122 @@
+"""What a verification is asked, and what it says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Literal
+
+from rmqtool.engine import EngineOptions
+from rmqtool.errors import ExitStatus
+from rmqtool.findings import FailOn, FindingLog
+
+if TYPE_CHECKING:
+    from rmqtool.store import Store
+
+SCHEMA = "rmqtool.verify/1"
+MAX_LEVEL = 3
+
+Result = Literal["clean", "derived-damage", "log-damage"]
+_RESULTS: dict[ExitStatus, Result] = {
+    ExitStatus.CLEAN: "clean",
+    ExitStatus.NEGATIVE: "derived-damage",
+    ExitStatus.LOG_DAMAGED: "log-damage",
+}
+
+
+@dataclass(frozen=True)
+class VerifyRequest:
+    """What to verify, and how.
+
+    Attributes:
+        store: the evidence, or a part of it.
+        level: 0 layout, 1 each file on its own, 2 derived files against the log, 3 completeness.
+        engine: where the stages run.
+        max_findings: findings of one code that are kept in full; the rest is counted.
+        live: go on although a broker holds the store's lock; then the moving end is no damage.
+    """
+
+    store: Store
+    level: int = MAX_LEVEL
+    engine: EngineOptions = field(default_factory=lambda: EngineOptions("local"))
+    max_findings: int = 100
+    live: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """How much was looked at; sums of parts add up.
+
+    Attributes:
+        commitlog_files: files of the commit log.
+        records: records of the log whose framing holds.
+        bytes: bytes of the log that were read.
+        consume_queues: queues, batch queues included.
+        units: units of those, pre-blank ones included.
+        index_files: files of the index.
+        items: entries in them.
+    """
+
+    commitlog_files: int = 0
+    records: int = 0
+    bytes: int = 0
+    consume_queues: int = 0
+    units: int = 0
+    index_files: int = 0
+    items: int = 0
+
+    def __add__(self, other: Examined) -> Examined:
+        sums = {one.name: getattr(self, one.name) + getattr(other, one.name) for one in fields(Examined)}
+        return Examined(**sums)
+
+    def to_json(self) -> dict[str, int]:
+        """Return the ``examined`` object."""
+        return {
+            "commitlogFiles": self.commitlog_files,
+            "records": self.records,
+            "bytes": self.bytes,
+            "consumeQueues": self.consume_queues,
+            "units": self.units,
+            "indexFiles": self.index_files,
+            "items": self.items,
+        }
+
+
+@dataclass
+class VerifyReport:
+    """The verdict on a store.
+
+    Attributes:
+        store: path of the evidence.
+        level: how deep it was examined.
+        findings: what was found.
+        examined: how much was looked at.
+        seconds: wall time of each stage.
+    """
+
+    store: str
+    level: int
+    findings: FindingLog
+    examined: Examined
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def result(self) -> Result:
+        """Return the verdict: errors alone decide, whatever ``--fail-on`` says."""
+        return _RESULTS[self.exit_status()]
+
+    def exit_status(self, fail_on: FailOn | str = FailOn.ERROR) -> ExitStatus:
+        """Return 5 for a damaged log, 1 for damaged derived files, else 0."""
+        return self.findings.exit_status(FailOn(fail_on))
+
+    def to_json(self, fail_on: FailOn | str = FailOn.ERROR) -> dict[str, Any]:
+        """Return the report object, schema ``rmqtool.verify/1``."""
+        return {
+            "schema": SCHEMA,
+            "store": self.store,
+            "level": self.level,
+            "result": self.result,
+            "examined": self.examined.to_json(),
+            "findings": [finding.to_json() for finding in self.findings],
+            "counts": self.findings.counts,
+            "exitStatus": int(self.exit_status(fail_on)),
+        }
