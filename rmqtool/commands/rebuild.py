@@ -19,6 +19,7 @@ from rmqtool.findings import FindingLog
 from rmqtool.reput.damage import SkippedRange, log_findings, survey_skips
 from rmqtool.reput.pipeline import ReputPlan, ReputResult, run_reput
 from rmqtool.reput.queues import QueueGeometry
+from rmqtool.reput.warm import compile_kernels
 from rmqtool.store.lock import lock_holder
 from rmqtool.store.staging import StagingArea
 
@@ -89,6 +90,8 @@ def rebuild(request: RebuildRequest, progress: Progress) -> RebuildReport:
     start = time.perf_counter()
     _check(request, progress)
     with _staging(request) as area, open_engine(request.engine) as engine:
+        if request.engine.kind != "local":
+            compile_kernels()  # while Java starts; in this process, threads share what the first compiles
         report = _run(request, area, engine, progress)
         if request.compare:
             progress.stage("compare", None)

@@ -1,0 +1,40 @@
+"""Compile the kernels before workers need them.
+
+Kernels compile at their first call and are then on disk. Without this, every worker of a fresh installation
+would compile all of them at the same time.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rmqtool.dispatch.append import append_units, new_state
+from rmqtool.dispatch.grouping import RUN_ROW, measure_runs, order_by_queue
+from rmqtool.dispatch.kernels import ENTRY_ROW, IDLE_ROW, UNIT_ROW, Count, dispatch
+from rmqtool.dispatch.policy import DispatchPolicy
+from rmqtool.dispatch.putkey import new_header, put_keys
+from rmqtool.dispatch.queues import QueueTable
+from rmqtool.scan.kernels import find_record, walk_records
+from rmqtool.scan.rows import MESSAGE_ROW, Property, rules_of
+
+
+def compile_kernels() -> None:
+    """Call every kernel of the pipeline with empty arrays of the types it gets at work."""
+    buffer = np.empty(1, np.uint8)
+    rows, values = np.empty(0, MESSAGE_ROW), np.empty((0, len(Property), 2), np.int64)
+    rules = rules_of("5.x")
+    walk_records(buffer, 0, 0, 0, 0, 0, 0, rules, rows, values)
+    find_record(buffer, 0, 0, 0, 0, 0, rules, rows, values)
+    policy = DispatchPolicy()
+    queues = QueueTable(policy, bool)
+    queues.add(b"warm", 0)
+    units, entries, idles = np.empty(0, UNIT_ROW), np.empty(0, ENTRY_ROW), np.empty(0, IDLE_ROW)
+    counts, missing = np.zeros(len(Count), np.int64), np.zeros(3, np.int64)
+    switches, delays = policy.switches(), policy.delay_table()
+    table = queues.slots, queues.rows, queues.names
+    dispatch(buffer, rows, values, 0, switches, delays, *table, units, entries, idles, counts, missing)
+    order, starts = order_by_queue(units, 1)
+    measure_runs(units, order, starts, np.empty(1, RUN_ROW))
+    numbers = np.empty(0, np.int64)
+    append_units(numbers, numbers, numbers, 20, new_state(), np.empty(0, np.bool_))
+    put_keys(entries, np.zeros(1, np.int32), new_header(), np.empty(0, np.int32), np.empty(0, np.int32))
