@@ -98,5 +98,6 @@ def ROOT() -> None:
     """Inspect the store files of an Apache RocketMQ broker, offline and read-only.
 
     Data goes to standard output, everything else to standard error. Exit status: 0 clean or found, 1 found
-    nothing or only derived files damaged, 2 usage, 3 could not do it, 4 refused for safety, 5 commit log damaged.
+    nothing or only derived files damaged, 2 usage, 3 could not do it, 4 refused for safety, 5 commit log
+    damaged.
     """

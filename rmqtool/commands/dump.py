@@ -68,8 +68,6 @@ class DumpRequest:
             "--from-queue-offset": (wanted.from_queue_offset, (*_LOG, PathKind.CONSUMEQUEUE)),
             "--from-offset": (self.from_offset, _WITH_OFFSETS),
             "--to-offset": (self.to_offset, _WITH_OFFSETS),
-            "--slots": (self.slots or None, (PathKind.INDEX,)),
-            "--chains": (self.chains or None, (PathKind.INDEX,)),
         }
         return {name: kinds for name, (value, kinds) in uses.items() if value is not None}
 
@@ -102,6 +100,8 @@ def _chosen_kinds(store: Store, request: DumpRequest) -> list[PathKind]:
         if not narrowed:
             raise UsageError(f"{store.place.path}: {option} says nothing about this kind of file")
         chosen = narrowed
+    if (request.slots or request.chains) and PathKind.INDEX not in chosen:
+        raise UsageError(f"{store.place.path}: no index file is dumped, so there are no slots and chains")
     return chosen
 
 

@@ -44,7 +44,7 @@ def queue_bounds(queue: QueueFiles, log_start: int) -> Bounds:
     max_offset = (last.start // _UNIT.size) + _count_valid(last)
     for segment in segments:
         count = _count_valid(segment)
-        alive = _first(count, partial(_is_alive, segment, log_start))
+        alive = first_holding(count, partial(_is_alive, segment, log_start))
         if alive < count:
             return Bounds(segment.start // _UNIT.size + alive, max_offset)
     return Bounds(max_offset, max_offset)
@@ -56,7 +56,7 @@ def _last_begun(segments: tuple[Segment, ...], width: int) -> Segment:
     return next(begun, segments[0])
 
 
-def _first(count: int, holds: Callable[[int], bool]) -> int:
+def first_holding(count: int, holds: Callable[[int], bool]) -> int:
     """Return the first of the numbers 0..count that holds, when all behind it hold too; count if none."""
     low, high = 0, count
     while low < high:
@@ -65,7 +65,8 @@ def _first(count: int, holds: Callable[[int], bool]) -> int:
     return low
 
 
-def _unit(segment: Segment, number: int) -> tuple[int, int, int]:
+def read_unit(segment: Segment, number: int) -> tuple[int, int, int]:
+    """Return the fields of a unit of a consume queue; zeros behind the end of the file."""
     data = segment.read_at(number * _UNIT.size, _UNIT.size, [])
     physical_offset, size, tags_code = _UNIT.unpack(data.ljust(_UNIT.size, b"\0"))
     return physical_offset, size, tags_code
@@ -75,14 +76,14 @@ def _count_valid(segment: Segment) -> int:
     """Return the units before the first invalid one, as if all behind it were invalid."""
 
     def is_invalid(number: int) -> bool:
-        physical_offset, size, _ = _unit(segment, number)
+        physical_offset, size, _ = read_unit(segment, number)
         return physical_offset < 0 or size <= 0
 
-    return _first(segment.size_bytes // _UNIT.size, is_invalid)
+    return first_holding(segment.size_bytes // _UNIT.size, is_invalid)
 
 
 def _is_alive(segment: Segment, log_start: int, number: int) -> bool:
-    unit = _unit(segment, number)
+    unit = read_unit(segment, number)
     return unit != _PREBLANK and unit[0] >= log_start
 
 
@@ -92,15 +93,17 @@ def _batch_bounds(files: FileQueue, log_start: int) -> Bounds:
     if not segments:
         return Bounds(0, 0)
     last = _last_begun(segments, _BATCH_UNIT.size)
-    count = _first(last.size_bytes // _BATCH_UNIT.size, lambda number: _batch_unit(last, number)[1] <= 0)
+    count = first_holding(
+        last.size_bytes // _BATCH_UNIT.size, lambda number: read_batch_unit(last, number)[1] <= 0
+    )
     if count == 0:
         return Bounds(0, 0)
-    *_, base, batch_size, _, _ = _batch_unit(last, count - 1)
+    *_, base, batch_size, _, _ = read_batch_unit(last, count - 1)
     max_offset = base + batch_size
     for segment in segments:
         room = segment.size_bytes // _BATCH_UNIT.size
         for number in range(room):
-            physical_offset, size, _, _, base, *_ = _batch_unit(segment, number)
+            physical_offset, size, _, _, base, *_ = read_batch_unit(segment, number)
             if size <= 0:
                 break
             if physical_offset >= log_start:
@@ -108,6 +111,7 @@ def _batch_bounds(files: FileQueue, log_start: int) -> Bounds:
     return Bounds(max_offset, max_offset)
 
 
-def _batch_unit(segment: Segment, number: int) -> tuple[int, ...]:
+def read_batch_unit(segment: Segment, number: int) -> tuple[int, ...]:
+    """Return the fields of a unit of a batch consume queue; zeros behind the end of the file."""
     data = segment.read_at(number * _BATCH_UNIT.size, _BATCH_UNIT.size, [])
     return _BATCH_UNIT.unpack(data.ljust(_BATCH_UNIT.size, b"\0"))

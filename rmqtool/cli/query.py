@@ -1,0 +1,164 @@
+"""``rmqtool query``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rmqtool.cli.options import A_PATH, AN_OFFSET, body_option, shared_options
+from rmqtool.cli.session import Session
+from rmqtool.cli.times import parse_optional_time
+from rmqtool.commands.query import Query, QueryRequest
+from rmqtool.errors import EnvironmentFailureError, ExitStatus, UsageError
+from rmqtool.findings import FailOn
+from rmqtool.report.objects import BodyMode
+from rmqtool.report.sinks import open_sink
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rmqtool.store import Store
+
+_SCHEMA = "rmqtool.query/1"
+_DEFAULT_MAX = 64  # MessageStoreConfig#maxMsgsNumBatch
+_QUESTIONS = {
+    "key": "--key",
+    "unique_key": "--unique-key",
+    "msg_id": "--msg-id",
+    "offset": "--offset",
+    "queue_offset": "--queue-offset",
+}
+
+
+@click.command("query")
+@click.argument("store_path", type=A_PATH, metavar="STORE")
+@click.option("-t", "--topic", metavar="T", help="The stored topic.")
+@click.option("-k", "--key", metavar="K", help="Messages of the topic with this key.")
+@click.option("--unique-key", metavar="U", help="Messages of the topic with this unique key.")
+@click.option("-i", "--msg-id", metavar="ID", help="The message of an offset id or a unique id.")
+@click.option("--offset", type=AN_OFFSET, metavar="PHY", help="The message at a physical offset.")
+@click.option("--queue", "queue_id", type=int, metavar="Q", help="A queue of the topic.")
+@click.option("--queue-offset", type=AN_OFFSET, metavar="N", help="The message at a queue offset.")
+@click.option("-b", "--begin", metavar="TIME", help="Stored at this time or later.")
+@click.option("-e", "--end", metavar="TIME", help="Stored at this time or earlier.")
+@click.option(
+    "-m",
+    "--max",
+    "max_messages",
+    type=AN_OFFSET,
+    metavar="N",
+    help="At most so many messages, 0 for all; default: 64, with --queue-offset 1.",
+)
+@click.option("--scan", is_flag=True, help="Walk the log instead of trusting index or queues.")
+@click.option("--collisions", is_flag=True, help="Also hash hits of other keys: the broker's own answer.")
+@body_option
+@shared_options("text", "json", "ndjson", "csv")
+def query_command(
+    store_path: Path,
+    body: str | None,
+    **options: Any,  # noqa: ANN401 - what click makes of the other options
+) -> ExitStatus:
+    r"""Find messages by key, id, offset or time.
+
+    \b
+      --topic T --key K                        by one of the keys
+      --topic T --unique-key U                 by the client's unique key
+      --msg-id ID                              by offset id or unique id
+      --offset PHY                             by physical offset
+      --topic T --queue Q --queue-offset N     by queue offset
+      --topic T [--queue Q] --begin … --end …  by store time
+
+    Every message is read and compared before it is shown. Standard error says which structure answered.
+    """
+    session = Session(options)
+    request = _request(session, options)
+    store = session.open_store(store_path)
+    _check_log(store)
+    session.note_broker(store)
+    session.note_settings(store)
+    query = Query(store, request, session.console)
+    with session.output(store) as stream:
+        sink = open_sink(
+            session.format,
+            stream,
+            schema=_SCHEMA,
+            body=None if body is None else BodyMode(body),
+            zone=session.zone,
+            warn=session.console.warn,
+        )
+        found = 0
+        for row in query.run():
+            sink.add(row)
+            found += 1
+        status = query.findings.exit_status(session.fail_on)
+        if found:
+            sink.finish(status)
+            return status
+    session.console.error(f"no message {_question(options)} in {store.place.path}")
+    return _negative(status, session.fail_on)
+
+
+def _negative(status: ExitStatus, fail_on: FailOn) -> ExitStatus:
+    if status is not ExitStatus.CLEAN or fail_on is FailOn.NEVER:
+        return status
+    return ExitStatus.NEGATIVE
+
+
+def _check_log(store: Store) -> None:
+    if not len(store.commitlog):
+        raise EnvironmentFailureError(
+            f"{store.place.path}: no commit log there to read messages from; give the store root"
+        )
+
+
+def _request(session: Session, options: dict[str, Any]) -> QueryRequest:
+    asked = [option for name, option in _QUESTIONS.items() if options[name] is not None]
+    if len(asked) > 1:
+        raise UsageError(f"{' and '.join(asked)} are two questions; ask one at a time")
+    _check_company(asked[0] if asked else None, options)
+    wanted = options["max_messages"]
+    if wanted is None:
+        wanted = 1 if options["queue_offset"] is not None else _DEFAULT_MAX
+    return QueryRequest(
+        topic=options["topic"],
+        key=options["key"],
+        unique_key=options["unique_key"],
+        msg_id=options["msg_id"],
+        offset=options["offset"],
+        queue_id=options["queue_id"],
+        queue_offset=options["queue_offset"],
+        begin_ms=parse_optional_time(options["begin"], session.zone),
+        end_ms=parse_optional_time(options["end"], session.zone),
+        max_messages=wanted or None,
+        scan=options["scan"],
+        collisions=options["collisions"],
+    )
+
+
+def _check_company(asked: str | None, options: dict[str, Any]) -> None:
+    """Check that the options a question needs are there, and none that it cannot use."""
+    has_time = options["begin"] is not None or options["end"] is not None
+    if asked is None and not has_time:
+        raise UsageError(
+            "ask for something: --key, --unique-key, --msg-id, --offset, --queue-offset or --begin"
+        )
+    if options["topic"] is None and asked not in {"--msg-id", "--offset"}:
+        raise UsageError(f"{asked or '--begin'} needs --topic")
+    if asked == "--queue-offset" and options["queue_id"] is None:
+        raise UsageError("--queue-offset needs --queue")
+    if options["queue_id"] is not None and asked not in {"--queue-offset", None}:
+        raise UsageError(f"--queue says nothing with {asked}")
+    if has_time and asked in {"--offset", "--queue-offset"}:
+        raise UsageError(f"--begin and --end say nothing with {asked}")
+    if options["collisions"] and (asked not in {"--key", "--unique-key"} or options["scan"]):
+        raise UsageError("--collisions needs --key or --unique-key, and the index")
+
+
+def _question(options: dict[str, Any]) -> str:
+    words = {"topic": "--topic", "queue_id": "--queue", **_QUESTIONS, "begin": "--begin", "end": "--end"}
+    asked = [f"{word} {options[name]}" for name, word in words.items() if options[name] is not None]
+    return f"for {' '.join(asked)}"
+
+
+COMMANDS = {"query": query_command}

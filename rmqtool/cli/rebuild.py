@@ -1,0 +1,160 @@
+"""``rmqtool rebuild`` and ``rmqtool rebuild-index``: the same command for all parts, or for the index alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from rmqtool.cli.options import A_PATH, AN_OFFSET, shared_options
+from rmqtool.cli.session import Session
+from rmqtool.cli.times import parse_optional_time
+from rmqtool.errors import UsageError
+from rmqtool.report.sinks import Format, to_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from rmqtool.commands.rebuild_report import RebuildReport
+    from rmqtool.engine import EngineOptions
+    from rmqtool.errors import ExitStatus
+
+_Function = TypeVar("_Function", bound="Callable[..., Any]")
+
+_OPTIONS = (
+    click.argument("store_path", type=A_PATH, metavar="STORE"),
+    click.option("--out", type=A_PATH, metavar="DIR", help="The result; must not exist, or be empty."),
+    click.option(
+        "--mode",
+        type=click.Choice(["broker"]),
+        default="broker",
+        show_default=True,
+        help="What a running master's dispatch builds from the start of the log.",
+    ),
+    click.option("--topic", "topics", multiple=True, metavar="GLOB", help="Only these topics; partial."),
+    click.option(
+        "--exclude-topic", "exclude_topics", multiple=True, metavar="GLOB", help="Not these topics; partial."
+    ),
+    click.option("--until-timestamp", metavar="TIME", help="Nothing stored later than this; partial."),
+    click.option(
+        "--until-offset", type=AN_OFFSET, metavar="P", help="Stop at this physical offset; partial."
+    ),
+    click.option("--dry-run", is_flag=True, help="Plan and count, write nothing."),
+    click.option("--compare", is_flag=True, help="Compare with the store's present files, byte by byte."),
+    click.option("--live", is_flag=True, help="Read a store whose lock a broker holds."),
+    click.option(
+        "--max-findings",
+        type=click.IntRange(min=0),
+        default=10,
+        show_default=True,
+        metavar="N",
+        help="Findings of one code that are shown; the rest is counted.",
+    ),
+    click.option(
+        "--engine",
+        "engine_name",
+        type=click.Choice(["spark", "local"]),
+        default="spark",
+        show_default=True,
+        help="Where the stages run; local is threads of this process.",
+    ),
+    click.option("--master", metavar="URL", help="Spark master; default: all cores of this machine."),
+    click.option("--spark-conf", multiple=True, metavar="K=V", help="A setting of Spark; repeatable."),
+    click.option(
+        "--jobs", type=click.IntRange(min=1), metavar="N", help="Tasks at a time; default: all cores."
+    ),
+    shared_options("text", "json"),
+)
+
+
+def _rebuild_options(function: _Function) -> _Function:
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return function
+
+
+@click.command("rebuild")
+@_rebuild_options
+def rebuild_command(store_path: Path, **options: Any) -> ExitStatus:  # noqa: ANN401 - click's options
+    """Build consumequeue/ and index/ anew from the commit log.
+
+    The result appears in --out complete or not at all, exactly as a broker would have left it, with a report
+    rebuild.json beside it. The store is only read. With --compare or --dry-run no --out is needed.
+    """
+    return _rebuild(store_path, frozenset({"consumequeue", "index"}), options)
+
+
+@click.command("rebuild-index")
+@_rebuild_options
+def rebuild_index_command(store_path: Path, **options: Any) -> ExitStatus:  # noqa: ANN401 - click's options
+    """Build index/ anew from the commit log.
+
+    The result appears in --out complete or not at all, exactly as a broker would have left it, with a report
+    rebuild.json beside it. The store is only read. With --compare or --dry-run no --out is needed.
+    """
+    return _rebuild(store_path, frozenset({"index"}), options)
+
+
+def _rebuild(store_path: Path, parts: frozenset[str], options: dict[str, Any]) -> ExitStatus:
+    session = Session(options)
+    engine = _engine_options(options)
+    until_timestamp_ms = parse_optional_time(options["until_timestamp"], session.zone)
+    store = session.open_store(store_path)
+    session.note_settings(store)
+    from rmqtool.commands.rebuild import RebuildRequest, rebuild
+
+    request = RebuildRequest(
+        store=store,
+        out=options["out"],
+        parts=parts,
+        engine=engine,
+        compare=options["compare"],
+        dry_run=options["dry_run"],
+        topics=options["topics"],
+        exclude_topics=options["exclude_topics"],
+        until_timestamp_ms=until_timestamp_ms,
+        until_offset=options["until_offset"],
+        timezone=session.zone,
+        live=options["live"],
+        max_findings=options["max_findings"],
+    )
+    with session.output(store) as stream:
+        report = rebuild(request, session.console)
+        session.console.close()
+        status = report.exit_status(session.fail_on)
+        if session.format is Format.JSON:
+            stream.write(to_json(report.to_json() | {"exitStatus": int(status)}, indent=2) + "\n")
+        else:
+            from rmqtool.report.rebuild_text import write_rebuild_text
+
+            write_rebuild_text(report, stream)
+    _say_what_next(session, report)
+    return status
+
+
+def _say_what_next(session: Session, report: RebuildReport) -> None:
+    if report.install_hint:
+        say = session.console.warn if report.partial else session.console.note
+        say(report.install_hint)
+
+
+def _engine_options(options: dict[str, Any]) -> EngineOptions:
+    from rmqtool.engine import EngineOptions
+
+    if options["engine_name"] == "local" and (options["master"] or options["spark_conf"]):
+        raise UsageError("--master and --spark-conf are for --engine spark")
+    pairs = [text.partition("=") for text in options["spark_conf"]]
+    for name, separator, _ in pairs:
+        if not name or not separator:
+            raise UsageError(f"--spark-conf {name!r}: expected NAME=VALUE")
+    return EngineOptions(
+        kind=options["engine_name"],
+        jobs=options["jobs"],
+        master=options["master"],
+        spark_conf={name: value for name, _, value in pairs},
+        log_file=options["log_file"],
+    )
+
+
+COMMANDS = {"rebuild": rebuild_command, "rebuild-index": rebuild_index_command}

@@ -1,0 +1,58 @@
+"""The outcome of a rebuild, for people."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqtool.report.escaping import escape_text
+from rmqtool.report.times import size_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import TextIO
+
+    from rmqtool.commands.rebuild_report import RebuildReport
+
+_LISTED = 20
+
+
+def write_rebuild_text(report: RebuildReport, stream: TextIO) -> None:
+    """Write the summary."""
+    for line in _lines(report):
+        stream.write(line + "\n")
+
+
+def _lines(report: RebuildReport) -> Iterator[str]:
+    document = report.to_json()
+    yield f"{'store':<14} {escape_text(report.store)}"
+    if report.out is not None:
+        yield f"{'result':<14} {escape_text(report.out)}"
+    yield f"{'records':<14} {document['records']:,} in {size_text(report.bytes_read)} of log"
+    yield f"{'units':<14} {document['units']:,} in {document['queues']:,} queues"
+    yield f"{'index entries':<14} {document['indexEntries']:,}"
+    files = ", ".join(f"{count} {name}" for name, count in sorted(document["files"].items()))
+    yield f"{'files':<14} {files or 'none'}"
+    stages = ", ".join(f"{name} {seconds:.2f}" for name, seconds in report.seconds.items())
+    yield f"{'seconds':<14} {stages}"
+    yield from _skipped(document["skipped"], document["salvageWouldAdd"])
+    for finding in report.findings:
+        yield f"{finding.code.code} ({finding.severity}): {escape_text(finding.message or finding.code.title)}"
+    if report.compared:
+        yield from _differences(report)
+
+
+def _skipped(ranges: list[dict[str, object]], lost: dict[str, int]) -> Iterator[str]:
+    for one in ranges[:_LISTED]:
+        yield f"{'skipped':<14} {one['length']} bytes at {one['physicalOffset']}: {escape_text(str(one['reason']))}"
+    if len(ranges) > _LISTED:
+        yield f"{'skipped':<14} and {len(ranges) - _LISTED} ranges more, see --format json"
+    if ranges:
+        yield f"{'in them':<14} {lost['records']} good records, {size_text(lost['bytes'])}"
+
+
+def _differences(report: RebuildReport) -> Iterator[str]:
+    if not report.differences:
+        yield f"{'compared':<14} the present files are the same"
+    for one in report.differences:
+        place = "" if one.position is None else f" at {one.position}"
+        yield f"{'differs':<14} {escape_text(one.file)}{place}: {escape_text(one.message)}"
