@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,6 +25,7 @@ from rmqtool.store.staging import StagingArea
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
     from datetime import tzinfo
 
     from rmqtool.commands.progress import Progress
@@ -79,8 +80,13 @@ class RebuildRequest:
         return tuple(name for part in sorted(self.parts) for name in _DIRECTORIES[part])
 
 
-def rebuild(request: RebuildRequest, progress: Progress) -> RebuildReport:
+def rebuild(request: RebuildRequest, progress: Progress, engine: Engine | None = None) -> RebuildReport:
     """Rebuild into ``request.out``, which appears complete or not at all.
+
+    Args:
+        request: what to do.
+        progress: is told of stages, remarks and warnings.
+        engine: an open engine to work on, which stays open; None opens ``request.engine``.
 
     Raises:
         UsageError: nothing to do, or settings that no rebuild can follow.
@@ -89,10 +95,10 @@ def rebuild(request: RebuildRequest, progress: Progress) -> RebuildReport:
     """
     start = time.perf_counter()
     _check(request, progress)
-    with _staging(request) as area, open_engine(request.engine) as engine:
+    with _staging(request) as area, _opened(request, engine) as hands:
         if request.engine.kind != "local":
             compile_kernels()  # while Java starts; in this process, threads share what the first compiles
-        report = _run(request, area, engine, progress)
+        report = _run(request, area, hands, progress)
         if request.compare:
             progress.stage("compare", None)
             report.compared = True
@@ -121,6 +127,10 @@ def dispatch_policy(request: RebuildRequest) -> DispatchPolicy:
         exclude_topics=request.exclude_topics,
         until_timestamp_ms=NEVER if request.until_timestamp_ms is None else request.until_timestamp_ms,
     )
+
+
+def _opened(request: RebuildRequest, engine: Engine | None) -> AbstractContextManager[Engine]:
+    return open_engine(request.engine) if engine is None else nullcontext(engine)
 
 
 def _check(request: RebuildRequest, progress: Progress) -> None:
