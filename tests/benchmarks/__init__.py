@@ -1,0 +1,1 @@
+"""Measurements against the real broker; scripts that are run by hand, no tests."""
