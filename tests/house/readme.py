@@ -1,0 +1,86 @@
+"""README's examples: found, run, and written back with ``python -m tests.house.readme``."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+from rmqtool.cli.group import COMMANDS
+
+ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
+RMQTOOL = str(Path(sys.executable).with_name("rmqtool"))
+
+_BLOCK = re.compile(r"(?<=```console\n)(.*?)(?=```)", re.DOTALL)
+_STEP = re.compile(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
+_HELP = re.compile(r"(?<=<!-- help -->\n)(.*?)(?=<!-- end -->)", re.DOTALL)
+
+
+class Step(NamedTuple):
+    """One command of a session with the output that README shows."""
+
+    command: str
+    output: str
+
+
+def sessions(text: str) -> list[list[Step]]:
+    """Return the console blocks, each a list of steps that share a directory."""
+    return [[Step(*step) for step in _STEP.findall(block)] for block in _BLOCK.findall(text)]
+
+
+def run(command: str, scratch: Path) -> str:
+    """Return what a step prints, standard output first; ``$OUT`` is a directory that does not exist yet."""
+    out = str(scratch / "out")
+    script = f'rmqtool() {{ {shlex.quote(RMQTOOL)} "$@"; }}; {command.replace("$OUT", out)}'
+    done = subprocess.run(
+        ["bash", "-c", script],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        env={
+            "PATH": "/usr/bin:/bin",
+            "COLUMNS": "80",
+            "LANG": "C.UTF-8",
+            "TZ": "UTC",
+            "HOME": str(scratch.parent),
+        }
+        | _cache(),
+    )
+    shown = (done.stdout + done.stderr).replace(out, "$OUT").replace(f"{ROOT}/", "")
+    return "".join(f"{line.rstrip()}\n" for line in re.sub(r"\b\d+\.\d\d\b", "0.00", shown).splitlines())
+
+
+def _cache() -> dict[str, str]:
+    return {"XDG_CACHE_HOME": str(Path("~/.cache").expanduser())}
+
+
+def help_texts() -> str:
+    """Return the reference: the help of every command."""
+    parts = []
+    for name in COMMANDS:
+        with tempfile.TemporaryDirectory() as scratch:
+            text = run(f"rmqtool {name} --help", Path(scratch))
+        parts.append(f"\n### `rmqtool {name}`\n\n```text\n{text}```\n")
+    return "".join(parts) + "\n"
+
+
+def refreshed(text: str) -> str:
+    """Return README with every output as it is now."""
+
+    def session(block: re.Match[str]) -> str:
+        with tempfile.TemporaryDirectory() as scratch:
+            return _STEP.sub(lambda step: f"$ {step[1]}\n{run(step[1], Path(scratch))}", block[0])
+
+    return _HELP.sub(lambda _: help_texts(), _BLOCK.sub(session, text))
+
+
+if __name__ == "__main__":
+    README.write_text(refreshed(README.read_text()))
