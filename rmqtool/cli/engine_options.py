@@ -1,0 +1,65 @@
+"""Options of the commands that run the pipeline: where its stages run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from rmqtool.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rmqtool.engine import EngineOptions
+
+_Function = TypeVar("_Function", bound="Callable[..., Any]")
+
+
+def engine_options(default: str) -> Callable[[_Function], _Function]:
+    """Add ``--engine``, ``--master``, ``--spark-conf`` and ``--jobs``, which `engine_of` understands."""
+    added = (
+        click.option(
+            "--engine",
+            "engine_name",
+            type=click.Choice(["spark", "local"]),
+            default=default,
+            show_default=True,
+            help="Where the stages run; local is threads of this process.",
+        ),
+        click.option("--master", metavar="URL", help="Spark master; default: all cores of this machine."),
+        click.option("--spark-conf", multiple=True, metavar="K=V", help="A setting of Spark; repeatable."),
+        click.option(
+            "--jobs", type=click.IntRange(min=1), metavar="N", help="Tasks at a time; default: all cores."
+        ),
+    )
+
+    def decorate(function: _Function) -> _Function:
+        for option in reversed(added):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+def engine_of(options: dict[str, Any]) -> EngineOptions:
+    """Return the engine that a command's options ask for.
+
+    Raises:
+        UsageError: They contradict each other, or a Spark setting is no ``NAME=VALUE``.
+    """
+    from rmqtool.engine import EngineOptions
+
+    if options["engine_name"] == "local" and (options["master"] or options["spark_conf"]):
+        raise UsageError("--master and --spark-conf are for --engine spark")
+    pairs = [text.partition("=") for text in options["spark_conf"]]
+    for name, separator, _ in pairs:
+        if not name or not separator:
+            raise UsageError(f"--spark-conf {name!r}: expected NAME=VALUE")
+    return EngineOptions(
+        kind=options["engine_name"],
+        jobs=options["jobs"],
+        master=options["master"],
+        spark_conf={name: value for name, _, value in pairs},
+        log_file=options["log_file"],
+    )

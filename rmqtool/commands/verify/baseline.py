@@ -1,0 +1,191 @@
+"""Known findings: an earlier run's output, against which a later run is compared.
+
+A finding is recognised by where it is (`identity`), never by its sentence, so that better wording does not
+make old damage new. An output lists the first findings of a code and counts the rest: those rest are known by
+their number only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from rmqtool.errors import EnvironmentFailureError, UsageError
+from rmqtool.findings import CATALOG, Finding, FindingLog, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
+
+Identity = tuple[str | int | None, ...]
+
+_IDENTITY = ("code", "file", "position", "topic", "queueId", "queueOffset", "physicalOffset")
+_RANKS = {Severity.INFO: 0, Severity.WARNING: 1, Severity.ERROR: 2}
+
+
+def identity(finding: Mapping[str, Any]) -> Identity:
+    """Return what a FINDING object is recognised by: its code and its place."""
+    return tuple(finding.get(name) for name in _IDENTITY)
+
+
+@dataclass
+class Comparison:
+    """A run's findings, told apart by a baseline.
+
+    Attributes:
+        known: for each kept finding, in the order of the log, whether the baseline has it.
+        known_count: findings that the baseline has, listed or by number.
+        new: what it does not have, with counts.
+        by_number: findings of a code that are known by number only.
+        gone: findings that the baseline lists and the run did not meet.
+    """
+
+    known: tuple[bool, ...]
+    known_count: int
+    new: FindingLog
+    by_number: dict[str, int]
+    gone: int
+
+
+@dataclass
+class Baseline:
+    """The findings of an earlier run.
+
+    Attributes:
+        listed: how often each identity is listed.
+        counts: how many findings of a code that run met, listed or not.
+    """
+
+    listed: Counter[Identity] = field(default_factory=Counter)
+    counts: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def largest(self) -> int:
+        """Return the largest number of findings listed for one code."""
+        sums = Counter[str]()
+        for key, count in self.listed.items():
+            sums[str(key[0])] += count
+        return max(sums.values(), default=0)
+
+    def compare(self, findings: FindingLog) -> Comparison:
+        """Tell the findings of a run apart."""
+        left = Counter(self.listed)
+        known = tuple(_take(left, finding) for finding in findings)
+        fresh: dict[str, list[Finding]] = {code: [] for code in findings.counts}
+        for finding, is_known in zip(findings, known, strict=True):
+            if not is_known:
+                fresh[finding.code.code].append(finding)
+        new, by_number = FindingLog(findings.max_per_code), {}
+        for code, unlisted in fresh.items():
+            suppressed = findings.suppressed(code)
+            number = len(unlisted) + suppressed
+            if number and number <= self._unlisted(code):
+                by_number[code] = number
+            elif number:
+                new.extend(unlisted)
+                new.add(_stand_in(findings, code, suppressed), count=suppressed)
+        return Comparison(known, len(findings) - len(new), new, by_number, left.total())
+
+    def _unlisted(self, code: str) -> int:
+        """Return how many findings of a code that run counted without listing them."""
+        return self.counts[code] - sum(count for key, count in self.listed.items() if key[0] == code)
+
+
+def load_baseline(path: Path) -> Baseline:
+    """Read the ``json`` or ``ndjson`` output of an earlier run.
+
+    Raises:
+        EnvironmentFailureError: The file cannot be read.
+        UsageError: It is something else.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as failure:
+        raise _no_baseline(path, "it is no UTF-8 text") from failure
+    except OSError as failure:
+        raise EnvironmentFailureError(f"{path}: cannot be read: {failure.strerror}") from failure
+    baseline = Baseline()
+    listed: Counter[str] = Counter()
+    is_summarised = False
+    for value in _objects(path, text):
+        if value.get("type") == "finding":
+            _check_codes(path, [value.get("code")])
+            baseline.listed[identity(value)] += 1
+            listed[value["code"]] += 1
+        elif isinstance(value.get("counts"), dict):
+            _check_codes(path, value["counts"])
+            baseline.counts.update(_numbers(path, value["counts"]))
+            is_summarised = True
+        else:
+            raise _no_baseline(path, "an object in it is neither a finding nor a summary")
+    if not is_summarised and text.strip():
+        baseline.counts = Counter(listed)
+    return baseline
+
+
+def _objects(path: Path, text: str) -> Iterator[dict[str, Any]]:
+    """Yield findings and summaries of a json document, or of ndjson lines."""
+    try:
+        document = json.loads(text) if text.strip() else {"counts": {}}
+        values = [document]
+    except json.JSONDecodeError:
+        values = list(_lines(path, text))
+    for value in values:
+        if not isinstance(value, dict):
+            raise _no_baseline(path, "it does not consist of JSON objects")
+        stores = value.get("stores", [value])
+        if len(stores) != 1:
+            raise _no_baseline(path, "it tells of several stores; keep one baseline for each")
+        for store in stores:
+            yield from store.get("findings", ())
+            yield store
+
+
+def _lines(path: Path, text: str) -> Iterator[Any]:
+    for number, line in enumerate(text.splitlines(), start=1):
+        try:
+            if line.strip():
+                yield json.loads(line)
+        except json.JSONDecodeError as failure:
+            raise _no_baseline(path, f"line {number} is no JSON") from failure
+
+
+def _check_codes(path: Path, codes: Iterable[object]) -> None:
+    for code in codes:
+        if code not in CATALOG:
+            raise _no_baseline(path, f"there is no finding code {code!r}")
+
+
+def _numbers(path: Path, counts: dict[str, object]) -> dict[str, int]:
+    for code, count in counts.items():
+        if not isinstance(count, int):
+            raise _no_baseline(path, f"the count of {code} is no number")
+    return {code: count for code, count in counts.items() if isinstance(count, int)}
+
+
+def _no_baseline(path: Path, why: str) -> UsageError:
+    return UsageError(
+        f"{path}: no baseline: {why}; make one with verify --format ndjson -o FILE --fail-on never"
+    )
+
+
+def _take(left: Counter[Identity], finding: Finding) -> bool:
+    key = identity(finding.to_json())
+    if left[key] < 1:
+        return False
+    left[key] -= 1
+    return True
+
+
+def _stand_in(findings: FindingLog, code: str, count: int) -> Finding:
+    """Return a finding for those that are only counted; it weighs as much as the worst that is kept."""
+    kept = [finding for finding in findings if finding.code.code == code]
+    worst = max(kept, key=lambda finding: _RANKS[finding.severity], default=Finding(code=CATALOG[code]))
+    return Finding(
+        code=worst.code,
+        message=f"{count} more that are counted, not listed",
+        severity_override=worst.severity,
+        structure_override=worst.structure,
+    )

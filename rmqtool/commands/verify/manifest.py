@@ -1,0 +1,195 @@
+"""SHA-256 of every file of a store: written down, or compared with what was written down.
+
+The manifest is that of ``sha256sum``; ``cd STORE && sha256sum -c FILE`` checks it without us.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rmqtool.commands.verify.manifest_files import ManifestFile, label_in, store_files
+from rmqtool.commands.verify.manifest_lines import ManifestLine, parse_line
+from rmqtool.engine import LocalEngine
+from rmqtool.errors import EnvironmentFailureError, UsageError
+from rmqtool.findings import Finding, FindingCode, FindingLog
+from rmqtool.findings.places import IO_CHANGED, IO_DENIED, IO_UNREADABLE, MF_EXTRA, MF_MISMATCH, MF_MISSING
+from rmqtool.store import ReadOnlyFile
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rmqtool.commands.progress import Progress
+    from rmqtool.store import Store, UnreadableRange
+
+_WINDOW_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class _Hashed:
+    """A file's digest, or the findings that say why there is none."""
+
+    digest: str | None
+    findings: tuple[Finding, ...] = ()
+
+
+def make_manifest(
+    store: Store, jobs: int | None, progress: Progress, findings: FindingLog
+) -> list[ManifestLine]:
+    """Return a line for every file that can be read whole.
+
+    Args:
+        store: the store, or a part of it.
+        jobs: files hashed at a time; None is all CPUs.
+        progress: told the bytes done.
+        findings: receives what could not be read.
+    """
+    files = store_files(store, findings)
+    lines = []
+    for file, hashed in zip(files, _hash_all(files, jobs, progress), strict=True):
+        findings.extend(hashed.findings)
+        if hashed.digest is not None:
+            lines.append(ManifestLine(os.fsencode(file.label), hashed.digest))
+    return lines
+
+
+def load_manifest(path: Path) -> list[ManifestLine]:
+    """Read a manifest; comments and empty lines are skipped.
+
+    Raises:
+        EnvironmentFailureError: It cannot be read.
+        UsageError: A line of it is not of ``sha256sum``.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as failure:
+        raise EnvironmentFailureError(f"{path}: cannot be read: {failure.strerror}") from failure
+    lines = []
+    for number, text in enumerate(data.replace(b"\r\n", b"\n").split(b"\n"), start=1):
+        if not text.strip() or text.startswith(b"#"):
+            continue
+        line = parse_line(text)
+        if line is None:
+            raise UsageError(f"{path}: line {number} is no line of sha256sum")
+        lines.append(line)
+    return lines
+
+
+def check_manifest(
+    store: Store, manifest: Path, lines: Sequence[ManifestLine], jobs: int | None, progress: Progress
+) -> list[Finding]:
+    """Return what differs from a manifest; for a part of a store, only the lines of that part count.
+
+    Args:
+        store: the store, or a part of it.
+        manifest: the manifest, which does not list itself when it lies in the store.
+        lines: its lines.
+        jobs: files hashed at a time; None is all CPUs.
+        progress: told the bytes done.
+    """
+    unlisted = FindingLog()
+    files = {file.label: file for file in store_files(store, unlisted)}
+    wanted = {os.fsdecode(line.name): line.digest for line in lines}
+    part = label_in(store.place.path, store.base)
+    found: list[Finding] = list(unlisted)
+    present = [file for label, file in files.items() if label in wanted]
+    for file, hashed in zip(present, _hash_all(present, jobs, progress), strict=True):
+        found += hashed.findings
+        if hashed.digest is not None and hashed.digest != wanted[file.label]:
+            found.append(_mismatch(file, wanted[file.label], hashed.digest))
+    found += [
+        _place(MF_MISSING, label, "is listed and not there")
+        for label in wanted
+        if label not in files and _lies_in(label, part) and label != "lock"
+    ]
+    own = manifest.resolve()
+    found += [
+        _place(MF_EXTRA, label, "is not listed")
+        for label, file in files.items()
+        if label not in wanted and file.path.resolve() != own
+    ]
+    return sorted(found, key=lambda finding: os.fsencode(finding.file or ""))
+
+
+def _lies_in(label: str, part: str) -> bool:
+    return part == "." or Path(label).is_relative_to(part)
+
+
+def _place(code: FindingCode, label: str, what: str) -> Finding:
+    return Finding(code=code, file=label, message=f"{label}: {what} in the manifest")
+
+
+def _mismatch(file: ManifestFile, expected: str, observed: str) -> Finding:
+    return Finding(
+        code=MF_MISMATCH,
+        file=file.label,
+        length=file.size_bytes,
+        expected=expected,
+        observed=observed,
+        message=f"{file.label}: SHA-256 differs from the manifest's",
+    )
+
+
+def _hash_all(files: Sequence[ManifestFile], jobs: int | None, progress: Progress) -> list[_Hashed]:
+    """Hash files in threads; hashing releases the GIL."""
+    progress.stage("manifest", sum(file.size_bytes for file in files))
+    done = _Done(progress)
+    with LocalEngine(jobs) as engine:
+        return engine.map(partial(_hash, done=done), files, progress=lambda _: done.show())
+
+
+class _Done:
+    """Bytes hashed so far; threads add to it, the main thread shows it."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._sizes: list[int] = []
+
+    def add(self, size_bytes: int) -> None:
+        self._sizes.append(size_bytes)
+
+    def show(self) -> None:
+        self._progress.advance(sum(self._sizes))
+
+
+def _hash(file: ManifestFile, done: _Done) -> _Hashed:
+    hasher = hashlib.sha256()
+    buffer = bytearray(min(_WINDOW_BYTES, file.size_bytes + 1))  # one more sees a file that grows
+    unreadable: list[UnreadableRange] = []
+    position = 0
+    try:
+        with ReadOnlyFile(file.path) as source:
+            while count := source.read_into(position, buffer, unreadable):
+                hasher.update(memoryview(buffer)[:count])
+                position += count
+    except EnvironmentFailureError as failure:
+        return _Hashed(None, (Finding(code=IO_DENIED, file=file.label, message=str(failure)),))
+    done.add(file.size_bytes)
+    if unreadable:
+        return _Hashed(None, tuple(_unreadable(file, bad) for bad in unreadable))
+    changed = () if position == file.size_bytes else (_changed(file, position),)
+    return _Hashed(hasher.hexdigest(), changed)
+
+
+def _unreadable(file: ManifestFile, bad: UnreadableRange) -> Finding:
+    return Finding(
+        code=IO_UNREADABLE,
+        file=file.label,
+        position=bad.position,
+        length=bad.length,
+        message=f"{file.label}: {bad.length} bytes at position {bad.position} cannot be read; no SHA-256",
+    )
+
+
+def _changed(file: ManifestFile, size_bytes: int) -> Finding:
+    return Finding(
+        code=IO_CHANGED,
+        file=file.label,
+        expected=file.size_bytes,
+        observed=size_bytes,
+        message=f"{file.label}: changed its size while it was hashed",
+    )
