@@ -1,4 +1,4 @@
-"""``rmqtool rebuild`` and ``rmqtool rebuild-index``: the same command for all parts, or for the index alone."""
+"""``rmqtool rebuild`` and ``rmqtool rebuild-index``: one command, for all parts or for the index alone."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rmqtool.commands import rows
 from rmqtool.commands.dump_index import dump_index_file
 from rmqtool.commands.dump_queues import dump_queue
+from rmqtool.commands.index_files import warn_of_assumed_geometry
 from rmqtool.commands.messages import MessageFilter, MessageRows
 from rmqtool.errors import UsageError
 from rmqtool.findings import Structure
@@ -84,7 +85,7 @@ def dump(store: Store, request: DumpRequest, progress: Progress) -> Iterator[row
         if kind is PathKind.COMMITLOG:
             yield from _dump_log(store, request)
         elif kind is PathKind.INDEX:
-            yield from _dump_index(store, request)
+            yield from _dump_index(store, request, progress)
         elif kind is PathKind.CHECKPOINT:
             yield from _dump_checkpoint(store.checkpoint)
         else:
@@ -151,10 +152,12 @@ def _admits_offset(request: DumpRequest, physical_offset: int) -> bool:
     return request.to_offset is None or physical_offset < request.to_offset
 
 
-def _dump_index(store: Store, request: DumpRequest) -> Iterator[rows.Row]:
+def _dump_index(store: Store, request: DumpRequest, progress: Progress) -> Iterator[rows.Row]:
+    assumed = warn_of_assumed_geometry(store, progress)
     for file in store.index_files:
         geometry = store.settings.index_geometry
-        for row in dump_index_file(file, geometry, slots=request.slots, chains=request.chains):
+        found = dump_index_file(file, geometry, assumed=assumed, slots=request.slots, chains=request.chains)
+        for row in found:
             if not isinstance(row, rows.Item) or _admits_offset(request, row.physical_offset):
                 yield row
         file.close()

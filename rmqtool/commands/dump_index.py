@@ -24,13 +24,14 @@ _LONGEST_CHAIN = 10_000
 
 
 def dump_index_file(
-    file: StoreFile, geometry: Geometry, *, slots: bool = False, chains: bool = False
+    file: StoreFile, geometry: Geometry, *, assumed: bool = False, slots: bool = False, chains: bool = False
 ) -> Iterator[rows.Row]:
     """Yield the header of an index file and its items; the used slots and their chains when asked for.
 
     Args:
         file: The file.
         geometry: Its slots and items; no byte of the file tells.
+        assumed: Whether they are only the broker's defaults, to which no file is held.
         slots: Also the slots in use.
         chains: Also the chain of each slot in use.
     """
@@ -40,7 +41,7 @@ def dump_index_file(
         yield _damage(file, 0, file.size_bytes, IX_SIZE, f"{file.label} is shorter than a header")
         return
     yield rows.IndexHeader(file.label, *header)
-    yield from _header_damage(index_file, geometry)
+    yield from _header_damage(index_file, index_file.file.size_bytes if assumed else geometry.size_bytes)
     if slots:
         for number, item in index_file.used_slots():
             yield rows.Slot(file.label, number, item)
@@ -55,10 +56,10 @@ def dump_index_file(
         yield _damage(file, bad.position, bad.length, IO_UNREADABLE, sentence)
 
 
-def _header_damage(index_file: IndexFile, geometry: Geometry) -> Iterator[rows.Damage]:
+def _header_damage(index_file: IndexFile, size_bytes: int) -> Iterator[rows.Damage]:
     file, header = index_file.file, index_file.header
-    if file.size_bytes != geometry.size_bytes:
-        sentence = f"{file.label} has {file.size_bytes} bytes, its settings ask for {geometry.size_bytes}"
+    if file.size_bytes != size_bytes:
+        sentence = f"{file.label} has {file.size_bytes} bytes, its settings ask for {size_bytes}"
         yield _damage(file, 0, file.size_bytes, IX_SIZE, sentence)
     if header is not None and not 0 <= header.index_count <= index_file.item_room + 1:
         sentence = (

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.formats import index, struct_of
 from rmqtool.scan.window import Window
+from rmqtool.store import Origin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.store import StoreFile
+    from rmqtool.commands.progress import Progress
+    from rmqtool.store import Store, StoreFile
     from rmqtool.store.geometry import Geometry
     from rmqtool.store.reading import UnreadableRange
 
@@ -18,6 +20,21 @@ _HEADER = struct_of(index.HEADER)
 _SLOT = struct_of(index.SLOT)
 _ITEM = struct_of(index.ITEM)
 _LOOK_UP_WINDOW_BYTES = 4096
+
+
+def warn_of_assumed_geometry(store: Store, progress: Progress) -> bool:
+    """Warn if the index has items and their place had to be assumed; return whether it had to be."""
+    if not store.index_files or store.settings["maxHashSlotNum"].origin is not Origin.DEFAULT:
+        return False
+    geometry = store.settings.index_geometry
+    if any(
+        (header := IndexFile(one, geometry).header) and header.index_count > 1 for one in store.index_files
+    ):
+        progress.warn(
+            f"the index files do not tell their number of slots: {geometry.slots} assumed; give the broker's"
+            " with -c broker.conf or -p maxHashSlotNum=N"
+        )
+    return True
 
 
 class Header(NamedTuple):

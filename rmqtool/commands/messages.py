@@ -78,6 +78,15 @@ def keys_of(record: Record) -> list[str]:
     return keys if unique is None else [unique, *keys]
 
 
+def has_unit(record: Record) -> bool:
+    """Whether a record is put into its consume queue: prepared and rolled back ones are not.
+
+    Java: ``CommitLogDispatcherBuildConsumeQueue#dispatch`` (4.9.8, 5.3.3).
+    """
+    kind = record.head.sys_flag & message.TRANSACTION_MASK
+    return kind in {message.TRANSACTION_NONE, message.TRANSACTION_COMMIT}
+
+
 def tags_code(record: Record, delay_levels: DelayLevels) -> int:
     """Return what the consume queue holds for a record: hash of the tags, or the time of delivery.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from rmqtool.commands.messages import MessageFilter, MessageRows, offset_id_of
+from rmqtool.commands.messages import MessageFilter, MessageRows, has_unit, offset_id_of
 from rmqtool.commands.query_index import index_hits
 from rmqtool.commands.query_queue import queue_records
 from rmqtool.commands.record_at import record_at
@@ -215,9 +215,13 @@ class Query:
         wanted = self._request.max_messages
         if self._request.scan:
             places = MessageFilter(queue_id=queue_id, from_queue_offset=queue_offset)
-            return self._scan(lambda record: record.topic == topic and places.admits(record), newest=False)
+
+            def answers(record: Record) -> bool:
+                return record.topic == topic and places.admits(record) and has_unit(record)
+
+            return self._scan(answers, newest=False)
         self._answered_by("the consume queue")
-        return islice(queue_records(self._store, topic, queue_id, queue_offset, self._progress), wanted)
+        return queue_records(self._store, topic, queue_id, queue_offset, wanted, self._progress)
 
     def _by_time(self) -> Iterable[Record]:
         request = self._request

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqtool.commands.index_files import IndexFile
+from rmqtool.commands.index_files import IndexFile, warn_of_assumed_geometry
 from rmqtool.javacompat import index_key_hash
 
 if TYPE_CHECKING:
@@ -28,9 +28,10 @@ def index_hits(store: Store, topic: str, key: str, progress: Progress) -> Iterat
     """
     wanted = index_key_hash(topic, key)
     geometry = store.settings.index_geometry
+    assumed = warn_of_assumed_geometry(store, progress)
     for file in reversed(store.index_files):
         index_file = IndexFile(file, geometry)
-        if file.size_bytes != geometry.size_bytes:
+        if file.size_bytes != geometry.size_bytes and not assumed:
             progress.warn(
                 f"{file.label} has {file.size_bytes} bytes where the settings ask for {geometry.size_bytes};"
                 " the answer may be incomplete, --scan reads the log itself"

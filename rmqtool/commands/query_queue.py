@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import count
+from itertools import count, islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.commands.queue_bounds import first_holding, read_batch_unit, read_unit
@@ -13,7 +13,7 @@ from rmqtool.store import PathKind
 from rmqtool.store.features import is_rocksdb
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from rmqtool.commands.progress import Progress
     from rmqtool.scan.records import Record
@@ -29,17 +29,25 @@ class _Entry(NamedTuple):
 
 
 def queue_records(
-    store: Store, topic: str, queue_id: int, queue_offset: int, progress: Progress
+    store: Store, topic: str, queue_id: int, queue_offset: int, wanted: int | None, progress: Progress
 ) -> Iterator[Record]:
     """Yield the messages of a queue from an offset on, as a consumer gets them.
 
     A unit whose record belongs to another queue, or cannot be read, is told and left out.
 
+    Args:
+        store: The store.
+        topic: Its name.
+        queue_id: Its number.
+        queue_offset: The first offset.
+        wanted: How many units are looked at; None is all.
+        progress: Told what is wrong with units.
+
     Raises:
         EnvironmentFailureError: The queues lie in RocksDB, which is not read.
     """
     log = store.commitlog
-    for entry in _entries(store, topic, queue_id, queue_offset):
+    for entry in _entries(store, topic, queue_id, queue_offset, wanted):
         record = record_at(log, entry.physical_offset)
         place = f"{topic}/{queue_id} offset {entry.queue_offset}"
         if record is None:
@@ -61,7 +69,9 @@ def _belongs(record: Record, topic: str, queue_id: int) -> bool:
     return topic in record.properties.get("INNER_MULTI_DISPATCH", "").split(",")
 
 
-def _entries(store: Store, topic: str, queue_id: int, queue_offset: int) -> Iterator[_Entry]:
+def _entries(
+    store: Store, topic: str, queue_id: int, queue_offset: int, wanted: int | None
+) -> Iterator[_Entry]:
     if store.root is not None and is_rocksdb(store.root / "consumequeue"):
         raise EnvironmentFailureError(
             f"{store.root / 'consumequeue'}: is a RocksDB database, which is not read; use --scan"
@@ -69,13 +79,13 @@ def _entries(store: Store, topic: str, queue_id: int, queue_offset: int) -> Iter
     queue = store.queue(topic, queue_id)
     batches = store.queue(topic, queue_id, PathKind.BATCHCONSUMEQUEUE)
     if queue is not None:
-        yield from _unit_entries(queue, queue_offset)
+        yield from _unit_entries(queue, islice(count(queue_offset), wanted))
     elif batches is not None:
-        yield from _batch_entries(batches, queue_offset)
+        yield from islice(_batch_entries(batches, queue_offset), wanted)
 
 
-def _unit_entries(queue: QueueFiles, queue_offset: int) -> Iterator[_Entry]:
-    for number in count(queue_offset):
+def _unit_entries(queue: QueueFiles, queue_offsets: Iterable[int]) -> Iterator[_Entry]:
+    for number in queue_offsets:
         segment = queue.files.segment_at(number * _UNIT_SIZE)
         if segment is None:
             return

@@ -8,7 +8,7 @@ import time
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from rmqtool.report.escaping import escape_text
+from rmqtool.report.escaping import escape_controls
 from rmqtool.report.sinks import to_json
 
 if TYPE_CHECKING:
@@ -132,5 +132,5 @@ class Console:
 
 
 def escape_lines(text: str) -> str:
-    """Escape each line of a text by itself; a backslash stays single in our own sentences."""
-    return "\n".join(escape_text(line).replace("\\\\", "\\") for line in text.split("\n"))
+    """Escape each line of a text by itself."""
+    return "\n".join(escape_controls(line) for line in text.split("\n"))

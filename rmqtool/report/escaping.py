@@ -10,9 +10,12 @@ _HARMFUL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-
 
 def escape_text(text: str) -> str:
     r"""Return ``text`` on one line: control characters as ``\xNN`` or ``\uNNNN``, a backslash doubled."""
-    if text.isascii() and text.isprintable():
-        return text.replace("\\", "\\\\")
-    return _HARMFUL.sub(_escape, text.replace("\\", "\\\\"))
+    return escape_controls(text.replace("\\", "\\\\"))
+
+
+def escape_controls(text: str) -> str:
+    r"""Return ``text`` with control characters as ``\xNN`` or ``\uNNNN``, and everything else as it is."""
+    return text if text.isascii() and text.isprintable() else _HARMFUL.sub(_escape, text)
 
 
 def escape_bytes(data: bytes) -> str:

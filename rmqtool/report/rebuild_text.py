@@ -36,14 +36,16 @@ def _lines(report: RebuildReport) -> Iterator[str]:
     yield f"{'seconds':<14} {stages}"
     yield from _skipped(document["skipped"], document["salvageWouldAdd"])
     for finding in report.findings:
-        yield f"{finding.code.code} ({finding.severity}): {escape_text(finding.message or finding.code.title)}"
+        sentence = escape_text(finding.message or finding.code.title)
+        yield f"{finding.code.code} ({finding.severity}): {sentence}"
     if report.compared:
         yield from _differences(report)
 
 
 def _skipped(ranges: list[dict[str, object]], lost: dict[str, int]) -> Iterator[str]:
     for one in ranges[:_LISTED]:
-        yield f"{'skipped':<14} {one['length']} bytes at {one['physicalOffset']}: {escape_text(str(one['reason']))}"
+        reason = escape_text(str(one["reason"]))
+        yield f"{'skipped':<14} {one['length']} bytes at {one['physicalOffset']}: {reason}"
     if len(ranges) > _LISTED:
         yield f"{'skipped':<14} and {len(ranges) - _LISTED} ranges more, see --format json"
     if ranges:

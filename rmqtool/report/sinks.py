@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
 from rmqtool.commands import rows
-from rmqtool.report.escaping import escape_json
+from rmqtool.report.escaping import escape_controls, escape_json
 from rmqtool.report.objects import BodyMode, columns_of, row_object
 from rmqtool.report.row_text import RowText
 
@@ -145,4 +145,6 @@ class _CsvSink:
 
 
 def _cell(value: JsonValue) -> str | int | None:
+    if isinstance(value, str):
+        return escape_controls(value)
     return to_json(value) if isinstance(value, list | dict) else value

@@ -1,0 +1,166 @@
+"""The outermost function: exit statuses, one sentence for every failure, clean ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import pytest
+
+from rmqtool.cli import entry, group
+from rmqtool.errors import RefusedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.cli.conftest import Run
+
+PROGRAM = (sys.executable, "-m", "rmqtool")
+ROOT = Path(__file__).parents[2]
+
+
+def start(*words: object, **options: object) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(  # type: ignore[call-overload,no-any-return]
+        [*PROGRAM, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT, **options
+    )
+
+
+def test_help_names_every_command_and_imports_none(run: Callable[..., Run]) -> None:
+    found = run("--help")
+    assert found.status == 0
+    assert all(name in found.out for name in group.COMMANDS)
+
+
+@pytest.mark.parametrize("name", group.COMMANDS)
+def test_the_list_of_commands_says_what_each_command_says(name: str) -> None:
+    """The one line in the list is written apart from the command, so that the list imports nothing."""
+    command = group.ROOT.get_command(click.Context(group.ROOT), name)
+    assert command is not None
+    assert command.get_short_help_str(200) == group.COMMANDS[name].summary
+
+
+def test_version(run: Callable[..., Run]) -> None:
+    assert run("--version").out.startswith("rmqtool ")
+
+
+def test_a_wrong_command_is_a_usage_error_with_the_closest_name(run: Callable[..., Run]) -> None:
+    found = run("inof", ".")
+    assert found.status == 2
+    assert "Did you mean 'info'?" in found.err
+
+
+@pytest.mark.parametrize(
+    ("failure", "status", "says"),
+    [
+        (RefusedError("no"), 4, "error: no"),
+        (
+            OSError(28, "No space left on device", "/some/file"),
+            3,
+            "error: /some/file: No space left on device",
+        ),
+        (ZeroDivisionError("oops"), 3, "internal error: ZeroDivisionError: oops"),
+        (KeyboardInterrupt(), 130, "interrupted"),
+    ],
+)
+def test_every_failure_is_one_sentence_and_a_status(
+    run: Callable[..., Run],
+    monkeypatch: pytest.MonkeyPatch,
+    plain: Path,
+    failure: BaseException,
+    status: int,
+    says: str,
+) -> None:
+    def fail(*_: object) -> None:
+        raise failure
+
+    monkeypatch.setattr("rmqtool.cli.info.summarise", fail)
+    found = run("info", plain)
+    assert (found.status, found.out) == (status, "")
+    assert says in found.err
+    assert found.err.count("\n") == 1
+
+
+def test_debug_shows_the_traceback(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, plain: Path
+) -> None:
+    def fail(*_: object) -> None:
+        raise ValueError("here")
+
+    monkeypatch.setattr("rmqtool.cli.info.summarise", fail)
+    assert entry.main(["info", str(plain), "--debug"]) == 3
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_a_reader_that_goes_away_ends_the_command_quietly(plain: Path) -> None:
+    process = start("dump", plain, "--format", "ndjson", "--body", "hex")
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.read(100)
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    assert process.wait(20) == 0
+
+
+def test_an_interrupt_ends_with_130(tmp_path: Path) -> None:
+    """A FIFO nobody reads as output keeps the command waiting until it is interrupted."""
+    fifo = tmp_path / "out"
+    os.mkfifo(fifo)
+    process = start("dump", "fixtures/stores/plain-4.9.8", "-o", fifo)
+    time.sleep(0.7)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert err.startswith(b"error: interrupted")
+    assert b"Traceback" not in err
+
+
+def test_a_full_disk_is_named() -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("needs /dev/full")
+    process = start("dump", "fixtures/stores/plain-4.9.8", "-o", "/dev/full")
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == 3
+    assert b"No space left" in err
+
+
+def test_output_into_the_evidence_or_over_a_file_is_refused(
+    run: Callable[..., Run], plain_copy: Path, tmp_path: Path
+) -> None:
+    inside = run("dump", plain_copy, "-o", plain_copy / "commitlog" / "dump.txt")
+    assert inside.status == 4
+    assert not (plain_copy / "commitlog" / "dump.txt").exists()
+    there = tmp_path / "there"
+    there.write_text("mine")
+    assert run("dump", plain_copy, "-o", there).status == 4
+    assert there.read_text() == "mine"
+    assert run("info", plain_copy, "--log-file", plain_copy / "log").status == 4
+
+
+def test_output_and_log_files(run: Callable[..., Run], plain: Path, tmp_path: Path) -> None:
+    out, log = tmp_path / "out", tmp_path / "log"
+    found = run("dump", plain, "-o", out, "--format", "ndjson", "--log-file", log)
+    assert (found.status, found.out) == (0, "")
+    assert len(out.read_text().splitlines()) > 100
+    assert "storePathRootDir" in log.read_text()
+
+
+def test_a_wrong_zone_or_time_is_a_usage_error(run: Callable[..., Run], plain: Path) -> None:
+    assert run("info", plain, "--timezone", "Mars/Olympus").status == 2
+    assert run("dump", plain, "--begin", "yesterday").status == 2
+
+
+def test_quiet_and_verbose(run: Callable[..., Run], plain: Path) -> None:
+    assert run("query", plain, "--offset", 0, "-q").err == ""
+    assert "mappedFileSizeCommitLog=8192 (inferred)" in run("query", plain, "--offset", 0, "-v").err
+
+
+def test_remarks_as_json(run: Callable[..., Run], plain: Path) -> None:
+    found = run("query", plain, "--offset", 0, "--progress", "json", "--scan")
+    assert '{"type": "note", "message": "answered by the commit log"}' in found.err

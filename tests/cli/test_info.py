@@ -1,0 +1,130 @@
+"""``info`` on real stores, whole and in parts."""
+
+from __future__ import annotations
+
+import csv
+import io
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rmqtool.scan.record_walk import walk
+from rmqtool.scan.records import Record
+from rmqtool.store import PathKind, open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.cli.conftest import Run
+
+
+def test_the_summary_agrees_with_the_whole_store(run: Callable[..., Run], any_store: Path) -> None:
+    """What is found from ends and headers is what reading everything finds."""
+    found = run("info", any_store, "--format", "json")
+    assert (found.status, found.err) == (0, "")
+    summary = found.document
+    log = open_store(any_store).commitlog
+    records = [event for event in walk(log.segments) if isinstance(event, Record)]
+    assert summary["commitlog"]["start"] == log.start
+    assert summary["commitlog"]["lastStoreTimestamp"] == records[-1].head.store_timestamp_ms
+    assert summary["commitlog"]["firstStoreTimestamp"] == records[0].head.store_timestamp_ms
+    last_end = records[-1].physical_offset + len(records[-1].raw)
+    assert last_end <= summary["commitlog"]["end"] <= log.stop
+    assert summary["commitlog"]["cleanEnd"] is True
+
+
+def test_queue_bounds_are_those_of_the_log(run: Callable[..., Run], any_store: Path) -> None:
+    store = open_store(any_store, broker_conf=any_store / "broker.conf")
+    newest: dict[tuple[str, int], int] = {}
+    for event in walk(store.commitlog.segments):
+        if isinstance(event, Record) and event.head.sys_flag & 0xC in {0, 8}:
+            step = int(event.properties.get("INNER_NUM", "1"))
+            newest[event.topic, event.head.queue_id] = event.head.queue_offset + step
+    queues = run("info", any_store, "--format", "json").document["queues"]
+    bounds = {(one["topic"], one["queueId"]): one["maxOffset"] for one in queues}
+    assert {place: bounds[place] for place in newest} == newest
+    assert all(0 <= one["minOffset"] <= one["maxOffset"] for one in queues)
+
+
+def test_settings_show_their_origin(run: Callable[..., Run], plain: Path) -> None:
+    settings = run("info", plain, "-p", "maxMessageSize=1000", "--format", "json").document["settings"]
+    assert (settings["maxMessageSize"]["value"], settings["maxMessageSize"]["origin"]) == (1000, "given")
+    assert settings["mappedFileSizeCommitLog"]["origin"] == "inferred"
+    assert settings["messageIndexEnable"]["origin"] == "default"
+    assert run("info", plain, "-p", "mappedFileSizeComitLog=1").status == 2
+
+
+def test_text_is_plain_and_narrow(run: Callable[..., Run], plain: Path) -> None:
+    out = run("info", plain).out
+    assert "\x1b" not in out
+    assert max(map(len, out.splitlines())) <= 80 + len(str(plain))
+    assert "TopicTest" in out
+    assert "\x1b[1m" in run("info", plain, "--color", "always").out
+
+
+def test_ndjson_and_csv(run: Callable[..., Run], plain: Path) -> None:
+    kinds = {one["type"] for one in run("info", plain, "--format", "ndjson").objects}
+    assert {"store", "setting", "commitlog", "queue", "index", "checkpoint"} <= kinds
+    table = list(csv.DictReader(io.StringIO(run("info", plain, "--format", "csv").out)))
+    assert {"topic", "queueId", "minOffset", "maxOffset"} <= set(table[0])
+    assert len(table) == 10
+
+
+@pytest.mark.parametrize("kind", [kind for kind in PathKind if kind is not PathKind.STORE])
+def test_every_part_can_be_summed_up(run: Callable[..., Run], any_store: Path, kind: PathKind) -> None:
+    name = {"consumequeue-ext": "consumequeue_ext"}.get(kind.value, kind.value)
+    if not (any_store / name).exists():
+        assert run("info", any_store / name).status == 3
+        return
+    summary = run("info", any_store / name, "--format", "json").document
+    assert summary["kind"] == kind.value
+
+
+def test_gaps_and_strays_are_told(run: Callable[..., Run], plain_copy: Path) -> None:
+    (plain_copy / "commitlog" / f"{8192:020d}").unlink()
+    (plain_copy / "commitlog" / "notes.txt").write_text("x")
+    found = run("info", plain_copy, "--format", "json")
+    assert found.status == 5
+    assert (found.document["commitlog"]["gaps"], found.document["commitlog"]["missingBytes"]) == (1, 8192)
+    assert {"CL-GAP", "CL-STRAY"} <= set(found.document["counts"])
+
+
+def test_abort_is_told(run: Callable[..., Run], plain_copy: Path) -> None:
+    assert run("info", plain_copy, "--format", "json").document["abort"] is False
+    (plain_copy / "abort").write_text("17")
+    assert run("info", plain_copy, "--format", "json").document["abort"] is True
+
+
+_HOLD = """
+import fcntl, sys
+file = open(sys.argv[1], "r+b")
+fcntl.lockf(file, fcntl.LOCK_EX, 1, 0)
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_broker_at_work_is_named_and_reading_goes_on(run: Callable[..., Run], plain_copy: Path) -> None:
+    (plain_copy / "lock").touch()
+    holder = subprocess.Popen(
+        [sys.executable, "-c", _HOLD, plain_copy / "lock"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    with holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        found = run("info", plain_copy, "--format", "json")
+        assert f"process {holder.pid}" in found.document["lockHolder"]
+        assert "in use by" in run("dump", plain_copy / "checkpoint").err
+        assert run("query", plain_copy, "--offset", 0).status == 0
+
+
+def test_rocksdb_is_named(run: Callable[..., Run], plain_copy: Path) -> None:
+    shutil.rmtree(plain_copy / "consumequeue")
+    (plain_copy / "consumequeue").mkdir()
+    (plain_copy / "consumequeue" / "CURRENT").write_text("MANIFEST-000004\n")
+    (plain_copy / "consumequeue" / "MANIFEST-000004").write_bytes(b"x")
+    assert "ST-ROCKSDB" in run("info", plain_copy, "--format", "json").document["counts"]

@@ -1,0 +1,246 @@
+"""``query`` against plain truth: what a walk over the log finds, the index and the queues must find too."""
+
+from __future__ import annotations
+
+import shutil
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rmqtool.commands.messages import has_unit, offset_id_of
+from rmqtool.commands.query import Query, QueryRequest
+from rmqtool.commands.rows import Message
+from rmqtool.formats import index, struct_of
+from rmqtool.javacompat import index_key_hash, split_keys
+from rmqtool.report.console import Console
+from rmqtool.scan.record_walk import walk
+from rmqtool.scan.records import Record
+from rmqtool.store import open_store
+from tests.scan.log_builder import record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rmqtool.store import Store
+    from tests.cli.conftest import Run
+
+
+def records_of(store: Store) -> list[Record]:
+    return [event for event in walk(store.commitlog.segments) if isinstance(event, Record)]
+
+
+def answers(store: Store, **question: Any) -> list[int]:  # noqa: ANN401 - any field of a question
+    rows = Query(store, QueryRequest(**question), Console(quiet=True)).run()
+    return [row.physical_offset for row in rows if isinstance(row, Message)]
+
+
+def test_the_index_finds_what_the_log_holds(any_store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every key and unique key of every real store gives exactly its messages, hash collisions or not."""
+    store = open_store(any_store, broker_conf=any_store / "broker.conf")
+    by_key: dict[tuple[str, str], set[int]] = defaultdict(set)
+    by_unique_key: dict[tuple[str, str], set[int]] = defaultdict(set)
+    for one in records_of(store):
+        if one.head.sys_flag & 0xC == 0xC:
+            continue  # rolled back: never indexed
+        for key in split_keys(one.properties.get("KEYS", "")):
+            by_key[one.topic, key].add(one.physical_offset)
+        if "UNIQ_KEY" in one.properties:
+            by_unique_key[one.topic, one.properties["UNIQ_KEY"]].add(one.physical_offset)
+    assert by_key or by_unique_key or any_store.name.startswith("indexempty")
+    for (topic, key), offsets in list(by_key.items())[:60]:
+        assert answers(store, topic=topic, key=key) == sorted(offsets)
+    for (topic, key), offsets in list(by_unique_key.items())[:60]:
+        assert answers(store, topic=topic, unique_key=key) == sorted(offsets)
+    assert "damaged" not in capsys.readouterr().err
+
+
+def test_the_queues_find_what_the_log_holds(any_store: Path) -> None:
+    store = open_store(any_store, broker_conf=any_store / "broker.conf")
+    for one in records_of(store)[:40]:
+        if not has_unit(one):
+            continue
+        place = {"queue_id": one.head.queue_id, "queue_offset": one.head.queue_offset}
+        assert answers(store, topic=one.topic, max_messages=1, **place) == [one.physical_offset]
+        assert answers(store, topic=one.topic, max_messages=1, scan=True, **place) == [one.physical_offset]
+
+
+def test_ids_lead_to_their_messages(any_store: Path) -> None:
+    store = open_store(any_store, broker_conf=any_store / "broker.conf")
+    for one in records_of(store)[:20]:
+        assert answers(store, msg_id=offset_id_of(one)) == [one.physical_offset]
+        assert answers(store, offset=one.physical_offset) == [one.physical_offset]
+
+
+def test_the_newest_are_kept_and_shown_in_log_order(plain: Path) -> None:
+    store = open_store(plain)
+    everything = answers(store, topic="TopicTest", key="hot")
+    assert len(everything) > 10
+    assert answers(store, topic="TopicTest", key="hot", max_messages=5) == everything[-5:]
+    assert answers(store, topic="TopicTest", key="hot", max_messages=5, scan=True) == everything[-5:]
+
+
+def test_collisions_are_shown_when_asked_for() -> None:
+    """``Aa`` and ``BB`` have one hash: a broker returns both, a client keeps what it asked for."""
+    root = Path(__file__).parents[2] / "fixtures" / "stores" / "collisions-4.9.8"
+    store = open_store(root)
+    colliding = [
+        one for one in records_of(store) if {"Aa", "BB"} & set(one.properties.get("KEYS", "").split())
+    ]
+    topic = colliding[0].topic
+    mine = answers(store, topic=topic, key="Aa")
+    broker = answers(store, topic=topic, key="Aa", collisions=True)
+    assert set(mine) < set(broker)
+    assert broker == sorted(broker)
+
+
+def test_what_is_not_there(run: Callable[..., Run], plain: Path) -> None:
+    found = run("query", plain, "--topic", "TopicTest", "--key", "nothing")
+    assert (found.status, found.out) == (1, "")
+    assert "error: no message for --topic TopicTest --key nothing" in found.err
+    assert run("query", plain, "--offset", 5).status == 1
+    assert run("query", plain, "--offset", 10**15).status == 1
+    assert run("query", plain, "-t", "TopicTest", "--queue", 0, "--queue-offset", 2**63 - 1).status == 1
+    assert run("query", plain, "-t", "../../etc", "--queue", 0, "--queue-offset", 0).status == 1
+    assert run("query", plain, "-i", "F" * 32).status == 1
+    assert run("query", plain, "-i", "no hex").status == 1
+    assert run("query", plain, "-t", "T", "-k", "k", "--fail-on", "never").status == 0
+
+
+def test_the_structure_that_answered_is_named(run: Callable[..., Run], plain: Path) -> None:
+    assert "answered by the index" in run("query", plain, "-t", "TopicTest", "-k", "hot").err
+    assert "answered by the commit log" in run("query", plain, "--offset", 0).err
+    assert "consume queue" in run("query", plain, "-t", "TopicTest", "--queue", 0, "--queue-offset", 0).err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (),
+        ("--key", "k"),
+        ("--topic", "t"),
+        ("--topic", "t", "--key", "k", "--offset", "1"),
+        ("--topic", "t", "--queue-offset", "1"),
+        ("--topic", "t", "--key", "k", "--queue", "1"),
+        ("--offset", "1", "--begin", "now"),
+        ("--offset", "1", "--collisions"),
+        ("--offset", "-1"),
+    ],
+)
+def test_half_questions_are_usage_errors(
+    run: Callable[..., Run], plain: Path, words: tuple[str, ...]
+) -> None:
+    found = run("query", plain, *words)
+    assert (found.status, found.out) == (2, "")
+
+
+def test_times(run: Callable[..., Run], plain: Path) -> None:
+    everything = run("query", plain, "-t", "Orders", "-b", 0, "--max", 0, "--format", "ndjson").objects
+    assert len(everything) == 32
+    bound = everything[5]["storeTimestamp"]
+    some = run("query", plain, "-t", "Orders", "-b", bound, "-e", bound, "--format", "ndjson").objects
+    assert {one["storeTimestamp"] for one in some} == {bound}
+
+
+def test_several_units_of_a_queue(run: Callable[..., Run], plain: Path) -> None:
+    words = ("query", plain, "-t", "TopicTest", "--queue", 1, "--queue-offset", 8, "--format", "ndjson")
+    assert [one["queueOffset"] for one in run(*words).objects] == [8]
+    assert [one["queueOffset"] for one in run(*words, "-m", 5).objects] == [8, 9, 10, 11, 12]
+
+
+def _store_with_index(folder: Path, items: list[tuple[int, int, int, int]], slots: dict[int, int]) -> Path:
+    """Make a store with two messages and an index file of 10 slots and 10 items, as told."""
+    (folder / "commitlog").mkdir(parents=True)
+    (folder / "index").mkdir()
+    one = record(0, topic=b"T", properties=b"KEYS\x01k\x02")
+    two = record(len(one), topic=b"T", properties=b"KEYS\x01other\x02")
+    (folder / "commitlog" / f"{0:020d}").write_bytes((one + two).ljust(1024, b"\0"))
+    data = bytearray(index.file_size(10, 10))
+    struct_of(index.HEADER).pack_into(data, 0, 1, 1, 0, len(one), len(slots), len(items) + 1)
+    for slot, item in slots.items():
+        struct_of(index.SLOT).pack_into(data, index.slot_position(slot), item)
+    for number, item_fields in enumerate(items, 1):
+        struct_of(index.ITEM).pack_into(data, index.item_position(10, number), *item_fields)
+    (folder / "index" / "20220415132000123").write_bytes(data)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("items", "item_of_slot", "found", "warns"),
+    [
+        ([(0, 0, 0, 0)], 1, True, False),
+        ([(0, 0, 0, 1)], 1, True, True),
+        ([(0, 0, 0, 2), (0, 0, 0, 1)], 2, True, True),
+        ([(0, 0, 0, 0)], 9, False, True),
+        ([(0, 0, 0, 0)], -5, False, True),
+        ([(0, 5, 0, 0)], 1, False, False),
+        ([(0, 130, 0, 0)], 1, False, False),
+        ([(0, -(2**63), 0, 0)], 1, False, False),
+        ([(0, 2**63 - 1, 0, -7)], 1, False, True),
+    ],
+    ids=[
+        "sound",
+        "self-loop",
+        "cycle",
+        "slot too high",
+        "slot negative",
+        "inside",
+        "other key",
+        "min",
+        "max",
+    ],
+)
+def test_a_damaged_index_never_gives_a_wrong_answer(
+    run: Callable[..., Run],
+    tmp_path: Path,
+    items: list[tuple[int, int, int, int]],
+    item_of_slot: int,
+    found: bool,
+    warns: bool,
+) -> None:
+    wanted = index_key_hash("T", "k")
+    with_hash = [(wanted, *item[1:]) for item in items]
+    store = _store_with_index(tmp_path / "store", with_hash, {wanted % 10: item_of_slot})
+    settings = ("-p", "maxHashSlotNum=10", "-p", "maxIndexNum=10")
+    answer = run("query", store, "-t", "T", "-k", "k", "--format", "ndjson", *settings)
+    assert [one["physicalOffset"] for one in answer.objects] == ([0] if found else [])
+    assert answer.status == (0 if found else 1)
+    assert ("is damaged" in answer.err) == warns
+    assert run("query", store, "-t", "T", "-k", "k", "--scan", *settings).status == 0
+
+
+def test_without_an_index_the_log_is_walked(run: Callable[..., Run], tmp_path: Path, plain: Path) -> None:
+    shutil.copytree(plain / "commitlog", tmp_path / "commitlog")
+    found = run("query", tmp_path, "-t", "TopicTest", "-k", "hot", "--format", "ndjson")
+    assert found.objects == run("query", plain, "-t", "TopicTest", "-k", "hot", "--format", "ndjson").objects
+    assert "there is no index file" in found.err
+
+
+def test_damage_in_the_place_that_was_asked_for(run: Callable[..., Run], plain_copy: Path) -> None:
+    with (plain_copy / "commitlog" / f"{0:020d}").open("r+b") as file:
+        file.seek(333)
+        file.write(bytes(50))
+    found = run("query", plain_copy, "--offset", 333)
+    assert (found.status, found.out) == (5, "")
+    assert "CL-HOLE" in found.err
+
+
+def test_a_queue_that_points_elsewhere_is_not_believed(run: Callable[..., Run], plain_copy: Path) -> None:
+    ours = plain_copy / "consumequeue" / "TopicTest" / "0" / f"{0:020d}"
+    ours.write_bytes((plain_copy / "consumequeue" / "Payments" / "0" / f"{0:020d}").read_bytes())
+    found = run("query", plain_copy, "-t", "TopicTest", "--queue", 0, "--queue-offset", 0)
+    assert (found.status, found.out) == (1, "")
+    assert "points to a message of Payments/0" in found.err
+
+
+def test_rocksdb_queues_are_named(run: Callable[..., Run], plain_copy: Path) -> None:
+    shutil.rmtree(plain_copy / "consumequeue")
+    (plain_copy / "consumequeue").mkdir()
+    (plain_copy / "consumequeue" / "CURRENT").write_text("MANIFEST-000004\n")
+    (plain_copy / "consumequeue" / "MANIFEST-000004").write_bytes(b"x")
+    words = ("query", plain_copy, "-t", "TopicTest", "--queue", 0, "--queue-offset", 0)
+    refused = run(*words)
+    assert refused.status == 3
+    assert "RocksDB" in refused.err
+    assert run(*words, "--scan").status == 0
