@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MQADMIN = re.compile(r"(\d{4}-\d{2}-\d{2})#(\d{2}:\d{2}:\d{2}):(\d{3})")
+_ISO_START = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T #]|$)")
 
 
 def parse_time(text: str, zone: tzinfo | None) -> int:
@@ -28,10 +29,12 @@ def parse_time(text: str, zone: tzinfo | None) -> int:
     """
     if text == "now":
         return int(time.time() * 1000)
-    if re.fullmatch(r"-?\d{1,19}", text):
+    if re.fullmatch(r"-?[0-9]{1,19}", text):
         return int(text)
     match = _MQADMIN.fullmatch(text)
     try:
+        if not _ISO_START.match(text):  # Python also reads long rows of digits as a time
+            raise ValueError(text)
         moment = datetime.fromisoformat(f"{match[1]}T{match[2]}.{match[3]}" if match else text)
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=zone) if zone is not None else moment.astimezone()

@@ -1,0 +1,97 @@
+"""Verdicts as JSON: one document, one object a line, or the findings as csv."""
+
+from __future__ import annotations
+
+import csv
+from typing import TYPE_CHECKING
+
+from rmqtool.commands.verify.verdict import worst_status
+from rmqtool.report.sinks import to_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Any, TextIO
+
+    from rmqtool.commands.verify.verdict import Verdict
+    from rmqtool.findings import FindingCode
+
+MANY_SCHEMA = "rmqtool.verify-stores/1"
+EXPLAIN_SCHEMA = "rmqtool.explain/1"
+
+
+def verify_document(verdict: Verdict) -> dict[str, Any]:
+    """Return the document of one store; what was not asked for has no key."""
+    document = verdict.report.to_json(verdict.fail_on)
+    document["findings"] = list(_finding_objects(verdict))
+    return document | _extras(verdict) | {"exitStatus": int(verdict.status)}
+
+
+def write_verify_json(verdicts: Sequence[Verdict], stream: TextIO) -> None:
+    """Write one document: that of the store, or an array of them where there are several."""
+    documents = [verify_document(verdict) for verdict in verdicts]
+    whole = {"schema": MANY_SCHEMA, "stores": documents, "exitStatus": int(worst_status(list(verdicts)))}
+    stream.write(to_json(documents[0] if len(documents) == 1 else whole, indent=2) + "\n")
+
+
+def write_verify_ndjson(verdicts: Sequence[Verdict], stream: TextIO) -> None:
+    """Write a finding a line, and behind those of a store its summary; of several stores, each says whose."""
+    for verdict in verdicts:
+        place = {"store": verdict.report.store} if len(verdicts) > 1 else {}
+        for value in _finding_objects(verdict):
+            stream.write(to_json(value | place) + "\n")
+        document = verify_document(verdict)
+        del document["findings"]
+        stream.write(to_json({"type": "summary"} | document) + "\n")
+
+
+def write_verify_csv(verdicts: Sequence[Verdict], stream: TextIO) -> None:
+    """Write the findings as csv."""
+    writer = csv.writer(stream, lineterminator="\n")
+    rows = [
+        ({"store": verdict.report.store} if len(verdicts) > 1 else {}) | value
+        for verdict in verdicts
+        for value in _finding_objects(verdict)
+    ]
+    writer.writerow(rows[0] if rows else _COLUMNS)
+    writer.writerows(row.values() for row in rows)
+
+
+def explanation(entry: FindingCode) -> dict[str, str]:
+    """Return a catalogue entry as an object."""
+    return {
+        "type": "code",
+        "code": entry.code,
+        "severity": entry.severity.value,
+        "structure": entry.structure.value,
+        "title": entry.title,
+        "meaning": entry.meaning,
+        "brokerEffect": entry.broker_effect,
+        "remedy": entry.remedy,
+        "origin": entry.origin,
+    }
+
+
+def _finding_objects(verdict: Verdict) -> Iterator[dict[str, Any]]:
+    for finding, known in verdict.findings():
+        yield finding.to_json() if verdict.comparison is None else finding.to_json() | {"known": known}
+
+
+def _extras(verdict: Verdict) -> dict[str, Any]:
+    extras: dict[str, Any] = {}
+    compared = verdict.comparison
+    if compared is not None:
+        extras["baseline"] = {
+            "known": compared.known_count,
+            "knownByNumber": compared.by_number,
+            "new": compared.new.counts,
+            "gone": compared.gone,
+        }
+    if verdict.predictions:
+        extras["predictions"] = [prediction.to_json() for prediction in verdict.predictions]
+    return extras
+
+
+_COLUMNS = (
+    "type,code,severity,file,position,length,topic,queueId,queueOffset,physicalOffset,expected,observed,"
+    "message,brokerEffect,remedy"
+).split(",")

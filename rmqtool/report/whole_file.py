@@ -1,0 +1,73 @@
+"""A file that appears complete or not at all."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from typing import TYPE_CHECKING
+
+from rmqtool.errors import EnvironmentFailureError, RefusedError
+from rmqtool.report.output import refuse_evidence
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+_MODE = 0o644  # minus umask
+
+
+def check_new_file(path: Path, evidence_roots: Iterable[Path]) -> None:
+    """Check, before the work begins, that a result can be written to a path.
+
+    Raises:
+        RefusedError: The file exists, or lies in the evidence.
+        EnvironmentFailureError: There is no directory for it.
+    """
+    refuse_evidence(path, evidence_roots)
+    if os.path.lexists(path) and not _is_special(path):
+        raise RefusedError(f"{path}: exists; remove it or give another name")
+    if not path.absolute().parent.is_dir():
+        raise EnvironmentFailureError(f"{path}: cannot be created: there is no directory {path.parent}")
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a new file under a hidden name beside it, and give it its own name when it is complete.
+
+    Raises:
+        RefusedError: The file exists by now.
+        EnvironmentFailureError: It cannot be written; nothing is left behind.
+    """
+    if _is_special(path):
+        path.write_bytes(data)
+        return
+    attempt = path.with_name(f".{path.name[:100]}.{secrets.token_hex(4)}")
+    try:
+        with os.fdopen(os.open(attempt, _FLAGS, _MODE), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        _publish(attempt, path)
+    except FileExistsError as failure:
+        raise RefusedError(f"{path}: exists; remove it or give another name") from failure
+    except OSError as failure:
+        raise EnvironmentFailureError(f"{path}: cannot be written: {failure.strerror}") from failure
+    finally:
+        attempt.unlink(missing_ok=True)
+
+
+def _publish(attempt: Path, path: Path) -> None:
+    """Give a complete file its name, without replacing another's; some file systems know no hard links."""
+    try:
+        path.hardlink_to(attempt)
+    except FileExistsError:
+        raise
+    except OSError:
+        if os.path.lexists(path):
+            raise
+        attempt.rename(path)
+
+
+def _is_special(path: Path) -> bool:
+    """Tell whether a path is a device or a FIFO, such as ``/dev/stdout``, that bytes are passed to."""
+    return path.exists() and not path.is_file() and not path.is_dir()

@@ -1,0 +1,40 @@
+"""Times as the command line takes them."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, timedelta, timezone
+
+import pytest
+
+from rmqtool.cli.times import parse_time
+from rmqtool.errors import UsageError
+
+SHANGHAI = timezone(timedelta(hours=8))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected_ms"),
+    [
+        ("0", 0),
+        ("-5", -5),
+        ("1650000000123", 1650000000123),
+        ("2022-04-15T13:20:00.123", 1650000000123),
+        ("2022-04-15 13:20:00.123", 1650000000123),
+        ("2022-04-15T05:20:00.123Z", 1650000000123),
+        ("2022-04-15#13:20:00:123", 1650000000123),
+        ("2022-04-15", 1649952000000),
+    ],
+)
+def test_forms(text: str, expected_ms: int) -> None:
+    assert parse_time(text, SHANGHAI) == expected_ms
+
+
+def test_now() -> None:
+    assert abs(parse_time("now", UTC) - time.time() * 1000) < 5000
+
+
+@pytest.mark.parametrize("text", ["", "tomorrow", "2022-13-01", "2022-04-15x13:20", "1" * 30, "٣"])
+def test_everything_else_is_a_usage_error(text: str) -> None:
+    with pytest.raises(UsageError, match="is no time"):
+        parse_time(text, UTC)

@@ -1,0 +1,74 @@
+"""What goes to standard error, in every mode."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import TYPE_CHECKING
+
+from rmqtool.report.console import Console, ProgressMode
+from rmqtool.report.times import size_text, time_text
+
+if TYPE_CHECKING:
+    import pytest
+
+
+def test_remarks_in_text(capsys: pytest.CaptureFixture[str]) -> None:
+    console = Console()
+    console.stage("scan", 100)
+    console.advance(50)
+    console.note("a note")
+    console.warn("a warning\x1b")
+    console.detail("a detail")
+    console.close()
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err == "a note\nwarning: a warning\\x1b\n"
+
+
+def test_progress_as_json_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    console = Console(ProgressMode.JSON)
+    console.stage("scan", 100)
+    console.warn("mind")
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [line["type"] for line in lines] == ["progress", "warning"]
+    assert (lines[0]["stage"], lines[0]["doneBytes"], lines[0]["totalBytes"]) == ("scan", 0, 100)
+
+
+def test_quiet_keeps_warnings_and_the_log_keeps_everything(capsys: pytest.CaptureFixture[str]) -> None:
+    log = io.StringIO()
+    console = Console(quiet=True, log=log)
+    console.note("a note")
+    console.detail("a detail")
+    console.warn("a warning")
+    assert capsys.readouterr().err == "warning: a warning\n"
+    assert [line.split(" ", 1)[1] for line in log.getvalue().splitlines()] == [
+        'note "a note"',
+        'detail "a detail"',
+        'warning "a warning"',
+    ]
+
+
+def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    console = Console(color=False)
+    console.stage("scan [red]", 1 << 20)
+    console.advance(1 << 19)
+    console.note("[bold] stays")
+    console.close()
+    assert "scan [red]" in terminal.getvalue()
+    assert "[bold] stays" in terminal.getvalue()
+
+
+def test_times_and_sizes() -> None:
+    from datetime import UTC
+
+    assert time_text(1_650_000_000_123, UTC) == "2022-04-15 05:20:00.123"
+    assert time_text(2**63 - 1, UTC) == str(2**63 - 1)
+    assert [size_text(size) for size in (0, 1023, 1024, 1 << 30)] == ["0 B", "1023 B", "1.0 KiB", "1.0 GiB"]
