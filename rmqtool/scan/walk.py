@@ -15,13 +15,13 @@ import numpy as np
 from rmqtool.formats.message import HEAD_SIZES, decode_head, host_variant
 from rmqtool.scan.kernels import find_record, walk_records
 from rmqtool.scan.rows import MESSAGE_ROW, Outcome, Property
+from rmqtool.store.reading import UnreadableRange
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import numpy.typing as npt
 
-    from rmqtool.store.reading import UnreadableRange
     from rmqtool.store.segments import Segment
 
 WINDOW_BYTES = 1 << 20
@@ -138,8 +138,12 @@ class SegmentWalk:
 
     @property
     def unreadable(self) -> list[UnreadableRange]:
-        """Ranges of the file that could not be read so far."""
-        return self.window.unreadable
+        """Ranges of the file that could not be read so far, ascending; windows overlap on some."""
+        joined: list[UnreadableRange] = []
+        for bad in sorted(self.window.unreadable):
+            last = joined.pop() if joined and bad.position <= joined[-1].stop else bad
+            joined.append(UnreadableRange(last.position, max(last.stop, bad.stop) - last.position))
+        return joined
 
     def batches(self, start: int, stop: int) -> Iterator[MessageBatch]:
         """Walk from the record at ``start`` on; records that begin at ``stop`` or later are not taken.
