@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from datetime import tzinfo
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MQADMIN = re.compile(r"(\d{4}-\d{2}-\d{2})#(\d{2}:\d{2}:\d{2}):(\d{3})")
+_MQADMIN = re.compile(r"^([0-9-]{10})#([0-9]{2}:[0-9]{2}:[0-9]{2}):([0-9]{3})$")
 _ISO_START = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T #]|$)")
 
 
@@ -31,17 +31,23 @@ def parse_time(text: str, zone: tzinfo | None) -> int:
         return int(time.time() * 1000)
     if re.fullmatch(r"-?[0-9]{1,19}", text):
         return int(text)
-    match = _MQADMIN.fullmatch(text)
-    try:
-        if not _ISO_START.match(text):  # Python also reads long rows of digits as a time
-            raise ValueError(text)
-        moment = datetime.fromisoformat(f"{match[1]}T{match[2]}.{match[3]}" if match else text)
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=zone) if zone is not None else moment.astimezone()
-        return (moment - _EPOCH) // timedelta(milliseconds=1)
-    except (ValueError, OverflowError) as failure:
+    moment = _moment(_MQADMIN.sub(r"\1T\2.\3", text), zone)
+    if moment is None:
         forms = "epoch ms, 2022-04-15T13:20:00, 2022-04-15#13:20:00:000, or now"
-        raise UsageError(f"{text!r} is no time; give {forms}") from failure
+        raise UsageError(f"{text!r} is no time; give {forms}")
+    return (moment - _EPOCH) // timedelta(milliseconds=1)
+
+
+def _moment(text: str, zone: tzinfo | None) -> datetime | None:
+    if not _ISO_START.match(text):  # Python also reads long rows of digits as a time
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+        if moment.tzinfo is not None:
+            return moment
+        return moment.replace(tzinfo=zone) if zone is not None else moment.astimezone()
+    except (ValueError, OverflowError):
+        return None
 
 
 def parse_optional_time(text: str | None, zone: tzinfo | None) -> int | None:
