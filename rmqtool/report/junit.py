@@ -11,8 +11,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
-from rmqtool.commands.verify.verdict import worst_status
-from rmqtool.findings import FindingLog, Structure
+from rmqtool.findings import Structure, exit_status
 from rmqtool.findings.places import RM_INTERNAL
 from rmqtool.report.escaping import escape_text
 from rmqtool.report.finding_text import finding_line
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from rmqtool.findings import Finding
 
 _NO_XML = re.compile("[\ufffe\uffff]")
-_Group = list[tuple["Finding", bool]]
+_FAILED = ("failure", "error")
 
 
 def junit(verdicts: Sequence[Verdict]) -> bytes:
@@ -38,69 +37,65 @@ def junit(verdicts: Sequence[Verdict]) -> bytes:
     root.attrib.update({name: str(totals[name]) for name in ("tests", "failures", "errors")})
     root.set("time", _seconds(sum(_time(verdict) for verdict in verdicts)))
     ET.indent(root)
-    return ET.tostring(root, encoding="utf-8", xml_declaration=True) + b"\n"
+    text = ET.tostring(root, encoding="unicode")
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{text}\n'.encode()
 
 
 def _suite(verdict: Verdict) -> ET.Element:
     report = verdict.report
     suite = ET.Element("testsuite", name=_text(report.store), time=_seconds(_time(verdict)))
     properties = ET.SubElement(suite, "properties")
-    facts = {"level": report.level, "result": report.result, "exitStatus": int(worst_status([verdict]))}
+    facts = {"level": report.level, "result": report.result, "exitStatus": int(verdict.status)}
     for name, value in {**facts, **report.examined.to_json()}.items():
         ET.SubElement(properties, "property", name=name, value=str(value))
     cases = _cases(verdict)
     suite.extend(cases)
     suite.set("tests", str(len(cases)))
-    for attribute, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+    for attribute, tag in zip(("failures", "errors", "skipped"), (*_FAILED, "skipped"), strict=True):
         suite.set(attribute, str(sum(case.find(tag) is not None for case in cases)))
     return suite
 
 
 def _cases(verdict: Verdict) -> list[ET.Element]:
-    groups: dict[tuple[str, str], _Group] = {}
-    for finding, known in verdict.findings():
-        groups.setdefault((finding.structure.value, finding.code.code), []).append((finding, known))
-    cases = [_case(structure, group, verdict) for (structure, _), group in groups.items()]
-    touched = {structure for structure, _ in groups}
-    cases += [
-        ET.Element("testcase", classname=f"rmqtool.{one.value}", name="nothing found", time="0.000")
-        for one in Structure
-        if one.value not in touched
-    ]
-    return sorted(cases, key=lambda case: (case.attrib["classname"], case.attrib["name"]))
+    found: dict[str, list[Finding]] = {}
+    for finding in verdict.report.findings:
+        found.setdefault(finding.code.code, []).append(finding)
+    cases = [_case(findings, verdict) for findings in found.values()]
+    cases += _quiet_cases({finding.structure for findings in found.values() for finding in findings})
+    cases.sort(key=lambda case: (case.attrib["classname"], case.attrib["name"]))
+    if verdict.status and not any(case.find(tag) is not None for case in cases for tag in _FAILED):
+        cases.append(_new_case(Structure.STORE, "findings that are only counted"))
+        message = "what is counted, not listed, fails; raise --max-findings"
+        ET.SubElement(cases[-1], "failure", message=message, type="exit-status")
+    return cases
 
 
-def _case(structure: str, group: _Group, verdict: Verdict) -> ET.Element:
+def _quiet_cases(touched: set[Structure]) -> list[ET.Element]:
+    return [_new_case(structure, "nothing found") for structure in Structure if structure not in touched]
+
+
+def _case(found: Sequence[Finding], verdict: Verdict) -> ET.Element:
     """Return the case of one code: failed by ``--fail-on``, skipped when all is known, else passed."""
-    code = group[0][0].code
-    case = ET.Element(
-        "testcase", classname=f"rmqtool.{structure}", name=f"{code.code} {code.title}", time="0.000"
-    )
-    fresh = [finding for finding, known in group if not known]
-    count = _count(verdict, code.code)
+    code = found[0].code
+    case = _new_case(found[0].structure, f"{code.code} {code.title}")
+    log = verdict.report.findings if verdict.comparison is None else verdict.comparison.new
+    count = log.counts.get(code.code, 0)
+    if not count:
+        ET.SubElement(case, "skipped", message=_text(f"known: {len(found)} listed x {code.title}"))
+        return case
+    fresh = [finding for finding in log if finding.code is code]
     lines = "".join(finding_line(finding) + "\n" for finding in fresh)
-    message = f"{count or len(group)} x {code.title}"
-    if not fresh and not count:
-        ET.SubElement(case, "skipped", message=f"known: {message}")
-    elif _fails(fresh, verdict):
-        tag = "error" if code is RM_INTERNAL else "failure"
-        failure = ET.SubElement(case, tag, message=_text(message), type=code.code)
-        failure.text = _text(lines) + f"broker: {code.broker_effect}\nremedy: {code.remedy}\n"
+    if exit_status(fresh, verdict.fail_on):
+        tag = _FAILED[code is RM_INTERNAL]
+        failure = ET.SubElement(case, tag, message=_text(f"{count} x {code.title}"), type=code.code)
+        failure.text = _text(f"{lines}broker: {code.broker_effect}\nremedy: {code.remedy}\n")
     else:
         ET.SubElement(case, "system-out").text = _text(lines)
     return case
 
 
-def _count(verdict: Verdict, code: str) -> int:
-    """Return how many findings of a code are not known."""
-    log = verdict.report.findings if verdict.comparison is None else verdict.comparison.new
-    return log.counts.get(code, 0)
-
-
-def _fails(findings: Sequence[Finding], verdict: Verdict) -> bool:
-    log = FindingLog()
-    log.extend(findings)
-    return log.exit_status(verdict.fail_on) != 0
+def _new_case(structure: Structure, name: str) -> ET.Element:
+    return ET.Element("testcase", classname=f"rmqtool.{structure.value}", name=name, time="0.000")
 
 
 def _time(verdict: Verdict) -> float:

@@ -1,7 +1,7 @@
 """Verdicts as SARIF 2.1.0 (OASIS Standard), which code scanning services and editors read.
 
-One run a store; the rules are the catalogue entries that the run met. A store's files are binary, so regions are
-given in bytes (section 3.30.3) and artifacts relative to the store's root (section 3.14.14).
+One run a store; the rules are the catalogue entries that the run met. A store's files are binary, so regions
+are given in bytes (section 3.30.3) and artifacts relative to the store's root (section 3.14.14).
 """
 
 from __future__ import annotations

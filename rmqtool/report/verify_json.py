@@ -6,6 +6,8 @@ import csv
 from typing import TYPE_CHECKING
 
 from rmqtool.commands.verify.verdict import worst_status
+from rmqtool.findings import Finding
+from rmqtool.findings.places import RM_INTERNAL
 from rmqtool.report.sinks import to_json
 
 if TYPE_CHECKING:
@@ -52,7 +54,7 @@ def write_verify_csv(verdicts: Sequence[Verdict], stream: TextIO) -> None:
         for verdict in verdicts
         for value in _finding_objects(verdict)
     ]
-    writer.writerow(rows[0] if rows else _COLUMNS)
+    writer.writerow(rows[0] if rows else Finding(code=RM_INTERNAL).to_json())
     writer.writerows(row.values() for row in rows)
 
 
@@ -89,9 +91,3 @@ def _extras(verdict: Verdict) -> dict[str, Any]:
     if verdict.predictions:
         extras["predictions"] = [prediction.to_json() for prediction in verdict.predictions]
     return extras
-
-
-_COLUMNS = (
-    "type,code,severity,file,position,length,topic,queueId,queueOffset,physicalOffset,expected,observed,"
-    "message,brokerEffect,remedy"
-).split(",")

@@ -1,0 +1,58 @@
+"""A report in the light of what the user asked for: what fails, what is known, what a broker would do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from rmqtool.findings import FailOn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.commands.verify.baseline import Comparison
+    from rmqtool.commands.verify.model import VerifyReport
+    from rmqtool.errors import ExitStatus
+    from rmqtool.findings import Finding
+
+
+class Prediction(Protocol):
+    """What a broker of one version would do with the store at its next start."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as an object."""
+        ...
+
+
+@dataclass
+class Verdict:
+    """What one store gets.
+
+    Attributes:
+        report: what was found.
+        fail_on: which findings fail.
+        comparison: the findings told apart by ``--baseline``, if one was given.
+        predictions: what brokers would do with the store, if that was asked.
+    """
+
+    report: VerifyReport
+    fail_on: FailOn = FailOn.ERROR
+    comparison: Comparison | None = None
+    predictions: tuple[Prediction, ...] = ()
+
+    @property
+    def status(self) -> ExitStatus:
+        """Return the exit status: known findings do not fail, whatever the report's own result is."""
+        findings = self.report.findings if self.comparison is None else self.comparison.new
+        return findings.exit_status(self.fail_on)
+
+    def findings(self) -> Iterator[tuple[Finding, bool]]:
+        """Yield the kept findings and whether the baseline knows them."""
+        findings = list(self.report.findings)
+        known = (False,) * len(findings) if self.comparison is None else self.comparison.known
+        yield from zip(findings, known, strict=True)
+
+
+def worst_status(verdicts: list[Verdict]) -> ExitStatus:
+    """Return the exit status of several stores: the highest, as a damaged log outranks derived files."""
+    return max(verdict.status for verdict in verdicts)

@@ -1,0 +1,161 @@
+"""Verdicts for people: the summary first, then the findings, grouped by code and folded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.padding import Padding
+from rich.text import Text
+
+from rmqtool.errors import ExitStatus
+from rmqtool.findings import Severity
+from rmqtool.report.escaping import escape_text
+from rmqtool.report.finding_text import finding_line
+from rmqtool.report.tables import Tables
+from rmqtool.report.times import size_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from typing import TextIO
+
+    from rmqtool.commands.verify.verdict import Verdict
+    from rmqtool.findings import Finding, FindingCode, FindingLog
+
+_LISTED = 5
+"""Findings of one code that are shown; ndjson has them all."""
+
+_LEVELS = ("layout", "each file on its own", "derived files against the log", "completeness")
+_TITLES = {
+    "clean": "No damage found",
+    "derived-damage": "Derived files are damaged; the commit log is not",
+    "log-damage": "The commit log is damaged",
+}
+_STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity.INFO: "bold"}
+_WORDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
+
+
+class _Page(Tables):
+    """Tables, and paragraphs between them."""
+
+    def heading(self, severity: Severity, title: str) -> None:
+        self._console.print()
+        word = Text(_WORDS[severity].upper(), style=_STYLES[severity])
+        self._console.print(Text.assemble(word, " ", (title, "bold")), overflow="fold")
+
+    def paragraph(self, text: str, indent: int, style: str = "") -> None:
+        self._console.print(Padding(Text(text, style=style, overflow="fold"), (0, 0, 0, indent)))
+
+    def entry(self, entry: FindingCode) -> None:
+        """Write what is the same for all findings of a code."""
+        for name, text in (("Broker", entry.broker_effect), ("Remedy", entry.remedy)):
+            self.paragraph(f"{name}: {text}", 2, "dim")
+
+
+def write_verify_text(verdicts: Sequence[Verdict], stream: TextIO, *, color: bool | None) -> None:
+    """Write verdicts for people, 80 columns wide unless the terminal is wider."""
+    page = _Page(stream, color=color)
+    for number, verdict in enumerate(verdicts):
+        if number:
+            stream.write("\n")
+        report = verdict.report
+        page.pairs(f"{_TITLES[report.result]}: {escape_text(report.store)}", list(_facts(verdict)))
+        for findings in _groups(report.findings):
+            _write_group(page, verdict, findings)
+
+
+def write_explanations(entries: Sequence[FindingCode], stream: TextIO, *, color: bool | None) -> None:
+    """Write catalogue entries: one or a few in full, many as a table."""
+    page = _Page(stream, color=color)
+    if len(entries) > _LISTED:
+        rows = [(entry.code, entry.severity.value, entry.title) for entry in entries]
+        page.table("Finding codes", ("code", "severity", "what"), rows)
+        return
+    for number, entry in enumerate(entries):
+        if number:
+            stream.write("\n")
+        facts = (
+            ("Severity", entry.severity.value),
+            ("Part", entry.structure.value),
+            ("Meaning", entry.meaning),
+            ("Broker", entry.broker_effect),
+            ("Remedy", entry.remedy),
+            ("Origin", entry.origin),
+        )
+        page.pairs(f"{entry.code}: {entry.title}", facts)
+
+
+def _facts(verdict: Verdict) -> Iterator[tuple[str, str]]:
+    report = verdict.report
+    examined = report.examined
+    yield "level", f"{report.level}, {_LEVELS[report.level]}"
+    log = f"{_several(examined.commitlog_files, 'file')}, {_several(examined.records, 'record')}"
+    yield "commit log", f"{log}, {size_text(examined.bytes)}"
+    yield "queues", f"{_several(examined.consume_queues, 'queue')}, {_several(examined.units, 'unit')}"
+    yield "index", f"{_several(examined.index_files, 'file')}, {_several(examined.items, 'item')}"
+    yield "findings", _counts(report.findings)
+    compared = verdict.comparison
+    if compared is not None:
+        new, known = len(compared.new), compared.known_count
+        yield "baseline", f"{new:,} new, {known:,} known, {compared.gone:,} no longer found"
+    if "total" in report.seconds:
+        yield "seconds", f"{report.seconds['total']:.2f}"
+    yield "exit status", f"{int(verdict.status)}, {_status_text(verdict.status)}"
+
+
+def _status_text(status: ExitStatus) -> str:
+    return {
+        ExitStatus.CLEAN: "nothing that fails",
+        ExitStatus.NEGATIVE: "the commit log is not concerned",
+        ExitStatus.LOG_DAMAGED: "read this before a broker is started on it",
+    }[status]
+
+
+def _counts(findings: FindingLog) -> str:
+    """Return how many findings there are; those only counted are of their code's kept severity."""
+    counts = dict.fromkeys(Severity, 0)
+    for group in _groups(findings):
+        for finding in group:
+            counts[finding.severity] += 1
+        counts[_worst(group)] += findings.suppressed(group[0].code.code)
+    listed = [_several(count, _WORDS[severity]) for severity, count in counts.items() if count]
+    return ", ".join(listed) or "none"
+
+
+def _several(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def _groups(findings: Iterable[Finding]) -> list[list[Finding]]:
+    """Return the findings of each code, errors first, else in the order they were met."""
+    groups: dict[str, list[Finding]] = {}
+    for finding in findings:
+        groups.setdefault(finding.code.code, []).append(finding)
+    ranks = list(Severity)
+    return sorted(groups.values(), key=lambda group: ranks.index(_worst(group)))
+
+
+def _worst(group: Sequence[Finding]) -> Severity:
+    return min((finding.severity for finding in group), key=list(Severity).index)
+
+
+def _write_group(page: _Page, verdict: Verdict, group: Sequence[Finding]) -> None:
+    entry = group[0].code
+    severity = _worst(group)
+    count = verdict.report.findings.counts[entry.code]
+    number = f" ({count:,})" if count > 1 else ""
+    fresh = _fresh(verdict, entry)
+    known = f", {_several(count - fresh, 'finding')} known" if fresh < count else ""
+    page.heading(severity, f"{entry.code} {entry.title}{number}{known}")
+    shown = group[:_LISTED] if severity is not Severity.INFO else group[:1]
+    for finding in shown:
+        page.paragraph(finding_line(finding), 2)
+    if count > len(shown):
+        page.paragraph(f"… and {count - len(shown):,} more", 2)
+    if severity is not Severity.INFO:
+        page.entry(entry)
+
+
+def _fresh(verdict: Verdict, entry: FindingCode) -> int:
+    """Return how many findings of a code the baseline does not know."""
+    log = verdict.report.findings if verdict.comparison is None else verdict.comparison.new
+    return log.counts.get(entry.code, 0)
