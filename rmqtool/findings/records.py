@@ -101,3 +101,28 @@ CL_PROPERTIES = FindingCode(
     remedy="None in place; the sender encodes this string.",
     origin="MessageDecoder#string2messageProperties",
 )
+CL_PORT = FindingCode(
+    code="CL-PORT",
+    severity=Severity.ERROR,
+    structure=Structure.COMMITLOG,
+    title="port beyond 16 bits",
+    meaning="The port of BORNHOST or STOREHOST, a 32-bit field, is negative or above 65535: no host has such.",
+    broker_effect="Fails when it decodes the message for a client or an id (InetSocketAddress refuses it).",
+    remedy="Treat the record's header as damaged; compare with a replica.",
+    origin="MessageDecoder#decode, MessageExt#socketAddress2ByteBuffer",
+)
+CL_TIME = FindingCode(
+    code="CL-TIME",
+    severity=Severity.WARNING,
+    structure=Structure.COMMITLOG,
+    title="time out of reason",
+    meaning=(
+        "STORETIMESTAMP or BORNTIMESTAMP lies before 2010 or after 2100: a clock that was never set, a foreign"
+        " client, or a damaged field."
+    ),
+    broker_effect=(
+        "Accepts it; look-ups by time, the index's time differences and delayed deliveries go wrong by it."
+    ),
+    remedy="Compare with the records around it, and with a replica.",
+    origin="CommitLog#asyncPutMessage, SendMessageProcessor#sendMessage",
+)

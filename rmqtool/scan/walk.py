@@ -97,11 +97,15 @@ class MessageBatch:
         buffer: the window, ``(n,)`` uint8; ranges of ``rows`` and ``values`` are positions in it.
         rows: ``(k,)`` of ``MESSAGE_ROW``.
         values: ``(k, 8, 2)`` int64, ranges of the values of ``Property``; -1 where there is none.
+        base: physical offset of the window's first byte.
+        cut: body bytes that the window leaves out of its only record; 0 otherwise.
     """
 
     buffer: npt.NDArray[np.uint8]
     rows: npt.NDArray[np.void]
     values: npt.NDArray[np.int64]
+    base: int
+    cut: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,13 +124,15 @@ class SegmentWalk:
     Attributes:
         segment: what is walked.
         rules: see ``rmqtool.scan.rows.Rules``.
-        outcome: what ended the last walk: STOP, BLANK or a failure of size -1.
+        stops_at_mismatch: whether a failure of size > 0 ends a walk, too; a broker walks on.
+        outcome: what ended the last walk: STOP, BLANK or a failure.
         place: physical offset of that end.
         mismatches: failures of size > 0 on the way.
     """
 
     segment: Segment
     rules: npt.NDArray[np.int64]
+    stops_at_mismatch: bool = False
     outcome: Outcome = Outcome.STOP
     place: int = 0
     mismatches: list[Mismatch] = field(default_factory=list)
@@ -156,7 +162,7 @@ class SegmentWalk:
         while True:
             count = self._walk_window(stop)
             if count:
-                yield MessageBatch(self.window.buffer, self._rows[:count], self._values[:count])
+                yield self._batch(count)
             if not self._goes_on(count, stop):
                 return
 
@@ -192,6 +198,10 @@ class SegmentWalk:
                     return Outcome.RECORD
                 self.place = window.base + 1
 
+    def _batch(self, count: int) -> MessageBatch:
+        window = self.window
+        return MessageBatch(window.buffer, self._rows[:count], self._values[:count], window.base, window.cut)
+
     def _reach(self) -> tuple[Window, int]:
         window = self.window
         window.reach(self.place)
@@ -221,7 +231,7 @@ class SegmentWalk:
                 self.outcome = Outcome.BAD_LENGTH  # the file is shorter than when it was listed
                 return False
             return True
-        if self.outcome == Outcome.MISMATCH:
+        if self.outcome == Outcome.MISMATCH and not self.stops_at_mismatch:
             row = self._rows[count]
             read_length = int(row["read_length"])
             self.mismatches.append(Mismatch(self.place, int(row["total_size"]), read_length))

@@ -10,11 +10,17 @@ from __future__ import annotations
 
 from rmqtool.javacompat.kernels.checksums import crc32
 from rmqtool.javacompat.kernels.integers import parse_int, parse_long, parse_short
-from rmqtool.javacompat.kernels.properties import find_property, pack_names, scan_properties
+from rmqtool.javacompat.kernels.properties import (
+    count_stray_pieces,
+    find_property,
+    pack_names,
+    scan_properties,
+)
 from rmqtool.javacompat.kernels.text import abs_int, hash_utf8, next_key
 
 __all__ = [
     "abs_int",
+    "count_stray_pieces",
     "crc32",
     "find_property",
     "hash_utf8",

@@ -187,3 +187,20 @@ def _lowest_byte(high_bits: np.uint64) -> int:
     """Return which byte, 0 the lowest, holds the lowest of some bits 7, 15, 23, …; one must be set."""
     lowest = high_bits & (~high_bits + np.uint64(1))
     return as_int(((lowest >> _7) * _PLACES) >> _56)
+
+
+@kernel
+def count_stray_pieces(buffer: Buffer, start: int, stop: int) -> int:
+    """Count the pieces of a property string that are no properties: no name, or nothing behind one.
+
+    The reader drops them silently. Empty pieces (a separator too many) and properties with an empty value,
+    which some clients send and the reader drops as well, do not count.
+    """
+    strays = 0
+    position = start
+    while position < stop:
+        separator, end = _next_property(buffer, position, stop)
+        if end > position and (separator == position or separator == end):
+            strays += 1
+        position = end + 1
+    return strays
