@@ -73,6 +73,19 @@ def explanation(entry: FindingCode) -> dict[str, str]:
     }
 
 
+def explain_document(entries: Sequence[FindingCode]) -> dict[str, Any]:
+    """Return the document of some catalogue entries."""
+    return {"schema": EXPLAIN_SCHEMA, "codes": [explanation(entry) for entry in entries]}
+
+
+def write_explanations_csv(entries: Sequence[FindingCode], stream: TextIO) -> None:
+    """Write catalogue entries as csv."""
+    writer = csv.writer(stream, lineterminator="\n")
+    objects = [explanation(entry) for entry in entries]
+    writer.writerow(objects[0])
+    writer.writerows(one.values() for one in objects)
+
+
 def _finding_objects(verdict: Verdict) -> Iterator[dict[str, Any]]:
     for finding, known in verdict.findings():
         yield finding.to_json() if verdict.comparison is None else finding.to_json() | {"known": known}

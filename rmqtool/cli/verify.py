@@ -1,0 +1,185 @@
+"""``rmqtool verify``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rmqtool.cli.engine_options import engine_of, engine_options
+from rmqtool.cli.options import A_PATH, shared_options, type_option
+from rmqtool.cli.session import Session
+from rmqtool.cli.verify_files import MANIFEST_ACTIONS, REPORT_KINDS, VerifyFiles, metavar
+from rmqtool.errors import ExitStatus, UsageError
+from rmqtool.report.sinks import Format, to_json
+from rmqtool.store import PathKind
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import TextIO
+
+    from rmqtool.commands.verify.verdict import Prediction, Verdict
+    from rmqtool.store import Store
+
+_PREDICT = "--predict-recovery"
+_INFERRED = "inferred"
+_VERSIONS = {"4.9.8": ("4.9.8",), "5.3.3": ("5.3.3",), "both": ("4.9.8", "5.3.3")}
+_VERSION_OF_LINE = {"4.9": "4.9.8", "5.x": "5.3.3"}
+
+
+class _VerifyCommand(click.Command):
+    """A command in which the value of one option may be left out in front of a PATH."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Give ``--predict-recovery`` its value where the next word is none of its values."""
+        words = list(args)
+        options = words[: words.index("--")] if "--" in words else words
+        for place, word in enumerate(options):
+            following = words[place + 1 : place + 2]
+            if word == _PREDICT and not set(following) & {*_VERSIONS, _INFERRED}:
+                words[place] = f"{_PREDICT}={_INFERRED}"
+        return super().parse_args(ctx, words)
+
+
+@click.command("verify", cls=_VerifyCommand)
+@click.argument("paths", nargs=-1, type=A_PATH, metavar="PATH...")
+@type_option
+@click.option(
+    "--level",
+    type=click.IntRange(0, 3),
+    default=3,
+    show_default=True,
+    help="0 layout, 1 each file on its own, 2 derived files against the log, 3 completeness.",
+)
+@click.option(
+    "--max-findings",
+    type=click.IntRange(min=1),
+    default=100,
+    show_default=True,
+    metavar="N",
+    help="Findings of one code that are listed; the rest is counted.",
+)
+@click.option(
+    "--baseline", type=A_PATH, metavar="FILE", help="Known findings: json or ndjson of an earlier run."
+)
+@click.option(
+    _PREDICT,
+    "predict",
+    type=click.Choice([*_VERSIONS, _INFERRED]),
+    help="Also tell what a broker's next start would do; default: of the store's own version.",
+)
+@click.option(
+    "--report",
+    "reports",
+    multiple=True,
+    metavar=metavar(REPORT_KINDS),
+    help="Also write a report; repeatable.",
+)
+@click.option(
+    "--manifest",
+    metavar=metavar(MANIFEST_ACTIONS),
+    help="Write or check SHA-256 of all files, as sha256sum -c does.",
+)
+@click.option("--explain", "explain_code", metavar="CODE", help="What a finding means; needs no PATH.")
+@click.option("--live", is_flag=True, help="Read a store whose lock a broker holds.")
+@engine_options("local")
+@shared_options("text", "json", "ndjson", "csv")
+def verify_command(
+    paths: tuple[Path, ...],
+    type_name: str | None,
+    **options: Any,  # noqa: ANN401 - what click makes of the other options
+) -> ExitStatus:
+    """Check a store, or a part of it, and say what is wrong.
+
+    PATH is a store root, one of its directories, or one file. The log is the truth that consume queues and
+    index are held against. Nothing is ever repaired or written into the store.
+    """
+    session = Session(options)
+    if options["explain_code"] is not None:
+        return _explain(session, options["explain_code"])
+    if not paths:
+        raise UsageError("give a PATH to verify, or --explain CODE")
+    if len(paths) > 1 and (options["baseline"] or options["manifest"]):
+        raise UsageError("--baseline and --manifest are those of one store; give one PATH")
+    engine_of(options)  # contradictions are told before a store is looked at
+    stores = [session.open_store(path, None if type_name is None else PathKind(type_name)) for path in paths]
+    files = VerifyFiles(session, stores, options)
+    verdicts = [_verify(session, store, files, options) for store in stores]
+    session.console.close()
+    files.write_reports(verdicts)
+    status = max(verdict.status for verdict in verdicts)
+    try:
+        with session.output(*stores) as stream:
+            _write(session, verdicts, stream)
+    except BrokenPipeError:  # whoever reads has enough; the verdict stands
+        from rmqtool.report.output import silence_standard_output
+
+        silence_standard_output()
+    return status
+
+
+def _verify(session: Session, store: Store, files: VerifyFiles, options: dict[str, Any]) -> Verdict:
+    from rmqtool.commands.verify.model import VerifyRequest
+    from rmqtool.commands.verify.run import verify
+    from rmqtool.commands.verify.verdict import Verdict
+
+    session.note_settings(store)
+    request = VerifyRequest(
+        store=store,
+        level=options["level"],
+        engine=engine_of(options),
+        max_findings=options["max_findings"] + files.known_findings,
+        live=options["live"],
+    )
+    report = verify(request, session.console)
+    files.manifest(store, report, options["jobs"])
+    comparison = files.compare(report.findings)
+    predictions = _predict(store, options["predict"])
+    return Verdict(report, session.fail_on, comparison, predictions)
+
+
+def _predict(store: Store, wanted: str | None) -> tuple[Prediction, ...]:
+    if wanted is None:
+        return ()
+    from rmqtool.commands.verify.predict import predict_recovery
+
+    versions = _VERSIONS.get(wanted) or (_VERSION_OF_LINE[store.settings.broker_version],)
+    return tuple(predict_recovery(store, version) for version in versions)
+
+
+def _write(session: Session, verdicts: list[Verdict], stream: TextIO) -> None:
+    from rmqtool.report import verify_json
+
+    if session.format is Format.JSON:
+        verify_json.write_verify_json(verdicts, stream)
+    elif session.format is Format.NDJSON:
+        verify_json.write_verify_ndjson(verdicts, stream)
+    elif session.format is Format.CSV:
+        verify_json.write_verify_csv(verdicts, stream)
+    else:
+        from rmqtool.report.verify_text import write_verify_text
+
+        write_verify_text(verdicts, stream, color=session.color)
+
+
+def _explain(session: Session, text: str) -> ExitStatus:
+    from rmqtool.commands.verify.explain import explained
+    from rmqtool.report import verify_json
+
+    entries = explained(text)
+    with session.output() as stream:
+        if session.format is Format.TEXT:
+            from rmqtool.report.verify_text import write_explanations
+
+            write_explanations(entries, stream, color=session.color)
+        elif session.format is Format.CSV:
+            verify_json.write_explanations_csv(entries, stream)
+        elif session.format is Format.NDJSON:
+            for entry in entries:
+                stream.write(to_json(verify_json.explanation(entry)) + "\n")
+        else:
+            stream.write(to_json(verify_json.explain_document(entries), indent=2) + "\n")
+    return ExitStatus.CLEAN
+
+
+COMMANDS = {"verify": verify_command}

@@ -1,0 +1,127 @@
+"""The files beside the data of ``verify``: reports, manifest and baseline.
+
+All are checked before the work begins, which may take hours.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from rmqtool.errors import UsageError
+from rmqtool.report.whole_file import check_new_file, write_whole
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from rmqtool.cli.session import Session
+    from rmqtool.commands.verify.baseline import Comparison
+    from rmqtool.commands.verify.model import VerifyReport
+    from rmqtool.commands.verify.verdict import Verdict
+    from rmqtool.findings import FindingLog
+    from rmqtool.store import Store
+
+REPORT_KINDS = ("junit", "sarif")
+MANIFEST_ACTIONS = ("write", "check")
+
+
+class Target(NamedTuple):
+    """A file and what it is for: an option's value ``PURPOSE:FILE``."""
+
+    purpose: str
+    path: Path
+
+
+def metavar(purposes: Sequence[str]) -> str:
+    """Return how help shows such a value."""
+    return "|".join(f"{purpose}:FILE" for purpose in purposes)
+
+
+def _target(option: str, text: str, purposes: Sequence[str]) -> Target:
+    purpose, _, name = text.partition(":")
+    if purpose not in purposes or not name:
+        raise UsageError(f"{option} {text!r}: expected {metavar(purposes).replace('|', ' or ')}")
+    return Target(purpose, Path(name))
+
+
+class VerifyFiles:
+    """What the run writes and compares with.
+
+    Args:
+        session: The run.
+        stores: What is verified; nothing is written into them.
+        options: Of the command.
+
+    Raises:
+        RefusedError: A file to write exists, or lies in a store.
+        EnvironmentFailureError: A file cannot be read, or has no directory to be written into.
+        UsageError: A file to read is something else, or two outputs are one file.
+    """
+
+    def __init__(self, session: Session, stores: Sequence[Store], options: dict[str, Any]) -> None:
+        self._session = session
+        self._reports = [_target("--report", text, REPORT_KINDS) for text in options["reports"]]
+        manifest = options["manifest"]
+        self._manifest = None if manifest is None else _target("--manifest", manifest, MANIFEST_ACTIONS)
+        self._baseline = self._lines = None
+        written = [target.path for target in self._reports]
+        if options["output"] is not None:
+            written.append(options["output"])
+        if self._manifest is not None and self._manifest.purpose == "write":
+            written.append(self._manifest.path)
+        _check_written(written, [root for store in stores for root in store.evidence_roots])
+        if options["baseline"] is not None:
+            from rmqtool.commands.verify.baseline import load_baseline
+
+            self._baseline = load_baseline(options["baseline"])
+        if self._manifest is not None and self._manifest.purpose == "check":
+            from rmqtool.commands.verify.manifest import load_manifest
+
+            self._lines = load_manifest(self._manifest.path)
+
+    @property
+    def known_findings(self) -> int:
+        """Return the room that known findings of a code need beside new ones."""
+        return 0 if self._baseline is None else self._baseline.largest
+
+    def compare(self, findings: FindingLog) -> Comparison | None:
+        """Tell findings apart by the baseline, and say what only their number speaks for."""
+        if self._baseline is None:
+            return None
+        comparison = self._baseline.compare(findings)
+        for code, count in comparison.by_number.items():
+            self._session.console.warn(
+                f"{count} findings of {code} are known by their number only, as the baseline does not list"
+                " them; make it anew with a higher --max-findings"
+            )
+        return comparison
+
+    def manifest(self, store: Store, report: VerifyReport, jobs: int | None) -> None:
+        """Write the manifest, or add what differs from it to the report."""
+        if self._manifest is None:
+            return
+        from rmqtool.commands.verify.manifest import check_manifest, make_manifest
+
+        console, path = self._session.console, self._manifest.path
+        if self._lines is not None:
+            report.findings.extend(check_manifest(store, path, self._lines, jobs, console))
+            return
+        lines = make_manifest(store, jobs, console, report.findings)
+        write_whole(path, b"".join(line.to_bytes() for line in lines))
+        console.note(f"{path}: SHA-256 of {len(lines)} files; check with verify --manifest check:FILE")
+
+    def write_reports(self, verdicts: Sequence[Verdict]) -> None:
+        """Write the reports, each whole."""
+        from rmqtool.report.junit import junit
+        from rmqtool.report.sarif import sarif
+
+        for kind, path in self._reports:
+            write_whole(path, junit(verdicts) if kind == "junit" else sarif(verdicts))
+
+
+def _check_written(paths: Sequence[Path], evidence_roots: Sequence[Path]) -> None:
+    for place, path in enumerate(paths):
+        check_new_file(path, evidence_roots)
+        if path.resolve() in {other.resolve() for other in paths[:place]} and not path.exists():
+            raise UsageError(f"{path}: two outputs cannot be one file")
