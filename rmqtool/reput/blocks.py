@@ -87,17 +87,18 @@ class Block:
         return Block({name: self.columns[name] for name in names}, self.runs[:0], ())
 
 
-def _unit_columns(units: Array, *, offsets: bool, wide: bool) -> dict[str, Array]:
+def _unit_columns(units: Array, order: Array, *, offsets: bool, wide: bool) -> dict[str, Array]:
+    """Return the columns in order; field by field, for numpy takes whole rows ten times slower."""
     packed = np.empty(len(units), UNIT_DTYPE)
-    packed["physicalOffset"] = units["physical_offset"]
-    packed["size"] = units["size"]
-    packed["tagsCode"] = units["tags_code"]
-    none = units[:0]
+    packed["physicalOffset"] = units["physical_offset"][order]
+    packed["size"] = units["size"][order]
+    packed["tagsCode"] = units["tags_code"][order]
+    none = order[:0]
     return {
         "units": packed,
-        "queue_offsets": (units if offsets else none)["queue_offset"],
-        "store_timestamps": (units if wide else none)["store_timestamp_ms"],
-        "batch_sizes": (units if wide else none)["batch_size"],
+        "queue_offsets": units["queue_offset"][order if offsets else none],
+        "store_timestamps": units["store_timestamp_ms"][order if wide else none],
+        "batch_sizes": units["batch_size"][order if wide else none],
     }
 
 
@@ -127,7 +128,7 @@ def write_block(
     runs = np.zeros(len(queues), RUN_ROW)
     runs = runs[: measure_runs(units, order, starts, runs)]
     offsets = wide or not runs["orderly"].all()
-    columns = _unit_columns(units[order], offsets=offsets, wide=wide) | {"entries": entries, "idles": idles}
+    columns = _unit_columns(units, order, offsets=offsets, wide=wide) | {"entries": entries, "idles": idles}
     return Block(write_columns(staging, columns), runs, queues)
 
 
