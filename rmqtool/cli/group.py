@@ -28,6 +28,7 @@ COMMANDS = {
     "query": Entry("rmqtool.cli.query", "Find messages by key, id, offset or time."),
     "rebuild": Entry("rmqtool.cli.rebuild", "Build consumequeue/ and index/ anew from the commit log."),
     "rebuild-index": Entry("rmqtool.cli.rebuild", "Build index/ anew from the commit log."),
+    "verify": Entry("rmqtool.cli.verify", "Check a store, or a part of it, and say what is wrong."),
 }
 
 

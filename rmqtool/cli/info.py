@@ -12,6 +12,7 @@ from rmqtool.commands.info import summarise
 from rmqtool.report.info_report import info_document, info_objects, write_info_csv
 from rmqtool.report.sinks import Format, to_json
 from rmqtool.store import PathKind
+from rmqtool.store.places import DIRECTORY_NAMES, looks_like_store
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,7 +35,10 @@ def info(
     inferred from the files, or the broker's default. The csv is that of the queues.
     """
     session = Session(shared)
-    store = session.open_store(path, None if type_name is None else PathKind(type_name))
+    kind = None if type_name is None else PathKind(type_name)
+    if kind is not None and looks_like_store(path):
+        path /= DIRECTORY_NAMES.get(kind, kind.value)
+    store = session.open_store(path, kind)
     session.note_broker(store)
     with session.output(store) as stream:
         summary = summarise(store)

@@ -11,7 +11,7 @@ from rmqtool.commands.dump_queues import dump_queue
 from rmqtool.commands.index_files import warn_of_assumed_geometry
 from rmqtool.commands.messages import MessageFilter, MessageRows
 from rmqtool.errors import UsageError
-from rmqtool.findings import Structure
+from rmqtool.findings import Severity, Structure
 from rmqtool.findings.places import CP_SIZE
 from rmqtool.formats import checkpoint, struct_of
 from rmqtool.javacompat import tags_hash
@@ -176,6 +176,9 @@ def _dump_checkpoint(file: StoreFile | None) -> Iterator[rows.Row]:
 
 
 def _note_strays(store: Store, progress: Progress) -> None:
-    """Say which entries of the directories were left out."""
+    """Say what was left out: other storage engines, and entries that are no files of their directories."""
+    for feature in store.features:
+        if feature.code.severity is Severity.WARNING:
+            progress.warn(f"left out: {feature.label}: {feature.code.title}")
     for stray in (*store.commitlog.strays, *store.index_strays):
         progress.warn(f"left out: {stray.label} {stray.reason}")

@@ -46,7 +46,7 @@ class Window:
 
     def read_at(self, position: int, length: int) -> bytes:
         """Return ``length`` bytes from ``position``, fewer at the end of the file."""
-        at = position - self._start
+        at, length = position - self._start, max(length, 0)
         if at >= 0 and at + length <= len(self._data):
             return self._data[at : at + length]
         return self._read(position, length)

@@ -171,3 +171,11 @@ def test_a_fifo_among_the_files_does_not_block_a_process(plain_copy: Path) -> No
     )
     assert done.returncode in {0, 5}
     assert b"a FIFO" in done.stderr
+
+
+def test_a_dledger_store_is_named(run: Callable[..., Run], tmp_path: Path) -> None:
+    (tmp_path / "dledger-n0" / "data").mkdir(parents=True)
+    (tmp_path / "commitlog").mkdir()
+    assert "dledger-n0: DLedger store" in run("dump", tmp_path).err
+    assert "ST-DLEDGER" in run("info", tmp_path, "--format", "json").document["counts"]
+    assert run("query", tmp_path, "--offset", 0).status == 3

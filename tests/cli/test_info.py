@@ -82,6 +82,7 @@ def test_every_part_can_be_summed_up(run: Callable[..., Run], any_store: Path, k
         return
     summary = run("info", any_store / name, "--format", "json").document
     assert summary["kind"] == kind.value
+    assert run("info", any_store, "--type", kind.value, "--format", "json").document == summary
 
 
 def test_gaps_and_strays_are_told(run: Callable[..., Run], plain_copy: Path) -> None:

@@ -1,0 +1,3 @@
+"""The meaning of the commands, without their door: typed rows and reports."""
+
+from __future__ import annotations

@@ -1,0 +1,72 @@
+"""The window: right bytes at any place, zeros skipped, unreadable ranges told once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rmqtool.scan.window import WINDOW_BYTES, Window
+from rmqtool.store import UnreadableRange
+from rmqtool.store.segments import StoreFile
+
+if TYPE_CHECKING:
+    from collections.abc import MutableSequence
+    from pathlib import Path
+
+    import pytest
+
+
+def file_of(folder: Path, data: bytes) -> StoreFile:
+    path = folder / "file"
+    path.write_bytes(data)
+    return StoreFile(path, "file", len(data))
+
+
+@given(data=st.data())
+def test_reads_are_slices_wherever_the_focus_is(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    content = bytes(range(256)) * 60
+    window = Window(file_of(tmp_path_factory.mktemp("w"), content), 6000)
+    for _ in range(6):
+        position = data.draw(st.integers(0, len(content) + 10))
+        if data.draw(st.booleans()):
+            window.focus(position)
+        length = data.draw(st.integers(-1, 9000))
+        assert window.read_at(position, length) == content[position : position + max(length, 0)]
+
+
+def test_zeros_are_skipped_over_windows(tmp_path: Path) -> None:
+    size = 2 * WINDOW_BYTES + 777
+    window = Window(file_of(tmp_path, b"x" + bytes(size) + b"y"))
+    assert window.skip_zeros(0) == 0
+    assert window.skip_zeros(1) == size + 1
+    assert window.skip_zeros(size + 2) == size + 2
+
+
+def test_a_file_that_shrinks_gives_fewer_bytes(tmp_path: Path) -> None:
+    file = file_of(tmp_path, bytes(5000))
+    window = Window(file)
+    file.path.write_bytes(b"short")
+    assert window.read_at(0, 5000) == b"short"
+    assert window.skip_zeros(10) == 5000
+
+
+def test_unreadable_ranges_are_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bad = UnreadableRange(4096, 4096)
+
+    def read_at(
+        _: StoreFile, position: int, length: int, unreadable: MutableSequence[UnreadableRange] | None = None
+    ) -> bytes:
+        if unreadable is not None and position < bad.stop and position + length > bad.position:
+            unreadable.append(bad)
+        return bytes(length)
+
+    monkeypatch.setattr(StoreFile, "read_at", read_at)
+    window = Window(file_of(tmp_path, bytes(20_000)))
+    window.read_at(0, 20_000)
+    assert window.take_unreadable() == [bad]
+    window.read_at(4000, 10_000)
+    assert window.take_unreadable() == []
