@@ -18,13 +18,18 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import TextIO
 
-    from rmqtool.commands.verify.verdict import Prediction, Verdict
+    from rmqtool.commands.verify.predict.model import BrokerRelease, Prediction
+    from rmqtool.commands.verify.verdict import Verdict
     from rmqtool.store import Store
 
 _PREDICT = "--predict-recovery"
 _INFERRED = "inferred"
-_VERSIONS = {"4.9.8": ("4.9.8",), "5.3.3": ("5.3.3",), "both": ("4.9.8", "5.3.3")}
-_VERSION_OF_LINE = {"4.9": "4.9.8", "5.x": "5.3.3"}
+_VERSIONS: dict[str, tuple[BrokerRelease, ...]] = {
+    "4.9.8": ("4.9.8",),
+    "5.3.3": ("5.3.3",),
+    "both": ("4.9.8", "5.3.3"),
+}
+_VERSION_OF_LINE: dict[str, BrokerRelease] = {"4.9": "4.9.8", "5.x": "5.3.3"}
 
 
 class _VerifyCommand(click.Command):

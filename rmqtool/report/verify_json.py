@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 from typing import TYPE_CHECKING
 
-from rmqtool.commands.verify.verdict import worst_status
 from rmqtool.findings import Finding
 from rmqtool.findings.places import RM_INTERNAL
 from rmqtool.report.sinks import to_json
@@ -25,24 +24,32 @@ def verify_document(verdict: Verdict) -> dict[str, Any]:
     """Return the document of one store; what was not asked for has no key."""
     document = verdict.report.to_json(verdict.fail_on)
     document["findings"] = list(_finding_objects(verdict))
-    return document | _extras(verdict) | {"exitStatus": int(verdict.status)}
+    if verdict.predictions:
+        document["predictions"] = [prediction.to_json() for prediction in verdict.predictions]
+    return document | _compared(verdict) | {"exitStatus": int(verdict.status)}
 
 
 def write_verify_json(verdicts: Sequence[Verdict], stream: TextIO) -> None:
     """Write one document: that of the store, or an array of them where there are several."""
     documents = [verify_document(verdict) for verdict in verdicts]
-    whole = {"schema": MANY_SCHEMA, "stores": documents, "exitStatus": int(worst_status(list(verdicts)))}
+    whole = {
+        "schema": MANY_SCHEMA,
+        "stores": documents,
+        "exitStatus": int(max(verdict.status for verdict in verdicts)),
+    }
     stream.write(to_json(documents[0] if len(documents) == 1 else whole, indent=2) + "\n")
 
 
 def write_verify_ndjson(verdicts: Sequence[Verdict], stream: TextIO) -> None:
-    """Write a finding a line, and behind those of a store its summary; of several stores, each says whose."""
+    """Write a finding a line, then predictions, then the summary; of several stores, each line says whose."""
     for verdict in verdicts:
         place = {"store": verdict.report.store} if len(verdicts) > 1 else {}
         for value in _finding_objects(verdict):
             stream.write(to_json(value | place) + "\n")
         document = verify_document(verdict)
         del document["findings"]
+        for value in document.pop("predictions", ()):
+            stream.write(to_json({"type": "prediction"} | value) + "\n")
         stream.write(to_json({"type": "summary"} | document) + "\n")
 
 
@@ -91,16 +98,14 @@ def _finding_objects(verdict: Verdict) -> Iterator[dict[str, Any]]:
         yield finding.to_json() if verdict.comparison is None else finding.to_json() | {"known": known}
 
 
-def _extras(verdict: Verdict) -> dict[str, Any]:
-    extras: dict[str, Any] = {}
+def _compared(verdict: Verdict) -> dict[str, Any]:
     compared = verdict.comparison
-    if compared is not None:
-        extras["baseline"] = {
-            "known": compared.known_count,
-            "knownByNumber": compared.by_number,
-            "new": compared.new.counts,
-            "gone": compared.gone,
-        }
-    if verdict.predictions:
-        extras["predictions"] = [prediction.to_json() for prediction in verdict.predictions]
-    return extras
+    if compared is None:
+        return {}
+    baseline = {
+        "known": compared.known_count,
+        "knownByNumber": compared.by_number,
+        "new": compared.new.counts,
+        "gone": compared.gone,
+    }
+    return {"baseline": baseline}

@@ -11,6 +11,7 @@ from rmqtool.errors import ExitStatus
 from rmqtool.findings import Severity
 from rmqtool.report.escaping import escape_text
 from rmqtool.report.finding_text import finding_line
+from rmqtool.report.prediction_text import prediction_facts, prediction_title
 from rmqtool.report.tables import Tables
 from rmqtool.report.times import size_text
 
@@ -61,6 +62,9 @@ def write_verify_text(verdicts: Sequence[Verdict], stream: TextIO, *, color: boo
         page.pairs(f"{_TITLES[report.result]}: {escape_text(report.store)}", list(_facts(verdict)))
         for findings in _groups(report.findings):
             _write_group(page, verdict, findings)
+        for prediction in verdict.predictions:
+            stream.write("\n")
+            page.pairs(prediction_title(prediction), list(prediction_facts(prediction)))
 
 
 def write_explanations(entries: Sequence[FindingCode], stream: TextIO, *, color: bool | None) -> None:

@@ -118,7 +118,7 @@ def load_baseline(path: Path) -> Baseline:
             _check_codes(path, value["counts"])
             baseline.counts.update(_numbers(path, value["counts"]))
             is_summarised = True
-        else:
+        elif value.get("type") != "prediction":
             raise _no_baseline(path, "an object in it is neither a finding nor a summary")
     if not is_summarised and text.strip():
         baseline.counts = Counter(listed)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 from rmqtool.findings import FailOn
 
@@ -12,16 +12,9 @@ if TYPE_CHECKING:
 
     from rmqtool.commands.verify.baseline import Comparison
     from rmqtool.commands.verify.model import VerifyReport
+    from rmqtool.commands.verify.predict.model import Prediction
     from rmqtool.errors import ExitStatus
     from rmqtool.findings import Finding
-
-
-class Prediction(Protocol):
-    """What a broker of one version would do with the store at its next start."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it as an object."""
-        ...
 
 
 @dataclass
@@ -51,8 +44,3 @@ class Verdict:
         findings = list(self.report.findings)
         known = (False,) * len(findings) if self.comparison is None else self.comparison.known
         yield from zip(findings, known, strict=True)
-
-
-def worst_status(verdicts: list[Verdict]) -> ExitStatus:
-    """Return the exit status of several stores: the highest, as a damaged log outranks derived files."""
-    return max(verdict.status for verdict in verdicts)

@@ -1,0 +1,87 @@
+"""What a broker's next start would do, for people."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqtool.report.escaping import escape_text
+from rmqtool.report.times import size_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from rmqtool.commands.verify.predict.model import Dispatched, Prediction
+
+_LISTED = 5
+"""Files, topics or queues that are named; json has them all."""
+
+
+def prediction_title(prediction: Prediction) -> str:
+    """Return the outcome in one line."""
+    outcome = "refuses to start"
+    if prediction.loads:
+        outcome = "starts" if prediction.starts else "loads the store and never gets through its start"
+    return f"Next start of a {prediction.version} broker: it {outcome}"
+
+
+def prediction_facts(prediction: Prediction) -> Iterator[tuple[str, str]]:
+    """Yield names and values of what it does, in the order in which it does it."""
+    for refusal in prediction.refusals[:_LISTED]:
+        yield "refuses", escape_text(f"{refusal.file} {refusal.reason}")
+    recovery, cut = prediction.recovery, prediction.cut
+    if recovery is not None:
+        place = f"from {escape_text(recovery.file)}" if recovery.file else "of an empty log"
+        yield "recovery", f"{recovery.kind}, {place}: {escape_text(recovery.reason)}"
+    if cut is not None:
+        code = f" ({cut.code})" if cut.code else ""
+        place = f"physical offset {cut.physical_offset}, {escape_text(cut.file)} @{cut.position}"
+        yield "log ends", f"at {place}: {escape_text(cut.reason)}{code}"
+    if prediction.lost:
+        yield "loses", _lost(prediction)
+    if prediction.deleted:
+        names = _first(escape_text(name) for name in prediction.deleted)
+        yield "deletes", f"{len(prediction.deleted):,} files: {names}"
+    if prediction.recovered.messages:
+        yield "recovers", _dispatched(prediction.recovered)
+    if prediction.reput is not None and prediction.reput.dispatched.messages:
+        yield "dispatches", _dispatched(prediction.reput.dispatched)
+    if prediction.reput is not None and prediction.reput.stalled_at is not None:
+        yield "stalls", f"at physical offset {prediction.reput.stalled_at}, for ever"
+    yield from _left_behind(prediction)
+    for hazard in prediction.hazards:
+        yield "beware", escape_text(hazard)
+
+
+def _lost(prediction: Prediction) -> str:
+    messages = sum(loss.messages for loss in prediction.lost)
+    size = size_text(sum(loss.bytes for loss in prediction.lost))
+    topics = _first(f"{escape_text(loss.topic)} {loss.messages:,}" for loss in prediction.lost)
+    return f"{messages:,} messages of {size} behind that: {topics}"
+
+
+def _dispatched(what: Dispatched) -> str:
+    return (
+        f"{what.messages:,} messages from physical offset {what.start} to {what.stop}:"
+        f" {what.units:,} units, {what.entries:,} index entries"
+    )
+
+
+def _left_behind(prediction: Prediction) -> Iterator[tuple[str, str]]:
+    """Yield what the start leaves wrong."""
+    for name, attribute in (("missing", "missing"), ("misplaced", "misplaced"), ("dropped", "dropped")):
+        queues = [queue for queue in prediction.queues if getattr(queue, attribute)]
+        if queues:
+            listed = _first(
+                f"{escape_text(queue.topic)}/{queue.queue_id} {getattr(queue, attribute):,}"
+                for queue in queues
+            )
+            total = sum(getattr(queue, attribute) for queue in queues)
+            yield name, f"{total:,} units: {listed}"
+    if prediction.missing_entries:
+        yield "missing", f"{prediction.missing_entries:,} index entries"
+
+
+def _first(items: Iterable[str]) -> str:
+    listed: Sequence[str] = list(items)
+    more = f" and {len(listed) - _LISTED:,} more" if len(listed) > _LISTED else ""
+    return ", ".join(listed[:_LISTED]) + more
