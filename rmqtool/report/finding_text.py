@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from rmqtool.report.escaping import escape_text
@@ -39,6 +40,11 @@ def finding_sentence(finding: Finding) -> str:
     values = [
         f"{name} {value}"
         for name, value in (("expected", finding.expected), ("found", finding.observed))
-        if value is not None and str(value) not in sentence
+        if value is not None and not _says(sentence, str(value))
     ]
     return escape_text(f"{sentence} ({', '.join(values)})" if values else sentence)
+
+
+def _says(sentence: str, value: str) -> bool:
+    """Tell whether a sentence names a value as a word of its own."""
+    return re.search(rf"(?<!\w){re.escape(value)}(?!\w)", sentence) is not None

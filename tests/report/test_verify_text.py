@@ -1,0 +1,110 @@
+"""A verdict for people: the outcome first, 80 columns at most, hostile bytes harmless."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+from rmqtool.commands.verify.baseline import Baseline, identity
+from rmqtool.commands.verify.predict.model import Cut, Loss, Prediction, Recovery, Refusal
+from rmqtool.findings import CATALOG
+from rmqtool.report.verify_text import write_explanations, write_verify_text
+from tests.report.verdicts import ABORT, CRC, LOG_FILE, MISSING, TAIL, verdict
+
+if TYPE_CHECKING:
+    from rmqtool.commands.verify.verdict import Verdict
+
+
+def text(*verdicts: Verdict, color: bool = False) -> str:
+    stream = io.StringIO()
+    write_verify_text(verdicts, stream, color=color)
+    return stream.getvalue()
+
+
+def test_summary_comes_first() -> None:
+    first = text(verdict(TAIL, ABORT, CRC, MISSING)).splitlines()
+    assert first[0] == "The commit log is damaged: /data/store"
+    head = "\n".join(first[:9])
+    for fact in ("3, completeness", "163 records", "160 units", "412 items", "2 errors, 1 warning, 1 note"):
+        assert fact in head
+    assert "exit status  5" in head
+
+
+def test_clean_store_says_so() -> None:
+    shown = text(verdict())
+    assert shown.startswith("No damage found: /data/store\n")
+    assert "findings     none" in shown
+
+
+def test_findings_are_grouped_errors_first_and_folded() -> None:
+    shown = text(verdict(TAIL, ABORT, *[CRC] * 30, cap=10))
+    heads = [line for line in shown.splitlines() if line.startswith(("ERROR", "WARNING", "NOTE"))]
+    assert heads == [
+        "ERROR CL-CRC body checksum differs (30)",
+        "WARNING ST-ABORT abort file present",
+        "NOTE CL-TAIL-ZERO zeros after the last record",
+    ]
+    assert "… and 25 more" in shown
+    assert shown.count("@1234") == 5
+    assert shown.count("Remedy:") == 2
+    assert "30 errors, 1 warning, 1 note" in shown
+
+
+def test_place_is_told_once_and_values_only_where_the_sentence_does_not() -> None:
+    shown = " ".join(text(verdict(CRC)).split())
+    assert shown.count(LOG_FILE) == 1
+    assert "Orders/1 #7, physical offset 1234: the body's CRC-32 differs (expected 1, found 2)" in shown
+
+
+def test_eighty_columns_without_colour_and_no_hostile_character() -> None:
+    shown = text(verdict(CRC, MISSING, ABORT, TAIL))
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "[red]x\\x1b[2J\\u202e" in shown
+    assert not set(shown) & {"\x1b", "\u202e", "\udc80"}
+
+
+def test_colour_only_where_it_is_wanted() -> None:
+    assert "\x1b[" in text(verdict(CRC), color=True)
+    assert "\x1b[" not in text(verdict(CRC), color=False)
+
+
+def test_known_findings_are_counted_as_such() -> None:
+    one = verdict(CRC, CRC)
+    baseline = Baseline()
+    baseline.listed[identity(CRC.to_json())] = 1
+    one.comparison = baseline.compare(one.report.findings)
+    shown = text(one)
+    assert "1 new, 1 known, 0 no longer found" in shown
+    assert "ERROR CL-CRC body checksum differs (2), 1 finding known" in shown
+
+
+def test_prediction_tells_what_is_lost() -> None:
+    one = verdict()
+    one.predictions = (
+        Prediction(
+            "/data/store",
+            "5.3.3",
+            recovery=Recovery("abnormal", LOG_FILE, 0, "it is the first file"),
+            cut=Cut(1234, LOG_FILE, 1234, "CL-CRC", "the body's CRC differs"),
+            lost=[Loss("Orders", 12, 2048), Loss("Pay", 1, 100)],
+            deleted=["commitlog/00000000000000008192"],
+        ),
+        Prediction("/data/store", "4.9.8", refusals=[Refusal(LOG_FILE, "has the wrong size")]),
+    )
+    shown = " ".join(text(one).split())
+    assert "Next start of a 5.3.3 broker: it starts" in shown
+    assert "abnormal, from commitlog/00000000000000000000: it is the first file" in shown
+    assert "13 messages of 2.1 KiB behind that: Orders 12, Pay 1" in shown
+    assert "1 files: commitlog/00000000000000008192" in shown
+    assert "Next start of a 4.9.8 broker: it refuses to start" in shown
+    assert "refuses commitlog/00000000000000000000 has the wrong size" in shown
+
+
+def test_explanation_has_all_headings_and_many_are_a_table() -> None:
+    stream = io.StringIO()
+    write_explanations([CATALOG["CL-CRC"]], stream, color=False)
+    names = [line.split()[0] for line in stream.getvalue().splitlines() if line[1:2].isupper()]
+    assert names[1:] == ["Severity", "Part", "Meaning", "Broker", "Remedy", "Origin"]
+    stream = io.StringIO()
+    write_explanations(list(CATALOG.values()), stream, color=False)
+    assert all(code in stream.getvalue() for code in CATALOG)
