@@ -16,6 +16,7 @@ from rmqtool.commands.layouts import layout_rows
 from rmqtool.commands.messages import MessageFilter
 from rmqtool.errors import ExitStatus, UsageError
 from rmqtool.findings import FindingLog, Severity
+from rmqtool.report.bodies import BodyFiles
 from rmqtool.report.objects import BodyMode
 from rmqtool.report.sinks import open_sink
 from rmqtool.store import PathKind
@@ -47,6 +48,8 @@ _SCHEMA = "rmqtool.dump/1"
 )
 @body_option
 @click.option("--layout", is_flag=True, help="The table of a format's fields; needs no PATH.")
+@click.option("--body-dir", type=A_PATH, metavar="DIR", help="Write each body to a file there.")
+@click.option("--hex", "hex_", is_flag=True, help="Also the bytes of every row, field by field.")
 @click.option("--slots", is_flag=True, help="Also the used slots of index files.")
 @click.option("--chains", is_flag=True, help="Also the chains of index files.")
 @click.option(
@@ -61,6 +64,7 @@ def dump_command(
     paths: tuple[Path, ...],
     type_name: str | None,
     body: str | None,
+    body_dir: Path | None,
     limit: int | None,
     layout: bool,
     on_corrupt: str,
@@ -90,6 +94,10 @@ def dump_command(
             warn=session.console.warn,
         )
         found = layout_rows(kind) if layout else _rows(stores, request, session)
+        if body_dir is not None:
+            found = _with_bodies(
+                found, BodyFiles(body_dir, [root for one in stores for root in one.evidence_roots])
+            )
         findings = _write(found, sink, limit, fail=on_corrupt == "fail")
         status = findings.exit_status(session.fail_on)
         sink.finish(status)
@@ -116,11 +124,19 @@ def _request(
         on_corrupt="stop" if on_corrupt == "stop" else "resync",
         slots=options["slots"],
         chains=options["chains"],
+        hex=options["hex_"],
     )
 
 
 def _rows(stores: list[Store], request: DumpRequest, session: Session) -> Iterable[rows.Row]:
     return chain.from_iterable(dump(store, request, session.console) for store in stores)
+
+
+def _with_bodies(found: Iterable[rows.Row], files: BodyFiles) -> Iterable[rows.Row]:
+    for row in found:
+        if isinstance(row, rows.Message):
+            files.add(row)
+        yield row
 
 
 def _write(found: Iterable[rows.Row], sink: Sink, limit: int | None, *, fail: bool) -> FindingLog:
@@ -134,10 +150,10 @@ def _write(found: Iterable[rows.Row], sink: Sink, limit: int | None, *, fail: bo
             if fail and row.code.severity is Severity.ERROR:
                 break
             continue
-        sink.add(row)
-        count += not isinstance(row, rows.Blank)
-        if count == limit:
+        count += not isinstance(row, rows.Blank | rows.FieldBytes)
+        if limit is not None and count > limit:
             break
+        sink.add(row)
     return findings
 
 

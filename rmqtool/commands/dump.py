@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from rmqtool.commands import rows
+from rmqtool.commands.dump_hex import HexRows
 from rmqtool.commands.dump_index import dump_index_file
 from rmqtool.commands.dump_queues import dump_queue
 from rmqtool.commands.index_files import warn_of_assumed_geometry
@@ -46,6 +47,7 @@ class DumpRequest:
         on_corrupt: ``resync``, or ``stop`` at the first damage that ends a chain of records.
         slots: Also the used slots of index files.
         chains: Also the chains of index files.
+        hex: Also the bytes of every row, field by field.
     """
 
     kinds: frozenset[PathKind] = frozenset()
@@ -55,6 +57,7 @@ class DumpRequest:
     on_corrupt: str = "resync"
     slots: bool = False
     chains: bool = False
+    hex: bool = False
 
     def applicable(self) -> dict[str, tuple[PathKind, ...]]:
         """Return the structures to which each filter in use can be applied, by the option's name."""
@@ -81,16 +84,23 @@ def dump(store: Store, request: DumpRequest, progress: Progress) -> Iterator[row
     Raises:
         UsageError: A filter cannot be applied to what the path is.
     """
+    annotate = HexRows(store)
     for kind in _chosen_kinds(store, request):
-        if kind is PathKind.COMMITLOG:
-            yield from _dump_log(store, request)
-        elif kind is PathKind.INDEX:
-            yield from _dump_index(store, request, progress)
-        elif kind is PathKind.CHECKPOINT:
-            yield from _dump_checkpoint(store.checkpoint)
-        else:
-            yield from _dump_queues(store, kind, request)
+        for row in _dump_kind(store, kind, request, progress):
+            yield row
+            if request.hex:
+                yield from annotate.fields(row)
     _note_strays(store, progress)
+
+
+def _dump_kind(store: Store, kind: PathKind, request: DumpRequest, progress: Progress) -> Iterator[rows.Row]:
+    if kind is PathKind.COMMITLOG:
+        return _dump_log(store, request)
+    if kind is PathKind.INDEX:
+        return _dump_index(store, request, progress)
+    if kind is PathKind.CHECKPOINT:
+        return _dump_checkpoint(store.checkpoint)
+    return _dump_queues(store, kind, request)
 
 
 def _chosen_kinds(store: Store, request: DumpRequest) -> list[PathKind]:

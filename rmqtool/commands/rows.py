@@ -203,6 +203,19 @@ class Checkpoint:
 
 
 @dataclass(frozen=True, slots=True)
+class FieldBytes:
+    """One field of the row before, with its bytes, for ``dump --hex``; no value where only bytes are there."""
+
+    type: ClassVar = "bytes"
+    file: str
+    position: int
+    name: str
+    java_name: str
+    raw: bytes
+    value: int | str | None
+
+
+@dataclass(frozen=True, slots=True)
 class LayoutField:
     """One field of a format, for ``dump --layout``; no offset behind a field of variable length."""
 
@@ -228,5 +241,6 @@ Row = (
     | Chain
     | Item
     | Checkpoint
+    | FieldBytes
     | LayoutField
 )

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _PREVIEW_BYTES = 48
+_LINE_BYTES = 16
 
 
 class RowText:
@@ -43,6 +44,7 @@ class RowText:
             rows.Chain: self._chain,
             rows.Item: self._item,
             rows.Checkpoint: self._checkpoint,
+            rows.FieldBytes: _field_bytes,
             rows.LayoutField: self._layout_field,
         }
 
@@ -128,6 +130,20 @@ class RowText:
         offset = "-" if row.offset is None else row.offset
         size = "-" if row.size is None else row.size
         return f"{offset:>6} {size:>4}  {row.java_name:<26} {row.unit:<18} {row.meaning}"
+
+
+def _field_bytes(row: rows.FieldBytes) -> str:
+    """Return a field on one line, or as lines of 16 bytes with their characters."""
+    start = f"{row.position:>12}  {row.java_name:<26}"
+    if len(row.raw) <= _LINE_BYTES:
+        value = "" if row.value is None else f"  {escape_text(str(row.value))}"
+        return f"{start} {row.raw.hex()}{value}".rstrip()
+    lines = [start.rstrip()]
+    for at in range(0, len(row.raw), _LINE_BYTES):
+        part = row.raw[at : at + _LINE_BYTES]
+        shown = "".join(chr(byte) if 0x20 <= byte < 0x7F else "." for byte in part)
+        lines.append(f"{row.position + at:>12}  {part.hex(' '):<{3 * _LINE_BYTES}} {shown}")
+    return "\n".join(lines)
 
 
 def _unit_fields(row: rows.Unit | rows.BatchUnit) -> str:

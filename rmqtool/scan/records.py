@@ -193,11 +193,11 @@ def _start_failure(total_size: int, magic: int, left: int) -> Checked:
         return Checked(False, -1, code=CL_BAD_MAGIC, reason=f"magic 0x{magic & 0xFFFFFFFF:08X} is none")
     if total_size < message.SMALLEST_RECORD or total_size > left:
         reason = f"TOTALSIZE {total_size}, {left} bytes left in the file"
-        return Checked(False, -1, code=_size_code(total_size, left), reason=reason)
+        return Checked(False, -1, code=size_code(total_size, left), reason=reason)
     return Checked(False, -1, code=CL_HALF_RECORD, reason=f"a part runs past TOTALSIZE {total_size}")
 
 
-def _size_code(total_size: int, left: int) -> FindingCode:
+def size_code(total_size: int, left: int) -> FindingCode:
     """Tell a torn record from a size that no broker would write; the largest file is below 2 GiB."""
     return CL_HALF_RECORD if 0 < total_size <= left + _LARGEST_TEAR_BYTES else CL_HUGE_SIZE
 
@@ -257,7 +257,7 @@ def _judge(
         return Checked(False, -1, code=CL_PROPERTIES, reason="DELAY is no number")
     if parts.read_length != head.total_size:
         reason = f"TOTALSIZE {head.total_size}, but the parts make {parts.read_length} bytes"
-        code = _size_code(head.total_size, source.size_bytes - position)
+        code = size_code(head.total_size, source.size_bytes - position)
         return Checked(False, head.total_size, code=code, reason=reason)
     if rules.requires_numbers and rules.knows_inner_batch and not _inner_batch_parses(properties):
         return Checked(False, -1, code=CL_PROPERTIES, reason="INNER_NUM or INNER_BASE is no number")

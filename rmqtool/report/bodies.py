@@ -1,0 +1,50 @@
+"""Message bodies as files, byte by byte what the log holds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqtool.errors import EnvironmentFailureError, RefusedError
+from rmqtool.report.output import refuse_evidence
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from rmqtool.commands.rows import Message
+
+
+class BodyFiles:
+    """A directory that receives one file for each body, named by the message's place in the log.
+
+    Args:
+        directory: Created if it is not there.
+        evidence_roots: Directories that nothing is written into.
+
+    Raises:
+        RefusedError: The directory lies in the evidence.
+        EnvironmentFailureError: It cannot be created.
+    """
+
+    def __init__(self, directory: Path, evidence_roots: Iterable[Path]) -> None:
+        refuse_evidence(directory, evidence_roots)
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+        except OSError as failure:
+            raise EnvironmentFailureError(f"{directory}: cannot be created: {failure.strerror}") from failure
+        self._directory = directory
+
+    def add(self, message: Message) -> None:
+        """Write the body of one message; a message without a body gets no file.
+
+        Raises:
+            RefusedError: The file is there already.
+        """
+        if not message.body:
+            return
+        path = self._directory / f"{message.physical_offset:020d}.body"
+        try:
+            with path.open("xb") as file:
+                file.write(message.body)
+        except FileExistsError as failure:
+            raise RefusedError(f"{path}: exists; give --body-dir an empty directory") from failure
