@@ -1,0 +1,337 @@
+"""The rebuild of real brokers' stores, on every engine, and what it never does to anybody's files."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rmqtool.engine import EngineOptions, open_engine
+from rmqtool.errors import ExitStatus, RefusedError, UsageError
+from tests.broker.compare import compare_derived
+from tests.broker.log_damage import LogCopy
+from tests.broker.stores import DERIVED, FixtureStore, fixture_store, fixture_stores
+from tests.commands.rebuilding import Listener, contents, fingerprint, rebuild_store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from rmqtool.engine import Engine
+
+EVERY = pytest.mark.parametrize("store", fixture_stores(), ids=lambda store: store.name)
+SPARK = EngineOptions("spark", jobs=2)
+
+
+@pytest.fixture
+def plain() -> FixtureStore:
+    return fixture_store("plain-5.3.3")
+
+
+@pytest.fixture(scope="class")
+def spark() -> Iterator[Engine]:
+    """Open one session for a class: it takes seconds to start."""
+    with open_engine(SPARK) as engine:
+        yield engine
+
+
+@EVERY
+def test_every_byte_is_the_brokers(store: FixtureStore, tmp_path: Path) -> None:
+    """From the log and the broker's settings comes what that broker builds from the log alone."""
+    before = fingerprint(store.root)
+    report = rebuild_store(store.root, store.conf, tmp_path / "out")
+    assert compare_derived(store.expected, tmp_path / "out") == []
+    assert report.exit_status() == ExitStatus.CLEAN
+    assert report.result.messages == store.recipe["records"] - _records_before_the_log(store)
+    assert fingerprint(store.root) == before
+
+
+def _records_before_the_log(store: FixtureStore) -> int:
+    """Return how many of a recipe's records lay in segments that the broker has deleted since."""
+    if "expiredhead" not in store.name:
+        return 0
+    return int(store.recipe["records"]) - sum(map(len, LogCopy(store.root).records))
+
+
+@pytest.mark.spark
+class TestOnSpark:
+    """With one session for all stores."""
+
+    @EVERY
+    def test_every_byte_is_the_brokers(self, store: FixtureStore, spark: Engine, tmp_path: Path) -> None:
+        """Another engine, the same bytes."""
+        report = rebuild_store(store.root, store.conf, tmp_path / "out", engine=spark, options=SPARK)
+        assert compare_derived(store.expected, tmp_path / "out") == []
+        assert report.to_json()["engine"] == "spark"
+
+    def test_it_compares_without_a_trace(
+        self, plain: FixtureStore, spark: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+        report = rebuild_store(plain.root, plain.conf, None, engine=spark, options=SPARK, compare=True)
+        assert (report.compared, report.differences) == (True, [])
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_settings_are_inferred_where_no_broker_conf_is_given(plain: FixtureStore, tmp_path: Path) -> None:
+    """Sizes of segments and queue files show; those of the index come from its present files."""
+    rebuild_store(plain.root, None, tmp_path / "out")
+    assert compare_derived(plain.expected, tmp_path / "out") == []
+
+
+def test_the_output_holds_nothing_else(plain: FixtureStore, tmp_path: Path) -> None:
+    rebuild_store(plain.root, plain.conf, tmp_path / "out")
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"consumequeue", "index", "rebuild.json"}
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_only_the_parts_asked_for(plain: FixtureStore, tmp_path: Path) -> None:
+    for part in ("consumequeue", "index"):
+        rebuild_store(plain.root, plain.conf, tmp_path / part, parts=frozenset({part}))
+        assert {path.name for path in (tmp_path / part).iterdir()} == {part, "rebuild.json"}
+        expected = contents(plain.root / part)
+        found = contents(tmp_path / part / part)
+        assert [expected[name] for name in sorted(expected)] == [found[name] for name in sorted(found)]
+
+
+def test_run_twice_gives_the_same_bytes_and_names(plain: FixtureStore, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        rebuild_store(plain.root, plain.conf, tmp_path / name)
+        (tmp_path / name / "rebuild.json").unlink()
+    assert contents(tmp_path / "one") == contents(tmp_path / "two")
+
+
+class TestReport:
+    """What is said of a rebuild, in the result and to the caller."""
+
+    def test_the_json_beside_the_result_is_the_callers(self, plain: FixtureStore, tmp_path: Path) -> None:
+        report = rebuild_store(plain.root, plain.conf, tmp_path / "out")
+        written = json.loads((tmp_path / "out" / "rebuild.json").read_bytes())
+        assert written == json.loads(json.dumps(report.to_json()))
+
+    def test_it_counts_what_is_there(self, plain: FixtureStore, tmp_path: Path) -> None:
+        out = tmp_path / "out"
+        said = rebuild_store(plain.root, plain.conf, out).to_json()
+        expected = {"store": str(plain.root), "out": str(out), "mode": "broker", "engine": "local"}
+        assert expected.items() <= said.items()
+        assert said["schema"] == "rmqtool.rebuild/1"
+        assert (said["partial"], said["skipped"], said["exitStatus"]) == (False, [], 0)
+        assert said["records"] == plain.recipe["records"]
+        assert said["units"] == plain.recipe["records"]
+        assert said["bytes"] == max(
+            place + LogCopy(plain.root).head(place).total_size for place in LogCopy(plain.root).records[-1]
+        )
+        files = {name: len(contents(out / name)) for name in ("consumequeue", "index")}
+        assert {name: said["files"].get(name, 0) for name in files} == files
+        assert said["queues"] == len({path.parent for path in (out / "consumequeue").glob("*/*/*")})
+        assert {"scan", "place", "emit", "survey", "total"} <= said["seconds"].keys()
+
+    def test_settings_carry_their_origin(self, plain: FixtureStore, tmp_path: Path) -> None:
+        settings = rebuild_store(plain.root, plain.conf, tmp_path / "out").to_json()["settings"]
+        assert settings["maxHashSlotNum"] == {"value": 25, "origin": "given"}
+        assert {"value", "origin"} <= settings["messageDelayLevel"].keys()
+
+    def test_a_size_nobody_knows_is_warned_about(self, plain: FixtureStore, tmp_path: Path) -> None:
+        listener = Listener()
+        root = plain.copy_log_to(tmp_path / "store")
+        rebuild_store(root, None, None, dry_run=True, listener=listener)
+        assert [warning.split()[0] for warning in listener.warnings] == [
+            "mappedFileSizeConsumeQueue",
+            "maxHashSlotNum",
+            "maxIndexNum",
+        ]
+
+    def test_it_says_how_to_install_a_whole_result(self, plain: FixtureStore, tmp_path: Path) -> None:
+        report = rebuild_store(plain.root, plain.conf, tmp_path / "out")
+        for word in ("consumequeue/ and index/", str(tmp_path / "out"), "stop the broker", "abort"):
+            assert word in report.install_hint
+
+
+class TestDryRun:
+    """It counts, and leaves nothing."""
+
+    def test_it_counts_like_the_real_run(self, plain: FixtureStore, tmp_path: Path) -> None:
+        dry = rebuild_store(plain.root, plain.conf, tmp_path / "out", dry_run=True).to_json()
+        assert list(tmp_path.iterdir()) == []
+        real = rebuild_store(plain.root, plain.conf, tmp_path / "out").to_json()
+        for name in ("records", "bytes", "units", "indexEntries", "queues", "skipped", "exitStatus"):
+            assert dry[name] == real[name]
+        assert dry["out"] is None
+
+    def test_it_needs_no_output(
+        self, plain: FixtureStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+        report = rebuild_store(plain.root, plain.conf, None, dry_run=True)
+        assert report.install_hint == ""
+        assert list(tmp_path.iterdir()) == []
+
+
+class TestCompare:
+    """Bytes against the store's present files."""
+
+    @pytest.fixture
+    def root(self, plain: FixtureStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        (tmp_path / "scratch").mkdir()
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
+        return plain.copy_to(tmp_path / "store")
+
+    def test_equal_files_and_no_trace(self, plain: FixtureStore, root: Path, tmp_path: Path) -> None:
+        before = fingerprint(tmp_path)
+        report = rebuild_store(root, plain.conf, None, compare=True)
+        assert (report.compared, report.differences) == (True, [])
+        assert report.exit_status() == ExitStatus.CLEAN
+        after = fingerprint(tmp_path)
+        for name in (".", "scratch"):  # used in between
+            del before[name], after[name]
+        assert after == before
+
+    def test_first_difference_of_each_file(self, plain: FixtureStore, root: Path) -> None:
+        first, second, *_ = sorted(path for path in (root / "consumequeue").rglob("*") if path.is_file())
+        index = sorted((root / "index").iterdir())[0]
+        for path, position in ((first, 33), (index, 45)):
+            data = bytearray(path.read_bytes())
+            data[position] ^= 0xFF
+            path.write_bytes(data)
+        second.unlink()
+        (second.parent / f"{10**9:020d}").write_bytes(b"\0" * 200)
+        report = rebuild_store(root, plain.conf, None, compare=True)
+        found = {difference.file: difference.position for difference in report.differences}
+        assert found == {
+            str(first.relative_to(root)): 33,
+            str(index.relative_to(root)): 45,
+            str(second.relative_to(root)): None,
+            str((second.parent / f"{10**9:020d}").relative_to(root)): None,
+        }
+        assert report.exit_status() == ExitStatus.NEGATIVE
+        assert report.exit_status("never") == ExitStatus.CLEAN
+
+    def test_it_writes_and_then_compares(self, plain: FixtureStore, root: Path, tmp_path: Path) -> None:
+        report = rebuild_store(root, plain.conf, tmp_path / "out", compare=True)
+        assert (report.compared, report.differences) == (True, [])
+        assert compare_derived(root, tmp_path / "out") == []
+
+
+class TestPartial:
+    """What the user leaves out is left out, and said."""
+
+    @pytest.fixture
+    def log(self, plain: FixtureStore) -> LogCopy:
+        return LogCopy(plain.root)
+
+    @pytest.mark.parametrize("glob", ["TopicA", "Topic*"])
+    def test_topics_and_their_complement(self, glob: str, tmp_path: Path) -> None:
+        store = fixture_store("delay-5.3.3")
+        whole = rebuild_store(store.root, store.conf, tmp_path / "whole").to_json()
+        topics = [path.name for path in (store.root / "consumequeue").iterdir()]
+        glob = topics[0] if glob == "TopicA" else glob
+        kept = rebuild_store(store.root, store.conf, tmp_path / "kept", topics=(glob,)).to_json()
+        left = rebuild_store(store.root, store.conf, tmp_path / "left", exclude_topics=(glob,)).to_json()
+        assert kept["partial"]
+        assert left["partial"]
+        for name in ("units", "indexEntries", "queues", "records"):
+            assert kept[name] + left[name] == whole[name], name
+        both = [contents(tmp_path / name / "consumequeue") for name in ("kept", "left")]
+        assert not both[0].keys() & both[1].keys()
+        assert both[0] | both[1] == contents(store.root / "consumequeue")
+
+    def test_until_an_offset(self, plain: FixtureStore, log: LogCopy, tmp_path: Path) -> None:
+        """As if the log had ended there; nothing behind counts as skipped."""
+        stop = log.records[2][5]
+        report = rebuild_store(plain.root, plain.conf, tmp_path / "out", until_offset=stop)
+        assert compare_derived(_rebuilt_up_to(stop, plain, tmp_path), tmp_path / "out") == []
+        assert report.to_json()["skipped"] == []
+        assert report.exit_status() == ExitStatus.CLEAN
+        assert (report.partial, report.install_hint) == (
+            True,
+            "This result is partial: a broker must not start on it.",
+        )
+
+    def test_until_a_time(self, plain: FixtureStore, log: LogCopy, tmp_path: Path) -> None:
+        """What was stored in the millisecond given is still in."""
+        places = [place for segment in log.records for place in segment]
+        times = [log.head(place).store_timestamp_ms for place in places]
+        last = times[len(times) // 2]
+        stop = next(place for place, time in zip(places, times, strict=True) if time > last)
+        report = rebuild_store(plain.root, plain.conf, tmp_path / "out", until_timestamp_ms=last)
+        assert compare_derived(_rebuilt_up_to(stop, plain, tmp_path), tmp_path / "out") == []
+        assert report.partial
+        assert report.exit_status() == ExitStatus.CLEAN
+
+
+def _rebuilt_up_to(stop: int, store: FixtureStore, folder: Path) -> Path:
+    """Rebuild a copy of the store whose log is all zeros from an offset on."""
+    root = store.copy_log_to(folder / "cut")
+    log = LogCopy(root)
+    for start, path in log.segments.items():
+        kept = path.read_bytes()[: max(stop - start, 0)]
+        path.write_bytes(kept.ljust(log.segment_size, b"\0"))
+    rebuild_store(root, store.conf, folder / "cut-out")
+    return folder / "cut-out"
+
+
+class TestRefusals:
+    """Nothing of anybody's is overwritten, and nothing is written into evidence."""
+
+    def test_nothing_to_do(self, plain: FixtureStore) -> None:
+        with pytest.raises(UsageError, match="nothing to do"):
+            rebuild_store(plain.root, plain.conf, None)
+
+    def test_an_occupied_output(self, plain: FixtureStore, tmp_path: Path) -> None:
+        (tmp_path / "out").mkdir()
+        (tmp_path / "out" / "mine").touch()
+        before = fingerprint(tmp_path)
+        with pytest.raises(RefusedError, match="choose another output"):
+            rebuild_store(plain.root, plain.conf, tmp_path / "out")
+        assert fingerprint(tmp_path) == before
+
+    def test_an_empty_output_is_used(self, plain: FixtureStore, tmp_path: Path) -> None:
+        (tmp_path / "out").mkdir()
+        rebuild_store(plain.root, plain.conf, tmp_path / "out")
+        assert compare_derived(plain.expected, tmp_path / "out") == []
+
+    @pytest.mark.parametrize("where", ["store/out", "store/commitlog/out", "store", ".", "link/out"])
+    @pytest.mark.parametrize("dry_run", [False, True])
+    def test_inside_the_evidence_or_around_it(
+        self, where: str, dry_run: bool, plain: FixtureStore, tmp_path: Path
+    ) -> None:
+        root = plain.copy_to(tmp_path / "store")
+        (tmp_path / "link").symlink_to(root)
+        before = fingerprint(tmp_path)
+        with pytest.raises(RefusedError, match="evidence"):
+            rebuild_store(root, plain.conf, tmp_path / where, dry_run=dry_run)
+        assert fingerprint(tmp_path) == before
+
+    def test_a_log_elsewhere_is_evidence_too(self, plain: FixtureStore, tmp_path: Path) -> None:
+        root = plain.copy_to(tmp_path / "store")
+        (root / "commitlog").rename(tmp_path / "elsewhere")
+        given = (f"storePathCommitLog={tmp_path / 'elsewhere'}",)
+        with pytest.raises(RefusedError, match="evidence"):
+            rebuild_store(root, plain.conf, tmp_path / "elsewhere" / "out", properties=given)
+        rebuild_store(root, plain.conf, tmp_path / "out", properties=given)
+        assert compare_derived(plain.expected, tmp_path / "out") == []
+
+
+def test_read_only_evidence_is_enough(plain: FixtureStore, tmp_path: Path) -> None:
+    """Directories and files without any write permission, read by whoever runs this."""
+    root = plain.copy_to(tmp_path / "store")
+    for path in (root, *root.rglob("*")):
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    before = fingerprint(root)
+    rebuild_store(root, plain.conf, tmp_path / "out", compare=True)
+    assert fingerprint(root) == before
+    for path in (root, *root.rglob("*")):
+        if path.is_dir():
+            path.chmod(0o755)
+
+
+def test_the_references_are_what_is_compared() -> None:
+    """Every fixture has derived files to compare with, or a reason to have none."""
+    empty = [
+        store.name
+        for store in fixture_stores()
+        if not any((store.expected / name).is_dir() for name in DERIVED)
+    ]
+    assert empty == []
