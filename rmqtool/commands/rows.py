@@ -204,7 +204,7 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class FieldBytes:
-    """One field of the row before, with its bytes, for ``dump --hex``; no value where only bytes are there."""
+    """One field of the row before, with its bytes, for ``dump --hex``; no value where it is bytes only."""
 
     type: ClassVar = "bytes"
     file: str
