@@ -17,7 +17,7 @@ from rmqtool.report.escaping import escape_text
 from rmqtool.report.finding_text import finding_line
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from rmqtool.commands.verify.verdict import Verdict
     from rmqtool.findings import Finding
@@ -43,7 +43,7 @@ def junit(verdicts: Sequence[Verdict]) -> bytes:
 
 def _suite(verdict: Verdict) -> ET.Element:
     report = verdict.report
-    suite = ET.Element("testsuite", name=_text(report.store), time=_seconds(_time(verdict)))
+    suite = ET.Element("testsuite", name=_text(escape_text(report.store)), time=_seconds(_time(verdict)))
     properties = ET.SubElement(suite, "properties")
     facts = {"level": report.level, "result": report.result, "exitStatus": int(verdict.status)}
     for name, value in {**facts, **report.examined.to_json()}.items():
@@ -61,7 +61,8 @@ def _cases(verdict: Verdict) -> list[ET.Element]:
     for finding in verdict.report.findings:
         found.setdefault(finding.code.code, []).append(finding)
     cases = [_case(findings, verdict) for findings in found.values()]
-    cases += _quiet_cases({finding.structure for findings in found.values() for finding in findings})
+    touched = {finding.structure for findings in found.values() for finding in findings}
+    cases += [_new_case(one, "nothing found") for one in _examined(verdict) if one not in touched]
     cases.sort(key=lambda case: (case.attrib["classname"], case.attrib["name"]))
     if verdict.status and not any(case.find(tag) is not None for case in cases for tag in _FAILED):
         cases.append(_new_case(Structure.STORE, "findings that are only counted"))
@@ -70,8 +71,16 @@ def _cases(verdict: Verdict) -> list[ET.Element]:
     return cases
 
 
-def _quiet_cases(touched: set[Structure]) -> list[ET.Element]:
-    return [_new_case(structure, "nothing found") for structure in Structure if structure not in touched]
+def _examined(verdict: Verdict) -> Iterator[Structure]:
+    """Yield the parts of the store that were looked at."""
+    examined = verdict.report.examined
+    yield Structure.STORE
+    if examined.commitlog_files:
+        yield Structure.COMMITLOG
+    if examined.consume_queues:
+        yield Structure.CONSUMEQUEUE
+    if examined.index_files:
+        yield Structure.INDEX
 
 
 def _case(found: Sequence[Finding], verdict: Verdict) -> ET.Element:
@@ -81,7 +90,7 @@ def _case(found: Sequence[Finding], verdict: Verdict) -> ET.Element:
     log = verdict.report.findings if verdict.comparison is None else verdict.comparison.new
     count = log.counts.get(code.code, 0)
     if not count:
-        ET.SubElement(case, "skipped", message=_text(f"known: {len(found)} listed x {code.title}"))
+        ET.SubElement(case, "skipped").text = f"{len(found)} x {code.title}, known by the baseline"
         return case
     fresh = [finding for finding in log if finding.code is code]
     lines = "".join(finding_line(finding) + "\n" for finding in fresh)
@@ -108,6 +117,5 @@ def _seconds(value: float) -> str:
 
 
 def _text(text: str) -> str:
-    """Return text that XML can hold."""
-    lines = (escape_text(line) for line in text.split("\n"))
-    return _NO_XML.sub(lambda match: f"\\u{ord(match[0]):04x}", "\n".join(lines))
+    """Return text, escaped already, without the two characters that XML has no form for."""
+    return _NO_XML.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
