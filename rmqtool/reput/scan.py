@@ -33,7 +33,10 @@ if TYPE_CHECKING:
     from rmqtool.store.reading import UnreadableRange
     from rmqtool.store.staging import StagingHandle
 
-_FIRST_ROWS = 1 << 14
+# Memory that is never written costs nothing, and rows that need no growing are not copied: enough for a split of
+# records of 128 bytes.
+_FIRST_ROWS = 1 << 21
+_FIRST_IDLES = 1 << 14
 _SAMPLES = 10
 
 
@@ -97,7 +100,7 @@ class _Rows:
     def __init__(self) -> None:
         self.units = np.empty(_FIRST_ROWS, UNIT_ROW)
         self.entries = np.empty(_FIRST_ROWS, ENTRY_ROW)
-        self.idles = np.empty(_FIRST_ROWS, IDLE_ROW)
+        self.idles = np.empty(_FIRST_IDLES, IDLE_ROW)
         self.counts = np.zeros(len(Count), np.int64)
 
     def grow(self) -> None:
