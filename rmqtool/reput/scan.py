@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from rmqtool.store.reading import UnreadableRange
     from rmqtool.store.staging import StagingHandle
 
-# Memory that is never written costs nothing, and rows that need no growing are not copied: enough for a split of
-# records of 128 bytes.
+# Enough for a split of records of 128 bytes: what is never written takes no memory, what never grows no copying.
 _FIRST_ROWS = 1 << 21
 _FIRST_IDLES = 1 << 14
 _SAMPLES = 10
