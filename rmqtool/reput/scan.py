@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from rmqtool.store.reading import UnreadableRange
     from rmqtool.store.staging import StagingHandle
 
-# Enough for a split of records of 128 bytes: what is never written takes no memory, what never grows no copying.
+# Enough for a split of records of 128 bytes: rows never written take no memory, rows never grown no copying.
 _FIRST_ROWS = 1 << 21
 _FIRST_IDLES = 1 << 14
 _SAMPLES = 10
