@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _LOOK_BACK_BYTES = (1 << 16, 1 << 20, 1 << 23)
 _START_BYTES = 8
+_ZEROS = bytes(WINDOW_BYTES)
 
 
 class LogEnd(NamedTuple):
@@ -69,9 +70,8 @@ def last_used_byte(segment: Segment) -> int:
     while stop > 0:
         start = max(0, stop - WINDOW_BYTES)
         data = segment.read_at(start, stop - start, [])
-        used = len(data.rstrip(b"\0"))
-        if used:
-            return start + used
+        if data != _ZEROS[: len(data)]:  # a comparison is far faster than the strip, and zeros are the rule
+            return start + len(data.rstrip(b"\0"))
         stop = start
     return 0
 
