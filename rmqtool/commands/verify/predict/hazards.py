@@ -1,0 +1,58 @@
+"""What else goes wrong at a start, in whole sentences."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqtool.dispatch.policy import SCHEDULE_TOPIC
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.commands.verify.predict.model import Prediction
+
+
+def hazards_of(prediction: Prediction) -> list[str]:
+    """Return what a prediction implies beyond its numbers."""
+    return [*_delayed(prediction), *_queues(prediction), *_reput(prediction), *_cut(prediction)]
+
+
+def _delayed(prediction: Prediction) -> Iterator[str]:
+    """4.9.2 to 4.9.8 read the delay table behind recovery (``ScheduleMessageService#load``)."""
+    recovery = prediction.recovery
+    if prediction.version != "4.9.8" or recovery is None or recovery.kind != "abnormal":
+        return
+    before_reput = prediction.recovered.units
+    count = sum(queue.appended for queue in prediction.queues if queue.topic == SCHEDULE_TOPIC)
+    if count and before_reput:
+        yield (
+            f"Up to {count} delayed messages get a tag's hash instead of their deliver time, as 4.9 reads"
+            " messageDelayLevel only behind recovery: they are delivered at once."
+        )
+
+
+def _queues(prediction: Prediction) -> Iterator[str]:
+    misplaced = sum(queue.misplaced for queue in prediction.queues)
+    if misplaced:
+        yield f"{misplaced} units land at another place in their queue than their queue offset."
+    dropped = sum(queue.dropped for queue in prediction.queues)
+    if dropped:
+        yield f"{dropped} records are dispatched in vain: their queues have passed their queue offsets."
+    missing = sum(queue.missing for queue in prediction.queues)
+    if missing:
+        yield f"{missing} records of the log have no consume queue unit and get none: no consumer sees them."
+
+
+def _reput(prediction: Prediction) -> Iterator[str]:
+    if prediction.reput is not None and prediction.reput.stalled_at is not None:
+        yield (
+            f"The dispatch never gets past physical offset {prediction.reput.stalled_at}: the broker hangs"
+            " while it starts."
+        )
+
+
+def _cut(prediction: Prediction) -> Iterator[str]:
+    cut = prediction.cut
+    if cut is not None and cut.code == "CL-HUGE-SIZE" and prediction.version == "4.9.8":
+        place = cut.physical_offset
+        yield f"The record size at {place} may exhaust the heap: then the broker does not start."

@@ -1,0 +1,263 @@
+"""A consume queue in the broker's memory: recovery, appending, truncation and bounds.
+
+Sources: ``ConsumeQueue#recover``, ``#truncateDirtyLogicFiles``, ``#correctMinOffset``,
+``#putMessagePositionInfo`` (4.9.8, 5.3.3), ``MappedFileQueue#truncateDirtyFiles``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from rmqtool.dispatch.append import State, append_units, new_state
+from rmqtool.formats import record_dtype
+from rmqtool.formats.consumequeue import PREBLANK_SIZE, UNIT, UNIT_SIZE
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from rmqtool.commands.verify.predict.model import BrokerRelease
+    from rmqtool.store.segments import Segment
+
+    Int64s = npt.NDArray[np.int64]
+
+_DTYPE = record_dtype(UNIT)
+_FILES_RECOVERED = 3
+_NOTHING = (1 << 63) - 1
+
+
+class Units(NamedTuple):
+    """Units of one file: physical offsets and sizes, ``(n,)`` int64 each."""
+
+    physical_offsets: Int64s
+    sizes: Int64s
+
+
+class Appended(NamedTuple):
+    """What became of units that were put: how many were appended, landed elsewhere, were put in vain."""
+
+    appended: int
+    misplaced: int
+    dropped: int
+
+
+class EmptyLastFileError(Exception):
+    """5.3.3 looks for the last unit of a last file that has none; the message names the file."""
+
+
+class UnitQueue:
+    """The state of one consume queue, as recovery finds and changes it; nothing is written.
+
+    Args:
+        segments: its files as loaded, by name.
+        file_size: bytes of a file.
+
+    Attributes:
+        deleted: labels of files that the broker deletes.
+        first_physical_offset: of the first unit on disk that is not a pre-blank one.
+        found_physical_end: end of the last record with a unit, as recovery of the queue finds it; -1 if none.
+        found: max offset then.
+    """
+
+    batch = False
+
+    def __init__(self, segments: list[Segment], file_size: int) -> None:
+        self._size = file_size
+        self._on_disk = {segment.start: segment for segment in segments}
+        self._starts = [segment.start for segment in segments]
+        self._state = new_state()
+        self._min_logic = 0
+        self._chunks: list[tuple[int, Units]] = []
+        self.deleted: list[str] = []
+        self.first_physical_offset = self._first_physical_offset()
+        if self._starts:
+            self._recover()
+        self.found_physical_end = self.max_physical_offset
+        self.found = self.maximum
+
+    @property
+    def max_physical_offset(self) -> int:
+        """Return ``maxPhysicOffset``."""
+        return int(self._state[State.MAX_PHYSICAL_OFFSET])
+
+    @property
+    def minimum(self) -> int:
+        """Return the min offset, in units."""
+        return self._min_logic // UNIT_SIZE
+
+    @property
+    def maximum(self) -> int:
+        """Return the max offset, in units."""
+        return self._end // UNIT_SIZE
+
+    @property
+    def _end(self) -> int:
+        return int(self._state[State.CURRENT]) if self._starts else 0
+
+    def put(self, queue_offsets: Int64s, physical_offsets: Int64s, sizes: Int64s) -> Appended:
+        """Put units in log order, all arrays ``(n,)``."""
+        state, keep = self._state, np.empty(len(queue_offsets), np.bool_)
+        before, was_empty, max_end = self._end, not self._starts, self.max_physical_offset
+        kept = int(append_units(queue_offsets, physical_offsets, sizes, self._size, state, keep))
+        if was_empty and state[State.STARTED]:
+            before = self._begin(int(queue_offsets[keep][0]) if kept else 0)
+        self._add_files()
+        if kept:
+            self._keep(before, Units(physical_offsets[keep], sizes[keep]))
+        places = before // UNIT_SIZE + np.arange(kept)
+        ends = physical_offsets + sizes
+        passed = np.maximum.accumulate(np.concatenate(([max_end], np.where(keep, ends, -1))))[:-1]
+        dropped = int(np.count_nonzero(~keep & (ends > passed)))
+        return Appended(kept, int(np.count_nonzero(places != queue_offsets[keep])), dropped)
+
+    def truncate(self, physical_offset: int) -> None:
+        """Drop units from ``physical_offset`` on; the first unit of a file counts whatever it is."""
+        self._state[State.MAX_PHYSICAL_OFFSET] = physical_offset
+        while self._starts:
+            units = self._units(self._starts[-1])
+            if units.physical_offsets[0] < physical_offset:
+                self._cut_last(units, physical_offset)
+                return
+            self._delete_last()
+        self._state[State.STARTED] = 0
+
+    def destroy(self) -> None:
+        """Delete everything, as for a log without files."""
+        while self._starts:
+            self._delete_last()
+        self._state, self._min_logic = new_state(), 0
+
+    def correct_minimum(self, log_start: int, release: BrokerRelease) -> None:
+        """Find the first unit whose record the log still has.
+
+        Raises:
+            EmptyLastFileError: 5.3.3 cannot do it.
+        """
+        if release == "4.9.8":
+            self._correct_minimum_4(log_start)
+        else:
+            self._correct_minimum_5(log_start)
+
+    def _first_physical_offset(self) -> int:
+        for start in self._starts[:1]:
+            units = self._units(start)
+            real = (units.sizes > 0) & (units.sizes != PREBLANK_SIZE)
+            if real.any():
+                return int(units.physical_offsets[real.argmax()])
+        return _NOTHING
+
+    def _recover(self) -> None:
+        end = self._starts[0]
+        for start in self._starts[-_FILES_RECOVERED:]:
+            units = self._units(start)
+            valid = (units.physical_offsets >= 0) & (units.sizes > 0)
+            count = len(valid) if valid.all() else int(valid.argmin())
+            end = start + count * UNIT_SIZE
+            if count:
+                last = int(units.physical_offsets[count - 1] + units.sizes[count - 1])
+                self._state[State.MAX_PHYSICAL_OFFSET] = last
+            if count < len(valid):
+                break
+        while self._starts[-1] > end:
+            self._delete_last()
+        self._place(min(end, self._starts[-1] + self._size))
+
+    def _place(self, end: int) -> None:
+        state = self._state
+        state[State.STARTED], state[State.FIRST_START] = 1, self._starts[0]
+        state[State.CURRENT], state[State.STOP] = end, self._starts[-1] + self._size
+
+    def _begin(self, first_queue_offset: int) -> int:
+        """Note the first file of a queue that had none; return where its first unit goes."""
+        start, blank = int(self._state[State.FIRST_START]), int(self._state[State.PREBLANK])
+        self._starts.append(start)
+        if blank:
+            count = blank // UNIT_SIZE
+            self._keep(start, Units(np.zeros(count, np.int64), np.full(count, PREBLANK_SIZE, np.int64)))
+        if first_queue_offset:
+            self._min_logic = start + blank
+        return start + blank
+
+    def _add_files(self) -> None:
+        while self._starts and self._starts[-1] + self._size < self._state[State.STOP]:
+            self._starts.append(self._starts[-1] + self._size)
+
+    def _keep(self, position: int, units: Units) -> None:
+        """Remember units appended, as far as they lie in the first or the last file."""
+        self._chunks.append((position, units))
+        first_stop, last_start = self._starts[0] + self._size, self._starts[-1]
+        self._chunks = [
+            (at, units)
+            for at, units in self._chunks
+            if at < first_stop or at + len(units.sizes) * UNIT_SIZE > last_start
+        ]
+
+    def _units(self, start: int) -> Units:
+        """Return the units of a file, those appended over those on disk."""
+        rows = np.zeros(self._size // UNIT_SIZE, _DTYPE)
+        if start in self._on_disk:
+            self._on_disk[start].read_into(0, rows.view(np.uint8).data, [])
+        units = Units(rows["physicalOffset"].astype(np.int64), rows["size"].astype(np.int64))
+        for at, chunk in self._chunks:
+            first = (at - start) // UNIT_SIZE
+            low, high = max(first, 0), min(first + len(chunk.sizes), len(rows))
+            if low < high:
+                units.physical_offsets[low:high] = chunk.physical_offsets[low - first : high - first]
+                units.sizes[low:high] = chunk.sizes[low - first : high - first]
+        return units
+
+    def _cut_last(self, units: Units, physical_offset: int) -> None:
+        kept = (units.physical_offsets >= 0) & (units.sizes > 0) & (units.physical_offsets < physical_offset)
+        kept[0] = True
+        count = len(kept) if kept.all() else int(kept.argmin())
+        self._place(self._starts[-1] + count * UNIT_SIZE)
+        self._state[State.MAX_PHYSICAL_OFFSET] = units.physical_offsets[count - 1] + units.sizes[count - 1]
+
+    def _delete_last(self) -> None:
+        segment = self._on_disk.pop(self._starts.pop(), None)
+        if segment is not None:
+            self.deleted.append(segment.label)
+
+    def _written(self, start: int) -> int:
+        """Return how many units of a file the broker counts as written."""
+        return min(self._end - start, self._size) // UNIT_SIZE
+
+    def _correct_minimum_4(self, log_start: int) -> None:
+        if self._starts:
+            first = self._starts[0]
+            live = self._units(first).physical_offsets[: self._written(first)] >= log_start
+            if live.any():
+                self._min_logic = first + int(live.argmax()) * UNIT_SIZE
+
+    def _correct_minimum_5(self, log_start: int) -> None:
+        if not self._starts or self._min_logic >= self._end:
+            return
+        first, last = self._starts[0], self._starts[-1]
+        written = self._written(last)
+        if written == 0:
+            raise EmptyLastFileError(self._on_disk[last].label)
+        if self._units(last).physical_offsets[written - 1] < log_start:
+            self._min_logic = self._end
+            return
+        intact = self._min_logic >= first
+        start = max(self._min_logic - first, 0) // UNIT_SIZE
+        offsets = self._units(first).physical_offsets[start : self._written(first)]
+        if len(offsets) and not (intact and offsets[0] >= log_start):
+            self._search(offsets, first + start * UNIT_SIZE, log_start)
+
+    def _search(self, offsets: Int64s, base: int, log_start: int) -> None:
+        """Halve the range as 5.3.3 does: in a queue that is out of order the result is its own."""
+        low, high = 0, len(offsets) - 1
+        while high - low > 1:
+            middle = (low + high) // 2
+            if offsets[middle] == log_start:
+                low = high = middle
+            elif offsets[middle] > log_start:
+                high = middle
+            else:
+                low = middle
+        for number in range(low, high + 1):
+            if offsets[number] >= log_start:
+                self._min_logic = base + number * UNIT_SIZE
+                return
