@@ -180,12 +180,26 @@ def _put_unit(
 
 
 @kernel
+def _is_wide_space(code: int) -> bool:
+    """Whether three bytes are a space beyond ASCII to ``Character#isWhitespace`` (JDK 17)."""
+    general = 0xE28080 <= code <= 0xE2808A and code != 0xE28087  # U+2000 to U+200A, not U+2007
+    return general or code in (0xE19A80, 0xE280A8, 0xE280A9, 0xE2819F, 0xE38080)
+
+
+@kernel
 def _is_blank(buffer: Buffer, start: int, stop: int) -> bool:
-    """As ``StringUtils#isBlank``, for ASCII; an absent value is blank."""
-    for i in range(start, stop):
-        byte = buffer[i]
-        if byte != _SPACE and not 0x09 <= byte <= 0x0D and not 0x1C <= byte <= 0x1F:
+    """As ``StringUtils#isBlank``; an absent value is blank."""
+    while start < stop:
+        byte = buffer[start]
+        if byte == _SPACE or 0x09 <= byte <= 0x0D or 0x1C <= byte <= 0x1F:
+            start += 1
+            continue
+        if stop - start < 3:
             return False
+        code = as_int(byte) << 16 | as_int(buffer[start + 1]) << 8 | as_int(buffer[start + 2])
+        if not _is_wide_space(code):
+            return False
+        start += 3
     return True
 
 
