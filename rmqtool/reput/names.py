@@ -34,7 +34,15 @@ class IndexNames:
         if len(name) != _LENGTH:  # a year behind 9999: no such name sorts
             name = self._last or "0" * _LENGTH
         if name <= self._last:
-            last = datetime.strptime(self._last + "000", _DIGITS)  # noqa: DTZ007 - a name has no zone
-            name = (last + timedelta(milliseconds=1)).strftime(_DIGITS)[:-3]
+            name = _following(self._last)
         self._last = name
         return name
+
+
+def _following(name: str) -> str:
+    """Return the name one millisecond behind, or simply the next number where a name is no time."""
+    try:
+        moment = datetime.strptime(name + "000", _DIGITS) + timedelta(milliseconds=1)  # noqa: DTZ007 - no zone
+    except (ValueError, OverflowError):
+        return f"{int(name) + 1:0{_LENGTH}d}"
+    return f"{moment.year:04d}{moment:%m%d%H%M%S%f}"[:_LENGTH]
