@@ -1,0 +1,231 @@
+"""What the log demands of a queue or of the index: windows of bounded size that remember what was met."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import numpy.typing as npt
+
+    from rmqtool.reput.blocks import Block
+    from rmqtool.reput.indexes import IndexStream
+    from rmqtool.reput.queues import BlockRun, QueuePlan
+
+    Array = npt.NDArray[Any]
+    Int64s = npt.NDArray[np.int64]
+    Bools = npt.NDArray[np.bool_]
+
+WINDOW_ROWS = 1 << 19
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Consecutive rows of one block.
+
+    Attributes:
+        block: where they lie.
+        first: the first row.
+        count: how many.
+        run: for units, the run that they are part of.
+    """
+
+    block: Block
+    first: int
+    count: int
+    run: BlockRun | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UnitRows:
+    """Expected units of a window; every column ``(n,)``.
+
+    Attributes:
+        physical_offsets: of the records, ascending.
+        sizes: bytes.
+        tags_codes: as a unit without ext has them.
+        queue_offsets: units; base offsets in a batch queue.
+        store_timestamps_ms: None where no queue of the store needs them.
+        batch_sizes: likewise.
+    """
+
+    physical_offsets: Int64s
+    sizes: Int64s
+    tags_codes: Int64s
+    queue_offsets: Int64s
+    store_timestamps_ms: Int64s | None
+    batch_sizes: Int64s | None
+
+
+@dataclass(frozen=True, slots=True)
+class EntryRows:
+    """Expected index entries of a window; every column ``(n,)``."""
+
+    physical_offsets: Int64s
+    key_hashes: npt.NDArray[np.int32]
+    store_timestamps_ms: Int64s
+
+
+class Windows:
+    """Expected rows in log order, found by physical offset; which were met is remembered.
+
+    Rows of one record are never parted. A window whose rows were all met costs no memory any more.
+
+    Args:
+        spans: in log order, none empty.
+        column: the column whose ``field`` holds physical offsets.
+        field: its name in the rows.
+    """
+
+    def __init__(self, spans: Sequence[Span], column: str, field: str) -> None:
+        self._column, self._field = column, field
+        self.spans = [piece for span in spans for piece in self._pieces(span)]
+        starts = [int(self._offsets(span, 0, 1)[0]) for span in self.spans]
+        self._starts = np.array(starts, np.int64)
+        self.firsts = np.cumsum([0, *(span.count for span in self.spans)]).tolist()
+        self._seen: dict[int, Bools | None] = {}
+
+    @property
+    def total(self) -> int:
+        """Return how many rows there are."""
+        return int(self.firsts[-1])
+
+    def by_window(self, physical_offsets: Int64s) -> Iterator[tuple[int, Array]]:
+        """Yield a window's number, and which of the offsets can only lie in it.
+
+        The second is a slice where the offsets ascend, else a mask.
+        """
+        if not self.spans or not len(physical_offsets):
+            return
+        numbers = np.searchsorted(self._starts, physical_offsets, side="right") - 1
+        for number in np.unique(np.maximum(numbers, 0)).tolist():
+            yield number, np.flatnonzero(np.maximum(numbers, 0) == number)
+
+    def seen(self, number: int) -> Bools:
+        """Return which rows of a window were met; to be changed in place, then `settle` it."""
+        kept = self._seen.get(number, np.zeros(0, np.bool_))
+        if kept is None:
+            return np.ones(self.spans[number].count, np.bool_)
+        if not len(kept):
+            kept = self._seen[number] = np.zeros(self.spans[number].count, np.bool_)
+        return kept
+
+    def settle(self, number: int) -> None:
+        """Forget a window's rows if all of them were met."""
+        kept = self._seen.get(number)
+        if kept is not None and kept.all():
+            self._seen[number] = None
+
+    def unseen(self, number: int) -> Int64s:
+        """Return the rows of a window that were not met."""
+        if number not in self._seen:
+            return np.arange(self.spans[number].count)
+        kept = self._seen[number]
+        return np.flatnonzero(~kept) if kept is not None else np.zeros(0, np.int64)
+
+    def is_unseen(self) -> bool:
+        """Tell whether any row was not met."""
+        return any(len(self.unseen(number)) for number in range(len(self.spans)))
+
+    def _offsets(self, span: Span, first: int, count: int) -> Int64s:
+        rows = span.block.read(self._column, span.first + first, count)
+        return rows[self._field].astype(np.int64)
+
+    def _pieces(self, span: Span) -> Iterator[Span]:
+        start = 0
+        while start < span.count:
+            stop = self._record_start(span, start, min(start + WINDOW_ROWS, span.count))
+            yield Span(span.block, span.first + start, stop - start, span.run)
+            start = stop
+
+    def _record_start(self, span: Span, start: int, stop: int) -> int:
+        """Return ``stop``, or the row before it where its record begins."""
+        back = 16
+        while stop < span.count and back < 2 * (stop - start):
+            low = max(start, stop - back)
+            offsets = self._offsets(span, low, stop - low + 1)
+            others = np.flatnonzero(offsets != offsets[-1])
+            if len(others):
+                return low + int(others[-1]) + 1
+            back *= 16
+        return span.count
+
+
+class ExpectedUnits(Windows):
+    """The units that the log demands of one queue.
+
+    Args:
+        plan: the queue's runs; None for a queue of which the log knows nothing.
+        blocks: where they lie.
+    """
+
+    def __init__(self, plan: QueuePlan | None, blocks: Sequence[Block]) -> None:
+        runs = () if plan is None else plan.runs
+        spans = [Span(blocks[run.block], run.first_row, run.run.count, run) for run in runs if run.run.count]
+        super().__init__(spans, "units", "physicalOffset")
+
+    def rows(self, number: int) -> UnitRows:
+        """Read a window.
+
+        Raises:
+            OSError: the block file cannot be read.
+        """
+        span = self.spans[number]
+        units = span.block.read("units", span.first, span.count)
+        return UnitRows(
+            units["physicalOffset"].astype(np.int64),
+            units["size"].astype(np.int64),
+            units["tagsCode"].astype(np.int64),
+            self.queue_offsets(number),
+            _optional(span, "store_timestamps"),
+            _optional(span, "batch_sizes"),
+        )
+
+    def queue_offsets(self, number: int) -> Int64s:
+        """Return the queue offsets of a window, read only where they do not follow from the run.
+
+        Raises:
+            OSError: the block file cannot be read.
+        """
+        span = self.spans[number]
+        if span.run is not None and span.run.run.orderly:
+            first = span.run.run.first_queue_offset + span.first - span.run.first_row
+            return np.arange(first, first + span.count)
+        return np.asarray(span.block.read("queue_offsets", span.first, span.count), np.int64)
+
+
+class ExpectedEntries(Windows):
+    """The index entries that the log demands.
+
+    Args:
+        stream: all of them, in log order; None if the log has none.
+    """
+
+    def __init__(self, stream: IndexStream | None) -> None:
+        blocks = () if stream is None else stream.blocks
+        spans = [Span(block, 0, block.count("entries")) for block in blocks if block.count("entries")]
+        super().__init__(spans, "entries", "physical_offset")
+
+    def rows(self, number: int) -> EntryRows:
+        """Read a window.
+
+        Raises:
+            OSError: the block file cannot be read.
+        """
+        span = self.spans[number]
+        entries = span.block.read("entries", span.first, span.count)
+        return EntryRows(
+            np.ascontiguousarray(entries["physical_offset"]),
+            np.ascontiguousarray(entries["key_hash"]),
+            np.ascontiguousarray(entries["store_timestamp_ms"]),
+        )
+
+
+def _optional(span: Span, column: str) -> Int64s | None:
+    if not span.block.count(column):
+        return None
+    return span.block.read(column, span.first, span.count).astype(np.int64)

@@ -1,0 +1,169 @@
+"""Level 3 of a queue: records that have no unit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rmqtool.dispatch.append import MAX_QUEUE_OFFSET
+from rmqtool.findings import Severity
+from rmqtool.findings.consumequeue import CQ_MISSING_MSG
+from rmqtool.formats.consumequeue import UNIT_SIZE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from rmqtool.commands.verify.expected import ExpectedUnits
+    from rmqtool.commands.verify.queue_report import QueueReport
+    from rmqtool.commands.verify.tasks import QueueCheckTask
+    from rmqtool.store.segments import Segment
+
+    Int64s = npt.NDArray[np.int64]
+
+_NEVER = (1 << 63) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class MissingRange:
+    """Consecutive records of a queue that have no unit.
+
+    Attributes:
+        physical_offset: of the first record.
+        queue_offset: of the first record.
+        count: records.
+        is_tail: no record behind them has a unit: the queue lags.
+        is_superseded: later records have the same queue offsets: the topic was deleted and created again.
+    """
+
+    physical_offset: int
+    queue_offset: int
+    count: int
+    is_tail: bool
+    is_superseded: bool
+
+
+def missing_ranges(expected: ExpectedUnits, last_met: int) -> list[MissingRange]:
+    """Return the records without unit, in log order.
+
+    Those that the append rule never puts are left out: queue offsets that no file can have.
+
+    Args:
+        expected: all records, those with units marked.
+        last_met: number of the last that has one.
+
+    Raises:
+        OSError: a block file cannot be read.
+    """
+    if not expected.is_unseen():
+        return []
+    ranges: list[MissingRange] = []
+    least_later = _NEVER
+    for window in range(len(expected.spans) - 1, -1, -1):
+        queue_offsets = expected.queue_offsets(window)
+        rows = expected.unseen(window)
+        if len(rows):
+            found = list(_ranges_of(expected, window, rows, queue_offsets, least_later, last_met))
+            ranges[:0] = found
+        least_later = min(least_later, int(queue_offsets.min()))
+    return _joined(ranges)
+
+
+def _ranges_of(
+    expected: ExpectedUnits,
+    window: int,
+    rows: Int64s,
+    queue_offsets: Int64s,
+    least_later: int,
+    last_met: int,
+) -> Iterator[MissingRange]:
+    offsets = expected.rows(window).physical_offsets
+    later = np.minimum.accumulate(np.append(queue_offsets[1:], least_later)[::-1])[::-1]
+    is_own = np.diff(offsets, prepend=-1) != 0  # a record put twice into one queue has one unit
+    possible = (queue_offsets >= 0) & (queue_offsets <= MAX_QUEUE_OFFSET)
+    rows = rows[(is_own & possible)[rows]]
+    if not len(rows):
+        return
+    is_superseded = (queue_offsets >= later)[rows]
+    is_tail = rows + expected.firsts[window] > last_met
+    kind = is_superseded * 2 + is_tail
+    cuts = np.flatnonzero((np.diff(rows) != 1) | (np.diff(kind) != 0)) + 1
+    for piece in np.split(np.arange(len(rows)), cuts):
+        first = int(piece[0])
+        yield MissingRange(
+            int(offsets[rows[first]]),
+            int(queue_offsets[rows[first]]),
+            len(piece),
+            bool(is_tail[first]),
+            bool(is_superseded[first]),
+        )
+
+
+def _joined(ranges: list[MissingRange]) -> list[MissingRange]:
+    """Join what only the border of two windows parts."""
+    joined: list[MissingRange] = []
+    for one in ranges:
+        last = joined[-1] if joined else None
+        if (
+            last is not None
+            and last.is_tail
+            and (one.is_tail, one.is_superseded) == (last.is_tail, last.is_superseded)
+        ):
+            joined[-1] = replace(last, count=last.count + one.count)
+        else:
+            joined.append(one)
+    return joined
+
+
+def report_missing(
+    report: QueueReport, task: QueueCheckTask, ranges: list[MissingRange], dispatched_end: int | None
+) -> None:
+    """Report records without unit.
+
+    What lies at the end of an unclean log is dispatched again by the next start; in a clean store no start
+    does that, or loses the first of them (5.3.2+).
+
+    Args:
+        report: of the queue.
+        task: what is known of the store.
+        ranges: the records.
+        dispatched_end: end of the last record that has a unit in any queue: so far the broker had come. None
+            if that is not known.
+    """
+    for missing in ranges:
+        is_lag = task.unclean and missing.is_tail
+        if dispatched_end is not None and missing.physical_offset < dispatched_end:
+            is_lag = False
+        segment = _file_of(report, missing)
+        report.add(
+            CQ_MISSING_MSG,
+            _sentence(missing, is_lag=is_lag),
+            segment=segment,
+            position=None if segment is None else missing.queue_offset * UNIT_SIZE - segment.start,
+            count=missing.count,
+            severity=Severity.WARNING if is_lag or missing.is_superseded else None,
+            length=None if segment is None else missing.count * UNIT_SIZE,
+            queue_offset=missing.queue_offset,
+            physical_offset=missing.physical_offset,
+            expected=missing.count,
+            observed=0,
+        )
+
+
+def _sentence(missing: MissingRange, *, is_lag: bool) -> str:
+    first = f"the first has queue offset {missing.queue_offset} and lies at {missing.physical_offset}"
+    if missing.is_superseded:
+        why = "records whose queue offsets were used again later, as if the topic had been created anew,"
+        return f"{missing.count} {why} have no unit; {first}"
+    where = "the last records have no unit yet" if is_lag else "records have no unit"
+    return f"{missing.count} of {where}; {first}" if is_lag else f"{missing.count} {where}; {first}"
+
+
+def _file_of(report: QueueReport, missing: MissingRange) -> Segment | None:
+    files = report.check.files
+    if files is None or report.check.batch:
+        return None
+    return files.segment_at(missing.queue_offset * UNIT_SIZE)
