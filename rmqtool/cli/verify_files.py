@@ -72,7 +72,7 @@ class VerifyFiles:
             written.append(self._manifest.path)
         _check_written(written, [root for store in stores for root in store.evidence_roots])
         if options["baseline"] is not None:
-            from rmqtool.commands.verify.baseline import load_baseline
+            from rmqtool.commands.verify.baseline_file import load_baseline
 
             self._baseline = load_baseline(options["baseline"])
         if self._manifest is not None and self._manifest.purpose == "check":

@@ -7,17 +7,14 @@ their number only.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.findings import CATALOG, Finding, FindingLog, Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from pathlib import Path
+    from collections.abc import Mapping
 
 Identity = tuple[str | int | None, ...]
 
@@ -91,84 +88,6 @@ class Baseline:
     def _unlisted(self, code: str) -> int:
         """Return how many findings of a code that run counted without listing them."""
         return self.counts[code] - sum(count for key, count in self.listed.items() if key[0] == code)
-
-
-def load_baseline(path: Path) -> Baseline:
-    """Read the ``json`` or ``ndjson`` output of an earlier run.
-
-    Raises:
-        EnvironmentFailureError: The file cannot be read.
-        UsageError: It is something else.
-    """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as failure:
-        raise _no_baseline(path, "it is no UTF-8 text") from failure
-    except OSError as failure:
-        raise EnvironmentFailureError(f"{path}: cannot be read: {failure.strerror}") from failure
-    baseline = Baseline()
-    listed: Counter[str] = Counter()
-    is_summarised = False
-    for value in _objects(path, text):
-        if value.get("type") == "finding":
-            _check_codes(path, [value.get("code")])
-            baseline.listed[identity(value)] += 1
-            listed[value["code"]] += 1
-        elif isinstance(value.get("counts"), dict):
-            _check_codes(path, value["counts"])
-            baseline.counts.update(_numbers(path, value["counts"]))
-            is_summarised = True
-        elif value.get("type") != "prediction":
-            raise _no_baseline(path, "an object in it is neither a finding nor a summary")
-    if not is_summarised and text.strip():
-        baseline.counts = Counter(listed)
-    return baseline
-
-
-def _objects(path: Path, text: str) -> Iterator[dict[str, Any]]:
-    """Yield findings and summaries of a json document, or of ndjson lines."""
-    try:
-        document = json.loads(text) if text.strip() else {"counts": {}}
-        values = [document]
-    except json.JSONDecodeError:
-        values = list(_lines(path, text))
-    for value in values:
-        if not isinstance(value, dict):
-            raise _no_baseline(path, "it does not consist of JSON objects")
-        stores = value.get("stores", [value])
-        if len(stores) != 1:
-            raise _no_baseline(path, "it tells of several stores; keep one baseline for each")
-        for store in stores:
-            yield from store.get("findings", ())
-            yield store
-
-
-def _lines(path: Path, text: str) -> Iterator[Any]:
-    for number, line in enumerate(text.splitlines(), start=1):
-        try:
-            if line.strip():
-                yield json.loads(line)
-        except json.JSONDecodeError as failure:
-            raise _no_baseline(path, f"line {number} is no JSON") from failure
-
-
-def _check_codes(path: Path, codes: Iterable[object]) -> None:
-    for code in codes:
-        if code not in CATALOG:
-            raise _no_baseline(path, f"there is no finding code {code!r}")
-
-
-def _numbers(path: Path, counts: dict[str, object]) -> dict[str, int]:
-    for code, count in counts.items():
-        if not isinstance(count, int):
-            raise _no_baseline(path, f"the count of {code} is no number")
-    return {code: count for code, count in counts.items() if isinstance(count, int)}
-
-
-def _no_baseline(path: Path, why: str) -> UsageError:
-    return UsageError(
-        f"{path}: no baseline: {why}; make one with verify --format ndjson -o FILE --fail-on never"
-    )
 
 
 def _take(left: Counter[Identity], finding: Finding) -> bool:
