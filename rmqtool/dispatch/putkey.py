@@ -64,8 +64,8 @@ def put_keys(entries: Rows, slots: Int32s, header: Int64s, time_diffs: Int32s, p
         store_timestamp_ms = entry.store_timestamp_ms
         older = slots[slot]
         difference = 0
-        if header[_BEGIN] > 0 and store_timestamp_ms > header[_BEGIN]:
-            difference = min((store_timestamp_ms - header[_BEGIN]) // _SECOND_MS, _INT_MAX)
+        if header[_BEGIN] > 0:  # the subtraction wraps around, as Java's does
+            difference = min(max((store_timestamp_ms - header[_BEGIN]) // _SECOND_MS, 0), _INT_MAX)
         time_diffs[i] = difference
         previous[i] = older
         item = header[_COUNT]
