@@ -106,7 +106,7 @@ CL_PORT = FindingCode(
     severity=Severity.ERROR,
     structure=Structure.COMMITLOG,
     title="port beyond 16 bits",
-    meaning="The port of BORNHOST or STOREHOST, a 32-bit field, is negative or above 65535: no host has such.",
+    meaning="The port of BORNHOST or STOREHOST, a field of 32 bits, is negative or above 65535.",
     broker_effect="Fails when it decodes the message for a client or an id (InetSocketAddress refuses it).",
     remedy="Treat the record's header as damaged; compare with a replica.",
     origin="MessageDecoder#decode, MessageExt#socketAddress2ByteBuffer",
@@ -117,8 +117,8 @@ CL_TIME = FindingCode(
     structure=Structure.COMMITLOG,
     title="time out of reason",
     meaning=(
-        "STORETIMESTAMP or BORNTIMESTAMP lies before 2010 or after 2100: a clock that was never set, a foreign"
-        " client, or a damaged field."
+        "STORETIMESTAMP or BORNTIMESTAMP lies before 2010 or after 2100: a clock that was never set, a "
+        "foreign client, or a damaged field."
     ),
     broker_effect=(
         "Accepts it; look-ups by time, the index's time differences and delayed deliveries go wrong by it."

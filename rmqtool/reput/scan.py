@@ -120,19 +120,29 @@ def _doubled(rows: npt.NDArray[Any], used: int) -> npt.NDArray[Any]:
     return grown
 
 
-class _Dispatcher:
-    """Feeds batches to the kernel and answers what it cannot know."""
+class Dispatcher:
+    """Feeds batches to the kernel and answers what it cannot know.
+
+    Args:
+        policy: the broker's switches.
+
+    Attributes:
+        rows: units and index entries so far.
+        queues: the queues met so far.
+        first_places: physical offset of the record at which each queue was met, by raw topic and queue id.
+    """
 
     def __init__(self, policy: DispatchPolicy) -> None:
         self.rows = _Rows()
         self.queues = QueueTable(policy, safe_component)
         self._switches = policy.switches()
         self._delays = policy.delay_table()
+        self.first_places: dict[tuple[bytes, int], int] = {}
         self._missing = np.zeros(3, np.int64)
 
-    def dispatch(self, batch: MessageBatch) -> int | None:
-        """Dispatch a batch; return the row of a record that stalls the broker, None if there is none."""
-        row, outcome = 0, DispatchOutcome.FULL
+    def dispatch(self, batch: MessageBatch, first: int = 0) -> int | None:
+        """Dispatch a batch from row ``first`` on; return the row of a record that stalls the broker."""
+        row, outcome = first, DispatchOutcome.FULL
         while outcome in (DispatchOutcome.FULL, DispatchOutcome.NEW_QUEUE):
             queues, rows = self.queues, self.rows
             answer, row = dispatch(
@@ -154,7 +164,9 @@ class _Dispatcher:
             outcome = DispatchOutcome(answer)
             if outcome == DispatchOutcome.NEW_QUEUE:
                 start, stop, queue_id = (int(value) for value in self._missing)
-                queues.add(batch.buffer[start:stop].tobytes(), queue_id)
+                raw_topic = batch.buffer[start:stop].tobytes()
+                queues.add(raw_topic, queue_id)
+                self.first_places[raw_topic, queue_id] = int(batch.rows["place"][row])
             elif outcome == DispatchOutcome.FULL:
                 rows.grow()
         return row if outcome == DispatchOutcome.STALLED else None
@@ -181,7 +193,7 @@ class _Scan:
     """A scan under way: the walk, the rows so far, and what is said of them."""
 
     walk: SegmentWalk
-    dispatcher: _Dispatcher
+    dispatcher: Dispatcher
     misplaced: list[tuple[int, int]] = field(default_factory=list)
     misplaced_count: int = 0
     stalled_at: int | None = None
@@ -208,7 +220,7 @@ def scan_split(task: ScanTask) -> SplitReport:
         EnvironmentFailureError: the segment cannot be opened or read, or the block file not be written.
     """
     split = task.split
-    scan = _Scan(SegmentWalk(split.segment, rules_of(task.policy.broker_version)), _Dispatcher(task.policy))
+    scan = _Scan(SegmentWalk(split.segment, rules_of(task.policy.broker_version)), Dispatcher(task.policy))
     first_place = _guess(scan.walk, split) if task.first_place is None else task.first_place
     if first_place is not None:
         scan.run(first_place, split.stop)

@@ -60,7 +60,7 @@ def survey_range(task: SurveyTask) -> Survey:
     Raises:
         EnvironmentFailureError: the segment cannot be opened or read.
     """
-    first_data = _first_nonzero(task.segment, task.start, task.stop)
+    first_data = first_nonzero(task.segment, task.start, task.stop)
     if first_data >= task.stop:
         return Survey(task.start, zero=True, zero_start=True, records=0, record_bytes=0, first_record=None)
     walk = SegmentWalk(task.segment, rules_of(task.broker_version))
@@ -85,16 +85,15 @@ def survey_range(task: SurveyTask) -> Survey:
     )
 
 
-def _first_nonzero(segment: Segment, start: int, stop: int) -> int:
+def first_nonzero(segment: Segment, start: int, stop: int) -> int:
     """Return the physical offset of the first byte that is not zero, ``stop`` if there is none."""
     buffer = np.empty(_CHUNK_BYTES, np.uint8)
     place = segment.start + segment.reader.next_data(start - segment.start)
     while place < stop:
         view = buffer[: stop - place]
         count = segment.read_into(place - segment.start, view.data, [])
-        nonzero = np.flatnonzero(view[:count])
-        if len(nonzero):
-            return place + int(nonzero[0])
+        if view[:count].any():
+            return place + int(np.argmax(view[:count] != 0))
         if count == 0:
             break
         place = segment.start + segment.reader.next_data(place + count - segment.start)

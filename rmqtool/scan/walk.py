@@ -104,8 +104,8 @@ class MessageBatch:
     buffer: npt.NDArray[np.uint8]
     rows: npt.NDArray[np.void]
     values: npt.NDArray[np.int64]
-    base: int
-    cut: int
+    base: int = 0
+    cut: int = 0
 
 
 @dataclass(frozen=True, slots=True)

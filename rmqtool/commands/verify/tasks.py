@@ -54,6 +54,7 @@ class QueueCheckTask:
         ext: ``enableConsumeQueueExt``.
         unclean: ``abort`` is present (or the store is live): the next start repairs lag at the log's end.
         max_findings: findings of one code that are kept.
+        live: a broker appends meanwhile: what points at ``log_end`` or behind it came later, no damage.
     """
 
     queues: tuple[QueueCheck, ...]
@@ -68,6 +69,7 @@ class QueueCheckTask:
     ext: bool
     unclean: bool
     max_findings: int
+    live: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,7 @@ class IndexCheckTask:
         index_enabled: ``messageIndexEnable``.
         unclean: ``abort`` is present (or the store is live).
         max_findings: findings of one code that are kept.
+        live: as in ``QueueCheckTask``.
     """
 
     files: tuple[StoreFile, ...]
@@ -97,3 +100,4 @@ class IndexCheckTask:
     index_enabled: bool
     unclean: bool
     max_findings: int
+    live: bool = False

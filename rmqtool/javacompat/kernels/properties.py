@@ -200,7 +200,7 @@ def count_stray_pieces(buffer: Buffer, start: int, stop: int) -> int:
     position = start
     while position < stop:
         separator, end = _next_property(buffer, position, stop)
-        if end > position and (separator == position or separator == end):
+        if separator == position < end or position < separator == end:
             strays += 1
         position = end + 1
     return strays

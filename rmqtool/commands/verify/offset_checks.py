@@ -1,0 +1,253 @@
+"""Whether the queue offsets of every queue go up by one along the log.
+
+Runs that join need no look at their rows; only queues whose runs do not are read row by row.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rmqtool.dispatch.continuity import BREAK_ROW, Discontinuity, find_breaks, new_progress
+from rmqtool.findings import Finding
+from rmqtool.findings.consumequeue import LMQ_COUNTER_RESET
+from rmqtool.findings.records import CL_QOFF_DUP, CL_QOFF_GAP, CL_QOFF_RANGE, CL_QOFF_RESET
+from rmqtool.reput.blocks import UNIT_COLUMNS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    import numpy.typing as npt
+
+    from rmqtool.findings import FindingCode, FindingLog
+    from rmqtool.reput.blocks import Block
+    from rmqtool.reput.queues import QueuePlan
+    from rmqtool.store.segments import FileQueue
+
+    Int64s = npt.NDArray[np.int64]
+
+_CHUNK_UNITS = 1 << 18
+_LMQ_PREFIX = "%LMQ%"
+_BACKWARD = frozenset({Discontinuity.REPEATED, Discontinuity.RESET})
+_CODES = {
+    Discontinuity.GAP: CL_QOFF_GAP,
+    Discontinuity.REPEATED: CL_QOFF_DUP,
+    Discontinuity.RESET: CL_QOFF_RESET,
+    Discontinuity.OUT_OF_RANGE: CL_QOFF_RANGE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """A record whose queue offset does not follow.
+
+    Attributes:
+        code: what it is.
+        topic: of the queue.
+        queue_id: of the queue.
+        expected: the queue offset behind the record before.
+        observed: the record's queue offset.
+        place: physical offset of the record.
+    """
+
+    code: FindingCode
+    topic: str
+    queue_id: int
+    expected: int
+    observed: int
+    place: int
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetTask:
+    """Some queues whose runs do not join; picklable.
+
+    Attributes:
+        plans: the queues.
+        blocks: where their units are.
+        from_zero: the log begins at 0, so every queue must begin at offset 0.
+        max_breaks: breaks of one queue that are returned.
+    """
+
+    plans: tuple[QueuePlan, ...]
+    blocks: tuple[Block, ...]
+    from_zero: bool
+    max_breaks: int
+
+
+@dataclass
+class Breaks:
+    """Breaks that were kept, in order of queue and log, and how many there are of each code."""
+
+    kept: list[Break]
+    totals: Counter[FindingCode]
+
+
+def offset_tasks(
+    plans: Sequence[QueuePlan], blocks: Sequence[Block], *, from_zero: bool, max_breaks: int, tasks: int
+) -> list[OffsetTask]:
+    """Return tasks for the queues that have to be read; the others are in order."""
+    wanted = [plan for plan in plans if not _in_order(plan, from_zero=from_zero)]
+    slim = tuple(block.slim(*UNIT_COLUMNS) for block in blocks)
+    size = max(-(-len(wanted) // tasks), 1)
+    return [
+        OffsetTask(tuple(wanted[first : first + size]), slim, from_zero, max_breaks)
+        for first in range(0, len(wanted), size)
+    ]
+
+
+def _in_order(plan: QueuePlan, *, from_zero: bool) -> bool:
+    runs = [run.run for run in plan.runs]
+    if from_zero and runs[0].first_queue_offset != 0:
+        return False
+    joined = all(two.first_queue_offset == one.last_queue_offset + 1 for one, two in pairwise(runs))
+    return joined and all(run.orderly for run in runs)
+
+
+def check_offsets(task: OffsetTask) -> Breaks:
+    """Find where queue offsets do not follow.
+
+    Raises:
+        OSError: a block file cannot be read.
+    """
+    found = Breaks([], Counter())
+    for plan in task.plans:
+        _Queue(plan, task, found).run()
+    return found
+
+
+class _Queue:
+    """One queue, row by row in chunks; the last row of a chunk waits for the one behind it."""
+
+    def __init__(self, plan: QueuePlan, task: OffsetTask, found: Breaks) -> None:
+        self._plan = plan
+        self._task = task
+        self._found = found
+        self._progress = new_progress(0 if task.from_zero else None)
+        self._totals = np.zeros(len(Discontinuity), np.int64)
+        self._room = np.empty(task.max_breaks, BREAK_ROW)
+
+    def run(self) -> None:
+        pending: _Rows | None = None
+        for chunk in self._chunks():
+            rows = chunk if pending is None else pending.followed_by(chunk)
+            self._judge(rows, len(rows.offsets) - 1)
+            pending = rows.last()
+        if pending is not None:
+            self._judge(pending, 1)
+        for kind in Discontinuity:
+            if self._totals[kind]:
+                self._found.totals[self._code(kind)] += int(self._totals[kind])
+
+    def _code(self, kind: Discontinuity) -> FindingCode:
+        if kind in _BACKWARD and self._plan.topic.startswith(_LMQ_PREFIX):
+            return LMQ_COUNTER_RESET
+        return _CODES[kind]
+
+    def _chunks(self) -> Iterator[_Rows]:
+        for run in self._plan.runs:
+            block = self._task.blocks[run.block]
+            for start in range(0, run.run.count, _CHUNK_UNITS):
+                count = min(_CHUNK_UNITS, run.run.count - start)
+                first = run.first_row + start
+                places = block.read("units", first, count)["physicalOffset"].astype(np.int64)
+                offsets = run.run.first_queue_offset + start + np.arange(count)
+                if not run.run.orderly:
+                    offsets = block.read("queue_offsets", first, count)
+                counts = np.ones(count, np.int64)
+                if self._plan.batch:
+                    counts = block.read("batch_sizes", first, count).astype(np.int64)
+                yield _Rows(offsets, counts, places)
+
+    def _judge(self, rows: _Rows, judged: int) -> None:
+        filled = find_breaks(rows.offsets, rows.counts, judged, self._progress, self._room, self._totals)
+        for one in self._room[:filled]:
+            code = self._code(Discontinuity(int(one["kind"])))
+            place = int(rows.places[one["row"]])
+            queue = self._plan.topic, self._plan.queue_id
+            self._found.kept.append(Break(code, *queue, int(one["expected"]), int(one["observed"]), place))
+        self._room = self._room[filled:]
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Queue offsets, how many offsets each unit takes, and physical offsets; ``(n,)`` each."""
+
+    offsets: Int64s
+    counts: Int64s
+    places: Int64s
+
+    def last(self) -> _Rows:
+        return _Rows(self.offsets[-1:], self.counts[-1:], self.places[-1:])
+
+    def followed_by(self, other: _Rows) -> _Rows:
+        return _Rows(
+            np.concatenate([self.offsets, other.offsets]),
+            np.concatenate([self.counts, other.counts]),
+            np.concatenate([self.places, other.places]),
+        )
+
+
+_MESSAGES = {
+    CL_QOFF_GAP.code: "{missing} queue offsets are missing before this record",
+    CL_QOFF_DUP.code: "queue offset {observed} comes again: the queue was at {expected}",
+    CL_QOFF_RESET.code: "queue offsets begin again at 0: the queue was at {expected}",
+    CL_QOFF_RANGE.code: "queue offset {observed} where only {expected} can be",
+    LMQ_COUNTER_RESET.code: "queue offset {observed} comes again: the light queue was at {expected}",
+}
+
+
+def add_breaks(findings: FindingLog, log: FileQueue, breaks: Breaks, lost: Sequence[tuple[int, int]]) -> None:
+    """Add breaks to the findings, in log order.
+
+    Args:
+        findings: receives them.
+        log: the commit log.
+        breaks: what was found.
+        lost: ranges of the log that hold no readable record, as (start, stop).
+    """
+    for one in sorted(breaks.kept, key=lambda one: one.place):
+        findings.add(_finding(log, one, lost))
+    kept = Counter(one.code for one in breaks.kept)
+    for code, count in (breaks.totals - kept).items():
+        findings.add(Finding(code=code), count=count)
+
+
+def _finding(log: FileQueue, found: Break, lost: Sequence[tuple[int, int]]) -> Finding:
+    segment = log.segment_at(found.place)
+    message = _MESSAGES[found.code.code].format(
+        observed=found.observed, expected=found.expected, missing=found.observed - found.expected
+    )
+    if found.code is CL_QOFF_GAP and any(start < found.place for start, _ in lost):
+        message += "; damage before it may have held them"
+    return Finding(
+        code=found.code,
+        file=None if segment is None else segment.label,
+        position=None if segment is None else found.place - segment.start,
+        topic=found.topic,
+        queue_id=found.queue_id,
+        queue_offset=found.observed,
+        physical_offset=found.place,
+        expected=found.expected,
+        observed=found.observed,
+        message=message,
+    )
+
+
+def repeats_from(breaks: Breaks, place: int) -> bool:
+    """Whether a record at ``place`` or behind it carries a queue offset that came before."""
+    repeated = {CL_QOFF_DUP.code, CL_QOFF_RESET.code, LMQ_COUNTER_RESET.code}
+    return any(one.place >= place and one.code.code in repeated for one in breaks.kept)
+
+
+def merge_breaks(parts: Iterable[Breaks]) -> Breaks:
+    """Join what tasks found."""
+    merged = Breaks([], Counter())
+    for part in parts:
+        merged.kept += part.kept
+        merged.totals.update(part.totals)
+    return merged

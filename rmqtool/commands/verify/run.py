@@ -1,0 +1,145 @@
+"""Go through the levels: layout, the log, the queues and the index, what speaks of all of them."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rmqtool.commands.verify.derived import check_derived
+from rmqtool.commands.verify.log_checks import LogCheck, LogResult, check_log
+from rmqtool.commands.verify.model import MAX_LEVEL, Examined, VerifyReport, VerifyRequest
+from rmqtool.dispatch.policy import DispatchPolicy
+from rmqtool.engine import open_engine
+from rmqtool.errors import RefusedError, UsageError
+from rmqtool.findings import Finding, FindingLog
+from rmqtool.findings.places import ST_LOCKED
+from rmqtool.store.layout import layout_findings
+from rmqtool.store.lock import lock_holder
+from rmqtool.store.staging import StagingArea
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.commands.progress import Progress
+    from rmqtool.engine import Engine
+    from rmqtool.store import Store
+    from rmqtool.store.staging import StagingHandle
+
+_DERIVED_LEVEL = 2
+"""From here on derived files are held against the log."""
+
+
+def verify(request: VerifyRequest, progress: Progress) -> VerifyReport:
+    """Verify a store, or the part of it that is shown.
+
+    Raises:
+        UsageError: there is no such level.
+        RefusedError: a broker holds the store's lock, and ``live`` does not say to go on.
+        EnvironmentFailureError: a directory cannot be listed, or scratch files cannot be written.
+    """
+    if not 0 <= request.level <= MAX_LEVEL:
+        raise UsageError(f"--level {request.level}: there are 0 to {MAX_LEVEL}")
+    store = request.store
+    findings = FindingLog(request.max_findings)
+    findings.extend(_lock_findings(request))
+    run = _Run(request, progress, VerifyReport(str(store.base), request.level, findings, Examined()))
+    with run.timed("layout"):
+        findings.extend(layout_findings(store))
+    if request.level > 0:
+        _warn_of_defaults(store, progress)
+        with _scratch() as staging, open_engine(request.engine) as engine:
+            run.contents(staging, engine)
+    return run.report
+
+
+def _lock_findings(request: VerifyRequest) -> Iterator[Finding]:
+    root = request.store.root
+    holder = lock_holder(root) if root is not None else None
+    if holder is None:
+        return
+    if not request.live:
+        raise RefusedError(
+            f"{root}: {holder} holds the store's lock; stop the broker, or add --live to verify what the"
+            " store holds now"
+        )
+    yield Finding(code=ST_LOCKED, file="lock", message=f"{holder} holds the store's lock")
+
+
+def _warn_of_defaults(store: Store, progress: Progress) -> None:
+    for setting in store.settings.defaulted_sizes():
+        progress.warn(
+            f"{setting.name} is not known from the files: {setting.value} assumed;"
+            f" give the broker's with -c broker.conf or -p {setting.name}=N"
+        )
+
+
+@contextmanager
+def _scratch() -> Iterator[StagingHandle]:
+    """Give room for blocks where temporary files belong; nothing of it outlives the run."""
+    with tempfile.TemporaryDirectory(prefix="rmqtool-") as place, StagingArea(Path(place) / "out") as area:
+        yield area.handle
+
+
+def dispatch_policy(store: Store, *, index: bool) -> DispatchPolicy:
+    """Return the broker's switches as the store's settings have them.
+
+    Args:
+        store: the evidence.
+        index: whether index entries are wanted.
+    """
+    settings = store.settings
+    return DispatchPolicy(
+        broker_version=settings.broker_version,
+        delay_levels_ms=settings.delay_levels.delay_ms,
+        index_enabled=index and settings.message_index_enable,
+        multi_dispatch=settings.enable_multi_dispatch is not False,
+        lmq=settings.enable_lmq is not False,
+        ext=settings.enable_consume_queue_ext,
+        batch_topics=settings.batch_topics,
+    )
+
+
+class _Run:
+    """A verification under way."""
+
+    def __init__(self, request: VerifyRequest, progress: Progress, report: VerifyReport) -> None:
+        self._request = request
+        self._progress = progress
+        self.report = report
+
+    @contextmanager
+    def timed(self, stage: str) -> Iterator[None]:
+        start = time.perf_counter()
+        yield
+        self.report.seconds[stage] = round(time.perf_counter() - start, 3)
+
+    def contents(self, staging: StagingHandle, engine: Engine) -> None:
+        """Check what is in the files."""
+        log: LogResult | None = None
+        if len(self._request.store.commitlog):
+            with self.timed("log"):
+                log = self._log(staging, engine)
+        with self.timed("derived"):
+            findings, examined = check_derived(self._request, log, engine, self._progress)
+            self._add(findings, examined)
+
+    def _log(self, staging: StagingHandle, engine: Engine) -> LogResult:
+        request = self._request
+        check = LogCheck(
+            log=request.store.commitlog,
+            policy=dispatch_policy(request.store, index=request.level >= _DERIVED_LEVEL),
+            staging=staging,
+            max_findings=request.max_findings,
+            live=request.live,
+            unclean=request.live or request.store.abort is not None,
+        )
+        result = check_log(check, engine, self._progress)
+        self._add(result.findings, result.examined)
+        return result
+
+    def _add(self, findings: FindingLog, examined: Examined) -> None:
+        self.report.findings.merge(findings)
+        self.report.examined += examined

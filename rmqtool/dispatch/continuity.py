@@ -1,0 +1,101 @@
+"""Whether queue offsets go up along the log as the broker hands them out, one by one."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rmqtool.dispatch.append import MAX_QUEUE_OFFSET
+from rmqtool.jit import kernel
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Int64s = npt.NDArray[np.int64]
+    Rows = npt.NDArray[np.void]
+
+
+class Discontinuity(IntEnum):
+    """How a queue offset fails to follow the one before."""
+
+    GAP = 0
+    REPEATED = 1
+    RESET = 2  # it falls back to 0
+    OUT_OF_RANGE = 3  # no queue has it, or the next one follows as if this were another
+
+
+class Progress(IntEnum):
+    """Places in the array that carries a queue's state from chunk to chunk."""
+
+    STARTED = 0
+    NEXT = 1  # the queue offset that should come
+    HIGH = 2  # the highest that should have come so far
+
+
+BREAK_ROW = np.dtype(
+    [("kind", np.int64), ("row", np.int64), ("expected", np.int64), ("observed", np.int64)], align=True
+)
+
+_GAP, _REPEATED, _RESET, _OUT_OF_RANGE = (kind.value for kind in Discontinuity)
+_STARTED, _NEXT, _HIGH = (place.value for place in Progress)
+_MAX_QUEUE_OFFSET = MAX_QUEUE_OFFSET
+
+
+def new_progress(first_offset: int | None) -> Int64s:
+    """Return the state of a queue before its first record; ``first_offset``: what that must carry."""
+    progress = np.zeros(len(Progress), np.int64)
+    progress[Progress.STARTED] = first_offset is not None
+    progress[Progress.NEXT] = progress[Progress.HIGH] = first_offset or 0
+    return progress
+
+
+@kernel
+def _kind(offset: int, count: int, following: int, progress: Int64s) -> int:
+    """Name a break; -1 for a queue that goes on behind its highest offset after a repetition."""
+    expected = progress[_NEXT]
+    if offset < 0 or offset > _MAX_QUEUE_OFFSET or following == expected + count:
+        return _OUT_OF_RANGE
+    if offset > expected:
+        return -1 if offset == progress[_HIGH] else _GAP
+    return _RESET if offset == 0 else _REPEATED
+
+
+@kernel
+def find_breaks(
+    offsets: Int64s, counts: Int64s, judged: int, progress: Int64s, breaks: Rows, totals: Int64s
+) -> int:
+    """Find the rows whose queue offset does not follow.
+
+    Args:
+        offsets: ``(n,)`` queue offsets of one queue in log order.
+        counts: ``(n,)``, how many offsets each takes: more than one in a batch queue.
+        judged: rows to look at; one more may be there to look ahead at.
+        progress: see ``Progress``; carried on.
+        breaks: filled, of ``BREAK_ROW``; those that find no room only count.
+        totals: breaks by ``Discontinuity``, added to.
+
+    Returns:
+        How many breaks were filled in.
+    """
+    filled = 0
+    for row in range(judged):
+        offset, count = offsets[row], counts[row]
+        if not progress[_STARTED]:
+            progress[_STARTED] = 1
+            progress[_NEXT] = min(max(offset, 0), _MAX_QUEUE_OFFSET)
+        expected = progress[_NEXT]
+        kind = -1
+        if offset != expected:
+            following = offsets[row + 1] if row + 1 < len(offsets) else -1
+            kind = _kind(offset, count, following, progress)
+        if kind >= 0:
+            totals[kind] += 1
+            if filled < len(breaks):
+                one = breaks[filled]
+                one.kind, one.row, one.expected, one.observed = kind, row, expected, offset
+                filled += 1
+        progress[_NEXT] = (expected if kind == _OUT_OF_RANGE else offset) + count
+        progress[_HIGH] = max(progress[_HIGH], progress[_NEXT])
+    return filled

@@ -1,0 +1,140 @@
+"""Findings about well-framed records: what the check kernels hit, and what only Python can look at."""
+
+from __future__ import annotations
+
+import zlib
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rmqtool.findings import Finding, FindingLog
+from rmqtool.findings.commitlog import CL_CRC, CL_PHY_MISMATCH, CL_PROP_CRC
+from rmqtool.findings.records import CL_PORT, CL_PROPERTIES, CL_TIME
+from rmqtool.javacompat import decode_utf8
+from rmqtool.scan.check_kernels import (
+    CRC_PROPERTY_BYTES,
+    HIT_ROW,
+    MAX_HITS,
+    Check,
+    check_records,
+    stored_record_crc,
+)
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from rmqtool.findings import FindingCode
+    from rmqtool.scan.walk import MessageBatch
+    from rmqtool.store.segments import Segment
+
+_HITS = 64 * MAX_HITS
+_CRC_MASK = 0x7FFFFFFF
+_CHUNK_BYTES = 1 << 20
+
+_CODES: dict[Check, tuple[FindingCode, str]] = {
+    Check.PHYSICAL_OFFSET: (
+        CL_PHY_MISMATCH,
+        "PHYSICALOFFSET {observed}, but the record lies at {expected}",
+    ),
+    Check.BODY_CRC: (CL_CRC, "the body's CRC-32 is {expected}, BODYCRC says {observed}"),
+    Check.RECORD_CRC: (CL_PROP_CRC, "the record's CRC-32 is {expected}, __CRC32# says {observed}"),
+    Check.BORN_PORT: (CL_PORT, "port {observed} in BORNHOST"),
+    Check.STORE_PORT: (CL_PORT, "port {observed} in STOREHOST"),
+    Check.BORN_TIME: (CL_TIME, "BORNTIMESTAMP {observed} is out of reason"),
+    Check.STORE_TIME: (CL_TIME, "STORETIMESTAMP {observed} is out of reason"),
+    Check.PROPERTIES: (CL_PROPERTIES, "{observed} pieces of the properties are none, or their length is"),
+}
+_HAS_EXPECTED = frozenset({Check.PHYSICAL_OFFSET, Check.BODY_CRC, Check.RECORD_CRC})
+
+
+class RecordChecker:
+    """Checks the records of one segment.
+
+    Args:
+        segment: the file.
+        findings: receives what is wrong.
+    """
+
+    def __init__(self, segment: Segment, findings: FindingLog) -> None:
+        self._segment = segment
+        self._findings = findings
+        self._hits = np.empty(_HITS, HIT_ROW)
+
+    def check(self, batch: MessageBatch) -> None:
+        """Check a batch; where a record claims another place, its row gets the one where it lies."""
+        row = 0
+        while row < len(batch.rows):
+            row, count = check_records(batch.buffer, batch.rows, row, batch.base, batch.cut, self._hits)
+            if count:
+                self._report(batch, self._hits[:count])
+        if batch.cut:
+            self._check_long(batch)
+
+    def _report(self, batch: MessageBatch, hits: npt.NDArray[np.void]) -> None:
+        """Add findings; those above the cap only count, without being made."""
+        for check in Check:
+            found = hits[hits["check"] == check]
+            code = _CODES[check][0]
+            kept = self._findings.counts.get(code.code, 0) - self._findings.suppressed(code.code)
+            room = max(self._findings.max_per_code - kept, 1)
+            for hit in found[:room]:
+                self._findings.add(self._finding(batch, check, hit))
+            if len(found) > room:
+                self._findings.add(self._finding(batch, check, found[room]), count=len(found) - room)
+
+    def _finding(self, batch: MessageBatch, check: Check, hit: Any) -> Finding:  # noqa: ANN401 - a numpy row
+        expected = int(hit["expected"]) if check in _HAS_EXPECTED else None
+        return self._at(batch, int(hit["row"]), check, expected, int(hit["observed"]))
+
+    def _at(
+        self, batch: MessageBatch, number: int, check: Check, expected: int | None, observed: int
+    ) -> Finding:
+        code, message = _CODES[check]
+        row = batch.rows[number]
+        place = int(row["place"])
+        topic = batch.buffer[row["topic_start"] : row["topic_stop"]].tobytes()
+        return Finding(
+            code=code,
+            file=self._segment.label,
+            position=place - self._segment.start,
+            length=int(row["total_size"]),
+            topic=decode_utf8(topic),
+            queue_id=int(row["queue_id"]),
+            queue_offset=int(row["queue_offset"]),
+            physical_offset=place,
+            expected=expected,
+            observed=observed,
+            message=message.format(expected=expected, observed=observed),
+        )
+
+    def _check_long(self, batch: MessageBatch) -> None:
+        """Check the sums of a record that is longer than a window, piece by piece."""
+        row = batch.rows[0]
+        properties_start = int(row["topic_stop"]) + 2
+        properties_stop = properties_start + int(row["properties_length"])
+        crc = self._crc_of_file(batch.base + int(row["body_start"]), int(row["body_length"]), 0)
+        if crc & _CRC_MASK != row["body_crc"]:
+            found = self._at(batch, 0, Check.BODY_CRC, crc & _CRC_MASK, int(row["body_crc"]))
+            self._findings.add(found)
+        stored = int(stored_record_crc(batch.buffer, properties_start, properties_stop))
+        if stored == -1:
+            return
+        head = zlib.crc32(batch.buffer[: row["body_start"]].data)
+        body_stop = batch.base + int(row["body_start"])
+        crc = self._crc_of_file(body_stop, int(row["body_length"]), head)
+        crc = zlib.crc32(batch.buffer[row["body_start"] : properties_stop - CRC_PROPERTY_BYTES].data, crc)
+        if crc & _CRC_MASK != stored:
+            self._findings.add(self._at(batch, 0, Check.RECORD_CRC, crc & _CRC_MASK, stored))
+
+    def _crc_of_file(self, place: int, length: int, value: int) -> int:
+        """Return CRC-32 of bytes of the log; what cannot be read counts as zeros (the walk reports it)."""
+        buffer = bytearray(min(_CHUNK_BYTES, max(length, 1)))
+        position, stop = place - self._segment.start, place - self._segment.start + length
+        while position < stop:
+            view = memoryview(buffer)[: stop - position]
+            count = self._segment.read_into(position, view, [])
+            if count == 0:
+                break
+            value = zlib.crc32(view[:count], value)
+            position += count
+        return value
