@@ -1,0 +1,75 @@
+"""The index: every file on its own, and all of them as one stream against the log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqtool.commands.verify.expected import ExpectedEntries
+from rmqtool.commands.verify.index_files import IndexFile, open_index_file
+from rmqtool.commands.verify.index_match import IndexMatch
+from rmqtool.commands.verify.index_shape import FileReport, IndexShape
+from rmqtool.commands.verify.model import Examined
+from rmqtool.findings import FindingLog, Severity, Structure
+from rmqtool.findings.index import IX_GEOMETRY, IX_NAME_ORDER
+from rmqtool.store.unreadable import unreadable_findings
+
+if TYPE_CHECKING:
+    from rmqtool.commands.verify.tasks import IndexCheckTask
+
+
+def check_index(task: IndexCheckTask) -> tuple[FindingLog, Examined]:
+    """Check the index.
+
+    An index that is switched off (``messageIndexEnable=false``) demands nothing; files from before are still
+    looked at on their own.
+
+    Raises:
+        EnvironmentFailureError: an index file cannot be opened or read.
+        OSError: a block file cannot be read.
+    """
+    log = FindingLog(task.max_findings)
+    match = None
+    if task.expected is not None and task.index_enabled:
+        match = IndexMatch(task, ExpectedEntries(task.expected), log)
+    files = [open_index_file(file, task.geometry) for file in task.files]
+    last_used = max((number for number, file in enumerate(files) if file.used), default=-1)
+    examined, previous = Examined(), -1
+    for number, index in enumerate(files):
+        report = FileReport(index, log)
+        _check_geometry(task, report)
+        torn = Severity.WARNING if task.unclean and number >= last_used else None
+        first_offset = _check_file(index, report, IndexShape(report, torn), match)
+        if first_offset is not None:
+            if first_offset < previous:
+                sentence = f"its first item is of a record before {previous}, where the file before it begins"
+                report.add(IX_NAME_ORDER, sentence, expected=previous, observed=first_offset)
+            previous = first_offset
+        examined += Examined(index_files=1, items=index.used)
+    if match is not None:
+        match.finish()
+    return log, examined
+
+
+def _check_geometry(task: IndexCheckTask, report: FileReport) -> None:
+    geometry = report.index.geometry
+    if geometry != task.geometry:
+        wanted = f"{task.geometry.slots} slots and {task.geometry.items} items"
+        sentence = f"has {geometry.slots} slots and {geometry.items} items, not {wanted}; read by its own"
+        report.add(IX_GEOMETRY, sentence, expected=task.geometry.slots, observed=geometry.slots)
+
+
+def _check_file(
+    index: IndexFile, report: FileReport, shape: IndexShape, match: IndexMatch | None
+) -> int | None:
+    """Read a file once; return the offset of its first item, None without items."""
+    if match is not None:
+        match.open(report)
+    for items in index.items():
+        shape.feed(items)
+        if match is not None:
+            match.feed(items)
+    times_known = match.close() if match is not None else False
+    shape.finish(times_known=times_known)
+    report.log.extend(unreadable_findings(index.file, index.unreadable, Structure.INDEX))
+    index.file.close()
+    return shape.first_offset
