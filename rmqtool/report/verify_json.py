@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.findings import Finding
 from rmqtool.findings.places import RM_INTERNAL
+from rmqtool.report.escaping import escape_text
 from rmqtool.report.sinks import to_json
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def write_verify_ndjson(verdicts: Sequence[Verdict], stream: TextIO) -> None:
 
 
 def write_verify_csv(verdicts: Sequence[Verdict], stream: TextIO) -> None:
-    """Write the findings as csv."""
+    """Write the findings as csv; hostile characters are escaped, as csv has no form of its own for them."""
     writer = csv.writer(stream, lineterminator="\n")
     rows = [
         ({"store": verdict.report.store} if len(verdicts) > 1 else {}) | value
@@ -62,7 +63,7 @@ def write_verify_csv(verdicts: Sequence[Verdict], stream: TextIO) -> None:
         for value in _finding_objects(verdict)
     ]
     writer.writerow(rows[0] if rows else Finding(code=RM_INTERNAL).to_json())
-    writer.writerows(row.values() for row in rows)
+    writer.writerows([_cell(value) for value in row.values()] for row in rows)
 
 
 def explanation(entry: FindingCode) -> dict[str, str]:
@@ -96,6 +97,10 @@ def write_explanations_csv(entries: Sequence[FindingCode], stream: TextIO) -> No
 def _finding_objects(verdict: Verdict) -> Iterator[dict[str, Any]]:
     for finding, known in verdict.findings():
         yield finding.to_json() if verdict.comparison is None else finding.to_json() | {"known": known}
+
+
+def _cell(value: object) -> object:
+    return escape_text(value) if isinstance(value, str) else value
 
 
 def _compared(verdict: Verdict) -> dict[str, Any]:

@@ -101,8 +101,9 @@ def _facts(verdict: Verdict) -> Iterator[tuple[str, str]]:
     if compared is not None:
         new, known = len(compared.new), compared.known_count
         yield "baseline", f"{new:,} new, {known:,} known, {compared.gone:,} no longer found"
-    if "total" in report.seconds:
-        yield "seconds", f"{report.seconds['total']:.2f}"
+    if report.seconds:
+        stages = ", ".join(f"{name} {seconds:.2f}" for name, seconds in report.seconds.items())
+        yield "seconds", stages
     yield "exit status", f"{int(verdict.status)}, {_status_text(verdict.status)}"
 
 

@@ -1,0 +1,361 @@
+"""The door of verify: exit statuses after real edits, files written whole, the evidence left alone."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from rmqtool.findings import CATALOG
+from rmqtool.formats.consumequeue import UNIT_SIZE
+from tests.cli.conftest import STORES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.cli.conftest import Run
+
+LOG_FILE = "commitlog/00000000000000008192"
+_HOLDER = """
+import fcntl, sys
+file = open(sys.argv[1], "r+b")
+fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
+print("locked", flush=True)
+sys.stdin.read()
+"""
+
+
+def spoil_log(store: Path) -> None:
+    """Flip a bit in the body of a record."""
+    path = store / LOG_FILE
+    data = bytearray(path.read_bytes())
+    dumped = subprocess.run(
+        [sys.executable, "-m", "rmqtool", "dump", path, "--format", "ndjson", "--body", "hex"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    records = [json.loads(line) for line in dumped.splitlines()]
+    record = next(one for one in records if one["type"] == "message" and one["bodyLength"] > 4)
+    place = data.index(bytes.fromhex(record["body"]), record["position"])
+    data[place] ^= 1
+    path.write_bytes(data)
+
+
+def spoil_queue(store: Path) -> Path:
+    """Make a unit of a queue point elsewhere."""
+    path = store / "consumequeue" / "TopicTest" / "0" / "00000000000000000000"
+    data = bytearray(path.read_bytes())
+    data[UNIT_SIZE + 7] ^= 1
+    path.write_bytes(data)
+    return path
+
+
+def state_of(store: Path) -> dict[str, tuple[int, str]]:
+    return {
+        str(path.relative_to(store)): (
+            path.stat().st_mtime_ns,
+            hashlib.sha256(path.read_bytes()).hexdigest(),
+        )
+        for path in store.rglob("*")
+        if path.is_file()
+    }
+
+
+# Exit statuses
+
+
+@pytest.mark.parametrize("level", range(4))
+def test_undamaged_store_is_clean_at_every_level(run: Callable[..., Run], plain: Path, level: int) -> None:
+    done = run("verify", plain, "--level", level)
+    assert done.status == 0
+    assert done.out.startswith("No damage found")
+
+
+def test_damaged_queue_is_status_1(run: Callable[..., Run], plain_copy: Path) -> None:
+    spoil_queue(plain_copy)
+    done = run("verify", plain_copy, "--format", "json")
+    assert (done.status, done.document["exitStatus"], done.document["result"]) == (1, 1, "derived-damage")
+    assert "consumequeue/TopicTest/0/00000000000000000000" in {
+        one["file"] for one in done.document["findings"]
+    }
+
+
+def test_damaged_log_is_status_5(run: Callable[..., Run], plain_copy: Path) -> None:
+    spoil_queue(plain_copy)
+    spoil_log(plain_copy)
+    done = run("verify", plain_copy, "--format", "json")
+    assert (done.status, done.document["exitStatus"], done.document["result"]) == (5, 5, "log-damage")
+    (crc,) = [one for one in done.document["findings"] if one["code"] == "CL-CRC"]
+    assert crc["file"] == LOG_FILE
+    assert crc["physicalOffset"] == 8192 + crc["position"]
+
+
+def test_fail_on_chooses(run: Callable[..., Run], plain_copy: Path) -> None:
+    (plain_copy / "abort").write_bytes(b"")
+    assert run("verify", plain_copy).status == 0
+    assert run("verify", plain_copy, "--fail-on", "warning").status == 1
+    spoil_log(plain_copy)
+    assert run("verify", plain_copy).status == 5
+    assert run("verify", plain_copy, "--fail-on", "never").status == 0
+
+
+def test_worst_of_several_stores_decides(run: Callable[..., Run], plain: Path, plain_copy: Path) -> None:
+    spoil_queue(plain_copy)
+    done = run("verify", plain, plain_copy, "--format", "json")
+    assert done.status == 1
+    assert [one["exitStatus"] for one in done.document["stores"]] == [0, 1]
+    assert run("verify", plain, plain_copy).out.count("exit status") == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        ([], "give a PATH"),
+        (["STORE", "--level", "4"], "0<=x<=3"),
+        (["STORE", "--level", "deep"], "not a valid integer"),
+        (["STORE", "--max-findings", "0"], "x>=1"),
+        (["STORE", "--report", "xunit:x"], "junit:FILE or sarif:FILE"),
+        (["STORE", "--report", "junit:"], "junit:FILE or sarif:FILE"),
+        (["STORE", "--manifest", "x"], "write:FILE or check:FILE"),
+        (["STORE", "--report", "junit:/tmp/v4-x", "--report", "sarif:/tmp/v4-x"], "one file"),
+        (["STORE", "--predict-recovery=4.8"], "4.9.8"),
+        (["STORE", "--master", "local[2]"], "--engine spark"),
+        (["STORE", "STORE", "--baseline", "x"], "one store"),
+        (["STORE", "STORE", "--manifest", "check:x"], "one store"),
+        (["--explain", "CL-CRX"], "did you mean CL-CRC"),
+        (["STORE", "-p", "noSuchSetting=1"], "noSuchSetting"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_usage_is_status_2(run: Callable[..., Run], plain: Path, words: list[str], part: str) -> None:
+    done = run("verify", *[plain if word == "STORE" else word for word in words])
+    assert (done.status, done.out) == (2, "")
+    assert part in done.err
+
+
+def test_what_cannot_be_done_is_status_3(run: Callable[..., Run], plain: Path, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    for words in (
+        [tmp_path / "nothing"],
+        [tmp_path],
+        [tmp_path / "fifo"],
+        [plain, "--baseline", tmp_path / "nothing"],
+        [plain, "--manifest", f"check:{tmp_path / 'nothing'}"],
+        [plain, "--report", f"junit:{tmp_path / 'nowhere' / 'x'}"],
+    ):
+        done = run("verify", *words)
+        assert (done.status, done.out, len(done.err.splitlines())) == (3, "", 1), words
+
+
+def test_running_broker_is_status_4_unless_live(run: Callable[..., Run], plain_copy: Path) -> None:
+    command = [sys.executable, "-c", _HOLDER, str(plain_copy / "lock")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as broker:
+        assert broker.stdout is not None
+        assert broker.stdout.readline() == b"locked\n"
+        refused = run("verify", plain_copy)
+        live = run("verify", plain_copy, "--live", "--format", "ndjson")
+        broker.communicate()
+    assert (refused.status, refused.out) == (4, "")
+    assert f"process {broker.pid}" in refused.err
+    assert "--live" in refused.err
+    assert live.status == 0
+    assert "ST-LOCKED" in {one.get("code") for one in live.objects}
+
+
+@pytest.mark.parametrize("option", ["-o", "--report=junit:", "--report=sarif:", "--manifest=write:"])
+def test_no_output_replaces_a_file_or_lies_in_the_evidence(
+    run: Callable[..., Run], plain_copy: Path, tmp_path: Path, option: str
+) -> None:
+    taken = tmp_path / "taken"
+    taken.write_text("mine")
+    before = state_of(plain_copy)
+    for path in (taken, plain_copy / "inside", plain_copy / "index" / "inside"):
+        words = [option, path] if option == "-o" else [f"{option}{path}"]
+        done = run("verify", plain_copy, *words)
+        assert (done.status, done.out) == (4, "")
+    assert taken.read_text() == "mine"
+    assert state_of(plain_copy) == before
+
+
+# Outputs
+
+
+def test_evidence_is_left_alone(run: Callable[..., Run], plain_copy: Path, tmp_path: Path) -> None:
+    spoil_queue(plain_copy)
+    before = state_of(plain_copy)
+    reports = ["--report", f"junit:{tmp_path / 'j'}", "--report", f"sarif:{tmp_path / 's'}"]
+    run("verify", plain_copy, *reports, "--manifest", f"write:{tmp_path / 'm'}", "--predict-recovery=both")
+    assert state_of(plain_copy) == before
+
+
+def test_lines_end_with_a_summary(run: Callable[..., Run], plain_copy: Path) -> None:
+    spoil_queue(plain_copy)
+    *findings, summary = run("verify", plain_copy, "--format", "ndjson").objects
+    assert {one["type"] for one in findings} == {"finding"}
+    assert summary["type"] == "summary"
+    assert sum(summary["counts"].values()) >= len(findings) > 0
+    assert summary["examined"]["records"] == 163
+    assert summary["exitStatus"] == 1
+
+
+def test_csv_is_one_row_a_finding(run: Callable[..., Run], plain_copy: Path) -> None:
+    spoil_queue(plain_copy)
+    done = run("verify", plain_copy, "--format", "csv")
+    head, *rows = done.out.splitlines()
+    assert head.startswith("type,code,severity,file,position")
+    assert any(row.startswith("finding,CQ-") for row in rows)
+
+
+def test_output_file_instead_of_standard_output(
+    run: Callable[..., Run], plain_copy: Path, tmp_path: Path
+) -> None:
+    spoil_queue(plain_copy)
+    shown = run("verify", plain_copy, "--format", "ndjson")
+    written = run("verify", plain_copy, "--format", "ndjson", "-o", tmp_path / "out")
+    assert (written.status, written.out) == (1, "")
+    assert (tmp_path / "out").read_text() == shown.out
+
+
+def test_reports_agree_with_the_exit_status(
+    run: Callable[..., Run], plain_copy: Path, tmp_path: Path
+) -> None:
+    spoil_log(plain_copy)
+    junit, sarif = tmp_path / "junit.xml", tmp_path / "verify.sarif"
+    done = run("verify", plain_copy, "--report", f"junit:{junit}", "--report", f"sarif:{sarif}")
+    assert done.status == 5
+    assert int(ET.parse(junit).getroot().attrib["failures"]) >= 1
+    (found,) = json.loads(sarif.read_bytes())["runs"]
+    assert found["invocations"][0]["exitCode"] == 5
+    crc = next(one for one in found["results"] if one["ruleId"] == "CL-CRC")
+    assert crc["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == LOG_FILE
+
+
+def test_no_report_is_left_of_a_run_that_fails(run: Callable[..., Run], plain: Path, tmp_path: Path) -> None:
+    done = run("verify", plain, tmp_path / "nothing", "--report", f"junit:{tmp_path / 'j'}")
+    assert done.status == 3
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_reader_that_has_enough_does_not_make_the_store_clean(plain_copy: Path) -> None:
+    spoil_queue(plain_copy)
+    command = (
+        f"{sys.executable} -m rmqtool verify {plain_copy} --format ndjson | true; echo ${{PIPESTATUS[0]}}"
+    )
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("1\n", "")
+
+
+# Baseline and manifest
+
+
+@pytest.mark.parametrize("format_name", ["json", "ndjson"])
+def test_known_findings_do_not_fail(
+    run: Callable[..., Run], plain_copy: Path, tmp_path: Path, format_name: str
+) -> None:
+    path = spoil_queue(plain_copy)
+    baseline = tmp_path / "known"
+    run("verify", plain_copy, "--format", format_name, "-o", baseline)
+    known = run("verify", plain_copy, "--baseline", baseline, "--format", "json")
+    assert known.status == known.document["exitStatus"] == 0
+    assert known.document["result"] == "derived-damage"
+    assert all(one["known"] for one in known.document["findings"])
+    data = bytearray(path.read_bytes())
+    data[3 * UNIT_SIZE + 7] ^= 1
+    path.write_bytes(data)
+    new = run("verify", plain_copy, "--baseline", baseline, "--format", "json")
+    assert new.status == 1
+    assert {one["queueOffset"] for one in new.document["findings"] if not one["known"]} >= {3}
+
+
+def test_manifest_is_written_checked_and_believed_by_sha256sum(
+    run: Callable[..., Run], plain_copy: Path, tmp_path: Path
+) -> None:
+    manifest = tmp_path / "SHA256SUMS"
+    assert run("verify", plain_copy, "--level", 0, "--manifest", f"write:{manifest}").status == 0
+    subprocess.run(["sha256sum", "--quiet", "-c", manifest], cwd=plain_copy, check=True)
+    assert run("verify", plain_copy, "--level", 0, "--manifest", f"check:{manifest}").status == 0
+    spoil_queue(plain_copy)
+    done = run("verify", plain_copy, "--level", 0, "--manifest", f"check:{manifest}", "--format", "json")
+    assert (done.status, done.document["counts"]["MF-MISMATCH"]) == (1, 1)
+
+
+# Explanations and predictions
+
+
+@pytest.mark.parametrize("code", CATALOG)
+def test_every_code_is_explained(run: Callable[..., Run], code: str) -> None:
+    done = run("verify", "--explain", code)
+    assert (done.status, done.err) == (0, "")
+    words = " ".join(done.out.split())
+    for part in (code, CATALOG[code].title, CATALOG[code].meaning, CATALOG[code].remedy):
+        assert part in words
+
+
+def test_explanations_are_data_too(run: Callable[..., Run]) -> None:
+    (found,) = run("verify", "--explain", "CL-CRC", "--format", "ndjson").objects
+    assert (found["code"], found["severity"], found["structure"]) == ("CL-CRC", "error", "commitlog")
+    document = run("verify", "--explain", "all", "--format", "json").document
+    assert [one["code"] for one in document["codes"]] == list(CATALOG)
+    assert len(run("verify", "--explain", "all", "--format", "csv").out.splitlines()) == len(CATALOG) + 1
+
+
+@pytest.mark.parametrize(
+    ("words", "versions"),
+    [
+        (["--predict-recovery", "STORE"], ["4.9.8"]),
+        (["STORE", "--predict-recovery"], ["4.9.8"]),
+        (["--predict-recovery", "both", "STORE"], ["4.9.8", "5.3.3"]),
+        (["--predict-recovery=5.3.3", "STORE"], ["5.3.3"]),
+        (["--predict-recovery", "--", "STORE"], ["4.9.8"]),
+        (["STORE"], []),
+    ],
+    ids=" ".join,
+)
+def test_prediction_takes_a_version_or_none(
+    run: Callable[..., Run], plain: Path, words: list[str], versions: list[str]
+) -> None:
+    done = run(
+        "verify", "--level", 0, "--format", "json", *[plain if one == "STORE" else one for one in words]
+    )
+    assert done.status == 0
+    assert [one["brokerVersion"] for one in done.document.get("predictions", [])] == versions
+
+
+# Parts of a store and engines
+
+
+@pytest.mark.parametrize("part", ["commitlog", "consumequeue", "consumequeue/TopicTest/0", "index", LOG_FILE])
+def test_part_of_a_store_is_verified_alone(run: Callable[..., Run], plain: Path, part: str) -> None:
+    assert run("verify", plain / part).status == 0
+
+
+def test_findings_are_the_same_whatever_the_number_of_jobs(run: Callable[..., Run], plain_copy: Path) -> None:
+    spoil_log(plain_copy)
+    spoil_queue(plain_copy)
+    one, two = (run("verify", plain_copy, "--format", "ndjson", "--jobs", jobs) for jobs in (1, 2))
+    assert one.out == two.out
+
+
+def test_hostile_names_are_shown_harmless(run: Callable[..., Run], plain_copy: Path) -> None:
+    topics = plain_copy / "consumequeue"
+    (topics / "TopicTest").rename(topics / "a\x1b[2J[red]")
+    for format_name in ("text", "json", "ndjson", "csv"):
+        done = run("verify", plain_copy, "--format", format_name)
+        assert done.status == 1
+        assert "\x1b" not in done.out + done.err
+
+
+def test_store_that_is_read_only_is_verified(run: Callable[..., Run], tmp_path: Path) -> None:
+    store = shutil.copytree(STORES / "plain-5.3.3", tmp_path / "store")
+    for path in store.rglob("*"):
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    assert run("verify", store).status == 0
