@@ -76,7 +76,7 @@ def consumed_offsets(store: Store) -> Iterator[Consumed]:
                 yield from _of_group(f"config/{name}", key, value)
     for table in _tables(store, _DELAYS):
         for level, offset in table.items():
-            if level.isdecimal() and int(level) > 0 and _is_offset(offset):
+            if level.isdecimal() and int(level) > 0 and isinstance(offset, int) and offset >= 0:
                 place = f"config/{_DELAYS}", SCHEDULE_TOPIC, int(level) - 1
                 yield Consumed(*place, f"delay level {level}", offset)
 
@@ -100,12 +100,8 @@ def _of_group(file: str, key: str, value: object) -> Iterator[Consumed]:
         return
     offsets = value if isinstance(value, dict) else {"0": value}
     for queue_id, offset in offsets.items():
-        if queue_id.isdecimal() and _is_offset(offset):
+        if queue_id.isdecimal() and isinstance(offset, int) and offset >= 0:
             yield Consumed(file, topic, int(queue_id), f"group {group}", offset)
-
-
-def _is_offset(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def _bounds(store: Store, topic: str, queue_id: int) -> Bounds | None:

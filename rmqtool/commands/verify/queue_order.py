@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.commands.verify.queue_report import Problem, QueueReport, Telling
+from rmqtool.dispatch.policy import NEVER
 from rmqtool.findings.consumequeue import (
     BQ_BAD_UNIT,
     BQ_BASE_GAP,
@@ -49,7 +50,7 @@ class UnitOrder:
 
     def __init__(self, report: QueueReport, task: QueueCheckTask) -> None:
         self._report = report
-        self._log_start, self._log_end = task.log_start, task.log_end
+        self._log_start, self._log_end = task.log_start, task.log_end  # NEVER: the log is not shown
         self._first_segment: Segment | None = None
         self._begun = False  # a unit that is not pre-blank was met
         self._preblank = 0
@@ -92,7 +93,7 @@ class UnitOrder:
         first, count = self._first_segment, self._preblank
         sentence = f"{count} pre-blank units at the start of {first.label}"
         self._report.add(CQ_PREBLANK, sentence, segment=first, position=0, length=count * 20)
-        if self._log_start == 0 < self._log_end:
+        if self._log_start == 0 and 0 < self._log_end < NEVER:
             self._report.add(
                 CQ_PREBLANK_VISIBLE, f"{sentence}, though the log begins at 0", segment=first, position=0
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rmqtool.commands.queue_bounds import first_holding
@@ -44,17 +45,18 @@ def queue_progress(queues: Iterable[tuple[FileQueue, bool]], log_end: int) -> in
 def _last_end(files: FileQueue, width: int) -> int:
     """Return the end of the record of a queue's last unit, as if its units were in order; 0 without any."""
     for segment in reversed(files.segments):
-        count = first_holding(
-            segment.size_bytes // width, lambda number, file=segment: _end(file, number, width) <= 0
-        )
+        count = first_holding(segment.size_bytes // width, partial(_is_unused, segment, width))
         if count:
-            return _end(segment, count - 1, width)
+            return _end(segment, width, count - 1)
     return 0
 
 
-def _end(segment: Segment, number: int, width: int) -> int:
-    """Return the end of a unit's record, 0 if it is no unit or a pre-blank one."""
+def _is_unused(segment: Segment, width: int, number: int) -> bool:
+    return _end(segment, width, number) == 0
+
+
+def _end(segment: Segment, width: int, number: int) -> int:
+    """Return the end of a unit's record, 0 if it is no unit; a pre-blank one's lies beyond every log."""
     data = segment.read_at(number * width, width, []).ljust(width, b"\0")
-    physical_offset, size = _HEADS[width].unpack(data)[:2]
-    valid = physical_offset >= 0 and size > 0
-    return physical_offset + size if valid else 0
+    physical_offset, size, *_ = (int(field) for field in _HEADS[width].unpack(data))
+    return physical_offset + size if physical_offset >= 0 and size > 0 else 0
