@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from rmqtool.cli.engine_options import engine_of, engine_options
 from rmqtool.cli.options import A_PATH, AN_OFFSET, shared_options
 from rmqtool.cli.session import Session
 from rmqtool.cli.times import parse_optional_time
-from rmqtool.errors import UsageError
 from rmqtool.report.sinks import Format, to_json
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rmqtool.commands.rebuild_report import RebuildReport
-    from rmqtool.engine import EngineOptions
     from rmqtool.errors import ExitStatus
 
 _Function = TypeVar("_Function", bound="Callable[..., Any]")
@@ -51,19 +50,7 @@ _OPTIONS = (
         metavar="N",
         help="Findings of one code that are shown; the rest is counted.",
     ),
-    click.option(
-        "--engine",
-        "engine_name",
-        type=click.Choice(["spark", "local"]),
-        default="spark",
-        show_default=True,
-        help="Where the stages run; local is threads of this process.",
-    ),
-    click.option("--master", metavar="URL", help="Spark master; default: all cores of this machine."),
-    click.option("--spark-conf", multiple=True, metavar="K=V", help="A setting of Spark; repeatable."),
-    click.option(
-        "--jobs", type=click.IntRange(min=1), metavar="N", help="Tasks at a time; default: all cores."
-    ),
+    engine_options("spark"),
     shared_options("text", "json"),
 )
 
@@ -98,7 +85,7 @@ def rebuild_index_command(store_path: Path, **options: Any) -> ExitStatus:  # no
 
 def _rebuild(store_path: Path, parts: frozenset[str], options: dict[str, Any]) -> ExitStatus:
     session = Session(options)
-    engine = _engine_options(options)
+    engine = engine_of(options)
     until_timestamp_ms = parse_optional_time(options["until_timestamp"], session.zone)
     store = session.open_store(store_path)
     session.note_settings(store)
@@ -137,24 +124,6 @@ def _say_what_next(session: Session, report: RebuildReport) -> None:
     if report.install_hint:
         say = session.console.warn if report.partial else session.console.note
         say(report.install_hint)
-
-
-def _engine_options(options: dict[str, Any]) -> EngineOptions:
-    from rmqtool.engine import EngineOptions
-
-    if options["engine_name"] == "local" and (options["master"] or options["spark_conf"]):
-        raise UsageError("--master and --spark-conf are for --engine spark")
-    pairs = [text.partition("=") for text in options["spark_conf"]]
-    for name, separator, _ in pairs:
-        if not name or not separator:
-            raise UsageError(f"--spark-conf {name!r}: expected NAME=VALUE")
-    return EngineOptions(
-        kind=options["engine_name"],
-        jobs=options["jobs"],
-        master=options["master"],
-        spark_conf={name: value for name, _, value in pairs},
-        log_file=options["log_file"],
-    )
 
 
 COMMANDS = {"rebuild": rebuild_command, "rebuild-index": rebuild_index_command}

@@ -13,6 +13,7 @@ from rmqtool.cli.verify_files import MANIFEST_ACTIONS, REPORT_KINDS, VerifyFiles
 from rmqtool.errors import ExitStatus, UsageError
 from rmqtool.report.sinks import Format, to_json
 from rmqtool.store import PathKind
+from rmqtool.store.listing import label_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -140,7 +141,8 @@ def _verify(session: Session, store: Store, files: VerifyFiles, options: dict[st
     files.manifest(store, report, options["jobs"])
     comparison = files.compare(report.findings)
     predictions = _predict(store, options["predict"])
-    return Verdict(report, session.fail_on, comparison, predictions)
+    part = None if store.kind is PathKind.STORE else label_of(store.place.path, store.base)
+    return Verdict(report, session.fail_on, comparison, predictions, part)
 
 
 def _predict(store: Store, wanted: str | None) -> tuple[Prediction, ...]:

@@ -25,6 +25,8 @@ def verify_document(verdict: Verdict) -> dict[str, Any]:
     """Return the document of one store; what was not asked for has no key."""
     document = verdict.report.to_json(verdict.fail_on)
     document["findings"] = list(_finding_objects(verdict))
+    if verdict.part is not None:
+        document["part"] = verdict.part
     if verdict.predictions:
         document["predictions"] = [prediction.to_json() for prediction in verdict.predictions]
     return document | _compared(verdict) | {"exitStatus": int(verdict.status)}
@@ -44,7 +46,7 @@ def write_verify_json(verdicts: Sequence[Verdict], stream: TextIO) -> None:
 def write_verify_ndjson(verdicts: Sequence[Verdict], stream: TextIO) -> None:
     """Write a finding a line, then predictions, then the summary; of several stores, each line says whose."""
     for verdict in verdicts:
-        place = {"store": verdict.report.store} if len(verdicts) > 1 else {}
+        place = _place(verdict) if len(verdicts) > 1 else {}
         for value in _finding_objects(verdict):
             stream.write(to_json(value | place) + "\n")
         document = verify_document(verdict)
@@ -58,7 +60,7 @@ def write_verify_csv(verdicts: Sequence[Verdict], stream: TextIO) -> None:
     """Write the findings as csv; hostile characters are escaped, as csv has no form of its own for them."""
     writer = csv.writer(stream, lineterminator="\n")
     rows = [
-        ({"store": verdict.report.store} if len(verdicts) > 1 else {}) | value
+        (_place(verdict) if len(verdicts) > 1 else {}) | value
         for verdict in verdicts
         for value in _finding_objects(verdict)
     ]
@@ -97,6 +99,10 @@ def write_explanations_csv(entries: Sequence[FindingCode], stream: TextIO) -> No
 def _finding_objects(verdict: Verdict) -> Iterator[dict[str, Any]]:
     for finding, known in verdict.findings():
         yield finding.to_json() if verdict.comparison is None else finding.to_json() | {"known": known}
+
+
+def _place(verdict: Verdict) -> dict[str, str | None]:
+    return {"store": verdict.report.store, "part": verdict.part}
 
 
 def _cell(value: object) -> object:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.padding import Padding
 from rich.text import Text
 
 from rmqtool.errors import ExitStatus
@@ -44,7 +43,10 @@ class _Page(Tables):
         self._console.print(Text.assemble(word, " ", (title, "bold")), overflow="fold")
 
     def paragraph(self, text: str, indent: int, style: str = "") -> None:
-        self._console.print(Padding(Text(text, style=style, overflow="fold"), (0, 0, 0, indent)))
+        room = max(self._console.width - indent, 20)
+        for line in Text(text, style=style).wrap(self._console, room, overflow="fold"):
+            line.rstrip()
+            self._console.print(Text(" " * indent) + line, soft_wrap=True)
 
     def entry(self, entry: FindingCode) -> None:
         """Write what is the same for all findings of a code."""
@@ -91,6 +93,8 @@ def write_explanations(entries: Sequence[FindingCode], stream: TextIO, *, color:
 def _facts(verdict: Verdict) -> Iterator[tuple[str, str]]:
     report = verdict.report
     examined = report.examined
+    if verdict.part is not None:
+        yield "part", escape_text(verdict.part)
     yield "level", f"{report.level}, {_LEVELS[report.level]}"
     log = f"{_several(examined.commitlog_files, 'file')}, {_several(examined.records, 'record')}"
     yield "commit log", f"{log}, {size_text(examined.bytes)}"

@@ -335,7 +335,9 @@ def test_prediction_takes_a_version_or_none(
 
 @pytest.mark.parametrize("part", ["commitlog", "consumequeue", "consumequeue/TopicTest/0", "index", LOG_FILE])
 def test_part_of_a_store_is_verified_alone(run: Callable[..., Run], plain: Path, part: str) -> None:
-    assert run("verify", plain / part).status == 0
+    done = run("verify", plain / part, "--format", "json")
+    assert done.status == 0
+    assert (done.document["store"], done.document["part"]) == (str(plain), part)
 
 
 def test_findings_are_the_same_whatever_the_number_of_jobs(run: Callable[..., Run], plain_copy: Path) -> None:

@@ -26,12 +26,14 @@ class Verdict:
         fail_on: which findings fail.
         comparison: the findings told apart by ``--baseline``, if one was given.
         predictions: what brokers would do with the store, if that was asked.
+        part: what of the store was looked at, relative to it; None for all of it.
     """
 
     report: VerifyReport
     fail_on: FailOn = FailOn.ERROR
     comparison: Comparison | None = None
     predictions: tuple[Prediction, ...] = ()
+    part: str | None = None
 
     @property
     def status(self) -> ExitStatus:
