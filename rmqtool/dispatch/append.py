@@ -3,7 +3,8 @@
 A queue's files follow each other without holes: the first is placed by the first unit's queue offset and
 filled with pre-blank units up to it, and from then on every unit that is not skipped is appended at the end,
 whatever its queue offset says. So a queue is its first file's start, a number of pre-blank units, and the
-units kept, in log order.
+units kept, in log order. Byte addresses are Java longs: a negative or too large queue offset makes wrapped ones,
+and a queue that begins with it can begin at a negative address.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ class State(IntEnum):
     STOP = 3  # stop of the last file
     PREBLANK = 4  # bytes of pre-blank units
     MAX_PHYSICAL_OFFSET = 5  # end of the last record put, in the log
-    REJECTED = 6  # units whose queue offset no file can have
+    ABSURD = 6  # units whose queue offset has no byte address
 
 
-_STARTED, _FIRST_START, _CURRENT, _STOP, _PREBLANK, _MAX, _REJECTED = (state.value for state in State)
+_STARTED, _FIRST_START, _CURRENT, _STOP, _PREBLANK, _MAX, _ABSURD = (state.value for state in State)
 _UNIT_SIZE = UNIT_SIZE
 MAX_QUEUE_OFFSET = ((1 << 63) - 1) // UNIT_SIZE - (1 << 31)
-"""Above it the byte address overflows; a broker's behaviour there is of no use to anybody."""
+"""Above it, with some room for a queue, the byte address overflows."""
 _MAX_QUEUE_OFFSET = MAX_QUEUE_OFFSET
 
 
@@ -80,17 +81,21 @@ def append_units(
             continue
         queue_offset = queue_offsets[i]
         if queue_offset < 0 or queue_offset > _MAX_QUEUE_OFFSET:
-            state[_REJECTED] += 1
-            continue
+            state[_ABSURD] += 1
         expected = queue_offset * _UNIT_SIZE
+        beyond = expected % file_size
+        if beyond and expected < 0:
+            beyond -= file_size  # Java's remainder has the dividend's sign
         if not state[_STARTED]:
             state[_STARTED] = 1
-            state[_FIRST_START] = state[_CURRENT] = expected - expected % file_size
+            state[_FIRST_START] = state[_CURRENT] = expected - beyond
             state[_STOP] = state[_FIRST_START] + file_size
-            state[_PREBLANK] = expected % file_size
-            state[_CURRENT] = expected
         elif state[_CURRENT] == state[_STOP]:
             state[_STOP] += file_size  # the file is created before the unit is looked at
+        if state[_CURRENT] == state[_FIRST_START] and beyond > 0:
+            # pre-blank units, as long as nothing else is in the first file
+            state[_PREBLANK] = -(-beyond // _UNIT_SIZE) * _UNIT_SIZE
+            state[_CURRENT] += state[_PREBLANK]
         if queue_offset != 0 and expected < state[_CURRENT]:
             continue
         state[_MAX] = end

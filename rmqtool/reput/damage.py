@@ -108,8 +108,11 @@ def log_findings(plan: ReputPlan, result: ReputResult, ranges: Iterable[SkippedR
     yield from _gap_finding(plan, result.chain)
     for report in result.chain.reports:
         yield from _report_findings(report)
-    for (topic, queue_id), count in result.rejected_units.items():
-        message = f"{count} records have a queueOffset that no consume queue file can hold: no units for them"
+    for (topic, queue_id), count in result.absurd_units.items():
+        message = (
+            f"{count} records have a queueOffset that is negative or has no byte address: their units lie where"
+            " the broker's arithmetic puts them, if anywhere"
+        )
         yield Finding(code=code_of("CL-QOFF-RANGE"), topic=topic, queue_id=queue_id, message=message)
 
 

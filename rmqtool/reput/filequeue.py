@@ -78,7 +78,9 @@ class FileQueueWriter:
 
     def _create(self) -> None:
         self.close()
-        self._file = self._staging.create_file(f"{self._directory}/{self._start:020d}", self._file_size)
+        sign = "-" if self._start < 0 else ""  # a damaged queue offset can begin a queue there
+        name = f"{sign}{abs(self._start):020d}"
+        self._file = self._staging.create_file(f"{self._directory}/{name}", self._file_size)
         self._start += self._file_size
         self._position = 0
         self.files += 1

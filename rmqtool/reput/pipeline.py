@@ -89,7 +89,7 @@ class ReputResult:
         queues: queues written.
         files: files written, by directory.
         skipped_units: units that the append rule skipped, by queue.
-        rejected_units: units that no file can hold, by queue.
+        absurd_units: units whose queue offset has no byte address, by queue.
         seconds: wall time of each stage.
     """
 
@@ -100,7 +100,7 @@ class ReputResult:
     queues: int = 0
     files: Counter[str] = field(default_factory=Counter)
     skipped_units: dict[tuple[str, int], int] = field(default_factory=dict)
-    rejected_units: dict[tuple[str, int], int] = field(default_factory=dict)
+    absurd_units: dict[tuple[str, int], int] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
 
 
@@ -212,7 +212,7 @@ def _emit(
             result.units += totals.units
             result.files.update(totals.files)
             result.skipped_units.update(totals.skipped)
-            result.rejected_units.update(totals.rejected)
+            result.absurd_units.update(totals.absurd)
 
 
 def emit_task(task: QueueBundle | IndexPlan) -> QueueTotals | int:

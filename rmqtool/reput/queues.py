@@ -113,13 +113,13 @@ class QueueTotals:
         units: units appended, pre-blank ones not counted.
         files: files by directory (``consumequeue``, …).
         skipped: units that the append rule skipped, by queue.
-        rejected: units whose queue offset no file can have, by queue.
+        absurd: units whose queue offset has no byte address, by queue.
     """
 
     units: int = 0
     files: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     skipped: dict[tuple[str, int], int] = field(default_factory=dict)
-    rejected: dict[tuple[str, int], int] = field(default_factory=dict)
+    absurd: dict[tuple[str, int], int] = field(default_factory=dict)
 
 
 def plan_queues(blocks: Sequence[Block], policy: DispatchPolicy) -> list[QueuePlan]:
@@ -189,7 +189,6 @@ def emit_queues(bundle: QueueBundle) -> QueueTotals:
 
 
 def _emit_queue(bundle: QueueBundle, plan: QueuePlan, totals: QueueTotals) -> None:
-    file_size = bundle.geometry.consumequeue
     state = new_state()
     place = f"{plan.topic}/{plan.queue_id}"
     writer: FileQueueWriter | None = None
@@ -197,12 +196,11 @@ def _emit_queue(bundle: QueueBundle, plan: QueuePlan, totals: QueueTotals) -> No
     kept_units = 0
     for units in _appended(bundle, plan, state, ext):
         if writer is None:
-            writer = FileQueueWriter(
-                bundle.staging, f"consumequeue/{place}", file_size, int(state[State.FIRST_START])
-            )
-            _write_preblank(writer, int(state[State.PREBLANK]))
+            writer = _begin_queue(bundle, place, state)
         writer.append(units.data.cast("B"))
         kept_units += len(units)
+    if writer is None and state[State.STARTED]:
+        writer = _begin_queue(bundle, place, state)  # a file was created, and then no unit was appended
     if writer is not None:
         writer.create_up_to(int(state[State.STOP]))
         writer.close()
@@ -210,15 +208,23 @@ def _emit_queue(bundle: QueueBundle, plan: QueuePlan, totals: QueueTotals) -> No
     if ext is not None:
         totals.files["consumequeue_ext"] += ext.close()
     totals.units += kept_units
-    _note_left_out(totals, plan, kept_units, int(state[State.REJECTED]))
+    _note_left_out(totals, plan, kept_units)
+    if state[State.ABSURD]:
+        totals.absurd[plan.topic, plan.queue_id] = int(state[State.ABSURD])
 
 
-def _note_left_out(totals: QueueTotals, plan: QueuePlan, kept: int, rejected: int) -> None:
-    skipped = plan.units - kept - rejected
-    if skipped:
-        totals.skipped[plan.topic, plan.queue_id] = skipped
-    if rejected:
-        totals.rejected[plan.topic, plan.queue_id] = rejected
+def _begin_queue(bundle: QueueBundle, place: str, state: npt.NDArray[np.int64]) -> FileQueueWriter:
+    first_start = int(state[State.FIRST_START])
+    writer = FileQueueWriter(
+        bundle.staging, f"consumequeue/{place}", bundle.geometry.consumequeue, first_start
+    )
+    _write_preblank(writer, int(state[State.PREBLANK]))
+    return writer
+
+
+def _note_left_out(totals: QueueTotals, plan: QueuePlan, kept: int) -> None:
+    if plan.units > kept:
+        totals.skipped[plan.topic, plan.queue_id] = plan.units - kept
 
 
 def _write_preblank(writer: FileQueueWriter, size_bytes: int) -> None:
@@ -340,4 +346,4 @@ def _emit_batch_queue(bundle: QueueBundle, plan: QueuePlan, totals: QueueTotals)
     writer.close()
     totals.files["batchconsumequeue"] += writer.files
     totals.units += kept_units
-    _note_left_out(totals, plan, kept_units, 0)
+    _note_left_out(totals, plan, kept_units)

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import struct
 
-MAX_QUEUE_OFFSET = ((1 << 63) - 1) // 20 - (1 << 31)
-"""Ours: a unit with an offset above, or below 0, is left out; its byte address is none in a broker."""
+
+def java_long(value: int) -> int:
+    """Wrap around as a Java long does."""
+    return (value + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
+def java_remainder(dividend: int, divisor: int) -> int:
+    """Return Java's ``%``, which has the dividend's sign."""
+    remainder = abs(dividend) % divisor
+    return -remainder if dividend < 0 else remainder
 
 
 class MappedFiles:
@@ -20,7 +28,7 @@ class MappedFiles:
         """Return the start of the last file, created if there is none or it is full."""
         start = max(self.files, default=None)
         if start is None:
-            start = start_offset - start_offset % self.file_size
+            start = start_offset - java_remainder(start_offset, self.file_size)
         elif self.written == self.file_size:
             start += self.file_size
         else:
@@ -36,7 +44,10 @@ class MappedFiles:
         self.written += len(data)
 
     def named(self, directory: str) -> dict[str, bytes]:
-        return {f"{directory}/{start:020d}": bytes(data) for start, data in self.files.items()}
+        return {
+            f"{directory}/{'-' if start < 0 else ''}{abs(start):020d}": bytes(data)
+            for start, data in self.files.items()
+        }
 
 
 class ConsumeQueue:
@@ -46,20 +57,15 @@ class ConsumeQueue:
         self.files = MappedFiles(file_size)
         self.ext = None if ext_file_size is None else MappedFiles(ext_file_size)
         self.max_physical_offset = -1
-        self.rejected = 0
 
     def put(self, offset: int, size: int, tags_code: int, queue_offset: int) -> None:
         if offset + size <= self.max_physical_offset:
             return
-        if not 0 <= queue_offset <= MAX_QUEUE_OFFSET:
-            self.rejected += 1
-            return
         files = self.files
-        created_in_empty_queue = not files.files
-        expected = queue_offset * 20
+        expected = java_long(queue_offset * 20)
         start = files.last_file(expected)
-        if created_in_empty_queue and queue_offset != 0:
-            for _ in range(0, expected % files.file_size, 20):
+        if len(files.files) == 1 and queue_offset != 0 and files.written == 0:
+            for _ in range(0, java_remainder(expected, files.file_size), 20):
                 files.append(struct.pack(">qiq", 0, 0x7FFFFFFF, 0))
         if queue_offset != 0 and expected < start + files.written:
             return
