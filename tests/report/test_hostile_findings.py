@@ -1,0 +1,73 @@
+"""Whatever bytes a store holds: every report can be parsed, fits, and tells a terminal nothing."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree as ET
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rmqtool.findings import CATALOG, Finding
+from rmqtool.report.junit import junit
+from rmqtool.report.sarif import sarif
+from rmqtool.report.verify_json import write_verify_csv, write_verify_json, write_verify_ndjson
+from rmqtool.report.verify_text import write_verify_text
+from tests.report.test_sarif import check, check_run
+from tests.report.verdicts import verdict
+
+if TYPE_CHECKING:
+    from rmqtool.commands.verify.verdict import Verdict
+
+_CONTROLS = "\x00-\x09\x0b-\x1f\x7f-\x9f\ud800-\udfff"
+_HARMFUL = re.compile(f"[{_CONTROLS}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+# Names of files come as bytes; topics may hold anything that Java decodes.
+_NAMES = st.binary(min_size=1, max_size=40).map(lambda data: data.decode("utf-8", "surrogateescape"))
+_SPOILERS = st.sampled_from(["[bold]", "<a>&'\"", "|", "\x1b]0;x\x07", "\\"])
+_TEXTS = st.text(st.characters(), max_size=60) | _SPOILERS
+_NUMBERS = st.none() | st.integers(-(1 << 63), (1 << 63) - 1)
+_FINDINGS = st.builds(
+    Finding,
+    code=st.sampled_from(list(CATALOG.values())),
+    file=st.none() | _NAMES.filter(lambda name: "\0" not in name),
+    position=_NUMBERS,
+    length=_NUMBERS,
+    topic=st.none() | _TEXTS,
+    queue_id=_NUMBERS,
+    queue_offset=_NUMBERS,
+    physical_offset=_NUMBERS,
+    expected=_NUMBERS | _TEXTS,
+    observed=_NUMBERS | _TEXTS | st.booleans(),
+    message=_TEXTS,
+)
+_VERDICTS = st.lists(_FINDINGS, max_size=6).map(lambda findings: verdict(*findings))
+
+
+@settings(max_examples=150, deadline=None)
+@given(_VERDICTS)
+def test_every_report_is_well_formed_and_harmless(one: Verdict) -> None:
+    number = len(list(one.findings()))
+    streams = [io.StringIO() for _ in range(4)]
+    for write, stream in zip(
+        (write_verify_json, write_verify_ndjson, write_verify_csv), streams, strict=False
+    ):
+        write([one], stream)
+    write_verify_text([one], streams[3], color=False)
+    written = [stream.getvalue() for stream in streams]
+    written += [junit([one]).decode(), sarif([one]).decode()]
+    for text in written:
+        assert not _HARMFUL.search(text)
+    document, lines, table, _, xml, log = written
+    assert len(json.loads(document)["findings"]) == number
+    assert len(lines.splitlines()) == number + 1
+    assert len(list(csv.reader(io.StringIO(table)))) == number + 1
+    assert ET.fromstring(xml).tag == "testsuites"
+    (run,) = json.loads(log)["runs"]
+    check(json.loads(log), "log")
+    check_run(run)
+    assert len(run["results"]) == number
