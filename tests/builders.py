@@ -110,7 +110,7 @@ class LogBuilder:
         size = len(record(0, **fields))
         room = self.file_size - len(self.data) % self.file_size
         if size + 8 > room:
-            self.data += blank(room)
+            self.data += blank(room) if room >= 8 else bytes(room)  # less is left by rubbish only
         place = self.place
         self.data += record(place, **{"physicalOffset": place} | fields)
         return place

@@ -68,7 +68,7 @@ def message_properties(*, hostile: bool) -> st.SearchStrategy[bytes]:
         st.one_of(st.just(b""), odd.map(lambda data: data + b"\x02" if data else b"")),
         whole,
         st.sampled_from([b"", b"\x02"]),
-        st.one_of(st.just(b""), odd),
+        st.one_of(st.just(b""), odd.map(lambda data: b"\x02" + data)),
     )
 
 
@@ -122,7 +122,7 @@ def messages(draw: st.DrawFn, *, hostile: bool = False) -> Fields:
         "storeTimestamp": draw(
             st.one_of(
                 st.integers(0, 9_000_000).map(lambda ms: STORE_TIMESTAMP_MS + ms),
-                st.sampled_from([0, -1, _LONGEST, -_LONGEST - 1] if hostile else [STORE_TIMESTAMP_MS]),
+                st.sampled_from([0, -1, _LONGEST, -_LONGEST] if hostile else [STORE_TIMESTAMP_MS]),
             )
         ),
         "body": b"b" * draw(st.sampled_from([0, 1, 5, 40, 300])),
@@ -179,7 +179,13 @@ def damaged_records(draw: st.DrawFn) -> bytes:
 
 @st.composite
 def logs(
-    draw: st.DrawFn, *, hostile: bool = False, damage: bool = False, lies: bool = False, most: int = 14
+    draw: st.DrawFn,
+    *,
+    hostile: bool = False,
+    damage: bool = False,
+    lies: bool = False,
+    halves: bool = False,
+    most: int = 14,
 ) -> LogBuilder:
     """Give a log of some files.
 
@@ -188,6 +194,7 @@ def logs(
         hostile: also values that make a broker fail, and absurd offsets and times.
         damage: also records that are none.
         lies: also records whose PHYSICALOFFSET is not their place.
+        halves: also records whose TOTALSIZE is not what their parts make.
         most: messages at most.
     """
     log = LogBuilder(FILE_SIZE, draw(st.sampled_from([0, FILE_SIZE * 3])))
@@ -203,5 +210,8 @@ def logs(
             fields["queueOffset"] = min(max(counters[key], 0), _LONGEST)
         if lies and draw(st.integers(0, 4)) == 0:
             fields["physicalOffset"] = draw(st.integers(-5, 3 * FILE_SIZE))
+        if halves and draw(st.integers(0, 4)) == 0:
+            size = len(record(0, **fields))
+            fields["totalSize"] = size + draw(st.one_of(st.integers(-60, 60), st.integers(-300, 2000)))
         log.add(**fields)
     return log

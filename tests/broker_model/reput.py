@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rmqtool.dispatch.policy import DispatchPolicy
 
 
+ENDLESS = 1 << 62
 JAVA_WHITESPACE = "\t\n\x0b\f\r\x1c\x1d\x1e\x1f " + "".join(
     chr(code)
     for code in (0x1680, *range(0x2000, 0x2007), *range(0x2008, 0x200B), 0x2028, 0x2029, 0x205F, 0x3000)
@@ -123,19 +124,23 @@ class BrokerModel:
 
     # --- reput ---
 
-    def reput(self, log: Mapping[int, bytes], file_size: int) -> bool:
-        """Dispatch a log, files by their start; return whether the broker stalls at a record."""
+    def reput(self, log: Mapping[int, bytes], file_size: int, end: int = ENDLESS) -> bool:
+        """Dispatch a log, files by their start; return whether the broker stalls at a record.
+
+        ``end`` is ``getReputEndOffset``, which 5.3.3 also holds against every record: where the two counters
+        have come apart in the last file, it depends on how much has been written by then. Without it the
+        model is a master that has long gone on writing.
+        """
         offset = min(log)
         try:
-            while (after := self._do_reput(log, file_size, offset)) != offset:
+            while (after := self._do_reput(log, file_size, offset, end)) != offset:
                 offset = after
         except Stalled:
             return True
         return False
 
-    def _do_reput(self, log: Mapping[int, bytes], file_size: int, offset: int) -> int:
+    def _do_reput(self, log: Mapping[int, bytes], file_size: int, offset: int, end: int) -> int:
         """Do one ``doReput``; return the new reputFromOffset."""
-        end = max(start + len(data) for start, data in log.items())
         do_next = offset < end
         while do_next:
             start = next((one for one, data in log.items() if one <= offset < one + len(data)), None)
