@@ -48,7 +48,7 @@ _FINDINGS = st.builds(
 _VERDICTS = st.lists(_FINDINGS, max_size=6).map(lambda findings: verdict(*findings))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(_VERDICTS)
 def test_every_report_is_well_formed_and_harmless(one: Verdict) -> None:
     number = len(list(one.findings()))
