@@ -27,7 +27,7 @@ _LISTED = 5
 _LEVELS = ("layout", "each file on its own", "derived files against the log", "completeness")
 _TITLES = {
     "clean": "No damage found",
-    "derived-damage": "Derived files are damaged; the commit log is not",
+    "derived-damage": "Damage outside the commit log",
     "log-damage": "The commit log is damaged",
 }
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity.INFO: "bold"}
@@ -114,7 +114,7 @@ def _facts(verdict: Verdict) -> Iterator[tuple[str, str]]:
 def _status_text(status: ExitStatus) -> str:
     return {
         ExitStatus.CLEAN: "nothing that fails",
-        ExitStatus.NEGATIVE: "the commit log is not concerned",
+        ExitStatus.NEGATIVE: "the commit log itself passed or was not looked at",
         ExitStatus.LOG_DAMAGED: "read this before a broker is started on it",
     }[status]
 

@@ -36,6 +36,10 @@ def test_clean_store_says_so() -> None:
     assert "findings     none" in shown
 
 
+def test_damage_elsewhere_promises_nothing_about_the_log() -> None:
+    assert text(verdict(MISSING)).startswith("Damage outside the commit log: /data/store\n")
+
+
 def test_findings_are_grouped_errors_first_and_folded() -> None:
     shown = text(verdict(TAIL, ABORT, *[CRC] * 30, cap=10))
     heads = [line for line in shown.splitlines() if line.startswith(("ERROR", "WARNING", "NOTE"))]
