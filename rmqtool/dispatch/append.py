@@ -3,8 +3,8 @@
 A queue's files follow each other without holes: the first is placed by the first unit's queue offset and
 filled with pre-blank units up to it, and from then on every unit that is not skipped is appended at the end,
 whatever its queue offset says. So a queue is its first file's start, a number of pre-blank units, and the
-units kept, in log order. Byte addresses are Java longs: a negative or too large queue offset makes wrapped ones,
-and a queue that begins with it can begin at a negative address.
+units kept, in log order. Byte addresses are Java longs: with a negative or too large queue offset they wrap
+around, and a queue that begins with one can begin at a negative address.
 """
 
 from __future__ import annotations

@@ -39,7 +39,8 @@ class Skip:
     Attributes:
         place: physical offset of the first of them.
         length: how many.
-        reason: why, an outcome of the record at ``place``; STOP: the counters had come apart before.
+        reason: why, an outcome of the record at ``place``; STOP: the counters had come apart before; BLANK:
+            one that does not say that the file ends there.
         total_size: TOTALSIZE of a record whose lengths do not add up; 0 otherwise.
     """
 
@@ -141,6 +142,8 @@ def _next_region(chain: Chain, report: SplitReport, segment: Segment, region: _R
     """Return where the next region begins, and note what is skipped up to there."""
     if report.outcome == Outcome.BLANK:
         following = region.rolled(report.place, segment, file_size)
+        if report.blank_length != segment.stop - report.place:
+            chain.skips.append(Skip(report.place, segment.stop - report.place, report.outcome))
     elif report.outcome == Outcome.STOP and not region.read:
         following = segment.stop
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rmqtool.findings import Finding, Structure, code_of
+from rmqtool.findings import Finding, Severity, Structure, code_of
 from rmqtool.reput.survey import Survey, SurveyTask, survey_range
 from rmqtool.scan.rows import Outcome
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rmqtool.store.segments import FileQueue, Segment
 
 _CODES = {
+    Outcome.BLANK: "CL-BLANK-LEN",
     Outcome.BAD_MAGIC: "CL-BAD-MAGIC",
     Outcome.BAD_LENGTH: "CL-HALF-RECORD",
     Outcome.MISMATCH: "CL-HALF-RECORD",
@@ -26,6 +27,7 @@ _CODES = {
     Outcome.STOP: "CL-HALF-RECORD",
 }
 _REASONS = {
+    Outcome.BLANK: "a BLANK with good records behind it",
     Outcome.BAD_MAGIC: "no record begins here",
     Outcome.BAD_LENGTH: "a length runs past the end of the file or of the record",
     Outcome.MISMATCH: "the lengths do not add up to TOTALSIZE",
@@ -63,7 +65,8 @@ class SkippedRange:
 def survey_skips(plan: ReputPlan, result: ReputResult, engine: Engine) -> list[SkippedRange]:
     """Look at everything that was skipped.
 
-    A skip is damage if the broker dispatched a record behind it, or a true record lies in it or behind it.
+    A skip is damage if the broker dispatched a record behind it, or a true record lies in it or behind it; a
+    BLANK of the wrong length only if one lies in what it skips.
     """
     skips = [skip for skip in result.chain.skips if skip.place < plan.until_offset]
     tasks = [task for skip in skips for task in _tasks(plan, skip)]
@@ -75,8 +78,11 @@ def survey_skips(plan: ReputPlan, result: ReputResult, engine: Engine) -> list[S
         segment = plan.log.segment_at(skip.place)
         if segment is None:
             continue
-        records_behind += sum(survey.records for survey in found)
+        records = sum(survey.records for survey in found)
+        records_behind += records
         damage = skip.place < result.chain.end or records_behind > 0
+        if skip.reason == Outcome.BLANK:
+            damage = records > 0
         ranges.append(_range(skip, segment, found, damage=damage))
     return ranges[::-1]
 
@@ -104,21 +110,25 @@ def log_findings(plan: ReputPlan, result: ReputResult, ranges: Iterable[SkippedR
     for skipped in ranges:
         yield _skip_finding(skipped, stalled=result.chain.stalled)
     if result.chain.stalled:
-        yield _at(plan.log, result.chain.stop, "LMQ-STALL", "the broker repeats this record for ever")
+        yield _log_finding(
+            plan.log, result.chain.stop, "LMQ-STALL", "the broker repeats this record for ever"
+        )
     yield from _gap_finding(plan, result.chain)
     for report in result.chain.reports:
         yield from _report_findings(report)
     for (topic, queue_id), count in result.absurd_units.items():
         message = (
-            f"{count} records have a queueOffset that is negative or has no byte address: their units lie where"
-            " the broker's arithmetic puts them, if anywhere"
+            f"{count} records have a queueOffset that is negative or has no byte address: their units lie"
+            " where the broker's arithmetic puts them, if anywhere"
         )
         yield Finding(code=code_of("CL-QOFF-RANGE"), topic=topic, queue_id=queue_id, message=message)
 
 
 def _skip_finding(skipped: SkippedRange, *, stalled: bool) -> Finding:
     skip, segment = skipped.skip, skipped.segment
-    if not skipped.damage and not stalled:
+    if skip.reason == Outcome.BLANK and not skipped.damage:
+        code, message = "CL-BLANK-LEN", ""
+    elif not skipped.damage and not stalled:
         code = "CL-TAIL-ZERO" if skipped.zero else "CL-TAIL-DIRTY"
         if skipped.zero and skip.place == segment.start:
             code = "CL-PREALLOC"
@@ -137,10 +147,12 @@ def _skip_finding(skipped: SkippedRange, *, stalled: bool) -> Finding:
         length=skip.length,
         physical_offset=skip.place,
         message=message,
+        # whatever else it says of the record: what a broker loses is an error
+        severity_override=Severity.ERROR if skipped.damage else None,
     )
 
 
-def _at(log: FileQueue, place: int, code: str, message: str) -> Finding:
+def _log_finding(log: FileQueue, place: int, code: str, message: str) -> Finding:
     segment = log.segment_at(place)
     return Finding(
         code=code_of(code),
@@ -148,6 +160,7 @@ def _at(log: FileQueue, place: int, code: str, message: str) -> Finding:
         position=place - segment.start if segment else None,
         physical_offset=place,
         message=message,
+        structure_override=Structure.COMMITLOG,
     )
 
 

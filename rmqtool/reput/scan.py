@@ -66,6 +66,7 @@ class SplitReport:
         block: units and entries.
         outcome: what ended the chain: STOP (the split ended), BLANK, or a failure of size -1.
         place: physical offset of that end.
+        blank_length: TOTALSIZE of the BLANK there, if it is one.
         stalled: the broker repeats the record at ``place`` for ever: one of its LMQ offsets is no number.
         messages: records dispatched.
         end_phy_offset: greatest offset of an indexed message, 0 if none.
@@ -82,6 +83,7 @@ class SplitReport:
     block: Block
     outcome: Outcome = Outcome.STOP
     place: int = 0
+    blank_length: int = 0
     stalled: bool = False
     messages: int = 0
     end_phy_offset: int = 0
@@ -246,6 +248,7 @@ def _report(task: ScanTask, scan: _Scan, first_place: int | None) -> SplitReport
         block=block,
         outcome=Outcome.BAD_NUMBER if stalled else walk.outcome,
         place=walk.place if scan.stalled_at is None else scan.stalled_at,
+        blank_length=walk.blank_length,
         stalled=stalled,
         messages=messages,
         end_phy_offset=end_phy_offset,

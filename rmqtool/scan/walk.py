@@ -151,6 +151,14 @@ class SegmentWalk:
             joined.append(UnreadableRange(last.position, max(last.stop, bad.stop) - last.position))
         return joined
 
+    @property
+    def blank_length(self) -> int:
+        """TOTALSIZE of the BLANK that ended the last walk; 0 if something else did."""
+        if self.outcome != Outcome.BLANK:
+            return 0
+        at = self.place - self.window.base
+        return int.from_bytes(self.window.buffer[at : at + 4].tobytes(), "big", signed=True)
+
     def batches(self, start: int, stop: int) -> Iterator[MessageBatch]:
         """Walk from the record at ``start`` on; records that begin at ``stop`` or later are not taken.
 
