@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqtool.commands.verify.expected import ExpectedEntries
-from rmqtool.commands.verify.index_files import IndexFile, open_index_file
+from rmqtool.commands.verify.index_files import IndexFile, IndexHeader, open_index_file
 from rmqtool.commands.verify.index_match import IndexMatch
 from rmqtool.commands.verify.index_shape import FileReport, IndexShape
 from rmqtool.commands.verify.model import Examined
@@ -34,20 +34,29 @@ def check_index(task: IndexCheckTask) -> tuple[FindingLog, Examined]:
     files = [open_index_file(file, task.geometry) for file in task.files]
     last_used = max((number for number, file in enumerate(files) if file.used), default=-1)
     examined, previous = Examined(), -1
+    before: IndexHeader | None = None
     for number, index in enumerate(files):
         report = FileReport(index, log)
         _check_geometry(task, report)
-        torn = Severity.WARNING if task.unclean and number >= last_used else None
-        first_offset = _check_file(index, report, IndexShape(report, torn), match)
+        torn = _torn(task) if number >= last_used else None
+        first_offset = _check_file(index, report, IndexShape(report, torn), match, before)
         if first_offset is not None:
             if first_offset < previous:
                 sentence = f"its first item is of a record before {previous}, where the file before it begins"
                 report.add(IX_NAME_ORDER, sentence, expected=previous, observed=first_offset)
             previous = first_offset
+        before = index.header if index.used else None
         examined += Examined(index_files=1, items=index.used)
     if match is not None:
         match.finish()
     return log, examined
+
+
+def _torn(task: IndexCheckTask) -> Severity | None:
+    """Return how grave it is that the last file has a put half done: its broker runs, or died in it."""
+    if task.live:
+        return Severity.INFO
+    return Severity.WARNING if task.unclean else None
 
 
 def _check_geometry(task: IndexCheckTask, report: FileReport) -> None:
@@ -59,7 +68,11 @@ def _check_geometry(task: IndexCheckTask, report: FileReport) -> None:
 
 
 def _check_file(
-    index: IndexFile, report: FileReport, shape: IndexShape, match: IndexMatch | None
+    index: IndexFile,
+    report: FileReport,
+    shape: IndexShape,
+    match: IndexMatch | None,
+    before: IndexHeader | None,
 ) -> int | None:
     """Read a file once; return the offset of its first item, None without items."""
     if match is not None:
@@ -68,8 +81,8 @@ def _check_file(
         shape.feed(items)
         if match is not None:
             match.feed(items)
-    times_known = match.close() if match is not None else False
-    shape.finish(times_known=times_known)
+    times_known = match.close(shape.torn) if match is not None else False
+    shape.finish(before, times_known=times_known)
     report.log.extend(unreadable_findings(index.file, index.unreadable, Structure.INDEX))
     index.file.close()
     return shape.first_offset

@@ -107,13 +107,16 @@ class IndexMatch:
         self._check_times(report, items, matches, times_ms)
         self._last_offset = int(offsets[-1])
 
-    def close(self) -> bool:
-        """End a file; return whether its header's times were compared with those of records."""
+    def close(self, torn: Severity | None) -> bool:
+        """End a file; return whether its header's times were compared with those of records.
+
+        Args:
+            torn: severity of what a put leaves half done.
+        """
         report, file = self._files[-1]
         header = report.index.header
         if self._times.first_ms is not None and header.begin_timestamp_ms != self._times.first_ms:
             report.header("beginTimestamp", self._times.first_ms)
-        torn = Severity.WARNING if self._task.unclean else None
         if self._times.last_ms is not None and header.end_timestamp_ms != self._times.last_ms:
             report.header("endTimestamp", self._times.last_ms, severity=torn)
         if report.index.used:
@@ -124,7 +127,8 @@ class IndexMatch:
 
     def finish(self) -> None:
         """Judge items beyond the log's end, and say which entries are not there."""
-        self._tell_beyond()
+        if not self._task.live:  # what came since the log was read
+            self._tell_beyond()
         if self._task.level >= _COMPLETE:
             self._tell_missing()
 

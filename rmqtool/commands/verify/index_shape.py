@@ -23,7 +23,7 @@ from rmqtool.formats.index import HEADER, ITEM_SIZE, SLOT_SIZE, slot_position
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from rmqtool.commands.verify.index_files import IndexFile, Items
+    from rmqtool.commands.verify.index_files import IndexFile, IndexHeader, Items
 
     Int64s = npt.NDArray[np.int64]
     Bools = npt.NDArray[np.bool_]
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _SECOND_MS = 1000
 _INT_MAX = 0x7FFFFFFF
 _HEADER_OFFSETS = field_offsets(HEADER)
+HEADER_FIELDS = tuple(_HEADER_OFFSETS)
 
 
 def time_diff(store_timestamps_ms: Int64s, begin_ms: int) -> Int64s:
@@ -74,10 +75,13 @@ class FileReport:
         )
         (self.log if log is None else log).add(finding, count=count)
 
+    def header_field(self, name: str) -> int:
+        """Return a field of the file's header by its name."""
+        return self.index.header[HEADER_FIELDS.index(name)]
+
     def header(self, name: str, expected: int, *, severity: Severity | None = None) -> None:
         """Add a finding about a header field that differs from what its items say."""
-        names = {"beginTimestamp": 0, "endTimestamp": 1, "beginPhyOffset": 2, "endPhyOffset": 3}
-        observed = self.index.header[names[name]]
+        observed = self.header_field(name)
         sentence = f"{name} is {observed}, its items say {expected}"
         place = _HEADER_OFFSETS[name]
         self.add(IX_HEADER, sentence, place, expected=expected, observed=observed, severity=severity)
@@ -113,11 +117,16 @@ class IndexShape:
 
     Args:
         report: of the file.
-        torn: severity of what a broker that died in a put leaves in its last file; None for the usual one.
+        torn: severity of what a put leaves half done; None for the usual one. Of a broker that runs (INFO)
+            there can be more than one since the header was read.
+
+    Attributes:
+        torn: as given.
+        first_offset: physical offset of the first item's record; None as long as there is none.
     """
 
     def __init__(self, report: FileReport, torn: Severity | None) -> None:
-        self._report, self._torn = report, torn
+        self._report, self.torn = report, torn
         self._index = report.index
         self._newest = np.zeros(self._index.geometry.slots, np.int32)
         self._last_offset = -1
@@ -141,10 +150,11 @@ class IndexShape:
         self._last_offset = int(items.physical_offsets[-1])
         self._last_diff = int(items.time_diffs[-1])
 
-    def finish(self, *, times_known: bool) -> None:
+    def finish(self, previous: IndexHeader | None, *, times_known: bool) -> None:
         """Compare header, slots and unused items with the items.
 
         Args:
+            previous: header of the file before; None if there is none, or it has no items.
             times_known: the header's times were compared with those of records.
         """
         header, used = self._index.header, self._index.used
@@ -158,14 +168,29 @@ class IndexShape:
             )
         self._unused_items()
         self._slots()
-        if not used or self.first_offset is None:
+        if self.first_offset is None:
+            self._unused_header(previous)
             return
         if header.begin_phy_offset != self.first_offset:
-            self._report.header("beginPhyOffset", self.first_offset, severity=self._torn)
+            self._report.header("beginPhyOffset", self.first_offset, severity=self.torn)
         if header.end_phy_offset != self._last_offset:
-            self._report.header("endPhyOffset", self._last_offset, severity=self._torn)
+            self._report.header("endPhyOffset", self._last_offset, severity=self.torn)
         if not times_known and used > 1:
             self._last_time(header.begin_timestamp_ms, header.end_timestamp_ms)
+
+    def _unused_header(self, previous: IndexHeader | None) -> None:
+        """Check the header of a file without items: zeros, or the end of the file before, twice."""
+        header = self._index.header
+        for begin, end in (("beginTimestamp", "endTimestamp"), ("beginPhyOffset", "endPhyOffset")):
+            values = {self._report.header_field(begin), self._report.header_field(end)}
+            last = None if previous is None else previous[HEADER_FIELDS.index(end)]
+            if len(values) > 1 or (last is not None and not values & {0, last}):
+                sentence = f"has no items, but {begin} and {end} {sorted(values)}"
+                self._report.add(IX_HEADER, sentence, _HEADER_OFFSETS[begin], expected=last or 0)
+        if header.hash_slot_count:
+            sentence = f"has no items, but hashSlotCount {header.hash_slot_count}"
+            place = _HEADER_OFFSETS["hashSlotCount"]
+            self._report.add(IX_HEADER, sentence, place, expected=0, observed=header.hash_slot_count)
 
     def _first_item(self, items: Items) -> None:
         if items.time_diffs[0] > 0:
@@ -186,13 +211,13 @@ class IndexShape:
                 IX_HEADER,
                 f"its times lie {expected} s apart, its last item is {self._last_diff} s behind its first",
                 0,
-                severity=self._torn,
+                severity=self.torn,
                 expected=self._last_diff,
                 observed=expected,
             )
 
     def _unused_items(self) -> None:
-        count = self._index.header.index_count
+        count, is_live = self._index.header.index_count, self.torn is Severity.INFO
         for first, is_used in self._index.unused_items():
             rows = np.flatnonzero(is_used)
             if len(rows):
@@ -202,13 +227,16 @@ class IndexShape:
                     f"item {item} is in use, not counted by indexCount {count}",
                     self._index.item_position(item),
                     count=len(rows),
-                    severity=self._torn if item == self._index.used + 1 and len(rows) == 1 else None,
+                    severity=self.torn
+                    if item == self._index.used + 1 and (len(rows) == 1 or is_live)
+                    else None,
                     length=ITEM_SIZE,
                 )
 
     def _slots(self) -> None:
         """Compare the slots with the newest items of their chains."""
         used_slots, count = 0, self._index.used + 1
+        is_live = self.torn is Severity.INFO
         for first, slots in self._index.slots():
             newest = self._newest[first : first + len(slots)]
             used_slots += int(np.count_nonzero(newest))
@@ -220,18 +248,23 @@ class IndexShape:
                     f"slot {first + row} has item {int(slots[row])}, its newest is {int(newest[row])}",
                     slot_position(first + row),
                     count=len(rows) - len(shown) + 1 if row == shown[-1] else 1,
-                    severity=self._torn if int(slots[row]) == count else None,
+                    severity=self.torn if int(slots[row]) == count or is_live else None,
                     length=SLOT_SIZE,
                     expected=int(newest[row]),
                     observed=int(slots[row]),
                 )
+        if self.first_offset is not None:
+            self._slot_count(used_slots)
+
+    def _slot_count(self, used_slots: int) -> None:
+        """Compare hashSlotCount; up to 4.7.0 it counts items, and an upgrade mixes both."""
         found = self._index.header.hash_slot_count
-        if not used_slots <= found <= count:  # up to 4.7.0 it counts items; an upgrade mixes both
+        if not used_slots <= found <= self._index.used + 1:
             self._report.add(
                 IX_HEADER,
                 f"hashSlotCount is {found}, {used_slots} slots are in use",
                 _HEADER_OFFSETS["hashSlotCount"],
-                severity=self._torn,
+                severity=self.torn,
                 expected=used_slots,
                 observed=found,
             )

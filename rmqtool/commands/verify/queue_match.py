@@ -84,8 +84,11 @@ class UnitMatch:
         offsets = units.column("physicalOffset")[real]
         first = self._skip_expired(units, real, offsets)
         confirmed = units.first_number + int(real[first - 1]) if first else None
-        rows, offsets = real[first:], offsets[first:]
-        found, belongs, places = self._look_up(units, rows, offsets, tags[first:], times_ms[first:])
+        chosen = np.arange(first, len(real))
+        if self._task.live:  # what came since the log was read
+            chosen = chosen[offsets[first:] < self._task.log_end]
+        rows = real[chosen]
+        found, belongs, places = self._look_up(units, rows, offsets[chosen], tags[chosen], times_ms[chosen])
         self._misplaced(units, rows, places, belongs & (places != units.first_number + rows))
         last = int(np.flatnonzero(belongs)[-1]) if belongs.any() else -1
         if last >= 0:
