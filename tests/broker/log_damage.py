@@ -71,6 +71,10 @@ class LogCopy:
         offsets = message.HEAD_OFFSETS[message.host_variant(self.head(place).sys_flag)]
         self.write(place + offsets[field], value.to_bytes(width, "big", signed=True))
 
+    def put_magic(self, place: int, magic: int) -> None:
+        """Set the magic of the record or BLANK at a place."""
+        self.write(place + message.HEAD_OFFSETS[0]["magic"], magic.to_bytes(4, "big", signed=True))
+
     def write(self, place: int, data: bytes) -> None:
         """Overwrite bytes within one segment."""
         start = self._start(place)
@@ -78,13 +82,6 @@ class LogCopy:
         with self.segments[start].open("r+b") as file:
             file.seek(place - start)
             file.write(data)
-
-    def replace(self, place: int, old: bytes, new: bytes) -> None:
-        """Replace bytes of the record at a place by as many others."""
-        raw = self.read(place, self.head(place).total_size)
-        assert raw.count(old) == 1
-        assert len(old) == len(new)
-        self.write(place + raw.index(old), new)
 
     def flip(self, place: int, bits: int) -> None:
         """Flip bits of one byte."""

@@ -1,0 +1,174 @@
+"""A real broker starts on what we rebuilt, serves every message and every key, and goes on from there."""
+
+from __future__ import annotations
+
+import shutil
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.broker import jvm
+from tests.broker.ahead import begun
+from tests.broker.log_truth import LogTruth, read_truth
+from tests.broker.stores import DERIVED, FixtureStore, fixture_store, fixture_stores
+from tests.commands.rebuilding import contents, rebuild_store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from concurrent.futures import Future
+    from pathlib import Path
+
+pytestmark = pytest.mark.broker
+
+APPENDED = 23
+MOST_ANSWERS = 64  # of one query, as the judge asks
+UNIT_BYTES = {"consumequeue": 20, "consumequeue_ext": 20, "batchconsumequeue": 46}
+HEADER_BYTES, SLOT_BYTES, ITEM_BYTES = 40, 4, 20  # of an index file
+
+Opening = tuple[str, jvm.Version]
+"""A fixture, and the version of the broker that opens it."""
+
+OPENINGS: list[Opening] = [(store.name, store.version) for store in fixture_stores()]
+UPGRADES: list[Opening] = [(store.name, "5.3.3") for store in fixture_stores() if store.version == "4.9.8"]
+
+
+@dataclass(frozen=True)
+class Service:
+    """What a broker did with a store.
+
+    Attributes:
+        ours: What it served of our files: as found, after an append, after a restart.
+        own: The same of the files that the broker which made the store had left.
+        truth: What lies in the log.
+        before: Our derived files.
+        after: What became of them.
+    """
+
+    ours: list[jvm.Row]
+    own: list[jvm.Row]
+    truth: LogTruth
+    before: dict[str, bytes]
+    after: dict[str, bytes]
+
+    def rows(self, kind: str, phase: str) -> list[jvm.Row]:
+        return [row for row in self.ours if row["type"] == kind and row["phase"] == phase]
+
+
+def serve(opening: Opening, folder: Path) -> Service:
+    """Install our files beside the log alone, and let a broker work on them and on the original ones."""
+    name, version = opening
+    store = fixture_store(name)
+    rebuild_store(store.root, store.conf, folder / "rebuilt")
+    ours = install(store, folder / "rebuilt", folder / "ours")
+    own = install(store, store.expected, folder / "own")
+    before = derived(ours)
+    answers = [
+        jvm.serve(version, root, store.conf, append=APPENDED, restart=True, timezone=store.timezone)
+        for root in (ours, own)
+    ]
+    return Service(answers[0], answers[1], read_truth(store.root), before, derived(ours))
+
+
+def install(store: FixtureStore, source: Path, root: Path) -> Path:
+    """Put derived files beside a copy of log, config and checkpoint; return the store root."""
+    store.copy_log_to(root)
+    for directory in DERIVED:
+        if (source / directory).exists():
+            shutil.copytree(source / directory, root / directory)
+    return root
+
+
+def derived(root: Path) -> dict[str, bytes]:
+    """Return the derived files of a store by their relative names."""
+    return {
+        f"{directory}/{name}": data
+        for directory in DERIVED
+        for name, data in contents(root / directory).items()
+    }
+
+
+@pytest.fixture(scope="module")
+def services(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[Opening, Future[Service]]]:
+    with begun(request, "opening", lambda opening: serve(opening, tmp_path_factory.mktemp("s"))) as running:
+        yield running
+
+
+@pytest.fixture
+def service(opening: Opening, services: dict[Opening, Future[Service]]) -> Service:
+    return services[opening].result()
+
+
+EVERY = pytest.mark.parametrize("opening", [*OPENINGS, *UPGRADES], ids=" on ".join)
+
+
+@EVERY
+def test_every_message_is_served_from_its_place(service: Service) -> None:
+    """Each queue offset of the log's records gives that record; nothing between the bounds is missing."""
+    rows = service.rows("message", "as-found")
+    found = {(row["topic"], row["queueId"], row["queueOffset"]): row.get("physicalOffset") for row in rows}
+    statuses = {row["status"] for row in rows}
+    assert statuses <= {"FOUND", "MESSAGE_WAS_REMOVING", "OFFSET_FOUND_NULL", "NO_MATCHED_LOGIC_QUEUE"}
+    assert service.truth.places.items() <= found.items()
+    extras: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
+    for row in rows:
+        if (row["topic"], row["queueId"]) in service.truth.extras:
+            extras[row["topic"], row["queueId"]].append(row["physicalOffset"])
+    assert extras == service.truth.extras
+
+
+@EVERY
+def test_every_key_is_found(service: Service, opening: Opening) -> None:
+    """A key finds all messages that have it, or as many as one answer may hold."""
+    queries = service.rows("query", "as-found")
+    for row in queries:
+        expected, found = service.truth.keys[row["topic"], row["key"]], row["physicalOffsets"]
+        if opening[0].startswith("noindex"):
+            assert found == []
+        else:
+            assert set(expected) <= set(found) or len(found) == MOST_ANSWERS
+    assert bool(queries) == any(service.truth.keys.values())
+
+
+@EVERY
+def test_it_serves_what_it_serves_of_its_own_files(service: Service) -> None:
+    """Row for row: as found, after an append, after a restart."""
+    assert service.ours == service.own
+
+
+@EVERY
+def test_appended_messages_follow_and_survive_a_restart(service: Service) -> None:
+    """Every message of before is still there, and all that were appended."""
+    counts = [len(service.rows("message", phase)) for phase in ("as-found", "after-append", "after-restart")]
+    assert counts[1] == counts[2] >= counts[0] + APPENDED
+    assert service.rows("message", "after-append") == [
+        row | {"phase": "after-append"} for row in service.rows("message", "after-restart")
+    ]
+    assert service.rows("query", "after-append") == [
+        row | {"phase": "after-append"} for row in service.rows("query", "after-restart")
+    ]
+
+
+@EVERY
+def test_nothing_changes_below_the_ends(service: Service, opening: Opening) -> None:
+    """The broker appends to our files and creates new ones behind them; what was there stays."""
+    settings = fixture_store(opening[0]).recipe["settings"]
+    indexes = sorted(name for name in service.before if name.startswith("index/"))
+    for name, before in service.before.items():
+        after = service.after[name]
+        assert len(after) == len(before)
+        if name in indexes[:-1]:
+            assert after == before, name
+        elif name not in indexes:
+            unit = UNIT_BYTES[name.partition("/")[0]]
+            end = -(-len(before.rstrip(b"\0")) // unit) * unit
+            assert after[:end] == before[:end], name
+    if indexes:
+        before, after = service.before[indexes[-1]], service.after[indexes[-1]]
+        count = int.from_bytes(before[HEADER_BYTES - 4 : HEADER_BYTES], "big")
+        items = HEADER_BYTES + int(settings["maxHashSlotNum"]) * SLOT_BYTES
+        end = items + count * ITEM_BYTES
+        assert after[items:end] == before[items:end]
