@@ -23,8 +23,8 @@ from rmqtool.commands.verify.offset_checks import (
 )
 from rmqtool.commands.verify.stale_tail import StaleTail, stale_candidates, without_tail
 from rmqtool.dispatch.policy import NEVER
-from rmqtool.findings import Finding, FindingLog, Structure
-from rmqtool.findings.commitlog import CL_BAD_MAGIC
+from rmqtool.findings import Finding, FindingLog, Severity, Structure
+from rmqtool.findings.commitlog import CL_BAD_MAGIC, CL_CRC
 from rmqtool.findings.places import IO_CHANGED
 from rmqtool.findings.records import CL_TS_BACK
 from rmqtool.reput.queues import QueuePlan, plan_queues
@@ -126,6 +126,8 @@ class _LogChecker:
         splits = plan_splits(self._segments, until, check.split_bytes)
         trails = self._follow(splits, self._scan(splits))
         last = max((number for number, trail in enumerate(trails) if trail.stretches), default=-1)
+        if check.unclean and not check.live and last >= 0:
+            trails[last] = self._without_torn_record(trails[last])
         stale, trails, plans, breaks = self._without_stale_tail(trails, last)
         self._report_records(trails)
         if not check.live:
@@ -182,6 +184,20 @@ class _LogChecker:
             self._findings.add(failure.finding)
             return SegmentTrail(segment, place=segment.start)
 
+    def _without_torn_record(self, trail: SegmentTrail) -> SegmentTrail:
+        """Leave out the log's last record if its body never reached the disk: the next start cuts it."""
+        found = [
+            finding
+            for report in trail.reports[-1:]
+            for finding in report.findings
+            if finding.code is CL_CRC and _stop_of(finding) == trail.records_stop
+        ]
+        if not found or found[0].physical_offset is None:
+            return trail
+        message = f"the log's last record is torn: {found[0].message}"
+        self._findings.add(replace(found[0], severity_override=Severity.WARNING, message=message))
+        return self._cut(trail, found[0].physical_offset)
+
     def _without_stale_tail(
         self, trails: list[SegmentTrail], last: int
     ) -> tuple[StaleTail | None, list[SegmentTrail], list[QueuePlan], Breaks]:
@@ -199,12 +215,11 @@ class _LogChecker:
         """Return a file's trail with the reports of records from ``place`` on read anew, without those."""
         reports = []
         for report in trail.reports:
-            split = report.split
-            if report.first_place is None or report.first_place >= place:
-                continue
-            if split.stop > place:
-                report = self._recheck(replace(split, stop=place), report.first_place)  # noqa: PLW2901
-            reports.append(report)
+            if report.first_place is not None and report.first_place < place:
+                stop = min(report.split.stop, place)
+                whole = stop == report.split.stop
+                split = replace(report.split, stop=stop)
+                reports.append(report if whole else self._recheck(split, report.first_place))
         return replace(without_tail(trail, place), reports=reports)
 
     def _continuity(self, trails: Sequence[SegmentTrail]) -> tuple[list[QueuePlan], Breaks]:
@@ -254,6 +269,10 @@ def _required(report: CheckReport | Finding) -> CheckReport:
     if isinstance(report, Finding):
         raise _SegmentFailedError(report)
     return report
+
+
+def _stop_of(finding: Finding) -> int:
+    return (finding.physical_offset or 0) + (finding.length or 0)
 
 
 def _reports(trails: Iterable[SegmentTrail]) -> Iterator[CheckReport]:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import tempfile
 import time
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rmqtool.commands.verify.derived import check_derived
+from rmqtool.commands.verify.guard import run_guarded
 from rmqtool.commands.verify.log_checks import LogCheck, LogResult, check_log
 from rmqtool.commands.verify.model import MAX_LEVEL, Examined, VerifyReport, VerifyRequest
 from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.engine import open_engine
 from rmqtool.errors import RefusedError, UsageError
-from rmqtool.findings import Finding, FindingLog
+from rmqtool.findings import Finding, FindingLog, Structure
 from rmqtool.findings.places import ST_LOCKED
 from rmqtool.store.layout import layout_findings
 from rmqtool.store.lock import lock_holder
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from rmqtool.commands.progress import Progress
     from rmqtool.engine import Engine
     from rmqtool.store import Store
+    from rmqtool.store.segments import StoreFile
     from rmqtool.store.staging import StagingHandle
 
 _DERIVED_LEVEL = 2
@@ -102,6 +105,16 @@ def dispatch_policy(store: Store, *, index: bool) -> DispatchPolicy:
     )
 
 
+def _check_offsets(store: Store, max_findings: int) -> FindingLog:
+    from rmqtool.commands.verify.offsets_checks import check_offsets
+
+    return check_offsets(store, max_findings)
+
+
+def _no_files(_store: Store) -> tuple[StoreFile, ...]:
+    return ()
+
+
 class _Run:
     """A verification under way."""
 
@@ -125,6 +138,17 @@ class _Run:
         with self.timed("derived"):
             findings, examined = check_derived(self._request, log, engine, self._progress)
             self._add(findings, examined)
+        if self._request.store.root is not None:
+            self._consumers()
+
+    def _consumers(self) -> None:
+        """Hold consumer offsets against the queues."""
+        check = partial(_check_offsets, max_findings=self._request.max_findings)
+        found = run_guarded(check, _no_files, Structure.STORE, self._request.store)
+        if isinstance(found, Finding):
+            self.report.findings.add(found)
+        else:
+            self.report.findings.merge(found)
 
     def _log(self, staging: StagingHandle, engine: Engine) -> LogResult:
         request = self._request

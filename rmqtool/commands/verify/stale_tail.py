@@ -57,8 +57,8 @@ def stale_candidates(trail: SegmentTrail) -> Iterator[StaleTail]:
 
 
 def without_tail(trail: SegmentTrail, start: int) -> SegmentTrail:
-    """Return the parts of a file up to where its stale tail starts; its reports are left as they are."""
-    parts = [part for part in trail.parts if part.start < start]
+    """Return the parts of a file that lie before ``start``; its reports are left as they are."""
+    parts = [replace(part, stop=min(part.stop, start)) for part in trail.parts if part.start < start]
     return replace(trail, parts=parts, end=Outcome.STOP, place=start)
 
 
