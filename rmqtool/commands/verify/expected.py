@@ -167,13 +167,19 @@ class ExpectedUnits(Windows):
         runs = () if plan is None else plan.runs
         spans = [Span(blocks[run.block], run.first_row, run.run.count, run) for run in runs if run.run.count]
         super().__init__(spans, "units", "physicalOffset")
+        self._loaded: tuple[int, UnitRows] | None = None
 
     def rows(self, number: int) -> UnitRows:
-        """Read a window.
+        """Return a window; the last one is kept, as chunks of a queue are smaller.
 
         Raises:
             OSError: the block file cannot be read.
         """
+        if self._loaded is None or self._loaded[0] != number:
+            self._loaded = number, self._read(number)
+        return self._loaded[1]
+
+    def _read(self, number: int) -> UnitRows:
         span = self.spans[number]
         units = span.block.read("units", span.first, span.count)
         return UnitRows(
@@ -209,13 +215,19 @@ class ExpectedEntries(Windows):
         blocks = () if stream is None else stream.blocks
         spans = [Span(block, 0, block.count("entries")) for block in blocks if block.count("entries")]
         super().__init__(spans, "entries", "physical_offset")
+        self._loaded: tuple[int, EntryRows] | None = None
 
     def rows(self, number: int) -> EntryRows:
-        """Read a window.
+        """Return a window; the last one is kept, as chunks of an index file are smaller.
 
         Raises:
             OSError: the block file cannot be read.
         """
+        if self._loaded is None or self._loaded[0] != number:
+            self._loaded = number, self._read(number)
+        return self._loaded[1]
+
+    def _read(self, number: int) -> EntryRows:
         span = self.spans[number]
         entries = span.block.read("entries", span.first, span.count)
         return EntryRows(
