@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,6 +17,9 @@ from rmqtool.findings import Finding, FindingLog
 from rmqtool.report.console import Console, ProgressMode
 from rmqtool.store import Store, open_store
 from tests.store.fixture_stores import fixture
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 QUIET = Console(ProgressMode.NEVER)
 LOG_FILE = "commitlog/00000000000000000000"
@@ -131,17 +135,22 @@ def test_links_are_followed_once_and_what_is_no_file_is_left_out(root: Path, tmp
     assert not any(name.startswith("circle") for name in names)
 
 
-def test_deep_tree(root: Path) -> None:
-    """Deeper than Python's stack."""
+@pytest.fixture
+def deep(root: Path) -> Iterator[Path]:
+    """A directory deeper than Python's stack, which shutil.rmtree could not take away again."""
     here = os.open(root, os.O_RDONLY)
-    top = here
     for _ in range(1500):
         os.mkdir("d", dir_fd=here)
-        here = os.open("d", os.O_RDONLY, dir_fd=here)
-        os.close(top) if top != here else None
-        top = here
+        below = os.open("d", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
     os.close(here)
-    assert write(open_store(root))
+    yield root
+    subprocess.run(["rm", "-rf", root / "d"], check=True)
+
+
+def test_deep_tree(deep: Path) -> None:
+    assert write(open_store(deep))
 
 
 def test_file_that_cannot_be_opened_is_a_finding(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

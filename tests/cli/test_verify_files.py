@@ -1,0 +1,103 @@
+"""The files beside verify's data: written whole or not at all, read strictly, never in the evidence."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from rmqtool.formats.consumequeue import UNIT_SIZE
+from tests.cli.spoiling import LOG_FILE, spoil_log, spoil_queue, state_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.cli.conftest import Run
+
+
+@pytest.mark.parametrize("option", ["-o", "--report=junit:", "--report=sarif:", "--manifest=write:"])
+def test_no_output_replaces_a_file_or_lies_in_the_evidence(
+    run: Callable[..., Run], plain_copy: Path, tmp_path: Path, option: str
+) -> None:
+    taken = tmp_path / "taken"
+    taken.write_text("mine")
+    before = state_of(plain_copy)
+    for path in (taken, plain_copy / "inside", plain_copy / "index" / "inside"):
+        words = [option, path] if option == "-o" else [f"{option}{path}"]
+        done = run("verify", plain_copy, *words)
+        assert (done.status, done.out) == (4, "")
+    assert taken.read_text() == "mine"
+    assert state_of(plain_copy) == before
+
+
+def test_evidence_is_left_alone(run: Callable[..., Run], plain_copy: Path, tmp_path: Path) -> None:
+    spoil_queue(plain_copy)
+    before = state_of(plain_copy)
+    reports = ["--report", f"junit:{tmp_path / 'j'}", "--report", f"sarif:{tmp_path / 's'}"]
+    run("verify", plain_copy, *reports, "--manifest", f"write:{tmp_path / 'm'}", "--predict-recovery=both")
+    assert state_of(plain_copy) == before
+
+
+def test_output_file_instead_of_standard_output(
+    run: Callable[..., Run], plain_copy: Path, tmp_path: Path
+) -> None:
+    spoil_queue(plain_copy)
+    shown = run("verify", plain_copy, "--format", "ndjson")
+    written = run("verify", plain_copy, "--format", "ndjson", "-o", tmp_path / "out")
+    assert (written.status, written.out) == (1, "")
+    assert (tmp_path / "out").read_text() == shown.out
+
+
+def test_reports_agree_with_the_exit_status(
+    run: Callable[..., Run], plain_copy: Path, tmp_path: Path
+) -> None:
+    spoil_log(plain_copy)
+    junit, sarif = tmp_path / "junit.xml", tmp_path / "verify.sarif"
+    done = run("verify", plain_copy, "--report", f"junit:{junit}", "--report", f"sarif:{sarif}")
+    assert done.status == 5
+    assert int(ET.parse(junit).getroot().attrib["failures"]) >= 1
+    (found,) = json.loads(sarif.read_bytes())["runs"]
+    assert found["invocations"][0]["exitCode"] == 5
+    crc = next(one for one in found["results"] if one["ruleId"] == "CL-CRC")
+    assert crc["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == LOG_FILE
+
+
+def test_no_report_is_left_of_a_run_that_fails(run: Callable[..., Run], plain: Path, tmp_path: Path) -> None:
+    done = run("verify", plain, tmp_path / "nothing", "--report", f"junit:{tmp_path / 'j'}")
+    assert done.status == 3
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("format_name", ["json", "ndjson"])
+def test_known_findings_do_not_fail(
+    run: Callable[..., Run], plain_copy: Path, tmp_path: Path, format_name: str
+) -> None:
+    path = spoil_queue(plain_copy)
+    baseline = tmp_path / "known"
+    run("verify", plain_copy, "--format", format_name, "-o", baseline)
+    known = run("verify", plain_copy, "--baseline", baseline, "--format", "json")
+    assert known.status == known.document["exitStatus"] == 0
+    assert known.document["result"] == "derived-damage"
+    assert all(one["known"] for one in known.document["findings"])
+    data = bytearray(path.read_bytes())
+    data[3 * UNIT_SIZE + 7] ^= 1
+    path.write_bytes(data)
+    new = run("verify", plain_copy, "--baseline", baseline, "--format", "json")
+    assert new.status == 1
+    assert {one["queueOffset"] for one in new.document["findings"] if not one["known"]} >= {3}
+
+
+def test_manifest_is_written_checked_and_believed_by_sha256sum(
+    run: Callable[..., Run], plain_copy: Path, tmp_path: Path
+) -> None:
+    manifest = tmp_path / "SHA256SUMS"
+    assert run("verify", plain_copy, "--level", 0, "--manifest", f"write:{manifest}").status == 0
+    subprocess.run(["sha256sum", "--quiet", "-c", manifest], cwd=plain_copy, check=True)
+    assert run("verify", plain_copy, "--level", 0, "--manifest", f"check:{manifest}").status == 0
+    spoil_queue(plain_copy)
+    done = run("verify", plain_copy, "--level", 0, "--manifest", f"check:{manifest}", "--format", "json")
+    assert (done.status, done.document["counts"]["MF-MISMATCH"]) == (1, 1)
