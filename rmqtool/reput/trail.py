@@ -11,13 +11,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from rmqtool.reput.resync import CheckReport, Damage, Stretch
+from rmqtool.reput.stretches import Damage, Stretch
 from rmqtool.reput.survey import first_nonzero
 from rmqtool.scan.rows import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from rmqtool.reput.resync import CheckReport
     from rmqtool.reput.splits import Split
     from rmqtool.store.segments import Segment
 

@@ -20,7 +20,7 @@ from rmqtool.findings.commitlog import (
 )
 from rmqtool.findings.records import CL_PROPERTIES
 from rmqtool.formats.message import BLANK_MAGIC, END_FILE_MIN_BLANK_LENGTH
-from rmqtool.reput.resync import Damage
+from rmqtool.reput.stretches import Damage
 from rmqtool.scan.records import size_code
 from rmqtool.scan.rows import Outcome
 

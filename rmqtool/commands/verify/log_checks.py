@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.commands.verify.damage_checks import LogEnd, damage_findings
 from rmqtool.commands.verify.guard import run_guarded
+from rmqtool.commands.verify.log_findings import changed_findings, joined, steps_back
 from rmqtool.commands.verify.model import Examined
 from rmqtool.commands.verify.offset_checks import (
     Breaks,
@@ -25,10 +26,9 @@ from rmqtool.commands.verify.stale_tail import StaleTail, stale_candidates, with
 from rmqtool.dispatch.policy import NEVER
 from rmqtool.findings import Finding, FindingLog, Severity, Structure
 from rmqtool.findings.commitlog import CL_BAD_MAGIC, CL_CRC
-from rmqtool.findings.places import IO_CHANGED
 from rmqtool.findings.records import CL_TS_BACK
 from rmqtool.reput.queues import QueuePlan, plan_queues
-from rmqtool.reput.resync import CheckReport, CheckTask, Stretch, check_split
+from rmqtool.reput.resync import CheckReport, CheckTask, check_split
 from rmqtool.reput.splits import SPLIT_BYTES, Split, plan_splits
 from rmqtool.reput.suspects import suspect_findings
 from rmqtool.reput.trail import SegmentTrail, follow_segment
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from rmqtool.engine import Engine
     from rmqtool.reput.blocks import Block
     from rmqtool.reput.pipeline import Watcher
-    from rmqtool.store.reading import UnreadableRange
     from rmqtool.store.segments import FileQueue, Segment, StoreFile
     from rmqtool.store.staging import StagingHandle
 
@@ -188,7 +187,7 @@ class _LogChecker:
         """Leave out the log's last record if its body never reached the disk: the next start cuts it."""
         found = [
             finding
-            for report in trail.reports[-1:]
+            for report in trail.reports
             for finding in report.findings
             if finding.code is CL_CRC and _stop_of(finding) == trail.records_stop
         ]
@@ -242,11 +241,11 @@ class _LogChecker:
             for queue, place in report.suspects.items():
                 suspects.setdefault(queue, place)
         for trail in trails:
-            bad = _joined(one for report in trail.reports for one in report.unreadable)
+            bad = joined(one for report in trail.reports for one in report.unreadable)
             self._findings.extend(unreadable_findings(trail.segment, bad, Structure.COMMITLOG))
-            self._findings.extend(_changed(trail.segment))
+            self._findings.extend(changed_findings(trail.segment))
         self._findings.extend(suspect_findings(self._check.log, suspects))
-        self._findings.extend(_steps_back(trails))
+        self._findings.extend(steps_back(trails))
 
     def _count_the_rest(self, trails: Sequence[SegmentTrail]) -> None:
         """Count what the splits had no room to tell apart."""
@@ -286,42 +285,3 @@ def _blocks(trails: Iterable[SegmentTrail]) -> tuple[Block, ...]:
 
 def _lost(trails: Iterable[SegmentTrail]) -> list[tuple[int, int]]:
     return [(damage.start, damage.stop) for trail in trails for damage in trail.damages]
-
-
-def _joined(ranges: Iterable[UnreadableRange]) -> list[UnreadableRange]:
-    """Sort ranges and join those that touch or overlap: windows overlap, so they were met twice."""
-    joined: list[UnreadableRange] = []
-    for one in sorted(ranges):
-        if joined and one.position <= joined[-1].stop:
-            stop = max(one.stop, joined[-1].stop)
-            joined[-1] = replace(joined[-1], length=stop - joined[-1].position)
-        else:
-            joined.append(one)
-    return joined
-
-
-def _changed(segment: Segment) -> Iterator[Finding]:
-    size_bytes = segment.reader.size_bytes()
-    if size_bytes != segment.size_bytes:
-        yield Finding(code=IO_CHANGED, file=segment.label, expected=segment.size_bytes, observed=size_bytes)
-
-
-def _steps_back(trails: Iterable[SegmentTrail]) -> Iterator[Finding]:
-    before: Stretch | None = None
-    for trail in trails:
-        for stretch in trail.stretches:
-            if before is not None and stretch.first_ms < before.last_ms:
-                yield _step_back(trail.segment, before, stretch)
-            before = stretch
-
-
-def _step_back(segment: Segment, before: Stretch, stretch: Stretch) -> Finding:
-    return Finding(
-        code=CL_TS_BACK,
-        file=segment.label,
-        position=stretch.start - segment.start,
-        physical_offset=stretch.start,
-        expected=before.last_ms,
-        observed=stretch.first_ms,
-        message=f"STORETIMESTAMP {stretch.first_ms}, {before.last_ms - stretch.first_ms} ms before the last",
-    )

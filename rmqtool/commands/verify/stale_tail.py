@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from rmqtool.reput.resync import Damage, Stretch
+from rmqtool.reput.stretches import Damage, Stretch
 from rmqtool.scan.rows import Outcome
 
 if TYPE_CHECKING:
