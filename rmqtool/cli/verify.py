@@ -109,6 +109,8 @@ def verify_command(
         raise UsageError("--baseline and --manifest are those of one store; give one PATH")
     engine_of(options)  # contradictions are told before a store is looked at
     stores = [session.open_store(path, None if type_name is None else PathKind(type_name)) for path in paths]
+    if options["predict"] is not None and any(store.kind is not PathKind.STORE for store in stores):
+        raise UsageError(f"{_PREDICT} is about whole stores; give a store root")
     files = VerifyFiles(session, stores, options)
     verdicts = [_verify(session, store, files, options) for store in stores]
     session.console.close()

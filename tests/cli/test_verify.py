@@ -205,6 +205,12 @@ def test_prediction_takes_a_version_or_none(
 # Parts of a store and engines
 
 
+def test_only_of_a_whole_store_a_start_can_be_predicted(run: Callable[..., Run], plain: Path) -> None:
+    done = run("verify", "--predict-recovery", plain / "index")
+    assert (done.status, done.out) == (2, "")
+    assert "give a store root" in done.err
+
+
 @pytest.mark.parametrize("part", ["commitlog", "consumequeue", "consumequeue/TopicTest/0", "index", LOG_FILE])
 def test_part_of_a_store_is_verified_alone(run: Callable[..., Run], plain: Path, part: str) -> None:
     done = run("verify", plain / part, "--format", "json")
