@@ -39,12 +39,11 @@ class BatchQueue:
         max_physical_offset: start, not end, of the last record with a unit; -1 if none.
         minimum: min offset; -1 if there is none.
         maximum: max offset.
-        first_physical_offset: of the first unit on disk.
-        found_physical_end: end of the last record with a unit, as recovery of the queue finds it.
-        found: max offset then.
+        found: max offset as recovery of the queue finds it.
     """
 
     batch = True
+    holes = 0
 
     def __init__(self, segments: list[Segment], file_size: int) -> None:
         self._size = file_size
@@ -54,12 +53,10 @@ class BatchQueue:
         self.deleted: list[str] = []
         self.max_physical_offset = -1
         self.minimum, self.maximum = -1, 0
-        self.found_physical_end = -1
-        self.first_physical_offset = _NOTHING
         if segments:
-            self.first_physical_offset = int(self._rows[0]["physicalOffset"][0])
             self._recover()
         self.found = self.maximum
+        self._covered = self._coverage()
 
     def put(self, bases: Int64s, physical_offsets: Int64s, batch_sizes: Int64s) -> Appended:
         """Put units in log order, all arrays ``(n,)``; nothing is compared but the physical offset."""
@@ -71,6 +68,12 @@ class BatchQueue:
             self.maximum = int((bases + batch_sizes)[keep][-1])
             self._put = self._put or (int(bases[keep][0]), int(physical_offsets[keep][0]))
         return Appended(kept, 0, 0)
+
+    def absent(self, physical_offsets: Int64s, sizes: Int64s) -> npt.NDArray[np.bool_]:
+        """Tell which records have no unit in the files as they are found, by the range that those cover."""
+        first, last = self._covered
+        found: npt.NDArray[np.bool_] = (physical_offsets < first) | (physical_offsets > last) | (sizes <= 0)
+        return found
 
     def truncate(self, physical_offset: int) -> None:
         """Drop units from ``physical_offset`` on; what was appended since the start lies before it."""
@@ -106,6 +109,11 @@ class BatchQueue:
         if count:
             self.minimum = int(rows["msgBaseOffset"][count - 1] + rows["batchSize"][count - 1])
 
+    def _coverage(self) -> tuple[int, int]:
+        if not self._rows or not len(self._rows[0]):
+            return _NOTHING, -1
+        return int(self._rows[0]["physicalOffset"][0]), self.max_physical_offset
+
     def _read(self, segment: Segment) -> Rows:
         rows = np.zeros(self._size // BATCH_UNIT_SIZE, _DTYPE)
         segment.read_into(0, rows.view(np.uint8).data, [])
@@ -118,7 +126,6 @@ class BatchQueue:
             self._rows[number] = _leading(rows, _valid(rows))
             if len(self._rows[number]):
                 self.max_physical_offset = int(self._rows[number]["physicalOffset"][-1])
-                self.found_physical_end = self.max_physical_offset + int(self._rows[number]["size"][-1])
             if len(self._rows[number]) < len(rows):
                 while len(self._rows) > number + 1:
                     self._delete_last()

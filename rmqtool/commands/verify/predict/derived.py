@@ -117,13 +117,7 @@ class Derived:
 
     def outcomes(self) -> list[QueueOutcome]:
         """Return the queues as they are now, by topic and queue id."""
-        return [
-            QueueOutcome(
-                topic, queue_id, queue.batch, queue.found, queue.minimum, queue.maximum, **vars(tally)
-            )
-            for (topic, queue_id), queue in sorted(self.queues.items())
-            for tally in (self.tally((topic, queue_id)),)
-        ]
+        return [self._outcome(key, queue) for key, queue in sorted(self.queues.items())]
 
     def tally(self, key: QueueKey) -> Tally:
         """Return a queue's tally, a new one if it has none."""
@@ -137,6 +131,21 @@ class Derived:
                 BatchQueue([], self.batch_file_size) if is_batch else UnitQueue([], self.unit_file_size)
             )
         return self.queues[key]
+
+    def _outcome(self, key: QueueKey, queue: Queue) -> QueueOutcome:
+        tally = self.tally(key)
+        return QueueOutcome(
+            topic=key[0],
+            queue_id=key[1],
+            batch=queue.batch,
+            found=queue.found,
+            minimum=queue.minimum,
+            maximum=queue.maximum,
+            appended=tally.appended,
+            misplaced=tally.misplaced,
+            dropped=tally.dropped,
+            missing=tally.missing + queue.holes,
+        )
 
     def _put(self, key: QueueKey, units: npt.NDArray[np.void]) -> int:
         queue = self.queue(key)

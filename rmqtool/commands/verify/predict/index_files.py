@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     Rows = npt.NDArray[np.void]
 
+_NO_FILE = "cannot be opened as an index file"
+
 
 @dataclass
 class _File:
@@ -43,6 +45,7 @@ class IndexState:
 
     Attributes:
         deleted: labels of files that loading deletes.
+        ignored: labels of entries that loading passes over.
         refusals: what makes the broker refuse.
     """
 
@@ -51,6 +54,7 @@ class IndexState:
         self._files: list[_File] = []
         self._loaded: list[tuple[int, int]] = []
         self.deleted: list[str] = []
+        self.ignored: list[str] = []
         self.refusals: list[Refusal] = []
 
     @property
@@ -74,14 +78,16 @@ class IndexState:
             release: whose rules apply.
             delete_after_ms: indexMsgTimestamp behind an unclean stop: files that end later are deleted.
         """
+        is_over = False
         for path in sorted(paths):
-            if parse_long(path.name) is None:
-                continue  # logged, and passed over
-            label, header = label_of(path, base), _header(path)
+            label = label_of(path, base)
+            header = None if is_over or parse_long(path.name) is None else _header(path)
             if header is None:
-                if release == "5.3.3":
-                    self.refusals.append(Refusal(label, "cannot be opened as an index file"))
-                break  # 4.9.8 goes on without it and all that follow
+                self.ignored.append(label)
+                if not is_over and parse_long(path.name) is not None:
+                    is_over = True  # 4.9.8 goes on without it and all that follow
+                    self.refusals += [Refusal(label, _NO_FILE)] if release == "5.3.3" else []
+                continue
             _, end_ms, begin, end, _, count = struct_of(HEADER).unpack(header)
             if delete_after_ms is not None and end_ms > delete_after_ms:
                 self.deleted.append(label)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from rmqtool.commands.verify.predict.derived import Derived, Queue
+    from rmqtool.commands.verify.predict.derived import Derived
     from rmqtool.dispatch.policy import DispatchPolicy
     from rmqtool.scan.walk import MessageBatch
     from rmqtool.store.segments import Segment
@@ -90,12 +90,8 @@ def count_missing(
         for number in np.unique(put.units["queue"]):
             mine = put.units[put.units["queue"] == number]
             key = dispatcher.key(int(number))
-            missing = _missing(derived.queue(key), mine["physical_offset"], mine["size"])
+            absent = derived.queue(key).absent(mine["physical_offset"], mine["size"])
+            missing = int(np.count_nonzero(absent))
             derived.tally(key).missing += missing
             units += missing
     return units, entries
-
-
-def _missing(queue: Queue, offsets: Int64s, sizes: npt.NDArray[np.int32]) -> int:
-    absent = (offsets < queue.first_physical_offset) | (offsets + sizes > queue.found_physical_end)
-    return int(np.count_nonzero(absent))

@@ -232,6 +232,7 @@ class Prediction:
         reput: what is dispatched behind recovery; None if it does not come to that.
         queues: the queues afterwards.
         index: the index files afterwards, in order.
+        ignored: entries of the index directory that the broker passes over.
         missing_entries: index entries that the log demands, and that are not there and are not put.
         hazards: whole sentences on what else will go wrong.
     """
@@ -247,6 +248,7 @@ class Prediction:
     reput: Reput | None = None
     queues: list[QueueOutcome] = field(default_factory=list)
     index: list[IndexFileOutcome] = field(default_factory=list)
+    ignored: list[str] = field(default_factory=list)
     missing_entries: int = 0
     hazards: list[str] = field(default_factory=list)
 
@@ -277,6 +279,7 @@ class Prediction:
             "reput": self.reput.to_json() if self.reput else None,
             "queues": [queue.to_json() for queue in self.queues],
             "index": [file.to_json() for file in self.index],
+            "ignoredIndexFiles": self.ignored,
             "missingIndexEntries": self.missing_entries,
             "hazards": self.hazards,
         }

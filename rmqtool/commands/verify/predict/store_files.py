@@ -118,6 +118,7 @@ def _load_index(store: Store, root: Path, index_ms: int | None, prediction: Pred
     paths = list_directory(_tree(root, PathKind.INDEX))
     index.load(paths, store.base, prediction.version, index_ms)
     prediction.refusals += index.refusals
+    prediction.ignored += index.ignored
     return index
 
 

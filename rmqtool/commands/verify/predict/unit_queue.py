@@ -54,10 +54,8 @@ class UnitQueue:
         file_size: bytes of a file.
 
     Attributes:
-        deleted: labels of files that the broker deletes.
-        first_physical_offset: of the first unit on disk that is not a pre-blank one.
-        found_physical_end: end of the last record with a unit, as recovery of the queue finds it; -1 if none.
-        found: max offset then.
+        found: max offset as recovery of the queue finds it.
+        holes: zero units that truncation takes for units, before others that count.
     """
 
     batch = False
@@ -69,12 +67,18 @@ class UnitQueue:
         self._state = new_state()
         self._min_logic = 0
         self._chunks: list[tuple[int, Units]] = []
-        self.deleted: list[str] = []
-        self.first_physical_offset = self._first_physical_offset()
+        self._gone: dict[int, str] = {}
+        self._seen_end = -1
+        self.holes = 0
         if self._starts:
             self._recover()
-        self.found_physical_end = self.max_physical_offset
         self.found = self.maximum
+        self._covered = self._coverage()
+
+    @property
+    def deleted(self) -> list[str]:
+        """Return the labels of the files that are deleted, and not made again."""
+        return [label for start, label in self._gone.items() if start not in self._starts]
 
     @property
     def max_physical_offset(self) -> int:
@@ -98,7 +102,7 @@ class UnitQueue:
     def put(self, queue_offsets: Int64s, physical_offsets: Int64s, sizes: Int64s) -> Appended:
         """Put units in log order, all arrays ``(n,)``."""
         state, keep = self._state, np.empty(len(queue_offsets), np.bool_)
-        before, was_empty, max_end = self._end, not self._starts, self.max_physical_offset
+        before, was_empty = self._end, not self._starts
         kept = int(append_units(queue_offsets, physical_offsets, sizes, self._size, state, keep))
         if was_empty and state[State.STARTED]:
             before = self._begin(int(queue_offsets[keep][0]) if kept else 0)
@@ -107,9 +111,18 @@ class UnitQueue:
             self._keep(before, Units(physical_offsets[keep], sizes[keep]))
         places = before // UNIT_SIZE + np.arange(kept)
         ends = physical_offsets + sizes
-        passed = np.maximum.accumulate(np.concatenate(([max_end], np.where(keep, ends, -1))))[:-1]
-        dropped = int(np.count_nonzero(~keep & (ends > passed)))
-        return Appended(kept, int(np.count_nonzero(places != queue_offsets[keep])), dropped)
+        misplaced = int(np.count_nonzero(places != queue_offsets[keep]))
+        # What reput repeats was judged before.
+        vain = ~keep & (ends > self._seen_end) & self.absent(physical_offsets, sizes)
+        self._seen_end = max(self._seen_end, int(ends.max(initial=-1)))
+        return Appended(kept, misplaced, int(np.count_nonzero(vain)))
+
+    def absent(self, physical_offsets: Int64s, sizes: Int64s) -> npt.NDArray[np.bool_]:
+        """Tell which records have no unit in the files as they are found, by the ranges that those cover."""
+        absent = np.ones(len(physical_offsets), np.bool_)
+        for first, end in self._covered:
+            absent &= (physical_offsets < first) | (physical_offsets + sizes > end)
+        return absent
 
     def truncate(self, physical_offset: int) -> None:
         """Drop units from ``physical_offset`` on; the first unit of a file counts whatever it is."""
@@ -118,9 +131,12 @@ class UnitQueue:
             units = self._units(self._starts[-1])
             if units.physical_offsets[0] < physical_offset:
                 self._cut_last(units, physical_offset)
-                return
+                break
             self._delete_last()
-        self._state[State.STARTED] = 0
+        else:
+            self._state[State.STARTED] = 0
+        if not self._chunks:
+            self._covered = self._coverage()
 
     def destroy(self) -> None:
         """Delete everything, as for a log without files."""
@@ -139,13 +155,30 @@ class UnitQueue:
         else:
             self._correct_minimum_5(log_start)
 
-    def _first_physical_offset(self) -> int:
-        for start in self._starts[:1]:
+    def _coverage(self) -> list[tuple[int, int]]:
+        """Return first offset and last end of the records in each run of files that join."""
+        heads = [at for at in self._starts if at - self._size not in self._starts]
+        tails = [at for at in self._starts if at + self._size not in self._starts]
+        return [
+            (self._first_offset(head, tail), self._last_end(head, tail))
+            for head, tail in zip(heads, tails, strict=True)
+        ]
+
+    def _first_offset(self, head: int, tail: int) -> int:
+        for start in range(head, tail + 1, self._size):
             units = self._units(start)
             real = (units.sizes > 0) & (units.sizes != PREBLANK_SIZE)
             if real.any():
                 return int(units.physical_offsets[real.argmax()])
         return _NOTHING
+
+    def _last_end(self, head: int, tail: int) -> int:
+        for start in range(tail, head - 1, -self._size):
+            units, written = self._units(start), self._written(start)
+            real = np.flatnonzero((units.sizes[:written] > 0) & (units.sizes[:written] != PREBLANK_SIZE))
+            if len(real):
+                return int(units.physical_offsets[real[-1]] + units.sizes[real[-1]])
+        return -1
 
     def _recover(self) -> None:
         end = self._starts[0]
@@ -211,13 +244,15 @@ class UnitQueue:
         kept = (units.physical_offsets >= 0) & (units.sizes > 0) & (units.physical_offsets < physical_offset)
         kept[0] = True
         count = len(kept) if kept.all() else int(kept.argmin())
+        self.holes = int(units.sizes[0] <= 0 and count > 1)
         self._place(self._starts[-1] + count * UNIT_SIZE)
         self._state[State.MAX_PHYSICAL_OFFSET] = units.physical_offsets[count - 1] + units.sizes[count - 1]
 
     def _delete_last(self) -> None:
-        segment = self._on_disk.pop(self._starts.pop(), None)
+        start = self._starts.pop()
+        segment = self._on_disk.pop(start, None)
         if segment is not None:
-            self.deleted.append(segment.label)
+            self._gone[start] = segment.label
 
     def _written(self, start: int) -> int:
         """Return how many units of a file the broker counts as written."""

@@ -1,0 +1,119 @@
+"""What is predicted of a start is what the broker does: on whole, damaged and half-written stores."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rmqtool.commands.verify.predict import predict_recovery
+from rmqtool.store import open_store
+from tests.broker import jvm
+from tests.broker.outcomes import differences, missing_units, store_files
+from tests.broker.start_cases import EDITS
+from tests.broker.stores import fixture_store, fixture_stores
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from rmqtool.commands.verify.predict import Prediction
+
+pytestmark = pytest.mark.broker
+
+EACH_VERSION = pytest.mark.parametrize("version", jvm.VERSIONS)
+_KILLED_STORES = 4
+_KILLED_AFTER_MS = 2600
+
+
+@dataclass(frozen=True)
+class Case:
+    """A store that a broker is to start on."""
+
+    name: str
+    root: Path
+    conf: Path
+
+
+def _judged(
+    version: jvm.Version, cases: list[Case], *, count_missing: bool = False
+) -> Iterator[tuple[Case, Prediction, list[str]]]:
+    """Predict for all, then start the broker on all in one JVM, and yield what differs."""
+    predictions = []
+    for case in cases:
+        store = open_store(case.root, broker_conf=case.conf)
+        predictions.append((predict_recovery(store, version), store_files(case.root)))
+    arguments = [path for case in cases for path in (case.root, case.conf)]
+    rows = jvm.judge(version, "recover", *arguments, timeout=300)
+    for case, (prediction, before), row in zip(cases, predictions, rows, strict=True):
+        found = differences(prediction, row, before)
+        if count_missing and prediction.starts and not found and prediction.cut is not None:
+            found += _missing_differ(case, prediction, row)
+        yield case, prediction, found
+
+
+def _missing_differ(case: Case, prediction: Prediction, row: jvm.Row) -> list[str]:
+    assert prediction.cut is not None
+    observed = missing_units(case.root, case.conf, row, prediction.cut.physical_offset)
+    predicted = sum(queue.missing + queue.dropped for queue in prediction.queues)
+    return [] if predicted == observed else [f"missing: predicted {predicted}, was {observed}"]
+
+
+def _report(judged: Iterator[tuple[Case, Prediction, list[str]]]) -> str:
+    return "\n".join(f"{case.name}: {text}" for case, _, found in judged for text in found)
+
+
+@EACH_VERSION
+def test_every_fixture_as_it_is_and_after_a_kill(version: jvm.Version, tmp_path: Path) -> None:
+    """Stores of both versions, with and without abort and checkpoint, start as predicted on either."""
+    cases = []
+    for number, store in enumerate(fixture_stores()):
+        for what in ("as it is", "abort", "abort, no checkpoint"):
+            root = store.copy_to(tmp_path / f"{number}-{what.replace(', ', '-')}")  # a comma splits paths
+            if what != "as it is":
+                (root / "abort").touch()
+            if what == "abort, no checkpoint":
+                (root / "checkpoint").unlink()
+            cases.append(Case(f"{store.name}, {what}", root, store.conf))
+    assert _report(_judged(version, cases)) == ""
+
+
+@EACH_VERSION
+@pytest.mark.parametrize("kind", ["plain", "segments", "expiredhead"])
+def test_damage_of_every_kind(kind: str, version: jvm.Version, tmp_path: Path) -> None:
+    """Each kind of damage, behind a clean and an unclean stop, is met as predicted."""
+    store = fixture_store(f"{kind}-{version}")
+    cases = []
+    for number, edit in enumerate(edit for edit in EDITS if edit.in_store or version == "4.9.8"):
+        for unclean in (False, True):
+            root = store.copy_to(tmp_path / f"{number}-{unclean}")
+            edit.apply(root, store.conf)
+            if unclean:
+                (root / "abort").touch()
+            name = f"{edit.name}{', abort' if unclean else ''}"
+            cases.append(Case(name, root, store.conf))
+    assert _report(_judged(version, cases, count_missing=True)) == ""
+
+
+@EACH_VERSION
+def test_brokers_killed_while_they_write(version: jvm.Version, tmp_path: Path) -> None:
+    """What a kill leaves behind, units and entries lagging, is recovered by both versions as predicted."""
+    conf = fixture_store(f"plain-{version}").conf
+    arguments = [path for number in range(_KILLED_STORES) for path in (tmp_path / str(number), conf)]
+    delay = str(_KILLED_AFTER_MS + random.randrange(800))
+    jvm.judge(version, "kill", delay, *arguments)
+    for reader in jvm.VERSIONS:
+        cases = []
+        for number in range(_KILLED_STORES):
+            for what in ("abort", "clean", "no checkpoint"):
+                root = tmp_path / f"{number}-{what}-{reader}"
+                shutil.copytree(tmp_path / str(number), root)
+                if what == "clean":
+                    (root / "abort").unlink()
+                if what == "no checkpoint":
+                    (root / "checkpoint").unlink()
+                cases.append(Case(f"{number}, {what}, on {reader}", root, conf))
+        assert _report(_judged(reader, cases, count_missing=True)) == ""
