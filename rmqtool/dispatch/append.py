@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.formats.consumequeue import UNIT_SIZE
+from rmqtool.javacompat.kernels.jit import as_int
 from rmqtool.jit import kernel
 
 if TYPE_CHECKING:
@@ -76,13 +77,14 @@ def append_units(
     kept = 0
     for i in range(len(queue_offsets)):
         keep[i] = False
-        end = physical_offsets[i] + sizes[i]
+        # Unsigned, for Java's longs wrap around: LLVM is told that signed numbers never do.
+        end = as_int(np.uint64(physical_offsets[i]) + np.uint64(sizes[i]))
         if end <= state[_MAX]:
             continue
         queue_offset = queue_offsets[i]
         if queue_offset < 0 or queue_offset > _MAX_QUEUE_OFFSET:
             state[_ABSURD] += 1
-        expected = queue_offset * _UNIT_SIZE
+        expected = as_int(np.uint64(queue_offset) * np.uint64(_UNIT_SIZE))
         beyond = expected % file_size
         if beyond and expected < 0:
             beyond -= file_size  # Java's remainder has the dividend's sign

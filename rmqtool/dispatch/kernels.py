@@ -152,7 +152,7 @@ def _tags_code(
         level = min(parse_int(buffer, values[_DELAY, 0], values[_DELAY, 1])[1], switches[_MAX_LEVEL])
         if level > 0:
             delay_ms = delays[level] if delays[level] >= 0 else _SECOND_MS
-            return as_int(row.store_timestamp_ms + delay_ms)
+            return as_int(np.uint64(row.store_timestamp_ms) + np.uint64(delay_ms))
     if values[_TAGS, 0] < 0:
         return 0
     return hash_utf8(buffer, values[_TAGS, 0], values[_TAGS, 1], 0)

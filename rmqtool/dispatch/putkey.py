@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rmqtool.javacompat.kernels.jit import as_int
 from rmqtool.jit import kernel
 
 if TYPE_CHECKING:
@@ -64,8 +65,10 @@ def put_keys(entries: Rows, slots: Int32s, header: Int64s, time_diffs: Int32s, p
         store_timestamp_ms = entry.store_timestamp_ms
         older = slots[slot]
         difference = 0
-        if header[_BEGIN] > 0:  # the subtraction wraps around, as Java's does
-            difference = min(max((store_timestamp_ms - header[_BEGIN]) // _SECOND_MS, 0), _INT_MAX)
+        if header[_BEGIN] > 0:
+            # Unsigned, for Java's longs wrap around: LLVM is told that signed numbers never do.
+            difference_ms = as_int(np.uint64(store_timestamp_ms) - np.uint64(header[_BEGIN]))
+            difference = min(max(difference_ms // _SECOND_MS, 0), _INT_MAX)
         time_diffs[i] = difference
         previous[i] = older
         item = header[_COUNT]
