@@ -23,6 +23,7 @@ from tests.scan.log_builder import blank, record
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, MutableSequence, Sequence
     from types import TracebackType
+    from typing import Self
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -148,7 +149,7 @@ class InlineEngine:
     def close(self) -> None:
         return None
 
-    def __enter__(self) -> InlineEngine:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

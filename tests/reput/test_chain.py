@@ -175,7 +175,9 @@ def test_without_blank_the_file_ends_where_the_last_record_does(policy: Dispatch
 def test_a_blank_that_comes_early_or_says_nonsense_rolls(policy: DispatchPolicy) -> None:
     log, places = three_files()
     log.data[places[2] : places[2] + 8] = blank(8, total_size=3)[:8]
-    assert run(log.files(), policy).result.chain.skips[0].place > FILE_SIZE
+    chain = run(log.files(), policy).result.chain
+    assert chain.skips[0] == Skip(places[2], FILE_SIZE - places[2], Outcome.BLANK)
+    assert chain.stop == 3 * FILE_SIZE
 
 
 def test_the_field_decides_where_a_unit_points_and_the_place_where_the_way_goes(
