@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rmqtool.cli.group import COMMANDS
+from rmqtool.report.catalogue_table import catalogue_table
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
@@ -19,6 +20,7 @@ RMQTOOL = str(Path(sys.executable).with_name("rmqtool"))
 _BLOCK = re.compile(r"(?<=```console\n)(.*?)(?=```)", re.DOTALL)
 _STEP = re.compile(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
 _HELP = re.compile(r"(?<=<!-- help -->\n)(.*?)(?=<!-- end -->)", re.DOTALL)
+_CATALOGUE = re.compile(r"(?<=<!-- catalogue -->\n)(.*?)(?=<!-- end -->)", re.DOTALL)
 
 
 class Step(NamedTuple):
@@ -52,13 +54,14 @@ def run(command: str, scratch: Path) -> str:
             "TZ": "UTC",
             "HOME": str(scratch.parent),
         }
-        | _cache(),
+        | cache(),
     )
     shown = (done.stdout + done.stderr).replace(out, "$OUT").replace(f"{ROOT}/", "")
     return "".join(f"{line.rstrip()}\n" for line in re.sub(r"\b\d+\.\d\d\b", "0.00", shown).splitlines())
 
 
-def _cache() -> dict[str, str]:
+def cache() -> dict[str, str]:
+    """Return the environment that lets a command find the kernels that are compiled already."""
     return {"XDG_CACHE_HOME": str(Path("~/.cache").expanduser())}
 
 
@@ -79,7 +82,8 @@ def refreshed(text: str) -> str:
         with tempfile.TemporaryDirectory() as scratch:
             return _STEP.sub(lambda step: f"$ {step[1]}\n{run(step[1], Path(scratch))}", block[0])
 
-    return _HELP.sub(lambda _: help_texts(), _BLOCK.sub(session, text))
+    text = _CATALOGUE.sub(lambda _: catalogue_table(), _BLOCK.sub(session, text))
+    return _HELP.sub(lambda _: help_texts(), text)
 
 
 if __name__ == "__main__":

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
 
 from rmqtool.cli.group import COMMANDS
 from rmqtool.errors import ExitStatus
-from tests.house.readme import README, ROOT, Step, help_texts, run, sessions
+from rmqtool.report.catalogue_table import catalogue_table
+from tests.house.readme import README, RMQTOOL, ROOT, Step, cache, help_texts, run, sessions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,6 +33,49 @@ def test_session_prints_what_readme_shows(session: list[Step], tmp_path: Path) -
 
 def test_reference_is_the_help_of_the_commands() -> None:
     assert help_texts() in TEXT
+
+
+def test_table_of_findings_is_the_catalogue() -> None:
+    """Both ways: the table is made of the catalogue."""
+    assert f"<!-- catalogue -->\n{catalogue_table()}<!-- end -->" in TEXT
+
+
+def recipes() -> dict[str, str]:
+    """Return the shell lines of the recipe for CI, as a shell gets them."""
+    section = TEXT.split("### In CI and from cron", 1)[1].split("\n## ", 1)[0]
+    step = re.search(r"^  run: (.*)$", section, re.MULTILINE)
+    blocks = dict(re.findall(r"```(sh|crontab)\n(.*)\n```", section))
+    assert step is not None
+    cron = blocks["crontab"].split(" ", 5)[5].replace(r"\%", "%")
+    return {"shell": blocks["sh"], "actions": step[1], "cron": cron}
+
+
+@pytest.mark.parametrize("kind", ["shell", "actions", "cron"])
+@pytest.mark.parametrize("damaged", [False, True], ids=["sound", "damaged"])
+def test_recipe_for_ci(kind: str, damaged: bool, tmp_path: Path) -> None:
+    """A sound store passes; one flipped byte of a body fails the job, or is logged by the cron line."""
+    store, bin_ = tmp_path / "store", tmp_path / "bin"
+    shutil.copytree(ROOT / "fixtures/stores/plain-5.3.3", store)
+    if damaged:
+        segment = store / "commitlog/00000000000000008192"
+        data = bytearray(segment.read_bytes())
+        data[200] ^= 1
+        segment.write_bytes(data)
+    bin_.mkdir()
+    (bin_ / "rmqtool").symlink_to(RMQTOOL)
+    (bin_ / "logger").write_text('#!/bin/sh\necho "$@" >> "$LOGS/logged"\n')
+    (bin_ / "logger").chmod(0o755)
+    environment = {"PATH": f"{bin_}:/usr/bin:/bin", "STORE": str(store), "LOGS": str(tmp_path)} | cache()
+    done = subprocess.run(
+        ["sh", "-c", recipes()[kind]], cwd=tmp_path, env=environment, timeout=120, check=False
+    )
+    logged = (tmp_path / "logged").read_text() if (tmp_path / "logged").exists() else ""
+    if kind == "cron":
+        assert ("exit status 5" in logged) is damaged
+        assert len(list(tmp_path.glob("*.ndjson"))) == 1
+    else:
+        assert done.returncode == (5 if damaged else 0)
+        assert {"verify.xml", "verify.sarif"} <= {path.name for path in tmp_path.iterdir()}
 
 
 def table_after(heading: str) -> list[list[str]]:

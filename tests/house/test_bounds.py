@@ -1,0 +1,63 @@
+"""All kernels of the pipeline with numba's bounds checks: no index leaves its array, on any fixture."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.store.fixture_stores import STORE_ROOTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+ROOT = Path(__file__).parents[2]
+
+
+def _run(script: str, cache: Path, arguments: Iterable[str] = ()) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"NUMBA_BOUNDSCHECK": "1", "RMQTOOL_CACHE_DIR": str(cache)}
+    environment.pop("NUMBA_CACHE_DIR", None)
+    command = [sys.executable, "-c", script, *arguments]
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+
+
+_ALL_STORES = """
+import sys
+from dataclasses import replace
+from pathlib import Path
+from unittest import mock
+from rmqtool.reput import scan
+from rmqtool.reput.pipeline import run_reput
+from tests.builders import InlineEngine, NoWatcher, staging
+from tests.reput.test_pipeline import plan_of_store, store_of
+from tests.scan.walks import windows
+
+for root in sys.argv[1:]:
+    for first, largest, split_bytes, rows in ((1 << 20, 8 << 20, 1 << 28, 1 << 14), (512, 1024, 700, 1)):
+        with staging() as handle, windows(first, largest), mock.patch.object(scan, "_FIRST_ROWS", rows):
+            plan = plan_of_store(store_of(Path(root)), handle, split_bytes=split_bytes)
+            assert run_reput(plan, InlineEngine(), NoWatcher()).messages
+            assert any(handle.result.rglob("0*"))
+print("done")
+"""
+
+_OUTSIDE = """
+import numpy as np
+from rmqtool.scan.kernels import read_i32
+read_i32(np.zeros(7, np.uint8), 4)
+"""
+
+
+def test_no_kernel_leaves_its_arrays(tmp_path: Path) -> None:
+    """All stores, in one piece and in tiny windows, splits and output arrays."""
+    done = _run(_ALL_STORES, tmp_path, map(str, STORE_ROOTS))
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+
+
+def test_a_kernel_that_leaves_its_array_is_noticed(tmp_path: Path) -> None:
+    """The checks are on in such a run, and not taken from the cache of an ordinary one."""
+    done = _run(_OUTSIDE, tmp_path)
+    assert done.returncode == 1
+    assert "IndexError" in done.stderr
