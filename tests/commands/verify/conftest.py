@@ -1,0 +1,34 @@
+"""Stores to check."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rmqtool.commands.verify import expected, index_files, queue_files, strangers
+from tests.commands.verify.store_edits import DemandCache
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(scope="session")
+def demand_cache() -> Iterator[DemandCache]:
+    """Demands of fixtures' logs, scanned once a session."""
+    cache = DemandCache()
+    yield cache
+    cache.close()
+
+
+@pytest.fixture(params=[False, True], ids=["whole", "pieces"])
+def pieces(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read files and expected rows whole, then in pieces of a few rows: no border may show."""
+    if request.param:
+        monkeypatch.setattr(expected, "WINDOW_ROWS", 3)
+        monkeypatch.setattr(queue_files, "_FIRST_CHUNK_UNITS", 1)
+        monkeypatch.setattr(queue_files, "_LARGEST_CHUNK_UNITS", 4)
+        monkeypatch.setattr(index_files, "_CHUNK_ITEMS", 5)
+        monkeypatch.setattr(index_files, "_CHUNK_SLOTS", 7)
+        monkeypatch.setattr(strangers, "_CHUNK_ROWS", 3)
+        monkeypatch.setattr(strangers, "_MOST_PENDING", 0)
