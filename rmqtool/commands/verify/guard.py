@@ -6,7 +6,7 @@ import traceback
 from typing import TYPE_CHECKING, TypeVar
 
 from rmqtool.errors import EnvironmentFailureError, RmqtoolError
-from rmqtool.findings import Finding, Structure
+from rmqtool.findings import Finding, Severity, Structure
 from rmqtool.findings.places import IO_CHANGED, IO_DENIED, RM_INTERNAL
 
 if TYPE_CHECKING:
@@ -53,8 +53,13 @@ def _evidence_failure(files: Sequence[StoreFile], structure: Structure) -> Findi
         try:
             file.read_at(0, 1, [])
         except EnvironmentFailureError as failure:
-            code = IO_DENIED if file.path.exists() else IO_CHANGED
-            return Finding(code=code, file=file.label, message=str(failure), structure_override=structure)
+            return Finding(
+                code=IO_DENIED if file.path.exists() else IO_CHANGED,
+                file=file.label,
+                message=str(failure),
+                severity_override=Severity.ERROR,  # nobody knows what was in it
+                structure_override=structure,
+            )
     return None
 
 

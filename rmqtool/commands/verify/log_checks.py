@@ -26,6 +26,7 @@ from rmqtool.commands.verify.stale_tail import StaleTail, stale_candidates, with
 from rmqtool.dispatch.policy import NEVER
 from rmqtool.findings import Finding, FindingLog, Severity, Structure
 from rmqtool.findings.commitlog import CL_BAD_MAGIC, CL_CRC
+from rmqtool.findings.places import IO_CHANGED
 from rmqtool.findings.records import CL_TS_BACK
 from rmqtool.reput.queues import QueuePlan, plan_queues
 from rmqtool.reput.resync import CheckReport, CheckTask, check_split
@@ -180,7 +181,10 @@ class _LogChecker:
         try:
             return follow_segment(segment, [_required(one) for one in reports], self._recheck)
         except _SegmentFailedError as failure:
-            self._findings.add(failure.finding)
+            gone = self._check.live and failure.finding.code is IO_CHANGED  # retention is at work
+            self._findings.add(
+                replace(failure.finding, severity_override=Severity.WARNING) if gone else failure.finding
+            )
             return SegmentTrail(segment, place=segment.start)
 
     def _without_torn_record(self, trail: SegmentTrail) -> SegmentTrail:
@@ -243,7 +247,8 @@ class _LogChecker:
         for trail in trails:
             bad = joined(one for report in trail.reports for one in report.unreadable)
             self._findings.extend(unreadable_findings(trail.segment, bad, Structure.COMMITLOG))
-            self._findings.extend(changed_findings(trail.segment))
+            if trail.reports:
+                self._findings.extend(changed_findings(trail.segment))
         self._findings.extend(suspect_findings(self._check.log, suspects))
         self._findings.extend(steps_back(trails))
 

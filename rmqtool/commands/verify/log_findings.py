@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rmqtool.findings import Finding
+from rmqtool.errors import EnvironmentFailureError
+from rmqtool.findings import Finding, Structure
 from rmqtool.findings.places import IO_CHANGED
 from rmqtool.findings.records import CL_TS_BACK
 
@@ -31,8 +32,17 @@ def joined(ranges: Iterable[UnreadableRange]) -> list[UnreadableRange]:
 
 
 def changed_findings(segment: Segment) -> Iterator[Finding]:
-    """Yield a finding if a file has another size than when it was listed."""
-    size_bytes = segment.reader.size_bytes()
+    """Yield a finding if a file has another size than when it was listed, or is gone."""
+    try:
+        size_bytes = segment.reader.size_bytes()
+    except EnvironmentFailureError as failure:
+        yield Finding(
+            code=IO_CHANGED,
+            file=segment.label,
+            message=str(failure),
+            structure_override=Structure.COMMITLOG,
+        )
+        return
     if size_bytes != segment.size_bytes:
         yield Finding(code=IO_CHANGED, file=segment.label, expected=segment.size_bytes, observed=size_bytes)
 
