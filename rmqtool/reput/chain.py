@@ -57,7 +57,7 @@ class Chain:
     Attributes:
         reports: the splits that count, in log order.
         skips: what was not dispatched, in log order, up to the end of the log's last file.
-        end: physical offset behind the last dispatched record.
+        end: physical offset behind the last good record.
         stop: where the way ended: behind the last file, at a gap, or at a record that stalls the broker.
         stalled: whether it is the latter.
         rescans: splits that were walked again.
@@ -134,8 +134,7 @@ def _take(chain: Chain, report: SplitReport, region: _Region) -> None:
         chain.skips.append(skip)
         region.total += mismatch.total_size
         region.read += mismatch.read_length
-    if report.messages:
-        chain.end = report.place
+    chain.end = max(chain.end, report.end)
 
 
 def _next_region(chain: Chain, report: SplitReport, segment: Segment, region: _Region, file_size: int) -> int:

@@ -66,6 +66,7 @@ class SplitReport:
         block: units and entries.
         outcome: what ended the chain: STOP (the split ended), BLANK, or a failure of size -1.
         place: physical offset of that end.
+        end: physical offset behind the last good record; 0 if there is none.
         blank_length: TOTALSIZE of the BLANK there, if it is one.
         stalled: the broker repeats the record at ``place`` for ever: one of its LMQ offsets is no number.
         messages: records dispatched.
@@ -83,6 +84,7 @@ class SplitReport:
     block: Block
     outcome: Outcome = Outcome.STOP
     place: int = 0
+    end: int = 0
     blank_length: int = 0
     stalled: bool = False
     messages: int = 0
@@ -199,11 +201,14 @@ class _Scan:
     misplaced: list[tuple[int, int]] = field(default_factory=list)
     misplaced_count: int = 0
     stalled_at: int | None = None
+    end: int = 0
 
     def run(self, first_place: int, stop: int) -> None:
         for batch in self.walk.batches(first_place, stop):
             self._note_misplaced(batch.rows)
             row = self.dispatcher.dispatch(batch)
+            for last in batch.rows[:row][-1:]:
+                self.end = int(last["place"]) + int(last["total_size"])
             if row is not None:
                 self.stalled_at = int(batch.rows["place"][row])
                 return
@@ -248,6 +253,7 @@ def _report(task: ScanTask, scan: _Scan, first_place: int | None) -> SplitReport
         block=block,
         outcome=Outcome.BAD_NUMBER if stalled else walk.outcome,
         place=walk.place if scan.stalled_at is None else scan.stalled_at,
+        end=scan.end,
         blank_length=walk.blank_length,
         stalled=stalled,
         messages=messages,
