@@ -41,6 +41,8 @@ _FLAGS = (
         for package in ("java.lang", "java.nio", "sun.nio.ch", "jdk.internal.ref")
     ),
 )
+# For JVMs that live a second or two, and are not measured.
+SHORT_LIVED = ("-Xmx1g", "-XX:TieredStopAtLevel=1")
 _UNREACHABLE = re.compile(r"Could not (resolve|transfer)|offline mode|Unknown host", re.IGNORECASE)
 
 
@@ -230,7 +232,7 @@ def serve(
     args: list[str | Path] = ["serve", root, conf]
     args += ["--append", str(append)] if append else []
     args += ["--restart"] if restart else []
-    return judge(version, *args, timeout=timeout, timezone=timezone)
+    return judge(version, *args, timeout=timeout, timezone=timezone, options=SHORT_LIVED)
 
 
 def _tools() -> Toolchain:

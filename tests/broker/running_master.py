@@ -54,7 +54,7 @@ def rebuild(version: jvm.Version, root: Path, conf: Path, *, timeout: float = 60
         )
         _lay_bait(root)
         conf = own_conf
-    jvm.rebuild(version, root, conf, timeout=timeout)
+    jvm.rebuild(version, root, conf, timeout=timeout, options=jvm.SHORT_LIVED)
 
 
 def _lay_bait(root: Path) -> None:

@@ -31,7 +31,20 @@ Opening = tuple[str, jvm.Version]
 """A fixture, and the version of the broker that opens it."""
 
 OPENINGS: list[Opening] = [(store.name, store.version) for store in fixture_stores()]
-UPGRADES: list[Opening] = [(store.name, "5.3.3") for store in fixture_stores() if store.version == "4.9.8"]
+UPGRADES: list[Opening] = [
+    (f"{name}-4.9.8", "5.3.3")
+    for name in (
+        "plain",
+        "delay",
+        "transaction",
+        "lmq",
+        "ext",
+        "segments",
+        "expiredhead",
+        "indexfull",
+        "crash",
+    )
+]
 
 
 @dataclass(frozen=True)

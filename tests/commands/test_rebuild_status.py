@@ -1,0 +1,135 @@
+"""What a rebuild says of the log: damage is told from the ordinary end of a log, and gives exit status 5."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rmqtool.errors import ExitStatus
+from tests.broker import damage_cases
+from tests.broker.log_damage import LogCopy
+from tests.broker.stores import fixture_store
+from tests.commands.rebuilding import rebuild_store
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rmqtool.commands.rebuild_report import RebuildReport
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return fixture_store("plain-5.3.3").copy_to(tmp_path / "store")
+
+
+@pytest.fixture
+def log(root: Path) -> LogCopy:
+    return LogCopy(root)
+
+
+def rebuilt(root: Path, **request: Any) -> RebuildReport:  # noqa: ANN401 - any field of the request
+    return rebuild_store(root, fixture_store("plain-5.3.3").conf, root.parent / "out", **request)
+
+
+def end_of(log: LogCopy) -> int:
+    """Return where the last record of the log ends."""
+    last = log.records[-1][-1]
+    return last + log.head(last).total_size
+
+
+class TestOrdinaryEnds:
+    """Nothing of this is damage, and nothing is skipped."""
+
+    def judge(self, root: Path, *codes: str) -> None:
+        report = rebuilt(root, compare=True)
+        assert report.exit_status() == ExitStatus.CLEAN
+        assert report.to_json()["skipped"] == []
+        assert report.findings.counts == dict.fromkeys(codes, 1)
+        assert report.differences == []
+
+    def test_zeros(self, root: Path) -> None:
+        self.judge(root, "CL-TAIL-ZERO")
+
+    def test_a_segment_allocated_ahead(self, root: Path, log: LogCopy) -> None:
+        start = max(log.segments) + log.segment_size
+        (root / "commitlog" / f"{start:020d}").write_bytes(bytes(log.segment_size))
+        self.judge(root, "CL-TAIL-ZERO", "CL-PREALLOC")
+
+    def test_leftovers_without_a_true_record(self, root: Path, log: LogCopy) -> None:
+        """Bytes of another place, as a reused buffer has them."""
+        end = end_of(log)
+        log.write(end + 8, log.read(0, log.segment_size - end % log.segment_size - 8))
+        self.judge(root, "CL-TAIL-DIRTY")
+
+    def test_a_record_cut_short(self, root: Path, log: LogCopy) -> None:
+        """The last write before a crash: its head came to the disk, the rest did not."""
+        last = log.records[-1][-1]
+        log.write(last + 60, bytes(log.head(last).total_size - 60))
+        report = rebuilt(root)
+        assert report.exit_status() == ExitStatus.CLEAN
+        assert report.to_json()["skipped"] == []
+        assert report.result.messages == fixture_store("plain-5.3.3").recipe["records"] - 1
+
+    def test_a_log_that_ends_with_its_segment(self, root: Path, log: LogCopy) -> None:
+        log.remove_segment(len(log.segments) - 1)
+        report = rebuilt(root)
+        assert report.exit_status() == ExitStatus.CLEAN
+        assert report.findings.counts == {}
+
+
+class TestDamage:
+    """What the broker loses is listed, with what a salvage would save."""
+
+    def test_ranges_and_salvage(self, root: Path, log: LogCopy) -> None:
+        expected = damage_cases.zeroed_records(log)
+        said = rebuilt(root).to_json()
+        assert expected is not None
+        assert [(part["physicalOffset"], part["length"]) for part in said["skipped"]] == expected
+        saved = log.records[1][15:]
+        assert said["salvageWouldAdd"] == {
+            "records": len(saved),
+            "bytes": sum(log.head(place).total_size for place in saved),
+        }
+        assert (said["exitStatus"], said["counts"]["CL-HOLE"]) == (5, 1)
+
+    def test_a_gap(self, root: Path, log: LogCopy) -> None:
+        log.remove_segment(2)
+        report = rebuilt(root)
+        assert report.exit_status() == ExitStatus.LOG_DAMAGED
+        assert report.result.messages == sum(map(len, log.records[:2]))
+        (gap,) = (finding for finding in report.findings if finding.code.code == "CL-GAP")
+        assert (gap.physical_offset, gap.length) == (2 * log.segment_size, log.segment_size)
+
+    def test_true_records_behind_the_end(self, root: Path, log: LogCopy) -> None:
+        """The last segment's first record is gone, and with it all that follow: no ordinary end."""
+        log.write(log.records[-1][0], bytes(8))
+        report = rebuilt(root)
+        assert report.exit_status() == ExitStatus.LOG_DAMAGED
+        assert [part.records for part in report.skipped] == [len(log.records[-1]) - 1]
+
+    def test_a_false_blank(self, root: Path, log: LogCopy) -> None:
+        damage_cases.false_blank(log)
+        report = rebuilt(root)
+        assert report.exit_status() == ExitStatus.LOG_DAMAGED
+        assert [part.records for part in report.skipped] == [len(log.records[1]) - 11]
+
+    def test_a_blank_of_the_wrong_length_loses_nothing(self, root: Path, log: LogCopy) -> None:
+        damage_cases.blank_length(log)
+        report = rebuilt(root, compare=True)
+        assert (report.exit_status(), report.differences) == (ExitStatus.CLEAN, [])
+        assert report.exit_status("warning") == ExitStatus.LOG_DAMAGED
+        assert report.findings.counts["CL-BLANK-LEN"] == 1
+
+    def test_fail_on_never(self, root: Path, log: LogCopy) -> None:
+        damage_cases.bad_magic(log)
+        report = rebuilt(root)
+        assert report.exit_status("never") == ExitStatus.CLEAN
+        assert report.to_json()["exitStatus"] == ExitStatus.LOG_DAMAGED
+
+    def test_behind_the_users_own_stop(self, root: Path, log: LogCopy) -> None:
+        """What lies there was not asked for."""
+        damage_cases.bad_magic(log)
+        report = rebuilt(root, until_offset=log.records[0][5])
+        assert report.exit_status() == ExitStatus.CLEAN
+        assert report.to_json()["skipped"] == []
