@@ -35,7 +35,7 @@ from tests.reput.test_pipeline import plan_of_store, store_of
 from tests.scan.walks import windows
 
 for root in sys.argv[1:]:
-    for first, largest, split_bytes, rows in ((1 << 20, 8 << 20, 1 << 28, 1 << 14), (512, 1024, 700, 1)):
+    for first, largest, split_bytes, rows in ((1 << 20, 8 << 20, 1 << 28, 1 << 14), (512, 1024, 2500, 1)):
         with staging() as handle, windows(first, largest), mock.patch.object(scan, "_FIRST_ROWS", rows):
             plan = plan_of_store(store_of(Path(root)), handle, split_bytes=split_bytes)
             assert run_reput(plan, InlineEngine(), NoWatcher()).messages

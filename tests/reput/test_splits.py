@@ -1,0 +1,190 @@
+"""Where a log is cut shows in no byte: cuts between every two bytes of small logs of every kind."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rmqtool.formats import message
+from rmqtool.reput.chain import follow
+from rmqtool.reput.queues import plan_queues
+from rmqtool.reput.scan import ScanTask, scan_split
+from rmqtool.reput.splits import Split, plan_splits
+from tests.broker_model.reput import Sizes
+from tests.builders import POLICY_4_9, POLICY_5, LogBuilder, build, memory_log, properties, staging
+from tests.scan.log_builder import record
+from tests.strategies import BATCH_TOPIC
+
+if TYPE_CHECKING:
+    from rmqtool.dispatch.policy import DispatchPolicy
+    from rmqtool.reput.scan import SplitReport
+    from rmqtool.store.segments import FileQueue, Segment
+    from rmqtool.store.staging import StagingHandle
+
+SIZE = 600
+Streams = tuple[Any, ...]
+
+
+def plain() -> LogBuilder:
+    log = LogBuilder(SIZE)
+    for number in range(6):
+        log.add(queueOffset=number // 2, queueId=number % 2, body=b"xy")
+    return log
+
+
+def damaged() -> LogBuilder:
+    """A half record, and in the next file rubbish; records around both."""
+    log = LogBuilder(SIZE)
+    size = len(record(0, body=b""))
+    for number, more in enumerate((0, 9, 0, 0)):
+        log.add(body=b"", queueOffset=number, totalSize=size + more)
+    log.add(body=b"", queueOffset=4)
+    log.add_raw(b"\xda\xa3\x20\xa7" * 5)
+    log.add(body=b"", queueOffset=5)
+    log.add_raw(bytes(SIZE - len(log.data) % SIZE))
+    log.add(body=b"", queueOffset=6)
+    return log
+
+
+def light() -> LogBuilder:
+    log = LogBuilder(SIZE)
+    for number in range(4):
+        multi = {
+            "INNER_MULTI_DISPATCH": "%LMQ%a,%LMQ%b",
+            "INNER_MULTI_QUEUE_OFFSET": f"{number},{2 * number}",
+        }
+        log.add(properties=properties({"UNIQ_KEY": "u"} | multi), body=b"", queueOffset=number)
+    return log
+
+
+def record_in_body() -> LogBuilder:
+    """A body that holds a whole record with the right PHYSICALOFFSET for its place; then one with a wrong."""
+    log = LogBuilder(SIZE)
+    log.add(body=b"")
+    inside = log.place + message.HEAD_SIZES[0]
+    log.add(body=record(inside, body=b"", queueOffset=77, topic=b"Ghost"), queueOffset=1)
+    log.add(body=record(5, body=b"", topic=b"Ghost"), queueOffset=2)
+    log.add(body=b"", queueOffset=3)
+    return log
+
+
+def ghost_behind_blank() -> LogBuilder:
+    """A true old record in what BLANK covers, as pooled buffers leave it."""
+    log = LogBuilder(SIZE)
+    log.add(body=b"")
+    log.add(body=bytes(100), queueOffset=1)
+    log.add(body=bytes(150), queueOffset=2)
+    ghost_at = log.data.index(b"\xcb\xd4\x31\x94") + 4
+    ghost = record(ghost_at, body=b"", topic=b"Ghost")
+    log.data[ghost_at : ghost_at + len(ghost)] = ghost
+    log.add(body=b"", queueOffset=3)
+    return log
+
+
+def batches() -> LogBuilder:
+    log = LogBuilder(SIZE)
+    for number in range(4):
+        inner = properties({"INNER_NUM": "3", "INNER_BASE": str(3 * number)})
+        log.add(topic=BATCH_TOPIC.encode(), properties=inner, body=b"", queueOffset=3 * number)
+    return log
+
+
+LOGS = {
+    "plain": (plain, POLICY_4_9),
+    "damaged": (damaged, POLICY_4_9),
+    "damaged-5": (damaged, POLICY_5),
+    "light": (light, POLICY_5),
+    "ext": (plain, replace(POLICY_5, ext=True)),
+    "record in a body": (record_in_body, POLICY_5),
+    "ghost behind BLANK": (ghost_behind_blank, POLICY_5),
+    "batches": (batches, replace(POLICY_5, batch_topics=frozenset({BATCH_TOPIC}))),
+}
+by_log = pytest.mark.parametrize(
+    ("log", "policy"), [(make(), policy) for make, policy in LOGS.values()], ids=LOGS
+)
+
+
+def placed(
+    reports: list[SplitReport], log: FileQueue, policy: DispatchPolicy, handle: StagingHandle
+) -> Streams:
+    """Follow the chain through scanned splits; return the streams of units and entries, and the way."""
+
+    def rescan(split: Split, place: int) -> SplitReport:
+        return scan_split(ScanTask(split, policy, handle, first_place=place))
+
+    chain = follow(log, SIZE, 1 << 62, reports, rescan)
+    blocks = [report.block for report in chain.reports]
+    queues: dict[tuple[str, int], list[Any]] = {}
+    for plan in plan_queues(blocks, policy):
+        for run in plan.runs:
+            block = blocks[run.block]
+            rows = block.read("units", run.first_row, run.run.count).tolist()
+            first, last = run.run.first_queue_offset, run.run.last_queue_offset
+            offsets = list(range(first, last + 1))
+            if block.count("queue_offsets"):
+                offsets = block.read("queue_offsets", run.first_row, run.run.count).tolist()
+            more = [
+                block.read(name, run.first_row, run.run.count).tolist()
+                for name in ("store_timestamps", "batch_sizes")
+                if block.count(name)
+            ]
+            queues.setdefault((plan.topic, plan.queue_id), []).extend(zip(offsets, rows, *more, strict=True))
+    entries = [entry for block in blocks for entry in block.read("entries").tolist()]
+    return (
+        queues,
+        entries,
+        chain.skips,
+        chain.end,
+        chain.stop,
+        sum(report.messages for report in chain.reports),
+    )
+
+
+@by_log
+def test_a_cut_between_any_two_bytes(log: LogBuilder, policy: DispatchPolicy) -> None:
+    """Two splits in place of one give the same units, entries and way, wherever the cut is."""
+    whole = memory_log(log.files())
+    with staging() as handle:
+
+        def scanned(segment: Segment, start: int, stop: int) -> SplitReport:
+            return scan_split(ScanTask(Split(segment, start, stop), policy, handle))
+
+        uncut = [scanned(one, one.start, one.stop) for one in whole]
+        expected = placed(uncut, whole, policy, handle)
+        assert expected[5] >= 4
+        for number, segment in enumerate(whole):
+            for cut in _cuts(log, segment):
+                two = [scanned(segment, segment.start, cut), scanned(segment, cut, segment.stop)]
+                reports = uncut[:number] + two + uncut[number + 1 :]
+                assert placed(reports, whole, policy, handle) == expected, cut
+
+
+def _cuts(log: LogBuilder, segment: Segment) -> list[int]:
+    """Return every place inside a segment, of the zeros behind the log's end only some."""
+    end = min(segment.stop, log.place + 20)
+    return [*range(segment.start + 1, end), *range(end, segment.stop, 50)]
+
+
+@by_log
+@pytest.mark.parametrize("split_bytes", [3, 100, 191])
+def test_whole_files_of_many_small_splits(log: LogBuilder, policy: DispatchPolicy, split_bytes: int) -> None:
+    """The files are the same bytes with hundreds of splits, most of which hold no record's start."""
+    sizes = Sizes(consumequeue=60, items=4)
+    one = build(memory_log(log.files()), SIZE, policy, sizes=sizes)
+    many = build(memory_log(log.files()), SIZE, policy, sizes=sizes, split_bytes=split_bytes)
+    assert (many.queues, many.index, many.index_names) == (one.queues, one.index, one.index_names)
+    assert many.result.chain.skips == one.result.chain.skips
+    assert one.queues
+    assert not any("Ghost" in name for name in one.queues)
+
+
+def test_splits_cover_the_log_without_overlap() -> None:
+    log = memory_log(plain().files())
+    for split_bytes in (1, 100, SIZE - 1, SIZE, SIZE + 1, 1 << 28):
+        splits = plan_splits(log, 1 << 62, split_bytes)
+        assert [split.start for split in splits] == [0, *(split.stop for split in splits[:-1])]
+        assert splits[-1].stop == log.stop
+        assert all(split.stop - split.start <= split_bytes for split in splits)
+    assert [(one.start, one.stop) for one in plan_splits(log, 150, 100)] == [(0, 100), (100, 150)]
