@@ -18,6 +18,7 @@ from rmqtool.engine import open_engine
 from rmqtool.errors import RefusedError, UsageError
 from rmqtool.findings import Finding, FindingLog, Structure
 from rmqtool.findings.places import ST_LOCKED
+from rmqtool.reput.warm import compile_kernels
 from rmqtool.store.layout import layout_findings
 from rmqtool.store.lock import lock_holder
 from rmqtool.store.staging import StagingArea
@@ -54,6 +55,8 @@ def verify(request: VerifyRequest, progress: Progress) -> VerifyReport:
     if request.level > 0:
         _warn_of_defaults(store, progress)
         with _scratch() as staging, open_engine(request.engine) as engine:
+            if request.engine.kind != "local":
+                compile_kernels()  # while Java starts; in this process, threads share what the first compiles
             run.contents(staging, engine)
     return run.report
 
