@@ -9,6 +9,7 @@ import numpy as np
 
 from rmqtool.dispatch.kernels import IDLE_ROW
 from rmqtool.dispatch.putkey import Header, new_header, put_keys
+from rmqtool.errors import UsageError
 from rmqtool.formats import index as formats
 from rmqtool.formats import layout, record_dtype
 from rmqtool.reput.blocks import ENTRY_COLUMNS
@@ -123,7 +124,12 @@ def plan_indexes(
 
     A file is created by the first message that is dispatched when the last file is full (or there is none),
     whether it has keys or not: ``IndexService#retryGetAndCreateIndexFile`` comes first in ``#buildIndex``.
+
+    Raises:
+        UsageError: a file has no room for an entry; a broker would create files for ever.
     """
+    if geometry.items < 2:
+        raise UsageError(f"maxIndexNum={geometry.items}: must be at least 2, as item 0 is never used")
     plans: list[IndexPlan] = []
     names = IndexNames(zone)
     start = 0

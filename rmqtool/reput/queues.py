@@ -11,6 +11,7 @@ import numpy as np
 
 from rmqtool.dispatch.append import Run, State, append_units, new_state
 from rmqtool.dispatch.kernels import NO_EXT_UNIT
+from rmqtool.errors import UsageError
 from rmqtool.formats import consumequeue as formats
 from rmqtool.formats import record_dtype
 from rmqtool.javacompat import decode_utf8
@@ -41,6 +42,18 @@ class QueueGeometry:
     consumequeue: int
     consumequeue_ext: int
     batchconsumequeue: int
+
+    def check(self, *, ext: bool, batch: bool) -> None:
+        """Refuse sizes with which a broker would create files for ever, or put no unit any more."""
+        smallest = EXT_DTYPE.itemsize + formats.EXT_END_ROOM
+        if ext and self.consumequeue_ext < smallest:
+            size = self.consumequeue_ext
+            raise UsageError(f"mappedFileSizeConsumeQueueExt={size}: an ext unit needs {smallest} bytes")
+        if batch and self.batchconsumequeue % formats.BATCH_UNIT_SIZE:
+            size = self.batchconsumequeue
+            raise UsageError(
+                f"mapperFileSizeBatchConsumeQueue={size}: must be a multiple of the unit's 46 bytes"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +159,12 @@ def bundle_queues(
     ext: bool,
     tasks: int,
 ) -> list[QueueBundle]:
-    """Share the queues out to about ``tasks`` tasks of equal work."""
+    """Share the queues out to about ``tasks`` tasks of equal work.
+
+    Raises:
+        UsageError: a file size is too small for a unit, or leaves a part of one at the end.
+    """
+    geometry.check(ext=ext, batch=any(plan.batch for plan in plans))
     target = sum(plan.units + 1000 for plan in plans) // max(tasks, 1) + 1
     bundles: list[QueueBundle] = []
     pending: list[QueuePlan] = []
