@@ -210,6 +210,13 @@ def _empty_next_queue_file(root: Path, _conf: Path) -> None:
     (last.parent / f"{int(last.name) + size:020}").write_bytes(bytes(size))
 
 
+def _unsized_next_queue_file(root: Path, conf: Path) -> None:
+    """Die between creating a queue's next file and giving it its size, with its unit to come."""
+    _lag(1)(root, conf)
+    _empty_next_queue_file(root, conf)
+    max(_queue(root).iterdir()).write_bytes(b"")
+
+
 def _dangling_unit(root: Path, conf: Path) -> None:
     last, record = max(_queue(root).iterdir()), records(root, conf)[-1]
     used = _used_units(last)
@@ -302,6 +309,7 @@ EDITS: tuple[Edit, ...] = (
     Edit("all queues lag by five", _lag(5)),
     Edit("zero unit", _zero_unit),
     Edit("queue file without a unit", _empty_next_queue_file),
+    Edit("queue file of no size", _unsized_next_queue_file),
     Edit("dangling unit", _dangling_unit),
     Edit("first queue file missing", _queue_file(0, lambda path: path.unlink())),
     Edit("last queue file missing", _queue_file(-1, lambda path: path.unlink())),

@@ -84,11 +84,14 @@ def test_every_fixture_as_it_is_and_after_a_kill(version: jvm.Version, tmp_path:
 @EACH_VERSION
 @pytest.mark.parametrize("kind", ["plain", "segments", "expiredhead"])
 def test_damage_of_every_kind(kind: str, version: jvm.Version, tmp_path: Path) -> None:
-    """Each kind of damage, behind a clean and an unclean stop, is met as predicted."""
+    """Each kind of damage, behind a clean and an unclean stop, is met as predicted.
+
+    Only the plain store meets all of it in both versions; the others meet half, each version the other half.
+    """
     store = fixture_store(f"{kind}-{version}")
     cases = []
     for number, edit in enumerate(edit for edit in EDITS if edit.in_store or version == "4.9.8"):
-        for unclean in (False, True):
+        for unclean in (False, True) if kind == "plain" else (number % 2 == (version == "5.3.3"),):
             root = store.copy_to(tmp_path / f"{number}-{unclean}")
             edit.apply(root, store.conf)
             if unclean:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rmqtool.commands.verify.predict.unit_queue import Appended
+from rmqtool.commands.verify.predict.units import Appended
 from rmqtool.formats import record_dtype
 from rmqtool.formats.consumequeue import BATCH_UNIT, BATCH_UNIT_SIZE
 

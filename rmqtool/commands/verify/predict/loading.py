@@ -27,12 +27,12 @@ class LoadedFiles:
 
     Attributes:
         segments: by name.
-        deleted: files that loading deletes, relative to the store.
+        deleted: labels of files that loading deletes, by their start.
         refusals: entries that make the broker refuse.
     """
 
     segments: list[Segment] = field(default_factory=list)
-    deleted: list[str] = field(default_factory=list)
+    deleted: dict[int, str] = field(default_factory=dict)
     refusals: list[Refusal] = field(default_factory=list)
 
 
@@ -72,7 +72,7 @@ def load_files(directories: Iterable[Path], base: Path, size: int, release: Brok
         if release == "5.3.3" and path.is_dir():
             continue
         if release == "5.3.3" and size_bytes == 0 and number == len(entries) - 1:
-            loaded.deleted.append(label)
+            loaded.deleted[parse_long(path.name) or 0] = label
             continue
         reason = _refusal_reason(path, size_bytes, size)
         if reason is None:

@@ -99,8 +99,9 @@ class _Start:
             else:
                 self._without_log()
             self._correct_minimums()
-        except (DispatchStallError, EmptyLastFileError) as failure:
-            self.prediction.refusals.append(_refusal(failure, self.log))
+        except DispatchStallError as stall:
+            self.prediction.refusals.append(_refusal(int(stall.args[0]), self.log))
+        if not self.prediction.loads:
             return
         if self.log and self.prediction.cut is not None:
             self._catch_up(self.prediction.cut.physical_offset)
@@ -148,8 +149,13 @@ class _Start:
 
     def _correct_minimums(self) -> None:
         start = self.log[0].start if self.log else -1
-        for queue in self.derived.queues.values():
-            queue.correct_minimum(start, self.release)
+        for (topic, queue_id), queue in self.derived.queues.items():
+            try:
+                queue.correct_minimum(start, self.release)
+            except EmptyLastFileError as failure:
+                label = f"consumequeue/{topic}/{queue_id}/{failure}"
+                reason = "is the queue's last file and has no unit when 5.3 looks for the last one: it fails"
+                self.prediction.refusals.append(Refusal(label, reason))
 
     def _catch_up(self, end: int) -> None:
         if self.release == "5.3.3":
@@ -189,10 +195,7 @@ def describe_cut(segment: Segment, end: int, release: BrokerRelease, records_beh
     return Cut(end, segment.label, position, code, reason)
 
 
-def _refusal(failure: Exception, log: list[Segment]) -> Refusal:
-    if isinstance(failure, EmptyLastFileError):
-        return Refusal(str(failure), "is the queue's last file and has no unit: 5.3 fails on it")
-    place = int(failure.args[0])
+def _refusal(place: int, log: list[Segment]) -> Refusal:
     label = next((one.label for one in log if one.start <= place < one.stop), "commitlog")
     reason = f"has a record at {place} whose INNER_MULTI_QUEUE_OFFSET is no number: its dispatch fails"
     return Refusal(label, reason)

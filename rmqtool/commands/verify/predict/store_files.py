@@ -63,7 +63,7 @@ def load_store(store: Store, root: Path, prediction: Prediction) -> LoadedStore:
     release, unclean = prediction.version, store.abort is not None
     log = load_files(store.commitlog.directories, store.base, store.settings.commitlog_file_size, release)
     prediction.refusals += log.refusals
-    prediction.deleted += log.deleted
+    prediction.deleted += log.deleted.values()
     prediction.refusals += _config_refusals(root)
     checkpoint = read_checkpoint(root / "checkpoint")
     if isinstance(checkpoint, Refusal):
@@ -88,15 +88,17 @@ def _load_queues(
     size = settings.consumequeue_file_size
     for one in load_queues(_tree(root, PathKind.CONSUMEQUEUE), store.base, size, release):
         _note(one, prediction, one.topic in batch_topics)
-        queues[one.topic, one.queue_id] = UnitQueue(one.files.segments, size)
+        queues[one.topic, one.queue_id] = UnitQueue(one.files.segments, size, one.files.deleted)
         if settings.enable_consume_queue_ext:
             directory = _tree(root, PathKind.CONSUMEQUEUE_EXT) / one.topic / str(one.queue_id)
             ext = load_files((directory,), store.base, settings.consumequeue_ext_file_size, release)
             _note(LoadedQueue(one.topic, one.queue_id, ext), prediction, wrong_type=False)
+            prediction.deleted += ext.deleted.values()
     if release == "5.3.3":
         size = settings.batchconsumequeue_file_size
         for one in load_queues(_tree(root, PathKind.BATCHCONSUMEQUEUE), store.base, size, release):
             _note(one, prediction, one.topic not in batch_topics)
+            prediction.deleted += one.files.deleted.values()
             queues[one.topic, one.queue_id] = BatchQueue(one.files.segments, size)
     return queues
 
@@ -107,7 +109,6 @@ def _tree(root: Path, kind: PathKind) -> Path:
 
 def _note(queue: LoadedQueue, prediction: Prediction, wrong_type: bool) -> None:
     prediction.refusals += queue.files.refusals
-    prediction.deleted += queue.files.deleted
     if wrong_type:  # ConsumeQueueStore#queueTypeShouldBe (5.3.3)
         reason = f"says otherwise of topic {queue.topic} than the directory that its queues lie in"
         prediction.refusals.append(Refusal("config/topics.json", reason))

@@ -6,15 +6,18 @@ Sources: ``ConsumeQueue#recover``, ``#truncateDirtyLogicFiles``, ``#correctMinOf
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rmqtool.commands.verify.predict.units import Appended, Units
 from rmqtool.dispatch.append import State, append_units, new_state
 from rmqtool.formats import record_dtype
 from rmqtool.formats.consumequeue import PREBLANK_SIZE, UNIT, UNIT_SIZE
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import numpy.typing as npt
 
     from rmqtool.commands.verify.predict.model import BrokerRelease
@@ -27,21 +30,6 @@ _FILES_RECOVERED = 3
 _NOTHING = (1 << 63) - 1
 
 
-class Units(NamedTuple):
-    """Units of one file: physical offsets and sizes, ``(n,)`` int64 each."""
-
-    physical_offsets: Int64s
-    sizes: Int64s
-
-
-class Appended(NamedTuple):
-    """What became of units that were put: how many were appended, landed elsewhere, were put in vain."""
-
-    appended: int
-    misplaced: int
-    dropped: int
-
-
 class EmptyLastFileError(Exception):
     """5.3.3 looks for the last unit of a last file that has none; the message names the file."""
 
@@ -52,6 +40,7 @@ class UnitQueue:
     Args:
         segments: its files as loaded, by name.
         file_size: bytes of a file.
+        deleted: labels of files that loading deleted, by start.
 
     Attributes:
         found: max offset as recovery of the queue finds it.
@@ -60,14 +49,16 @@ class UnitQueue:
 
     batch = False
 
-    def __init__(self, segments: list[Segment], file_size: int) -> None:
+    def __init__(
+        self, segments: list[Segment], file_size: int, deleted: Mapping[int, str] | None = None
+    ) -> None:
         self._size = file_size
         self._on_disk = {segment.start: segment for segment in segments}
         self._starts = [segment.start for segment in segments]
         self._state = new_state()
         self._min_logic = 0
         self._chunks: list[tuple[int, Units]] = []
-        self._gone: dict[int, str] = {}
+        self._gone = dict(deleted or {})
         self._seen_end = -1
         self.holes = 0
         if self._starts:
@@ -271,7 +262,7 @@ class UnitQueue:
         first, last = self._starts[0], self._starts[-1]
         written = self._written(last)
         if written == 0:
-            raise EmptyLastFileError(self._on_disk[last].label)
+            raise EmptyLastFileError(f"{last:020}")
         if self._units(last).physical_offsets[written - 1] < log_start:
             self._min_logic = self._end
             return
