@@ -26,11 +26,11 @@ class MappedFiles:
 
     def last_file(self, start_offset: int) -> int:
         """Return the start of the last file, created if there is none or it is full."""
-        start = max(self.files, default=None)
+        start = next(reversed(self.files), None)
         if start is None:
             start = start_offset - java_remainder(start_offset, self.file_size)
         elif self.written == self.file_size:
-            start += self.file_size
+            start = java_long(start + self.file_size)
         else:
             return start
         self.files[start] = bytearray(self.file_size)
@@ -38,7 +38,7 @@ class MappedFiles:
         return start
 
     def append(self, data: bytes) -> None:
-        file = self.files[max(self.files)]
+        file = self.files[next(reversed(self.files))]
         assert self.written + len(data) <= self.file_size
         file[self.written : self.written + len(data)] = data
         self.written += len(data)
@@ -67,7 +67,7 @@ class ConsumeQueue:
         if len(files.files) == 1 and queue_offset != 0 and files.written == 0:
             for _ in range(0, java_remainder(expected, files.file_size), 20):
                 files.append(struct.pack(">qiq", 0, 0x7FFFFFFF, 0))
-        if queue_offset != 0 and expected < start + files.written:
+        if queue_offset != 0 and expected < java_long(start + files.written):
             return
         self.max_physical_offset = offset + size
         files.append(struct.pack(">qiq", offset, size, tags_code))
