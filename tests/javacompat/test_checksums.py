@@ -2,11 +2,14 @@ from __future__ import annotations
 
 import zlib
 
+import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rmqtool.javacompat import masked_crc32, parse_prop_crc_digits, prop_crc_digits
+from rmqtool.javacompat.kernels import crc32
+from rmqtool.javacompat.kernels.checksums import crc32_by_tables
 from tests.javacompat.vectors import CRC32
 
 
@@ -39,3 +42,16 @@ def test_record_crc_is_read_back(crc: int) -> None:
 def test_other_digits_are_read_with_the_arithmetic_of_the_broker(digits: str, value: int) -> None:
     """Neither length nor characters are checked: the sum goes on, wraps and may be negative ("no CRC")."""
     assert parse_prop_crc_digits(digits) == value
+
+
+@settings(deadline=None)  # the first call compiles
+@given(st.binary(max_size=300), st.binary(max_size=300), st.integers(0, 20))
+def test_tables_and_multiplication_agree(left: bytes, right: bytes, before: int) -> None:
+    """Which of them ``crc32`` is depends on the processor."""
+    buffer = np.frombuffer(bytes(before) + left + right, np.uint8)
+    middle = before + len(left)
+    expected = zlib.crc32(left + right)
+    for kernel in (crc32, crc32_by_tables):
+        first = kernel(buffer, before, middle, 0)
+        assert kernel(buffer, middle, len(buffer), first) == expected
+        assert kernel(buffer, before, len(buffer), 0) == expected

@@ -1,8 +1,8 @@
-"""CRC-32 on a buffer, sixteen bytes a step.
+"""CRC-32 on a buffer: by carry-less multiplication where the processor has it, else by tables.
 
-The table of byte b at distance d from the end of a block holds the CRC of that byte followed by d zero bytes;
-as CRC is linear, a block of sixteen is the exclusive or of sixteen entries, which do not wait for each other
-(the method is known as slicing-by-16).
+The tables take sixteen bytes a step: the one of byte b at distance d from the end of a block holds the CRC of
+that byte followed by d zero bytes; as CRC is linear, a block of sixteen is the exclusive or of sixteen
+entries, which do not wait for each other (the method is known as slicing-by-16).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rmqtool.javacompat.kernels import carryless
 from rmqtool.javacompat.kernels.jit import as_int, load_word
 from rmqtool.jit import kernel
 
@@ -42,17 +43,8 @@ _ALL_BITS, _BYTE = np.uint64(0xFFFFFFFF), np.uint64(0xFF)
 
 
 @kernel
-def crc32(buffer: Buffer, start: int, stop: int, value: int) -> int:
-    """Return CRC-32 (IEEE) of the bytes from start to stop, all 32 bits.
-
-    BODYCRC is this without the sign bit (``UtilAll#crc32``, 4.9.8, 5.3.3).
-
-    Args:
-        buffer: Bytes, ``(n,)`` uint8.
-        start: Position of the first byte.
-        stop: Position behind the last byte.
-        value: CRC-32 of the bytes before these, 0 for none.
-    """
+def crc32_by_tables(buffer: Buffer, start: int, stop: int, value: int) -> int:
+    """Return CRC-32 as ``crc32`` does, on any processor."""
     crc = np.uint64(value) ^ _ALL_BITS
     position = start
     while position + 16 <= stop:
@@ -76,3 +68,29 @@ def _four(word: np.uint64, table: np.uint64) -> np.uint64:
     table -= _TABLE_SIZE + _TABLE_SIZE
     second = _TABLES[table + (word >> _16 & _BYTE)] ^ _TABLES[table - _TABLE_SIZE + (word >> _24 & _BYTE)]
     return np.uint64(first ^ second)
+
+
+if carryless.AVAILABLE:
+    _LEAST_BYTES = carryless.LEAST_BYTES
+    _fold_blocks = carryless.fold_blocks
+
+    @kernel
+    def crc32(buffer: Buffer, start: int, stop: int, value: int) -> int:
+        """Return CRC-32 (IEEE) of the bytes from start to stop, all 32 bits.
+
+        BODYCRC is this without the sign bit (``UtilAll#crc32``, 4.9.8, 5.3.3).
+
+        Args:
+            buffer: Bytes, ``(n,)`` uint8.
+            start: Position of the first byte.
+            stop: Position behind the last byte.
+            value: CRC-32 of the bytes before these, 0 for none.
+        """
+        if stop - start >= _LEAST_BYTES:
+            blocks_stop = stop - ((stop - start) & (_BLOCK - 1))
+            state = _fold_blocks(buffer, start, blocks_stop, np.uint64(value) ^ _ALL_BITS)
+            value, start = as_int(state ^ _ALL_BITS), blocks_stop
+        return crc32_by_tables(buffer, start, stop, value)
+
+else:
+    crc32 = crc32_by_tables

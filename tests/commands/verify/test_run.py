@@ -1,4 +1,4 @@
-"""A verification from end to end: levels, parts of stores, locks, engines, and checks that fail by themselves."""
+"""A verification from end to end: levels, parts of stores, locks, engines, a check that fails by itself."""
 
 from __future__ import annotations
 
