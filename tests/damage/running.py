@@ -1,0 +1,98 @@
+"""What verify and rebuild say of a damaged copy."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rmqtool.commands.verify.manifest import check_manifest, load_manifest, make_manifest
+from rmqtool.commands.verify.model import VerifyReport, VerifyRequest
+from rmqtool.commands.verify.run import verify
+from rmqtool.engine import EngineOptions
+from rmqtool.findings import FindingLog
+from rmqtool.store import open_store
+from tests.commands.rebuilding import Listener, rebuild_store
+from tests.damage.edits import apply
+from tests.damage.places import Places
+from tests.store.fixture_stores import fixture
+
+if TYPE_CHECKING:
+    from tests.damage.cases import Case
+
+ONE_THREAD = EngineOptions("local", jobs=1)
+DERIVED = ("consumequeue", "consumequeue_ext", "batchconsumequeue", "index")
+
+
+@cache
+def places_of(store: str) -> Places:
+    """Return the places of a fixture."""
+    return Places(fixture(store))
+
+
+def damaged_copy(case: Case, folder: Path) -> Path:
+    """Copy a fixture and make the edits of a case; return the copy's root."""
+    root = folder / "store"
+    shutil.copytree(fixture(case.store), root)
+    if case.manifest:
+        lines = make_manifest(open_store(root), 1, Listener(), FindingLog())
+        (folder / "manifest").write_bytes(b"".join(line.to_bytes() for line in lines))
+    for edit in case.edits:
+        apply(root, places_of(case.store), edit)
+    return root
+
+
+def verified(root: Path, properties: list[str] | None = None) -> VerifyReport:
+    """Verify a store by its broker.conf."""
+    conf = root / "broker.conf"
+    store = open_store(root, broker_conf=conf if conf.is_file() else None, properties=properties or ())
+    return verify(VerifyRequest(store, engine=ONE_THREAD), Listener())
+
+
+def with_manifest(root: Path, report: VerifyReport) -> None:
+    """Add to a report what differs from the manifest beside the store."""
+    manifest = root.parent / "manifest"
+    found = check_manifest(open_store(root), manifest, load_manifest(manifest), 1, Listener())
+    report.findings.extend(found)
+
+
+def codes(report: VerifyReport) -> set[str]:
+    """Return the codes of a report."""
+    return set(report.findings.counts)
+
+
+def first_of(report: VerifyReport, code: str, places: Places) -> dict[str, Any]:
+    """Return the first finding of a code as JSON, index files by their number, and how many there are."""
+    finding = next(one for one in report.findings if one.code.code == code).to_json()
+    file = finding["file"]
+    numbered = places.ordinal(file) if isinstance(file, str) else None
+    return {**finding, "file": numbered, "count": report.findings.counts[code]}
+
+
+def install_rebuilt(root: Path, properties: list[str]) -> None:
+    """Rebuild the derived files from the log and put them in the place of those that are there."""
+    conf = root / "broker.conf"
+    with tempfile.TemporaryDirectory(dir=root.parent) as scratch:
+        out = Path(scratch) / "out"
+        rebuild_store(root, conf, out, options=ONE_THREAD, properties=tuple(properties))
+        for name in DERIVED:
+            _remove(root / name)
+            if (out / name).exists():
+                (out / name).rename(root / name)
+
+
+def rebuild_differences(root: Path, properties: list[str]) -> list[str]:
+    """Return what another rebuild would change."""
+    report = rebuild_store(
+        root, root / "broker.conf", None, options=ONE_THREAD, compare=True, properties=tuple(properties)
+    )
+    return [f"{one.file}: {one.message}" for one in report.differences]
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
