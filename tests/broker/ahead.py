@@ -12,6 +12,7 @@ from tests.broker import jvm
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 R = TypeVar("R")
 
@@ -20,21 +21,29 @@ WORKERS = 6
 
 @contextmanager
 def begun(
-    request: pytest.FixtureRequest, parameter: str, run: Callable[[Any], R]
+    request: pytest.FixtureRequest, parameter: str, base: Path, run: Callable[[Any, Path], R]
 ) -> Iterator[dict[Any, Future[R]]]:
-    """Begin ``run(case)`` for every selected test of a module; yield the results to come, by case.
+    """Begin ``run(case, folder)`` for every selected test of a module; yield the results to come, by case.
 
     Args:
         request: Of a fixture of the module whose tests count.
         parameter: Name of the tests' parameter; its values can be keys of a dictionary.
+        base: Where each case gets a folder of its own.
         run: Starts a broker and returns what a test judges; where no broker can run, it is not called.
     """
     if jvm.available() is not None:
         yield {}
         return
     with ThreadPoolExecutor(WORKERS) as pool:
-        yield {case: pool.submit(run, case) for case in dict.fromkeys(_selected(request, parameter))}
+        cases = dict.fromkeys(_selected(request, parameter))
+        yield {case: pool.submit(run, case, _folder(base, number)) for number, case in enumerate(cases)}
         pool.shutdown(cancel_futures=True)
+
+
+def _folder(base: Path, number: int) -> Path:
+    folder = base / str(number)
+    folder.mkdir()
+    return folder
 
 
 def _selected(request: pytest.FixtureRequest, parameter: str) -> Iterator[object]:

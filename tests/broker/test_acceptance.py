@@ -106,7 +106,7 @@ def derived(root: Path) -> dict[str, bytes]:
 def services(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[dict[Opening, Future[Service]]]:
-    with begun(request, "opening", lambda opening: serve(opening, tmp_path_factory.mktemp("s"))) as running:
+    with begun(request, "opening", tmp_path_factory.mktemp("acceptance"), serve) as running:
         yield running
 
 

@@ -82,7 +82,7 @@ def judge(trial: Trial, folder: Path) -> Verdict:
 def verdicts(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[dict[Trial, Future[Verdict]]]:
-    with begun(request, "trial", lambda trial: judge(trial, tmp_path_factory.mktemp("log"))) as running:
+    with begun(request, "trial", tmp_path_factory.mktemp("damage"), judge) as running:
         yield running
 
 
