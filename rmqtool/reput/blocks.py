@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rmqtool.dispatch.grouping import RUN_ROW, measure_runs, order_by_queue
-from rmqtool.dispatch.kernels import ENTRY_ROW, IDLE_ROW
+from rmqtool.dispatch.rows import ENTRY_ROW, IDLE_ROW
 from rmqtool.formats import record_dtype
 from rmqtool.formats.consumequeue import UNIT
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rmqtool.dispatch.kernels import IDLE_ROW
 from rmqtool.dispatch.putkey import Header, new_header, put_keys
+from rmqtool.dispatch.rows import IDLE_ROW
 from rmqtool.errors import UsageError
 from rmqtool.formats import index as formats
 from rmqtool.formats import layout, record_dtype

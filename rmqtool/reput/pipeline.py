@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from rmqtool.dispatch.policy import NEVER
 from rmqtool.reput.blocks import write_columns
 from rmqtool.reput.chain import Chain, follow
+from rmqtool.reput.emit_queues import emit_queues
 from rmqtool.reput.indexes import (
     IndexPlan,
     emit_index,
@@ -18,7 +19,7 @@ from rmqtool.reput.indexes import (
     plan_indexes,
     without_backward_messages,
 )
-from rmqtool.reput.queues import QueueBundle, QueueTotals, bundle_queues, emit_queues, plan_queues
+from rmqtool.reput.queues import QueueBundle, QueueTotals, bundle_queues, plan_queues
 from rmqtool.reput.scan import ScanTask, SplitReport, scan_split
 from rmqtool.reput.splits import SPLIT_BYTES, plan_splits
 

@@ -7,16 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rmqtool.dispatch.kernels import (
-    ENTRY_ROW,
-    IDLE_ROW,
-    UNIT_ROW,
-    Count,
-    DispatchOutcome,
-    dispatch,
-)
+from rmqtool.dispatch.kernels import dispatch
 from rmqtool.dispatch.policy import Trait
 from rmqtool.dispatch.queues import QueueTable
+from rmqtool.dispatch.rows import ENTRY_ROW, IDLE_ROW, UNIT_ROW, Count, DispatchOutcome
 from rmqtool.javacompat import decode_utf8
 from rmqtool.reput.blocks import write_block
 from rmqtool.scan.rows import Outcome, rules_of

@@ -10,10 +10,11 @@ import numpy as np
 
 from rmqtool.dispatch.append import append_units, new_state
 from rmqtool.dispatch.grouping import RUN_ROW, measure_runs, order_by_queue
-from rmqtool.dispatch.kernels import ENTRY_ROW, IDLE_ROW, UNIT_ROW, Count, dispatch
+from rmqtool.dispatch.kernels import dispatch
 from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.dispatch.putkey import new_header, put_keys
 from rmqtool.dispatch.queues import QueueTable
+from rmqtool.dispatch.rows import ENTRY_ROW, IDLE_ROW, UNIT_ROW, Count
 from rmqtool.scan.kernels import find_record, walk_records
 from rmqtool.scan.rows import MESSAGE_ROW, Property, rules_of
 

@@ -8,11 +8,15 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 from unittest import mock
 
 from rmqtool.reput import pipeline
-from rmqtool.reput.queues import QueueBundle, QueueTotals, emit_queues
+from rmqtool.reput.emit_queues import emit_queues
 from tests.commands.rebuilding import rebuild_store
+
+if TYPE_CHECKING:
+    from rmqtool.reput.queues import QueueBundle, QueueTotals
 
 SLEEP_S = 60.0
 

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rmqtool.dispatch.kernels import ENTRY_ROW
 from rmqtool.dispatch.putkey import Header, new_header, put_keys
+from rmqtool.dispatch.rows import ENTRY_ROW
 from tests.broker_model.index import IndexFile
 
 _LONGEST = (1 << 63) - 1

@@ -22,7 +22,7 @@ from rmqtool.javacompat import (
     split_keys,
     string_hash,
 )
-from rmqtool.javacompat.kernels.jit import kernel
+from rmqtool.jit import kernel
 from tests.javacompat.byte_strategies import NAMES, key_bytes, mixed_bytes, placed, property_bytes
 from tests.javacompat.vectors import CRC32, HASHES, MALFORMED, NUMBERS, jdk17_utf8
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from rmqtool.dispatch.kernels import ENTRY_ROW, IDLE_ROW, UNIT_ROW, Count, DispatchOutcome, dispatch
+from rmqtool.dispatch.kernels import dispatch
 from rmqtool.dispatch.queues import QueueTable
+from rmqtool.dispatch.rows import ENTRY_ROW, IDLE_ROW, UNIT_ROW, Count, DispatchOutcome
 from rmqtool.javacompat import decode_utf8
 from rmqtool.store.names import safe_component
 

@@ -1,0 +1,83 @@
+"""Look up a queue in the table of those met so far, and put a unit for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rmqtool.javacompat.kernels.jit import as_int
+from rmqtool.jit import kernel
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    import numpy.typing as npt
+
+    Buffer = npt.NDArray[np.uint8]
+    Int64s = npt.NDArray[np.int64]
+    Rows = npt.NDArray[np.void]
+    Row = Any  # one element of Rows: in a kernel its fields are attributes
+
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+
+
+@kernel
+def hash_queue(names: Buffer, start: int, stop: int, queue_id: int) -> int:
+    """Hash a queue for the table: FNV-1a of the topic's bytes, mixed with the queue id."""
+    value = np.uint64(0xCBF29CE484222325)
+    for i in range(start, stop):
+        value = (value ^ np.uint64(names[i])) * np.uint64(0x100000001B3)
+    value = (value ^ np.uint64(queue_id)) * _MIX
+    return value ^ (value >> np.uint64(32))  # type: ignore[return-value] # an unsigned hash
+
+
+@kernel
+def find_queue(
+    buffer: Buffer,
+    start: int,
+    stop: int,
+    queue_id: int,
+    slots: npt.NDArray[np.int32],
+    queues: Rows,
+    names: Buffer,
+) -> int:
+    """Return the number of a queue, -1 if it is not in the table."""
+    value = hash_queue(buffer, start, stop, queue_id)
+    mask = np.uint64(len(slots) - 1)
+    slot = value & mask
+    while slots[slot] >= 0:
+        number = slots[slot]
+        row = queues[number]
+        if row.hash == value and row.queue_id == queue_id and row.name_length == stop - start:
+            same = True
+            for i in range(stop - start):
+                if names[row.name_start + i] != buffer[start + i]:
+                    same = False
+                    break
+            if same:
+                return as_int(number)
+        slot = (slot + np.uint64(1)) & mask
+    return -1
+
+
+@kernel
+def put_unit(
+    units: Rows,
+    count: int,
+    queue: int,
+    queue_offset: int,
+    row: Row,
+    tags_code: int,
+    store_timestamp_ms: int,
+    batch_size: int,
+) -> None:
+    """Fill row ``count`` of ``units`` (``UNIT_ROW``) for a message of ``MESSAGE_ROW``."""
+    unit = units[count]
+    unit.queue = queue
+    unit.queue_offset = queue_offset
+    unit.physical_offset = row.physical_offset
+    unit.size = row.total_size
+    unit.tags_code = tags_code
+    unit.store_timestamp_ms = store_timestamp_ms
+    unit.batch_size = batch_size

@@ -1,0 +1,62 @@
+"""The rows that dispatch kernels read and write, and what they answer."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import numpy as np
+
+QUEUE_ROW = np.dtype(
+    [
+        ("hash", np.uint64),
+        ("name_start", np.int64),
+        ("name_length", np.int32),
+        ("queue_id", np.int32),
+        ("topic_seed", np.int64),  # hash of "topic#"
+        ("traits", np.int32),
+        ("canonical", np.int32),  # the queue of the same name in valid UTF-8: where the units go
+    ],
+    align=True,
+)
+
+UNIT_ROW = np.dtype(
+    [
+        ("queue_offset", np.int64),
+        ("physical_offset", np.int64),
+        ("tags_code", np.int64),
+        ("store_timestamp_ms", np.int64),  # NO_EXT_UNIT: the unit has no ext unit (multi dispatch)
+        ("queue", np.int32),  # number in the queue table
+        ("size", np.int32),
+        ("batch_size", np.int32),
+    ],
+    align=True,
+)
+
+ENTRY_ROW = np.dtype(
+    [("physical_offset", np.int64), ("store_timestamp_ms", np.int64), ("key_hash", np.int32)], align=True
+)
+
+IDLE_ROW = np.dtype([("entries_before", np.int64), ("store_timestamp_ms", np.int64)])
+"""A message that was dispatched but put no entry: with a full last index file it makes the broker create the
+next one. Only the first such message behind each entry is kept."""
+
+NO_EXT_UNIT = -(1 << 63)
+
+
+class Count(IntEnum):
+    """Places in the array of running counts."""
+
+    UNITS = 0
+    ENTRIES = 1
+    IDLES = 2
+    END_PHYSICAL_OFFSET = 3  # endPhyOffset of the last index file: messages below it are not indexed
+    MESSAGES = 4
+
+
+class DispatchOutcome(IntEnum):
+    """Why a dispatch stopped."""
+
+    DONE = 0
+    NEW_QUEUE = 1  # a queue that is not in the table
+    FULL = 2  # one of the output arrays has too little room
+    STALLED = 3  # an offset of a multi dispatch is no number: the broker repeats this record for ever

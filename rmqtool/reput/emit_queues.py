@@ -1,0 +1,207 @@
+"""Write the consume queues' files: units out of the blocks, one queue behind the other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rmqtool.dispatch.append import State, append_units, new_state
+from rmqtool.dispatch.rows import NO_EXT_UNIT
+from rmqtool.formats import consumequeue as formats
+from rmqtool.formats import record_dtype
+from rmqtool.reput.blocks import UNIT_DTYPE
+from rmqtool.reput.filequeue import FileQueueWriter
+from rmqtool.reput.queues import QueueTotals
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from rmqtool.reput.blocks import Block
+    from rmqtool.reput.queues import QueueBundle, QueuePlan
+
+    Array = npt.NDArray[Any]
+
+EXT_DTYPE = record_dtype(formats.EXT_HEAD)
+BATCH_DTYPE = record_dtype(formats.BATCH_UNIT)
+_PREBLANK = np.array([(0, formats.PREBLANK_SIZE, 0)], UNIT_DTYPE)
+_CHUNK_UNITS = 1 << 18
+
+
+def emit_queues(bundle: QueueBundle) -> QueueTotals:
+    """Write all files of a bundle's queues.
+
+    Raises:
+        EnvironmentFailureError: a file cannot be written.
+        OSError: a block file cannot be read.
+    """
+    totals = QueueTotals()
+    for plan in bundle.plans:
+        if plan.batch:
+            _emit_batch_queue(bundle, plan, totals)
+        else:
+            _emit_queue(bundle, plan, totals)
+    return totals
+
+
+def _emit_queue(bundle: QueueBundle, plan: QueuePlan, totals: QueueTotals) -> None:
+    state = new_state()
+    place = f"{plan.topic}/{plan.queue_id}"
+    writer: FileQueueWriter | None = None
+    ext = _ExtWriter(bundle, place) if bundle.ext else None
+    kept_units = 0
+    for units in _appended(bundle, plan, state, ext):
+        if writer is None:
+            writer = _begin_queue(bundle, place, state)
+        writer.append(units.data.cast("B"))
+        kept_units += len(units)
+    if writer is None and state[State.STARTED]:
+        writer = _begin_queue(bundle, place, state)  # a file was created, and then no unit was appended
+    if writer is not None:
+        writer.create_up_to(int(state[State.STOP]))
+        writer.close()
+        totals.files["consumequeue"] += writer.files
+    if ext is not None:
+        totals.files["consumequeue_ext"] += ext.close()
+    totals.units += kept_units
+    _note_left_out(totals, plan, kept_units)
+    if state[State.ABSURD]:
+        totals.absurd[plan.topic, plan.queue_id] = int(state[State.ABSURD])
+
+
+def _begin_queue(bundle: QueueBundle, place: str, state: npt.NDArray[np.int64]) -> FileQueueWriter:
+    first_start = int(state[State.FIRST_START])
+    writer = FileQueueWriter(
+        bundle.staging, f"consumequeue/{place}", bundle.geometry.consumequeue, first_start
+    )
+    _write_preblank(writer, int(state[State.PREBLANK]))
+    return writer
+
+
+def _note_left_out(totals: QueueTotals, plan: QueuePlan, kept: int) -> None:
+    if plan.units > kept:
+        totals.skipped[plan.topic, plan.queue_id] = plan.units - kept
+
+
+def _write_preblank(writer: FileQueueWriter, size_bytes: int) -> None:
+    if size_bytes:
+        writer.append(np.repeat(_PREBLANK, size_bytes // formats.UNIT_SIZE).data.cast("B"))
+
+
+def _appended(
+    bundle: QueueBundle, plan: QueuePlan, state: npt.NDArray[np.int64], ext: _ExtWriter | None
+) -> Iterator[Array]:
+    """Yield the units that the append rule keeps, never empty, in chunks; ``state`` is the queue's."""
+    joined = plan.joined
+    for block, first, count, queue_offset, orderly in _chunks(bundle, plan):
+        units = block.read("units", first, count)
+        if ext is not None:
+            ext.address(units, block.read("store_timestamps", first, count))
+        if joined:
+            _append_joined(state, queue_offset, count, bundle.geometry.consumequeue)
+            yield units
+            continue
+        offsets = np.arange(queue_offset, queue_offset + count)
+        if not orderly:
+            offsets = block.read("queue_offsets", first, count)
+        keep = np.zeros(count, np.bool_)
+        physical_offsets = units["physicalOffset"].astype(np.int64)
+        sizes = units["size"].astype(np.int64)
+        if append_units(offsets, physical_offsets, sizes, bundle.geometry.consumequeue, state, keep):
+            yield units[keep]
+
+
+def _chunks(bundle: QueueBundle, plan: QueuePlan) -> Iterator[tuple[Block, int, int, int, bool]]:
+    """Yield block, first row, count, first queue offset and whether offsets go up by one."""
+    for run in plan.runs:
+        for start in range(0, run.run.count, _CHUNK_UNITS):
+            count = min(_CHUNK_UNITS, run.run.count - start)
+            first_offset = run.run.first_queue_offset + start
+            yield bundle.blocks[run.block], run.first_row + start, count, first_offset, run.run.orderly
+
+
+def _append_joined(state: npt.NDArray[np.int64], queue_offset: int, count: int, file_size: int) -> None:
+    """Do what ``append_units`` does, for units of which each is appended behind the one before."""
+    if not state[State.STARTED]:
+        expected = queue_offset * formats.UNIT_SIZE
+        state[State.STARTED] = 1
+        state[State.PREBLANK] = expected % file_size
+        state[State.FIRST_START] = expected - expected % file_size
+        state[State.CURRENT] = expected
+    state[State.CURRENT] += count * formats.UNIT_SIZE
+    state[State.STOP] = -(-state[State.CURRENT] // file_size) * file_size
+
+
+class _ExtWriter:
+    """Writes a queue's ext units and gives its units their addresses (``ConsumeQueueExt#put``).
+
+    A message's ext unit is written before the append rule looks at its unit, so a skipped unit leaves an ext
+    unit that nothing points to. Without SQL filters, whose bit maps are not in the log, a unit has 20 bytes.
+    """
+
+    def __init__(self, bundle: QueueBundle, place: str) -> None:
+        self._file_size = bundle.geometry.consumequeue_ext
+        self._writer = FileQueueWriter(bundle.staging, f"consumequeue_ext/{place}", self._file_size)
+
+    def address(self, units: Array, store_timestamps_ms: Array) -> None:
+        """Write the ext units of units and put their addresses where the tags codes were."""
+        own = np.flatnonzero(store_timestamps_ms != NO_EXT_UNIT)
+        ext_units = np.zeros(len(own), EXT_DTYPE)
+        ext_units["size"] = EXT_DTYPE.itemsize
+        ext_units["tagsCode"] = units["tagsCode"][own]
+        ext_units["storeTimestamp"] = store_timestamps_ms[own]
+        done = 0
+        while done < len(own):
+            count = min(self._fitting(), len(own) - done)
+            if count == 0:
+                self._end_file()
+                continue
+            first = formats.EXT_ADDRESS_BASE + self._writer.address
+            addresses = first + np.arange(count) * EXT_DTYPE.itemsize
+            units["tagsCode"][own[done : done + count]] = addresses
+            self._writer.append(ext_units[done : done + count].data.cast("B"))
+            done += count
+
+    def close(self) -> int:
+        """Finish the last file; return how many there are."""
+        self._writer.close()
+        return self._writer.files
+
+    def _fitting(self) -> int:
+        room = self._writer.room or self._file_size
+        return max(room - formats.EXT_END_ROOM, 0) // EXT_DTYPE.itemsize
+
+    def _end_file(self) -> None:
+        self._writer.append(memoryview(formats.EXT_END.build({})))
+        self._writer.end_file()
+
+
+def _emit_batch_queue(bundle: QueueBundle, plan: QueuePlan, totals: QueueTotals) -> None:
+    """Write a batch queue: every unit behind the one before, unless its record does not lie behind that's.
+
+    ``BatchConsumeQueue#putBatchMessagePositionInfo`` (5.3.3).
+    """
+    place = f"batchconsumequeue/{plan.topic}/{plan.queue_id}"
+    writer = FileQueueWriter(bundle.staging, place, bundle.geometry.batchconsumequeue)
+    last_offset, kept_units = -1, 0
+    for block, first, count, _, _ in _chunks(bundle, plan):
+        units = block.read("units", first, count)
+        offsets = units["physicalOffset"].astype(np.int64)
+        before = np.maximum.accumulate(np.concatenate([[last_offset], offsets]))
+        keep = offsets > before[:-1]
+        last_offset = int(before[-1])
+        batch_units = np.zeros(count, BATCH_DTYPE)
+        for name in UNIT_DTYPE.names or ():
+            batch_units[name] = units[name]
+        batch_units["storeTimestamp"] = block.read("store_timestamps", first, count)
+        batch_units["msgBaseOffset"] = block.read("queue_offsets", first, count)
+        batch_units["batchSize"] = block.read("batch_sizes", first, count)
+        batch_units["compactedOffset"] = formats.BATCH_COMPACTED_OFFSET
+        writer.append(batch_units[keep].data.cast("B"))
+        kept_units += int(keep.sum())
+    writer.close()
+    totals.files["batchconsumequeue"] += writer.files
+    totals.units += kept_units
+    _note_left_out(totals, plan, kept_units)
