@@ -6,29 +6,36 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rmqtool.cli.key_file import read_keys
 from rmqtool.cli.options import A_PATH, AN_OFFSET, body_option, shared_options
 from rmqtool.cli.session import Session
 from rmqtool.cli.times import parse_optional_time
-from rmqtool.commands.query import Query, QueryRequest
+from rmqtool.commands.query import Explanation, Query, QueryRequest
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, UsageError
 from rmqtool.findings import FailOn
 from rmqtool.report.objects import BodyMode
-from rmqtool.report.sinks import open_sink
+from rmqtool.report.query_sinks import QuerySink
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from rmqtool.commands.query import KeyQuestion
+    from rmqtool.report.console import Console
     from rmqtool.store import Store
 
 _SCHEMA = "rmqtool.query/1"
 _DEFAULT_MAX = 64  # MessageStoreConfig#maxMsgsNumBatch
+_NAMED = 5
 _QUESTIONS = {
     "key": "--key",
     "unique_key": "--unique-key",
+    "keys_file": "--keys-file",
     "msg_id": "--msg-id",
     "offset": "--offset",
     "queue_offset": "--queue-offset",
 }
+_WITHOUT_TOPIC = {"--msg-id", "--offset", "--keys-file"}
+_OF_ONE_PLACE = {"--offset", "--queue-offset"}
 
 
 @click.command("query")
@@ -36,6 +43,12 @@ _QUESTIONS = {
 @click.option("-t", "--topic", metavar="T", help="The stored topic.")
 @click.option("-k", "--key", metavar="K", help="Messages of the topic with this key.")
 @click.option("--unique-key", metavar="U", help="Messages of the topic with this unique key.")
+@click.option(
+    "--keys-file",
+    type=click.Path(path_type=str),
+    metavar="FILE",
+    help='Many keys in one pass, "-" reads standard input: one a line, or {"topic", "key"} objects.',
+)
 @click.option("-i", "--msg-id", metavar="ID", help="The message of an offset id or a unique id.")
 @click.option("--offset", type=AN_OFFSET, metavar="PHY", help="The message at a physical offset.")
 @click.option("--queue", "queue_id", type=int, metavar="Q", help="A queue of the topic.")
@@ -48,15 +61,17 @@ _QUESTIONS = {
     "max_messages",
     type=AN_OFFSET,
     metavar="N",
-    help="At most so many messages, 0 for all; default: 64, with --queue-offset 1.",
+    help="At most so many messages, of each key; 0 for all; default: 64, with --queue-offset 1.",
 )
 @click.option("--scan", is_flag=True, help="Walk the log instead of trusting index or queues.")
 @click.option("--collisions", is_flag=True, help="Also hash hits of other keys: the broker's own answer.")
+@click.option("--explain", is_flag=True, help="Tell every step, and why something was not found.")
 @body_option
 @shared_options("text", "json", "ndjson", "csv")
 def query_command(
     store_path: Path,
     body: str | None,
+    explain: bool,
     **options: Any,  # noqa: ANN401 - what click makes of the other options
 ) -> ExitStatus:
     r"""Find messages by key, id, offset or time.
@@ -64,12 +79,14 @@ def query_command(
     \b
       --topic T --key K                        by one of the keys
       --topic T --unique-key U                 by the client's unique key
+      --topic T --keys-file FILE               by many keys
       --msg-id ID                              by offset id or unique id
       --offset PHY                             by physical offset
       --topic T --queue Q --queue-offset N     by queue offset
       --topic T [--queue Q] --begin … --end …  by store time
 
-    Every message is read and compared before it is shown. Standard error says which structure answered.
+    Every message is read and compared before it is shown. Standard error says which structure answered; with
+    --explain, every step to it (with --format json the document holds the steps, too).
     """
     session = Session(options)
     request = _request(session, options)
@@ -77,32 +94,55 @@ def query_command(
     _check_log(store)
     session.note_broker(store)
     session.note_settings(store)
-    query = Query(store, request, session.console)
+    explanation = Explanation(wanted=explain)
+    query = Query(store, request, session.console, explanation)
     with session.output(store) as stream:
-        sink = open_sink(
+        sink = QuerySink(
             session.format,
             stream,
             schema=_SCHEMA,
             body=None if body is None else BodyMode(body),
             zone=session.zone,
-            warn=session.console.warn,
+            keyed=request.keys is not None,
         )
-        found = 0
-        for row in query.run():
-            sink.add(row)
-            found += 1
-        status = query.findings.exit_status(session.fail_on)
-        if found:
-            sink.finish(status)
-            return status
-    session.console.error(f"no message {_question(options)} in {store.place.path}")
-    return _negative(status, session.fail_on)
+        answered: dict[KeyQuestion | None, None] = {}
+        for message, question in query.answers():
+            sink.add(message, None if question is None else question.key)
+            answered[question] = None
+        status = _status(query, session.fail_on, found=bool(answered))
+        if answered or explain:
+            sink.finish(status, explanation)
+    _tell(session.console, query, explanation)
+    if request.keys is not None:
+        _tell_missing(session.console, [one for one in request.keys if one not in answered])
+    if not answered and query.unanswered is None:
+        session.console.error(f"no message {_question(options)} in {store.place.path}")
+    return status
 
 
-def _negative(status: ExitStatus, fail_on: FailOn) -> ExitStatus:
-    if status is not ExitStatus.CLEAN or fail_on is FailOn.NEVER:
+def _status(query: Query, fail_on: FailOn, *, found: bool) -> ExitStatus:
+    if query.unanswered is not None:
+        return ExitStatus.FAILED
+    status = query.findings.exit_status(fail_on)
+    if found or status is not ExitStatus.CLEAN or fail_on is FailOn.NEVER:
         return status
     return ExitStatus.NEGATIVE
+
+
+def _tell(console: Console, query: Query, explanation: Explanation) -> None:
+    for step in explanation.steps:
+        console.note(f"explain: {step.message}")
+    for reason, count in explanation.left_out.items():
+        console.note(f"explain: {count} more of the kind {reason.value}")
+    if query.unanswered is not None:
+        console.error(query.unanswered)
+
+
+def _tell_missing(console: Console, missing: list[KeyQuestion]) -> None:
+    if missing:
+        named = ", ".join(one.key for one in missing[:_NAMED])
+        more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
+        console.note(f"no message for {len(missing)} keys: {named}{more}")
 
 
 def _check_log(store: Store) -> None:
@@ -120,10 +160,12 @@ def _request(session: Session, options: dict[str, Any]) -> QueryRequest:
     wanted = options["max_messages"]
     if wanted is None:
         wanted = 1 if options["queue_offset"] is not None else _DEFAULT_MAX
+    keys = None if options["keys_file"] is None else read_keys(options["keys_file"], options["topic"])
     return QueryRequest(
         topic=options["topic"],
         key=options["key"],
         unique_key=options["unique_key"],
+        keys=keys,
         msg_id=options["msg_id"],
         offset=options["offset"],
         queue_id=options["queue_id"],
@@ -140,16 +182,15 @@ def _check_company(asked: str | None, options: dict[str, Any]) -> None:
     """Check that the options a question needs are there, and none that it cannot use."""
     has_time = options["begin"] is not None or options["end"] is not None
     if asked is None and not has_time:
-        raise UsageError(
-            "ask for something: --key, --unique-key, --msg-id, --offset, --queue-offset or --begin"
-        )
-    if options["topic"] is None and asked not in {"--msg-id", "--offset"}:
+        words = ", ".join(list(_QUESTIONS.values()))
+        raise UsageError(f"ask for something: {words} or --begin")
+    if options["topic"] is None and asked not in _WITHOUT_TOPIC:
         raise UsageError(f"{asked or '--begin'} needs --topic")
     if asked == "--queue-offset" and options["queue_id"] is None:
         raise UsageError("--queue-offset needs --queue")
     if options["queue_id"] is not None and asked not in {"--queue-offset", None}:
         raise UsageError(f"--queue says nothing with {asked}")
-    if has_time and asked in {"--offset", "--queue-offset"}:
+    if has_time and asked in _OF_ONE_PLACE:
         raise UsageError(f"--begin and --end say nothing with {asked}")
     if options["collisions"] and (asked not in {"--key", "--unique-key"} or options["scan"]):
         raise UsageError("--collisions needs --key or --unique-key, and the index")

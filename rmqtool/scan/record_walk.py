@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rmqtool.findings import FindingCode
+    from rmqtool.store.reading import UnreadableRange
     from rmqtool.store.segments import Segment
 
 LOOK_BACK_BYTES = 8 << 20
@@ -111,14 +112,29 @@ def _walk_segments(segments: Sequence[Segment], begin: int, end: int | None) -> 
         if end is not None and segment.start >= end:
             return
         if segment.stop > begin:
-            if number and segment.start > max(begin, segments[number - 1].stop):
-                yield _gap(segments[number - 1], segment)
+            gap = gap_between(segments[number - 1], segment) if number else None
+            if gap is not None and segment.start > begin:
+                yield gap
             yield from _SegmentWalk(segment, segments[number + 1 :]).run(begin, end)
 
 
-def _gap(one: Segment, two: Segment) -> Defect:
+def gap_between(one: Segment, two: Segment) -> Defect | None:
+    """Return what is missing between two files that follow each other; None if they join."""
+    if two.start <= one.stop:
+        return None
     sentence = f"between {one.label} and {two.label} {two.start - one.stop} bytes of the log are missing"
     return Defect(CL_GAP, one.stop, two.start - one.stop, sentence)
+
+
+def missing_blank(segment: Segment) -> Defect:
+    """Return what is wrong with a file that is full of records and does not end in a BLANK."""
+    return Defect(CL_NO_BLANK, segment.stop, 0, f"{segment.label} ends without BLANK")
+
+
+def unreadable_part(segment: Segment, bad: UnreadableRange) -> Defect:
+    """Return what is wrong with bytes that the disk did not deliver."""
+    sentence = f"{bad.length} bytes of {segment.label} cannot be read; taken for zeros"
+    return Defect(IO_UNREADABLE, segment.start + bad.position, bad.length, sentence)
 
 
 class _SegmentWalk:
@@ -171,7 +187,7 @@ class _SegmentWalk:
             position += defect.length
             closed = True
         if position == window.size_bytes <= stop and not closed and self._goes_on():
-            yield Defect(CL_NO_BLANK, base + position, 0, f"{self._segment.label} ends without BLANK")
+            yield missing_blank(self._segment)
 
     def _blank(self, position: int) -> Iterator[LogEvent]:
         window, base = self._window, self._segment.start
@@ -221,8 +237,7 @@ class _SegmentWalk:
 
     def _unreadable(self) -> Iterator[Defect]:
         for bad in self._window.take_unreadable():
-            sentence = f"{bad.length} bytes of {self._segment.label} cannot be read; taken for zeros"
-            yield Defect(IO_UNREADABLE, self._segment.start + bad.position, bad.length, sentence)
+            yield unreadable_part(self._segment, bad)
 
 
 def _covers(event: LogEvent, begin: int) -> bool:

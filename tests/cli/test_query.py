@@ -49,10 +49,11 @@ def test_the_index_finds_what_the_log_holds(any_store: Path, capsys: pytest.Capt
         if "UNIQ_KEY" in one.properties:
             by_unique_key[one.topic, one.properties["UNIQ_KEY"]].add(one.physical_offset)
     assert by_key or by_unique_key or any_store.name.startswith("indexempty")
+    scan = not store.index_files
     for (topic, key), offsets in list(by_key.items())[:60]:
-        assert answers(store, topic=topic, key=key) == sorted(offsets)
+        assert answers(store, topic=topic, key=key, scan=scan) == sorted(offsets)
     for (topic, key), offsets in list(by_unique_key.items())[:60]:
-        assert answers(store, topic=topic, unique_key=key) == sorted(offsets)
+        assert answers(store, topic=topic, unique_key=key, scan=scan) == sorted(offsets)
     assert "damaged" not in capsys.readouterr().err
 
 
@@ -210,11 +211,17 @@ def test_a_damaged_index_never_gives_a_wrong_answer(
     assert run("query", store, "-t", "T", "-k", "k", "--scan", *settings).status == 0
 
 
-def test_without_an_index_the_log_is_walked(run: Callable[..., Run], tmp_path: Path, plain: Path) -> None:
+def test_without_an_index_the_log_is_walked_when_told_to(
+    run: Callable[..., Run], tmp_path: Path, plain: Path
+) -> None:
     shutil.copytree(plain / "commitlog", tmp_path / "commitlog")
-    found = run("query", tmp_path, "-t", "TopicTest", "-k", "hot", "--format", "ndjson")
-    assert found.objects == run("query", plain, "-t", "TopicTest", "-k", "hot", "--format", "ndjson").objects
-    assert "there is no index file" in found.err
+    words = ("query", tmp_path, "-t", "TopicTest", "-k", "hot", "--format", "ndjson")
+    refused = run(*words)
+    assert (refused.status, refused.out) == (3, "")
+    assert "there are no index files" in refused.err
+    assert "--scan walks the log itself" in refused.err
+    there = run("query", plain, "-t", "TopicTest", "-k", "hot", "--format", "ndjson")
+    assert run(*words, "--scan").objects == there.objects
 
 
 def test_damage_in_the_place_that_was_asked_for(run: Callable[..., Run], plain_copy: Path) -> None:

@@ -1,0 +1,191 @@
+"""Messages by key: the index names candidates, the records decide."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from rmqtool.commands.index_files import IndexFile, warn_of_assumed_geometry
+from rmqtool.commands.query.broker_times import rules_out
+from rmqtool.commands.query.explain import Reason
+from rmqtool.commands.record_at import record_at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rmqtool.commands.index_files import Item
+    from rmqtool.commands.progress import Progress
+    from rmqtool.commands.query.explain import Explanation
+    from rmqtool.commands.query.request import KeyQuestion, QueryRequest
+    from rmqtool.store import Store
+
+TRY_SCAN = "the answer may be incomplete, --scan reads the log itself"
+
+
+@dataclass(slots=True)
+class _Search:
+    """The search for one key: what was found so far, newest first."""
+
+    question: KeyQuestion
+    key_hash: int
+    found: list[int] = field(default_factory=list)
+    seen: set[int] = field(default_factory=set)  # a repeated key or dispatch makes several items of a message
+
+
+class IndexSearch:
+    """Looks keys up in all index files, whatever the times in their headers say.
+
+    A broker rules files out by those times, which a clock that was set back makes wrong; what it would
+    miss is found here, and told.
+
+    Args:
+        store: The store.
+        request: Times, and how many messages of each key are wanted.
+        progress: Told what the index lacks.
+        explanation: Told every step.
+
+    Attributes:
+        left_out: Hits that turned out to be of other keys, out of time, or gone.
+    """
+
+    def __init__(
+        self, store: Store, request: QueryRequest, progress: Progress, explanation: Explanation
+    ) -> None:
+        self._store = store
+        self._request = request
+        self._progress = progress
+        self._explanation = explanation
+        self.left_out = 0
+
+    def answers(self, questions: Sequence[KeyQuestion]) -> list[list[int]]:
+        """Return the physical offsets that answer each question, ascending; the newest, if there are more.
+
+        Java: ``IndexService#queryOffset``, ``IndexFile#selectPhyOffset`` (4.9.8, 5.3.3). Where a chain is
+        broken, older messages of that file may be missed; that is said.
+        """
+        searches = [_Search(question, question.key_hash) for question in questions]
+        for index_file in index_files(self._store, self._progress):
+            wanted = [search for search in searches if not self._is_full(search)]
+            if not wanted:
+                message = f"{index_file.file.label}: as many messages as wanted were found in newer files"
+                self._explanation.add(Reason.FILE_NOT_NEEDED, message, index_file.file.label)
+                break
+            self._explain_times(index_file)
+            for search in sorted(wanted, key=lambda one: one.key_hash % index_file.slots):
+                self._walk(index_file, search)
+        return [sorted(search.found) for search in searches]
+
+    def _is_full(self, search: _Search) -> bool:
+        return len(search.found) == self._request.max_messages
+
+    def _explain_times(self, index_file: IndexFile) -> None:
+        why = rules_out(index_file.header, self._request.begin_ms, self._request.end_ms)
+        if why is not None:
+            label = index_file.file.label
+            message = f"{label}: a broker rules it out, because {why}; walked here all the same"
+            self._explanation.add(Reason.FILE_OUT_OF_TIME, message, label)
+
+    def _walk(self, index_file: IndexFile, search: _Search) -> None:
+        slot = search.key_hash % index_file.slots
+        last, items, hits = None, 0, 0
+        for last in index_file.chain(slot):
+            items += 1
+            if last[1].key_hash == search.key_hash:
+                hits += 1
+                self._judge(index_file, last, search)
+                if self._is_full(search):
+                    break
+        self._explain_chain(index_file, slot, items, hits, search)
+        problem = None if self._is_full(search) else index_file.chain_problem(slot, last)
+        if problem is not None:
+            self._explain_problem(index_file, slot, problem, stale=last is None)
+
+    def _explain_chain(
+        self, index_file: IndexFile, slot: int, items: int, hits: int, search: _Search
+    ) -> None:
+        label, key = index_file.file.label, search.question.key
+        if items:
+            message = f"{label}: slot {slot} leads to {items} items, {hits} with the hash of {key}"
+            self._explanation.add(Reason.FILE_WALKED, message, label, slot=slot, items=items, hits=hits)
+        elif index_file.slot(slot) == 0:
+            self._explanation.add(
+                Reason.SLOT_EMPTY, f"{label}: slot {slot} of {key} is empty", label, slot=slot
+            )
+
+    def _explain_problem(self, index_file: IndexFile, slot: int, problem: str, *, stale: bool) -> None:
+        label = index_file.file.label
+        self._progress.warn(f"{label} is damaged: {problem}; {TRY_SCAN}")
+        if stale:
+            message = f"{label}: {problem}; a broker takes such a slot, stale after a crash, for empty"
+            self._explanation.add(Reason.SLOT_STALE, message, label, slot=slot)
+        else:
+            self._explanation.add(Reason.CHAIN_BROKEN, f"{label}: {problem}", label, slot=slot)
+
+    def _judge(self, index_file: IndexFile, entry: tuple[int, Item], search: _Search) -> None:
+        """Decide on one hit by its record."""
+        number, item = entry
+        place = f"{index_file.file.label}: item {number}"
+        refusal = self._refusal(item.physical_offset, search)
+        if refusal is not None:
+            reason, why = refusal
+            self.left_out += reason is not Reason.REPEATED
+            message = f"{place} leads to log offset {item.physical_offset}: {why}"
+        else:
+            search.found.append(item.physical_offset)
+            search.seen.add(item.physical_offset)
+            reason, message = self._found(index_file, place, item)
+        file, offset = index_file.file.label, item.physical_offset
+        self._explanation.add(reason, message, file, item=number, physicalOffset=offset)
+
+    def _refusal(self, offset: int, search: _Search) -> tuple[Reason, str] | None:
+        """Say why the record at an offset is no answer; None if it is one."""
+        if offset in search.seen:
+            return Reason.REPEATED, "that message was met already"
+        log = self._store.commitlog
+        record = record_at(log, offset)
+        if record is None:
+            if offset < log.start:
+                return Reason.EXPIRED, f"expired, the log begins at {log.start}"
+            behind = "the log ends before" if offset >= log.stop else "no record can be read there"
+            return Reason.NO_RECORD, behind
+        if not search.question.answered_by(record):
+            other = f"{record.topic} {record.properties.get('KEYS', '')}".rstrip()
+            return Reason.COLLISION, f"another key with the same hash, of {other}"
+        if not self._request.admits_time(record.head.store_timestamp_ms):
+            time_ms = record.head.store_timestamp_ms
+            return Reason.RECORD_OUT_OF_TIME, f"stored at {time_ms}, which was not asked for"
+        return None
+
+    def _found(self, index_file: IndexFile, place: str, item: Item) -> tuple[Reason, str]:
+        header = index_file.header
+        begin_ms = 0 if header is None else header.begin_timestamp_ms
+        time_ms = begin_ms + item.time_diff * 1000
+        message = f"{place} leads to log offset {item.physical_offset}"
+        if self._request.admits_time(time_ms) and item.time_diff >= 0:
+            return Reason.FOUND, f"{message}: found"
+        why = f"the item's time is {time_ms} (the file's {begin_ms} + {item.time_diff} s), out of range"
+        return (
+            Reason.ITEM_OUT_OF_TIME,
+            f"{message}: found by the record's own time; a broker misses it: {why}",
+        )
+
+
+def index_files(store: Store, progress: Progress) -> Iterator[IndexFile]:
+    """Yield the index files, newest first; each is closed when the next one is asked for."""
+    geometry = store.settings.index_geometry
+    assumed = warn_of_assumed_geometry(store, progress)
+    for file in reversed(store.index_files):
+        if file.size_bytes != geometry.size_bytes and not assumed:
+            progress.warn(
+                f"{file.label} has {file.size_bytes} bytes where the settings ask for {geometry.size_bytes};"
+                f" {TRY_SCAN}"
+            )
+        index_file = IndexFile(file, geometry)
+        try:
+            yield index_file
+            for bad in index_file.take_unreadable():
+                progress.warn(
+                    f"{bad.length} bytes of {file.label} at {bad.position} cannot be read; {TRY_SCAN}"
+                )
+        finally:
+            file.close()

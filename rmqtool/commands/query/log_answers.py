@@ -1,0 +1,154 @@
+"""What a walk over the log answers: the sieve that finds candidates, and the rules that decide."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from rmqtool.commands.messages import has_unit, keys_of
+from rmqtool.commands.query.explain import Reason
+from rmqtool.commands.query.queue import places_of
+from rmqtool.commands.query.request import KeyQuestion
+from rmqtool.commands.query.scan import LogScan
+from rmqtool.formats import message
+from rmqtool.javacompat import string_hash
+from rmqtool.scan.sieve import EARLIEST_MS, LATEST_MS, Sieve
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from rmqtool.commands.progress import Progress
+    from rmqtool.commands.query.explain import Explanation
+    from rmqtool.commands.query.request import QueryRequest
+    from rmqtool.scan.record_walk import Defect
+    from rmqtool.scan.records import Record
+    from rmqtool.store import Store
+
+
+class LogAnswers:
+    """Answers from the log alone.
+
+    Args:
+        store: The store.
+        progress: Told how far the walk is.
+        note_defect: Told what is damaged.
+        explanation: Told of messages that no index or queue would have found.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        progress: Progress,
+        note_defect: Callable[[Defect], None],
+        explanation: Explanation,
+    ) -> None:
+        self._scan = LogScan(store.commitlog, progress, note_defect)
+        self._explanation = explanation
+
+    def records(self, request: QueryRequest) -> Iterable[Record]:
+        """Return the records that answer one question."""
+        question = request.key_question
+        wanted = request.max_messages
+        if question is not None:
+            sieve = _sieve_of_keys([question], request)
+            found = self._scan.newest(sieve, self._by_key(question, request), wanted)
+        elif request.msg_id is not None:
+            found = self._scan.newest(_sieve_of_id(request), self._by_id(request), wanted)
+        else:
+            found = self._scan.first(_sieve_of_places(request), self._by_place(request), wanted)
+        return self._explained(found)
+
+    def by_keys(
+        self, questions: Sequence[KeyQuestion], request: QueryRequest
+    ) -> Iterator[tuple[KeyQuestion, Record]]:
+        """Yield the answers of many questions in one walk, question by question."""
+        found: dict[KeyQuestion, deque[Record]] = {
+            one: deque(maxlen=request.max_messages) for one in questions
+        }
+
+        def answers(record: Record) -> bool:
+            return request.admits_time(record.head.store_timestamp_ms)
+
+        for record in self._scan.records(_sieve_of_keys(questions, request), answers):
+            candidates = (KeyQuestion(record.topic, key, unique) for key, unique in _keys(record))
+            for question in dict.fromkeys(candidates):
+                if question in found:
+                    found[question].append(record)
+        for question, records in found.items():
+            for record in self._explained(records):
+                yield question, record
+
+    def _by_key(self, question: KeyQuestion, request: QueryRequest) -> Callable[[Record], bool]:
+        return lambda record: (
+            question.answered_by(record) and request.admits_time(record.head.store_timestamp_ms)
+        )
+
+    def _by_id(self, request: QueryRequest) -> Callable[[Record], bool]:
+        return lambda record: (
+            record.properties.get("UNIQ_KEY") == request.msg_id
+            and request.topic in {None, record.topic}
+            and request.admits_time(record.head.store_timestamp_ms)
+        )
+
+    def _by_place(self, request: QueryRequest) -> Callable[[Record], bool]:
+        """Compare places in queues; by time, messages without a place count, too."""
+
+        def answers(record: Record) -> bool:
+            places = list(places_of(record))
+            if request.queue_offset is None and not has_unit(record) and record.topic == request.topic:
+                return request.queue_id in {None, record.head.queue_id} and admits_time(record)
+            return admits_time(record) and any(
+                place.topic == request.topic
+                and request.queue_id in {None, place.queue_id}
+                and place.queue_offset >= (request.queue_offset or 0)
+                for place in places
+            )
+
+        def admits_time(record: Record) -> bool:
+            return request.admits_time(record.head.store_timestamp_ms)
+
+        return answers
+
+    def _explained(self, records: Iterable[Record]) -> Iterator[Record]:
+        for record in records:
+            self._explain(record)
+            yield record
+
+    def _explain(self, record: Record) -> None:
+        offset = record.physical_offset
+        kind = record.head.sys_flag & message.TRANSACTION_MASK
+        where = f"the message at log offset {offset}"
+        if kind == message.TRANSACTION_ROLLBACK:
+            text = f"{where} was rolled back: a broker neither indexes it nor puts it into a queue"
+            self._explanation.add(Reason.ROLLED_BACK, text, physicalOffset=offset)
+        elif kind == message.TRANSACTION_PREPARED:
+            text = f"{where} is prepared: a broker indexes it and puts it into no queue"
+            self._explanation.add(Reason.PREPARED, text, physicalOffset=offset)
+        else:
+            self._explanation.add(Reason.SCAN, f"{where}: found in the log", physicalOffset=offset)
+
+
+def _keys(record: Record) -> Iterator[tuple[str, bool]]:
+    unique = record.properties.get("UNIQ_KEY")
+    for number, key in enumerate(keys_of(record)):
+        yield key, unique is not None and number == 0
+
+
+def _times(request: QueryRequest) -> tuple[int, int]:
+    begin, end = request.begin_ms, request.end_ms
+    return EARLIEST_MS if begin is None else begin, LATEST_MS if end is None else end
+
+
+def _sieve_of_keys(questions: Sequence[KeyQuestion], request: QueryRequest) -> Sieve:
+    begin, end = _times(request)
+    return Sieve(begin, end, key_hashes=tuple(sorted({one.key_hash for one in questions})))
+
+
+def _sieve_of_id(request: QueryRequest) -> Sieve:
+    begin, end = _times(request)
+    return Sieve(begin, end, unique_hashes=(string_hash(request.msg_id or ""),))
+
+
+def _sieve_of_places(request: QueryRequest) -> Sieve:
+    begin, end = _times(request)
+    return Sieve(begin, end, string_hash(request.topic or ""), request.queue_id, request.queue_offset)

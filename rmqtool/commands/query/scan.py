@@ -1,0 +1,162 @@
+"""The log itself, walked for answers: in plain Python where it is small, else with kernels on all cores."""
+
+from __future__ import annotations
+
+from collections import deque
+from itertools import islice, pairwise
+from typing import TYPE_CHECKING
+
+from rmqtool.commands.record_at import record_at
+from rmqtool.findings.places import IO_UNREADABLE
+from rmqtool.scan.record_walk import Defect, gap_between, missing_blank, unreadable_part, walk
+from rmqtool.scan.records import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from rmqtool.commands.progress import Progress
+    from rmqtool.engine import Engine
+    from rmqtool.scan.sieve import Sieve
+    from rmqtool.scan.sift import Sifted
+    from rmqtool.store import FileQueue, Segment
+
+SMALL_LOG_BYTES = 16 << 20
+"""Up to here plain Python is done before the kernels are loaded."""
+
+_SPLIT_BYTES = 64 << 20
+_START_BYTES = 8
+
+
+class LogScan:
+    """A walk over the whole log for the records that answer a question.
+
+    Args:
+        log: The log.
+        progress: Told how far it is.
+        note_defect: Told what is damaged.
+        small_log_bytes: Up to here the log is walked in plain Python.
+    """
+
+    def __init__(
+        self,
+        log: FileQueue,
+        progress: Progress,
+        note_defect: Callable[[Defect], None],
+        small_log_bytes: int = SMALL_LOG_BYTES,
+    ) -> None:
+        self._log = log
+        self._progress = progress
+        self._note_defect = note_defect
+        self._is_small = log.size_bytes <= small_log_bytes
+
+    def records(self, sieve: Sieve, answers: Callable[[Record], bool]) -> Iterator[Record]:
+        """Yield all answers, in the order of the log.
+
+        Args:
+            sieve: Keeps all that may be an answer.
+            answers: Decides.
+        """
+        self._progress.stage("walking the log", self._log.size_bytes)
+        return self._plain(answers) if self._is_small else self._sifted(sieve, answers)
+
+    def newest(self, sieve: Sieve, answers: Callable[[Record], bool], wanted: int | None) -> Iterable[Record]:
+        """Return the newest answers, in the order of the log; None wants all, one after the other."""
+        found = self.records(sieve, answers)
+        return found if wanted is None else deque(found, maxlen=wanted)
+
+    def first(self, sieve: Sieve, answers: Callable[[Record], bool], wanted: int | None) -> Iterator[Record]:
+        """Yield the first answers; what lies behind them is not read."""
+        return islice(self.records(sieve, answers), wanted)
+
+    def _plain(self, answers: Callable[[Record], bool]) -> Iterator[Record]:
+        for event in walk(self._log.segments):
+            self._progress.advance(event.physical_offset - self._log.start)
+            if isinstance(event, Defect):
+                if event.ends_chain:
+                    self._note_defect(event)
+            elif isinstance(event, Record) and answers(event):
+                yield event
+
+    def _sifted(self, sieve: Sieve, answers: Callable[[Record], bool]) -> Iterator[Record]:
+        from rmqtool.engine import LocalEngine
+
+        done = 0
+        with LocalEngine() as engine:
+            for number, segment in enumerate(self._log.segments):
+                if number:
+                    self._note_gap(self._log.segments[number - 1], segment)
+                later = self._log.segments[number + 1 :]
+                sift = _SegmentSift(segment, later, engine, sieve, self._note_defect, self._progress.warn)
+                places = sift.places()
+                done += segment.size_bytes
+                self._progress.advance(done)
+                yield from self._answers_at(places, answers)
+
+    def _answers_at(self, places: Iterable[int], answers: Callable[[Record], bool]) -> Iterator[Record]:
+        for place in places:
+            record = record_at(self._log, place)
+            if record is not None and answers(record):
+                yield record
+
+    def _note_gap(self, one: Segment, two: Segment) -> None:
+        gap = gap_between(one, two)
+        if gap is not None:
+            self._note_defect(gap)
+
+
+class _SegmentSift:
+    """One segment, its splits side by side; each must begin where the one before it ended."""
+
+    def __init__(
+        self,
+        segment: Segment,
+        later: tuple[Segment, ...],
+        engine: Engine,
+        sieve: Sieve,
+        note_defect: Callable[[Defect], None],
+        warn: Callable[[str], None],
+    ) -> None:
+        self._segment = segment
+        self._later = later
+        self._engine = engine
+        self._sieve = sieve
+        self._note_defect = note_defect
+        self._warn = warn
+
+    def places(self) -> list[int]:
+        """Return the physical offsets of what the sieve keeps, ascending."""
+        from rmqtool.scan.sift import SiftTask, sift_split
+
+        starts = [*range(self._segment.start, self._segment.stop, _SPLIT_BYTES), self._segment.stop]
+        tasks = [SiftTask(self._segment, start, stop, self._sieve) for start, stop in pairwise(starts)]
+        guesses = self._engine.map(sift_split, tasks)
+        found: list[int] = []
+        end: int | None = self._segment.start
+        for task, guess in zip(tasks, guesses, strict=True):
+            if end is not None and end >= task.stop:
+                continue  # a long record reaches over the whole split
+            sifted = guess
+            if end not in {None, guess.first_place}:
+                sifted = sift_split(SiftTask(task.segment, task.start, task.stop, self._sieve, end))
+            found += sifted.places
+            self._describe(sifted)
+            end = sifted.end
+            if sifted.blank:
+                return found
+        if end == self._segment.stop and self._goes_on():
+            self._note_defect(missing_blank(self._segment))
+        return found
+
+    def _describe(self, sifted: Sifted) -> None:
+        """Let the plain walk say what is wrong at each place."""
+        for bad in sifted.unreadable:
+            self._note_defect(unreadable_part(self._segment, bad))
+        if sifted.more_damage:
+            self._warn(f"{self._segment.label}: {sifted.more_damage} more damaged places are not listed")
+        for place in sifted.damage:
+            for event in walk([self._segment, *self._later], place, place + 1):
+                if isinstance(event, Defect) and event.ends_chain and event.code is not IO_UNREADABLE:
+                    self._note_defect(event)
+
+    def _goes_on(self) -> bool:
+        return any(any(segment.read_at(0, _START_BYTES)) for segment in self._later)

@@ -1,0 +1,121 @@
+"""A sieve over a batch of messages, at memory speed."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rmqtool.javacompat.kernels import abs_int, hash_utf8, next_key
+from rmqtool.jit import kernel
+from rmqtool.scan.rows import Property
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    import numpy.typing as npt
+
+    Row = Any  # one MESSAGE_ROW: in a kernel its fields are attributes
+    Buffer = npt.NDArray[np.uint8]
+    Int64s = npt.NDArray[np.int64]
+    Rows = npt.NDArray[np.void]
+
+
+class Mesh(IntEnum):
+    """Places in the array of numbers that the kernel takes; see ``Sieve``."""
+
+    BEGIN_MS = 0
+    END_MS = 1
+    HAS_TOPIC = 2
+    TOPIC_HASH = 3
+    HAS_QUEUE = 4
+    QUEUE_ID = 5
+    QUEUE_OFFSET = 6
+    HAS_KEYS = 7
+    HAS_UNIQUE = 8
+
+
+_BEGIN_MS, _END_MS = Mesh.BEGIN_MS.value, Mesh.END_MS.value
+_HAS_TOPIC, _TOPIC_HASH = Mesh.HAS_TOPIC.value, Mesh.TOPIC_HASH.value
+_HAS_QUEUE, _QUEUE_ID, _QUEUE_OFFSET = Mesh.HAS_QUEUE.value, Mesh.QUEUE_ID.value, Mesh.QUEUE_OFFSET.value
+_HAS_KEYS, _HAS_UNIQUE = Mesh.HAS_KEYS.value, Mesh.HAS_UNIQUE.value
+_KEYS, _UNIQ_KEY, _LIGHT = (
+    Property.KEYS.value,
+    Property.UNIQ_KEY.value,
+    Property.INNER_MULTI_DISPATCH.value,
+)
+_HASH_SIGN = np.frombuffer(b"#", np.uint8).copy()
+
+
+@kernel
+def _contains(hashes: Int64s, wanted: int) -> bool:
+    """Whether a number is in an ascending array."""
+    low, high = 0, len(hashes)
+    while low < high:
+        middle = (low + high) >> 1
+        if hashes[middle] < wanted:
+            low = middle + 1
+        else:
+            high = middle
+    return low < len(hashes) and hashes[low] == wanted
+
+
+@kernel
+def _has_key(buffer: Buffer, row: Row, values: Int64s, hashes: Int64s) -> bool:
+    """Whether the index would hold one of the key hashes for a message (``IndexService#buildIndex``)."""
+    seed = hash_utf8(_HASH_SIGN, 0, 1, hash_utf8(buffer, row.topic_start, row.topic_stop, 0))
+    if values[_UNIQ_KEY, 0] >= 0:
+        code = hash_utf8(buffer, values[_UNIQ_KEY, 0], values[_UNIQ_KEY, 1], seed)
+        if _contains(hashes, abs_int(code)):
+            return True
+    if values[_KEYS, 0] < 0:
+        return False
+    start, stop = next_key(buffer, values[_KEYS, 0], values[_KEYS, 1])
+    while start >= 0:
+        if _contains(hashes, abs_int(hash_utf8(buffer, start, stop, seed))):
+            return True
+        start, stop = next_key(buffer, stop, values[_KEYS, 1])
+    return False
+
+
+@kernel
+def _is_of_queue(buffer: Buffer, row: Row, mesh: Int64s) -> bool:
+    if row.queue_offset < mesh[_QUEUE_OFFSET] or (mesh[_HAS_QUEUE] and row.queue_id != mesh[_QUEUE_ID]):
+        return False
+    return not mesh[_HAS_TOPIC] or hash_utf8(buffer, row.topic_start, row.topic_stop, 0) == mesh[_TOPIC_HASH]
+
+
+@kernel
+def _stays(buffer: Buffer, row: Row, values: Int64s, mesh: Int64s, keys: Int64s, unique: Int64s) -> bool:
+    if row.store_timestamp_ms < mesh[_BEGIN_MS] or row.store_timestamp_ms > mesh[_END_MS]:
+        return False
+    if values[_LIGHT, 0] < 0 and not _is_of_queue(buffer, row, mesh):
+        return False
+    if mesh[_HAS_UNIQUE]:
+        start, stop = values[_UNIQ_KEY, 0], values[_UNIQ_KEY, 1]
+        return start >= 0 and _contains(unique, hash_utf8(buffer, start, stop, 0))
+    return not mesh[_HAS_KEYS] or _has_key(buffer, row, values, keys)
+
+
+@kernel
+def sift(
+    buffer: Buffer, rows: Rows, values: Int64s, mesh: Int64s, keys: Int64s, unique: Int64s, places: Int64s
+) -> int:
+    """Write the physical offsets of the messages that stay; return how many.
+
+    Args:
+        buffer: the window, ``(n,)`` uint8.
+        rows: ``(k,)`` of ``MESSAGE_ROW``.
+        values: ``(k, 8, 2)``, ranges of the values of ``Property``.
+        mesh: numbers of a ``Sieve``, see ``Mesh``.
+        keys: key hashes, ascending.
+        unique: hash codes of unique keys, ascending.
+        places: filled, room for k.
+    """
+    count = 0
+    for number in range(len(rows)):
+        if _stays(buffer, rows[number], values[number], mesh, keys, unique):
+            places[count] = rows[number].place
+            count += 1
+    return count
