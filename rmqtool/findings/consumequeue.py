@@ -275,6 +275,6 @@ LMQ_STALL = FindingCode(
         "properties, 5.3.2+ on a name that is no %LMQ% name."
     ),
     broker_effect="Queues and index no longer grow while the log does.",
-    remedy="Upgrade, or switch enableMultiDispatch off; rebuild builds past the record.",
+    remedy="Upgrade, or switch enableMultiDispatch off: rebuild -p enableMultiDispatch=false goes past it.",
     origin="ConsumeQueue#multiDispatchLmqQueue (4.9.3, 5.3.2+)",
 )

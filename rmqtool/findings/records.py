@@ -64,7 +64,10 @@ CL_QOFF_RANGE = FindingCode(
         "QUEUEOFFSET is negative or so large that its byte address in the queue does not fit in 63 bits or "
         "lies absurdly far from the queue's other units."
     ),
-    broker_effect="Creates a queue file at that address; a negative one fails on every attempt.",
+    broker_effect=(
+        "In an empty queue it creates the first file at that address, by arithmetic that wraps around; in any "
+        "other a lower offset is skipped and a higher one appended at the end."
+    ),
     remedy="Treat the record as damaged.",
     origin="ConsumeQueue#putMessagePositionInfo",
 )

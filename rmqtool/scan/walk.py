@@ -32,7 +32,7 @@ _TAIL_BYTES = (
 )  # the most that can follow a body: topic and properties with their lengths
 
 
-class Window:
+class KernelWindow:
     """Bytes of a segment at hand: ``buffer[:stop]`` begins at physical offset ``base``.
 
     Args:
@@ -138,7 +138,7 @@ class SegmentWalk:
     mismatches: list[Mismatch] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.window = Window(self.segment)
+        self.window = KernelWindow(self.segment)
         self._rows = np.empty(_ROWS, MESSAGE_ROW)
         self._values = np.empty((_ROWS, len(Property), 2), np.int64)
 
@@ -210,7 +210,7 @@ class SegmentWalk:
         window = self.window
         return MessageBatch(window.buffer, self._rows[:count], self._values[:count], window.base, window.cut)
 
-    def _reach(self) -> tuple[Window, int]:
+    def _reach(self) -> tuple[KernelWindow, int]:
         window = self.window
         window.reach(self.place)
         return window, self.segment.stop - window.base
