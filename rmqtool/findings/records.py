@@ -65,7 +65,7 @@ CL_QOFF_RANGE = FindingCode(
         "lies absurdly far from the queue's other units."
     ),
     broker_effect=(
-        "In an empty queue it creates the first file at that address, by arithmetic that wraps around; in any "
+        "In an empty queue the first file is created at that address, in arithmetic that wraps around; in any "
         "other a lower offset is skipped and a higher one appended at the end."
     ),
     remedy="Treat the record as damaged.",
