@@ -65,7 +65,7 @@ def three_files() -> tuple[LogBuilder, list[int]]:
 # --- damage made by chance ---
 
 
-@settings(max_examples=70, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.data(), st.sampled_from(STORE_ROOTS), policies, split_sizes)
 def test_damaged_logs_of_real_brokers(
     data: st.DataObject, root: Path, policy: DispatchPolicy, split_bytes: int
@@ -91,7 +91,7 @@ def test_logs_that_miss_a_file(
         assert_as_the_model(files, FILE_SIZE, policy, split_bytes=split_bytes)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 900), st.binary(max_size=400)), max_size=4),
     st.integers(1, 300),

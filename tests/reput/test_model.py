@@ -41,28 +41,28 @@ def policies(draw: st.DrawFn) -> DispatchPolicy:
     )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(logs(most=10), policies(), file_sizes, split_sizes)
 def test_ordinary_logs(log: LogBuilder, policy: DispatchPolicy, sizes: Sizes, split_bytes: int) -> None:
     """Well-formed messages of every kind become what a broker makes of them, in files of any size."""
     assert_as_the_model(log.files(), FILE_SIZE, policy, sizes=sizes, split_bytes=split_bytes)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(logs(hostile=True, lies=True, most=8), policies(), file_sizes, split_sizes)
 def test_hostile_logs(log: LogBuilder, policy: DispatchPolicy, sizes: Sizes, split_bytes: int) -> None:
     """Absurd offsets, times and numbers, and records that claim another place, do what Java does to them."""
     assert_as_the_model(log.files(), FILE_SIZE, policy, sizes=sizes, split_bytes=split_bytes)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(logs(damage=True, lies=True, halves=True), split_sizes)
 def test_damaged_logs_4_9(log: LogBuilder, split_bytes: int) -> None:
     """Over half records and rubbish the way is ``doReput``'s, with its two counters."""
     assert_as_the_model(log.files(), FILE_SIZE, POLICY_4_9, split_bytes=split_bytes)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(logs(damage=True, lies=True, halves=True), split_sizes)
 def test_damaged_logs_5(log: LogBuilder, split_bytes: int) -> None:
     assert_as_the_model(log.files(), FILE_SIZE, POLICY_5, split_bytes=split_bytes)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tests.builders import LogBuilder, MemorySegment
 
 SEGMENTS = [path for root in STORE_ROOTS for path in sorted(root.glob("commitlog/*"))]
-EXAMPLES = settings(max_examples=80, deadline=None)
+EXAMPLES = settings(max_examples=50, deadline=None)
 
 
 @pytest.fixture(params=[POLICY_4_9, POLICY_5], ids=["4.9.8", "5.3.3"])
