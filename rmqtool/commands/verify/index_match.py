@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from rmqtool.commands.verify.tasks import IndexCheckTask
 
     Int64s = npt.NDArray[np.int64]
+    Bools = npt.NDArray[np.bool_]
 
 _COMPLETE = 3
 
@@ -48,7 +49,8 @@ class MatchedFile:
         first: number in the stream of the first entry that was met, -1 if none was.
         last: of the last one.
         expired: items below the log's start.
-        beyond: findings about items beyond the log's end, held back: what follows tells their severity.
+        beyond: findings about items beyond the log's end, behind the last entry that was met: what follows
+            tells their severity.
     """
 
     beyond: FindingLog
@@ -145,8 +147,7 @@ class IndexMatch:
         expired = nowhere & (offsets >= 0) & (offsets < self._task.log_start)
         beyond = nowhere & (offsets >= self._task.log_end)
         file.expired += int(expired.sum())
-        sentence = f"points beyond the log's end, {self._task.log_end}"
-        report.items(IX_DANGLING, items, beyond, sentence, log=file.beyond)
+        self._hold_beyond(report, file, items, beyond, matches == ItemMatch.TAKEN)
         lost = nowhere & ~expired & ~beyond
         report.items(IX_DANGLING, items, lost, "points at a place where no record with keys begins")
         report.items(
@@ -158,6 +159,19 @@ class IndexMatch:
         neighbours = offsets == np.concatenate([[self._last_offset], offsets[:-1]])
         report.items(IX_DUP, items, repeated & neighbours, "repeats a key of the message before it")
         report.items(IX_SUPERFLUOUS, items, repeated & ~neighbours, "has an entry that another item has")
+
+    def _hold_beyond(
+        self, report: FileReport, file: MatchedFile, items: Items, beyond: Bools, taken: Bools
+    ) -> None:
+        """Report items beyond the log's end that others follow; hold back those at the file's end."""
+        last = int(np.flatnonzero(taken)[-1]) if taken.any() else -1
+        if last >= 0 and not self._task.live:
+            self._log.merge(file.beyond)
+            file.beyond = FindingLog(self._log.max_per_code)
+        is_early = np.arange(len(items)) < last
+        sentence = f"points beyond the log's end, {self._task.log_end}"
+        report.items(IX_DANGLING, items, beyond & is_early, sentence)
+        report.items(IX_DANGLING, items, beyond & ~is_early, sentence, log=file.beyond)
 
     def _check_times(
         self, report: FileReport, items: Items, matches: npt.NDArray[np.uint8], times_ms: Int64s
@@ -183,7 +197,7 @@ class IndexMatch:
         return found == int(time_diff(np.array([time_ms]), self._previous_end_ms)[0])
 
     def _tell_beyond(self) -> None:
-        """Tell of items beyond the log's end.
+        """Tell of items beyond the log's end that no item of their file follows.
 
         An unclean start deletes files that are not full; a full one stays, and others follow.
         """
