@@ -120,6 +120,21 @@ def test_every_length_of_a_cut_record(policy: DispatchPolicy) -> None:
     assert len(by_kernels(memory_segment(raw), 0, len(raw), policy.broker_version).messages) == 1
 
 
+def test_a_totalsize_too_small_for_what_is_read_through_it(policy: DispatchPolicy) -> None:
+    """Hosts, topic and properties go through an array of TOTALSIZE bytes: each has its own least size."""
+    for variant in message.VARIANTS:
+        for topic, some in (
+            (b"", b""),
+            (b"T" * 9, b""),
+            (b"T" * 30, b""),
+            (b"", b"k" * 30),
+            (b"T", b"k" * 9),
+        ):
+            for total_size in (*range(-1, 36), 90, 91, 103, 115):
+                raw = record(0, topic=topic, properties=some, sysFlag=variant, body=b"", totalSize=total_size)
+                agree(memory_segment(raw + bytes(40)), 0, policy)
+
+
 def test_what_4_9_does_not_know() -> None:
     """V2 is an illegal magic to it, inner batches mean nothing, TOTALSIZE is not held against the room."""
     v2 = record(0, magic=message.MAGIC_V2)
