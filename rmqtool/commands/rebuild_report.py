@@ -18,9 +18,9 @@ SCHEMA = "rmqtool.rebuild/1"
 _INSTALL = (
     "To install: stop the broker and remove abort; move the store's {names} away and put the ones in {out}"
     " in their place; keep commitlog/, config/ and checkpoint. Install both parts of one rebuild and put"
-    " nothing else beside them: brokers of 5.0.0 to 5.3.1 do not complete a consume queue that ends before the"
-    " log does, and 5.3.2 and later lose a record doing so. A start that still finds abort deletes index files"
-    " that are newer than the checkpoint."
+    " nothing else beside them: brokers of 5.0.0 to 5.3.1 do not complete a consume queue that ends before"
+    " the log does, and 5.3.2 and later lose a record doing so. A start that still finds abort deletes index"
+    " files that are newer than the checkpoint."
 )
 _PARTIAL = "This result is partial: a broker must not start on it."
 

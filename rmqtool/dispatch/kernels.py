@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.dispatch.kernels_multi import is_blank, multi_dispatch
-from rmqtool.dispatch.kernels_queue import find_queue, put_unit
+from rmqtool.dispatch.multi_kernels import is_blank, multi_dispatch
 from rmqtool.dispatch.policy import Switch, Trait
+from rmqtool.dispatch.queue_kernels import find_queue, put_unit
 from rmqtool.dispatch.rows import Count, DispatchOutcome
 from rmqtool.formats.message import (
     TRANSACTION_COMMIT,

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.dispatch.kernels_queue import find_queue, hash_queue
 from rmqtool.dispatch.policy import index_seed
+from rmqtool.dispatch.queue_kernels import find_queue, hash_queue
 from rmqtool.dispatch.rows import QUEUE_ROW
 from rmqtool.javacompat import decode_utf8
 

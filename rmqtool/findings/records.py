@@ -65,8 +65,8 @@ CL_QOFF_RANGE = FindingCode(
         "lies absurdly far from the queue's other units."
     ),
     broker_effect=(
-        "In an empty queue the first file is created at that address, in arithmetic that wraps around; in any "
-        "other a lower offset is skipped and a higher one appended at the end."
+        "Creates the first file of an empty queue at that address, in arithmetic that wraps around; in any "
+        "other queue a lower offset is skipped and a higher one appended at the end."
     ),
     remedy="Treat the record as damaged.",
     origin="ConsumeQueue#putMessagePositionInfo",

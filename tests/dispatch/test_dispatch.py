@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rmqtool.dispatch.grouping import RUN_ROW, measure_runs, order_by_queue
-from rmqtool.dispatch.kernels_queue import find_queue
 from rmqtool.dispatch.policy import DispatchPolicy, Trait
+from rmqtool.dispatch.queue_kernels import find_queue
 from rmqtool.dispatch.queues import QueueTable
 from rmqtool.dispatch.rows import UNIT_ROW
 from rmqtool.formats import message

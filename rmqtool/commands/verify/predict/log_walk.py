@@ -6,7 +6,7 @@ import zlib
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from rmqtool.commands.verify.predict.kernels import first_bad_crc
+from rmqtool.dispatch.recovery_kernels import first_bad_crc
 from rmqtool.scan.rows import Outcome
 from rmqtool.scan.walk import SegmentWalk
 

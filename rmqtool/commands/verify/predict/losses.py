@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.commands.verify.predict.dispatching import Dispatcher
-from rmqtool.commands.verify.predict.kernels import count_by_queue
 from rmqtool.commands.verify.predict.log_walk import true_batches
 from rmqtool.commands.verify.predict.model import Loss
+from rmqtool.dispatch.recovery_kernels import count_by_queue
 from rmqtool.javacompat import decode_utf8
 from rmqtool.scan.rows import rules_of
 

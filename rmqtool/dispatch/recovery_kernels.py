@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqtool.dispatch.kernels_queue import find_queue
+from rmqtool.dispatch.queue_kernels import find_queue
 from rmqtool.javacompat.kernels.checksums import crc32
 from rmqtool.jit import kernel
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.dispatch.kernels_queue import find_queue, put_unit
 from rmqtool.dispatch.policy import Switch, Trait
+from rmqtool.dispatch.queue_kernels import find_queue, put_unit
 from rmqtool.dispatch.rows import NO_EXT_UNIT, DispatchOutcome
 from rmqtool.javacompat.kernels import parse_long
 from rmqtool.javacompat.kernels.jit import as_int
