@@ -9,12 +9,14 @@ from __future__ import annotations
 import numpy as np
 
 from rmqtool.dispatch.append import append_units, new_state
+from rmqtool.dispatch.continuity import BREAK_ROW, Discontinuity, find_breaks, new_progress
 from rmqtool.dispatch.grouping import RUN_ROW, measure_runs, order_by_queue
 from rmqtool.dispatch.kernels import dispatch
 from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.dispatch.putkey import new_header, put_keys
 from rmqtool.dispatch.queues import QueueTable
 from rmqtool.dispatch.rows import ENTRY_ROW, IDLE_ROW, UNIT_ROW, Count
+from rmqtool.scan.check_kernels import HIT_ROW, MAX_HITS, check_records, measure_times
 from rmqtool.scan.kernels import find_record, walk_records
 from rmqtool.scan.rows import MESSAGE_ROW, Property, rules_of
 
@@ -39,3 +41,12 @@ def compile_kernels() -> None:
     numbers = np.empty(0, np.int64)
     append_units(numbers, numbers, numbers, 20, new_state(), np.empty(0, np.bool_))
     put_keys(entries, np.zeros(1, np.int32), new_header(), np.empty(0, np.int32), np.empty(0, np.int32))
+
+
+def compile_check_kernels() -> None:
+    """Call the kernels that the check of a log needs beside those of the pipeline."""
+    buffer, rows = np.empty(1, np.uint8), np.empty(0, MESSAGE_ROW)
+    check_records(buffer, rows, 0, 0, 0, np.empty(MAX_HITS, HIT_ROW))
+    measure_times(rows, 0, 0)
+    numbers, totals = np.empty(0, np.int64), np.zeros(len(Discontinuity), np.int64)
+    find_breaks(numbers, numbers, 0, new_progress(None), np.empty(0, BREAK_ROW), totals)

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rmqtool.commands.verify.checkpoint_checks import check_checkpoint, is_log_cut
 from rmqtool.commands.verify.derived import check_derived
 from rmqtool.commands.verify.guard import run_guarded
 from rmqtool.commands.verify.log_checks import LogCheck, LogResult, check_log
@@ -18,7 +19,7 @@ from rmqtool.engine import open_engine
 from rmqtool.errors import RefusedError, UsageError
 from rmqtool.findings import Finding, FindingLog, Structure
 from rmqtool.findings.places import ST_LOCKED
-from rmqtool.reput.warm import compile_kernels
+from rmqtool.reput.warm import compile_check_kernels, compile_kernels
 from rmqtool.store.layout import layout_findings
 from rmqtool.store.lock import lock_holder
 from rmqtool.store.staging import StagingArea
@@ -56,6 +57,7 @@ def verify(request: VerifyRequest, progress: Progress) -> VerifyReport:
         _warn_of_defaults(store, progress)
         with _scratch() as staging, open_engine(request.engine) as engine:
             if request.engine.kind != "local":
+                compile_check_kernels()
                 compile_kernels()  # while Java starts; in this process, threads share what the first compiles
             run.contents(staging, engine)
     return run.report
@@ -138,11 +140,24 @@ class _Run:
         if len(self._request.store.commitlog):
             with self.timed("log"):
                 log = self._log(staging, engine)
+        log_cut = log is not None and self._is_log_cut(log)
         with self.timed("derived"):
-            findings, examined = check_derived(self._request, log, engine, self._progress)
+            findings, examined = check_derived(self._request, log, engine, self._progress, log_cut=log_cut)
             self._add(findings, examined)
         if self._request.store.root is not None:
             self._consumers()
+
+    def _is_log_cut(self, log: LogResult) -> bool:
+        """Hold the checkpoint against the log; tell whether the log was longer once."""
+        store = self._request.store
+        if log.latest_ms is None or self._request.live:  # a running broker writes both meanwhile
+            return False
+        found = run_guarded(
+            partial(check_checkpoint, latest_ms=log.latest_ms), _no_files, Structure.STORE, store
+        )
+        ahead = [found] if isinstance(found, Finding) else found
+        self.report.findings.extend(ahead)
+        return is_log_cut(ahead)
 
     def _consumers(self) -> None:
         """Hold consumer offsets against the queues."""
