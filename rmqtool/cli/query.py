@@ -116,7 +116,9 @@ def query_command(
     if request.keys is not None:
         _tell_missing(session.console, [one for one in request.keys if one not in answered])
     if not answered and query.unanswered is None:
-        session.console.error(f"no message {_question(options)} in {store.place.path}")
+        session.console.error(
+            f"no message {_question(options)} in {store.place.path}{_advice(request, explain=explain)}"
+        )
     return status
 
 
@@ -143,6 +145,14 @@ def _tell_missing(console: Console, missing: list[KeyQuestion]) -> None:
         named = ", ".join(one.key for one in missing[:_NAMED])
         more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
         console.note(f"no message for {len(missing)} keys: {named}{more}")
+
+
+def _advice(request: QueryRequest, *, explain: bool) -> str:
+    """Say what else could be tried."""
+    ways = [] if explain else ["--explain tells why"]
+    if not request.scan and request.offset is None:
+        ways.append("--scan walks the log itself")
+    return f"; {', '.join(ways)}" if ways else ""
 
 
 def _check_log(store: Store) -> None:

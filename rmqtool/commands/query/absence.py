@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rmqtool.scan.records import Record
     from rmqtool.store import Store
 
+_SOUGHT_ELSEWHERE = 20  # keys that are looked up under every topic
 _HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
 _SYSTEM_TOPICS = {
     _HALF_TOPIC: "as a half message: its transaction was not committed when it was written",
@@ -59,13 +60,13 @@ def index_problem(store: Store) -> tuple[Reason, str] | None:
 
 
 def explain_absence(store: Store, questions: Sequence[KeyQuestion], explanation: Explanation) -> None:
-    """Tell what may be the reason that no question has an answer in the index."""
+    """Tell what may be the reason that questions have no answer in the index."""
     if not explanation.wanted:
         return
     for question in questions:
         _explain_pieces(question, explanation)
     _explain_reach(store, explanation)
-    for question in questions[:1]:  # one by one: every topic is tried
+    for question in questions[:_SOUGHT_ELSEWHERE]:
         _explain_other_topics(store, question, explanation)
 
 

@@ -41,6 +41,7 @@ class Reason(StrEnum):
     QUEUE_MISSING = "queue-missing"
     UNIT = "unit"
     MODIFICATION_TIMES = "modification-times"
+    BATCH_QUEUE = "batch-queue"
     SCAN = "scan"
 
 
@@ -90,9 +91,19 @@ class Explanation:
         """Tell a step."""
         if not self.wanted:
             return
-        self._met[reason] += 1
-        if self._met[reason] <= _KEPT:
-            self.steps.append(Step(reason, message, file, facts))
+        self._add(len(self.steps), Step(reason, message, file, facts))
+
+    def add_before(
+        self, place: int, reason: Reason, message: str, file: str | None = None, **facts: int | str | None
+    ) -> None:
+        """Tell what the steps from a place in ``steps`` on were part of."""
+        if self.wanted:
+            self._add(place, Step(reason, message, file, facts))
+
+    def _add(self, place: int, step: Step) -> None:
+        self._met[step.reason] += 1
+        if self._met[step.reason] <= _KEPT:
+            self.steps.insert(place, step)
 
     @property
     def left_out(self) -> dict[Reason, int]:

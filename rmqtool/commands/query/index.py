@@ -87,7 +87,7 @@ class IndexSearch:
 
     def _walk(self, index_file: IndexFile, search: _Search) -> None:
         slot = search.key_hash % index_file.slots
-        last, items, hits = None, 0, 0
+        last, items, hits, place = None, 0, 0, len(self._explanation.steps)
         for last in index_file.chain(slot):
             items += 1
             if last[1].key_hash == search.key_hash:
@@ -95,18 +95,21 @@ class IndexSearch:
                 self._judge(index_file, last, search)
                 if self._is_full(search):
                     break
-        self._explain_chain(index_file, slot, items, hits, search)
+        self._explain_chain(index_file, search, place, items, hits)
         problem = None if self._is_full(search) else index_file.chain_problem(slot, last)
         if problem is not None:
             self._explain_problem(index_file, slot, problem, stale=last is None)
 
     def _explain_chain(
-        self, index_file: IndexFile, slot: int, items: int, hits: int, search: _Search
+        self, index_file: IndexFile, search: _Search, place: int, items: int, hits: int
     ) -> None:
+        """Tell of the chain, before what its items led to."""
         label, key = index_file.file.label, search.question.key
+        slot = search.key_hash % index_file.slots
         if items:
             message = f"{label}: slot {slot} leads to {items} items, {hits} with the hash of {key}"
-            self._explanation.add(Reason.FILE_WALKED, message, label, slot=slot, items=items, hits=hits)
+            facts = {"slot": slot, "items": items, "hits": hits}
+            self._explanation.add_before(place, Reason.FILE_WALKED, message, label, **facts)
         elif index_file.slot(slot) == 0:
             self._explanation.add(
                 Reason.SLOT_EMPTY, f"{label}: slot {slot} of {key} is empty", label, slot=slot

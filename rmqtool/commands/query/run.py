@@ -202,8 +202,9 @@ class Query:
         search = IndexSearch(self._store, self._request, self._progress, self._explanation)
         found = search.answers(asked)
         count = sum(map(len, found))
-        if not count:
-            explain_absence(self._store, asked, self._explanation)
+        missing = [question for question, offsets in zip(asked, found, strict=True) if not offsets]
+        if missing and (not count or self._request.keys is not None):
+            explain_absence(self._store, missing, self._explanation)
         self._explain_limit(found)
         over = f" for {len(asked)} keys" if self._request.keys is not None else ""
         self._answered_by(f"the index: {count} hits{over}, {search.left_out} of other keys or gone")

@@ -43,8 +43,19 @@ def records_by_time(
             " its answer can be another one"
         )
         explanation.add(Reason.MODIFICATION_TIMES, message)
+        _explain_batches(searches, explanation)
     found = [search.records(explanation) for search in searches]
     yield from heapq.merge(*found, key=lambda record: record.physical_offset)
+
+
+def _explain_batches(searches: list[_TimeSearch], explanation: Explanation) -> None:
+    """Java: ``BatchConsumeQueue#getOffsetInQueueByTime`` (5.3.3)."""
+    if any(search.is_of_batches for search in searches):
+        message = (
+            "for a time between two files of a batch queue, a broker begins with the last batch of the"
+            " older file, which was stored before"
+        )
+        explanation.add(Reason.BATCH_QUEUE, message)
 
 
 def _queues(store: Store, request: QueryRequest) -> list[QueueFiles]:
@@ -66,6 +77,11 @@ class _TimeSearch:
         self._progress = progress
         self._low, self._high = reader.bounds
         self._met_end = False
+
+    @property
+    def is_of_batches(self) -> bool:
+        """Whether it is a batch queue."""
+        return self._reader.queue.kind is PathKind.BATCHCONSUMEQUEUE
 
     def records(self, explanation: Explanation) -> Iterator[Record]:
         """Yield the messages between the times, in queue order."""
