@@ -35,16 +35,28 @@ _BASE_WEIGHT = 1000  # units that opening a queue is worth
 
 
 def check_derived(
-    request: VerifyRequest, log: LogResult | None, engine: Engine, progress: Progress
+    request: VerifyRequest,
+    log: LogResult | None,
+    engine: Engine,
+    progress: Progress,
+    *,
+    log_cut: bool = False,
 ) -> tuple[FindingLog, Examined]:
     """Check consume queues and index as deep as asked, at level 1 if the log is not shown.
+
+    Args:
+        request: what to check.
+        log: what the log holds; None if it is not shown.
+        engine: runs the checks.
+        progress: is told of stages.
+        log_cut: the log was longer once: what points behind its end is no left-over.
 
     Raises:
         RmqtoolError: the engine or the scratch files failed; trouble with a file is a finding.
     """
     derived = _Derived(request, log if request.level >= _EXPECTED_LEVEL else None, log)
     progress.stage("queues", None)
-    answers = engine.map(_guarded_queues, derived.queue_tasks())
+    answers = engine.map(_guarded_cut if log_cut else _guarded_queues, derived.queue_tasks())
     index = derived.index_task()
     if index is not None:
         progress.stage("index", None)
@@ -59,10 +71,10 @@ def check_derived(
     return findings, examined
 
 
-def _check_queues(task: QueueCheckTask) -> tuple[FindingLog, Examined]:
+def _check_queues(task: QueueCheckTask, *, log_cut: bool = False) -> tuple[FindingLog, Examined]:
     from rmqtool.commands.verify.queue_checks import check_queues
 
-    return check_queues(task)
+    return check_queues(task, log_cut=log_cut and not task.unclean)  # an unclean start cuts the queues, too
 
 
 def _check_index(task: IndexCheckTask) -> tuple[FindingLog, Examined]:
@@ -81,6 +93,9 @@ def _index_evidence(task: IndexCheckTask) -> Sequence[StoreFile]:
 
 
 _guarded_queues = partial(run_guarded, _check_queues, _queue_evidence, Structure.CONSUMEQUEUE)
+_guarded_cut = partial(
+    run_guarded, partial(_check_queues, log_cut=True), _queue_evidence, Structure.CONSUMEQUEUE
+)
 _guarded_index = partial(run_guarded, _check_index, _index_evidence, Structure.INDEX)
 
 

@@ -83,6 +83,7 @@ class LogResult:
         plans: runs of every queue.
         log_start: physical offset of the log's first byte.
         log_end: physical offset behind the last record.
+        latest_ms: highest STORETIMESTAMP; None without records.
     """
 
     findings: FindingLog
@@ -91,6 +92,7 @@ class LogResult:
     plans: tuple[QueuePlan, ...]
     log_start: int
     log_end: int
+    latest_ms: int | None = None
 
 
 def check_log(check: LogCheck, engine: Engine, watcher: Watcher) -> LogResult:
@@ -147,6 +149,7 @@ class _LogChecker:
             plans=tuple(plans),
             log_start=check.log.start,
             log_end=max((stop for stop in stops if stop is not None), default=check.log.start),
+            latest_ms=max((one.last_ms for trail in trails for one in trail.stretches), default=None),
         )
 
     def _task(self, split: Split, first_place: int | None = None) -> CheckTask:

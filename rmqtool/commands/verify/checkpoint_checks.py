@@ -1,0 +1,61 @@
+"""The checkpoint against the log: times of records that the log does not have."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqtool.findings import Finding
+from rmqtool.findings.places import CP_AHEAD
+from rmqtool.formats import struct_of
+from rmqtool.formats.checkpoint import CHECKPOINT, CHECKPOINT_SIZE
+from rmqtool.formats.fields import offsets
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.store import Store
+
+_FIELDS = offsets(CHECKPOINT)
+_OF_THE_LOG = ("physicMsgTimestamp", "logicsMsgTimestamp")
+_TIMES = (*_OF_THE_LOG, "indexMsgTimestamp")
+
+
+def check_checkpoint(store: Store, latest_ms: int) -> list[Finding]:
+    """Return the times of the checkpoint that are later than every record's.
+
+    They are store times of records, so the log has lost its end, or the checkpoint is another store's
+    (``StoreCheckpoint``, ``CommitLog#recoverAbnormally``, 4.9.8 and 5.3.3).
+
+    Args:
+        store: the evidence.
+        latest_ms: highest STORETIMESTAMP of the log.
+
+    Raises:
+        EnvironmentFailureError: the checkpoint cannot be read.
+    """
+    file = store.checkpoint
+    if file is None:
+        return []
+    data = file.read_at(0, CHECKPOINT_SIZE, []).ljust(CHECKPOINT_SIZE, b"\0")
+    file.close()
+    times = dict(zip(_FIELDS, struct_of(CHECKPOINT).unpack(data), strict=True))
+    return list(_ahead(file.label, {name: times[name] for name in _TIMES}, latest_ms))
+
+
+def is_log_cut(findings: list[Finding]) -> bool:
+    """Whether the log itself was further once: the times of both its ends in the checkpoint are ahead."""
+    return {finding.position for finding in findings} >= {_FIELDS[name] for name in _OF_THE_LOG}
+
+
+def _ahead(label: str, times_ms: dict[str, int], latest_ms: int) -> Iterator[Finding]:
+    for name, time_ms in times_ms.items():
+        if time_ms > latest_ms:
+            yield Finding(
+                code=CP_AHEAD,
+                file=label,
+                position=_FIELDS[name],
+                length=8,
+                expected=latest_ms,
+                observed=time_ms,
+                message=f"{name} is {time_ms}, {time_ms - latest_ms} ms later than the log's last record",
+            )
