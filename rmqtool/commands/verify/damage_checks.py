@@ -19,7 +19,7 @@ from rmqtool.findings.commitlog import (
     CL_TRANSIENT,
 )
 from rmqtool.findings.records import CL_PROPERTIES
-from rmqtool.formats.message import BLANK_MAGIC, END_FILE_MIN_BLANK_LENGTH
+from rmqtool.formats.message import BLANK_MAGIC, END_FILE_MIN_BLANK_LENGTH, MAGIC_V1, MAGIC_V2
 from rmqtool.reput.stretches import Damage
 from rmqtool.scan.records import size_code
 from rmqtool.scan.rows import Outcome
@@ -170,13 +170,22 @@ def _code(trail: SegmentTrail, damage: Damage) -> FindingCode:
     if damage.reason in {Outcome.BAD_LENGTH, Outcome.MISMATCH, Outcome.STOP}:
         if _is_short(damage):
             return CL_NO_BLANK
+        if _is_foreign(damage):
+            return CL_BAD_MAGIC
         left = trail.segment.stop - damage.start
         return CL_HALF_RECORD if damage.reason == Outcome.STOP else size_code(damage.total_size, left)
     return CL_PROPERTIES if damage.reason == Outcome.BAD_NUMBER else CL_BAD_MAGIC
 
 
+def _is_foreign(damage: Damage) -> bool:
+    """Whether it has no record's magic: 5.3.2+ looks at TOTALSIZE before it."""
+    is_none = damage.magic not in {MAGIC_V1, MAGIC_V2, BLANK_MAGIC}
+    return damage.reason == Outcome.BAD_LENGTH and is_none and not _is_short(damage)
+
+
 def _reason(damage: Damage) -> str:
-    return _REASONS[damage.reason].format(magic=damage.magic & 0xFFFFFFFF, total_size=damage.total_size)
+    reason = Outcome.BAD_MAGIC if _is_foreign(damage) else damage.reason
+    return _REASONS[reason].format(magic=damage.magic & 0xFFFFFFFF, total_size=damage.total_size)
 
 
 def _finding(
