@@ -87,7 +87,8 @@ class ExtQueue:
             wanted = addresses[inside] - segment.start
             at = np.minimum(np.searchsorted(file.positions, wanted), max(len(file.positions) - 1, 0))
             hit = file.positions[at] == wanted if len(file.positions) else np.zeros(len(wanted), np.bool_)
-            tags[inside[hit]], times[inside[hit]] = file.tags_codes[at[hit]], file.times_ms[at[hit]]
+            tags[inside[hit]] = file.tags_codes[at[hit]]
+            times[inside[hit]] = np.maximum(file.times_ms[at[hit]], 0)  # -1 is for units without
             missing[inside[hit]] = False
             self._used[segment.start][at[hit]] = True
         problem = Problem(CQ_EXT_DANGLING, units, rows[missing], lambda row: _tell_dangling(units, row))

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from rmqtool.commands.verify.expected import UnitRows
     from rmqtool.commands.verify.queue_files import Units
+    from rmqtool.findings import FindingCode
 
     Int64s = npt.NDArray[np.int64]
 
@@ -71,7 +72,9 @@ class FieldCheck:
             return
         sizes = units.column("size")[rows]
         self._differ(units, rows, sizes, wanted.sizes[hits], "size")
-        self._check_tags(units, rows, tags, wanted.tags_codes[hits])
+        is_ext = times_ms >= 0
+        for code, chosen in ((CQ_SIZE_TAG, ~is_ext), (CQ_EXT_UNIT, is_ext)):
+            self._check_tags(code, units, rows[chosen], tags[chosen], wanted.tags_codes[hits[chosen]])
         if wanted.store_timestamps_ms is not None:
             expected = np.where(times_ms >= 0, wanted.store_timestamps_ms[hits], times_ms)
             wrong = times_ms != expected
@@ -94,7 +97,9 @@ class FieldCheck:
         )
         self._report.add(ST_SETTINGS, sentence, severity=Severity.WARNING, expected=0, observed=shift_ms)
 
-    def _check_tags(self, units: Units, rows: Int64s, tags: Int64s, wanted: Int64s) -> None:
+    def _check_tags(
+        self, code: FindingCode, units: Units, rows: Int64s, tags: Int64s, wanted: Int64s
+    ) -> None:
         wrong = tags != wanted
         if not wrong.any():
             if self._delays:
@@ -102,7 +107,7 @@ class FieldCheck:
             return
         pairs = dict(zip(rows[wrong].tolist(), zip(wanted[wrong].tolist(), tags[wrong].tolist())))  # noqa: B905
         tell = _tell_delay if self._delays else _tell_tags
-        problem = Problem(CQ_SIZE_TAG, units, rows[wrong], lambda row: tell(*pairs[row]))
+        problem = Problem(code, units, rows[wrong], lambda row: tell(*pairs[row]))
         if self._delays is None:
             self._report.report(problem)
             return

@@ -310,7 +310,7 @@ def test_ext_units_are_found_and_compared(tmp_path: Path, demand_cache: DemandCa
     head = struct_of(consumequeue.EXT_HEAD)
     size, tags, time_ms, bits = head.unpack_from(ext_file(store, 0).read_bytes(), 20)
     overwrite(ext_file(store, 0), 20, head.pack(size, tags + 1, time_ms, bits))
-    assert codes(store) == {"CQ-SIZE-TAG": 1}
+    assert codes(store) == {"CQ-EXT-UNIT": 1}
     overwrite(ext_file(store, 0), 20, head.pack(size, tags, time_ms + 1, bits))
     assert codes(store) == {"CQ-EXT-UNIT": 1}
     overwrite(ext_file(store, 0), 20, head.pack(size + 1, tags, time_ms, bits))
