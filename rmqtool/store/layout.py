@@ -123,6 +123,7 @@ def _file_queue_findings(
     wrong = [file for file in queue if file.size_bytes != size]
     if wrong and len(wrong) == len(queue) and store.settings[setting].origin is Origin.GIVEN:
         yield _contradiction(setting, size, wrong[0])
+        size = wrong[0].size_bytes  # so that no gaps come of it
     else:
         for file in wrong:
             yield _wrong_size(stray, size, file)
