@@ -13,9 +13,9 @@ apart until the region ends:
   region begins behind the segment by the TOTALSIZEs of all such records: in the middle of the next segment;
 * BLANK rolls to the segment behind the second counter.
 
-One thing is not followed: 5.x stops where the second counter would pass the log's end, so behind such a record
-in the log's last file it leaves out the last good ones until more is written. That end moves as the broker
-writes; the files are read as if it had gone on.
+One thing is not followed: 5.x stops where the second counter would pass the log's end, so behind such a
+record in the log's last file it leaves out the last good ones until more is written. That end moves as the
+broker writes; the files are read as if it had gone on.
 """
 
 from __future__ import annotations
