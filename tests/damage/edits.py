@@ -173,7 +173,7 @@ def _link(_root: Path, _places: Places, path: Path, target: str) -> None:
 def _replace(_root: Path, _places: Places, path: Path, texts: list[str]) -> None:
     before = path.read_text()
     assert texts[0] in before, f"{path.name} holds no {texts[0]!r}"
-    path.write_text(before.replace(*texts))
+    path.write_text(before.replace(texts[0], texts[1]))
 
 
 _ON_BYTES: dict[str, Callable[[Path, Places, Place, Any], bytes]] = {

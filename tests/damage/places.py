@@ -1,4 +1,4 @@
-"""Places of a store by the names of its structures, so that a case says what it hits and not where that lies."""
+"""Places of a store by the names of its structures: a case says what it hits, not where that lies."""
 
 from __future__ import annotations
 
@@ -103,9 +103,10 @@ class Places:
     def find(self, spec: Spec) -> Place:
         """Return the bytes that a table names.
 
-        ``record``, ``blank``: number in the log, from the end if negative; ``queue`` or ``batch`` with
-        ``unit``; ``index`` with ``item``, ``slot`` or nothing (its header); each with a ``field``, else all of it.
-        ``checkpoint``: a field. ``file`` with ``at``, from the end if negative. ``plus`` moves on.
+        ``record``, ``blank``: number in the log, from the end if negative; of a record also the value of a
+        ``property``. ``queue`` or ``batch`` with ``unit``; ``index`` with ``item``, ``slot`` or nothing (its
+        header); each with a ``field``, else all of it. ``checkpoint``: a field. ``file`` with ``at``, from the
+        end if negative. ``plus`` moves on.
 
         Raises:
             KeyError: there is no such field.
@@ -115,32 +116,46 @@ class Places:
         return Place(place.file, place.position + plus, max(place.length - plus, 0))
 
     def _found(self, spec: Spec) -> Place:
-        if "record" in spec:
-            return self.of_record(self.records[spec["record"]], spec.get("field"))
-        if "blank" in spec:
-            blank = self.blanks[spec["blank"]]
-            return self._field(self._in_log(blank.physical_offset, 8), table(message.BLANK), spec)
-        if "checkpoint" in spec:
-            at, width = table(checkpoint.CHECKPOINT)[spec["checkpoint"]]
-            return Place("checkpoint", at, width)
-        if "queue" in spec:
-            return self._unit(PathKind.CONSUMEQUEUE, spec["queue"], consumequeue.UNIT, spec)
-        if "batch" in spec:
-            return self._unit(PathKind.BATCHCONSUMEQUEUE, spec["batch"], consumequeue.BATCH_UNIT, spec)
-        if "index" in spec:
-            return self._in_index(spec)
-        label, at = self.label(spec["file"]), int(spec.get("at", 0))
-        size = (self.root / label).stat().st_size if (self.root / label).is_file() else 0
-        at = at + size if at < 0 else at
-        return Place(label, at, max(size - at, 0))
+        kinds = {
+            "property": self._property,
+            "record": lambda spec: self.of_record(self.records[spec["record"]], spec.get("field")),
+            "blank": self._blank,
+            "checkpoint": _in_checkpoint,
+            "queue": lambda spec: self._unit(PathKind.CONSUMEQUEUE, spec["queue"], consumequeue.UNIT, spec),
+            "batch": lambda spec: self._unit(
+                PathKind.BATCHCONSUMEQUEUE, spec["batch"], consumequeue.BATCH_UNIT, spec
+            ),
+            "index": self._in_index,
+            "file": self._in_file,
+        }
+        return next(find for kind, find in kinds.items() if kind in spec)(spec)
 
     def of_record(self, record: Record, field: str | None = None) -> Place:
-        """Return a record, or a part of it: also ``body``, ``topic``, ``properties``, their lengths, ``end``."""
+        """Return a record or a part of it, also ``body``, ``topic``, ``properties``, lengths, ``end``."""
         whole = self._in_log(record.physical_offset, len(record.raw))
         if field is None:
             return whole
         at, length = record_fields(record)[field]
         return Place(whole.file, whole.position + at, length)
+
+    def _property(self, spec: Spec) -> Place:
+        """Return the value of a property."""
+        record, name = self.records[spec["record"]], spec["property"].encode() + b"\x01"
+        whole = self.of_record(record, "properties")
+        data = record.raw[len(record.raw) - whole.length :]
+        at = data.index(name) + len(name)
+        stop = data.find(b"\x02", at)
+        return Place(whole.file, whole.position + at, (len(data) if stop < 0 else stop) - at)
+
+    def _blank(self, spec: Spec) -> Place:
+        blank = self.blanks[spec["blank"]]
+        return _field(self._in_log(blank.physical_offset, 8), message.BLANK, spec)
+
+    def _in_file(self, spec: Spec) -> Place:
+        label, at = self.label(spec["file"]), int(spec.get("at", 0))
+        size = (self.root / label).stat().st_size if (self.root / label).is_file() else 0
+        at = at + size if at < 0 else at
+        return Place(label, at, max(size - at, 0))
 
     def _in_log(self, physical_offset: int, length: int) -> Place:
         size = self._sizes[0]
@@ -151,22 +166,27 @@ class Places:
         size = self._sizes[1 if kind is PathKind.CONSUMEQUEUE else 2]
         byte = int(spec["unit"]) * width
         label = f"{kind.value}/{queue}/{byte // size * size:020d}"
-        return self._field(Place(label, byte % size, width), table(schema), spec)
+        return _field(Place(label, byte % size, width), schema, spec)
 
     def _in_index(self, spec: Spec) -> Place:
         label = self.index_names[spec["index"]]
         if "item" in spec:
             position = index.item_position(self._sizes[3], spec["item"])
-            return self._field(Place(label, position, index.ITEM_SIZE), table(index.ITEM), spec)
+            return _field(Place(label, position, index.ITEM_SIZE), index.ITEM, spec)
         if "slot" in spec:
             return Place(label, index.slot_position(spec["slot"]), index.SLOT_SIZE)
-        return self._field(Place(label, 0, index.HEADER_SIZE), table(index.HEADER), spec)
+        return _field(Place(label, 0, index.HEADER_SIZE), index.HEADER, spec)
 
-    def _field(self, whole: Place, fields: Mapping[str, tuple[int, int]], spec: Spec) -> Place:
-        if "field" not in spec:
-            return whole
-        at, length = fields[spec["field"]]
-        return Place(whole.file, whole.position + at, length)
+
+def _field(whole: Place, schema: construct.Struct, spec: Spec) -> Place:
+    if "field" not in spec:
+        return whole
+    at, length = table(schema)[spec["field"]]
+    return Place(whole.file, whole.position + at, length)
+
+
+def _in_checkpoint(spec: Spec) -> Place:
+    return Place("checkpoint", *table(checkpoint.CHECKPOINT)[spec["checkpoint"]])
 
 
 def record_fields(record: Record) -> dict[str, tuple[int, int]]:

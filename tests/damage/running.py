@@ -46,8 +46,7 @@ def damaged_copy(case: Case, folder: Path) -> Path:
 
 def verified(root: Path, properties: list[str] | None = None) -> VerifyReport:
     """Verify a store by its broker.conf."""
-    conf = root / "broker.conf"
-    store = open_store(root, broker_conf=conf if conf.is_file() else None, properties=properties or ())
+    store = open_store(root, broker_conf=_conf(root), properties=properties or ())
     return verify(VerifyRequest(store, engine=ONE_THREAD), Listener())
 
 
@@ -73,7 +72,7 @@ def first_of(report: VerifyReport, code: str, places: Places) -> dict[str, Any]:
 
 def install_rebuilt(root: Path, properties: list[str]) -> None:
     """Rebuild the derived files from the log and put them in the place of those that are there."""
-    conf = root / "broker.conf"
+    conf = _conf(root)
     with tempfile.TemporaryDirectory(dir=root.parent) as scratch:
         out = Path(scratch) / "out"
         rebuild_store(root, conf, out, options=ONE_THREAD, properties=tuple(properties))
@@ -86,9 +85,14 @@ def install_rebuilt(root: Path, properties: list[str]) -> None:
 def rebuild_differences(root: Path, properties: list[str]) -> list[str]:
     """Return what another rebuild would change."""
     report = rebuild_store(
-        root, root / "broker.conf", None, options=ONE_THREAD, compare=True, properties=tuple(properties)
+        root, _conf(root), None, options=ONE_THREAD, compare=True, properties=tuple(properties)
     )
     return [f"{one.file}: {one.message}" for one in report.differences]
+
+
+def _conf(root: Path) -> Path | None:
+    conf = root / "broker.conf"
+    return conf if conf.is_file() else None
 
 
 def _remove(path: Path) -> None:

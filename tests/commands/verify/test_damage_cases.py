@@ -1,0 +1,65 @@
+"""Every case of ``fixtures/damage``: found, named, located; and what a rebuild from the log mends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.damage.cases import Case, load_cases
+from tests.damage.running import (
+    codes,
+    damaged_copy,
+    first_of,
+    install_rebuilt,
+    places_of,
+    rebuild_differences,
+    verified,
+    with_manifest,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CASES = load_cases()
+
+
+@pytest.mark.parametrize("case", CASES, ids=[f"{case.code}: {case.name}" for case in CASES])
+def test_damage(case: Case, tmp_path: Path) -> None:
+    """It has its code, its place and its exit status, and nothing is said that does not follow from it.
+
+    What is left when the derived files are rebuilt is the log's own; another rebuild changes nothing.
+    """
+    root = damaged_copy(case, tmp_path)
+    report = verified(root, case.properties)
+    if case.manifest:
+        with_manifest(root, report)
+    assert codes(report) == (case.base_codes | {case.code, *case.also}) - {*case.gone}
+    first = first_of(report, case.code, places_of(case.store))
+    assert {key: first[key] for key in case.first} == case.first
+    assert report.exit_status() == case.status
+    if case.no_rebuild:
+        return
+    install_rebuilt(root, case.properties)
+    mended = verified(root, case.properties)
+    assert codes(mended) - case.base_codes == set(case.rebuilt)
+    assert mended.exit_status() == case.rebuilt_status
+    assert rebuild_differences(root, case.properties) == []
+
+
+def test_every_case_says_why() -> None:
+    for case in CASES:
+        assert case.why.endswith(".")
+        assert case.name[0].islower() or case.name.split()[0] in {"KEYS", "TAGS", "BLANK"}
+
+
+def test_names_are_unique() -> None:
+    names = [(case.code, case.name) for case in CASES]
+    assert len(names) == len(set(names))
+
+
+def test_no_finding_of_an_error_is_left_where_the_log_is_sound() -> None:
+    """Derived files can always be rebuilt: only damage of the log, or of other files, survives it."""
+    for case in CASES:
+        if case.status == 1 and case.code.startswith(("CQ-", "BQ-", "IX-")):
+            assert case.rebuilt_status == 0, case.name

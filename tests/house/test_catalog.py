@@ -1,0 +1,41 @@
+"""The catalogue of findings: every code has cases, every case a code, and README lists them all."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from rmqtool.findings import CATALOG
+from tests.damage.cases import CASES, Case, load_cases
+
+ROOT = Path(__file__).resolve().parents[2]
+
+NO_EDIT_PROVOKES = {
+    "DL-POS": "DLedger logs are recognised (ST-DLEDGER), not read",
+    "DL-INDEX": "DLedger logs are recognised (ST-DLEDGER), not read",
+    "DL-TERM": "DLedger logs are recognised (ST-DLEDGER), not read",
+    "IO-CHANGED": "a file changes while it is read; tests/commands/verify/test_log_checks.py lets one shrink",
+    "IO-DENIED": "permissions, which do not hold for root; tests/store/test_layout.py takes them away",
+    "IO-UNREADABLE": "the disk fails, not the bytes; tests/commands/verify/test_log_checks.py lets reads fail",
+    "RM-INTERNAL": "a defect of rmqtool; tests/commands/verify/test_run.py makes a check fail",
+    "ST-LOCKED": "a process holds the lock; tests/commands/verify/test_run.py holds it",
+}
+
+
+def test_every_code_has_a_case_or_a_reason() -> None:
+    filed = {path.stem for path in CASES.glob("*.toml")}
+    assert filed | NO_EDIT_PROVOKES.keys() == CATALOG.keys()
+    assert not filed & NO_EDIT_PROVOKES.keys()
+
+
+@pytest.mark.parametrize("case", load_cases(), ids=lambda case: f"{case.code}: {case.name}")
+def test_cases_name_codes_that_there_are(case: Case) -> None:
+    assert {*case.also, *case.gone, *case.rebuilt} <= CATALOG.keys()
+
+
+def test_readme_lists_the_catalogue() -> None:
+    table = (ROOT / "README.md").read_text().partition("<!-- catalogue -->")[2]
+    rows = re.findall(r"^\| `([A-Z]+-[A-Z-]+)` \| (\w+) \|", table, re.MULTILINE)
+    assert rows == [(entry.code, entry.severity.value) for entry in CATALOG.values()]
