@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,7 @@ class LogScan:
         progress: Told how far it is.
         note_defect: Told what is damaged.
         small_log_bytes: Up to here the log is walked in plain Python.
+        split_bytes: What one core walks at a time.
     """
 
     def __init__(
@@ -43,10 +45,12 @@ class LogScan:
         progress: Progress,
         note_defect: Callable[[Defect], None],
         small_log_bytes: int = SMALL_LOG_BYTES,
+        split_bytes: int = _SPLIT_BYTES,
     ) -> None:
         self._log = log
         self._progress = progress
         self._note_defect = note_defect
+        self._split_bytes = split_bytes
         self._is_small = log.size_bytes <= small_log_bytes
 
     def records(self, sieve: Sieve, answers: Callable[[Record], bool]) -> Iterator[Record]:
@@ -85,11 +89,16 @@ class LogScan:
             for number, segment in enumerate(self._log.segments):
                 if number:
                     self._note_gap(self._log.segments[number - 1], segment)
-                later = self._log.segments[number + 1 :]
-                sift = _SegmentSift(segment, later, engine, sieve, self._note_defect, self._progress.warn)
-                places = sift.places()
+                sift = _SegmentSift(segment, self._log.segments[number + 1 :], engine, self._split_bytes)
+                places = sift.places(sieve)
                 done += segment.size_bytes
                 self._progress.advance(done)
+                for defect in sift.defects():
+                    self._note_defect(defect)
+                if sift.more_damage:
+                    self._progress.warn(
+                        f"{segment.label}: {sift.more_damage} more damaged places are not listed"
+                    )
                 yield from self._answers_at(places, answers)
 
     def _answers_at(self, places: Iterable[int], answers: Callable[[Record], bool]) -> Iterator[Record]:
@@ -108,55 +117,51 @@ class _SegmentSift:
     """One segment, its splits side by side; each must begin where the one before it ended."""
 
     def __init__(
-        self,
-        segment: Segment,
-        later: tuple[Segment, ...],
-        engine: Engine,
-        sieve: Sieve,
-        note_defect: Callable[[Defect], None],
-        warn: Callable[[str], None],
+        self, segment: Segment, later: tuple[Segment, ...], engine: Engine, split_bytes: int
     ) -> None:
         self._segment = segment
         self._later = later
         self._engine = engine
-        self._sieve = sieve
-        self._note_defect = note_defect
-        self._warn = warn
+        self._split_bytes = split_bytes
+        self._taken: list[Sifted] = []
+        self._end: int | None = segment.start
+        self.more_damage = 0
 
-    def places(self) -> list[int]:
+    def places(self, sieve: Sieve) -> list[int]:
         """Return the physical offsets of what the sieve keeps, ascending."""
         from rmqtool.scan.sift import SiftTask, sift_split
 
-        starts = [*range(self._segment.start, self._segment.stop, _SPLIT_BYTES), self._segment.stop]
-        tasks = [SiftTask(self._segment, start, stop, self._sieve) for start, stop in pairwise(starts)]
-        guesses = self._engine.map(sift_split, tasks)
-        found: list[int] = []
-        end: int | None = self._segment.start
-        for task, guess in zip(tasks, guesses, strict=True):
-            if end is not None and end >= task.stop:
+        segment = self._segment
+        starts = [*range(segment.start, segment.stop, self._split_bytes), segment.stop]
+        tasks = [SiftTask(segment, start, stop, sieve) for start, stop in pairwise(starts)]
+        for task, guess in zip(tasks, self._engine.map(sift_split, tasks), strict=True):
+            if self._end is not None and self._end >= task.stop:
                 continue  # a long record reaches over the whole split
             sifted = guess
-            if end not in {None, guess.first_place}:
-                sifted = sift_split(SiftTask(task.segment, task.start, task.stop, self._sieve, end))
-            found += sifted.places
-            self._describe(sifted)
-            end = sifted.end
+            if self._end not in {None, guess.first_place}:
+                sifted = sift_split(replace(task, first_place=self._end))
+            self._taken.append(sifted)
+            self._end = sifted.end
             if sifted.blank:
-                return found
-        if end == self._segment.stop and self._goes_on():
-            self._note_defect(missing_blank(self._segment))
-        return found
+                break
+        self.more_damage = sum(sifted.more_damage for sifted in self._taken)
+        return [place for sifted in self._taken for place in sifted.places]
 
-    def _describe(self, sifted: Sifted) -> None:
-        """Let the plain walk say what is wrong at each place."""
-        for bad in sifted.unreadable:
-            self._note_defect(unreadable_part(self._segment, bad))
-        if sifted.more_damage:
-            self._warn(f"{self._segment.label}: {sifted.more_damage} more damaged places are not listed")
-        for place in sifted.damage:
-            for event in walk([self._segment, *self._later], place, place + 1):
-                if isinstance(event, Defect) and event.ends_chain and event.code is not IO_UNREADABLE:
-                    self._note_defect(event)
+    def defects(self) -> Iterator[Defect]:
+        """Yield what is wrong, in the words of the plain walk."""
+        for sifted in self._taken:
+            for bad in sifted.unreadable:
+                yield unreadable_part(self._segment, bad)
+            for place in sifted.damage:
+                yield from self._describe(place)
+        is_blank = bool(self._taken) and self._taken[-1].blank
+        if self._end == self._segment.stop and not is_blank and self._goes_on():
+            yield missing_blank(self._segment)
+
+    def _describe(self, place: int) -> Iterator[Defect]:
+        for event in walk([self._segment, *self._later], place, place + 1):
+            if isinstance(event, Defect) and event.ends_chain and event.code is not IO_UNREADABLE:
+                yield event
 
     def _goes_on(self) -> bool:
         return any(any(segment.read_at(0, _START_BYTES)) for segment in self._later)

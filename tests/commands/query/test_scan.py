@@ -1,0 +1,101 @@
+"""The kernels find what the plain walk finds, over hostile and damaged logs, however these are cut."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rmqtool.commands.messages import keys_of
+from rmqtool.commands.query import KeyQuestion, QueryRequest
+from rmqtool.commands.query.explain import Explanation
+from rmqtool.commands.query.log_answers import LogAnswers
+from rmqtool.commands.query.scan import LogScan
+from rmqtool.report.console import Console
+from rmqtool.scan.sieve import Sieve
+from rmqtool.store import open_store
+from tests.builders import LogBuilder, memory_log
+from tests.store.fixture_stores import STORE_ROOTS
+from tests.strategies import FILE_SIZE, logs
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rmqtool.scan.record_walk import Defect
+    from rmqtool.store import FileQueue
+
+PLAIN = 1 << 62
+
+
+def walked(log: FileQueue, split_bytes: int | None) -> tuple[list[tuple[int, bytes]], list[Defect]]:
+    """Return all records and all damage; None walks in plain Python."""
+    defects: list[Defect] = []
+    small = PLAIN if split_bytes is None else 0
+    scan = LogScan(log, Console(quiet=True), defects.append, small, split_bytes or FILE_SIZE)
+    records = [(one.physical_offset, one.raw) for one in scan.records(Sieve(), lambda _: True)]
+    return records, sorted(defects, key=lambda one: (one.physical_offset, one.code.code))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    logs(hostile=True, damage=True, lies=True, halves=True),
+    st.sampled_from([96, 300, 1000, FILE_SIZE, 10 * FILE_SIZE]),
+)
+def test_any_cut_finds_the_same_records_and_the_same_damage(log: LogBuilder, split_bytes: int) -> None:
+    files = memory_log(log.files())
+    assert walked(files, split_bytes) == walked(files, None)
+
+
+@pytest.mark.parametrize("root", STORE_ROOTS, ids=lambda root: root.name)
+def test_every_question_has_the_same_answer(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys, unique ids, places and times of real stores, through the sieve and without it."""
+    store = open_store(root, broker_conf=root / "broker.conf")
+    everything = list(LogScan(store.commitlog, Console(quiet=True), print).records(Sieve(), lambda _: True))
+    requests: list[QueryRequest] = []
+    for record in everything[:: max(1, len(everything) // 5)]:
+        head, topic = record.head, record.topic
+        requests += [QueryRequest(topic=topic, key=key, scan=True) for key in keys_of(record)]
+        requests.append(QueryRequest(msg_id=record.properties.get("UNIQ_KEY", "?"), scan=True))
+        requests.append(QueryRequest(topic=topic, begin_ms=head.store_timestamp_ms, scan=True))
+        requests.append(QueryRequest(topic=topic, queue_id=head.queue_id, queue_offset=head.queue_offset))
+        for name in record.properties.get("INNER_MULTI_DISPATCH", "").split(",")[:2]:
+            requests.append(QueryRequest(topic=name, queue_id=0, queue_offset=1, max_messages=2))
+
+    def answers() -> list[list[int]]:
+        asked = LogAnswers(store, Console(quiet=True), print, Explanation(wanted=False))
+        return [[one.physical_offset for one in asked.records(request)] for request in requests]
+
+    plain = answers()
+    assert any(plain)
+    monkeypatch.setattr(LogScan.__init__, "__defaults__", (0, 700))
+    assert answers() == plain
+
+
+def test_many_keys_in_one_walk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each question gets its newest messages, in the order of the log; one message may answer several."""
+    log = LogBuilder(FILE_SIZE)
+    places = [
+        log.add(topic=b"T", properties=f"KEYS\x01all k{number % 3}\x02UNIQ_KEY\x01k0".encode())
+        for number in range(12)
+    ]
+    store = open_store(STORE_ROOTS[0])
+    monkeypatch.setitem(store.__dict__, "commitlog", memory_log(log.files()))
+    questions = [KeyQuestion("T", "all"), KeyQuestion("T", "k0"), KeyQuestion("T", "k0", unique=True)]
+    questions += [KeyQuestion("U", "all"), KeyQuestion("T", "k9")]
+    request = QueryRequest(keys=tuple(questions), max_messages=2, scan=True)
+    for defaults in ((PLAIN, FILE_SIZE), (0, 500)):
+        monkeypatch.setattr(LogScan.__init__, "__defaults__", defaults)
+        asked = LogAnswers(store, Console(quiet=True), print, Explanation(wanted=False))
+        found = [
+            (one.key, one.unique, record.physical_offset) for one, record in asked.by_keys(questions, request)
+        ]
+        assert found == [
+            ("all", False, places[10]),
+            ("all", False, places[11]),
+            ("k0", False, places[6]),
+            ("k0", False, places[9]),
+            ("k0", True, places[10]),
+            ("k0", True, places[11]),
+        ]
