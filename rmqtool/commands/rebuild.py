@@ -6,13 +6,14 @@ import json
 import tempfile
 import time
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rmqtool.commands.compare import compare_derived
 from rmqtool.commands.rebuild_report import RebuildReport
-from rmqtool.dispatch.policy import NEVER, DispatchPolicy
+from rmqtool.commands.switches import policy_of
+from rmqtool.dispatch.policy import NEVER
 from rmqtool.engine import EngineOptions, open_engine
 from rmqtool.errors import EnvironmentFailureError, RefusedError, UsageError
 from rmqtool.findings import FindingLog
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from datetime import tzinfo
 
     from rmqtool.commands.progress import Progress
+    from rmqtool.dispatch.policy import DispatchPolicy
     from rmqtool.engine import Engine
     from rmqtool.store import Store
 
@@ -113,16 +115,9 @@ def rebuild(request: RebuildRequest, progress: Progress, engine: Engine | None =
 
 
 def dispatch_policy(request: RebuildRequest) -> DispatchPolicy:
-    """Return the broker's switches as the store's settings have them, and the user's choice of messages."""
-    settings = request.store.settings
-    return DispatchPolicy(
-        broker_version=settings.broker_version,
-        delay_levels_ms=settings.delay_levels.delay_ms,
-        index_enabled=settings.message_index_enable,
-        multi_dispatch=settings.enable_multi_dispatch is not False,
-        lmq=settings.enable_lmq is not False,
-        ext=settings.enable_consume_queue_ext,
-        batch_topics=settings.batch_topics,
+    """Return the broker's switches, and the user's choice of messages."""
+    return replace(
+        policy_of(request.store.settings),
         topics=request.topics,
         exclude_topics=request.exclude_topics,
         until_timestamp_ms=NEVER if request.until_timestamp_ms is None else request.until_timestamp_ms,

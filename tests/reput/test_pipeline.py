@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rmqtool.dispatch.policy import DispatchPolicy
+from rmqtool.commands.switches import policy_of
 from rmqtool.engine import LocalEngine
 from rmqtool.reput.pipeline import ReputPlan, ReputResult, emit_task, run_reput
 from rmqtool.reput.queues import QueueGeometry
@@ -52,25 +52,12 @@ def store_of(root: Path) -> Store:
     return open_store(root, broker_conf=root / "broker.conf")
 
 
-def policy_of(store: Store) -> DispatchPolicy:
-    settings = store.settings
-    return DispatchPolicy(
-        settings.broker_version,
-        settings.delay_levels.delay_ms,
-        settings.message_index_enable,
-        settings.enable_multi_dispatch is not False,
-        settings.enable_lmq is not False,
-        settings.enable_consume_queue_ext,
-        settings.batch_topics,
-    )
-
-
 def plan_of_store(store: Store, handle: StagingHandle, **options: int) -> ReputPlan:
     settings = store.settings
     return ReputPlan(
         store.commitlog,
         settings.commitlog_file_size,
-        policy_of(store),
+        policy_of(settings),
         handle,
         frozenset({"consumequeue", "index"}),
         QueueGeometry(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.commands.verify.guard import run_guarded
 from rmqtool.commands.verify.model import Examined
+from rmqtool.commands.verify.queue_progress import queue_progress
 from rmqtool.commands.verify.tasks import IndexCheckTask, QueueCheck, QueueCheckTask
 from rmqtool.dispatch.policy import NEVER
 from rmqtool.errors import EnvironmentFailureError
@@ -56,7 +57,9 @@ def check_derived(
     """
     derived = _Derived(request, log if request.level >= _EXPECTED_LEVEL else None, log)
     progress.stage("queues", None)
-    answers = engine.map(_guarded_cut if log_cut else _guarded_queues, derived.queue_tasks())
+    tasks = derived.queue_tasks()
+    check = partial(_check_queues, dispatched_end=_dispatched_end(tasks), log_cut=log_cut)
+    answers = engine.map(partial(run_guarded, check, _queue_evidence, Structure.CONSUMEQUEUE), tasks)
     index = derived.index_task()
     if index is not None:
         progress.stage("index", None)
@@ -71,10 +74,29 @@ def check_derived(
     return findings, examined
 
 
-def _check_queues(task: QueueCheckTask, *, log_cut: bool = False) -> tuple[FindingLog, Examined]:
+def _dispatched_end(tasks: Sequence[QueueCheckTask]) -> int | None:
+    """Return how far the dispatch of a store that was not stopped cleanly had come; None if nobody asks.
+
+    What lies below has no excuse: in a queue that lost its files, every record is missing, not late.
+    """
+    if not tasks or not tasks[0].unclean:
+        return None
+    queues = [(check.files, check.batch) for task in tasks for check in task.queues]
+    try:
+        return queue_progress(
+            [(files, batch) for files, batch in queues if files is not None], tasks[0].log_end
+        )
+    except EnvironmentFailureError:
+        return None  # the check of that queue says what is wrong with its file
+
+
+def _check_queues(
+    task: QueueCheckTask, *, dispatched_end: int | None, log_cut: bool
+) -> tuple[FindingLog, Examined]:
     from rmqtool.commands.verify.queue_checks import check_queues
 
-    return check_queues(task, log_cut=log_cut and not task.unclean)  # an unclean start cuts the queues, too
+    cut = log_cut and not task.unclean  # an unclean start cuts the queues, too
+    return check_queues(task, dispatched_end=dispatched_end, log_cut=cut)
 
 
 def _check_index(task: IndexCheckTask) -> tuple[FindingLog, Examined]:
@@ -92,10 +114,6 @@ def _index_evidence(task: IndexCheckTask) -> Sequence[StoreFile]:
     return task.files
 
 
-_guarded_queues = partial(run_guarded, _check_queues, _queue_evidence, Structure.CONSUMEQUEUE)
-_guarded_cut = partial(
-    run_guarded, partial(_check_queues, log_cut=True), _queue_evidence, Structure.CONSUMEQUEUE
-)
 _guarded_index = partial(run_guarded, _check_index, _index_evidence, Structure.INDEX)
 
 

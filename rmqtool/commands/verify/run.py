@@ -5,16 +5,17 @@ from __future__ import annotations
 import tempfile
 import time
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rmqtool.commands.switches import policy_of
 from rmqtool.commands.verify.checkpoint_checks import check_checkpoint, is_log_cut
 from rmqtool.commands.verify.derived import check_derived
 from rmqtool.commands.verify.guard import run_guarded
 from rmqtool.commands.verify.log_checks import LogCheck, LogResult, check_log
 from rmqtool.commands.verify.model import MAX_LEVEL, Examined, VerifyReport, VerifyRequest
-from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.engine import open_engine
 from rmqtool.errors import RefusedError, UsageError
 from rmqtool.findings import Finding, FindingLog, Structure
@@ -91,25 +92,6 @@ def _scratch() -> Iterator[StagingHandle]:
         yield area.handle
 
 
-def dispatch_policy(store: Store, *, index: bool) -> DispatchPolicy:
-    """Return the broker's switches as the store's settings have them.
-
-    Args:
-        store: the evidence.
-        index: whether index entries are wanted.
-    """
-    settings = store.settings
-    return DispatchPolicy(
-        broker_version=settings.broker_version,
-        delay_levels_ms=settings.delay_levels.delay_ms,
-        index_enabled=index and settings.message_index_enable,
-        multi_dispatch=settings.enable_multi_dispatch is not False,
-        lmq=settings.enable_lmq is not False,
-        ext=settings.enable_consume_queue_ext,
-        batch_topics=settings.batch_topics,
-    )
-
-
 def _check_offsets(store: Store, max_findings: int) -> FindingLog:
     from rmqtool.commands.verify.offsets_checks import check_offsets
 
@@ -170,9 +152,10 @@ class _Run:
 
     def _log(self, staging: StagingHandle, engine: Engine) -> LogResult:
         request = self._request
+        policy = policy_of(request.store.settings)
         check = LogCheck(
             log=request.store.commitlog,
-            policy=dispatch_policy(request.store, index=request.level >= _DERIVED_LEVEL),
+            policy=policy if request.level >= _DERIVED_LEVEL else replace(policy, index_enabled=False),
             staging=staging,
             max_findings=request.max_findings,
             live=request.live,

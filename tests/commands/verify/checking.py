@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rmqtool.commands.switches import policy_of
 from rmqtool.commands.verify.tasks import IndexCheckTask, QueueCheck, QueueCheckTask
-from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.reput.indexes import index_stream
 from rmqtool.reput.queues import plan_queues
 from rmqtool.reput.scan import ScanTask, scan_split
@@ -16,6 +16,7 @@ from rmqtool.store import PathKind, Store, open_store
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from rmqtool.dispatch.policy import DispatchPolicy
     from rmqtool.reput.blocks import Block
     from rmqtool.store.segments import FileQueue
     from rmqtool.store.staging import StagingHandle
@@ -27,20 +28,6 @@ def open_fixture(root: Path, *, with_conf: bool = True) -> Store:
     """Open a copy of a fixture, with or without its broker.conf."""
     conf = root / "broker.conf"
     return open_store(root, broker_conf=conf if with_conf and conf.is_file() else None)
-
-
-def policy_of(store: Store) -> DispatchPolicy:
-    """Return the switches as the settings have them."""
-    settings = store.settings
-    return DispatchPolicy(
-        broker_version=settings.broker_version,
-        delay_levels_ms=settings.delay_levels.delay_ms,
-        index_enabled=settings.message_index_enable,
-        multi_dispatch=settings.enable_multi_dispatch is not False,
-        lmq=settings.enable_lmq is not False,
-        ext=settings.enable_consume_queue_ext,
-        batch_topics=settings.batch_topics,
-    )
 
 
 @dataclass(frozen=True)
@@ -105,7 +92,7 @@ class Demands:
 
 def demands_of(store: Store, staging: StagingHandle) -> Demands:
     """Scan the log of a store file by file."""
-    policy = policy_of(store)
+    policy = policy_of(store.settings)
     blocks, end = [], store.commitlog.start
     for split in plan_splits(store.commitlog, NEVER, 1 << 28):
         report = scan_split(ScanTask(split, policy, staging))

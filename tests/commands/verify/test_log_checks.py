@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rmqtool.commands.switches import policy_of
 from rmqtool.store.segments import FileQueue
 from tests.builders import POLICY_4_9
-from tests.commands.verify.checking import open_fixture, policy_of
+from tests.commands.verify.checking import open_fixture
 from tests.commands.verify.log_store import (
     AT,
     FILE_SIZE,
@@ -37,7 +38,7 @@ PAGE = 4096
 @pytest.mark.parametrize("with_conf", [True, False], ids=["conf", "inferred"])
 def test_logs_of_real_brokers_are_sound(root: Path, with_conf: bool) -> None:
     store = open_fixture(root, with_conf=with_conf)
-    policy = policy_of(store)
+    policy = policy_of(store.settings)
     found = check(store.commitlog, policy=policy, unclean=store.abort is not None)
     assert found.status == 0
     expected = QUIET | {"CL-TOPIC-NAME"} if root.name.startswith("unicode") else QUIET

@@ -13,7 +13,7 @@ import pytest
 from rmqtool.commands.verify.model import VerifyReport, VerifyRequest
 from rmqtool.commands.verify.run import verify
 from rmqtool.engine import EngineOptions
-from rmqtool.errors import RefusedError, UsageError
+from rmqtool.errors import ExitStatus, RefusedError, UsageError
 from rmqtool.store import open_store
 
 if TYPE_CHECKING:
@@ -175,3 +175,14 @@ def test_spark_finds_the_same_in_the_same_order(plain: Path) -> None:
     here = run(plain).to_json()
     assert here["findings"]
     assert run(plain, engine=EngineOptions("spark", jobs=2)).to_json() == here
+
+
+def test_a_queue_that_lost_its_files_is_no_lag(tmp_path: Path) -> None:
+    """After a crash a queue may be behind, but not where another shows the dispatch to have been."""
+    root = tmp_path / "store"
+    shutil.copytree(STORES / "crash-5.3.3", root)
+    assert run(root).exit_status() == ExitStatus.CLEAN
+    shutil.rmtree(root / "consumequeue/TopicTest/0")
+    report = run(root)
+    assert report.exit_status() == ExitStatus.NEGATIVE
+    assert report.findings.counts["CQ-MISSING-MSG"] > 0
