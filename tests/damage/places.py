@@ -105,8 +105,8 @@ class Places:
 
         ``record``, ``blank``: number in the log, from the end if negative; of a record also the value of a
         ``property``. ``queue`` or ``batch`` with ``unit``; ``index`` with ``item``, ``slot`` or nothing (its
-        header); each with a ``field``, else all of it. ``checkpoint``: a field. ``file`` with ``at``, from the
-        end if negative. ``plus`` moves on.
+        header); each with a ``field``, else all of it. ``checkpoint``: a field. ``file`` with ``at``, from
+        the end if negative. ``plus`` moves on.
 
         Raises:
             KeyError: there is no such field.
