@@ -74,6 +74,22 @@ def test_ids_lead_to_their_messages(any_store: Path) -> None:
         assert answers(store, offset=one.physical_offset) == [one.physical_offset]
 
 
+def test_unique_ids_lead_to_their_messages(any_store: Path) -> None:
+    """Whatever the topic, IPv4 and IPv6: an id of that length that is no offset id is looked up as a key."""
+    store = open_store(any_store, broker_conf=any_store / "broker.conf")
+    scan = not store.index_files
+    with_ids = [one for one in records_of(store) if "UNIQ_KEY" in one.properties]
+    for one in with_ids[:20]:
+        if one.head.sys_flag & 0xC == 0xC:
+            continue  # rolled back: never indexed
+        unique = one.properties["UNIQ_KEY"]
+        same = [other for other in with_ids if other.properties["UNIQ_KEY"] == unique]
+        expected = [other.physical_offset for other in same if other.head.sys_flag & 0xC != 0xC]
+        assert answers(store, msg_id=unique, scan=scan) == expected
+        own = [other.physical_offset for other in same if other.topic == one.topic]
+        assert answers(store, msg_id=unique, topic=one.topic, scan=True) == own
+
+
 def test_the_newest_are_kept_and_shown_in_log_order(plain: Path) -> None:
     store = open_store(plain)
     everything = answers(store, topic="TopicTest", key="hot")

@@ -19,6 +19,8 @@ class Reason(StrEnum):
     SLOT_STALE = "slot-stale"
     CHAIN_BROKEN = "chain-broken"
     COLLISION = "collision"
+    WRONG_SLOT = "wrong-slot"
+    WRONG_RECORD = "wrong-record"
     ITEM_OUT_OF_TIME = "item-out-of-time"
     RECORD_OUT_OF_TIME = "record-out-of-time"
     EXPIRED = "expired"

@@ -6,9 +6,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rmqtool.commands.index_files import IndexFile, warn_of_assumed_geometry
+from rmqtool.commands.messages import keys_of
 from rmqtool.commands.query.broker_times import rules_out
 from rmqtool.commands.query.explain import Reason
 from rmqtool.commands.record_at import record_at
+from rmqtool.javacompat import index_key_hash
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -17,8 +19,10 @@ if TYPE_CHECKING:
     from rmqtool.commands.progress import Progress
     from rmqtool.commands.query.explain import Explanation
     from rmqtool.commands.query.request import KeyQuestion, QueryRequest
+    from rmqtool.scan.records import Record
     from rmqtool.store import Store
 
+_SUSPICIOUS = (Reason.NO_RECORD, Reason.WRONG_RECORD)
 TRY_SCAN = "the answer may be incomplete, --scan reads the log itself"
 
 
@@ -90,6 +94,7 @@ class IndexSearch:
         last, items, hits, place = None, 0, 0, len(self._explanation.steps)
         for last in index_file.chain(slot):
             items += 1
+            self._check_slot(index_file, slot, last)
             if last[1].key_hash == search.key_hash:
                 hits += 1
                 self._judge(index_file, last, search)
@@ -124,6 +129,16 @@ class IndexSearch:
         else:
             self._explanation.add(Reason.CHAIN_BROKEN, f"{label}: {problem}", label, slot=slot)
 
+    def _check_slot(self, index_file: IndexFile, slot: int, entry: tuple[int, Item]) -> None:
+        """Say when an item stands in a chain that its hash does not lead to: it may be the one looked for."""
+        number, item = entry
+        if item.key_hash >= 0 and item.key_hash % index_file.slots == slot:
+            return
+        label = index_file.file.label
+        message = f"item {number} of slot {slot} has the hash {item.key_hash}, which belongs to another slot"
+        self._progress.warn(f"{label} is damaged: {message}; {TRY_SCAN}")
+        self._explanation.add(Reason.WRONG_SLOT, f"{label}: {message}", label, item=number, slot=slot)
+
     def _judge(self, index_file: IndexFile, entry: tuple[int, Item], search: _Search) -> None:
         """Decide on one hit by its record."""
         number, item = entry
@@ -133,6 +148,8 @@ class IndexSearch:
             reason, why = refusal
             self.left_out += reason is not Reason.REPEATED
             message = f"{place} leads to log offset {item.physical_offset}: {why}"
+            if reason in _SUSPICIOUS:
+                self._progress.warn(f"{message}; {TRY_SCAN}")
         else:
             search.found.append(item.physical_offset)
             search.seen.add(item.physical_offset)
@@ -141,21 +158,27 @@ class IndexSearch:
         self._explanation.add(reason, message, file, item=number, physicalOffset=offset)
 
     def _refusal(self, offset: int, search: _Search) -> tuple[Reason, str] | None:
-        """Say why the record at an offset is no answer; None if it is one."""
+        """Say why what lies at an offset is no answer; None if it is one."""
         if offset in search.seen:
             return Reason.REPEATED, "that message was met already"
+        record = record_at(self._store.commitlog, offset)
+        return self._absence(offset) if record is None else self._unfitness(record, search)
+
+    def _absence(self, offset: int) -> tuple[Reason, str]:
         log = self._store.commitlog
-        record = record_at(log, offset)
-        if record is None:
-            if offset < log.start:
-                return Reason.EXPIRED, f"expired, the log begins at {log.start}"
-            behind = "the log ends before" if offset >= log.stop else "no record can be read there"
-            return Reason.NO_RECORD, behind
+        if 0 <= offset < log.start:
+            return Reason.EXPIRED, f"expired, the log begins at {log.start}"
+        why = "the log ends before" if offset >= log.stop else "no record lies there"
+        return Reason.NO_RECORD, why
+
+    def _unfitness(self, record: Record, search: _Search) -> tuple[Reason, str] | None:
+        if search.key_hash not in (index_key_hash(record.topic, key) for key in keys_of(record)):
+            return Reason.WRONG_RECORD, "the record there has no key of that hash"
         if not search.question.answered_by(record):
             other = f"{record.topic} {record.properties.get('KEYS', '')}".rstrip()
             return Reason.COLLISION, f"another key with the same hash, of {other}"
-        if not self._request.admits_time(record.head.store_timestamp_ms):
-            time_ms = record.head.store_timestamp_ms
+        time_ms = record.head.store_timestamp_ms
+        if not self._request.admits_time(time_ms):
             return Reason.RECORD_OUT_OF_TIME, f"stored at {time_ms}, which was not asked for"
         return None
 

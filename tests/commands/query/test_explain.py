@@ -216,6 +216,25 @@ def test_no_record(builder: Builder) -> None:
     assert met == [1 << 40, 4000, 5]
 
 
+def test_a_record_without_a_key_of_that_hash(builder: Builder, capsys: pytest.CaptureFixture[str]) -> None:
+    """The index, or the log under it, is not what it was: that is no collision."""
+    builder.item("k", builder.message("other"))
+    found, steps = explained(builder.store(), topic="T", key="k")
+    assert found == []
+    assert step(steps, Reason.WRONG_RECORD).facts == {"item": 1, "physicalOffset": 0}
+    assert "--scan reads the log itself" in capsys.readouterr().err
+
+
+def test_an_item_in_the_wrong_slot(builder: Builder, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its hash may be what is damaged, and it the one that was looked for."""
+    builder.item("k", builder.message("k"))
+    builder.items[0] = (builder.items[0][0] ^ 1, *builder.items[0][1:])
+    found, steps = explained(builder.store(), topic="T", key="k")
+    assert found == []
+    assert step(steps, Reason.WRONG_SLOT).facts["item"] == 1
+    assert "is damaged" in capsys.readouterr().err
+
+
 def test_the_index_is_behind(builder: Builder) -> None:
     builder.item("k", builder.message("k"))
     late = builder.message("late")
