@@ -1,0 +1,123 @@
+"""Wear of real stores is no damage: killed while they wrote, cut, restarted, appended to, upgraded."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import struct
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.broker import jvm
+from tests.broker.start_cases import records
+from tests.broker.stores import fixture_store
+from tests.damage.running import verified
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rmqtool.commands.verify.model import VerifyReport
+
+pytestmark = pytest.mark.broker
+
+_KILLED_AFTER_MS = 1800
+_KINDS = ("plain", "segments", "indexroll")
+_EACH = 3
+_APPENDED = 40
+_STARTS: list[tuple[jvm.Version, jvm.Version, bool]] = [
+    ("4.9.8", "4.9.8", True),
+    ("5.3.3", "5.3.3", True),
+    ("4.9.8", "5.3.3", False),
+]
+
+
+@pytest.fixture(scope="module", params=jvm.VERSIONS)
+def killed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Stores of one version whose brokers, each with a seed of its own, died while they wrote."""
+    return kill(request.param, tmp_path_factory.mktemp("killed"))
+
+
+def kill(version: jvm.Version, folder: Path) -> list[Path]:
+    roots = [folder / f"{kind}-{number}" for kind in _KINDS for number in range(_EACH)]
+    arguments: list[Path] = []
+    for root in roots:
+        conf = fixture_store(f"{root.name.partition('-')[0]}-{version}").conf
+        arguments += [root, conf]
+    jvm.judge(version, "kill", str(_KILLED_AFTER_MS + random.randrange(900)), *arguments)
+    for root, conf in zip(roots, arguments[1::2], strict=True):
+        shutil.copyfile(conf, root / "broker.conf")
+    return roots
+
+
+def errors(report: VerifyReport) -> list[str]:
+    return [
+        f"{one.code.code} {one.file} {one.position} {one.message}"
+        for one in report.findings
+        if one.severity == "error"
+    ]
+
+
+def test_a_killed_store_has_no_errors(killed: list[Path]) -> None:
+    """What the next start dispatches or cuts, and what nobody can notice, is at most a warning."""
+    for root in killed:
+        report = verified(root)
+        assert errors(report) == [], root.name
+        assert report.examined.records > 0
+        assert "ST-ABORT" in report.findings.counts
+
+
+def test_a_torn_last_record_of_a_killed_store_is_no_error(killed: list[Path], tmp_path: Path) -> None:
+    """Pages of the last record that did not reach the disk: the next start cuts it off."""
+    for number, root in enumerate(killed[::2]):
+        copy = tmp_path / str(number)
+        shutil.copytree(root, copy)
+        tear(copy, random.Random(number))
+        assert errors(verified(copy)) == [], root.name
+
+
+def tear(root: Path, chance: random.Random) -> None:
+    """Zero the log from somewhere inside its last record on; at least its properties and topic go.
+
+    With the properties alone gone, a broker takes the record for whole, and keeps it: that is damage.
+    """
+    last = records(root, root / "broker.conf")[-1]
+    files = sorted((root / "commitlog").iterdir())
+    path = next(file for file in reversed(files) if int(file.name) <= last.physical_offset)
+    at = last.physical_offset - int(path.name) + chance.randrange(1, last.body_start + last.body_length)
+    data = path.read_bytes()
+    path.write_bytes(data[:at] + bytes(len(data) - at))
+
+
+@pytest.mark.parametrize(("writer", "reader", "torn"), _STARTS)
+def test_a_store_that_goes_on_has_no_errors(
+    writer: jvm.Version, reader: jvm.Version, torn: bool, tmp_path: Path
+) -> None:
+    """Killed, recovered by the same or a newer broker, appended to, stopped, started again, stopped."""
+    store = fixture_store(f"crash-{writer}")
+    root = store.copy_to(tmp_path / "store")
+    shutil.copyfile(store.conf, root / "broker.conf")
+    if torn:
+        tear(root, random.Random(1))
+    before = len(records(root, store.conf))
+    jvm.serve(reader, root, store.conf, append=_APPENDED, restart=True)
+    report = verified(root)
+    assert errors(report) == []
+    assert report.examined.records >= before - torn + _APPENDED
+    assert not (root / "abort").exists()
+
+
+@pytest.mark.parametrize("version", jvm.VERSIONS)
+def test_a_log_that_was_cut_and_written_over_has_no_errors(version: jvm.Version, tmp_path: Path) -> None:
+    """Recovery cuts at a damaged record and clears nothing; new records lie over a part of the old ones."""
+    store = fixture_store(f"crash-{version}")
+    root = store.copy_to(tmp_path / "store")
+    shutil.copyfile(store.conf, root / "broker.conf")
+    victim = records(root, store.conf)[-9]
+    path = root / "commitlog" / f"{victim.physical_offset // 8192 * 8192:020d}"
+    data = bytearray(path.read_bytes())
+    struct.pack_into(">i", data, victim.physical_offset % 8192 + 4, 0)
+    path.write_bytes(data)
+    assert verified(root).exit_status() != 0
+    jvm.serve(version, root, store.conf, append=4, restart=True)
+    assert errors(verified(root)) == []
