@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 from tests.damage.regions import Region, regions_of, store_labels
 
 if TYPE_CHECKING:
+    import random
     from collections.abc import Callable
     from pathlib import Path
 
@@ -60,7 +60,13 @@ class Mutator:
         units = [f"whole {what}" for what, (folder, _) in _WHOLE_UNITS.items() if folder in self._folders]
         records = ["whole record"]
         blocks = [f"{folder}: {size} bytes" for folder in self._folders for size in _BLOCKS]
-        return [*sorted(self._regions), *records, *units, *blocks, *(f"{name}: file" for name in self._folders)]
+        return [
+            *sorted(self._regions),
+            *records,
+            *units,
+            *blocks,
+            *(f"{name}: file" for name in self._folders),
+        ]
 
     def mutate(self, target: str, chance: random.Random) -> Mutation | None:
         """Hit something at random; None if that changes nothing."""
@@ -74,6 +80,26 @@ class Mutator:
             made = self._file(target, chance)
         changed = {label: data for label, data in made.contents.items() if data != self.files.get(label)}
         return Mutation(made.what, made.how, changed) if changed else None
+
+    def fields_changed(self, mutation: Mutation) -> set[str]:
+        """Return the fields in which bytes differ, and the files that come, go or change their size."""
+        found = set()
+        for label, data in mutation.contents.items():
+            before = self.files.get(label)
+            if before is None or data is None or len(before) != len(data):
+                found.add(f"{label.split('/')[0] if '/' in label else 'side file'}: file")
+                continue
+            changed = [at for at, (old, new) in enumerate(zip(before, data, strict=True)) if old != new]
+            found |= {self._names[label][at] for at in changed}
+        return found
+
+    @cached_property
+    def _names(self) -> dict[str, list[str]]:
+        names = {label: ["?"] * len(data) for label, data in self.files.items()}
+        for regions in self._regions.values():
+            for region in regions:
+                names[region.file][region.start : region.stop] = [region.name] * (region.stop - region.start)
+        return names
 
     def _field(self, target: str, chance: random.Random) -> Mutation:
         region = chance.choice(self._regions[target])
@@ -100,14 +126,14 @@ class Mutator:
             "whole item": ("index item: keyHash", "index item: previous"),
         }[target]
         if last:
-            pairs = zip(self._regions[first], self._regions[last], strict=True)
+            pairs = zip(self._regions[first], self._regions[last], strict=True)  # expired ones left out
             return [(one.file, one.start, two.stop) for one, two in pairs]
         starts = [*self._regions[first], *self._regions["record+crc: totalSize"]]
         sizes = [int.from_bytes(self.files[one.file][one.start : one.stop], "big") for one in starts]
         return [(one.file, one.start, one.start + size) for one, size in zip(starts, sizes, strict=True)]
 
     def _block(self, target: str, chance: random.Random) -> Mutation:
-        folder, size = target.split(": ")[0], int(target.split()[-2])
+        folder, size = target.partition(": ")[0], int(target.split()[-2])
         one, other = self._aligned(folder, size, chance), self._aligned(folder, size, chance)
         how = chance.choice(("flip", "zero", "overwrite", "copy", "swap"))
         if how in {"copy", "swap"} and one[2] - one[1] != other[2] - other[1]:
@@ -146,7 +172,7 @@ class Mutator:
         return contents
 
     def _file(self, target: str, chance: random.Random) -> Mutation:
-        folder = target.split(": ")[0]
+        folder = target.partition(": ")[0]
         label, other = (chance.choice(self._folders[folder]) for _ in range(2))
         data = self.files[label]
         how = chance.choice(("delete", "truncate", "extend", "swap", "copy", "rename", "duplicate"))

@@ -22,6 +22,7 @@ _UNITS = {
     "consumequeue": ("unit", consumequeue.UNIT),
     "batchconsumequeue": ("batch unit", consumequeue.BATCH_UNIT),
 }
+_NO_UNIT = {message.TRANSACTION_PREPARED, message.TRANSACTION_ROLLBACK}
 _PAPERS = {"broker.conf", "recipe.toml", "SHA256SUMS"}
 
 
@@ -50,15 +51,16 @@ def store_labels(root: Path) -> list[str]:
 def regions_of(root: Path) -> list[Region]:
     """Return what every byte of a store is."""
     found = [region for region in _log(Places(root)) if region.stop > region.start]
+    log_start = min(int(path.name) for path in (root / _LOG).iterdir())
     for label in store_labels(root):
         kind = label.split("/")[0]
         data = (root / label).read_bytes()
         if kind in _UNITS:
-            found += _units(label, data, *_UNITS[kind])
+            found += _units(label, data, log_start, *_UNITS[kind])
         elif kind == "consumequeue_ext":
             found += _ext_units(label, data)
         elif kind == _INDEX:
-            found += _index(root, label, data)
+            found += _index(root, label, data, log_start)
         elif kind == _CHECKPOINT:
             found += _fields("checkpoint", checkpoint.CHECKPOINT, label, 0)
             found.append(Region("checkpoint: unused", label, checkpoint.CHECKPOINT_SIZE, len(data)))
@@ -92,6 +94,8 @@ def _log(places: Places) -> Iterator[Region]:
 
 def _record(record: Record) -> Iterator[tuple[str, int, int]]:
     kind = "record+crc" if "__CRC32#" in record.properties else "record"
+    if record.head.sys_flag & message.TRANSACTION_MASK in _NO_UNIT:
+        kind = "record without unit"
     empty = "" if record.body_length else " (no body)"
     for name, (at, length) in record_fields(record).items():
         if name.endswith("Host"):
@@ -108,16 +112,18 @@ def _properties(kind: str, data: bytes, at: int) -> Iterator[tuple[str, int, int
     while start < len(data):
         stop = data.find(b"\x02", start) + 1 or len(data)
         text = data[start:stop].decode("utf-8", "replace")
-        name = next((known.rstrip("_") for known in _INDEXED if text.startswith(known)), "others")
+        said = text.partition("\x01")[2].strip(" \x02")  # a blank KEYS has no keys
+        name = next((known.rstrip("_") for known in _INDEXED if text.startswith(known) and said), "others")
         yield f"{kind}: property {name.strip('#')}", at + start, at + stop
         start = stop
 
 
-def _units(label: str, data: bytes, what: str, schema: construct.Struct) -> Iterator[Region]:
+def _units(label: str, data: bytes, log_start: int, what: str, schema: construct.Struct) -> Iterator[Region]:
     width = struct_of(schema).size
     used = -(-len(data.rstrip(b"\0")) // width) * width
     for at in range(0, used, width):
-        yield from _fields(what, schema, label, at)
+        is_expired = int.from_bytes(data[at : at + 8], "big") < log_start
+        yield from _fields(f"expired {what}" if is_expired else what, schema, label, at)
     if used < len(data):
         yield Region(f"{what}: behind the last", label, used, len(data))
 
@@ -134,12 +140,14 @@ def _ext_units(label: str, data: bytes) -> Iterator[Region]:
         yield Region("ext unit: behind the last", label, at + 2, len(data))
 
 
-def _index(root: Path, label: str, data: bytes) -> Iterator[Region]:
+def _index(root: Path, label: str, data: bytes, log_start: int) -> Iterator[Region]:
     slots = open_store(root, broker_conf=root / "broker.conf").settings.index_geometry.slots
-    yield from _fields("index header", index.HEADER, label, 0)
+    header = struct_of(index.HEADER).unpack_from(data)
+    is_expired = header[-1] > 1 and header[2] < log_start
+    yield from _fields("expired index header" if is_expired else "index header", index.HEADER, label, 0)
     for slot in range(slots):
         yield Region("index slot", label, index.slot_position(slot), index.slot_position(slot + 1))
-    count = max(struct_of(index.HEADER).unpack_from(data)[-1], 1)
+    count = max(header[-1], 1)
     for item in range(1, count):
         yield from _fields("index item", index.ITEM, label, index.item_position(slots, item))
     yield Region("index item 0", label, index.item_position(slots, 0), index.item_position(slots, 1))
