@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 from typing import TYPE_CHECKING
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _DEBUG_OPTION = "--debug"
+_COMPLETION = "_RMQTOOL_COMPLETE"
+"""Set by the scripts of ``rmqtool completion`` when a shell asks what a line may go on with."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -25,6 +28,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     state = State()
+    if arguments is None and os.environ.get(_COMPLETION):
+        from click.shell_completion import shell_complete
+
+        return shell_complete(ROOT, {"obj": state}, "rmqtool", _COMPLETION, os.environ[_COMPLETION])
     try:
         with ROOT.make_context("rmqtool", words, obj=state) as context:
             status = ROOT.invoke(context)

@@ -23,8 +23,12 @@ class Entry(NamedTuple):
 
 
 COMMANDS = {
+    "completion": Entry("rmqtool.cli.completion", "Print the completion script of a shell."),
+    "decode-id": Entry("rmqtool.cli.decode_id", "Take message ids apart: offset ids and unique ids."),
+    "diff": Entry("rmqtool.cli.diff", "Compare two stores, or the same part of two stores."),
     "dump": Entry("rmqtool.cli.dump", "Show the records, units and items in a store's files."),
     "info": Entry("rmqtool.cli.info", "Sum up a store: files, ranges, settings, queues."),
+    "offsets": Entry("rmqtool.cli.offsets", "Hold consumer offsets against the bounds of their queues."),
     "query": Entry("rmqtool.cli.query", "Find messages by key, id, offset or time."),
     "rebuild": Entry("rmqtool.cli.rebuild", "Build consumequeue/ and index/ anew from the commit log."),
     "rebuild-index": Entry("rmqtool.cli.rebuild", "Build index/ anew from the commit log."),

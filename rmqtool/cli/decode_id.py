@@ -1,0 +1,59 @@
+"""``rmqtool decode-id``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from rmqtool.cli.options import shared_options
+from rmqtool.cli.session import Session
+from rmqtool.cli.times import parse_optional_time
+from rmqtool.commands.decode_id import Reading, decode_id
+from rmqtool.errors import ExitStatus
+from rmqtool.report.id_text import reading_lines
+from rmqtool.report.records import write_records
+from rmqtool.report.sinks import Format
+from rmqtool.store.index_zone import local_zone
+
+
+@click.command(
+    "decode-id",
+    epilog="Example: rmqtool decode-id --near 2026-11-21 C0A80114E24018B4AAC24AF57400002A",
+)
+@click.argument("ids", nargs=-1, required=True, metavar="ID…")
+@click.option(
+    "--near", metavar="TIME", help="A time near the message's: a unique id does not hold the month."
+)
+@shared_options("text", "json", "ndjson", "csv")
+def decode_id_command(
+    ids: tuple[str, ...],
+    near: str | None,
+    **shared: Any,  # noqa: ANN401 - what click makes of the shared options
+) -> ExitStatus:
+    """Take message ids apart: offset ids and unique ids.
+
+    Both kinds look alike; an id that can be either is shown as both. What is neither makes the exit status 1.
+    The text shows plausible readings only, if there is one. --timezone is the client's.
+    """
+    session = Session(shared)
+    zone = session.zone or local_zone()
+    near_ms = parse_optional_time(near, zone)
+    found = [(text, decode_id(text, near_ms, zone)) for text in ids]
+    for text, readings in found:
+        if not readings:
+            session.console.error(f"{text}: is no message id; one has 32 or 56 hexadecimal digits")
+    status = ExitStatus.CLEAN if all(readings for _, readings in found) else ExitStatus.NEGATIVE
+    with session.output() as stream:
+        if session.format is Format.TEXT:
+            for _, readings in found:
+                stream.writelines(reading_lines(readings, session.zone))
+        else:
+            rows = [reading for _, readings in found for reading in readings]
+            write_records(
+                session.format, stream, rows, schema="rmqtool.decode-id/1", kind=Reading, status=status
+            )
+    return status
+
+
+COMMANDS = {"decode-id": decode_id_command}

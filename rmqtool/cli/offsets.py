@@ -1,0 +1,81 @@
+"""``rmqtool offsets``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rmqtool.cli.completion import complete_topic
+from rmqtool.cli.options import A_PATH, shared_options
+from rmqtool.cli.session import Session
+from rmqtool.commands.offsets import CONFIG_FILES, Progress, progress_of, undecodable_files
+from rmqtool.errors import ExitStatus, UsageError
+from rmqtool.findings import FindingLog
+from rmqtool.report.records import write_records
+from rmqtool.report.sinks import Format
+from rmqtool.store import PathKind
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rmqtool.store import Store
+
+
+@click.command("offsets", epilog="Example: rmqtool offsets STORE --group billing --out-of-range")
+@click.argument("store_path", type=A_PATH, metavar="STORE")
+@click.option(
+    "-t", "--topic", metavar="GLOB", shell_complete=complete_topic, help="Offsets in these topics only."
+)
+@click.option("-g", "--group", metavar="GLOB", help="Offsets of these groups only.")
+@click.option("--out-of-range", is_flag=True, help="Only offsets that lie outside of their queue.")
+@shared_options("text", "json", "ndjson", "csv")
+def offsets_command(
+    store_path: Path,
+    topic: str | None,
+    group: str | None,
+    out_of_range: bool,
+    **shared: Any,  # noqa: ANN401 - what click makes of the shared options
+) -> ExitStatus:
+    """Hold consumer offsets against the bounds of their queues.
+
+    Read are consumerOffset.json, lmqConsumerOffset.json and delayOffset.json below config/. A lag is counted
+    in units of the queue. An offset out of range is a warning: see --fail-on.
+    """
+    session = Session(shared)
+    store = session.open_store(store_path)
+    if store.kind is not PathKind.STORE:
+        raise UsageError(f"{store.place.path}: is no store root; offsets are held against all of a store")
+    session.note_broker(store)
+    _warn(session, store)
+    rows = list(progress_of(store, topic, group))
+    findings = FindingLog()
+    findings.extend(finding for row in rows if (finding := row.finding()) is not None)
+    if not rows:
+        session.console.error(f"no offsets in {store.place.path}: looked for {', '.join(CONFIG_FILES)}")
+        return ExitStatus.NEGATIVE
+    status = findings.exit_status(session.fail_on)
+    shown = [row for row in rows if not out_of_range or row.state in {"ahead", "behind"}]
+    with session.output(store) as stream:
+        if session.format is Format.TEXT:
+            from rmqtool.report.offsets_text import write_offsets_text
+
+            write_offsets_text(shown, stream, color=session.color)
+        else:
+            facts = {"store": str(store.place.path), "counts": findings.counts}
+            schema = "rmqtool.offsets/1"
+            write_records(
+                session.format, stream, shown, schema=schema, kind=Progress, status=status, facts=facts
+            )
+    return status
+
+
+def _warn(session: Session, store: Store) -> None:
+    """Say what may be missing from the answer."""
+    for sentence in undecodable_files(store):
+        session.console.warn(sentence)
+    for feature in store.features:
+        session.console.warn(f"{feature.label}: {feature.code.title}; what it holds is not shown")
+
+
+COMMANDS = {"offsets": offsets_command}

@@ -1,0 +1,141 @@
+"""``decode-id``, ``offsets``, ``diff`` and ``completion`` on real stores."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.cli.conftest import Run
+
+OFFSET_ID = "0A09080700002A9F000000004000002A"
+UNIQUE_ID = "C0A80114E24018B4AAC24AF57400002A"
+
+
+def test_an_id_is_shown_with_every_reading_it_allows(run: Callable[..., Run]) -> None:
+    found = run("decode-id", OFFSET_ID, UNIQUE_ID, "--format", "ndjson", "--timezone", "Asia/Shanghai")
+    assert found.status == 0
+    readings = [(one["id"], one["reading"], one["plausible"]) for one in found.objects]
+    assert readings == [
+        (OFFSET_ID, "offset-id", True),
+        (OFFSET_ID, "unique-id", True),
+        (UNIQUE_ID, "unique-id", True),
+        (UNIQUE_ID, "offset-id", False),
+    ]
+    assert (found.objects[0]["host"], found.objects[0]["port"]) == ("10.9.8.7", 10911)
+    assert found.objects[0]["physicalOffset"] == 1073741866
+
+
+def test_the_month_of_a_unique_id_comes_from_near(run: Callable[..., Run]) -> None:
+    words = ("decode-id", UNIQUE_ID, "--near", "1650000000007", "--timezone", "Asia/Shanghai")
+    assert run(*words, "--format", "json").document["rows"][0]["timestamp"] == 1650000000000
+    assert "2022-04-15 13:20:00.000" in run(*words).out
+    assert "of a month" in run("decode-id", UNIQUE_ID).out
+
+
+def test_what_is_no_id_is_a_negative_answer(run: Callable[..., Run]) -> None:
+    found = run("decode-id", "\x1b[31m", UNIQUE_ID)
+    assert found.status == 1
+    assert "\x1b" not in found.err
+    assert "is no message id" in found.err
+    assert UNIQUE_ID in found.out
+
+
+def test_offsets_are_held_against_their_queues(run: Callable[..., Run], plain_copy: Path) -> None:
+    table = {"TopicTest@g": {"0": 10**6, "1": 1}, "Gone@g": {"0": 1}}
+    path = plain_copy / "config" / "consumerOffset.json"
+    path.write_text(json.dumps({"offsetTable": table}))
+    found = run("offsets", plain_copy, "--format", "ndjson")
+    *rows, summary = found.objects
+    states = {(row["topic"], row["queueId"]): (row["state"], row["lag"]) for row in rows}
+    assert states["Gone", 0] == ("no-queue", None)
+    assert states["TopicTest", 0] == ("ahead", 0)
+    assert states["TopicTest", 1] == ("ok", 24)
+    assert summary["counts"] == {"OF-AHEAD": 1}
+    assert run("offsets", plain_copy, "--fail-on", "warning").status == 1
+    assert "TopicTest" in run("offsets", plain_copy, "--out-of-range").out
+    path.write_text("{nonsense")
+    found = run("offsets", plain_copy)
+    assert found.status == 1
+    assert "warning: " in found.err
+
+
+def test_a_store_does_not_differ_from_itself(run: Callable[..., Run], any_store: Path) -> None:
+    found = run("diff", any_store, any_store, "--format", "json")
+    assert (found.status, found.document["rows"]) == (0, [])
+    assert found.document["compared"]["bytes"] > 0
+
+
+def flip(path: Path, position: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[position] ^= 1
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("name", "position", "structure", "place"),
+    [
+        ("commitlog/00000000000000000000", 200, "commitlog", {"physicalOffset": 200}),
+        ("consumequeue/TopicTest/1/00000000000000000000", 47, "consumequeue", {"queueOffset": 2, "count": 1}),
+        ("checkpoint", 7, "checkpoint", {}),
+    ],
+)
+def test_the_first_difference_is_placed(
+    run: Callable[..., Run],
+    plain: Path,
+    plain_copy: Path,
+    name: str,
+    position: int,
+    structure: str,
+    place: dict[str, int],
+) -> None:
+    flip(plain_copy / name, position)
+    found = run("diff", plain, plain_copy, "--format", "json")
+    assert found.status == 1
+    (row,) = found.document["rows"]
+    assert row["structure"] == structure
+    assert place.items() <= row.items()
+    assert run("diff", plain, plain_copy, "--fail-on", "never").status == 0
+
+
+def test_parts_are_compared_and_unlike_parts_are_refused(run: Callable[..., Run], plain: Path) -> None:
+    queue = plain / "consumequeue" / "TopicTest"
+    assert run("diff", queue / "0", queue / "0").status == 0
+    assert run("diff", queue / "0", queue / "1").status == 1
+    assert run("diff", plain / "index", plain / "index").status == 0
+    assert run("diff", plain / "index", plain / "commitlog").status == 2
+
+
+def test_an_absurd_gap_does_not_stop_a_comparison(run: Callable[..., Run], plain_copy: Path) -> None:
+    (plain_copy / "commitlog" / f"{9 * 10**18:020d}").write_bytes(b"\1" * 8192)
+    assert run("diff", plain_copy, plain_copy).status == 0
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_every_shell_gets_its_script(run: Callable[..., Run], shell: str) -> None:
+    found = run("completion", shell)
+    assert found.status == 0
+    assert "_RMQTOOL_COMPLETE" in found.out
+
+
+def test_topics_of_the_store_on_the_line_are_completed(plain: Path) -> None:
+    line = f"rmqtool offsets {plain} --topic Topic"
+    environment = os.environ | {"_RMQTOOL_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": "4"}
+    done = subprocess.run(
+        [sys.executable, "-m", "rmqtool"],
+        env=environment,
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert "plain,TopicTest" in done.stdout, done.stderr
