@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from rmqtool.errors import ExitStatus, UsageError
 from rmqtool.findings import FindingLog, Severity
 from rmqtool.report.bodies import BodyFiles
 from rmqtool.report.objects import BodyMode
-from rmqtool.report.sinks import open_sink
+from rmqtool.report.sinks import Format, open_sink
 from rmqtool.store import PathKind
 
 if TYPE_CHECKING:
@@ -81,6 +82,8 @@ def dump_command(
     if not stores and not layout:
         raise UsageError("give a PATH to dump, or --layout")
     request = _request(session, kind, on_corrupt, options)
+    if session.format is Format.NDJSON and limit is None and body_dir is None and on_corrupt == "resync":
+        request = replace(request, lines=body or "none")
     for store in stores:
         session.note_broker(store)
         session.note_settings(store)

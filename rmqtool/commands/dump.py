@@ -33,6 +33,10 @@ _KINDS: tuple[PathKind, ...] = tuple(kind for kind in PathKind if kind is not Pa
 _QUEUES = (PathKind.CONSUMEQUEUE, PathKind.BATCHCONSUMEQUEUE, PathKind.CONSUMEQUEUE_EXT)
 _WITH_OFFSETS = (PathKind.COMMITLOG, PathKind.CONSUMEQUEUE, PathKind.BATCHCONSUMEQUEUE, PathKind.INDEX)
 _LOG = (PathKind.COMMITLOG,)
+_BODY_FORMS = ("none", "text", "hex")
+
+LARGE_LOG_BYTES = 16 << 20
+"""Up to here plain Python is done before the kernels are loaded."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,8 @@ class DumpRequest:
         slots: Also the used slots of index files.
         chains: Also the chains of index files.
         hex: Also the bytes of every row, field by field.
+        lines: How bodies look if messages may come as lines of ndjson; None if rows are needed. ``none``,
+            ``text`` and ``hex`` can be written so.
     """
 
     kinds: frozenset[PathKind] = frozenset()
@@ -58,6 +64,7 @@ class DumpRequest:
     slots: bool = False
     chains: bool = False
     hex: bool = False
+    lines: str | None = None
 
     def applicable(self) -> dict[str, tuple[PathKind, ...]]:
         """Return the structures to which each filter in use can be applied, by the option's name."""
@@ -118,11 +125,45 @@ def _chosen_kinds(store: Store, request: DumpRequest) -> list[PathKind]:
 
 def _dump_log(store: Store, request: DumpRequest) -> Iterator[rows.Row]:
     log = _placed_log(store)
+    if _is_large(log, request):
+        yield from _large_log(store, log, request)
+        log.close()
+        return
     make = MessageRows(log, store.settings.delay_levels)
     for event in walk(log.segments, request.from_offset or 0, request.to_offset, request.on_corrupt):
         if not isinstance(event, Record) or request.messages.admits(event):
             yield make.row(event)
     log.close()
+
+
+def _is_large(log: FileQueue, request: DumpRequest) -> bool:
+    """Whether so much of the log is wanted, in such a form, that loading the kernels pays."""
+    begin, end = request.from_offset or 0, request.to_offset
+    sizes = (min(one.stop, end or one.stop) - max(one.start, begin) for one in log.segments)
+    wanted = request.messages
+    return (
+        request.lines in _BODY_FORMS
+        and not request.hex
+        and request.on_corrupt == "resync"
+        and wanted.key is None
+        and (wanted.topic is None or (_is_plain(wanted.topic) and not set(wanted.topic) & set("*?[")))
+        and (wanted.tag is None or _is_plain(wanted.tag))
+        and all(_is_plain(one.label) for one in log.segments)
+        and sum(max(0, size) for size in sizes) > LARGE_LOG_BYTES
+    )
+
+
+def _is_plain(text: str) -> bool:
+    return text.isascii() and text.isprintable()
+
+
+def _large_log(store: Store, log: FileQueue, request: DumpRequest) -> Iterator[rows.Row]:
+    from rmqtool.commands.dump_lines import LineJob, log_lines
+    from rmqtool.scan.line_kernels import BodyForm
+
+    body = BodyForm[(request.lines or "none").upper()]
+    begin, end = request.from_offset or 0, request.to_offset
+    return log_lines(LineJob(log, store.settings.delay_levels, request.messages, body, begin, end))
 
 
 def _placed_log(store: Store) -> FileQueue:

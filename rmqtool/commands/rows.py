@@ -229,8 +229,17 @@ class LayoutField:
     meaning: str
 
 
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Rows of messages that are ndjson already, complete lines."""
+
+    type: ClassVar = "lines"
+    text: str
+
+
 Row = (
     Message
+    | Lines
     | Blank
     | Damage
     | Unit

@@ -94,7 +94,10 @@ class _NdjsonSink:
         self._body = body
 
     def add(self, row: rows.Row) -> None:
-        self._stream.write(to_json(row_object(row, self._body)) + "\n")
+        if isinstance(row, rows.Lines):
+            self._stream.write(row.text)
+        else:
+            self._stream.write(to_json(row_object(row, self._body)) + "\n")
 
     def finish(self, status: ExitStatus) -> None:
         """Nothing follows the last object; the exit status says the rest."""

@@ -115,7 +115,7 @@ def _walk_segments(segments: Sequence[Segment], begin: int, end: int | None) -> 
             gap = gap_between(segments[number - 1], segment) if number else None
             if gap is not None and segment.start > begin:
                 yield gap
-            yield from _SegmentWalk(segment, segments[number + 1 :]).run(begin, end)
+            yield from ChainWalk(segment, segments[number + 1 :]).run(begin, end)
 
 
 def gap_between(one: Segment, two: Segment) -> Defect | None:
@@ -137,7 +137,7 @@ def unreadable_part(segment: Segment, bad: UnreadableRange) -> Defect:
     return Defect(IO_UNREADABLE, segment.start + bad.position, bad.length, sentence)
 
 
-class _SegmentWalk:
+class ChainWalk:
     """The walk of one file.
 
     Args:
@@ -151,12 +151,21 @@ class _SegmentWalk:
         self._later = later
 
     def run(self, begin: int, end: int | None) -> Iterator[LogEvent]:
+        """Yield what lies between two physical offsets, as ``walk`` does."""
         stop = self._window.size_bytes if end is None else end - self._segment.start
         first = max(0, begin - self._segment.start)
         for event in self._walk(self._safe_start(first), stop):
             yield from self._unreadable()
             if event.physical_offset >= begin or _covers(event, begin):
                 yield event
+        yield from self._unreadable()
+
+    def events(self, place: int, stop: int) -> Iterator[LogEvent]:
+        """Yield what lies from physical offset ``place``, where a record is due, to ``stop``."""
+        start = self._segment.start
+        for event in self._walk(place - start, stop - start):
+            yield from self._unreadable()
+            yield event
         yield from self._unreadable()
 
     def _safe_start(self, first: int) -> int:
@@ -186,7 +195,7 @@ class _SegmentWalk:
             yield defect
             position += defect.length
             closed = True
-        if position == window.size_bytes <= stop and not closed and self._goes_on():
+        if position == window.size_bytes <= stop and not closed and self.goes_on():
             yield missing_blank(self._segment)
 
     def _blank(self, position: int) -> Iterator[LogEvent]:
@@ -214,7 +223,7 @@ class _SegmentWalk:
         length = (window.size_bytes if found is None else found) - position
         if not starts_zero:
             return Defect(code, place, length, f"no record at {place} for {length} bytes: {reason}")
-        if found is None and not self._goes_on():
+        if found is None and not self.goes_on():
             sentence = f"behind the end of the log at {place}, zeros and then other bytes, but no record"
             return Defect(CL_TAIL_DIRTY, place, length, sentence)
         return Defect(
@@ -224,15 +233,15 @@ class _SegmentWalk:
     def _zero_tail(self, position: int) -> Defect:
         place, length = self._segment.start + position, self._window.size_bytes - position
         label = self._segment.label
-        if self._goes_on():
+        if self.goes_on():
             sentence = f"{label} ends in {length} zero bytes without BLANK, though later files go on"
             return Defect(CL_NO_BLANK, place, length, sentence)
         if position == 0:
             return Defect(CL_PREALLOC, place, length, f"{label} holds only zeros")
         return Defect(CL_TAIL_ZERO, place, length, f"only zeros from {place} to the end of {label}")
 
-    def _goes_on(self) -> bool:
-        """Whether a later file begins with something."""
+    def goes_on(self) -> bool:
+        """Tell whether a later file begins with something."""
         return any(any(segment.read_at(0, _START.size)) for segment in self._later)
 
     def _unreadable(self) -> Iterator[Defect]:

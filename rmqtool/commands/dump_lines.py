@@ -1,0 +1,306 @@
+"""A large part of the log as ndjson: kernels write the plain messages, on all cores, rows are the rest.
+
+The log is cut into splits. Each but the first of a file begins at the first true record it finds; where the
+split before did not end there, it is done again from that end, so the result is that of one walk.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rmqtool.commands import rows
+from rmqtool.commands.messages import MessageRows
+from rmqtool.engine.local import usable_cpus
+from rmqtool.scan.line_kernels import MAX_PROPERTIES, BodyForm, Ended, Wanted, write_lines
+from rmqtool.scan.record_walk import Blank, ChainWalk, gap_between, missing_blank
+from rmqtool.scan.records import Record
+from rmqtool.scan.rows import Outcome, Rules
+from rmqtool.scan.sieve import EARLIEST_MS, LATEST_MS
+from rmqtool.scan.walk import SegmentWalk
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import numpy.typing as npt
+
+    from rmqtool.commands.messages import MessageFilter
+    from rmqtool.javacompat import DelayLevels
+    from rmqtool.scan.record_walk import LogEvent
+    from rmqtool.scan.walk import MessageBatch
+    from rmqtool.store import FileQueue, Segment
+
+_SPLIT_BYTES = 4 << 20
+_OUT_BYTES = 4 << 20
+
+
+@dataclass(frozen=True)
+class LineJob:
+    """What is written.
+
+    Attributes:
+        log: The files.
+        delay_levels: The broker's delay table.
+        messages: Which messages; no key, and a topic that is a name.
+        body: How bodies are written.
+        begin: Physical offset; inside a record the next one is the first.
+        end: Physical offset; what begins there or later is not written. None: to the end.
+        split_bytes: What one core does at a time.
+    """
+
+    log: FileQueue
+    delay_levels: DelayLevels
+    messages: MessageFilter
+    body: BodyForm
+    begin: int = 0
+    end: int | None = None
+    split_bytes: int = _SPLIT_BYTES
+
+
+@dataclass(frozen=True)
+class _Split:
+    """A range of one file, physical offsets; ``first`` is its first record, None if that is to be found."""
+
+    job: LineJob
+    segment: Segment
+    later: tuple[Segment, ...]
+    start: int
+    stop: int
+    first: int | None = None
+
+
+@dataclass
+class _Written:
+    """What became of a split.
+
+    Attributes:
+        first: Physical offset at which its chain of records begins; None if no record begins in it.
+        end: Physical offset at which the next split has to begin.
+        rows: Lines, and the rows of what is not plain.
+        closed: Whether damage, not a message, came last.
+        ended: Whether a BLANK ended the file.
+    """
+
+    first: int | None
+    end: int = 0
+    rows: list[rows.Row] = field(default_factory=list)
+    closed: bool = True
+    ended: bool = False
+
+
+def log_lines(job: LineJob) -> Iterator[rows.Row]:
+    """Yield lines and rows of a log, in its order.
+
+    Raises:
+        EnvironmentFailureError: A file cannot be opened or read.
+    """
+    threads = usable_cpus()
+    pool = ThreadPoolExecutor(threads, thread_name_prefix="rmqtool")
+    try:
+        segments = job.log.segments
+        for number, segment in enumerate(segments):
+            if job.end is not None and segment.start >= job.end:
+                return
+            if segment.stop > job.begin:
+                before = segments[number - 1] if number else None
+                yield from _Segment(job, segment, before, segments[number + 1 :]).written(pool, 2 * threads)
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+class _Segment:
+    """One file of the log."""
+
+    def __init__(
+        self, job: LineJob, segment: Segment, before: Segment | None, later: tuple[Segment, ...]
+    ) -> None:
+        self._job = job
+        self._segment = segment
+        self._before = before
+        self._later = later
+        self._make = MessageRows(job.log, job.delay_levels)
+        self._place: int | None = segment.start
+        self._closed = True
+
+    def written(self, pool: ThreadPoolExecutor, ahead: int) -> Iterator[rows.Row]:
+        """Yield lines and rows of the file, at most ``ahead`` splits being done before they are wanted."""
+        yield from self._before_first_split()
+        if self._place is None:
+            return
+        splits = self._splits(self._place)
+        waiting = deque((split, pool.submit(_write_split, split)) for split in splits[:ahead])
+        following = iter(splits[ahead:])
+        try:
+            while waiting and self._place is not None:
+                split, future = waiting.popleft()
+                written = future.result()
+                later = next(following, None)
+                if later is not None:
+                    waiting.append((later, pool.submit(_write_split, later)))
+                yield from self._joined(split, written)
+        finally:
+            for _, future in waiting:
+                future.cancel()
+        yield from self._without_blank()
+
+    def _before_first_split(self) -> Iterator[rows.Row]:
+        """Yield what is missing before the file; begin at the first message behind the job's beginning."""
+        begin, segment = self._job.begin, self._segment
+        gap = None if self._before is None else gap_between(self._before, segment)
+        if segment.start >= begin:
+            if gap is not None and segment.start > begin:
+                yield self._make.row(gap)
+            return
+        self._place = None
+        for event in ChainWalk(segment, self._later).run(begin, self._job.end):
+            if not isinstance(event, Record) or self._job.messages.admits(event):
+                yield self._make.row(event)
+            if isinstance(event, Record):
+                self._place, self._closed = event.physical_offset + len(event.raw), False
+                return
+
+    def _splits(self, start: int) -> list[_Split]:
+        stop = self._segment.stop if self._job.end is None else min(self._segment.stop, self._job.end)
+        bounds = [*range(start, stop, self._job.split_bytes), max(stop, start)]
+        return [
+            _Split(self._job, self._segment, self._later, one, two, first=start if one == start else None)
+            for one, two in pairwise(bounds)
+        ]
+
+    def _joined(self, split: _Split, written: _Written) -> Iterable[rows.Row]:
+        """Return the rows of a split, which must begin where the one before it ended."""
+        place = self._place
+        if place is None or place >= split.stop:
+            return ()
+        if written.first != place:
+            written = _write_split(replace(split, first=place))
+        self._place = None if written.ended else written.end
+        self._closed = written.closed
+        return written.rows
+
+    def _without_blank(self) -> Iterator[rows.Row]:
+        stop = self._segment.stop
+        wanted = self._job.end is None or stop <= self._job.end
+        if self._place == stop and wanted and not self._closed:
+            chain = ChainWalk(self._segment, self._later)
+            if chain.goes_on():
+                yield self._make.row(missing_blank(self._segment))
+
+
+def _write_split(split: _Split) -> _Written:
+    return _Writing(split).run()
+
+
+class _Writing:
+    """The work on one split."""
+
+    def __init__(self, split: _Split) -> None:
+        rules = np.zeros(len(Rules), np.int64)
+        rules[Rules.KNOWS_V2] = 1
+        job = split.job
+        self._split = split
+        self._walk = SegmentWalk(split.segment, rules, stops_at_mismatch=True)
+        self._chain = ChainWalk(split.segment, split.later)
+        self._make = MessageRows(job.log, job.delay_levels)
+        self._label = _bytes(json.dumps(split.segment.label))
+        self._wanted = _wanted(job)
+        self._topic, self._tag = _bytes(job.messages.topic or ""), _bytes(job.messages.tag or "")
+        self._parts = np.empty((MAX_PROPERTIES, 4), np.int64)
+        self._out = np.empty(_OUT_BYTES, np.uint8)
+        self._done = _Written(split.first)
+
+    def run(self) -> _Written:
+        """Write the split."""
+        split, done = self._split, self._done
+        if done.first is None:
+            if self._walk.find(split.start, split.stop) is Outcome.STOP:
+                return done
+            done.first = self._walk.place
+        done.end = done.first
+        while done.end < split.stop and not done.ended:
+            for batch in self._walk.batches(done.end, split.stop):
+                self._write(batch)
+            done.end = self._walk.place
+            if self._walk.outcome is Outcome.STOP:
+                break
+            self._tell(done.end, done.end + 1)
+        if self._walk.unreadable:
+            self._done = done = _Written(done.first, done.first)
+            self._tell(done.end, split.stop)
+        return done
+
+    def _write(self, batch: MessageBatch) -> None:
+        first = 0
+        self._done.closed = False
+        while first < len(batch.rows):
+            ended, first, size = self._lines(batch, first)
+            if size:
+                self._done.rows.append(rows.Lines(self._out[:size].tobytes().decode("ascii")))
+            if ended == Ended.FULL and not size:
+                self._out = np.empty(2 * len(self._out), np.uint8)
+            if ended == Ended.ODD:
+                place = int(batch.rows[first]["place"])
+                self._tell(place, place + 1)
+                first += 1
+
+    def _lines(self, batch: MessageBatch, first: int) -> tuple[Ended, int, int]:
+        if batch.cut:
+            return Ended.ODD, first, 0
+        ended, first, size = write_lines(
+            batch.buffer,
+            batch.rows,
+            batch.values,
+            first,
+            self._split.segment.start,
+            self._label,
+            self._wanted,
+            self._topic,
+            self._tag,
+            self._parts,
+            self._out,
+        )
+        return Ended(ended), first, size
+
+    def _tell(self, place: int, stop: int) -> None:
+        """Add the rows of what lies from ``place`` to ``stop``, read in plain Python."""
+        done = self._done
+        for event in self._chain.events(place, stop):
+            if not isinstance(event, Record) or self._split.job.messages.admits(event):
+                done.rows.append(self._make.row(event))
+            if isinstance(event, Blank):
+                done.ended = True
+            elif isinstance(event, Record) or event.ends_chain or not event.of_record:
+                done.end = max(done.end, _end_of(event))
+                done.closed = not isinstance(event, Record)
+
+
+def _end_of(event: LogEvent) -> int:
+    if isinstance(event, Record):
+        return event.physical_offset + len(event.raw)
+    return event.physical_offset + (event.total_size if isinstance(event, Blank) else event.length)
+
+
+def _bytes(text: str) -> npt.NDArray[np.uint8]:
+    return np.frombuffer(text.encode("ascii"), np.uint8)
+
+
+def _wanted(job: LineJob) -> npt.NDArray[np.int64]:
+    messages = job.messages
+    wanted = np.zeros(len(Wanted), np.int64)
+    wanted[Wanted.BEGIN_MS] = EARLIEST_MS if messages.begin_ms is None else messages.begin_ms
+    wanted[Wanted.END_MS] = LATEST_MS if messages.end_ms is None else messages.end_ms
+    wanted[Wanted.QUEUE_OFFSET] = (
+        EARLIEST_MS if messages.from_queue_offset is None else messages.from_queue_offset
+    )
+    wanted[Wanted.HAS_QUEUE] = messages.queue_id is not None
+    wanted[Wanted.QUEUE_ID] = messages.queue_id or 0
+    wanted[Wanted.HAS_TOPIC] = messages.topic is not None
+    wanted[Wanted.HAS_TAG] = messages.tag is not None
+    wanted[Wanted.BODY] = job.body
+    return wanted

@@ -1,0 +1,139 @@
+"""The dump by kernels is, byte for byte, the dump by rows."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rmqtool.commands import dump_lines, rows
+from rmqtool.commands.dump_lines import LineJob, log_lines
+from rmqtool.commands.messages import MessageFilter, MessageRows
+from rmqtool.javacompat import read_delay_levels
+from rmqtool.report.objects import BodyMode, row_object
+from rmqtool.report.sinks import to_json
+from rmqtool.scan.line_kernels import BodyForm
+from rmqtool.scan.record_walk import walk
+from rmqtool.scan.records import Record
+from rmqtool.store import open_store
+from tests.scan.log_builder import record
+from tests.store.fixture_stores import STORES
+from tests.strategies import message_properties
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rmqtool.store import FileQueue
+
+LEVELS = read_delay_levels("1s 5s")
+STORE_NAMES = sorted(path.name for path in STORES.iterdir() if path.is_dir())
+EVERYTHING = MessageFilter()
+
+
+def by_kernels(job: LineJob) -> str:
+    mode = BodyMode(job.body.name.lower())
+    return "".join(
+        one.text if isinstance(one, rows.Lines) else to_json(row_object(one, mode)) + "\n"
+        for one in log_lines(job)
+    )
+
+
+def by_rows(job: LineJob) -> str:
+    make, mode = MessageRows(job.log, job.delay_levels), BodyMode(job.body.name.lower())
+    return "".join(
+        to_json(row_object(make.row(event), mode)) + "\n"
+        for event in walk(job.log.segments, job.begin, job.end)
+        if not isinstance(event, Record) or job.messages.admits(event)
+    )
+
+
+def log_of(path: Path) -> FileQueue:
+    return open_store(path).commitlog
+
+
+@pytest.mark.parametrize("name", STORE_NAMES)
+@pytest.mark.parametrize("body", list(BodyForm))
+def test_every_fixture(name: str, body: BodyForm) -> None:
+    job = LineJob(log_of(STORES / name), LEVELS, EVERYTHING, body, split_bytes=3000)
+    assert by_kernels(job) == by_rows(job)
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        MessageFilter(topic="TopicTest"),
+        MessageFilter(topic="Orders", queue_id=7),
+        MessageFilter(tag="TagB"),
+        MessageFilter(from_queue_offset=5),
+        MessageFilter(topic="none"),
+    ],
+)
+@pytest.mark.parametrize(("begin", "end"), [(0, None), (300, 12_345), (8192, 16_384), (9000, 9001)])
+def test_filters_and_ranges(wanted: MessageFilter, begin: int, end: int | None) -> None:
+    log = log_of(STORES / "plain-4.9.8")
+    job = LineJob(log, LEVELS, wanted, BodyForm.TEXT, begin, end, split_bytes=1000)
+    assert by_kernels(job) == by_rows(job)
+
+
+def test_times() -> None:
+    log = log_of(STORES / "plain-5.3.3")
+    times = [event.head.store_timestamp_ms for event in walk(log.segments) if isinstance(event, Record)]
+    wanted = MessageFilter(begin_ms=times[10], end_ms=times[20])
+    job = LineJob(log, LEVELS, wanted, BodyForm.NONE)
+    assert by_kernels(job) == by_rows(job)
+    assert by_kernels(job).count('"message"') >= 11
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 30_000), st.binary(min_size=0, max_size=300)), max_size=4),
+    st.sampled_from([700, 5000, 1 << 20]),
+)
+def test_damage_anywhere(
+    tmp_path_factory: pytest.TempPathFactory, edits: list[tuple[int, bytes]], split_bytes: int
+) -> None:
+    """Damage is told in the same words, at the same place, wherever the log is cut."""
+    folder = tmp_path_factory.mktemp("log") / "commitlog"
+    shutil.copytree(STORES / "plain-4.9.8" / "commitlog", folder)
+    files = sorted(folder.iterdir())
+    for place, data in edits:
+        path = files[place // 8192 % len(files)]
+        content = bytearray(path.read_bytes())
+        content[place % 8192 : place % 8192 + len(data)] = data
+        path.write_bytes(content[:8192])
+    job = LineJob(log_of(folder), LEVELS, EVERYTHING, BodyForm.NONE, split_bytes=split_bytes)
+    assert by_kernels(job) == by_rows(job)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.binary(max_size=40) | st.text(max_size=20).map(lambda text: text.encode("utf-8", "replace")),
+            message_properties(hostile=True) | st.binary(max_size=60),
+            st.sampled_from([b"TopicTest", b'a"b\\c', b"x\x7f", "订单".encode(), b"\xff", b""]),
+        ),
+        max_size=8,
+    ),
+    st.sampled_from(list(BodyForm)),
+)
+def test_hostile_messages(
+    tmp_path_factory: pytest.TempPathFactory, messages: list[tuple[bytes, bytes, bytes]], form: BodyForm
+) -> None:
+    folder = tmp_path_factory.mktemp("log") / "commitlog"
+    folder.mkdir()
+    data = b""
+    for body, properties, topic in messages:
+        data += record(len(data), body=body, properties=properties, topic=topic)
+    (folder / f"{0:020d}").write_bytes(data + bytes(64))
+    job = LineJob(log_of(folder), LEVELS, EVERYTHING, form, split_bytes=500)
+    assert by_kernels(job) == by_rows(job)
+
+
+def test_lines_that_do_not_fit_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dump_lines, "_OUT_BYTES", 100)
+    job = LineJob(log_of(STORES / "plain-4.9.8"), LEVELS, EVERYTHING, BodyForm.HEX)
+    assert by_kernels(job) == by_rows(job)
