@@ -12,6 +12,7 @@ from rmqtool.cli.options import A_PATH, AN_OFFSET, body_option, shared_options, 
 from rmqtool.cli.session import Session
 from rmqtool.cli.times import parse_optional_time
 from rmqtool.commands import rows
+from rmqtool.commands.decompression import decompressed
 from rmqtool.commands.dump import DumpRequest, dump
 from rmqtool.commands.layouts import layout_rows
 from rmqtool.commands.messages import MessageFilter
@@ -48,6 +49,7 @@ _SCHEMA = "rmqtool.dump/1"
     "--limit", type=click.IntRange(min=1), metavar="N", help="At most so many rows; damage is extra."
 )
 @body_option
+@click.option("--decompress", is_flag=True, help="Unpack bodies that SYSFLAG says are compressed.")
 @click.option("--layout", is_flag=True, help="The table of a format's fields; needs no PATH.")
 @click.option("--body-dir", type=A_PATH, metavar="DIR", help="Write each body to a file there.")
 @click.option("--hex", "hex_", is_flag=True, help="Also the bytes of every row, field by field.")
@@ -67,6 +69,7 @@ def dump_command(
     body: str | None,
     body_dir: Path | None,
     limit: int | None,
+    decompress: bool,
     layout: bool,
     on_corrupt: str,
     **options: Any,  # noqa: ANN401 - what click makes of the shared options
@@ -82,7 +85,7 @@ def dump_command(
     if not stores and not layout:
         raise UsageError("give a PATH to dump, or --layout")
     request = _request(session, kind, on_corrupt, options)
-    if session.format is Format.NDJSON and limit is None and body_dir is None and on_corrupt == "resync":
+    if session.format is Format.NDJSON and limit is None and body_dir is None and not decompress:
         request = replace(request, lines=body or "none")
     for store in stores:
         session.note_broker(store)
@@ -97,6 +100,8 @@ def dump_command(
             warn=session.console.warn,
         )
         found = layout_rows(kind) if layout else _rows(stores, request, session)
+        if decompress:
+            found = decompressed(found, session.console)
         if body_dir is not None:
             found = _with_bodies(
                 found, BodyFiles(body_dir, [root for one in stores for root in one.evidence_roots])
@@ -124,7 +129,7 @@ def _request(
         messages=messages,
         from_offset=options["from_offset"],
         to_offset=options["to_offset"],
-        on_corrupt="stop" if on_corrupt == "stop" else "resync",
+        on_corrupt=on_corrupt,
         slots=options["slots"],
         chains=options["chains"],
         hex=options["hex_"],

@@ -11,12 +11,15 @@ from rmqtool.commands.dump_index import dump_index_file
 from rmqtool.commands.dump_queues import dump_queue
 from rmqtool.commands.index_files import warn_of_assumed_geometry
 from rmqtool.commands.messages import MessageFilter, MessageRows
+from rmqtool.commands.query import Explanation, QueryRequest
+from rmqtool.commands.query.queue import QueueReader, find_queue
+from rmqtool.commands.query.times import records_by_time
 from rmqtool.errors import UsageError
 from rmqtool.findings import Severity, Structure
 from rmqtool.findings.places import CP_SIZE
 from rmqtool.formats import checkpoint, struct_of
 from rmqtool.javacompat import tags_hash
-from rmqtool.scan.record_walk import walk
+from rmqtool.scan.record_walk import record_defects, walk
 from rmqtool.scan.records import Record, check_record
 from rmqtool.store import FileQueue, PathKind
 from rmqtool.store.listing import digits_of
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqtool.commands.progress import Progress
-    from rmqtool.store import Store, StoreFile
+    from rmqtool.store import QueueFiles, Store, StoreFile
 
 _CHECKPOINT = struct_of(checkpoint.CHECKPOINT)
 _KINDS: tuple[PathKind, ...] = tuple(kind for kind in PathKind if kind is not PathKind.STORE)
@@ -48,7 +51,8 @@ class DumpRequest:
         messages: What messages, or units of queues, must be like.
         from_offset: Physical offset; inside a record the next one is the first.
         to_offset: Physical offset; what starts there or later is not dumped.
-        on_corrupt: ``resync``, or ``stop`` at the first damage that ends a chain of records.
+        on_corrupt: ``resync``, or ``stop`` at the first damage that ends a chain of records; who reads the
+            rows may ``fail`` at the first error.
         slots: Also the used slots of index files.
         chains: Also the chains of index files.
         hex: Also the bytes of every row, field by field.
@@ -102,7 +106,7 @@ def dump(store: Store, request: DumpRequest, progress: Progress) -> Iterator[row
 
 def _dump_kind(store: Store, kind: PathKind, request: DumpRequest, progress: Progress) -> Iterator[rows.Row]:
     if kind is PathKind.COMMITLOG:
-        return _dump_log(store, request)
+        return _dump_log(store, request, progress)
     if kind is PathKind.INDEX:
         return _dump_index(store, request, progress)
     if kind is PathKind.CHECKPOINT:
@@ -123,8 +127,11 @@ def _chosen_kinds(store: Store, request: DumpRequest) -> list[PathKind]:
     return chosen
 
 
-def _dump_log(store: Store, request: DumpRequest) -> Iterator[rows.Row]:
+def _dump_log(store: Store, request: DumpRequest, progress: Progress) -> Iterator[rows.Row]:
     log = _placed_log(store)
+    if (through_queue := _through_queue(store, request, progress)) is not None:
+        yield from through_queue
+        return
     if _is_large(log, request):
         yield from _large_log(store, log, request)
         log.close()
@@ -134,6 +141,49 @@ def _dump_log(store: Store, request: DumpRequest) -> Iterator[rows.Row]:
         if not isinstance(event, Record) or request.messages.admits(event):
             yield make.row(event)
     log.close()
+
+
+def _through_queue(store: Store, request: DumpRequest, progress: Progress) -> Iterator[rows.Row] | None:
+    """Return the messages of a range of one queue by way of that queue; None if something else is wanted."""
+    wanted = request.messages
+    ranges = (wanted.from_queue_offset, wanted.begin_ms, wanted.end_ms)
+    if PathKind.CONSUMEQUEUE not in store.roots or ranges == (None, None, None):
+        return None
+    if wanted.topic is None or wanted.queue_id is None or _is_glob(wanted.topic):
+        return None
+    if (request.from_offset, request.to_offset, request.on_corrupt) != (None, None, "resync"):
+        return None
+    queue = find_queue(store, wanted.topic, wanted.queue_id)
+    if queue is None:
+        return None
+    progress.note(
+        f"messages of {queue.topic}/{queue.queue_id} through its consume queue;"
+        " dump the commitlog directory to see also what no queue holds"
+    )
+    return _queue_messages(store, queue, wanted, progress)
+
+
+def _queue_messages(
+    store: Store, queue: QueueFiles, wanted: MessageFilter, progress: Progress
+) -> Iterator[rows.Row]:
+    make, steps = MessageRows(store.commitlog, store.settings.delay_levels), Explanation(wanted=False)
+    if wanted.begin_ms is None and wanted.end_ms is None:
+        reader = QueueReader(store, queue, progress, steps)
+        found = reader.records(max(wanted.from_queue_offset or 0, reader.bounds.min_offset), None)
+    else:
+        times = QueryRequest(
+            topic=wanted.topic, queue_id=wanted.queue_id, begin_ms=wanted.begin_ms, end_ms=wanted.end_ms
+        )
+        found = records_by_time(store, times, progress, steps)
+    for record in found:
+        if wanted.admits(record):
+            for defect in record_defects(record):
+                yield make.row(defect)
+            yield make.row(record)
+
+
+def _is_glob(text: str) -> bool:
+    return not set(text).isdisjoint("*?[")
 
 
 def _is_large(log: FileQueue, request: DumpRequest) -> bool:
@@ -146,7 +196,7 @@ def _is_large(log: FileQueue, request: DumpRequest) -> bool:
         and not request.hex
         and request.on_corrupt == "resync"
         and wanted.key is None
-        and (wanted.topic is None or (_is_plain(wanted.topic) and not set(wanted.topic) & set("*?[")))
+        and (wanted.topic is None or (_is_plain(wanted.topic) and not _is_glob(wanted.topic)))
         and (wanted.tag is None or _is_plain(wanted.tag))
         and all(_is_plain(one.label) for one in log.segments)
         and sum(max(0, size) for size in sizes) > LARGE_LOG_BYTES

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import zlib
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -288,3 +289,35 @@ def test_bodies_as_files(run: Callable[..., Run], plain: Path, plain_copy: Path,
     assert run("dump", plain / "commitlog", "--body-dir", folder).status == 4
     assert run("dump", plain_copy, "--body-dir", plain_copy / "bodies").status == 4
     assert not (plain_copy / "bodies").exists()
+
+
+def test_a_range_of_one_queue_goes_through_the_queue(run: Callable[..., Run], any_store: Path) -> None:
+    """The queue leads to the messages that a walk over the log finds, prepared ones aside."""
+    words = ("dump", any_store, "-c", any_store / "broker.conf", "--format", "ndjson", "--type", "commitlog")
+    in_queues = ("none", "commit")
+    everything = [one for one in of_type(run(*words), "message") if one["transactionType"] in in_queues]
+    topic, queue_id = everything[-1]["topic"], everything[-1]["queueId"]
+    own = [one for one in everything if (one["topic"], one["queueId"]) == (topic, queue_id)]
+    middle = own[len(own) // 2]
+    for option, name in (("--from-queue-offset", "queueOffset"), ("--begin", "storeTimestamp")):
+        found = run(*words, "--topic", topic, "--queue", queue_id, option, middle[name])
+        expected = [one for one in own if one[name] >= middle[name]]
+        assert of_type(found, "message") == expected
+
+
+def test_a_range_through_the_queue_is_said(run: Callable[..., Run], plain: Path) -> None:
+    words = ("dump", plain, "--topic", "TopicTest", "--queue", 0, "--from-queue-offset", 3)
+    assert "through its consume queue" in run(*words).err
+
+
+def test_bodies_unpacked(run: Callable[..., Run], tmp_path: Path) -> None:
+    from tests.scan.log_builder import record
+
+    first = record(0, body=zlib.compress(b"hello"), sysFlag=1)
+    second = record(len(first), body=b"no zlib", sysFlag=1)
+    (tmp_path / "commitlog").mkdir()
+    (tmp_path / "commitlog" / f"{0:020d}").write_bytes(first + second + bytes(64))
+    found = run("dump", tmp_path, "--format", "ndjson", "--body", "text", "--decompress")
+    assert [one["body"] for one in of_type(found, "message")] == ["hello", "no zlib"]
+    assert found.status == 0
+    assert "stays compressed" in found.err
