@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rmqtool.errors import ExitStatus
 
 
-@click.command()
+@click.command(epilog="Example: rmqtool info /data/rocketmq/store --format json")
 @click.argument("path", type=A_PATH)
 @type_option
 @shared_options("text", "json", "ndjson", "csv")
@@ -32,7 +32,8 @@ def info(
     """Sum up a store: files, ranges, settings, queues.
 
     PATH is a store root, one of its directories, or one file. Every setting is shown with its origin: given,
-    inferred from the files, or the broker's default. The csv is that of the queues.
+    inferred from the files, or the broker's default. -v also shows
+    defaults of what this store does not have. The csv is that of the queues.
     """
     session = Session(shared)
     kind = None if type_name is None else PathKind(type_name)
@@ -53,7 +54,9 @@ def info(
         else:
             from rmqtool.report.info_text import write_info_text
 
-            write_info_text(summary, stream, session.zone, color=session.color)
+            write_info_text(
+                summary, stream, session.zone, color=session.color, all_settings=shared["verbose"]
+            )
     return status
 
 

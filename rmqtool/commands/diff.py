@@ -115,7 +115,7 @@ def _diff_log(a: Store, b: Store, comparison: Comparison) -> Iterator[Difference
     if at is not None:
         pieces = (_read(files, at, min(at + 20, *ends)).hex() for files in (one, other))
         sentence = f"the logs differ from physical offset {at} on"
-        yield Difference("commitlog", sentence, None, None, None, at, None, *pieces)
+        yield Difference("commitlog", sentence, physical_offset=at, a=next(pieces), b=next(pieces))
     if ends[0] != ends[1]:
         sentence = f"the logs end at {ends[0]} and {ends[1]}"
         yield Difference("commitlog", sentence, a=str(ends[0]), b=str(ends[1]), physical_offset=min(ends))
@@ -237,7 +237,7 @@ def _diff_bytes(one: QueueFiles, other: QueueFiles, comparison: Comparison) -> I
     if at is not None:
         pieces = (_read(files, at, min(at + 20, stop)).hex() for files in (ours, theirs))
         sentence = f"{name} differs from address {at} on"
-        yield Difference(kind, sentence, one.topic, one.queue_id, None, None, None, *pieces)
+        yield Difference(kind, sentence, one.topic, one.queue_id, a=next(pieces), b=next(pieces))
 
 
 Entry = tuple[int, int, int]

@@ -7,34 +7,42 @@ from typing import TYPE_CHECKING
 from rmqtool.report.escaping import escape_text
 from rmqtool.report.tables import Tables
 from rmqtool.report.times import size_text, time_text
+from rmqtool.store import Origin, PathKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import tzinfo
     from typing import TextIO
 
-    from rmqtool.commands.info import LogSummary, StoreSummary
+    from rmqtool.commands.info import LogSummary, QueueSummary, StoreSummary
+    from rmqtool.store import Setting
 
+_EXPLAINED = {"brokerVersion", "indexTimezone"}
 _LISTED = 200
 """Rows of one table that are shown; drawing a row takes half a millisecond."""
 
 
 def write_info_text(
-    summary: StoreSummary, stream: TextIO, zone: tzinfo | None, *, color: bool | None
+    summary: StoreSummary,
+    stream: TextIO,
+    zone: tzinfo | None,
+    *,
+    color: bool | None,
+    all_settings: bool = False,
 ) -> None:
-    """Write the summary for people."""
+    """Write the summary for people; settings that do not concern this store only if all are wanted."""
     tables = Tables(stream, color=color)
     tables.pairs(f"{summary.kind} {escape_text(summary.path)}", _facts(summary, zone))
     tables.table(
         "Settings",
         ("setting", "value", "origin"),
-        [(one.name, _value(one.value), one.origin.value) for one in summary.settings],
+        _settings(summary, all_settings=all_settings),
     )
     queues = [
-        (escape_text(str(queue.topic)), str(queue.queue_id), str(queue.min_offset), str(queue.max_offset))
+        (escape_text(str(queue.topic)), *map(str, (queue.queue_id, *_bounds(queue))))
         for queue in summary.queues
     ]
-    tables.table("Queues", ("topic", "queue", "min offset", "max offset"), _cut(queues))
+    tables.table("Queues", ("topic", "queue", "min offset", "max offset", "messages"), _cut(queues))
     files = [
         (escape_text(one.file), f"{one.items} of {one.room}", time_text(one.begin_timestamp_ms, zone))
         for one in summary.index
@@ -47,6 +55,36 @@ def write_info_text(
     tables.table("Findings", ("severity", "code", "what"), _cut(findings))
 
 
+def _settings(summary: StoreSummary, *, all_settings: bool) -> list[tuple[str, str, str]]:
+    """Return the settings with their origin and its evidence; defaults of parts not there are folded."""
+    kinds = {queue.kind for queue in summary.queues}
+    present = {
+        "mappedFileSizeConsumeQueueExt": any(
+            one.name == "enableConsumeQueueExt" and one.value for one in summary.settings
+        ),
+        "mapperFileSizeBatchConsumeQueue": PathKind.BATCHCONSUMEQUEUE.value in kinds,
+    }
+    shown = [
+        one
+        for one in summary.settings
+        if all_settings
+        or one.origin is not Origin.DEFAULT
+        or (one.value is not None and present.get(one.name, True))
+    ]
+    lines = [(one.name, _value(one.value), _origin(one)) for one in shown]
+    folded = len(summary.settings) - len(shown)
+    return [*lines, (f"{folded} more with -v", "", "")] if folded else lines
+
+
+def _origin(setting: Setting) -> str:
+    is_told = setting.note and setting.name in _EXPLAINED
+    return f"{setting.origin.value}: {setting.note}" if is_told else setting.origin.value
+
+
+def _bounds(queue: QueueSummary) -> tuple[int, int, int]:
+    return queue.min_offset, queue.max_offset, queue.max_offset - queue.min_offset
+
+
 def _facts(summary: StoreSummary, zone: tzinfo | None) -> list[tuple[str, str]]:
     facts = _log_facts(summary.log, zone)
     queues = len({(queue.kind, queue.topic) for queue in summary.queues})
@@ -54,6 +92,7 @@ def _facts(summary: StoreSummary, zone: tzinfo | None) -> list[tuple[str, str]]:
         facts.append(("consume queues", f"{len(summary.queues)} of {queues} topics"))
     if summary.index:
         facts.append(("index", f"{sum(one.items for one in summary.index)} items"))
+        facts.append(("index covers", _coverage(summary)))
     if summary.checkpoint is not None:
         found = summary.checkpoint
         times = (found.physic_msg_timestamp_ms, found.logics_msg_timestamp_ms, found.index_msg_timestamp_ms)
@@ -62,6 +101,16 @@ def _facts(summary: StoreSummary, zone: tzinfo | None) -> list[tuple[str, str]]:
     facts.append(("stopped cleanly", "no: abort is there" if summary.abort else "yes: no abort"))
     facts.append(("lock", f"held by {summary.lock_holder}" if summary.lock_holder else "free"))
     return facts
+
+
+def _coverage(summary: StoreSummary) -> str:
+    """Say which part of the log the index has entries for, and what of the log lies behind it."""
+    filled = [one for one in summary.index if one.items]
+    if not filled:
+        return "nothing"
+    begin, end = filled[0].begin_phy_offset, filled[-1].end_phy_offset
+    behind = "" if summary.log is None else f", {max(0, summary.log.end - end)} bytes of log from there on"
+    return f"{begin} to {end}{behind}"
 
 
 def _log_facts(log: LogSummary | None, zone: tzinfo | None) -> list[tuple[str, str]]:

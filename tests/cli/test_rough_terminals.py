@@ -1,0 +1,127 @@
+"""Every command with readers that go away, full disks, narrow terminals, odd locales and hostile bytes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import STORES
+from tests.scan.log_builder import record
+
+ROOT = Path(__file__).parents[2]
+HOSTILE_TOPIC = "a\x1b[31m\x07\u202eb"
+HUGE_KEY = "k" * 20000
+COMMANDS = {
+    "info": ("info", "STORE"),
+    "dump": ("dump", "STORE"),
+    "dump-ndjson": ("dump", "STORE", "--format", "ndjson"),
+    "query": ("query", "STORE", "--scan", "-t", HOSTILE_TOPIC, "-k", HUGE_KEY),
+    "verify": ("verify", "STORE", "--level", "1"),
+    "offsets": ("offsets", "STORE"),
+    "diff": ("diff", "STORE", "OTHER"),
+    "decode-id": ("decode-id", "C0A80114E24018B4AAC24AF57400002A", "\x1b[31m"),
+    "completion": ("completion", "bash"),
+    "help": ("info", "--help"),
+}
+every_command = pytest.mark.parametrize("name", COMMANDS)
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a store whose topic, key, group and body hold what a terminal would obey."""
+    store = tmp_path_factory.mktemp("hostile") / "store"
+    (store / "commitlog").mkdir(parents=True)
+    properties = f"KEYS\x01{HUGE_KEY}\x02TAGS\x01\x1b]0;x\x07".encode()
+    data = record(0, topic=HOSTILE_TOPIC.encode(), body=b"\x1b[2J\xff\x00", properties=properties)
+    (store / "commitlog" / f"{0:020d}").write_bytes(data.ljust(1 << 16, b"\0"))
+    queue = store / "consumequeue" / HOSTILE_TOPIC / "0"
+    queue.mkdir(parents=True)
+    (queue / f"{0:020d}").write_bytes(bytes(200))
+    (store / "config").mkdir()
+    table = {"offsetTable": {f"{HOSTILE_TOPIC}@g\x1b[31m": {"0": 7}}}
+    (store / "config" / "consumerOffset.json").write_text(json.dumps(table))
+    return store
+
+
+def run(name: str, store: Path, *more: str, **environment: str) -> subprocess.CompletedProcess[bytes]:
+    names = {"STORE": str(store), "OTHER": str(STORES / "plain-4.9.8")}
+    words = [names.get(word, word) for word in COMMANDS[name]]
+    return subprocess.run(
+        [sys.executable, "-m", "rmqtool", *words, *more],
+        cwd=ROOT,
+        env=os.environ | environment,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@every_command
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+        {"PYTHONIOENCODING": "ascii"},
+        {"COLUMNS": "40", "NO_COLOR": "1"},
+    ],
+    ids=["C", "ascii", "narrow"],
+)
+def test_hostile_bytes_never_reach_the_terminal(
+    name: str, environment: dict[str, str], hostile: Path
+) -> None:
+    done = run(name, hostile, **environment)
+    assert done.returncode in {0, 1, 5}, done.stderr
+    assert b"Traceback" not in done.stderr
+    assert b"internal error" not in done.stderr
+    for stream in (done.stdout, done.stderr):
+        if name != "completion":
+            assert not {b"\x1b", b"\x07"} & {stream[n : n + 1] for n in range(len(stream))}
+            assert "\u202e".encode() not in stream
+
+
+@every_command
+def test_a_full_disk_is_said_in_one_sentence(name: str, hostile: Path) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("needs /dev/full")
+    words = [str(hostile) if word == "STORE" else word for word in COMMANDS[name]]
+    words = [str(STORES / "plain-4.9.8") if word == "OTHER" else word for word in words]
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "rmqtool", *words],
+            cwd=ROOT,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            timeout=60,
+            check=False,
+        )
+    assert done.returncode == 3, done.stderr
+    assert b"No space left" in done.stderr
+    assert b"Traceback" not in done.stderr
+    assert b"Exception ignored" not in done.stderr
+
+
+@every_command
+def test_a_reader_that_is_gone_ends_a_command_quietly(name: str, hostile: Path, tmp_path: Path) -> None:
+    store = shutil.copytree(hostile, tmp_path / "store")
+    names = {"STORE": str(store), "OTHER": str(STORES / "plain-4.9.8")}
+    words = [names.get(word, word) for word in COMMANDS[name]]
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-m", "rmqtool", *words],
+        cwd=ROOT,
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        timeout=60,
+        check=False,
+    )
+    os.close(writing)
+    assert done.returncode in {0, 1, 5}, done.stderr
+    assert b"Broken pipe" not in done.stderr
+    assert b"Traceback" not in done.stderr
