@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import stat
 from contextlib import suppress
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.findings import Finding
+from rmqtool.findings import Finding, Severity
 from rmqtool.findings.commitlog import CL_GAP, CL_STRAY
 from rmqtool.findings.consumequeue import CQ_GAP_FILE, CQ_STRAY, CQ_STRAY_DIR, CQ_TYPE
 from rmqtool.findings.index import IX_GEOMETRY, IX_SIZE, IX_STRAY, IX_UNUSED
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
     from rmqtool.findings import FindingCode
     from rmqtool.store.files import QueueFiles
+    from rmqtool.store.listing import Stray
     from rmqtool.store.root import Store
     from rmqtool.store.segments import FileQueue, Gap, StoreFile
 
@@ -119,7 +121,7 @@ def _file_queue_findings(
     A given size that no file has is one contradiction of the settings, not an error of every file.
     """
     for entry in queue.strays:
-        yield Finding(code=stray, file=entry.label, message=f"{entry.label} {entry.reason}")
+        yield _stray(store, queue, entry, stray)
     wrong = [file for file in queue if file.size_bytes != size]
     if wrong and len(wrong) == len(queue) and store.settings[setting].origin is Origin.GIVEN:
         yield _contradiction(setting, size, wrong[0])
@@ -129,6 +131,20 @@ def _file_queue_findings(
             yield _wrong_size(stray, size, file)
     for found in queue.gaps(size):
         yield _gap(gap, found)
+
+
+def _stray(store: Store, queue: FileQueue, entry: Stray, code: FindingCode) -> Finding:
+    """Return the finding about a stray; an empty last file is what a kill leaves that came while it was made.
+
+    5.1.3+ deletes that at start (``MappedFileQueue#doLoad``, 5.3.3); older brokers refuse to start.
+    """
+    text = f"{entry.label} {entry.reason}"
+    names = [file.path.name for file in queue] + [PurePath(other.label).name for other in queue.strays]
+    is_last = entry.size_bytes == 0 and PurePath(entry.label).name == max(names)
+    if not (is_last and store.settings.broker_version == "5.x"):
+        return Finding(code=code, file=entry.label, message=text)
+    text += ": left by a kill; 5.1.3 and later delete it at start, older brokers do not start"
+    return Finding(code=code, file=entry.label, message=text, severity_override=Severity.WARNING)
 
 
 def _contradiction(setting: str, size: int, file: StoreFile) -> Finding:

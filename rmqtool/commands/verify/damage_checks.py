@@ -59,7 +59,8 @@ def damage_findings(trails: Sequence[SegmentTrail], end: LogEnd) -> Iterator[Fin
     """Yield what is wrong with the framing of the log, in log order."""
     for number, trail in enumerate(trails):
         if number > end.segment:
-            yield from _unused_file(trail)
+            is_next = number == end.segment + 1
+            yield from _unused_file(trail, end if is_next else None)
             continue
         for damage in trail.damages:
             is_tail = number == end.segment and damage.stop == trail.segment.stop
@@ -69,11 +70,18 @@ def damage_findings(trails: Sequence[SegmentTrail], end: LogEnd) -> Iterator[Fin
         yield _stale(trails[end.segment], end.stale)
 
 
-def _unused_file(trail: SegmentTrail) -> Iterator[Finding]:
-    """Yield what there is to say of a file behind the last record of the log."""
+def _unused_file(trail: SegmentTrail, end: LogEnd | None) -> Iterator[Finding]:
+    """Yield what there is to say of a file behind the last record of the log.
+
+    Args:
+        trail: of the file.
+        end: of the log, if this is where the next record belonged.
+    """
     for damage in trail.damages:
         if damage.zero:
             yield _finding(CL_PREALLOC, trail, damage, "only zeros in this file")
+        elif end is not None and end.forgiven and damage.start == trail.segment.start:
+            yield _tail(trail, damage, end)
         else:
             yield _inside(trail, damage)
 
