@@ -41,9 +41,8 @@ if TYPE_CHECKING:
 
     from rmqtool.findings import FindingCode
     from rmqtool.store.files import QueueFiles
-    from rmqtool.store.listing import Stray
     from rmqtool.store.root import Store
-    from rmqtool.store.segments import FileQueue, Gap, StoreFile
+    from rmqtool.store.segments import FileQueue, Gap, StoreFile, Stray
 
 _CONFIG_FILES = ("topics.json", "consumerOffset.json", "subscriptionGroup.json", "delayOffset.json")
 
