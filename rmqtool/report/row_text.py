@@ -8,6 +8,7 @@ from rmqtool.commands import rows
 from rmqtool.formats.consumequeue import EXT_ADDRESS_BASE, EXT_ADDRESS_MAX
 from rmqtool.report.escaping import escape_bytes, escape_text
 from rmqtool.report.objects import BodyMode, body_text
+from rmqtool.report.system_text import system_text
 from rmqtool.report.times import time_text
 
 if TYPE_CHECKING:
@@ -71,8 +72,8 @@ class RowText:
         for name, value in (("tags", row.tags), ("keys", " ".join(row.keys)), ("uniq", row.uniq_key)):
             if value:
                 parts.append(f"{name}={escape_text(value)}")
-        body = self._message_body(row)
-        return "  ".join(parts) + (f"\n{'':>14}{body}" if body else "")
+        more = (system_text(row, self._time), self._message_body(row))
+        return "  ".join(parts) + "".join(f"\n{'':>14}{line}" for line in more if line)
 
     def _message_body(self, row: rows.Message) -> str | None:
         if self._body is not None:
