@@ -9,7 +9,7 @@ import numpy as np
 
 from rmqtool.findings import Finding, FindingLog
 from rmqtool.findings.commitlog import CL_CRC, CL_PHY_MISMATCH, CL_PROP_CRC
-from rmqtool.findings.records import CL_PORT, CL_PROPERTIES, CL_TIME
+from rmqtool.findings.records import CL_PORT, CL_PROPERTIES, CL_QOFF_RANGE, CL_TIME
 from rmqtool.javacompat import decode_utf8
 from rmqtool.scan.check_kernels import (
     CRC_PROPERTY_BYTES,
@@ -43,8 +43,9 @@ _CODES: dict[Check, tuple[FindingCode, str]] = {
     Check.BORN_TIME: (CL_TIME, "BORNTIMESTAMP {observed} is out of reason"),
     Check.STORE_TIME: (CL_TIME, "STORETIMESTAMP {observed} is out of reason"),
     Check.PROPERTIES: (CL_PROPERTIES, "{observed} pieces of the properties are none, or their length is"),
+    Check.INNER_BASE: (CL_QOFF_RANGE, "QUEUEOFFSET {observed}, but the property INNER_BASE says {expected}"),
 }
-_HAS_EXPECTED = frozenset({Check.PHYSICAL_OFFSET, Check.BODY_CRC, Check.RECORD_CRC})
+_HAS_EXPECTED = frozenset({Check.PHYSICAL_OFFSET, Check.BODY_CRC, Check.RECORD_CRC, Check.INNER_BASE})
 
 
 class RecordChecker:

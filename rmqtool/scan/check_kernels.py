@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.formats import message
-from rmqtool.javacompat.kernels import count_stray_pieces, crc32
+from rmqtool.javacompat.kernels import count_stray_pieces, crc32, find_property, parse_long
 from rmqtool.javacompat.kernels.jit import as_int
 from rmqtool.jit import kernel
 from rmqtool.scan.kernels import read_i16, read_i32, read_i64
@@ -38,6 +38,7 @@ class Check(IntEnum):
     BORN_TIME = 5
     STORE_TIME = 6
     PROPERTIES = 7
+    INNER_BASE = 8  # the property that a batch queue's offset is taken from
 
 
 HIT_ROW = np.dtype(
@@ -66,9 +67,11 @@ _BORN_PORT_AT = np.array([at["storeTimestamp"] - _PORT_BYTES for at in message.H
 _STORE_PORT_AT = np.array([at["reconsumeTimes"] - _PORT_BYTES for at in message.HEAD_OFFSETS])
 _VARIANT_SHIFT = message.VARIANT_SHIFT
 _EARLIEST_MS, _LATEST_MS = EARLIEST_MS, LATEST_MS
-_PLACE, _BODY, _RECORD, _BORN_PORT, _STORE_PORT, _BORN_TIME, _STORE_TIME, _PROPERTIES = (
+_PLACE, _BODY, _RECORD, _BORN_PORT, _STORE_PORT, _BORN_TIME, _STORE_TIME, _PROPERTIES, _INNER = (
     check.value for check in Check
 )
+_INNER_BATCH_FLAG = 0x80  # MessageSysFlag.INNER_BATCH_FLAG (5.0.0+)
+_INNER_BASE_NAME = np.frombuffer(b"INNER_BASE", np.uint8)
 _MAX_HITS = MAX_HITS
 
 
@@ -143,6 +146,19 @@ def _check_fields(buffer: Buffer, at: int, row: Row, number: int, hits: Rows, co
 
 
 @kernel
+def _check_inner_base(
+    buffer: Buffer, row: Row, number: int, start: int, stop: int, hits: Rows, count: int
+) -> int:
+    """Hold QUEUEOFFSET of an inner batch against INNER_BASE: a broker writes the same number into both."""
+    value, value_stop = find_property(buffer, start, stop, _INNER_BASE_NAME)
+    if value >= 0:
+        ok, base = parse_long(buffer, value, value_stop)
+        if ok and base != row.queue_offset:
+            count = _hit(hits, count, _INNER, number, base, row.queue_offset)
+    return count
+
+
+@kernel
 def check_records(buffer: Buffer, rows: Rows, first: int, base: int, cut: int, hits: Rows) -> tuple[int, int]:
     """Check records from row ``first`` on; the place becomes the PHYSICALOFFSET of every row.
 
@@ -174,6 +190,8 @@ def check_records(buffer: Buffer, rows: Rows, first: int, base: int, cut: int, h
         strays = count_stray_pieces(buffer, properties_start, properties_stop)
         if strays or read_i16(buffer, row.topic_stop) < 0:
             count = _hit(hits, count, _PROPERTIES, number, 0, strays)
+        if row.sys_flag & _INNER_BATCH_FLAG:
+            count = _check_inner_base(buffer, row, number, properties_start, properties_stop, hits, count)
     return len(rows), count
 
 
