@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rmqtool.scan.records import LENIENT, check_record
 from rmqtool.scan.rows import Outcome, Rules
 from rmqtool.scan.sieve import EARLIEST_MS, Sieve
 from rmqtool.scan.sieve_kernels import Mesh, sift
@@ -98,13 +99,12 @@ class _Sifting:
         while place is not None and place < task.stop:
             for batch in self._walk.batches(place, task.stop):
                 self._sift(batch, found)
-            if self._walk.outcome is Outcome.STOP:
-                break
-            if self._walk.outcome is Outcome.BLANK:
-                found.blank = True
+            if self._walk.outcome in (Outcome.STOP, Outcome.BLANK):
+                place = self._walk.place
                 break
             place = self._behind_damage(found)
-        found.end = None if place is None else self._walk.place
+        found.blank = place is not None and self._walk.outcome is Outcome.BLANK
+        found.end = place
         found.unreadable = self._walk.unreadable
         return found
 
@@ -130,17 +130,21 @@ class _Sifting:
         """Return where the walk goes on behind what ended it; None if nowhere in this split."""
         place = self._walk.place
         if self._walk.outcome is Outcome.BAD_NUMBER:
-            found.places.append(place)  # a record all the same; who reads it decides
-            return place + self._size_at(place)
+            size = self._lenient_size(place)
+            if size:
+                found.places.append(place)  # a record all the same; who reads it decides
+                return place + size
         if len(found.damage) < MAX_DAMAGE:
             found.damage.append(place)
         else:
             found.more_damage += 1
         return self._find(place + 1)
 
-    def _size_at(self, place: int) -> int:
+    def _lenient_size(self, place: int) -> int:
+        """Return the bytes of a record that only a number makes wrong; 0 if its lengths are wrong, too."""
         segment = self._task.segment
-        return int.from_bytes(segment.read_at(place - segment.start, 4), "big", signed=True)
+        checked = check_record(segment, place - segment.start, LENIENT, base=segment.start)
+        return 0 if checked.record is None else checked.size
 
 
 def _mesh_of(sieve: Sieve) -> npt.NDArray[np.int64]:

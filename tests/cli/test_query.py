@@ -11,7 +11,6 @@ import pytest
 
 from rmqtool.commands.messages import has_unit, offset_id_of
 from rmqtool.commands.query import Query, QueryRequest
-from rmqtool.commands.rows import Message
 from rmqtool.formats import index, struct_of
 from rmqtool.javacompat import index_key_hash, split_keys
 from rmqtool.report.console import Console
@@ -33,7 +32,7 @@ def records_of(store: Store) -> list[Record]:
 
 def answers(store: Store, **question: Any) -> list[int]:  # noqa: ANN401 - any field of a question
     rows = Query(store, QueryRequest(**question), Console(quiet=True)).run()
-    return [row.physical_offset for row in rows if isinstance(row, Message)]
+    return [row.physical_offset for row in rows]
 
 
 def test_the_index_finds_what_the_log_holds(any_store: Path, capsys: pytest.CaptureFixture[str]) -> None:

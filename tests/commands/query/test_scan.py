@@ -17,6 +17,7 @@ from rmqtool.report.console import Console
 from rmqtool.scan.sieve import Sieve
 from rmqtool.store import open_store
 from tests.builders import LogBuilder, memory_log
+from tests.scan.log_builder import record
 from tests.store.fixture_stores import STORE_ROOTS
 from tests.strategies import FILE_SIZE, logs
 
@@ -48,19 +49,34 @@ def test_any_cut_finds_the_same_records_and_the_same_damage(log: LogBuilder, spl
     assert walked(files, split_bytes) == walked(files, None)
 
 
+@pytest.mark.parametrize("wrong", [0, 1, -1, -200, 5000, -(1 << 31)])
+def test_a_record_with_a_number_that_is_none(wrong: int) -> None:
+    """It is read if only the number is wrong, in whatever split it ends; with a wrong length it is damage."""
+    log = LogBuilder(FILE_SIZE)
+    fields = {"topic": b"SCHEDULE_TOPIC_XXXX", "properties": b"DELAY\x01x\x02"}
+    size = len(record(0, **fields))
+    log.add(**fields, **({"totalSize": max(size + wrong, -(1 << 31))} if wrong else {}))
+    log.add()
+    files = memory_log(log.files())
+    records, defects = walked(files, None)
+    assert (len(records), len(defects)) == ((1, 1) if wrong else (2, 0))
+    for split_bytes in (40, size, size + 1, FILE_SIZE):
+        assert walked(files, split_bytes) == (records, defects)
+
+
 @pytest.mark.parametrize("root", STORE_ROOTS, ids=lambda root: root.name)
 def test_every_question_has_the_same_answer(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keys, unique ids, places and times of real stores, through the sieve and without it."""
     store = open_store(root, broker_conf=root / "broker.conf")
     everything = list(LogScan(store.commitlog, Console(quiet=True), print).records(Sieve(), lambda _: True))
     requests: list[QueryRequest] = []
-    for record in everything[:: max(1, len(everything) // 5)]:
-        head, topic = record.head, record.topic
-        requests += [QueryRequest(topic=topic, key=key, scan=True) for key in keys_of(record)]
-        requests.append(QueryRequest(msg_id=record.properties.get("UNIQ_KEY", "?"), scan=True))
+    for one in everything[:: max(1, len(everything) // 5)]:
+        head, topic = one.head, one.topic
+        requests += [QueryRequest(topic=topic, key=key, scan=True) for key in keys_of(one)]
+        requests.append(QueryRequest(msg_id=one.properties.get("UNIQ_KEY", "?"), scan=True))
         requests.append(QueryRequest(topic=topic, begin_ms=head.store_timestamp_ms, scan=True))
         requests.append(QueryRequest(topic=topic, queue_id=head.queue_id, queue_offset=head.queue_offset))
-        for name in record.properties.get("INNER_MULTI_DISPATCH", "").split(",")[:2]:
+        for name in one.properties.get("INNER_MULTI_DISPATCH", "").split(",")[:2]:
             requests.append(QueryRequest(topic=name, queue_id=0, queue_offset=1, max_messages=2))
 
     def answers() -> list[list[int]]:
