@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from rmqtool.commands.verify.guard import run_guarded
 from rmqtool.commands.verify.model import Examined
-from rmqtool.commands.verify.queue_progress import queue_progress
+from rmqtool.commands.verify.predict.first_file import first_file, read_checkpoint
+from rmqtool.commands.verify.predict.model import BrokerRelease, Refusal
 from rmqtool.commands.verify.tasks import IndexCheckTask, QueueCheck, QueueCheckTask
 from rmqtool.dispatch.policy import NEVER
 from rmqtool.errors import EnvironmentFailureError
@@ -58,7 +59,7 @@ def check_derived(
     derived = _Derived(request, log if request.level >= _EXPECTED_LEVEL else None, log)
     progress.stage("queues", None)
     tasks = derived.queue_tasks()
-    check = partial(_check_queues, dispatched_end=_dispatched_end(tasks), log_cut=log_cut)
+    check = partial(_check_queues, redispatch_start=_redispatch_start(request), log_cut=log_cut)
     answers = engine.map(partial(run_guarded, check, _queue_evidence, Structure.CONSUMEQUEUE), tasks)
     index = derived.index_task()
     if index is not None:
@@ -74,29 +75,29 @@ def check_derived(
     return findings, examined
 
 
-def _dispatched_end(tasks: Sequence[QueueCheckTask]) -> int | None:
-    """Return how far the dispatch of a store that was not stopped cleanly had come; None if nobody asks.
+def _redispatch_start(request: VerifyRequest) -> int | None:
+    """Return the physical offset from which the next start of a crashed broker dispatches anew.
 
-    What lies below has no excuse: in a queue that lost its files, every record is missing, not late.
+    Records below it that have no unit get none: they are missing, not late. None if no start will recover, or
+    the checkpoint that decides cannot be read.
     """
-    if not tasks or not tasks[0].unclean:
+    store = request.store
+    if store.abort is None or store.root is None or not store.commitlog.segments:
         return None
-    queues = [(check.files, check.batch) for task in tasks for check in task.queues]
-    try:
-        return queue_progress(
-            [(files, batch) for files, batch in queues if files is not None], tasks[0].log_end
-        )
-    except EnvironmentFailureError:
-        return None  # the check of that queue says what is wrong with its file
+    checkpoint = read_checkpoint(store.root / "checkpoint")
+    if isinstance(checkpoint, Refusal):
+        return None
+    release: BrokerRelease = "4.9.8" if store.settings.broker_version == "4.9" else "5.3.3"
+    return first_file(store.commitlog.segments, True, checkpoint, 0, release)[1].physical_offset
 
 
 def _check_queues(
-    task: QueueCheckTask, *, dispatched_end: int | None, log_cut: bool
+    task: QueueCheckTask, *, redispatch_start: int | None, log_cut: bool
 ) -> tuple[FindingLog, Examined]:
     from rmqtool.commands.verify.queue_checks import check_queues
 
     cut = log_cut and not task.unclean  # an unclean start cuts the queues, too
-    return check_queues(task, dispatched_end=dispatched_end, log_cut=cut)
+    return check_queues(task, redispatch_start=redispatch_start, log_cut=cut)
 
 
 def _check_index(task: IndexCheckTask) -> tuple[FindingLog, Examined]:

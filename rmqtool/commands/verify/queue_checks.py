@@ -32,14 +32,14 @@ _AGAINST_LOG, _COMPLETE = 2, 3
 
 
 def check_queues(
-    task: QueueCheckTask, *, dispatched_end: int | None = None, log_cut: bool = False
+    task: QueueCheckTask, *, redispatch_start: int | None = None, log_cut: bool = False
 ) -> tuple[FindingLog, Examined]:
     """Check some queues.
 
     Args:
         task: the queues, and what the log demands of them.
-        dispatched_end: end of the last record that any queue of the store has a unit of (`queue_progress`);
-            a record without unit below it was passed over, it does not wait for its turn.
+        redispatch_start: physical offset from which the next start dispatches anew; a record below it that
+            has no unit gets none. None if no start does that, or it is not known.
         log_cut: the log is known to have lost its end (the checkpoint is later): units beyond it are errors.
 
     Raises:
@@ -49,7 +49,7 @@ def check_queues(
     strangers = Strangers(task.blocks)
     reports, examined = [], Examined()
     for check in task.queues:
-        run = _QueueRun(task, check, strangers, dispatched_end=dispatched_end, log_cut=log_cut)
+        run = _QueueRun(task, check, strangers, redispatch_start=redispatch_start, log_cut=log_cut)
         run.run()
         reports.append(run.report)
         examined += Examined(consume_queues=check.files is not None, units=run.order.counted)
@@ -69,11 +69,11 @@ class _QueueRun:
         check: QueueCheck,
         strangers: Strangers,
         *,
-        dispatched_end: int | None,
+        redispatch_start: int | None,
         log_cut: bool,
     ) -> None:
         self._task, self._check = task, check
-        self._dispatched_end = dispatched_end
+        self._redispatch_start = redispatch_start
         self.report = QueueReport(check, task.max_findings)
         self.order = UnitOrder(self.report, task)
         self._ext = ExtQueue(check.ext_files, self.report)
@@ -120,7 +120,7 @@ class _QueueRun:
         else:
             self.report.drop_pending()
         if self._task.level >= _COMPLETE:
-            report_missing(self.report, self._task, ranges, self._dispatched_end)
+            report_missing(self.report, self._task, ranges, self._redispatch_start)
 
     def _tell_reading(self, reader: QueueReader) -> None:
         for segment, ranges in reader.unreadable:

@@ -119,7 +119,7 @@ def _joined(ranges: list[MissingRange]) -> list[MissingRange]:
 
 
 def report_missing(
-    report: QueueReport, task: QueueCheckTask, ranges: list[MissingRange], dispatched_end: int | None
+    report: QueueReport, task: QueueCheckTask, ranges: list[MissingRange], redispatch_start: int | None
 ) -> None:
     """Report records without unit.
 
@@ -130,12 +130,12 @@ def report_missing(
         report: of the queue.
         task: what is known of the store.
         ranges: the records.
-        dispatched_end: end of the last record that has a unit in any queue: so far the broker had come. None
-            if that is not known.
+        redispatch_start: physical offset from which the next start dispatches anew. None if no start does
+            that, or it is not known.
     """
     for missing in ranges:
         is_lag = task.unclean and missing.is_tail
-        if dispatched_end is not None and missing.physical_offset < dispatched_end:
+        if redispatch_start is not None and missing.physical_offset < redispatch_start:
             is_lag = False
         segment = _file_of(report, missing)
         report.add(

@@ -12,11 +12,9 @@ import pytest
 
 from rmqtool.commands.verify.expected import ExpectedUnits
 from rmqtool.commands.verify.queue_checks import check_queues
-from rmqtool.commands.verify.queue_progress import queue_progress
 from rmqtool.dispatch.policy import NEVER
 from rmqtool.findings import Severity
 from rmqtool.formats import consumequeue, struct_of
-from rmqtool.store import PathKind
 from tests.commands.verify.store_edits import PREBLANK, EditedStore, overwrite
 from tests.store.fixture_stores import STORE_ROOTS
 
@@ -221,14 +219,13 @@ def test_lag_of_a_crashed_store_is_a_warning(plain: EditedStore) -> None:
     assert plain.check_queues(unclean=True).exit_status() == 1
 
 
-def test_what_dispatch_had_passed_is_no_lag(plain: EditedStore) -> None:
-    """With the progress of all queues known, a queue that lies far behind them has lost units."""
+def test_what_no_start_dispatches_again_is_no_lag(plain: EditedStore) -> None:
+    """Records below the file that recovery begins with get no unit any more."""
     zero(plain, *range(5, LAST + 1))
-    queues = [(queue.files, False) for queue in plain.fresh().store.queues(PathKind.CONSUMEQUEUE)]
-    end = queue_progress(queues, plain.demands.log_end)
-    assert end == plain.demands.log_end
+    end = plain.demands.log_end
     assert plain.check_queues(unclean=True).exit_status() == 0
-    assert plain.check_queues(unclean=True, dispatched_end=end).exit_status() == 1
+    assert plain.check_queues(unclean=True, redispatch_start=plain.demands.log_start).exit_status() == 0
+    assert plain.check_queues(unclean=True, redispatch_start=end).exit_status() == 1
 
 
 def test_units_beyond_a_log_that_lost_its_end_are_errors(plain: EditedStore) -> None:
