@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rmqtool.cli.options import A_PATH, AN_OFFSET, body_option, shared_options, type_option
+from rmqtool.cli.options import A_PATH, AN_OFFSET, body_option, shared_options, time_options, type_option
 from rmqtool.cli.session import Session
 from rmqtool.cli.times import parse_optional_time
 from rmqtool.commands import rows
@@ -40,8 +40,7 @@ _SCHEMA = "rmqtool.dump/1"
 @click.option("--queue", "queue_id", type=int, metavar="N", help="Only this queue id.")
 @click.option("--tag", metavar="TAG", help="Only messages and units of this tag.")
 @click.option("-k", "--key", metavar="KEY", help="Only messages with this key or unique key.")
-@click.option("-b", "--begin", metavar="TIME", help="Stored at this time or later.")
-@click.option("-e", "--end", metavar="TIME", help="Stored at this time or earlier.")
+@time_options
 @click.option("--from-offset", type=AN_OFFSET, metavar="P", help="From this physical offset on.")
 @click.option("--to-offset", type=AN_OFFSET, metavar="P", help="Before this physical offset.")
 @click.option("--from-queue-offset", type=AN_OFFSET, metavar="N", help="From this queue offset on.")

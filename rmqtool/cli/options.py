@@ -108,6 +108,13 @@ def type_option(function: _Function) -> _Function:
     return option(function)
 
 
+def time_options(function: _Function) -> _Function:
+    """Add ``--begin`` and ``--end``, which bound the store time of messages."""
+    begin = click.option("-b", "--begin", metavar="TIME", help="Stored at this time or later.")
+    end = click.option("-e", "--end", metavar="TIME", help="Stored at this time or earlier.")
+    return begin(end(function))
+
+
 def body_option(function: _Function) -> _Function:
     """Add ``--body``."""
     option = click.option(

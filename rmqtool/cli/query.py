@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rmqtool.cli.key_file import read_keys
-from rmqtool.cli.options import A_PATH, AN_OFFSET, body_option, shared_options
+from rmqtool.cli.options import A_PATH, AN_OFFSET, body_option, shared_options, time_options
 from rmqtool.cli.session import Session
 from rmqtool.cli.times import parse_optional_time
 from rmqtool.commands.query import Explanation, Query, QueryRequest
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, UsageError
 from rmqtool.findings import FailOn
 from rmqtool.report.objects import BodyMode
-from rmqtool.report.query_sinks import QuerySink
+from rmqtool.report.sinks import open_sink
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,8 +53,7 @@ _OF_ONE_PLACE = {"--offset", "--queue-offset"}
 @click.option("--offset", type=AN_OFFSET, metavar="PHY", help="The message at a physical offset.")
 @click.option("--queue", "queue_id", type=int, metavar="Q", help="A queue of the topic.")
 @click.option("--queue-offset", type=AN_OFFSET, metavar="N", help="The message at a queue offset.")
-@click.option("-b", "--begin", metavar="TIME", help="Stored at this time or later.")
-@click.option("-e", "--end", metavar="TIME", help="Stored at this time or earlier.")
+@time_options
 @click.option(
     "-m",
     "--max",
@@ -97,13 +96,14 @@ def query_command(
     explanation = Explanation(wanted=explain)
     query = Query(store, request, session.console, explanation)
     with session.output(store) as stream:
-        sink = QuerySink(
+        sink = open_sink(
             session.format,
             stream,
             schema=_SCHEMA,
             body=None if body is None else BodyMode(body),
             zone=session.zone,
             keyed=request.keys is not None,
+            warn=session.console.warn,
         )
         answered: dict[KeyQuestion | None, None] = {}
         for message, question in query.answers():
@@ -111,7 +111,9 @@ def query_command(
             answered[question] = None
         status = _status(query, session.fail_on, found=bool(answered))
         if answered or explain:
-            sink.finish(status, explanation)
+            sink.finish(
+                status, {"explain": [step.to_json() for step in explanation.steps]} if explain else None
+            )
     _tell(session.console, query, explanation)
     if request.keys is not None:
         _tell_missing(session.console, [one for one in request.keys if one not in answered])

@@ -8,17 +8,19 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
 from rmqtool.commands import rows
-from rmqtool.report.escaping import escape_controls, escape_json
+from rmqtool.report.escaping import escape_controls, escape_json, escape_text
 from rmqtool.report.objects import BodyMode, columns_of, row_object
 from rmqtool.report.row_text import RowText
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from datetime import tzinfo
     from typing import TextIO
 
     from rmqtool.errors import ExitStatus
     from rmqtool.report.objects import JsonValue
+
+_QUERY_KEY = "queryKey"
 
 
 class Format(StrEnum):
@@ -33,12 +35,12 @@ class Format(StrEnum):
 class Sink(Protocol):
     """Something that writes rows."""
 
-    def add(self, row: rows.Row) -> None:
-        """Write one row."""
+    def add(self, row: rows.Row, query_key: str | None = None) -> None:
+        """Write one row, and the key that it answers."""
         ...
 
-    def finish(self, status: ExitStatus) -> None:
-        """Write what comes after the last row."""
+    def finish(self, status: ExitStatus, facts: Mapping[str, object] | None = None) -> None:
+        """Write what comes after the last row; ``facts`` are more members of a json document."""
         ...
 
 
@@ -49,6 +51,7 @@ def open_sink(
     schema: str,
     body: BodyMode | None = None,
     zone: tzinfo | None = None,
+    keyed: bool = False,
     warn: Callable[[str], None],
 ) -> Sink:
     """Return a sink of a format.
@@ -59,16 +62,17 @@ def open_sink(
         schema: Name and version of a json document.
         body: How bodies are shown; None is the format's habit: a preview in text, else nothing.
         zone: In which text prints times.
+        keyed: Whether the rows carry the keys that they answer, as ``queryKey``.
         warn: Told what a format cannot show.
     """
     if chosen is Format.TEXT:
         return _TextSink(stream, RowText(body, zone))
-    shown = BodyMode.NONE if body is None else body
+    objects = _Objects(BodyMode.NONE if body is None else body, keyed=keyed)
     if chosen is Format.NDJSON:
-        return _NdjsonSink(stream, shown)
+        return _NdjsonSink(stream, objects)
     if chosen is Format.JSON:
-        return _JsonSink(stream, shown, schema)
-    return _CsvSink(stream, shown, warn)
+        return _JsonSink(stream, objects, schema)
+    return _CsvSink(stream, objects, warn)
 
 
 def to_json(value: object, *, indent: int | None = None) -> str:
@@ -76,73 +80,95 @@ def to_json(value: object, *, indent: int | None = None) -> str:
     return escape_json(json.dumps(value, ensure_ascii=False, indent=indent))
 
 
+class _Objects:
+    """Makes objects of rows."""
+
+    def __init__(self, body: BodyMode, *, keyed: bool) -> None:
+        self._body = body
+        self._keyed = keyed
+
+    def object(self, row: rows.Row, query_key: str | None) -> dict[str, JsonValue]:
+        found = row_object(row, self._body)
+        if self._keyed:
+            found[_QUERY_KEY] = query_key
+        return found
+
+    def columns(self, kind: type[rows.Row]) -> list[str]:
+        return ["type", *(name for _, name in columns_of(kind)), *([_QUERY_KEY] if self._keyed else [])]
+
+
 class _TextSink:
     def __init__(self, stream: TextIO, text: RowText) -> None:
         self._stream = stream
         self._text = text
+        self._key: str | None = None
 
-    def add(self, row: rows.Row) -> None:
+    def add(self, row: rows.Row, query_key: str | None = None) -> None:
+        if query_key is not None and query_key != self._key:
+            self._stream.write(f"{escape_text(query_key)}:\n")
+            self._key = query_key
         self._stream.write(self._text.lines(row))
 
-    def finish(self, status: ExitStatus) -> None:
+    def finish(self, status: ExitStatus, facts: Mapping[str, object] | None = None) -> None:
         """Nothing follows the last line; the exit status says the rest."""
 
 
 class _NdjsonSink:
-    def __init__(self, stream: TextIO, body: BodyMode) -> None:
+    def __init__(self, stream: TextIO, objects: _Objects) -> None:
         self._stream = stream
-        self._body = body
+        self._objects = objects
 
-    def add(self, row: rows.Row) -> None:
+    def add(self, row: rows.Row, query_key: str | None = None) -> None:
         if isinstance(row, rows.Lines):
             self._stream.write(row.text)
         else:
-            self._stream.write(to_json(row_object(row, self._body)) + "\n")
+            self._stream.write(to_json(self._objects.object(row, query_key)) + "\n")
 
-    def finish(self, status: ExitStatus) -> None:
+    def finish(self, status: ExitStatus, facts: Mapping[str, object] | None = None) -> None:
         """Nothing follows the last object; the exit status says the rest."""
 
 
 class _JsonSink:
-    def __init__(self, stream: TextIO, body: BodyMode, schema: str) -> None:
+    def __init__(self, stream: TextIO, objects: _Objects, schema: str) -> None:
         self._stream = stream
-        self._body = body
+        self._objects = objects
         self._separator = f'{{"schema": {json.dumps(schema)}, "rows": [\n'
 
-    def add(self, row: rows.Row) -> None:
-        self._stream.write(self._separator + to_json(row_object(row, self._body)))
+    def add(self, row: rows.Row, query_key: str | None = None) -> None:
+        self._stream.write(self._separator + to_json(self._objects.object(row, query_key)))
         self._separator = ",\n"
 
-    def finish(self, status: ExitStatus) -> None:
+    def finish(self, status: ExitStatus, facts: Mapping[str, object] | None = None) -> None:
         opened = self._separator == ",\n"
         start = "\n" if opened else self._separator
-        self._stream.write(f'{start}], "exitStatus": {int(status)}}}\n')
+        members = "".join(f", {json.dumps(name)}: {to_json(value)}" for name, value in (facts or {}).items())
+        self._stream.write(f'{start}]{members}, "exitStatus": {int(status)}}}\n')
 
 
 class _CsvSink:
     """The rows of one type, which the first of them decides; damage is left to standard error."""
 
-    def __init__(self, stream: TextIO, body: BodyMode, warn: Callable[[str], None]) -> None:
+    def __init__(self, stream: TextIO, objects: _Objects, warn: Callable[[str], None]) -> None:
         self._writer = csv.writer(stream, lineterminator="\n")
-        self._body = body
+        self._objects = objects
         self._warn = warn
         self._kind: type[rows.Row] | None = None
         self._left_out: dict[str, int] = {}
 
-    def add(self, row: rows.Row) -> None:
+    def add(self, row: rows.Row, query_key: str | None = None) -> None:
         kind = rows.Unit if isinstance(row, rows.Preblank) else type(row)
         if isinstance(row, rows.Damage):
             self._warn(f"{row.code.code}: {row.message}")
             return
         if self._kind is None and not isinstance(row, rows.Blank | rows.IndexHeader):
             self._kind = kind
-            self._writer.writerow(["type", *(name for _, name in columns_of(kind))])
+            self._writer.writerow(self._objects.columns(kind))
         if kind is not self._kind:
             self._left_out[row.type] = self._left_out.get(row.type, 0) + 1
             return
-        self._writer.writerow([_cell(value) for value in row_object(row, self._body).values()])
+        self._writer.writerow([_cell(value) for value in self._objects.object(row, query_key).values()])
 
-    def finish(self, status: ExitStatus) -> None:
+    def finish(self, status: ExitStatus, facts: Mapping[str, object] | None = None) -> None:
         for kind, count in self._left_out.items():
             self._warn(f"csv holds one type of row: {count} of type {kind} left out")
 
