@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rmqtool.cli.completers import complete_queue, complete_topic
 from rmqtool.cli.options import A_PATH, AN_OFFSET, body_option, shared_options, time_options, type_option
 from rmqtool.cli.session import Session
 from rmqtool.cli.times import parse_optional_time
@@ -36,8 +37,10 @@ _SCHEMA = "rmqtool.dump/1"
 @click.command("dump")
 @click.argument("paths", nargs=-1, type=A_PATH, metavar="PATH...")
 @type_option
-@click.option("-t", "--topic", metavar="GLOB", help="Only these topics.")
-@click.option("--queue", "queue_id", type=int, metavar="N", help="Only this queue id.")
+@click.option("-t", "--topic", metavar="GLOB", shell_complete=complete_topic, help="Only these topics.")
+@click.option(
+    "--queue", "queue_id", type=int, metavar="N", shell_complete=complete_queue, help="Only this queue id."
+)
 @click.option("--tag", metavar="TAG", help="Only messages and units of this tag.")
 @click.option("-k", "--key", metavar="KEY", help="Only messages with this key or unique key.")
 @time_options

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _DEBUG_OPTION = "--debug"
 _COMPLETION = "_RMQTOOL_COMPLETE"
-"""Set by the scripts of ``rmqtool completion`` when a shell asks what a line may go on with."""
+"""The variable of `rmqtool.cli.completion`, by which a shell asks what a line may go on with."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -29,9 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     state = State()
     if arguments is None and os.environ.get(_COMPLETION):
-        from click.shell_completion import shell_complete
-
-        return shell_complete(ROOT, {"obj": state}, "rmqtool", _COMPLETION, os.environ[_COMPLETION])
+        return _answer_shell(state, os.environ[_COMPLETION])
     try:
         with ROOT.make_context("rmqtool", words, obj=state) as context:
             status = ROOT.invoke(context)
@@ -43,6 +41,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _end_of_reader()
     except BaseException as failure:
         return _explain(failure, state, debug=_DEBUG_OPTION in words)
+    finally:
+        state.close()
+
+
+def _answer_shell(state: State, instruction: str) -> int:
+    """Print what the line may go on with; nothing if that cannot be found out, as the line is the user's."""
+    try:
+        from rmqtool.cli.completion import answer_shell
+
+        return answer_shell(ROOT, state, instruction)
+    except Exception:
+        return ExitStatus.FAILED
     finally:
         state.close()
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rmqtool.cli.completion import complete_topic
+from rmqtool.cli.completers import complete_group, complete_topic
 from rmqtool.cli.options import A_PATH, shared_options
 from rmqtool.cli.session import Session
 from rmqtool.commands.offsets import CONFIG_FILES, Progress, progress_of, undecodable_files
@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 @click.option(
     "-t", "--topic", metavar="GLOB", shell_complete=complete_topic, help="Offsets in these topics only."
 )
-@click.option("-g", "--group", metavar="GLOB", help="Offsets of these groups only.")
+@click.option(
+    "-g", "--group", metavar="GLOB", shell_complete=complete_group, help="Offsets of these groups only."
+)
 @click.option("--out-of-range", is_flag=True, help="Only offsets that lie outside of their queue.")
 @shared_options("text", "json", "ndjson", "csv")
 def offsets_command(

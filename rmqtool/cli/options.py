@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from rmqtool.cli.completers import complete_property, complete_zone
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -28,6 +30,7 @@ _SETTINGS = (
         "properties",
         multiple=True,
         metavar="NAME=VALUE",
+        shell_complete=complete_property,
         help="One broker setting by its own name; repeatable, wins over -c.",
     ),
     click.option(
@@ -38,6 +41,7 @@ _SETTINGS = (
     click.option(
         "--timezone",
         metavar="ZONE",
+        shell_complete=complete_zone,
         help="Zone of times without one, read and printed; default: this machine's.",
     ),
 )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rmqtool.cli.completers import complete_queue, complete_topic
 from rmqtool.cli.key_file import read_keys
 from rmqtool.cli.options import A_PATH, AN_OFFSET, body_option, shared_options, time_options
 from rmqtool.cli.session import Session
@@ -40,7 +41,7 @@ _OF_ONE_PLACE = {"--offset", "--queue-offset"}
 
 @click.command("query")
 @click.argument("store_path", type=A_PATH, metavar="STORE")
-@click.option("-t", "--topic", metavar="T", help="The stored topic.")
+@click.option("-t", "--topic", metavar="T", shell_complete=complete_topic, help="The stored topic.")
 @click.option("-k", "--key", metavar="K", help="Messages of the topic with this key.")
 @click.option("--unique-key", metavar="U", help="Messages of the topic with this unique key.")
 @click.option(
@@ -51,7 +52,9 @@ _OF_ONE_PLACE = {"--offset", "--queue-offset"}
 )
 @click.option("-i", "--msg-id", metavar="ID", help="The message of an offset id or a unique id.")
 @click.option("--offset", type=AN_OFFSET, metavar="PHY", help="The message at a physical offset.")
-@click.option("--queue", "queue_id", type=int, metavar="Q", help="A queue of the topic.")
+@click.option(
+    "--queue", "queue_id", type=int, metavar="Q", shell_complete=complete_queue, help="A queue of the topic."
+)
 @click.option("--queue-offset", type=AN_OFFSET, metavar="N", help="The message at a queue offset.")
 @time_options
 @click.option(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from rmqtool.cli.completers import complete_topic
 from rmqtool.cli.engine_options import engine_of, engine_options
 from rmqtool.cli.options import A_PATH, AN_OFFSET, shared_options
 from rmqtool.cli.session import Session
@@ -31,9 +32,21 @@ _OPTIONS = (
         show_default=True,
         help="What a running master's dispatch builds from the start of the log.",
     ),
-    click.option("--topic", "topics", multiple=True, metavar="GLOB", help="Only these topics; partial."),
     click.option(
-        "--exclude-topic", "exclude_topics", multiple=True, metavar="GLOB", help="Not these topics; partial."
+        "--topic",
+        "topics",
+        multiple=True,
+        metavar="GLOB",
+        shell_complete=complete_topic,
+        help="Only these topics; partial.",
+    ),
+    click.option(
+        "--exclude-topic",
+        "exclude_topics",
+        multiple=True,
+        metavar="GLOB",
+        shell_complete=complete_topic,
+        help="Not these topics; partial.",
     ),
     click.option("--until-timestamp", metavar="TIME", help="Nothing stored later than this; partial."),
     click.option(

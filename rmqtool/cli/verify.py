@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rmqtool.cli.completers import complete_code, complete_target
 from rmqtool.cli.engine_options import engine_of, engine_options
 from rmqtool.cli.options import A_PATH, shared_options, type_option
 from rmqtool.cli.session import Session
@@ -79,14 +80,22 @@ class _VerifyCommand(click.Command):
     "reports",
     multiple=True,
     metavar=metavar(REPORT_KINDS),
+    shell_complete=complete_target(REPORT_KINDS),
     help="Also write a report; repeatable.",
 )
 @click.option(
     "--manifest",
     metavar=metavar(MANIFEST_ACTIONS),
+    shell_complete=complete_target(MANIFEST_ACTIONS),
     help="Write or check SHA-256 of all files, as sha256sum -c does.",
 )
-@click.option("--explain", "explain_code", metavar="CODE", help="What a finding means; needs no PATH.")
+@click.option(
+    "--explain",
+    "explain_code",
+    metavar="CODE",
+    shell_complete=complete_code,
+    help="What a finding means; needs no PATH.",
+)
 @click.option("--live", is_flag=True, help="Read a store whose lock a broker holds.")
 @engine_options("local")
 @shared_options("text", "json", "ndjson", "csv")

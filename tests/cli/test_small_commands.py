@@ -1,18 +1,15 @@
-"""``decode-id``, ``offsets``, ``diff`` and ``completion`` on real stores."""
+"""``decode-id``, ``offsets`` and ``diff`` on real stores."""
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from tests.cli.conftest import Run
 
@@ -117,25 +114,3 @@ def test_parts_are_compared_and_unlike_parts_are_refused(run: Callable[..., Run]
 def test_an_absurd_gap_does_not_stop_a_comparison(run: Callable[..., Run], plain_copy: Path) -> None:
     (plain_copy / "commitlog" / f"{9 * 10**18:020d}").write_bytes(b"\1" * 8192)
     assert run("diff", plain_copy, plain_copy).status == 0
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_every_shell_gets_its_script(run: Callable[..., Run], shell: str) -> None:
-    found = run("completion", shell)
-    assert found.status == 0
-    assert "_RMQTOOL_COMPLETE" in found.out
-
-
-def test_topics_of_the_store_on_the_line_are_completed(plain: Path) -> None:
-    line = f"rmqtool offsets {plain} --topic Topic"
-    environment = os.environ | {"_RMQTOOL_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": "4"}
-    done = subprocess.run(
-        [sys.executable, "-m", "rmqtool"],
-        env=environment,
-        cwd=Path(__file__).parents[2],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert "plain,TopicTest" in done.stdout, done.stderr

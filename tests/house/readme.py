@@ -54,15 +54,15 @@ def run(command: str, scratch: Path) -> str:
             "TZ": "UTC",
             "HOME": str(scratch.parent),
         }
-        | cache(),
+        | here(),
     )
     shown = (done.stdout + done.stderr).replace(out, "$OUT").replace(f"{ROOT}/", "")
     return "".join(f"{line.rstrip()}\n" for line in re.sub(r"\b\d+\.\d\d\b", "0.00", shown).splitlines())
 
 
-def cache() -> dict[str, str]:
-    """Return the environment that lets a command find the kernels that are compiled already."""
-    return {"XDG_CACHE_HOME": str(Path("~/.cache").expanduser())}
+def here() -> dict[str, str]:
+    """Return the environment in which a command is this checkout's, and finds compiled kernels."""
+    return {"PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(Path("~/.cache").expanduser())}
 
 
 def help_texts() -> str:

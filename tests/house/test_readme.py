@@ -12,7 +12,7 @@ import pytest
 from rmqtool.cli.group import COMMANDS
 from rmqtool.errors import ExitStatus
 from rmqtool.report.catalogue_table import catalogue_table
-from tests.house.readme import README, RMQTOOL, ROOT, Step, cache, help_texts, run, sessions
+from tests.house.readme import README, RMQTOOL, ROOT, Step, help_texts, here, run, sessions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,7 +65,7 @@ def test_recipe_for_ci(kind: str, damaged: bool, tmp_path: Path) -> None:
     (bin_ / "rmqtool").symlink_to(RMQTOOL)
     (bin_ / "logger").write_text('#!/bin/sh\necho "$@" >> "$LOGS/logged"\n')
     (bin_ / "logger").chmod(0o755)
-    environment = {"PATH": f"{bin_}:/usr/bin:/bin", "STORE": str(store), "LOGS": str(tmp_path)} | cache()
+    environment = {"PATH": f"{bin_}:/usr/bin:/bin", "STORE": str(store), "LOGS": str(tmp_path)} | here()
     done = subprocess.run(
         ["sh", "-c", recipes()[kind]], cwd=tmp_path, env=environment, timeout=120, check=False
     )
