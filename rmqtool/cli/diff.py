@@ -11,6 +11,7 @@ from rmqtool.cli.session import Session
 from rmqtool.commands.diff import Comparison, Difference, diff_stores
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn
+from rmqtool.findings.wording import counted
 from rmqtool.report.escaping import escape_text
 from rmqtool.report.records import write_records
 from rmqtool.report.sinks import Format
@@ -67,7 +68,7 @@ def _write_text(rows: Sequence[Difference], comparison: Comparison, stream: Text
         if row.a is not None and row.a not in row.message:
             stream.writelines(f"  {side} {text or '-'}\n" for side, text in (("A", row.a), ("B", row.b)))
     numbers = ", ".join(f"{count} {name}" for name, count in comparison.compared.items() if count)
-    verdict = f"{len(rows)} differences" if rows else "no difference"
+    verdict = counted(len(rows), "difference") if rows else "no difference"
     stream.write(f"{verdict} in {numbers or 'nothing'} compared\n")
 
 

@@ -14,6 +14,7 @@ from rmqtool.cli.times import parse_optional_time
 from rmqtool.commands.query import Explanation, Query, QueryRequest
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, UsageError
 from rmqtool.findings import FailOn
+from rmqtool.findings.wording import counted
 from rmqtool.report.objects import BodyMode
 from rmqtool.report.sinks import open_sink
 
@@ -149,7 +150,7 @@ def _tell_missing(console: Console, missing: list[KeyQuestion]) -> None:
     if missing:
         named = ", ".join(one.key for one in missing[:_NAMED])
         more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
-        console.note(f"no message for {len(missing)} keys: {named}{more}")
+        console.note(f"no message for {counted(len(missing), 'key')}: {named}{more}")
 
 
 def _advice(request: QueryRequest, *, explain: bool) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.errors import UsageError
+from rmqtool.findings.wording import counted
 from rmqtool.report.whole_file import check_new_file, write_whole
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ class VerifyFiles:
         comparison = self._baseline.compare(findings)
         for code, count in comparison.by_number.items():
             self._session.console.warn(
-                f"{count} findings of {code} are known by their number only, as the baseline does not list"
+                f"{counted(count, 'finding')} of {code} known by number only, as the baseline does not list"
                 " them; make it anew with a higher --max-findings"
             )
         return comparison
@@ -109,7 +110,8 @@ class VerifyFiles:
             return
         lines = make_manifest(store, jobs, console, report.findings)
         write_whole(path, b"".join(line.to_bytes() for line in lines))
-        console.note(f"{path}: SHA-256 of {len(lines)} files; check with verify --manifest check:FILE")
+        files = counted(len(lines), "file")
+        console.note(f"{path}: SHA-256 of {files}; check with verify --manifest check:FILE")
 
     def write_reports(self, verdicts: Sequence[Verdict]) -> None:
         """Write the reports, each whole."""

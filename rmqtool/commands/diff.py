@@ -14,6 +14,7 @@ from rmqtool.commands.index_files import IndexFile
 from rmqtool.commands.info import read_checkpoint
 from rmqtool.commands.queue_bounds import queue_bounds
 from rmqtool.errors import UsageError
+from rmqtool.findings.wording import counted
 from rmqtool.formats import consumequeue, struct_of
 from rmqtool.scan.log_end import find_log_end
 from rmqtool.store import PathKind
@@ -204,7 +205,9 @@ def _diff_units(
         count, first = count + 1, first or differing
     if first is not None:
         number, left_unit, right_unit = first
-        sentence = f"{name}: {count} units differ, the first at queue offset {number}"
+        sentence = (
+            f"{name}: {counted(count, 'unit differs', 'units differ')}, the first at queue offset {number}"
+        )
         place = (kind, sentence, topic, queue_id, number, None, None)
         yield Difference(*place, _unit_text(left_unit), _unit_text(right_unit), count)
 
@@ -265,7 +268,9 @@ def _diff_index(a: Store, b: Store, comparison: Comparison) -> Iterator[Differen
             first = first or (number - 1, _entry_text(one), _entry_text(other))
     comparison.compared["entries"] += number
     if first is not None:
-        sentence = f"{count} index entries differ, the first is number {first[0]}"
+        sentence = (
+            f"{counted(count, 'index entry differs', 'index entries differ')}, the first is number {first[0]}"
+        )
         yield Difference("index", sentence, item=first[0], a=first[1], b=first[2], count=count)
 
 

@@ -101,8 +101,8 @@ CQ_SIZE_TAG = FindingCode(
     structure=Structure.CONSUMEQUEUE,
     title="size or tags code differ",
     meaning=(
-        "The unit's size or tags code differ from its record: damage, another messageDelayLevel table, an "
-        "ext address without ext file, or the delay defect of 4.9.2-4.9.8."
+        "The unit's size or tags code differ from its record: damage, another messageDelayLevel table, or "
+        "the delay defect of 4.9.2-4.9.8."
     ),
     broker_effect=(
         "Filters wrongly, delivers delayed messages at the wrong time, or fails to read the message."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rmqtool.findings.wording import counted
 from rmqtool.report.escaping import escape_text
 from rmqtool.report.tables import Tables
 from rmqtool.report.times import size_text, time_text
@@ -117,7 +118,7 @@ def _log_facts(log: LogSummary | None, zone: tzinfo | None) -> list[tuple[str, s
     if log is None:
         return [("commit log", "none")]
     facts = [
-        ("commit log", f"{log.files} files, {size_text(log.size_bytes)}"),
+        ("commit log", f"{counted(log.files, 'file')}, {size_text(log.size_bytes)}"),
         ("offsets", f"{log.start} to {log.end}" + ("" if log.clean_end else ", then damage")),
     ]
     if log.first_store_timestamp_ms is not None:

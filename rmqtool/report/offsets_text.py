@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from rmqtool.findings.wording import counted
 from rmqtool.report.escaping import escape_text
 from rmqtool.report.tables import Tables
 
@@ -27,7 +28,7 @@ def write_offsets_text(rows: Sequence[Progress], stream: TextIO, *, color: bool 
     states = Counter(row.state for row in rows)
     parts = [f"{states[state]} {words}" for state, words in _WORDS.items() if words and states[state]]
     lag = sum(row.lag or 0 for row in rows)
-    stream.write(", ".join([f"{len(rows)} offsets, lag {lag}", *parts]) + "\n")
+    stream.write(", ".join([f"{counted(len(rows), 'offset')}, lag {lag}", *parts]) + "\n")
 
 
 def _cells(row: Progress) -> tuple[str, ...]:

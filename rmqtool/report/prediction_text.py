@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rmqtool.findings.wording import counted
 from rmqtool.report.escaping import escape_text
 from rmqtool.report.times import size_text
 
@@ -40,7 +41,7 @@ def prediction_facts(prediction: Prediction) -> Iterator[tuple[str, str]]:
         yield "loses", _lost(prediction)
     if prediction.deleted:
         names = _first(escape_text(name) for name in prediction.deleted)
-        yield "deletes", f"{len(prediction.deleted):,} files: {names}"
+        yield "deletes", f"{_several(len(prediction.deleted), 'file')}: {names}"
     if prediction.recovered.messages:
         yield "recovers", _dispatched(prediction.recovered)
     if prediction.reput is not None and prediction.reput.dispatched.messages:
@@ -56,13 +57,13 @@ def _lost(prediction: Prediction) -> str:
     messages = sum(loss.messages for loss in prediction.lost)
     size = size_text(sum(loss.bytes for loss in prediction.lost))
     topics = _first(f"{escape_text(loss.topic)} {loss.messages:,}" for loss in prediction.lost)
-    return f"{messages:,} messages of {size} behind that: {topics}"
+    return f"{_several(messages, 'message')} of {size} behind that: {topics}"
 
 
 def _dispatched(what: Dispatched) -> str:
     return (
-        f"{what.messages:,} messages from physical offset {what.start} to {what.stop}:"
-        f" {what.units:,} units, {what.entries:,} index entries"
+        f"{_several(what.messages, 'message')} from physical offset {what.start} to {what.stop}:"
+        f" {_several(what.units, 'unit')}, {_entries(what.entries)}"
     )
 
 
@@ -76,9 +77,17 @@ def _left_behind(prediction: Prediction) -> Iterator[tuple[str, str]]:
                 for queue in queues
             )
             total = sum(getattr(queue, attribute) for queue in queues)
-            yield name, f"{total:,} units: {listed}"
+            yield name, f"{_several(total, 'unit')}: {listed}"
     if prediction.missing_entries:
-        yield "missing", f"{prediction.missing_entries:,} index entries"
+        yield "missing", _entries(prediction.missing_entries)
+
+
+def _several(count: int, noun: str) -> str:
+    return counted(count, noun, spec=",")
+
+
+def _entries(count: int) -> str:
+    return counted(count, "index entry", "index entries", spec=",")
 
 
 def _first(items: Iterable[str]) -> str:

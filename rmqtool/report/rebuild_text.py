@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rmqtool.findings.wording import counted
 from rmqtool.report.escaping import escape_text
 from rmqtool.report.times import size_text
 
@@ -28,7 +29,7 @@ def _lines(report: RebuildReport) -> Iterator[str]:
     if report.out is not None:
         yield f"{'result':<14} {escape_text(report.out)}"
     yield f"{'records':<14} {document['records']:,} in {size_text(report.bytes_read)} of log"
-    yield f"{'units':<14} {document['units']:,} in {document['queues']:,} queues"
+    yield f"{'units':<14} {document['units']:,} in {counted(document['queues'], 'queue', spec=',')}"
     yield f"{'index entries':<14} {document['indexEntries']:,}"
     files = ", ".join(f"{count} {name}" for name, count in sorted(document["files"].items()))
     yield f"{'files':<14} {files or 'none'}"
@@ -47,9 +48,9 @@ def _skipped(ranges: list[dict[str, object]], lost: dict[str, int]) -> Iterator[
         reason = escape_text(str(one["reason"]))
         yield f"{'skipped':<14} {one['length']} bytes at {one['physicalOffset']}: {reason}"
     if len(ranges) > _LISTED:
-        yield f"{'skipped':<14} and {len(ranges) - _LISTED} ranges more, see --format json"
+        yield f"{'skipped':<14} and {counted(len(ranges) - _LISTED, 'range')} more, see --format json"
     if ranges:
-        yield f"{'in them':<14} {lost['records']} good records, {size_text(lost['bytes'])}"
+        yield f"{'in them':<14} {counted(lost['records'], 'good record')}, {size_text(lost['bytes'])}"
 
 
 def _differences(report: RebuildReport) -> Iterator[str]:

@@ -8,6 +8,7 @@ from rich.text import Text
 
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import Severity
+from rmqtool.findings.wording import counted
 from rmqtool.report.escaping import escape_text
 from rmqtool.report.finding_text import finding_line
 from rmqtool.report.prediction_text import prediction_facts, prediction_title
@@ -131,7 +132,7 @@ def _counts(findings: FindingLog) -> str:
 
 
 def _several(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+    return counted(count, noun, spec=",")
 
 
 def _groups(findings: Iterable[Finding]) -> list[list[Finding]]:

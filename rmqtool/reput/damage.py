@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rmqtool.findings import Finding, Severity, Structure, code_of
+from rmqtool.findings.wording import counted
 from rmqtool.reput.survey import Survey, SurveyTask, survey_range
 from rmqtool.scan.rows import Outcome
 
@@ -118,8 +119,8 @@ def log_findings(plan: ReputPlan, result: ReputResult, ranges: Iterable[SkippedR
         yield from _report_findings(report)
     for (topic, queue_id), count in result.absurd_units.items():
         message = (
-            f"{count} records have a queueOffset that is negative or has no byte address: their units lie"
-            " where the broker's arithmetic puts them, if anywhere"
+            f"{counted(count, 'record has', 'records have')} a queueOffset that is negative or has no byte"
+            " address: units lie where the broker's arithmetic puts them, if anywhere"
         )
         yield Finding(code=code_of("CL-QOFF-RANGE"), topic=topic, queue_id=queue_id, message=message)
 
@@ -137,9 +138,11 @@ def _skip_finding(skipped: SkippedRange, *, stalled: bool) -> Finding:
         code = _CODES[skip.reason]
         if skipped.zero and skip.reason == Outcome.BAD_MAGIC:
             code = "CL-HOLE"
-        message = f"{skipped.reason}: the broker skips {skip.length} bytes"
+        message = f"{skipped.reason}: the broker skips {counted(skip.length, 'byte')}"
         if skipped.records:
-            message += f", with {skipped.records} good records ({skipped.record_bytes} bytes) in them"
+            message += (
+                f", with {counted(skipped.records, 'good record')} ({skipped.record_bytes} bytes) in them"
+            )
     return Finding(
         code=code_of(code),
         file=segment.label,
@@ -170,7 +173,7 @@ def _gap_finding(plan: ReputPlan, chain: Chain) -> Iterator[Finding]:
     if chain.stalled or not behind or chain.stop >= plan.until_offset:
         return
     missing = behind[0].start - chain.stop
-    message = f"{missing} bytes of the log are missing: nothing behind them is dispatched"
+    message = f"{counted(missing, 'byte')} of the log missing: nothing behind them is dispatched"
     yield Finding(
         code=code_of("CL-GAP"),
         file=behind[0].label,

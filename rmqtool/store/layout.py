@@ -20,6 +20,7 @@ from rmqtool.findings.places import (
     IO_DENIED,
     ST_ABORT,
     ST_CONFIG,
+    ST_DLEDGER,
     ST_NO_COMMITLOG,
     ST_PATH,
     ST_SETTINGS,
@@ -104,12 +105,31 @@ def _wrong_place(path: Path, base: Path) -> Finding:
 def _commitlog_findings(store: Store) -> Iterator[Finding]:
     queue = store.commitlog
     if store.kind is PathKind.STORE and not queue.segments:
-        looked = ", ".join(str(path) for path in queue.directories)
-        yield Finding(code=ST_NO_COMMITLOG, message=f"no commit log file in {looked}")
+        yield from _no_log_findings(store)
     if store.place.is_file:
         return  # one file on its own may be any part of a log
     size = store.settings.commitlog_file_size
     yield from _file_queue_findings(store, queue, size, "mappedFileSizeCommitLog", CL_STRAY, CL_GAP)
+
+
+def _no_log_findings(store: Store) -> Iterator[Finding]:
+    """Yield that there is no log: damage, unless nothing was ever derived from one."""
+    if any(feature.code is ST_DLEDGER for feature in store.features):
+        return  # the log is there, and the finding about it has been yielded
+    looked = ", ".join(str(path) for path in store.commitlog.directories)
+    message = f"no commit log file in {looked}"
+    derived = store.index_files or any(_has_queues(store, kind) for kind in QUEUE_KINDS)
+    if derived or (store.checkpoint is not None and _log_time_ms(store.checkpoint) > 0):
+        yield Finding(code=ST_NO_COMMITLOG, message=message)
+        return
+    message += ", and nothing that was derived from one: the store is new, or its log lies elsewhere"
+    yield Finding(code=ST_NO_COMMITLOG, message=message, severity_override=Severity.WARNING)
+
+
+def _has_queues(store: Store, kind: PathKind) -> bool:
+    with suppress(EnvironmentFailureError):  # IO-DENIED says so
+        return any(len(queue.files) for queue in store.queues(kind))
+    return False
 
 
 def _file_queue_findings(
@@ -245,6 +265,11 @@ def _checkpoint_findings(store: Store) -> Iterator[Finding]:
         return
     if file.size_bytes != CHECKPOINT_FILE_SIZE:
         yield _wrong_size(CP_SIZE, CHECKPOINT_FILE_SIZE, file)
-    data = file.read_at(0, CHECKPOINT_SIZE, []).ljust(CHECKPOINT_SIZE, b"\0")
-    if struct_of(CHECKPOINT).unpack(data)[0] == 0:
+    if _log_time_ms(file) == 0:
         yield Finding(code=CP_ZERO, file=label)
+
+
+def _log_time_ms(checkpoint: StoreFile) -> int:
+    """Return physicMsgTimestamp; 0 if nothing was ever flushed."""
+    data = checkpoint.read_at(0, CHECKPOINT_SIZE, []).ljust(CHECKPOINT_SIZE, b"\0")
+    return int(struct_of(CHECKPOINT).unpack(data)[0])

@@ -66,7 +66,9 @@ def test_origin_is_a_java_name_or_says_that_there_is_none(entry: FindingCode) ->
 @pytest.mark.parametrize("entry", CATALOG.values(), ids=CATALOG)
 def test_only_the_log_counts_as_the_log(entry: FindingCode) -> None:
     """Exit status 5 is for damage that nothing can rebuild."""
-    assert (entry.structure is Structure.COMMITLOG) == entry.code.startswith(("CL-", "DL-"))
+    assert (entry.structure is Structure.COMMITLOG) == entry.code.startswith(
+        ("CL-", "DL-", "ST-NO-COMMITLOG")
+    )
 
 
 def test_look_up_takes_any_case() -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rmqtool.findings import Severity, exit_status
 from rmqtool.store import open_store
 from rmqtool.store.layout import layout_findings
 from tests.store.fixture_stores import STORE_ROOTS, fixture
@@ -16,6 +17,8 @@ from tests.store.fixture_stores import STORE_ROOTS, fixture
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from rmqtool.findings import Finding
 
 HARMLESS = {"ST-ABORT", "IX-UNUSED", "CP-ZERO", "ST-TIMER", "ST-COMPACTION"}
 
@@ -168,3 +171,27 @@ def test_nothing_is_written(root: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in root.rglob("*")}
     _codes(root)
     assert {path: path.stat().st_mtime_ns for path in root.rglob("*")} == before
+
+
+def test_a_store_that_lost_its_log_is_told_from_a_new_one(root: Path) -> None:
+    """Queues, index or a checkpoint's times prove that there was a log; its loss is damage of the log."""
+    shutil.rmtree(root / "commitlog")
+    assert exit_status(_no_log(root)) == 5
+    for name in ("consumequeue", "index"):
+        shutil.rmtree(root / name)
+    assert exit_status(_no_log(root)) == 5
+    (root / "checkpoint").unlink()
+    (new,) = _no_log(root)
+    assert new.severity is Severity.WARNING
+    assert str(root / "commitlog") in new.message
+
+
+def test_the_log_of_a_dledger_store_lies_elsewhere(root: Path) -> None:
+    """A group that began with DLedger has no commitlog/ at all: its log is named, and not missed."""
+    shutil.rmtree(root / "commitlog")
+    _make(root / "dledger-n0" / "data")
+    assert _no_log(root) == []
+
+
+def _no_log(root: Path) -> list[Finding]:
+    return [one for one in layout_findings(open_store(root)) if one.code.code == "ST-NO-COMMITLOG"]

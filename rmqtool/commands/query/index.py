@@ -10,6 +10,7 @@ from rmqtool.commands.messages import keys_of
 from rmqtool.commands.query.broker_times import rules_out
 from rmqtool.commands.query.explain import Reason
 from rmqtool.commands.record_at import record_at
+from rmqtool.findings.wording import counted
 from rmqtool.javacompat import index_key_hash
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ class IndexSearch:
         label, key = index_file.file.label, search.question.key
         slot = search.key_hash % index_file.slots
         if items:
-            message = f"{label}: slot {slot} leads to {items} items, {hits} with the hash of {key}"
+            message = f"{label}: slot {slot} leads to {counted(items, 'item')}, {hits} with the hash of {key}"
             facts = {"slot": slot, "items": items, "hits": hits}
             self._explanation.add_before(place, Reason.FILE_WALKED, message, label, **facts)
         elif index_file.slot(slot) == 0:

@@ -18,6 +18,7 @@ from rmqtool.commands.query.topics import topics_of
 from rmqtool.commands.record_at import record_at
 from rmqtool.commands.rows import Damage, Message
 from rmqtool.findings import FindingLog
+from rmqtool.findings.wording import counted
 from rmqtool.javacompat.ids import decode_offset_id
 from rmqtool.scan.record_walk import Defect, walk
 
@@ -206,8 +207,10 @@ class Query:
         if missing and (not count or self._request.keys is not None):
             explain_absence(self._store, missing, self._explanation)
         self._explain_limit(found)
-        over = f" for {len(asked)} keys" if self._request.keys is not None else ""
-        self._answered_by(f"the index: {count} hits{over}, {search.left_out} of other keys or gone")
+        over = f" for {counted(len(asked), 'key')}" if self._request.keys is not None else ""
+        self._answered_by(
+            f"the index: {counted(count, 'hit')}{over}, {search.left_out} of other keys or gone"
+        )
         for question, offsets in zip(asked, found, strict=True):
             for offset in offsets:
                 record = record_at(self._store.commitlog, offset)
@@ -226,7 +229,7 @@ class Query:
             self._give_up(problem)
             return
         offsets = broker_hits(self._store, question, self._request, self._progress, self._explanation)
-        self._answered_by(f"the index: {len(offsets)} hits as a broker finds them")
+        self._answered_by(f"the index: {counted(len(offsets), 'hit')} as a broker finds them")
         for offset in offsets:
             record = record_at(self._store.commitlog, offset)
             if record is not None:

@@ -19,6 +19,7 @@ from rmqtool.findings.commitlog import (
     CL_TRANSIENT,
 )
 from rmqtool.findings.records import CL_PROPERTIES
+from rmqtool.findings.wording import counted
 from rmqtool.formats.message import BLANK_MAGIC, END_FILE_MIN_BLANK_LENGTH, MAGIC_V1, MAGIC_V2
 from rmqtool.reput.stretches import Damage
 from rmqtool.scan.records import size_code
@@ -89,19 +90,19 @@ def _unused_file(trail: SegmentTrail, end: LogEnd | None) -> Iterator[Finding]:
 def _inside(trail: SegmentTrail, damage: Damage) -> Finding:
     """Name damage that records follow, in this file or a later one."""
     to_end = damage.stop == trail.segment.stop
-    length = damage.stop - damage.start
+    length = counted(damage.stop - damage.start, "byte")
     if damage.magic == BLANK_MAGIC and not to_end:
-        message = f"BLANK of TOTALSIZE {damage.total_size}, but records go on {length} bytes further"
+        message = f"BLANK of TOTALSIZE {damage.total_size}, but records go on {length} further"
         return _finding(CL_BLANK_LEN, trail, damage, message, Severity.ERROR)
     if damage.magic == BLANK_MAGIC:
         return _blank_length(trail, damage)
     if damage.zero and to_end and damage.start > trail.segment.start:
-        message = f"zeros up to the end of the file ({length} bytes), though the log goes on behind it"
+        message = f"zeros up to the end of the file ({length}), though the log goes on behind it"
         return _finding(CL_TRANSIENT, trail, damage, message, Severity.ERROR)
     if damage.begins_with_zeros:
-        return _finding(CL_HOLE, trail, damage, f"zeros where a record should begin: {length} bytes lost")
+        return _finding(CL_HOLE, trail, damage, f"zeros where a record should begin: {length} lost")
     severity = Severity.ERROR if _code(trail, damage) is CL_PROPERTIES else None
-    return _finding(_code(trail, damage), trail, damage, f"{_reason(damage)}: {length} bytes lost", severity)
+    return _finding(_code(trail, damage), trail, damage, f"{_reason(damage)}: {length} lost", severity)
 
 
 def _tail(trail: SegmentTrail, damage: Damage, end: LogEnd) -> Finding:
@@ -125,6 +126,7 @@ def _is_short(damage: Damage) -> bool:
 
 def _blank_length(trail: SegmentTrail, damage: Damage) -> Finding:
     left = trail.segment.stop - damage.start
+    rest = counted(left, "byte is", "bytes are")
     return Finding(
         code=CL_BLANK_LEN,
         file=trail.segment.label,
@@ -133,7 +135,7 @@ def _blank_length(trail: SegmentTrail, damage: Damage) -> Finding:
         physical_offset=damage.start,
         expected=left,
         observed=damage.total_size,
-        message=f"BLANK of TOTALSIZE {damage.total_size} where {left} bytes are left in the file",
+        message=f"BLANK of TOTALSIZE {damage.total_size} where {rest} left in the file",
     )
 
 
@@ -145,8 +147,8 @@ def _stale(trail: SegmentTrail, stale: StaleTail) -> Finding:
         length=stale.stop - stale.start,
         physical_offset=stale.start,
         message=(
-            f"{stale.records} records behind the log's end are older than its last one: left by a truncation,"
-            " and accepted again by a start that reaches them"
+            f"{counted(stale.records, 'record')} behind the log's end, older than its last one: left by a"
+            " truncation, and accepted again by a start that reaches them"
         ),
     )
 

@@ -19,6 +19,7 @@ from rmqtool.findings.index import (
     IX_SUPERFLUOUS,
     IX_WRONG,
 )
+from rmqtool.findings.wording import counted
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -124,7 +125,7 @@ class IndexMatch:
         if report.index.used:
             self._previous_end_ms = header.end_timestamp_ms
         if file.expired:
-            report.add(IX_EXPIRED, f"{file.expired} items of expired messages", count=file.expired)
+            report.add(IX_EXPIRED, f"{counted(file.expired, 'item')} of expired messages", count=file.expired)
         return None not in {self._times.first_ms, self._times.last_ms}
 
     def finish(self) -> None:
@@ -224,13 +225,14 @@ class IndexMatch:
             for row in shown:
                 start, stop = int(starts[row]), int(stops[row])
                 offset = self._offset_of(start)
+                without = counted(stop - start, "entry has", "entries have")
                 rest = rows[len(shown) :] if row == shown[-1] else rows[:0]
                 finding = Finding(
                     code=code,
                     physical_offset=offset,
                     expected=stop - start,
                     observed=0,
-                    message=f"{stop - start} entries have no item; the first is of the record at {offset}",
+                    message=f"{without} no item; the first is of the record at {offset}",
                 )
                 self._log.add(finding, count=stop - start + int((stops[rest] - starts[rest]).sum()))
 

@@ -17,6 +17,7 @@ from rmqtool.findings.index import (
     IX_SLOT,
     IX_WRONG,
 )
+from rmqtool.findings.wording import counted
 from rmqtool.formats.fields import offsets as field_offsets
 from rmqtool.formats.index import HEADER, ITEM_SIZE, SLOT_SIZE, slot_position
 
@@ -262,7 +263,7 @@ class IndexShape:
         if not used_slots <= found <= self._index.used + 1:
             self._report.add(
                 IX_HEADER,
-                f"hashSlotCount is {found}, {used_slots} slots are in use",
+                f"hashSlotCount is {found}, {counted(used_slots, 'slot is', 'slots are')} in use",
                 _HEADER_OFFSETS["hashSlotCount"],
                 severity=self.torn,
                 expected=used_slots,

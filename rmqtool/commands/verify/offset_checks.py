@@ -16,6 +16,7 @@ from rmqtool.dispatch.continuity import BREAK_ROW, Discontinuity, find_breaks, n
 from rmqtool.findings import Finding
 from rmqtool.findings.consumequeue import LMQ_COUNTER_RESET
 from rmqtool.findings.records import CL_QOFF_DUP, CL_QOFF_GAP, CL_QOFF_RANGE, CL_QOFF_RESET
+from rmqtool.findings.wording import counted
 from rmqtool.reput.blocks import UNIT_COLUMNS
 
 if TYPE_CHECKING:
@@ -193,7 +194,7 @@ class _Rows:
 
 
 _MESSAGES = {
-    CL_QOFF_GAP.code: "{missing} queue offsets are missing before this record",
+    CL_QOFF_GAP.code: "{missing} missing before this record",
     CL_QOFF_DUP.code: "queue offset {observed} comes again: the queue was at {expected}",
     CL_QOFF_RESET.code: "queue offsets begin again at 0: the queue was at {expected}",
     CL_QOFF_RANGE.code: "queue offset {observed} where only {expected} can be",
@@ -220,7 +221,9 @@ def add_breaks(findings: FindingLog, log: FileQueue, breaks: Breaks, lost: Seque
 def _finding(log: FileQueue, found: Break, lost: Sequence[tuple[int, int]]) -> Finding:
     segment = log.segment_at(found.place)
     message = _MESSAGES[found.code.code].format(
-        observed=found.observed, expected=found.expected, missing=found.observed - found.expected
+        observed=found.observed,
+        expected=found.expected,
+        missing=counted(found.observed - found.expected, "queue offset is", "queue offsets are"),
     )
     if found.code is CL_QOFF_GAP and any(start < found.place for start, _ in lost):
         message += "; damage before it may have held them"

@@ -8,7 +8,7 @@ import numpy as np
 
 from rmqtool.commands.verify.expected import ExpectedUnits
 from rmqtool.commands.verify.model import Examined
-from rmqtool.commands.verify.queue_ext import ExtQueue
+from rmqtool.commands.verify.queue_ext import NO_EXT_TIME, ExtQueue
 from rmqtool.commands.verify.queue_files import BATCH_DTYPE, UNIT_DTYPE, QueueReader
 from rmqtool.commands.verify.queue_match import UnitMatch
 from rmqtool.commands.verify.queue_missing import missing_ranges, report_missing
@@ -76,7 +76,8 @@ class _QueueRun:
         self._redispatch_start = redispatch_start
         self.report = QueueReport(check, task.max_findings)
         self.order = UnitOrder(self.report, task)
-        self._ext = ExtQueue(check.ext_files, self.report)
+        # Alone, no queue tells whether the others have ext units.
+        self._ext = ExtQueue(check.ext_files, self.report, expected=task.ext or task.level < _AGAINST_LOG)
         self._expected = ExpectedUnits(check.expected, task.blocks)
         self._match: UnitMatch | None = None
         if task.level >= _AGAINST_LOG:
@@ -105,7 +106,7 @@ class _QueueRun:
 
     def _resolve(self, units: Units, real: Int64s) -> tuple[Int64s, Int64s, list[Problem]]:
         if self._check.batch:
-            return units.column("tagsCode")[real], np.full(len(real), -1, np.int64), []
+            return units.column("tagsCode")[real], np.full(len(real), NO_EXT_TIME, np.int64), []
         return self._ext.resolve(units, real)
 
     def _finish(self) -> None:

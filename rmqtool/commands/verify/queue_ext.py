@@ -31,6 +31,9 @@ _END_SIZE = -1
 _FIRST_READ_BYTES = 1 << 16
 _LARGEST_UNIT = 1 << 15
 
+NO_EXT_TIME, LOST_EXT_TIME = -1, -2
+"""In place of an ext unit's store time: the unit has no ext address; there is nothing at its address."""
+
 
 @dataclass
 class _ExtFile:
@@ -53,10 +56,13 @@ class ExtQueue:
     Args:
         files: in ``consumequeue_ext``; None if there are none.
         report: of the queue.
+        expected: a tags code that is an address is one; otherwise it is a tags code as any other, as no
+            queue of this store has ext units.
     """
 
-    def __init__(self, files: FileQueue | None, report: QueueReport) -> None:
+    def __init__(self, files: FileQueue | None, report: QueueReport, *, expected: bool) -> None:
         self._files = files
+        self._expected = expected or files is not None
         self._report = report
         self._loaded: tuple[Segment, _ExtFile] | None = None
         self._used: dict[int, Bools] = {}
@@ -70,12 +76,12 @@ class ExtQueue:
 
         Returns:
             Tags codes, ``(n,)``, with those of ext units in place of addresses; store times of the ext units,
-            -1 where there is none; and addresses where no unit is.
+            `NO_EXT_TIME` or `LOST_EXT_TIME` where there is none; and addresses where no unit is.
         """
         tags = units.column("tagsCode")[rows]
-        times = np.full(len(rows), -1, np.int64)
+        times = np.full(len(rows), NO_EXT_TIME, np.int64)
         is_address = tags <= formats.EXT_ADDRESS_MAX
-        if not is_address.any():
+        if not (self._expected and is_address.any()):
             return tags, times, []
         missing = is_address.copy()
         addresses = tags - formats.EXT_ADDRESS_BASE
@@ -91,6 +97,7 @@ class ExtQueue:
             times[inside[hit]] = np.maximum(file.times_ms[at[hit]], 0)  # -1 is for units without
             missing[inside[hit]] = False
             self._used[segment.start][at[hit]] = True
+        times[missing] = LOST_EXT_TIME
         problem = Problem(CQ_EXT_DANGLING, units, rows[missing], lambda row: _tell_dangling(units, row))
         return tags, times, [problem]
 

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rmqtool.commands.verify.queue_ext import NO_EXT_TIME
 from rmqtool.commands.verify.queue_report import Problem, QueueReport, Telling
 from rmqtool.dispatch.policy import SCHEDULE_TOPIC
 from rmqtool.findings import Severity
 from rmqtool.findings.consumequeue import BQ_BAD_UNIT, CQ_EXT_UNIT, CQ_SIZE_TAG
 from rmqtool.findings.places import ST_SETTINGS
+from rmqtool.findings.wording import counted
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -63,7 +65,7 @@ class FieldCheck:
             units: a chunk.
             rows: ``(n,)``, units whose records were found.
             tags: ``(n,)``, their tags codes, those of ext units in place of addresses.
-            times_ms: ``(n,)``, store times of their ext units, -1 where there is none.
+            times_ms: ``(n,)``, store times of their ext units; what is there without one says `queue_ext`.
             wanted: a window of what is expected.
             hits: ``(n,)``, its rows.
         """
@@ -73,10 +75,11 @@ class FieldCheck:
         sizes = units.column("size")[rows]
         self._differ(units, rows, sizes, wanted.sizes[hits], "size")
         is_ext = times_ms >= 0
-        for code, chosen in ((CQ_SIZE_TAG, ~is_ext), (CQ_EXT_UNIT, is_ext)):
+        # An address without an ext unit is a finding of its own.
+        for code, chosen in ((CQ_SIZE_TAG, times_ms == NO_EXT_TIME), (CQ_EXT_UNIT, is_ext)):
             self._check_tags(code, units, rows[chosen], tags[chosen], wanted.tags_codes[hits[chosen]])
         if wanted.store_timestamps_ms is not None:
-            expected = np.where(times_ms >= 0, wanted.store_timestamps_ms[hits], times_ms)
+            expected = np.where(is_ext, wanted.store_timestamps_ms[hits], times_ms)
             wrong = times_ms != expected
             self._report.report(
                 Problem(CQ_EXT_UNIT, units, rows[wrong], lambda _: Telling("has an ext unit of another time"))
@@ -92,8 +95,9 @@ class FieldCheck:
             return
         shift_ms = min(delays.shifts)
         sentence = (
-            f"all {delays.differing} deliver times differ by {shift_ms} ms from what messageDelayLevel says"
-            f" of level {self._report.check.queue_id + 1}: the broker had another table"
+            f"{counted(delays.differing, 'deliver time')}, all there are, differing by {shift_ms} ms from"
+            f" what messageDelayLevel says of level {self._report.check.queue_id + 1}: the broker had"
+            " another table"
         )
         self._report.add(ST_SETTINGS, sentence, severity=Severity.WARNING, expected=0, observed=shift_ms)
 

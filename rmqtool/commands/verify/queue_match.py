@@ -22,6 +22,7 @@ from rmqtool.findings.consumequeue import (
     CQ_MISPLACED,
     CQ_STALE_TAIL,
 )
+from rmqtool.findings.wording import counted
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -231,7 +232,7 @@ class UnitMatch:
         units, row = stale[0].units, int(stale[0].rows[0])
         self._report.add(
             CQ_STALE_TAIL,
-            f"{count} units behind its end, from unit {units.first_number + row} on",
+            f"{counted(count, 'unit')} behind its end, from unit {units.first_number + row} on",
             segment=units.segment,
             position=units.position_of(row),
             physical_offset=int(units.rows["physicalOffset"][row]),

@@ -10,6 +10,7 @@ import numpy as np
 from rmqtool.dispatch.append import MAX_QUEUE_OFFSET
 from rmqtool.findings import Severity
 from rmqtool.findings.consumequeue import CQ_MISSING_MSG
+from rmqtool.findings.wording import counted
 from rmqtool.formats.consumequeue import UNIT_SIZE
 
 if TYPE_CHECKING:
@@ -156,10 +157,12 @@ def report_missing(
 def _sentence(missing: MissingRange, *, is_lag: bool) -> str:
     first = f"the first has queue offset {missing.queue_offset} and lies at {missing.physical_offset}"
     if missing.is_superseded:
-        why = "records whose queue offsets were used again later, as if the topic had been created anew,"
-        return f"{missing.count} {why} have no unit; {first}"
-    where = "the last records have no unit yet" if is_lag else "records have no unit"
-    return f"{missing.count} of {where}; {first}" if is_lag else f"{missing.count} {where}; {first}"
+        without = counted(missing.count, "record has no unit", "records have no unit")
+        return f"{without}; the queue offsets came again, as if the topic had been created anew; {first}"
+    one, many = "record has no unit", "records have no unit"
+    if is_lag:
+        one, many = "of the last records has no unit yet", "of the last records have no unit yet"
+    return f"{counted(missing.count, one, many)}; {first}"
 
 
 def _file_of(report: QueueReport, missing: MissingRange) -> Segment | None:

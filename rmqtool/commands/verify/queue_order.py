@@ -23,6 +23,7 @@ from rmqtool.findings.consumequeue import (
     CQ_STALE_TAIL,
     CQ_ZERO_INSIDE,
 )
+from rmqtool.findings.wording import counted
 from rmqtool.formats.consumequeue import BATCH_COMPACTED_OFFSET, PREBLANK_SIZE
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ class UnitOrder:
         if not self._preblank or self._first_segment is None:
             return
         first, count = self._first_segment, self._preblank
-        sentence = f"{count} pre-blank units at the start of {first.label}"
+        sentence = f"{counted(count, 'pre-blank unit')} at the start of {first.label}"
         self._report.add(CQ_PREBLANK, sentence, segment=first, position=0, length=count * 20)
         if self._log_start == 0 and 0 < self._log_end < NEVER:
             self._report.add(
@@ -106,7 +107,7 @@ class UnitOrder:
             return
         self._report.drop_pending()
         units, row = step.problem.units, int(step.problem.rows[-1])
-        sentence = f"{step.units} units behind its end, from unit {units.first_number + row} on"
+        sentence = f"{counted(step.units, 'unit')} behind its end, from unit {units.first_number + row} on"
         self._report.add(
             CQ_STALE_TAIL,
             sentence,

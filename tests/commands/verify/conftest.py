@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqtool.commands.verify import expected, index_files, queue_files, strangers
-from tests.commands.verify.store_edits import DemandCache
+from tests.commands.verify.store_edits import DemandCache, EditedStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 
 @pytest.fixture(scope="session")
@@ -19,6 +20,12 @@ def demand_cache() -> Iterator[DemandCache]:
     cache = DemandCache()
     yield cache
     cache.close()
+
+
+@pytest.fixture
+def plain(tmp_path: Path, demand_cache: DemandCache) -> EditedStore:
+    """A copy of a store whose log begins at 0, with twelve index files of 39 items, the last not full."""
+    return EditedStore.copy("plain-5.3.3", tmp_path, demand_cache)
 
 
 @pytest.fixture(params=[False, True], ids=["whole", "pieces"])

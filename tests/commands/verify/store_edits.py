@@ -12,6 +12,7 @@ from rmqtool.commands.verify.queue_checks import check_queues
 from rmqtool.formats import consumequeue, index, struct_of
 from tests.builders import staging
 from tests.commands.verify.checking import Demands, demands_of, open_fixture
+from tests.damage.cases import expected_codes
 from tests.store.fixture_stores import fixture
 
 if TYPE_CHECKING:
@@ -100,6 +101,11 @@ class EditedStore:
     def put_item(self, path: Path, item: int, fields: list[int]) -> None:
         position = index.item_position(self.demands.store.settings.index_geometry.slots, item)
         overwrite(path, position, struct_of(index.ITEM).pack(*fields))
+
+
+def known_codes(name: str, *prefixes: str) -> set[str]:
+    """Return what a fixture is known to show of some kinds of codes: normal wear."""
+    return {code for code in expected_codes()[name] if code.startswith(prefixes)}
 
 
 def overwrite(path: Path, position: int, data: bytes) -> None:

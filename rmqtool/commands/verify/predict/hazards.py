@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqtool.dispatch.policy import SCHEDULE_TOPIC
+from rmqtool.findings.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,21 +27,24 @@ def _delayed(prediction: Prediction) -> Iterator[str]:
     count = sum(queue.appended for queue in prediction.queues if queue.topic == SCHEDULE_TOPIC)
     if count and before_reput:
         yield (
-            f"Up to {count} delayed messages get a tag's hash instead of their deliver time, as 4.9 reads"
-            " messageDelayLevel only behind recovery: they are delivered at once."
+            f"Up to {counted(count, 'delayed message')}: a tag's hash instead of the deliver time, as 4.9"
+            " reads messageDelayLevel only behind recovery. What gets it is delivered at once."
         )
 
 
 def _queues(prediction: Prediction) -> Iterator[str]:
     misplaced = sum(queue.misplaced for queue in prediction.queues)
     if misplaced:
-        yield f"{misplaced} units land at another place in their queue than their queue offset."
+        units = counted(misplaced, "unit lands", "units land")
+        yield f"{units} elsewhere in the queue than the queue offset says."
     dropped = sum(queue.dropped for queue in prediction.queues)
     if dropped:
-        yield f"{dropped} records are dispatched in vain: their queues have passed their queue offsets."
+        records = counted(dropped, "record is", "records are")
+        yield f"{records} dispatched in vain: the queue has passed the queue offset."
     missing = sum(queue.missing for queue in prediction.queues)
     if missing:
-        yield f"{missing} records of the log have no consume queue unit and get none: no consumer sees them."
+        records = counted(missing, "record of the log has", "records of the log have")
+        yield f"{records} no consume queue unit, and none will come: consumers see nothing of it."
 
 
 def _reput(prediction: Prediction) -> Iterator[str]:
