@@ -51,12 +51,20 @@ def _is_private(folder: Path) -> bool:
     return status.st_uid == os.geteuid() and not writable_by_others and os.access(folder, os.W_OK)
 
 
+def _user_cache() -> Path | None:
+    """Return where this user's caches are; None for a user without a home, as containers have them."""
+    base = os.environ.get("RMQTOOL_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    try:
+        return Path(base).expanduser()
+    except RuntimeError:
+        return None
+
+
 def cache_folder() -> Path:
     """Return the folder for compiled kernels of exactly these sources, created if need be."""
-    base = os.environ.get("RMQTOOL_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     name = f"kernels-{_sources_digest()}"
-    folder = Path(base).expanduser() / "rmqtool" / name
-    if _is_private(folder):
+    base = _user_cache()
+    if base is not None and _is_private(folder := base / "rmqtool" / name):
         return folder
     fallback = Path(tempfile.gettempdir()) / f"rmqtool-{os.geteuid()}" / name
     return fallback if _is_private(fallback.parent) and _is_private(fallback) else Path(tempfile.mkdtemp())

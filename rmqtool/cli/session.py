@@ -18,6 +18,7 @@ from rmqtool.store.lock import lock_holder
 from rmqtool.store.places import looks_like_store
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from contextlib import AbstractContextManager
     from datetime import tzinfo
     from pathlib import Path
@@ -44,15 +45,12 @@ class Session:
         self.format = Format(shared["format_name"])
         self.fail_on = FailOn(shared["fail_on"])
         self.color = _COLORS[shared["color"]]
-        state = state_of(click.get_current_context())
-        if shared["log_file"] is not None:
-            state.log = _open_log(shared["log_file"])
-        self.console = state.console = Console(
+        self._state = state_of(click.get_current_context())
+        self.console = self._state.console = Console(
             ProgressMode(shared["progress"]),
             quiet=shared["quiet"],
             verbose=shared["verbose"],
             color=self.color,
-            log=state.log,
         )
 
     @property
@@ -81,8 +79,6 @@ class Session:
             broker_version=shared["broker_version"],
             timezone=shared["timezone"],
         )
-        if shared["log_file"] is not None:
-            refuse_evidence(shared["log_file"], store.evidence_roots)
         self.console.detail(f"{store.place.path}: {store.kind.value}")
         return store
 
@@ -104,12 +100,25 @@ class Session:
             self.console.detail(f"{setting.name}={setting.value} ({setting.origin.value})")
 
     def output(self, *stores: Store) -> AbstractContextManager[TextIO]:
-        """Open the output, which must not lie in one of the stores."""
+        """Open the output and ``--log-file``, which must not lie in one of the stores.
+
+        Args:
+            stores: All that the command reads. Nothing is written anywhere before they are known.
+
+        Raises:
+            RefusedError: The log file lies in one of them.
+            EnvironmentFailureError: The log file cannot be opened.
+        """
         roots = [root for store in stores for root in store.evidence_roots]
+        log_file = self._shared["log_file"]
+        if log_file is not None:
+            self._state.log = _open_log(log_file, roots)
+            self.console.log_to(self._state.log)
         return open_output(self._shared["output"], roots)
 
 
-def _open_log(path: Path) -> TextIO:
+def _open_log(path: Path, evidence_roots: Iterable[Path]) -> TextIO:
+    refuse_evidence(path, evidence_roots)
     try:
         return path.open("a", encoding="utf-8", errors="backslashreplace")
     except OSError as failure:

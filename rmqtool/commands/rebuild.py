@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import tempfile
 import time
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rmqtool.commands.compare import compare_derived
@@ -22,12 +20,12 @@ from rmqtool.reput.pipeline import ReputPlan, ReputResult, run_reput
 from rmqtool.reput.queues import QueueGeometry
 from rmqtool.reput.warm import compile_kernels
 from rmqtool.store.lock import lock_holder
-from rmqtool.store.staging import StagingArea
+from rmqtool.store.staging import StagingArea, scratch_area, temporary_place
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from contextlib import AbstractContextManager
     from datetime import tzinfo
+    from pathlib import Path
 
     from rmqtool.commands.progress import Progress
     from rmqtool.dispatch.policy import DispatchPolicy
@@ -138,8 +136,9 @@ def _check(request: RebuildRequest, progress: Progress) -> None:
             f"{places or store.base}: no commit log segment there; give a store root, or its log's place with"
             " -p storePathCommitLog=DIR"
         )
-    holder = lock_holder(store.root) if store.root is not None else None
-    if holder is not None and not request.live:
+    temporary_place(store.evidence_roots)  # Spark writes there, too
+    holder = None if store.root is None or request.live else lock_holder(store.root)
+    if holder is not None:
         raise RefusedError(
             f"{store.root}: {holder} holds the store's lock; stop the broker, or add --live to rebuild from"
             " what the log holds now"
@@ -151,18 +150,10 @@ def _check(request: RebuildRequest, progress: Progress) -> None:
         )
 
 
-@contextmanager
-def _staging(request: RebuildRequest) -> Iterator[StagingArea]:
+def _staging(request: RebuildRequest) -> AbstractContextManager[StagingArea]:
     """Stage beside the output; without one, where temporary files belong."""
-    if request.out is not None:
-        with StagingArea(request.out, request.store.evidence_roots) as area:
-            yield area
-        return
-    with (
-        tempfile.TemporaryDirectory(prefix="rmqtool-") as scratch,
-        StagingArea(Path(scratch) / "out") as area,
-    ):
-        yield area
+    roots = request.store.evidence_roots
+    return scratch_area(roots) if request.out is None else StagingArea(request.out, roots)
 
 
 def _plan(request: RebuildRequest, area: StagingArea) -> ReputPlan:

@@ -35,7 +35,6 @@ class Console:
         quiet: Leave out remarks; warnings and errors stay.
         verbose: Show details too.
         color: Whether a terminal's colours are used; None is: on a terminal, unless NO_COLOR is set.
-        log: Receives every sentence, whatever is shown.
     """
 
     def __init__(
@@ -45,17 +44,23 @@ class Console:
         quiet: bool = False,
         verbose: bool = False,
         color: bool | None = None,
-        log: TextIO | None = None,
     ) -> None:
         self._mode = mode
         self._quiet = quiet
         self._verbose = verbose
-        self._log = log
+        self._log: TextIO | None = None
+        self._unlogged: list[str] = []
         self.color = color
         self._bar: Bar | None = None
         self._stage = ""
         self._total: int | None = None
         self._started = self._shown = 0.0
+
+    def log_to(self, log: TextIO) -> None:
+        """Write every sentence there as well, whatever is shown; those said so far included."""
+        self._log = log
+        log.writelines(self._unlogged)
+        self._unlogged.clear()
 
     def stage(self, name: str, total_bytes: int | None) -> None:
         """Begin a stage."""
@@ -125,9 +130,11 @@ class Console:
             sys.stderr.flush()
 
     def _record(self, kind: str, sentence: str) -> None:
-        if self._log is not None:
-            moment = time.strftime("%Y-%m-%dT%H:%M:%S%z")
-            self._log.write(f"{moment} {kind} {json.dumps(sentence)}\n")
+        line = f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {kind} {json.dumps(sentence)}\n"
+        if self._log is None:
+            self._unlogged.append(line)
+        else:
+            self._log.write(line)
             self._log.flush()
 
 

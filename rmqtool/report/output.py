@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import EnvironmentFailureError, RefusedError
+from rmqtool.store.names import real_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -54,7 +55,7 @@ def refuse_evidence(path: Path, evidence_roots: Iterable[Path]) -> None:
     Raises:
         RefusedError: It lies there.
     """
-    real = path.resolve()
+    real = real_path(path)
     for root in evidence_roots:
         if real.is_relative_to(root):
             raise RefusedError(f"{path}: lies in {root}, which is only read; write elsewhere")

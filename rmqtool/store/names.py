@@ -1,6 +1,9 @@
-"""Which topic names may become the name of a directory."""
+"""Which topic names may become the name of a directory, and what a path really names."""
 
 from __future__ import annotations
+
+import os
+from pathlib import Path
 
 LONGEST_COMPONENT_BYTES = 255
 """What file systems allow for one name (``NAME_MAX``)."""
@@ -29,3 +32,12 @@ def component_problem(name: str) -> str | None:
 def safe_component(name: str) -> bool:
     """Tell whether a name may become one component of a path."""
     return component_problem(name) is None
+
+
+def real_path(path: Path) -> Path:
+    """Return a path without links, as far as it exists.
+
+    A circle of links is left as it is, for the one who opens it to complain; there ``Path.resolve`` raises
+    RuntimeError (Python before 3.13).
+    """
+    return Path(os.path.realpath(path))

@@ -11,6 +11,7 @@ from rmqtool.store.evidence import Evidence
 from rmqtool.store.features import Feature, features_of
 from rmqtool.store.files import Root, StoreFiles
 from rmqtool.store.given import OPTION_NOTE, given_settings
+from rmqtool.store.names import real_path
 from rmqtool.store.places import DIRECTORY_NAMES, QUEUE_KINDS, PathKind, Place, find_place
 from rmqtool.store.settings import Settings
 
@@ -50,7 +51,6 @@ class Store(StoreFiles):
         own: dict[PathKind, Root] = {place.kind: _root_of(place)}
         super().__init__(roots if place.kind is PathKind.STORE else own, base, place.root)
         self.place = place
-        self._given = dict(given)
         whole = self if place.kind is PathKind.STORE else StoreFiles({**roots, **own}, base, place.root)
         self.settings = Settings(given, Evidence(whole), broker_version=broker_version, timezone=timezone)
 
@@ -83,8 +83,8 @@ class Store(StoreFiles):
     def evidence_roots(self) -> tuple[Path, ...]:
         """Return the real directories that nothing may be written into."""
         paths = [path for root in self.roots.values() for path in root.paths]
-        paths += [self.base, *(segment.path.resolve().parent for segment in self.commitlog)]
-        return tuple(sorted({path.resolve() for path in paths}))
+        paths += [self.base, *(real_path(segment.path).parent for segment in self.commitlog)]
+        return tuple(sorted({real_path(path) for path in paths}))
 
     def _existing(self, name: str) -> Path | None:
         if self.root is None:

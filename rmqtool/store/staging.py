@@ -22,16 +22,18 @@ import secrets
 import shutil
 import socket
 import stat
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import RefusedError
+from rmqtool.store.names import real_path
 from rmqtool.store.staged_file import StagedFile, failure_of
 from rmqtool.store.syncing import sync_directory, sync_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 _MARKER = "marker"
 _RESULT = "result"
@@ -98,7 +100,7 @@ class StagingArea:
     """
 
     def __init__(self, out: Path, evidence_roots: Iterable[Path] = ()) -> None:
-        self.out = out.resolve()
+        self.out = real_path(out)
         _refuse_evidence(self.out, evidence_roots)
         _refuse_contents(self.out)
         self._made_parents = _make_parents(self.out.parent)
@@ -180,13 +182,45 @@ class StagingArea:
             os.close(marker)
 
 
+def temporary_place(evidence_roots: Iterable[Path]) -> Path:
+    """Return the directory for temporary files.
+
+    Raises:
+        RefusedError: It lies inside the evidence: ``TMPDIR`` says so, or there is no place but the working
+            directory.
+    """
+    place = real_path(Path(tempfile.gettempdir()))
+    for root in map(real_path, evidence_roots):
+        if place.is_relative_to(root):
+            raise RefusedError(
+                f"{place}: temporary files would lie inside the evidence {root}; set TMPDIR to another place"
+            )
+    return place
+
+
+@contextlib.contextmanager
+def scratch_area(evidence_roots: Iterable[Path]) -> Iterator[StagingArea]:
+    """Open a staging area whose result nobody wants, where temporary files belong; it leaves nothing.
+
+    Raises:
+        RefusedError: Temporary files would lie inside the evidence.
+        EnvironmentFailureError: The file system does not let us.
+    """
+    place = temporary_place(evidence_roots)
+    with (
+        tempfile.TemporaryDirectory(prefix="rmqtool-", dir=place) as scratch,
+        StagingArea(Path(scratch) / "out") as area,
+    ):
+        yield area
+
+
 def _prefix(out: Path) -> str:
     return f".{out.name}.{_TOOL}-"
 
 
 def _refuse_evidence(out: Path, evidence_roots: Iterable[Path]) -> None:
     for root in evidence_roots:
-        evidence = root.resolve()
+        evidence = real_path(root)
         if out == evidence or out.is_relative_to(evidence):
             raise RefusedError(f"{out}: lies inside the evidence {evidence}; nothing is written there")
         if evidence.is_relative_to(out):

@@ -15,6 +15,7 @@ import pytest
 
 from rmqtool.cli import entry, group
 from rmqtool.errors import RefusedError
+from tests.commands.rebuilding import fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -140,7 +141,29 @@ def test_output_into_the_evidence_or_over_a_file_is_refused(
     there.write_text("mine")
     assert run("dump", plain_copy, "-o", there).status == 4
     assert there.read_text() == "mine"
-    assert run("info", plain_copy, "--log-file", plain_copy / "log").status == 4
+
+
+@pytest.mark.parametrize("name", ["log", "commitlog/00000000000000008192"])
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [(("info",), 4), (("info", "-p", "noSuchName=1"), 2), (("query", "--offset", "0"), 4)],
+)
+def test_a_log_file_in_the_evidence_is_not_touched(
+    name: str, words: tuple[str, ...], status: int, run: Callable[..., Run], plain_copy: Path
+) -> None:
+    """Neither created nor appended to, also where the command fails before it knows what is evidence."""
+    before = fingerprint(plain_copy)
+    command, *more = words
+    assert run(command, plain_copy, *more, "--log-file", plain_copy / name).status == status
+    assert fingerprint(plain_copy) == before
+
+
+def test_a_log_file_in_the_second_of_two_stores_is_not_touched(
+    run: Callable[..., Run], plain: Path, plain_copy: Path
+) -> None:
+    before = fingerprint(plain_copy)
+    assert run("diff", plain, plain_copy, "--log-file", plain_copy / "checkpoint").status == 4
+    assert fingerprint(plain_copy) == before
 
 
 def test_output_and_log_files(run: Callable[..., Run], plain: Path, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqtool.errors import RefusedError
+from rmqtool.errors import EnvironmentFailureError, RefusedError
 from tests.broker.compare import compare_derived
 from tests.broker.stores import FixtureStore, fixture_store
 from tests.commands.rebuilding import fingerprint, rebuild_store
@@ -106,6 +106,20 @@ class TestLock:
             assert compare_derived(store.expected, tmp_path / name) == []
         with pytest.raises(RefusedError, match="holds the store's lock"):
             rebuild_store(root, store.conf, tmp_path / "three")
+
+    def test_live_asks_no_lock_that_may_not_be_read(
+        self, store: FixtureStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A copy can keep the broker's file and not its owner."""
+
+        def denied(_root: Path) -> None:
+            raise EnvironmentFailureError("lock: cannot be opened: Permission denied")
+
+        monkeypatch.setattr("rmqtool.commands.rebuild.lock_holder", denied)
+        with pytest.raises(EnvironmentFailureError, match="lock"):
+            rebuild_store(store.root, store.conf, tmp_path / "out")
+        rebuild_store(store.root, store.conf, tmp_path / "out", live=True)
+        assert compare_derived(store.expected, tmp_path / "out") == []
 
     def test_a_lock_nobody_holds(self, store: FixtureStore, tmp_path: Path) -> None:
         root = store.copy_to(tmp_path / "store")

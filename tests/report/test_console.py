@@ -37,8 +37,9 @@ def test_progress_as_json_lines(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_quiet_keeps_warnings_and_the_log_keeps_everything(capsys: pytest.CaptureFixture[str]) -> None:
     log = io.StringIO()
-    console = Console(quiet=True, log=log)
+    console = Console(quiet=True)
     console.note("a note")
+    console.log_to(log)
     console.detail("a detail")
     console.warn("a warning")
     assert capsys.readouterr().err == "warning: a warning\n"

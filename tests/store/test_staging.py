@@ -8,12 +8,13 @@ import pickle
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from rmqtool.errors import EnvironmentFailureError, RefusedError
-from rmqtool.store.staging import StagingArea
+from rmqtool.store.staging import StagingArea, scratch_area
 
 
 def _tree(path: Path) -> dict[str, bytes]:
@@ -175,7 +176,7 @@ def test_contents_that_came_meanwhile_are_kept(tmp_path: Path) -> None:
 _KILLED = """
 import os, signal, sys
 from pathlib import Path
-from rmqtool.store.staging import StagingArea
+from rmqtool.store.staging import StagingArea, scratch_area
 area = StagingArea(Path(sys.argv[1]))
 with area.create_file("a") as file:
     file.write_at(0, b"half")
@@ -336,3 +337,35 @@ def test_a_parent_that_may_not_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(EnvironmentFailureError, match="cannot be written"):
         StagingArea(tmp_path / "file" / "below" / "out")
+
+
+class TestScratch:
+    """Work whose result nobody wants."""
+
+    @pytest.fixture(autouse=True)
+    def place(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        place = tmp_path / "tmp"
+        place.mkdir()
+        monkeypatch.setattr(tempfile, "tempdir", str(place))
+        return place
+
+    def test_it_leaves_nothing(self, place: Path, tmp_path: Path) -> None:
+        with scratch_area([tmp_path / "store"]) as area:
+            area.create_file("a").finish()
+            assert area.handle.path.is_relative_to(place)
+        assert list(place.iterdir()) == []
+
+    @pytest.mark.parametrize("root", ["tmp", "."])
+    def test_it_is_not_made_in_the_evidence(self, root: str, place: Path, tmp_path: Path) -> None:
+        before = place.stat().st_mtime_ns
+        with pytest.raises(RefusedError, match="set TMPDIR"), scratch_area([tmp_path / root]):
+            pytest.fail("not reached")
+        assert place.stat().st_mtime_ns == before
+
+
+def test_a_circle_of_links_is_no_place_for_an_output(tmp_path: Path) -> None:
+    (tmp_path / "circle").symlink_to(tmp_path / "circle")
+    for out in (tmp_path / "circle", tmp_path / "circle" / "out"):
+        with pytest.raises((EnvironmentFailureError, RefusedError), match="circle"):
+            StagingArea(out)
+    assert [path.name for path in tmp_path.iterdir()] == ["circle"]
