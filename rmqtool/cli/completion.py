@@ -18,6 +18,7 @@ from click.shell_completion import (
     split_arg_string,
 )
 
+from rmqtool.cli.help import Command
 from rmqtool.errors import ExitStatus
 
 if TYPE_CHECKING:
@@ -98,7 +99,17 @@ for _shell in (_Bash, _Zsh, _Fish):
     add_completion_class(_shell)
 
 
-@click.command("completion", epilog='Example: eval "$(rmqtool completion bash)"')
+_EXAMPLES = """\
+# for this shell and now
+eval "$(rmqtool completion bash)"
+# for every new bash
+echo 'eval "$(rmqtool completion bash)"' >> ~/.bashrc
+# for every new fish
+rmqtool completion fish > ~/.config/fish/completions/rmqtool.fish
+"""
+
+
+@click.command("completion", cls=Command, examples=_EXAMPLES)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion_command(shell: str) -> ExitStatus:
     """Print the completion script of a shell.

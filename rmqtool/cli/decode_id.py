@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from rmqtool.cli.help import Command
 from rmqtool.cli.options import shared_options
 from rmqtool.cli.session import Session
 from rmqtool.cli.times import parse_optional_time
@@ -16,11 +17,15 @@ from rmqtool.report.records import write_records
 from rmqtool.report.sinks import Format
 from rmqtool.store.index_zone import local_zone
 
+_EXAMPLES = """\
+# which broker and offset, or which client and when
+rmqtool decode-id 0A09080700002A9F000000004000002A
+# a unique id, made in the month of this day
+rmqtool decode-id --near 2026-11-21 C0A80114E24018B4AAC24AF57400002A
+"""
 
-@click.command(
-    "decode-id",
-    epilog="Example: rmqtool decode-id --near 2026-11-21 C0A80114E24018B4AAC24AF57400002A",
-)
+
+@click.command("decode-id", cls=Command, examples=_EXAMPLES)
 @click.argument("ids", nargs=-1, required=True, metavar="ID…")
 @click.option(
     "--near", metavar="TIME", help="A time near the message's: a unique id does not hold the month."

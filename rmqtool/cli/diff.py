@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rmqtool.cli.help import Command
 from rmqtool.cli.options import A_PATH, shared_options, type_option
 from rmqtool.cli.session import Session
 from rmqtool.commands.diff import Comparison, Difference, diff_stores
@@ -23,7 +24,15 @@ if TYPE_CHECKING:
     from typing import TextIO
 
 
-@click.command("diff", epilog="Example: rmqtool diff /data/master/store /data/slave/store")
+_EXAMPLES = """\
+# a store and a copy of it, or a master and its slave
+rmqtool diff $STORE $OTHER
+# only the logs
+rmqtool diff $STORE/commitlog $OTHER/commitlog
+"""
+
+
+@click.command("diff", cls=Command, examples=_EXAMPLES)
 @click.argument("a", type=A_PATH)
 @click.argument("b", type=A_PATH)
 @type_option

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rmqtool.cli.completers import complete_queue, complete_topic
+from rmqtool.cli.help import Command
 from rmqtool.cli.options import A_PATH, AN_OFFSET, body_option, shared_options, time_options, type_option
 from rmqtool.cli.session import Session
 from rmqtool.cli.times import parse_optional_time
@@ -34,7 +35,25 @@ if TYPE_CHECKING:
 _SCHEMA = "rmqtool.dump/1"
 
 
-@click.command("dump")
+_EXAMPLES = """\
+# the messages of one topic with their bodies
+rmqtool dump $STORE/commitlog --topic TopicTest --body text
+# five messages of one queue from a queue offset on
+rmqtool dump $STORE -t TopicTest --queue 0 --from-queue-offset 3 --limit 5
+# every byte of the record at a physical offset, field by field
+rmqtool dump $STORE/commitlog --hex --from-offset 334 --limit 1
+# the units of one consume queue
+rmqtool dump $STORE/consumequeue/TopicTest/0
+# the index with its slots and chains
+rmqtool dump $STORE/index --slots --chains
+# all messages, for a script
+rmqtool dump $STORE/commitlog --format ndjson -o messages.ndjson
+# the table of a format; no store is needed
+rmqtool dump --layout --type index
+"""
+
+
+@click.command("dump", cls=Command, examples=_EXAMPLES)
 @click.argument("paths", nargs=-1, type=A_PATH, metavar="PATH...")
 @type_option
 @click.option("-t", "--topic", metavar="GLOB", shell_complete=complete_topic, help="Only these topics.")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from rmqtool.cli.help import SectionOption
 from rmqtool.errors import UsageError
 
 if TYPE_CHECKING:
@@ -13,13 +15,14 @@ if TYPE_CHECKING:
 
     from rmqtool.engine import EngineOptions
 
+_engine = partial(click.option, cls=SectionOption, section="Engine")
 _Function = TypeVar("_Function", bound="Callable[..., Any]")
 
 
 def engine_options(default: str) -> Callable[[_Function], _Function]:
     """Add ``--engine``, ``--master``, ``--spark-conf`` and ``--jobs``, which `engine_of` understands."""
     added = (
-        click.option(
+        _engine(
             "--engine",
             "engine_name",
             type=click.Choice(["spark", "local"]),
@@ -27,9 +30,9 @@ def engine_options(default: str) -> Callable[[_Function], _Function]:
             show_default=True,
             help="Where the stages run; local is threads of this process.",
         ),
-        click.option("--master", metavar="URL", help="Spark master; default: all cores of this machine."),
-        click.option("--spark-conf", multiple=True, metavar="K=V", help="A setting of Spark; repeatable."),
-        click.option(
+        _engine("--master", metavar="URL", help="Spark master; default: all cores of this machine."),
+        _engine("--spark-conf", multiple=True, metavar="K=V", help="A setting of Spark; repeatable."),
+        _engine(
             "--jobs", type=click.IntRange(min=1), metavar="N", help="Tasks at a time; default: all cores."
         ),
     )

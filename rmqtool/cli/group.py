@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from importlib import import_module
+from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from rmqtool import __version__
+from rmqtool.cli.help import write_examples
 
 if TYPE_CHECKING:
     from typing import TextIO
@@ -21,21 +23,41 @@ class Entry(NamedTuple):
     """Where a command is and what it does in one line, so that help need not import it."""
 
     module: str
+    section: str
     summary: str
 
 
 COMMANDS = {
-    "completion": Entry("rmqtool.cli.completion", "Print the completion script of a shell."),
-    "decode-id": Entry("rmqtool.cli.decode_id", "Take message ids apart: offset ids and unique ids."),
-    "diff": Entry("rmqtool.cli.diff", "Compare two stores, or the same part of two stores."),
-    "dump": Entry("rmqtool.cli.dump", "Show the records, units and items in a store's files."),
-    "info": Entry("rmqtool.cli.info", "Sum up a store: files, ranges, settings, queues."),
-    "offsets": Entry("rmqtool.cli.offsets", "Hold consumer offsets against the bounds of their queues."),
-    "query": Entry("rmqtool.cli.query", "Find messages by key, id, offset or time."),
-    "rebuild": Entry("rmqtool.cli.rebuild", "Build consumequeue/ and index/ anew from the commit log."),
-    "rebuild-index": Entry("rmqtool.cli.rebuild", "Build index/ anew from the commit log."),
-    "verify": Entry("rmqtool.cli.verify", "Check a store, or a part of it, and say what is wrong."),
+    "info": Entry("rmqtool.cli.info", "Look", "Sum up a store: files, ranges, settings, queues."),
+    "query": Entry("rmqtool.cli.query", "Look", "Find messages by key, id, offset or time."),
+    "dump": Entry("rmqtool.cli.dump", "Look", "Show the records, units and items in a store's files."),
+    "verify": Entry("rmqtool.cli.verify", "Check", "Check a store, or a part of it, and say what is wrong."),
+    "diff": Entry("rmqtool.cli.diff", "Check", "Compare two stores, or the same part of two stores."),
+    "offsets": Entry(
+        "rmqtool.cli.offsets", "Check", "Hold consumer offsets against the bounds of their queues."
+    ),
+    "rebuild": Entry(
+        "rmqtool.cli.rebuild", "Rebuild", "Build consumequeue/ and index/ anew from the commit log."
+    ),
+    "rebuild-index": Entry("rmqtool.cli.rebuild", "Rebuild", "Build index/ anew from the commit log."),
+    "decode-id": Entry("rmqtool.cli.decode_id", "Aids", "Take message ids apart: offset ids and unique ids."),
+    "completion": Entry("rmqtool.cli.completion", "Aids", "Print the completion script of a shell."),
 }
+_EXIT_STATUS = [
+    ("0", "clean, found, done"),
+    ("1", "found nothing, or only derived files are damaged or differ"),
+    ("2", "usage error"),
+    ("3", "could not do it: no store, no permission, disk full, no engine"),
+    ("4", "refused for safety: a broker holds the lock, the output exists"),
+    ("5", "the commit log itself is damaged"),
+    ("130", "interrupted"),
+]
+_EXAMPLES = """\
+rmqtool info $STORE
+rmqtool verify $STORE
+rmqtool query $STORE --topic TopicTest --key order-1
+rmqtool rebuild $STORE --out rebuilt
+"""
 
 
 class State:
@@ -104,10 +126,20 @@ class LazyGroup(click.Group):
         ]
         return found + click.Command.shell_complete(self, ctx, incomplete)
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands without importing them."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, entry.summary) for name, entry in COMMANDS.items()])
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands without importing them, and the options behind it."""
+        widest = max(map(len, COMMANDS))
+        for title, names in groupby(COMMANDS, lambda name: COMMANDS[name].section):
+            with formatter.section(title):
+                formatter.write_dl([(f"{name:<{widest}}", COMMANDS[name].summary) for name in names])
+        click.Command.format_options(self, ctx, formatter)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the exit statuses, and how to begin."""
+        with formatter.section("Exit status"):
+            formatter.write_dl(_EXIT_STATUS)
+        write_examples(_EXAMPLES, formatter)
+        formatter.write("\n  rmqtool COMMAND --help tells the options of a command, with examples.\n")
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
@@ -115,7 +147,6 @@ class LazyGroup(click.Group):
 def ROOT() -> None:
     """Inspect the store files of an Apache RocketMQ broker, offline and read-only.
 
-    Data goes to standard output, everything else to standard error. Exit status: 0 clean or found, 1 found
-    nothing or only derived files damaged, 2 usage, 3 could not do it, 4 refused for safety, 5 commit log
-    damaged.
+    A store is the directory that holds commitlog/. Data goes to standard output, everything else to standard
+    error; nothing is ever written to the store.
     """

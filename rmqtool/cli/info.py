@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rmqtool.cli.help import Command
 from rmqtool.cli.options import A_PATH, shared_options, type_option
 from rmqtool.cli.session import Session
 from rmqtool.commands.info import summarise
@@ -20,7 +21,17 @@ if TYPE_CHECKING:
     from rmqtool.errors import ExitStatus
 
 
-@click.command(epilog="Example: rmqtool info /data/rocketmq/store --format json")
+_EXAMPLES = """\
+# what is in this store
+rmqtool info $STORE
+# with the broker's own settings, and those that do not concern this store
+rmqtool info $STORE -c $STORE/broker.conf -v
+# the bounds of every queue, for a spreadsheet
+rmqtool info $STORE --format csv
+"""
+
+
+@click.command("info", cls=Command, examples=_EXAMPLES)
 @click.argument("path", type=A_PATH)
 @type_option
 @shared_options("text", "json", "ndjson", "csv")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rmqtool.cli.completers import complete_group, complete_topic
+from rmqtool.cli.help import Command
 from rmqtool.cli.options import A_PATH, shared_options
 from rmqtool.cli.session import Session
 from rmqtool.commands.offsets import CONFIG_FILES, Progress, progress_of, undecodable_files
@@ -22,7 +23,15 @@ if TYPE_CHECKING:
     from rmqtool.store import Store
 
 
-@click.command("offsets", epilog="Example: rmqtool offsets STORE --group billing --out-of-range")
+_EXAMPLES = """\
+# how far every group is behind
+rmqtool offsets $STORE
+# offsets of one group that lie outside of their queue
+rmqtool offsets $STORE --group billing --out-of-range
+"""
+
+
+@click.command("offsets", cls=Command, examples=_EXAMPLES)
 @click.argument("store_path", type=A_PATH, metavar="STORE")
 @click.option(
     "-t", "--topic", metavar="GLOB", shell_complete=complete_topic, help="Offsets in these topics only."

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from rmqtool.cli.completers import complete_property, complete_zone
+from rmqtool.cli.help import SectionOption
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,11 +22,13 @@ A_PATH = click.Path(path_type=Path)
 AN_OFFSET = click.IntRange(min=0)
 TYPES = ("commitlog", "consumequeue", "consumequeue-ext", "batchconsumequeue", "index", "checkpoint")
 
+_setting = partial(click.option, cls=SectionOption, section="Settings")
+_output = partial(click.option, cls=SectionOption, section="Output")
+_remark = partial(click.option, cls=SectionOption, section="Progress and remarks")
+
 _SETTINGS = (
-    click.option(
-        "-c", "--broker-conf", type=A_PATH, metavar="FILE", help="The broker's own properties file."
-    ),
-    click.option(
+    _setting("-c", "--broker-conf", type=A_PATH, metavar="FILE", help="The broker's own properties file."),
+    _setting(
         "-p",
         "--property",
         "properties",
@@ -33,12 +37,12 @@ _SETTINGS = (
         shell_complete=complete_property,
         help="One broker setting by its own name; repeatable, wins over -c.",
     ),
-    click.option(
+    _setting(
         "--broker-version",
         type=click.Choice(["4.9", "5.x"]),
         help="Where versions differ; default: inferred.",
     ),
-    click.option(
+    _setting(
         "--timezone",
         metavar="ZONE",
         shell_complete=complete_zone,
@@ -46,10 +50,8 @@ _SETTINGS = (
     ),
 )
 _OUTPUT = (
-    click.option(
-        "-o", "--output", type=A_PATH, metavar="FILE", help="Data there instead of standard output."
-    ),
-    click.option(
+    _output("-o", "--output", type=A_PATH, metavar="FILE", help="Data there instead of standard output."),
+    _output(
         "--fail-on",
         type=click.Choice(["error", "warning", "never"]),
         default="error",
@@ -58,18 +60,18 @@ _OUTPUT = (
     ),
 )
 _CONSOLE = (
-    click.option(
+    _remark(
         "--progress",
         type=click.Choice(["auto", "never", "json"]),
         default="auto",
         show_default=True,
         help="Progress on standard error.",
     ),
-    click.option("-q", "--quiet", is_flag=True, help="Only data, warnings and errors."),
-    click.option("-v", "--verbose", is_flag=True, help="Details on standard error."),
-    click.option("--debug", is_flag=True, help="A traceback when something fails."),
-    click.option("--log-file", type=A_PATH, metavar="FILE", help="Append all remarks there."),
-    click.option(
+    _remark("-q", "--quiet", is_flag=True, help="Only data, warnings and errors."),
+    _remark("-v", "--verbose", is_flag=True, help="Details on standard error."),
+    _remark("--debug", is_flag=True, help="A traceback when something fails."),
+    _remark("--log-file", type=A_PATH, metavar="FILE", help="Append all remarks there."),
+    _remark(
         "--color",
         type=click.Choice(["auto", "always", "never"]),
         default="auto",
@@ -84,7 +86,7 @@ def shared_options(*formats: str) -> Callable[[_Function], _Function]:
 
     They reach the command as keyword arguments, which `rmqtool.cli.session.Session` takes.
     """
-    chosen = click.option(
+    chosen = _output(
         "--format",
         "format_name",
         type=click.Choice(formats),
@@ -107,7 +109,8 @@ def type_option(function: _Function) -> _Function:
         "--type",
         "type_name",
         type=click.Choice(TYPES),
-        help="Kind of file, where place and bytes do not tell.",
+        metavar="KIND",
+        help=f"Kind of file, where place and bytes do not tell: {', '.join(TYPES)}.",
     )
     return option(function)
 

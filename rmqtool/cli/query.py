@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rmqtool.cli.completers import complete_queue, complete_topic
+from rmqtool.cli.help import Command
 from rmqtool.cli.key_file import read_keys
 from rmqtool.cli.options import A_PATH, AN_OFFSET, body_option, shared_options, time_options
 from rmqtool.cli.session import Session
@@ -40,7 +41,23 @@ _WITHOUT_TOPIC = {"--msg-id", "--offset", "--keys-file"}
 _OF_ONE_PLACE = {"--offset", "--queue-offset"}
 
 
-@click.command("query")
+_EXAMPLES = """\
+# the messages of a key
+rmqtool query $STORE -t TopicTest -k order-1
+# why is it not found
+rmqtool query $STORE -t Orders -k order-1 --explain
+# the message at a physical offset
+rmqtool query $STORE --offset 334
+# five messages from a queue offset on
+rmqtool query $STORE -t TopicTest --queue 0 --queue-offset 3 -m 5
+# by time, when the index cannot be trusted
+rmqtool query $STORE -t Orders -b 2020-01-01 -e now --scan
+# many keys at once
+seq 0 9 | sed s/^/order-/ | rmqtool query $STORE -t TopicTest --keys-file -
+"""
+
+
+@click.command("query", cls=Command, examples=_EXAMPLES)
 @click.argument("store_path", type=A_PATH, metavar="STORE")
 @click.option("-t", "--topic", metavar="T", shell_complete=complete_topic, help="The stored topic.")
 @click.option("-k", "--key", metavar="K", help="Messages of the topic with this key.")
@@ -77,7 +94,7 @@ def query_command(
     explain: bool,
     **options: Any,  # noqa: ANN401 - what click makes of the other options
 ) -> ExitStatus:
-    r"""Find messages by key, id, offset or time.
+    """Find messages by key, id, offset or time.
 
     \b
       --topic T --key K                        by one of the keys
@@ -90,7 +107,7 @@ def query_command(
 
     Every message is read and compared before it is shown. Standard error says which structure answered; with
     --explain, every step to it (with --format json the document holds the steps, too).
-    """
+    """  # noqa: D301 - click's mark of lines that stay as they are
     session = Session(options)
     request = _request(session, options)
     store = session.open_store(store_path)

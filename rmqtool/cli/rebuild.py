@@ -8,6 +8,7 @@ import click
 
 from rmqtool.cli.completers import complete_topic
 from rmqtool.cli.engine_options import engine_of, engine_options
+from rmqtool.cli.help import Command
 from rmqtool.cli.options import A_PATH, AN_OFFSET, shared_options
 from rmqtool.cli.session import Session
 from rmqtool.cli.times import parse_optional_time
@@ -21,6 +22,23 @@ if TYPE_CHECKING:
     from rmqtool.errors import ExitStatus
 
 _Function = TypeVar("_Function", bound="Callable[..., Any]")
+
+_EXAMPLES = """\
+# the derived files of a store, beside it, on all cores of this machine
+rmqtool rebuild $STORE --out rebuilt --engine local
+# would that change anything
+rmqtool rebuild $STORE --compare --engine local
+# what would be built, without building it
+rmqtool rebuild $STORE --dry-run --engine local
+# one topic only, to look at
+rmqtool rebuild $STORE --topic TopicTest --out part --engine local
+"""
+_INDEX_EXAMPLES = """\
+# a new index, beside the store
+rmqtool rebuild-index $STORE --out rebuilt --engine local
+# is the present index what the log asks for
+rmqtool rebuild-index $STORE --compare --engine local
+"""
 
 _OPTIONS = (
     click.argument("store_path", type=A_PATH, metavar="STORE"),
@@ -74,7 +92,7 @@ def _rebuild_options(function: _Function) -> _Function:
     return function
 
 
-@click.command("rebuild")
+@click.command("rebuild", cls=Command, examples=_EXAMPLES)
 @_rebuild_options
 def rebuild_command(store_path: Path, **options: Any) -> ExitStatus:  # noqa: ANN401 - click's options
     """Build consumequeue/ and index/ anew from the commit log.
@@ -85,7 +103,7 @@ def rebuild_command(store_path: Path, **options: Any) -> ExitStatus:  # noqa: AN
     return _rebuild(store_path, frozenset({"consumequeue", "index"}), options)
 
 
-@click.command("rebuild-index")
+@click.command("rebuild-index", cls=Command, examples=_INDEX_EXAMPLES)
 @_rebuild_options
 def rebuild_index_command(store_path: Path, **options: Any) -> ExitStatus:  # noqa: ANN401 - click's options
     """Build index/ anew from the commit log.

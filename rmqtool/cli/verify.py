@@ -8,6 +8,7 @@ import click
 
 from rmqtool.cli.completers import complete_code, complete_target
 from rmqtool.cli.engine_options import engine_of, engine_options
+from rmqtool.cli.help import Command
 from rmqtool.cli.options import A_PATH, shared_options, type_option
 from rmqtool.cli.session import Session
 from rmqtool.cli.verify_files import MANIFEST_ACTIONS, REPORT_KINDS, VerifyFiles, metavar
@@ -34,7 +35,24 @@ _VERSIONS: dict[str, tuple[BrokerRelease, ...]] = {
 _VERSION_OF_LINE: dict[str, BrokerRelease] = {"4.9": "4.9.8", "5.x": "5.3.3"}
 
 
-class _VerifyCommand(click.Command):
+_EXAMPLES = """\
+# is this store sound
+rmqtool verify $STORE
+# what would the next start of a broker do with it
+rmqtool verify $STORE --predict-recovery
+# checksums and framing only
+rmqtool verify $STORE/commitlog --level 1
+# for CI: a report file, and an exit status
+rmqtool verify $STORE -q --fail-on warning --report junit:verify.xml
+# what a finding means
+rmqtool verify --explain CL-HOLE
+# seal a copy, and later check that nobody changed it
+rmqtool verify $STORE --manifest write:store.sha256
+rmqtool verify $STORE --manifest check:store.sha256
+"""
+
+
+class _VerifyCommand(Command):
     """A command in which the value of one option may be left out in front of a PATH."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -48,7 +66,7 @@ class _VerifyCommand(click.Command):
         return super().parse_args(ctx, words)
 
 
-@click.command("verify", cls=_VerifyCommand)
+@click.command("verify", cls=_VerifyCommand, examples=_EXAMPLES)
 @click.argument("paths", nargs=-1, type=A_PATH, metavar="PATH...")
 @type_option
 @click.option(

@@ -1,0 +1,69 @@
+"""How a command's help looks: options in sections, then examples that can be pasted."""
+
+from __future__ import annotations
+
+from textwrap import indent
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from typing import Any
+
+_OPTIONS = "Options"
+
+
+class SectionOption(click.Option):
+    """An option that help shows in a section of its own.
+
+    Args:
+        arguments: As of `click.Option`.
+        section: The section's title.
+        more: As of `click.Option`.
+    """
+
+    def __init__(self, *arguments: Any, section: str, **more: Any) -> None:  # noqa: ANN401 - click's own
+        super().__init__(*arguments, **more)
+        self.section = section
+
+
+class Command(click.Command):
+    """A command with examples.
+
+    Args:
+        arguments: As of `click.Command`.
+        examples: Lines for a shell and comments. ``$STORE`` is a store root, ``$OTHER`` another one; what
+            they write goes into the working directory.
+        more: As of `click.Command`.
+    """
+
+    def __init__(
+        self,
+        *arguments: Any,  # noqa: ANN401 - click's own
+        examples: str,
+        **more: Any,  # noqa: ANN401 - click's own
+    ) -> None:
+        super().__init__(*arguments, **more)
+        self.examples = examples
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the command's own options, then those of each section."""
+        sections: dict[str, list[tuple[str, str]]] = {_OPTIONS: []}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx) if isinstance(parameter, click.Option) else None
+            if record is not None:
+                title = parameter.section if isinstance(parameter, SectionOption) else _OPTIONS
+                sections.setdefault(title, []).append(record)
+        for title, records in sections.items():
+            with formatter.section(title):
+                formatter.write_dl(records)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the examples."""
+        write_examples(self.examples, formatter)
+
+
+def write_examples(examples: str, formatter: click.HelpFormatter) -> None:
+    """Write examples as they are: a line that is wrapped cannot be pasted."""
+    with formatter.section("Examples"):
+        formatter.write(indent(examples, " " * formatter.current_indent))

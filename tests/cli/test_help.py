@@ -1,0 +1,99 @@
+"""Help: every option is documented, every example runs, nothing is wrapped that would be pasted."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from typing import TYPE_CHECKING
+
+import click
+import pytest
+
+from rmqtool.cli.group import COMMANDS, ROOT
+from rmqtool.cli.help import Command
+from tests.cli.conftest import STORES
+from tests.cli.shells import environment, program
+from tests.house.readme import here
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.cli.conftest import Run
+
+
+def command(name: str) -> Command:
+    found = ROOT.get_command(click.Context(ROOT), name)
+    assert isinstance(found, Command)
+    return found
+
+
+EXAMPLES = [
+    pytest.param(name, example, id=f"{name}: {purpose}")
+    for name in COMMANDS
+    for purpose, example in re.findall(r"^# (.*)\n((?:[^#].*\n)+)", command(name).examples, re.MULTILINE)
+]
+
+
+@pytest.mark.parametrize(("name", "example"), EXAMPLES)
+def test_example_runs(name: str, example: str, tmp_path: Path) -> None:
+    """Exit status 0 but where a difference or a missing message is what the example is about."""
+    bin_ = program(tmp_path / "bin")
+    (tmp_path / ".config/fish/completions").mkdir(parents=True)
+    stores = {"STORE": str(STORES / "plain-5.3.3"), "OTHER": str(STORES / "plain-4.9.8")}
+    done = subprocess.run(
+        ["bash", "-e", "-o", "pipefail", "-c", example],
+        env=environment(bin_) | here() | stores,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    negative = name == "diff" or "error: no message for" in done.stderr
+    assert done.returncode == (1 if negative else 0), done.stderr
+    made = [path for path in tmp_path.iterdir() if path.name not in {"bin", ".config"}]
+    assert done.stdout or made or "explain: " in done.stderr or name == "completion"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_fits_and_says_something_of_every_option(run: Callable[..., Run], name: str) -> None:
+    """80 columns; an example that is longer would be broken by the terminal, not by us."""
+    found = run(name, "--help")
+    assert found.status == 0
+    assert [line for line in found.out.splitlines() if len(line) > 79] == []
+    assert "\\b" not in found.out
+    for parameter in command(name).params:
+        if isinstance(parameter, click.Option):
+            assert parameter.help, parameter.name
+            assert parameter.help.endswith("."), parameter.name
+            assert parameter.opts[-1] in found.out
+    lines = command(name).examples.splitlines()
+    assert all(f"  {line}" in found.out.splitlines() for line in lines)
+
+
+def test_help_names_every_command_once(run: Callable[..., Run]) -> None:
+    out = run("--help").out
+    for name, entry in COMMANDS.items():
+        assert re.search(rf"^  {name} +{re.escape(entry.summary)}$", out, re.MULTILINE)
+    assert max(map(len, out.splitlines())) < 80
+
+
+def test_no_command_at_all_is_a_usage_error_with_the_help(run: Callable[..., Run]) -> None:
+    found = run()
+    assert (found.status, found.out) == (2, "")
+    assert found.err == run("--help").out
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (("verfy", "x"), "Did you mean 'verify'?"),
+        (("info", "x", "--formt", "json"), "Did you mean '--format'?"),
+        (("dump", "x", "--form", "json"), "Did you mean"),
+    ],
+)
+def test_a_near_name_is_suggested(run: Callable[..., Run], words: tuple[str, ...], hint: str) -> None:
+    found = run(*words)
+    assert found.status == 2
+    assert hint in found.err
