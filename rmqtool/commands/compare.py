@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rmqtool.errors import EnvironmentFailureError
+from rmqtool.store import PathKind
+from rmqtool.store.features import is_rocksdb
+from rmqtool.store.files import Root, StoreFiles
+from rmqtool.store.places import KIND_OF_DIRECTORY
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
+    from typing import BinaryIO
+
+    from rmqtool.store import StoreFile, Stray, UnreadableRange
+
+    _Pair = tuple[str, Path | None, StoreFile | None]
 
 _CHUNK_BYTES = 1 << 20
 _SHOWN_BYTES = 20
@@ -50,6 +62,7 @@ def compare_derived(regenerated: Path, present: Path, directories: tuple[str, ..
     """Return the first difference of every file that differs.
 
     Index files are compared in the order of their names: the names themselves come from the broker's clock.
+    What cannot be read of the present files is a difference: they may be what the rebuild is to replace.
 
     Args:
         regenerated: directory that holds the regenerated directories.
@@ -57,63 +70,99 @@ def compare_derived(regenerated: Path, present: Path, directories: tuple[str, ..
         directories: which of them to compare.
 
     Raises:
-        OSError: a file cannot be read.
+        OSError: a regenerated file cannot be read.
     """
     differences: list[FileDifference] = []
-    for directory in directories:
-        pairs = _by_order if directory == "index" else _by_name
-        for ours, theirs in pairs(regenerated / directory, present / directory):
-            difference = _compare(ours, theirs, regenerated, present)
-            if difference is not None:
-                differences.append(difference)
+    for name in directories:
+        kind = KIND_OF_DIRECTORY[name]
+        files = StoreFiles({kind: Root((present / name,))}, present, None)
+        differences += _compare_directory(regenerated / name, files, kind)
     return differences
 
 
-def _files(directory: Path) -> list[Path]:
-    return sorted(path for path in directory.rglob("*") if path.is_file())
+def _compare_directory(ours: Path, files: StoreFiles, kind: PathKind) -> Iterator[FileDifference]:
+    if is_rocksdb(files.base / ours.name):
+        message = "is a RocksDB database, which holds no files to compare with"
+        yield FileDifference(ours.name, None, None, None, message)
+        return
+    our_files = {
+        str(path.relative_to(ours.parent)): path for path in sorted(ours.rglob("*")) if path.is_file()
+    }
+    pairs = _by_order if kind is PathKind.INDEX else partial(_by_name, kind)
+    try:
+        for label, our_file, their_file in pairs(our_files, files):
+            difference = _compare(label, our_file, their_file)
+            if difference is not None:
+                yield difference
+        for stray in _strays(files, kind):
+            yield FileDifference(
+                stray.label, None, None, None, f"{stray.reason}; the log does not require it"
+            )
+    except EnvironmentFailureError as failure:
+        yield FileDifference(ours.name, None, None, None, str(failure))
 
 
-def _by_order(ours: Path, theirs: Path) -> Iterator[tuple[Path | None, Path | None]]:
-    return zip_longest(_files(ours), _files(theirs))
+def _by_order(ours: Mapping[str, Path], files: StoreFiles) -> Iterator[_Pair]:
+    for our_label, their_file in zip_longest(ours, files.index_files):
+        label = our_label if their_file is None else their_file.label
+        yield label or "", None if our_label is None else ours[our_label], their_file
 
 
-def _by_name(ours: Path, theirs: Path) -> Iterator[tuple[Path | None, Path | None]]:
-    our_names = {path.relative_to(ours) for path in _files(ours)}
-    their_names = {path.relative_to(theirs) for path in _files(theirs)}
-    for name in sorted(our_names | their_names):
-        yield ours / name if name in our_names else None, theirs / name if name in their_names else None
+def _by_name(kind: PathKind, ours: Mapping[str, Path], files: StoreFiles) -> Iterator[_Pair]:
+    theirs = {file.label: file for queue in files.queues(kind) for file in queue.files}
+    for label in sorted(ours.keys() | theirs.keys()):
+        yield label, ours.get(label), theirs.get(label)
 
 
-def _compare(
-    ours: Path | None, theirs: Path | None, regenerated: Path, present: Path
-) -> FileDifference | None:
+def _strays(files: StoreFiles, kind: PathKind) -> Iterator[Stray]:
+    if kind is PathKind.INDEX:
+        yield from files.index_strays
+        return
+    yield from files.queue_strays(kind)
+    for queue in files.queues(kind):
+        yield from queue.files.strays
+
+
+def _compare(label: str, ours: Path | None, theirs: StoreFile | None) -> FileDifference | None:
     if theirs is None:
-        name = str(ours.relative_to(regenerated)) if ours else ""
-        return FileDifference(name, None, None, None, "the store has no such file; the log requires it")
-    name = str(theirs.relative_to(present))
+        return FileDifference(label, None, None, None, "the store has no such file; the log requires it")
     if ours is None:
-        return FileDifference(name, None, None, None, "the store has this file; the log does not require it")
-    expected_bytes, observed_bytes = ours.stat().st_size, theirs.stat().st_size
-    if expected_bytes != observed_bytes:
-        message = f"{observed_bytes} bytes long; the log requires {expected_bytes}"
-        return FileDifference(name, min(expected_bytes, observed_bytes), None, None, message)
-    return _first_difference(name, ours, theirs)
+        return FileDifference(label, None, None, None, "the store has this file; the log does not require it")
+    expected_bytes = ours.stat().st_size
+    if expected_bytes != theirs.size_bytes:
+        message = f"{theirs.size_bytes} bytes long; the log requires {expected_bytes}"
+        return FileDifference(label, min(expected_bytes, theirs.size_bytes), None, None, message)
+    with ours.open("rb") as our_file:
+        try:
+            return _first_difference(our_file, theirs)
+        except EnvironmentFailureError as failure:
+            return FileDifference(label, None, None, None, str(failure))
+        finally:
+            theirs.close()
 
 
-def _first_difference(name: str, ours: Path, theirs: Path) -> FileDifference | None:
-    with ours.open("rb") as our_file, theirs.open("rb") as their_file:
-        position = 0
-        while expected := our_file.read(_CHUNK_BYTES):
-            observed = their_file.read(_CHUNK_BYTES)
-            if expected != observed:
-                shared = min(len(expected), len(observed))
-                one, other = (np.frombuffer(data, np.uint8, shared) for data in (expected, observed))
-                unequal = np.flatnonzero(one != other)
-                at = int(unequal[0]) if len(unequal) else shared
-                shown = slice(at, at + _SHOWN_BYTES)
-                message = f"differs from position {position + at} on"
-                return FileDifference(
-                    name, position + at, expected[shown].hex(), observed[shown].hex(), message
-                )
-            position += len(expected)
+def _first_difference(ours: BinaryIO, theirs: StoreFile) -> FileDifference | None:
+    position = 0
+    unreadable: list[UnreadableRange] = []
+    while expected := ours.read(_CHUNK_BYTES):
+        observed = theirs.read_at(position, len(expected), unreadable)
+        if unreadable:
+            bad = unreadable[0]
+            message = f"{bad.length} bytes at position {bad.position} cannot be read"
+            return FileDifference(theirs.label, bad.position, None, None, message)
+        if expected != observed:
+            at = _first_unequal(expected, observed)
+            shown = slice(at, at + _SHOWN_BYTES)
+            position += at
+            message = f"differs from position {position} on"
+            return FileDifference(
+                theirs.label, position, expected[shown].hex(), observed[shown].hex(), message
+            )
+        position += len(expected)
     return None
+
+
+def _first_unequal(one: bytes, other: bytes) -> int:
+    shared = min(len(one), len(other))  # a file can shrink while it is read
+    unequal = np.flatnonzero(np.frombuffer(one, np.uint8, shared) != np.frombuffer(other, np.uint8, shared))
+    return int(unequal[0]) if len(unequal) else shared

@@ -38,7 +38,7 @@ DIRECTORY_NAMES: dict[PathKind, str] = {
 }
 """Directories in a store root (``StorePathConfigHelper``)."""
 
-_KIND_OF_NAME = {name: kind for kind, name in DIRECTORY_NAMES.items()}
+KIND_OF_DIRECTORY = {name: kind for kind, name in DIRECTORY_NAMES.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +90,8 @@ def find_place(path: Path, kind: PathKind | None = None, *, has_log: bool = Fals
 def looks_like_store(path: Path) -> bool:
     """Tell whether a directory is a store root, by the names in it."""
     if (path / "commitlog").is_dir():
-        return path.name not in _KIND_OF_NAME or (path / "checkpoint").is_file()
-    if path.name in _KIND_OF_NAME:
+        return path.name not in KIND_OF_DIRECTORY or (path / "checkpoint").is_file()
+    if path.name in KIND_OF_DIRECTORY:
         return False
     derived = any((path / name).is_dir() for name in DIRECTORY_NAMES.values())
     return derived or (path / "checkpoint").is_file() or any(path.glob("dledger-*/data"))
@@ -125,7 +125,7 @@ def _kind_from_ancestors(path: Path) -> tuple[PathKind, Path | None] | None:
         return None
     if parent.name == "commitlog":
         return PathKind.COMMITLOG, parent.parent
-    kind = _KIND_OF_NAME.get(parent.parent.parent.name)
+    kind = KIND_OF_DIRECTORY.get(parent.parent.parent.name)
     return (kind, parent.parents[2]) if kind in QUEUE_KINDS and parent.name.isdecimal() else None
 
 
@@ -135,7 +135,7 @@ def _place_of_directory(path: Path, kind: PathKind | None) -> Place:
     if kind is PathKind.STORE or (kind is None and looks_like_store(path)):
         return Place(path, PathKind.STORE, False, path)
     for depth, ancestor in ((2, path), (1, path.parent), (0, path.parent.parent)):
-        named = _KIND_OF_NAME.get(ancestor.name)
+        named = KIND_OF_DIRECTORY.get(ancestor.name)
         if (
             named is None
             or (depth < 2 and named not in QUEUE_KINDS)

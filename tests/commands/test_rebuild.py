@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import shutil
 import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,7 +21,6 @@ from tests.commands.rebuilding import Listener, contents, fingerprint, rebuild_s
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from rmqtool.engine import Engine
 
@@ -207,6 +210,78 @@ class TestCompare:
         }
         assert report.exit_status() == ExitStatus.NEGATIVE
         assert report.exit_status("never") == ExitStatus.CLEAN
+
+    def test_what_is_not_there_as_a_file_is_a_difference(
+        self, plain: FixtureStore, root: Path, tmp_path: Path
+    ) -> None:
+        """A FIFO in place of a file, a backup copy: each is named, and no file is held against it."""
+        queue = root / "consumequeue" / "Orders" / "0"
+        first = min(queue.iterdir())
+        first.unlink()
+        os.mkfifo(first)
+        (root / "index" / "0.bak").touch()
+        found = rebuild_store(root, plain.conf, tmp_path / "out", compare=True).differences
+        assert [(one.file, one.message.partition(";")[0]) for one in found] == [
+            (str(first.relative_to(root)), "the store has no such file"),
+            (str(first.relative_to(root)), "is a FIFO"),
+            ("index/0.bak", "is not named by 17 digits"),
+        ]
+        assert compare_derived(plain.expected, tmp_path / "out") == []
+
+    def test_links_are_followed_as_a_broker_does(
+        self, plain: FixtureStore, root: Path, tmp_path: Path
+    ) -> None:
+        (root / "consumequeue" / "Orders").rename(tmp_path / "moved")
+        (root / "consumequeue" / "Orders").symlink_to(tmp_path / "moved")
+        assert rebuild_store(root, plain.conf, None, compare=True).differences == []
+
+    def test_what_cannot_be_read_is_a_difference_and_the_result_is_there(
+        self, plain: FixtureStore, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A rebuild is for stores whose derived files are lost, to a bad disk perhaps."""
+        first = min(path for path in (root / "consumequeue").rglob("*") if path.is_file())
+        topic = root / "consumequeue" / "TopicTest"
+
+        def preadv(descriptor: int, buffers: list[memoryview], position: int) -> int:
+            if Path(f"/proc/self/fd/{descriptor}").samefile(first):
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            return real_preadv(descriptor, buffers, position)
+
+        def scandir(place: str) -> object:
+            if str(place) == str(topic):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(place))
+            return real_scandir(place)
+
+        real_preadv, real_scandir = os.preadv, os.scandir
+        monkeypatch.setattr("rmqtool.store.reading.os.preadv", preadv)
+        found = rebuild_store(root, plain.conf, tmp_path / "one", compare=True)
+        assert [(one.file, one.position, one.message) for one in found.differences] == [
+            (str(first.relative_to(root)), 0, f"{first.stat().st_size} bytes at position 0 cannot be read")
+        ]
+        assert found.exit_status() == ExitStatus.NEGATIVE
+        monkeypatch.setattr("rmqtool.store.listing.os.scandir", scandir)
+        found = rebuild_store(root, plain.conf, tmp_path / "two", compare=True)
+        assert [one.file for one in found.differences] == ["consumequeue"]
+        assert "TopicTest: cannot be listed" in found.differences[0].message
+        for name in ("one", "two"):
+            assert compare_derived(plain.expected, tmp_path / name) == []
+
+    def test_a_rocksdb_queue_is_named(self, plain: FixtureStore, root: Path) -> None:
+        """Not: all files are missing."""
+        shutil.rmtree(root / "consumequeue")
+        (root / "consumequeue").mkdir()
+        for name in ("CURRENT", "MANIFEST-000001", "000004.sst"):
+            (root / "consumequeue" / name).touch()
+        (found,) = rebuild_store(root, plain.conf, None, compare=True).differences
+        assert (found.file, found.message.split(",")[0]) == ("consumequeue", "is a RocksDB database")
+
+    def test_the_present_files_are_read_without_a_trace(self, plain: FixtureStore, root: Path) -> None:
+        """Not even the time of the last access."""
+        files = [path for path in root.rglob("*") if path.is_file()]
+        for path in files:
+            os.utime(path, ns=(1, path.stat().st_mtime_ns))
+        assert rebuild_store(root, plain.conf, None, compare=True).differences == []
+        assert {path.stat().st_atime_ns for path in files} == {1}
 
     def test_it_writes_and_then_compares(self, plain: FixtureStore, root: Path, tmp_path: Path) -> None:
         report = rebuild_store(root, plain.conf, tmp_path / "out", compare=True)
