@@ -85,7 +85,8 @@ CL_PROP_CRC = FindingCode(
     title="record checksum property differs",
     meaning=(
         "The property __CRC32# does not match the record in front of it: some header field, the topic or a "
-        "property changed after the write."
+        "property changed after the write. A warning in a file most of whose records carry no such property: "
+        "a broker with enabledAppendPropCRC=false stores that of a message sent again as it comes."
     ),
     broker_effect="Checked only with forceVerifyPropCRC=true (5.2.0+): then recovery ends the log here.",
     remedy="Compare the record with a replica.",

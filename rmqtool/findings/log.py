@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rmqtool.findings.status import FailOn, status_of
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from rmqtool.errors import ExitStatus
-    from rmqtool.findings.model import Finding, Severity, Structure
+    from rmqtool.findings.model import Finding, FindingCode, Severity, Structure
 
 
 class FindingLog:
@@ -69,6 +70,16 @@ class FindingLog:
             kept.extend(findings[: max(0, self.max_per_code - len(kept))])
         self._counts.update(other._counts)
         self._weights.update(other._weights)
+
+    def soften(self, code: FindingCode, severity: Severity) -> None:
+        """Give every finding of a code, kept or only counted, another severity."""
+        count = self._counts[code.code]
+        if not count:
+            return
+        kept = self._kept[code.code]
+        self._kept[code.code] = [replace(finding, severity_override=severity) for finding in kept]
+        self._weights[severity, code.structure] += count
+        self._weights -= Counter({(code.severity, code.structure): count})  # which drops what is 0
 
     def exit_status(self, fail_on: FailOn = FailOn.ERROR) -> ExitStatus:
         """Return the exit status of everything met, kept or only counted."""

@@ -104,6 +104,46 @@ CL_PROPERTIES = FindingCode(
     remedy="None in place; the sender encodes this string.",
     origin="MessageDecoder#string2messageProperties",
 )
+CL_NUMBER = FindingCode(
+    code="CL-NUMBER",
+    severity=Severity.ERROR,
+    structure=Structure.COMMITLOG,
+    title="property that must be a number is none",
+    meaning=(
+        "DELAY of a record in SCHEDULE_TOPIC_XXXX, or INNER_NUM or INNER_BASE of an inner batch, is not "
+        "written in digits that fit."
+    ),
+    broker_effect=(
+        "Fails on the record as on a broken one: recovery ends the log here, dispatch skips the rest of the "
+        "file."
+    ),
+    remedy="Rebuild tells what is lost; fetch the message from a replica.",
+    origin="CommitLog#checkMessageAndReturnSize, CommitLog#setBatchSizeIfNeeded (5.x)",
+)
+CL_EMPTY_BODY = FindingCode(
+    code="CL-EMPTY-BODY",
+    severity=Severity.ERROR,
+    structure=Structure.COMMITLOG,
+    title="length or checksum of no body",
+    meaning="The length of the body is negative, or BODYCRC of a record without body is not 0.",
+    broker_effect="None: it reads a negative length as 0, and checks no checksum where there is no body.",
+    remedy="Treat the record's header as damaged; compare with a replica.",
+    origin="UtilAll#crc32, CommitLog#checkMessageAndReturnSize",
+)
+CL_SYSFLAG = FindingCode(
+    code="CL-SYSFLAG",
+    severity=Severity.WARNING,
+    structure=Structure.COMMITLOG,
+    title="SYSFLAG contradicts the record",
+    meaning=(
+        "SYSFLAG has bits that no version defines, says that a body is compressed which does not begin like "
+        "zlib, LZ4 or zstd, or an inner batch that has no INNER_NUM: a damaged field, a foreign client, or "
+        "pop retries of 5.0-5.1, which unpacked the body and kept the flag."
+    ),
+    broker_effect="Delivers the message; a client that cannot decompress the body fails to decode it.",
+    remedy="Compare the record with a replica, or with what the producer sent.",
+    origin="MessageSysFlag, MessageDecoder#decode, DefaultMessageStore#asyncPutMessage",
+)
 CL_PORT = FindingCode(
     code="CL-PORT",
     severity=Severity.ERROR,

@@ -24,7 +24,7 @@ _CODES = {
     Outcome.BAD_MAGIC: "CL-BAD-MAGIC",
     Outcome.BAD_LENGTH: "CL-HALF-RECORD",
     Outcome.MISMATCH: "CL-HALF-RECORD",
-    Outcome.BAD_NUMBER: "CL-PROPERTIES",
+    Outcome.BAD_NUMBER: "CL-NUMBER",
     Outcome.STOP: "CL-HALF-RECORD",
 }
 _REASONS = {

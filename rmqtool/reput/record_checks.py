@@ -9,16 +9,18 @@ import numpy as np
 
 from rmqtool.findings import Finding, FindingLog
 from rmqtool.findings.commitlog import CL_CRC, CL_PHY_MISMATCH, CL_PROP_CRC
-from rmqtool.findings.records import CL_PORT, CL_PROPERTIES, CL_QOFF_RANGE, CL_TIME
-from rmqtool.javacompat import decode_utf8
-from rmqtool.scan.check_kernels import (
-    CRC_PROPERTY_BYTES,
-    HIT_ROW,
-    MAX_HITS,
-    Check,
-    check_records,
-    stored_record_crc,
+from rmqtool.findings.records import (
+    CL_EMPTY_BODY,
+    CL_PORT,
+    CL_PROPERTIES,
+    CL_QOFF_RANGE,
+    CL_SYSFLAG,
+    CL_TIME,
 )
+from rmqtool.findings.transactions import CL_PREPARED
+from rmqtool.javacompat import decode_utf8
+from rmqtool.scan.check_kernels import CRC_PROPERTY_BYTES, check_records, stored_record_crc
+from rmqtool.scan.check_rows import HIT_ROW, MAX_HITS, Check
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -44,8 +46,35 @@ _CODES: dict[Check, tuple[FindingCode, str]] = {
     Check.STORE_TIME: (CL_TIME, "STORETIMESTAMP {observed} is out of reason"),
     Check.PROPERTIES: (CL_PROPERTIES, "{observed} pieces of the properties are none, or their length is"),
     Check.INNER_BASE: (CL_QOFF_RANGE, "QUEUEOFFSET {observed}, but the property INNER_BASE says {expected}"),
+    Check.EMPTY_BODY_CRC: (CL_EMPTY_BODY, "BODYCRC {observed}, but there is no body"),
+    Check.BODY_LENGTH: (CL_EMPTY_BODY, "a body of {observed} bytes"),
+    Check.COMPRESSION: (
+        CL_SYSFLAG,
+        "SYSFLAG 0x{observed:X} says that the body is compressed, but it does not begin like that",
+    ),
+    Check.SYS_FLAG: (CL_SYSFLAG, "SYSFLAG 0x{observed:X} has bits that mean nothing"),
+    Check.INNER_FLAG: (CL_SYSFLAG, "SYSFLAG 0x{observed:X} says an inner batch, but INNER_NUM is missing"),
+    Check.QUEUE_OFFSET: (
+        CL_QOFF_RANGE,
+        "QUEUEOFFSET {observed} in a prepared or rolled back record, where a broker writes 0",
+    ),
+    Check.PREPARED_OFFSET: (
+        CL_PREPARED,
+        "PREPARED_TRANSACTION_OFFSET {observed}: only what ends a transaction has one, that of a half"
+        " message in front of it",
+    ),
 }
-_HAS_EXPECTED = frozenset({Check.PHYSICAL_OFFSET, Check.BODY_CRC, Check.RECORD_CRC, Check.INNER_BASE})
+_HAS_EXPECTED = frozenset(
+    {
+        Check.PHYSICAL_OFFSET,
+        Check.BODY_CRC,
+        Check.RECORD_CRC,
+        Check.INNER_BASE,
+        Check.EMPTY_BODY_CRC,
+        Check.QUEUE_OFFSET,
+    }
+)
+_HEX_FIELDS = frozenset({Check.COMPRESSION, Check.SYS_FLAG, Check.INNER_FLAG})
 
 
 class RecordChecker:
@@ -60,12 +89,20 @@ class RecordChecker:
         self._segment = segment
         self._findings = findings
         self._hits = np.empty(_HITS, HIT_ROW)
+        self._sums = np.zeros(1, np.int64)
+
+    @property
+    def sound_crcs(self) -> int:
+        """Return how many records carry a property ``__CRC32#`` that holds."""
+        return int(self._sums[0])
 
     def check(self, batch: MessageBatch) -> None:
         """Check a batch; where a record claims another place, its row gets the one where it lies."""
         row = 0
         while row < len(batch.rows):
-            row, count = check_records(batch.buffer, batch.rows, row, batch.base, batch.cut, self._hits)
+            row, count = check_records(
+                batch.buffer, batch.rows, row, batch.base, batch.cut, self._sums, self._hits
+            )
             if count:
                 self._report(batch, self._hits[:count])
         if batch.cut:
@@ -105,7 +142,7 @@ class RecordChecker:
             physical_offset=place,
             expected=expected,
             observed=observed,
-            message=message.format(expected=expected, observed=observed),
+            message=message.format(expected=expected, observed=_shown(check, observed)),
         )
 
     def _check_long(self, batch: MessageBatch) -> None:
@@ -124,7 +161,9 @@ class RecordChecker:
         body_stop = batch.base + int(row["body_start"])
         crc = self._crc_of_file(body_stop, int(row["body_length"]), head)
         crc = zlib.crc32(batch.buffer[row["body_start"] : properties_stop - CRC_PROPERTY_BYTES].data, crc)
-        if crc & _CRC_MASK != stored:
+        if crc & _CRC_MASK == stored:
+            self._sums[0] += 1
+        else:
             self._findings.add(self._at(batch, 0, Check.RECORD_CRC, crc & _CRC_MASK, stored))
 
     def _crc_of_file(self, place: int, length: int, value: int) -> int:
@@ -139,3 +178,8 @@ class RecordChecker:
             value = zlib.crc32(view[:count], value)
             position += count
         return value
+
+
+def _shown(check: Check, observed: int) -> int:
+    """Return flags without their sign."""
+    return observed & 0xFFFFFFFF if check in _HEX_FIELDS else observed

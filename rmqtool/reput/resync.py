@@ -68,6 +68,7 @@ class CheckReport:
         more_steps: likewise, records whose store time falls.
         ghosts: bytes that are not zero lie behind the BLANK.
         records: how many.
+        sound_crcs: records that carry a property ``__CRC32#`` that holds.
         findings: what the records say.
         unreadable: ranges of the file that the disk did not deliver.
         suspects: where queues were met whose name or id no broker would give, by raw topic and queue id.
@@ -83,6 +84,7 @@ class CheckReport:
     more_steps: int = 0
     ghosts: bool = False
     records: int = 0
+    sound_crcs: int = 0
     findings: FindingLog = field(default_factory=FindingLog)
     unreadable: list[UnreadableRange] = field(default_factory=list)
     suspects: dict[tuple[bytes, int], int] = field(default_factory=dict)
@@ -100,7 +102,7 @@ class _Check:
         self.parts = Parts()
         self.outcome = Outcome.STOP
         self.place = task.split.start
-        self._checker = RecordChecker(self.segment, self.findings)
+        self.checker = RecordChecker(self.segment, self.findings)
 
     def guess(self) -> int | None:
         """Return where the split's first record begins, if the split is any judge of it."""
@@ -119,7 +121,7 @@ class _Check:
         self.parts.close()
 
     def _take(self, batch: MessageBatch) -> None:
-        self._checker.check(batch)
+        self.checker.check(batch)
         self.parts.add_records(batch.rows)
         row = self.dispatcher.dispatch(batch)
         while row is not None:
@@ -203,6 +205,7 @@ def check_split(task: CheckTask) -> CheckReport:
         more_steps=parts.more_steps,
         ghosts=check.ghosts(),
         records=parts.records,
+        sound_crcs=check.checker.sound_crcs,
         findings=check.findings,
         unreadable=check.walk.unreadable,
         suspects={

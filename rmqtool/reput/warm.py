@@ -16,7 +16,8 @@ from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.dispatch.putkey import new_header, put_keys
 from rmqtool.dispatch.queues import QueueTable
 from rmqtool.dispatch.rows import ENTRY_ROW, IDLE_ROW, UNIT_ROW, Count
-from rmqtool.scan.check_kernels import HIT_ROW, MAX_HITS, check_records, measure_times
+from rmqtool.scan.check_kernels import check_records, measure_times
+from rmqtool.scan.check_rows import HIT_ROW, MAX_HITS
 from rmqtool.scan.kernels import find_record, walk_records
 from rmqtool.scan.rows import MESSAGE_ROW, Property, rules_of
 
@@ -46,7 +47,7 @@ def compile_kernels() -> None:
 def compile_check_kernels() -> None:
     """Call the kernels that the check of a log needs beside those of the pipeline."""
     buffer, rows = np.empty(1, np.uint8), np.empty(0, MESSAGE_ROW)
-    check_records(buffer, rows, 0, 0, 0, np.empty(MAX_HITS, HIT_ROW))
+    check_records(buffer, rows, 0, 0, 0, np.zeros(1, np.int64), np.empty(MAX_HITS, HIT_ROW))
     measure_times(rows, 0, 0)
     numbers, totals = np.empty(0, np.int64), np.zeros(len(Discontinuity), np.int64)
     find_breaks(numbers, numbers, 0, new_progress(None), np.empty(0, BREAK_ROW), totals)

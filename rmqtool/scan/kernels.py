@@ -155,6 +155,34 @@ def _check_head(
 
 
 @kernel
+def _check_topic(
+    buffer: Buffer, at: int, width: int, window_stop: int, segment_stop: int, total_size: int, row: Row
+) -> int:
+    """Read the topic's length of ``width`` bytes, and where the topic lies, into ``row``."""
+    if at + width > segment_stop:
+        return _BAD_LENGTH
+    if at + width > window_stop:
+        return _NEED
+    length = read_i16(buffer, at) if width == 2 else np.int64(np.int8(buffer[at]))
+    if length < 0 or length > total_size or at + width + length + 2 > segment_stop:
+        return _BAD_LENGTH
+    row.topic_start = at + width
+    row.topic_stop = row.topic_start + length
+    return _NEED if row.topic_stop + 2 > window_stop else _RECORD
+
+
+@kernel
+def _check_properties(buffer: Buffer, window_stop: int, segment_stop: int, total_size: int, row: Row) -> int:
+    """Read the length of the properties into ``row``, negative as none."""
+    length = max(read_i16(buffer, row.topic_stop), 0)
+    stop = row.topic_stop + 2 + length
+    if length > total_size or stop > segment_stop:
+        return _BAD_LENGTH
+    row.properties_length = length
+    return _NEED if stop > window_stop else _RECORD
+
+
+@kernel
 def _check_numbers(buffer: Buffer, rules: Int64s, row: Row, values: Int64s, complete: bool) -> bool:
     """Whether the properties that are parsed as numbers are numbers; the inner batch only if ``complete``."""
     if values[_DELAY, 0] >= 0 and is_schedule_topic(buffer, row.topic_start, row.topic_stop):
@@ -199,30 +227,18 @@ def check_record(
     if outcome != _RECORD:
         return outcome
     row.place = base + at
-    position += row.body_length
+    position += row.body_length - cut
     width = 2 if magic == _MAGIC_V2 else 1
-    if position + width > segment_stop:
-        return _BAD_LENGTH
-    if position - cut + width > window_stop:
-        return _NEED
-    topic_length = (
-        read_i16(buffer, position - cut) if width == 2 else np.int64(np.int8(buffer[position - cut]))
-    )
-    if topic_length < 0 or topic_length > total_size or position + width + topic_length + 2 > segment_stop:
-        return _BAD_LENGTH
-    row.topic_start = position + width - cut
-    row.topic_stop = row.topic_start + topic_length
-    if row.topic_stop + 2 > window_stop:
-        return _NEED
-    properties_length = max(read_i16(buffer, row.topic_stop), 0)
+    outcome = _check_topic(buffer, position, width, window_stop, segment_stop - cut, total_size, row)
+    if outcome != _RECORD:
+        return outcome
+    outcome = _check_properties(buffer, window_stop, segment_stop - cut, total_size, row)
+    if outcome != _RECORD:
+        return outcome
     start = row.topic_stop + 2
-    if properties_length > total_size or start + properties_length + cut > segment_stop:
-        return _BAD_LENGTH
-    if start + properties_length > window_stop:
-        return _NEED
-    row.properties_length = properties_length
-    row.read_length = start + properties_length + cut - at
-    scan_properties(buffer, start, start + properties_length, PROPERTY_NAMES, PROPERTY_BOUNDS, values)
+    stop = start + row.properties_length
+    row.read_length = stop + cut - at
+    scan_properties(buffer, start, stop, PROPERTY_NAMES, PROPERTY_BOUNDS, values)
     if not _check_numbers(buffer, rules, row, values, row.read_length == total_size):
         return _BAD_NUMBER
     return _RECORD if row.read_length == total_size else _MISMATCH

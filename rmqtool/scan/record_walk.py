@@ -25,7 +25,7 @@ from rmqtool.findings.commitlog import (
     CL_TAIL_ZERO,
 )
 from rmqtool.findings.places import IO_UNREADABLE
-from rmqtool.findings.records import CL_PROPERTIES
+from rmqtool.findings.records import CL_NUMBER
 from rmqtool.formats import message, struct_of
 from rmqtool.javacompat import masked_crc32, parse_prop_crc_digits
 from rmqtool.scan.records import LENIENT, Record, check_record, number_problem
@@ -81,7 +81,7 @@ class Defect:
         return self.code in _OF_RECORDS
 
 
-_OF_RECORDS = (CL_CRC, CL_PROP_CRC, CL_PHY_MISMATCH, CL_PROPERTIES)
+_OF_RECORDS = (CL_CRC, CL_PROP_CRC, CL_PHY_MISMATCH, CL_NUMBER)
 LogEvent = Record | Blank | Defect
 
 
@@ -272,4 +272,4 @@ def record_defects(record: Record) -> Iterator[Defect]:
             yield Defect(CL_PROP_CRC, place, size, sentence)
     problem = number_problem(record)
     if problem:
-        yield Defect(CL_PROPERTIES, place, size, f"a broker fails on the record at {place}: {problem}")
+        yield Defect(CL_NUMBER, place, size, f"a broker fails on the record at {place}: {problem}")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from rmqtool.findings.commitlog import CL_BAD_MAGIC, CL_CRC, CL_HALF_RECORD, CL_HUGE_SIZE
-from rmqtool.findings.records import CL_PROPERTIES
+from rmqtool.findings.records import CL_NUMBER
 from rmqtool.formats import message, struct_of
 from rmqtool.javacompat import (
     decode_utf8,
@@ -254,13 +254,13 @@ def _judge(
     topic = decode_utf8(parts.topic)
     properties = parse_properties(parts.properties)
     if rules.requires_numbers and not _delay_parses(topic, properties):
-        return Checked(False, -1, code=CL_PROPERTIES, reason="DELAY is no number")
+        return Checked(False, -1, code=CL_NUMBER, reason="DELAY is no number")
     if parts.read_length != head.total_size:
         reason = f"TOTALSIZE {head.total_size}, but the parts make {parts.read_length} bytes"
         code = size_code(head.total_size, source.size_bytes - position)
         return Checked(False, head.total_size, code=code, reason=reason)
     if rules.requires_numbers and rules.knows_inner_batch and not _inner_batch_parses(properties):
-        return Checked(False, -1, code=CL_PROPERTIES, reason="INNER_NUM or INNER_BASE is no number")
+        return Checked(False, -1, code=CL_NUMBER, reason="INNER_NUM or INNER_BASE is no number")
     raw = source.read_at(position, head.total_size)
     if len(raw) < head.total_size:  # the file shrinks while we read
         return Checked(False, -1, code=CL_HALF_RECORD, reason="the file ends inside the record")

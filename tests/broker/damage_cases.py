@@ -307,7 +307,7 @@ CASES = (
     Case("transaction type", "plain", transaction_type),
     Case("STORETIMESTAMP", "plain", store_timestamp),
     Case("wider host", "plain", wider_host, _HALF),
-    Case("DELAY no number", "delay", delay_no_number, frozenset({"CL-PROPERTIES"})),
+    Case("DELAY no number", "delay", delay_no_number, frozenset({"CL-NUMBER"})),
     Case("LMQ offset no number", "lmq", lmq_offset_no_number, frozenset({"LMQ-STALL"}), waits=True),
 )
 RANDOM = tuple(

@@ -42,13 +42,11 @@ UNGUARDED = {
     "record: storeHost port": "any 16 bits are a port; only __CRC32# covers it",
     "record: storeTimestamp": "the order of the log, whole seconds of index items; beyond that only __CRC32#",
     "record: reconsumeTimes": "only __CRC32# covers it",
-    "record: preparedTransactionOffset": "only __CRC32# covers it",
-    "record: sysFlag": "the bits of hosts and of records without unit show; others only by __CRC32#",
-    "record: bodyCrc (no body)": "a broker does not look at it where there is no body",
+    "record: preparedTransactionOffset": "a commit that was sent back has 0 in it, too",
+    "record: sysFlag": "multi tags, unwrap and commit bits, and the compression of plain bodies",
     "record: property others": "shape only; nothing is derived from their text",
     "record: property TAGS": "nothing is derived from the tags of a delayed message",
     "record without unit: queueId": "prepared and rolled back records are put into no queue",
-    "record without unit: queueOffset": "prepared and rolled back records are put into no queue",
     "record without unit: topic": "rolled back records are not indexed either",
     "record without unit: property KEYS": "rolled back records are not indexed either",
     "record without unit: property UNIQ_KEY": "rolled back records are not indexed either",
@@ -78,7 +76,7 @@ UNGUARDED = {
 UNGUARDED |= {
     name.replace("record:", "record without unit:"): why
     for name, why in UNGUARDED.items()
-    if name.startswith("record:") and name not in {"record: property TAGS", "record: bodyCrc (no body)"}
+    if name.startswith("record:") and name != "record: property TAGS"
 }
 
 _SEVERITIES = ("error", "warning", "info")

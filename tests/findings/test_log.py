@@ -107,3 +107,14 @@ def test_parts_merge_to_the_whole(first: list[Finding], second: list[Finding], c
         assert (
             one.exit_status(fail_on) == whole.exit_status(fail_on) == exit_status([*first, *second], fail_on)
         )
+
+
+def test_findings_are_softened_whether_kept_or_counted() -> None:
+    log = FindingLog(max_per_code=1)
+    log.extend([Finding(code=CL_CRC, position=1), Finding(code=CL_CRC, position=2)])
+    log.soften(CL_CRC, Severity.WARNING)
+    log.soften(CQ_MISPLACED, Severity.INFO)  # of which there are none
+    assert [finding.severity for finding in log] == [Severity.WARNING]
+    assert log.counts == {"CL-CRC": 2}
+    assert log.exit_status() is ExitStatus.CLEAN
+    assert log.exit_status(FailOn.WARNING) is ExitStatus.LOG_DAMAGED

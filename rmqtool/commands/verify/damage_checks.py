@@ -18,7 +18,7 @@ from rmqtool.findings.commitlog import (
     CL_TAIL_ZERO,
     CL_TRANSIENT,
 )
-from rmqtool.findings.records import CL_PROPERTIES
+from rmqtool.findings.records import CL_NUMBER
 from rmqtool.findings.wording import counted
 from rmqtool.formats.message import BLANK_MAGIC, END_FILE_MIN_BLANK_LENGTH, MAGIC_V1, MAGIC_V2
 from rmqtool.reput.stretches import Damage
@@ -101,8 +101,7 @@ def _inside(trail: SegmentTrail, damage: Damage) -> Finding:
         return _finding(CL_TRANSIENT, trail, damage, message, Severity.ERROR)
     if damage.begins_with_zeros:
         return _finding(CL_HOLE, trail, damage, f"zeros where a record should begin: {length} lost")
-    severity = Severity.ERROR if _code(trail, damage) is CL_PROPERTIES else None
-    return _finding(_code(trail, damage), trail, damage, f"{_reason(damage)}: {length} lost", severity)
+    return _finding(_code(trail, damage), trail, damage, f"{_reason(damage)}: {length} lost")
 
 
 def _tail(trail: SegmentTrail, damage: Damage, end: LogEnd) -> Finding:
@@ -184,7 +183,7 @@ def _code(trail: SegmentTrail, damage: Damage) -> FindingCode:
             return CL_BAD_MAGIC
         left = trail.segment.stop - damage.start
         return CL_HALF_RECORD if damage.reason == Outcome.STOP else size_code(damage.total_size, left)
-    return CL_PROPERTIES if damage.reason == Outcome.BAD_NUMBER else CL_BAD_MAGIC
+    return CL_NUMBER if damage.reason == Outcome.BAD_NUMBER else CL_BAD_MAGIC
 
 
 def _is_foreign(damage: Damage) -> bool:

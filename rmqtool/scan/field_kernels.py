@@ -1,0 +1,147 @@
+"""Fields of a record that can have few values only, or that say the same as others of it.
+
+None of these is looked at by a broker before it delivers the message, most of them not even then.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rmqtool.formats import message
+from rmqtool.javacompat.kernels import find_property, parse_long
+from rmqtool.javacompat.kernels.jit import as_int
+from rmqtool.jit import kernel
+from rmqtool.scan.check_rows import Check, put_hit
+from rmqtool.scan.kernels import read_i32, read_i64
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    import numpy.typing as npt
+
+    Buffer = npt.NDArray[np.uint8]
+    Rows = npt.NDArray[np.void]
+    Row = Any  # one row: in a kernel its fields are attributes
+
+EARLIEST_MS = 1_262_304_000_000
+LATEST_MS = 4_102_444_800_000
+"""Times within reason: 2010 (RocketMQ is younger) to 2100."""
+
+_LAST_PORT = 0xFFFF
+_PORT_BYTES = 4
+_BORN_TIMESTAMP_AT = message.HEAD_OFFSETS[0]["bornTimestamp"]
+# A port ends its host, and behind each host stands the field named here.
+_BORN_PORT_AT = np.array([at["storeTimestamp"] - _PORT_BYTES for at in message.HEAD_OFFSETS])
+_STORE_PORT_AT = np.array([at["reconsumeTimes"] - _PORT_BYTES for at in message.HEAD_OFFSETS])
+_PREPARED_OFFSET_AT = np.array([at["preparedTransactionOffset"] for at in message.HEAD_OFFSETS])
+_BODY_LENGTH_AT = np.array([at["bodyLength"] for at in message.HEAD_OFFSETS])
+_VARIANT_SHIFT = message.VARIANT_SHIFT
+_EARLIEST_MS, _LATEST_MS = EARLIEST_MS, LATEST_MS
+_BORN_PORT, _STORE_PORT = Check.BORN_PORT.value, Check.STORE_PORT.value
+_BORN_TIME, _STORE_TIME = Check.BORN_TIME.value, Check.STORE_TIME.value
+_EMPTY_BODY_CRC, _BODY_LENGTH = Check.EMPTY_BODY_CRC.value, Check.BODY_LENGTH.value
+_COMPRESSION, _SYS_FLAG = Check.COMPRESSION.value, Check.SYS_FLAG.value
+_INNER_BASE, _INNER_FLAG = Check.INNER_BASE.value, Check.INNER_FLAG.value
+_QUEUE_OFFSET, _PREPARED_OFFSET = Check.QUEUE_OFFSET.value, Check.PREPARED_OFFSET.value
+
+_TRANSACTION, _PREPARED = message.TRANSACTION_MASK, message.TRANSACTION_PREPARED
+_COMMIT = message.TRANSACTION_COMMIT
+_COMPRESSED_FLAG = 0x1  # MessageSysFlag, all of these
+_INNER_BATCH_FLAG = 0x80  # 4.9.4+, 5.0.0+
+_COMPRESSION_SHIFT, _COMPRESSION_MASK = 8, 7  # 4.9.4+, 5.0.0+
+_DEFINED_BITS = 0x7FF
+_LZ4, _ZSTD, _LAST_COMPRESSION = 1, 2, 3  # CompressionType; 0 and 3 are zlib
+_LZ4_FRAME, _ZSTD_FRAME = 0x04224D18, 0x28B52FFD
+_DEFLATE, _ZLIB_CHECK = 8, 31  # RFC 1950: the method, and what divides the first two bytes
+_INNER_BASE_NAME = np.frombuffer(b"INNER_BASE", np.uint8)
+_INNER_NUM_NAME = np.frombuffer(b"INNER_NUM", np.uint8)
+
+
+@kernel
+def check_ranges(buffer: Buffer, at: int, row: Row, number: int, hits: Rows, count: int) -> int:
+    """Check ports and times; return the number of hits."""
+    variant = (row.sys_flag >> _VARIANT_SHIFT) & 3
+    born_port = read_i32(buffer, at + _BORN_PORT_AT[variant])
+    if born_port < 0 or born_port > _LAST_PORT:
+        count = put_hit(hits, count, _BORN_PORT, number, _LAST_PORT, born_port)
+    store_port = read_i32(buffer, at + _STORE_PORT_AT[variant])
+    if store_port < 0 or store_port > _LAST_PORT:
+        count = put_hit(hits, count, _STORE_PORT, number, _LAST_PORT, store_port)
+    born_ms = read_i64(buffer, at + _BORN_TIMESTAMP_AT)
+    if born_ms < _EARLIEST_MS or born_ms > _LATEST_MS:
+        count = put_hit(hits, count, _BORN_TIME, number, 0, born_ms)
+    if row.store_timestamp_ms < _EARLIEST_MS or row.store_timestamp_ms > _LATEST_MS:
+        count = put_hit(hits, count, _STORE_TIME, number, 0, row.store_timestamp_ms)
+    return count
+
+
+@kernel
+def check_transaction(buffer: Buffer, at: int, row: Row, number: int, hits: Rows, count: int) -> int:
+    """Check what depends on the transaction type; return the number of hits.
+
+    Only ``EndTransactionProcessor#processRequest`` sets PREPARED_TRANSACTION_OFFSET, to where the half
+    message lies; commits that were delayed or sent back have none. Prepared and rolled back records get queue
+    offset 0 (``DefaultAppendMessageCallback#doAppend``; 4.9.8, 5.3.3).
+    """
+    kind = row.sys_flag & _TRANSACTION
+    variant = (row.sys_flag >> _VARIANT_SHIFT) & 3
+    prepared_at = read_i64(buffer, at + _PREPARED_OFFSET_AT[variant])
+    ends = kind > _PREPARED
+    if prepared_at != 0 and (not ends or prepared_at < 0 or prepared_at >= row.place):
+        count = put_hit(hits, count, _PREPARED_OFFSET, number, 0, prepared_at)
+    if kind not in (0, _COMMIT) and row.queue_offset != 0:
+        count = put_hit(hits, count, _QUEUE_OFFSET, number, 0, row.queue_offset)
+    return count
+
+
+@kernel
+def check_empty_body(buffer: Buffer, at: int, row: Row, number: int, hits: Rows, count: int) -> int:
+    """Check the fields of a record without body: ``UtilAll#crc32`` of none is 0 (4.9.8, 5.3.3)."""
+    length = read_i32(buffer, at + _BODY_LENGTH_AT[(row.sys_flag >> _VARIANT_SHIFT) & 3])
+    if length < 0:
+        count = put_hit(hits, count, _BODY_LENGTH, number, 0, length)
+    if row.body_crc != 0:
+        count = put_hit(hits, count, _EMPTY_BODY_CRC, number, 0, row.body_crc)
+    return count
+
+
+@kernel
+def _is_compressed(buffer: Buffer, at: int, length: int, kind: int) -> bool:
+    """Whether the bytes begin as ``CompressorFactory``'s compressor of that type begins them."""
+    if kind in (_LZ4, _ZSTD):
+        magic = np.int64(read_i32(buffer, at)) & 0xFFFFFFFF if length >= 4 else 0
+        return magic == (_LZ4_FRAME if kind == _LZ4 else _ZSTD_FRAME)
+    if length < 2 or buffer[at] & 0xF != _DEFLATE:
+        return False
+    return (as_int(buffer[at]) * 256 + as_int(buffer[at + 1])) % _ZLIB_CHECK == 0
+
+
+@kernel
+def check_sys_flag(buffer: Buffer, row: Row, number: int, cut: int, hits: Rows, count: int) -> int:
+    """Check bits that have no meaning, and the compression's against the body; return the number of hits."""
+    kind = (row.sys_flag >> _COMPRESSION_SHIFT) & _COMPRESSION_MASK
+    if row.sys_flag & ~_DEFINED_BITS or kind > _LAST_COMPRESSION:
+        return put_hit(hits, count, _SYS_FLAG, number, 0, row.sys_flag)
+    if row.sys_flag & _COMPRESSED_FLAG and row.body_length and not cut:
+        if not _is_compressed(buffer, row.body_start, row.body_length, kind):
+            count = put_hit(hits, count, _COMPRESSION, number, 0, row.sys_flag)
+    return count
+
+
+@kernel
+def check_inner_batch(
+    buffer: Buffer, row: Row, number: int, start: int, stop: int, hits: Rows, count: int
+) -> int:
+    """Check an inner batch: INNER_NUM is there, and INNER_BASE is QUEUEOFFSET; return the number of hits."""
+    if not row.sys_flag & _INNER_BATCH_FLAG:
+        return count
+    if find_property(buffer, start, stop, _INNER_NUM_NAME)[0] < 0:
+        count = put_hit(hits, count, _INNER_FLAG, number, 0, row.sys_flag)
+    value, value_stop = find_property(buffer, start, stop, _INNER_BASE_NAME)
+    if value >= 0:
+        ok, base = parse_long(buffer, value, value_stop)
+        if ok and base != row.queue_offset:
+            count = put_hit(hits, count, _INNER_BASE, number, base, row.queue_offset)
+    return count
