@@ -24,13 +24,13 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rmqtool.reput.splits import Split
 from rmqtool.scan.rows import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from rmqtool.reput.scan import SplitReport
+    from rmqtool.reput.splits import Split
     from rmqtool.store.segments import FileQueue, Segment
 
     Rescan = Callable[[Split, int], SplitReport]
@@ -64,7 +64,6 @@ class Chain:
         end: physical offset behind the last good record.
         stop: where the way ended: behind the last file, at a gap, or at a record that stalls the broker.
         stalled: whether it is the latter.
-        rescans: splits that were walked again.
     """
 
     reports: list[SplitReport] = field(default_factory=list)
@@ -72,7 +71,6 @@ class Chain:
     end: int = 0
     stop: int = 0
     stalled: bool = False
-    rescans: int = 0
 
 
 @dataclass
@@ -104,14 +102,18 @@ def follow(
         rescan: scans a split again from a given physical offset on.
     """
     chain = Chain()
-    starts = [report.split.start for report in reports]
+    starts = [(report.split.segment.start, report.split.start) for report in reports]
     place = chain.end = log.start
+    segment: Segment | None = None
     region = _Region()
-    while (segment := log.segment_at(place)) is not None and place < until:
-        report = reports[bisect_right(starts, place) - 1]
-        if report.first_place != place or report.split.segment != segment:
-            report = rescan(_rest(report.split, segment, until), place)
-            chain.rescans += 1
+    while place < until:
+        if segment is None or place >= segment.stop:  # where files overlap, one is read to its end
+            segment = log.segment_at(place)
+        if segment is None:
+            break
+        report = reports[bisect_right(starts, (segment.start, place)) - 1]
+        if report.first_place != place:
+            report = rescan(report.split, place)
         _take(chain, report, region)
         if report.stalled:
             chain.stalled = True
@@ -124,11 +126,6 @@ def follow(
         region = _Region()
     chain.stop = place
     return chain
-
-
-def _rest(split: Split, segment: Segment, until: int) -> Split:
-    """Return the split, or the whole segment where files overlap and the split is another one's."""
-    return split if split.segment == segment else Split(segment, segment.start, min(segment.stop, until))
 
 
 def _take(chain: Chain, report: SplitReport, region: _Region) -> None:

@@ -147,7 +147,7 @@ def _file_queue_findings(
         size = wrong[0].size_bytes  # so that no gaps come of it
     else:
         for file in wrong:
-            yield _wrong_size(stray, size, file)
+            yield wrong_size(stray, size, file)
     for found in queue.gaps(size):
         yield _gap(gap, found)
 
@@ -171,7 +171,8 @@ def _contradiction(setting: str, size: int, file: StoreFile) -> Finding:
     return Finding(code=ST_SETTINGS, file=file.label, expected=size, observed=file.size_bytes, message=text)
 
 
-def _wrong_size(code: FindingCode, size: int, file: StoreFile) -> Finding:
+def wrong_size(code: FindingCode, size: int, file: StoreFile) -> Finding:
+    """Return the finding about a file that has not the configured size in bytes."""
     text = f"{file.label} has {file.size_bytes} bytes instead of {size}"
     return Finding(code=code, file=file.label, expected=size, observed=file.size_bytes, message=text)
 
@@ -243,7 +244,7 @@ def _index_findings(store: Store) -> Iterator[Finding]:
         yield Finding(code=IX_GEOMETRY, file=next(iter(used)), observed=files[-1].size_bytes)
     for file in files:
         if file.size_bytes != size and not assumed:
-            yield _wrong_size(IX_SIZE, size, file)
+            yield wrong_size(IX_SIZE, size, file)
         if file.label not in used:
             yield Finding(code=IX_UNUSED, file=file.label)
 
@@ -264,7 +265,7 @@ def _checkpoint_findings(store: Store) -> Iterator[Finding]:
         yield Finding(code=CP_STRAY if exists else CP_MISSING, file=label)
         return
     if file.size_bytes != CHECKPOINT_FILE_SIZE:
-        yield _wrong_size(CP_SIZE, CHECKPOINT_FILE_SIZE, file)
+        yield wrong_size(CP_SIZE, CHECKPOINT_FILE_SIZE, file)
     if _log_time_ms(file) == 0:
         yield Finding(code=CP_ZERO, file=label)
 

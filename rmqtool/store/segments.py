@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -164,6 +164,24 @@ class FileQueue:
             expected = one.start + (file_size or one.size_bytes)
             if two.start != expected:
                 yield Gap(expected, two.start, one, two)
+
+    def without_excess(self, file_size: int) -> FileQueue:
+        """Return the queue with longer files cut to their size, where the next file begins right there.
+
+        No broker starts on such a file (``MappedFileQueue#doLoad``, 5.3.3); its bytes behind the size are no
+        part of the queue, but bytes of the next file would be taken to follow them.
+
+        Args:
+            file_size: The configured size in bytes.
+        """
+        cut = {
+            one.start: replace(one, size_bytes=file_size)
+            for one, two in pairwise(self.segments)
+            if two.start == one.start + file_size < one.stop
+        }
+        if not cut:
+            return self
+        return replace(self, segments=tuple(cut.get(segment.start, segment) for segment in self.segments))
 
     def close(self) -> None:
         """Close all files."""

@@ -81,6 +81,17 @@ class TestOrdinaryEnds:
 class TestDamage:
     """What the broker loses is listed, with what a salvage would save."""
 
+    def test_bytes_behind_a_files_size_cost_no_record(self, root: Path, log: LogCopy) -> None:
+        """No broker starts on such a file; what was appended to it is no part of the log."""
+        longer = log.segments[min(log.segments) + log.segment_size]
+        with longer.open("ab") as file:
+            file.write(b"appended by mistake")
+        report = rebuilt(root, compare=True)
+        assert report.differences == []
+        assert report.findings.counts == {"CL-STRAY": 1, "CL-TAIL-ZERO": 1}
+        assert next(iter(report.findings)).file == f"commitlog/{longer.name}"
+        assert report.exit_status() == ExitStatus.LOG_DAMAGED
+
     def test_ranges_and_salvage(self, root: Path, log: LogCopy) -> None:
         expected = damage_cases.zeroed_records(log)
         said = rebuilt(root).to_json()
