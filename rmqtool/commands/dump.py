@@ -195,12 +195,16 @@ def _is_large(log: FileQueue, request: DumpRequest) -> bool:
         request.lines in _BODY_FORMS
         and not request.hex
         and request.on_corrupt == "resync"
-        and wanted.key is None
-        and (wanted.topic is None or (_is_plain(wanted.topic) and not _is_glob(wanted.topic)))
-        and (wanted.tag is None or _is_plain(wanted.tag))
+        and "[" not in (wanted.topic or "")
+        and all(_is_unicode(text) for text in (wanted.topic, wanted.tag, wanted.key))
         and all(_is_plain(one.label) for one in log.segments)
         and sum(max(0, size) for size in sizes) > LARGE_LOG_BYTES
     )
+
+
+def _is_unicode(text: str | None) -> bool:
+    """Whether a text is UTF-8; bytes of the command line that are none are surrogates in it."""
+    return text is None or not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _is_plain(text: str) -> bool:
@@ -209,11 +213,11 @@ def _is_plain(text: str) -> bool:
 
 def _large_log(store: Store, log: FileQueue, request: DumpRequest) -> Iterator[rows.Row]:
     from rmqtool.commands.dump_lines import LineJob, log_lines
-    from rmqtool.scan.line_kernels import BodyForm
+    from rmqtool.scan.json_kernels import BodyForm
 
     body = BodyForm[(request.lines or "none").upper()]
     begin, end = request.from_offset or 0, request.to_offset
-    return log_lines(LineJob(log, store.settings.delay_levels, request.messages, body, begin, end))
+    return log_lines(LineJob(log, store.settings.delay_levels, request.messages, body, begin=begin, end=end))
 
 
 def _placed_log(store: Store) -> FileQueue:

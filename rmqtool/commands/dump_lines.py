@@ -18,7 +18,8 @@ import numpy as np
 from rmqtool.commands import rows
 from rmqtool.commands.messages import MessageRows
 from rmqtool.engine.local import usable_cpus
-from rmqtool.scan.line_kernels import MAX_PROPERTIES, BodyForm, Ended, Wanted, write_lines
+from rmqtool.scan.line_kernels import Ended, write_lines
+from rmqtool.scan.plain_kernels import MAX_PROPERTIES, Wanted
 from rmqtool.scan.record_walk import Blank, ChainWalk, gap_between, missing_blank
 from rmqtool.scan.records import Record
 from rmqtool.scan.rows import Outcome, Rules
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from rmqtool.commands.messages import MessageFilter
     from rmqtool.javacompat import DelayLevels
+    from rmqtool.scan.json_kernels import BodyForm
     from rmqtool.scan.record_walk import LogEvent
     from rmqtool.scan.walk import MessageBatch
     from rmqtool.store import FileQueue, Segment
@@ -47,8 +49,9 @@ class LineJob:
     Attributes:
         log: The files.
         delay_levels: The broker's delay table.
-        messages: Which messages; no key, and a topic that is a name.
+        messages: Which messages; a topic is a glob of ``*`` and ``?``.
         body: How bodies are written.
+        odd_flags: Bits of SYSFLAG whose messages come as rows.
         begin: Physical offset; inside a record the next one is the first.
         end: Physical offset; what begins there or later is not written. None: to the end.
         split_bytes: What one core does at a time.
@@ -58,6 +61,7 @@ class LineJob:
     delay_levels: DelayLevels
     messages: MessageFilter
     body: BodyForm
+    odd_flags: int = 0
     begin: int = 0
     end: int | None = None
     split_bytes: int = _SPLIT_BYTES
@@ -210,7 +214,9 @@ class _Writing:
         self._make = MessageRows(job.log, job.delay_levels)
         self._label = _bytes(json.dumps(split.segment.label))
         self._wanted = _wanted(job)
-        self._topic, self._tag = _bytes(job.messages.topic or ""), _bytes(job.messages.tag or "")
+        messages = job.messages
+        self._topic, self._tag = _bytes(messages.topic or ""), _bytes(messages.tag or "")
+        self._key = _bytes(messages.key or "")
         self._parts = np.empty((MAX_PROPERTIES, 4), np.int64)
         self._out = np.empty(_OUT_BYTES, np.uint8)
         self._done = _Written(split.first)
@@ -241,7 +247,7 @@ class _Writing:
         while first < len(batch.rows):
             ended, first, size = self._lines(batch, first)
             if size:
-                self._done.rows.append(rows.Lines(self._out[:size].tobytes().decode("ascii")))
+                self._done.rows.append(rows.Lines(self._out[:size].tobytes().decode()))
             if ended == Ended.FULL and not size:
                 self._out = np.empty(2 * len(self._out), np.uint8)
             if ended == Ended.ODD:
@@ -262,6 +268,7 @@ class _Writing:
             self._wanted,
             self._topic,
             self._tag,
+            self._key,
             self._parts,
             self._out,
         )
@@ -287,7 +294,7 @@ def _end_of(event: LogEvent) -> int:
 
 
 def _bytes(text: str) -> npt.NDArray[np.uint8]:
-    return np.frombuffer(text.encode("ascii"), np.uint8)
+    return np.frombuffer(text.encode(), np.uint8)
 
 
 def _wanted(job: LineJob) -> npt.NDArray[np.int64]:
@@ -302,5 +309,7 @@ def _wanted(job: LineJob) -> npt.NDArray[np.int64]:
     wanted[Wanted.QUEUE_ID] = messages.queue_id or 0
     wanted[Wanted.HAS_TOPIC] = messages.topic is not None
     wanted[Wanted.HAS_TAG] = messages.tag is not None
+    wanted[Wanted.HAS_KEY] = messages.key is not None
+    wanted[Wanted.ODD_FLAGS] = job.odd_flags
     wanted[Wanted.BODY] = job.body
     return wanted

@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from rmqtool.commands import rows
+from rmqtool.commands.system_messages import explanation_of
 from rmqtool.findings import Structure
 from rmqtool.formats import message
 from rmqtool.javacompat import parse_int, split_keys, tags_hash, wrap_long
@@ -142,6 +143,7 @@ class MessageRows:
 
     def _message(self, record: Record, file: str, position: int) -> rows.Message:
         head, properties = record.head, record.properties
+        code = tags_code(record, self._delay_levels)
         return rows.Message(
             file=file,
             position=position,
@@ -167,8 +169,9 @@ class MessageRows:
             tags=properties.get("TAGS"),
             keys=split_keys(properties.get("KEYS", "")),
             uniq_key=properties.get("UNIQ_KEY"),
-            tags_code=tags_code(record, self._delay_levels),
+            tags_code=code,
             msg_id=offset_id_of(record),
+            explanation=explanation_of(record, code),
         )
 
     def _place(self, physical_offset: int) -> tuple[str, int]:

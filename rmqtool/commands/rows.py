@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A record of the commit log; hosts are ``ip:port`` or ``[ip6]:port``, the body as stored."""
+    """A record of the commit log; hosts are ``ip:port`` or ``[ip6]:port``, the body as stored.
+
+    ``explanation`` says what a message of the broker's own is about: `rmqtool.commands.system_messages`.
+    """
 
     type: ClassVar = "message"
     file: str
@@ -46,6 +49,7 @@ class Message:
     uniq_key: str | None
     tags_code: int
     msg_id: str
+    explanation: dict[str, object] | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from rmqtool.report.escaping import escape_bytes
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-JsonValue = str | int | None | list[str] | list[int] | dict[str, str]
+JsonValue = str | int | None | list[str] | list[int] | dict[str, str] | dict[str, object]
 
 
 class BodyMode(StrEnum):

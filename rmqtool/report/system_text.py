@@ -1,11 +1,8 @@
-"""What messages of the broker's own topics are about, in words.
-
-Source: ``TransactionalMessageUtil``, ``TopicValidator``, ``MixAll``, ``MessageConst`` (4.9.8, 5.3.3).
-"""
+"""What messages of the broker's own topics are about, in words."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rmqtool.report.escaping import escape_text
 
@@ -14,7 +11,8 @@ if TYPE_CHECKING:
 
     from rmqtool.commands.rows import Message
 
-_RETRY, _DEAD = "%RETRY%", "%DLQ%"
+_NAMED = 8
+"""Queue offsets that are named; a batch of op messages has thousands."""
 
 
 def system_text(row: Message, time: Callable[[int], str]) -> str | None:
@@ -24,25 +22,62 @@ def system_text(row: Message, time: Callable[[int], str]) -> str | None:
         row: The message.
         time: Writes a time in ms.
     """
-    properties = row.properties
-    about = f"{properties.get('REAL_TOPIC', '?')}/{properties.get('REAL_QID', '?')}"
-    if row.topic == "RMQ_SYS_TRANS_HALF_TOPIC":
-        said = f"half message for {about}"
-    elif row.topic == "RMQ_SYS_TRANS_OP_HALF_TOPIC":
-        said = f"ends the half messages of queue offset {row.body[:64].decode('ascii', 'replace')}"
-    elif row.topic == "SCHEDULE_TOPIC_XXXX" and "DELAY" in properties:
-        said = f"delay level {properties['DELAY']} for {about}, due {time(row.tags_code)}"
-    elif row.topic.startswith(_RETRY):
-        said = f"to be consumed again by group {row.topic.removeprefix(_RETRY)}, {_origin(row)}"
-    elif row.topic.startswith(_DEAD):
-        said = f"dead letter of group {row.topic.removeprefix(_DEAD)}, {_origin(row)}"
-    elif "INNER_MULTI_DISPATCH" in properties:
-        offsets = properties.get("INNER_MULTI_QUEUE_OFFSET", "?")
-        said = f"also in {properties['INNER_MULTI_DISPATCH']} at {offsets}"
-    else:
-        return None
-    return escape_text(said)
+    found = row.explanation
+    return None if found is None else escape_text(_SENTENCES[str(found["kind"])](found, time))
 
 
-def _origin(row: Message) -> str:
-    return f"first of topic {row.properties.get('RETRY_TOPIC', '?')}, {row.reconsume_times} times failed"
+def _meant_for(found: dict[str, Any]) -> str:
+    queue_id = "?" if found["queueId"] is None else found["queueId"]
+    return f"{found['topic'] or '?'}/{queue_id}"
+
+
+def _half(found: dict[str, Any], _: Callable[[int], str]) -> str:
+    return f"half message for {_meant_for(found)}"
+
+
+def _op(found: dict[str, Any], _: Callable[[int], str]) -> str:
+    offsets = found["queueOffsets"]
+    more = f" and {len(offsets) - _NAMED} more" if len(offsets) > _NAMED else ""
+    return f"ends the half messages of queue offset {', '.join(map(str, offsets[:_NAMED])) or '?'}{more}"
+
+
+def _delay(found: dict[str, Any], time: Callable[[int], str]) -> str:
+    return f"delay level {found['level']} for {_meant_for(found)}{_due(found, time)}"
+
+
+def _timer(found: dict[str, Any], time: Callable[[int], str]) -> str:
+    return f"timer message for {_meant_for(found)}{_due(found, time)}"
+
+
+def _due(found: dict[str, Any], time: Callable[[int], str]) -> str:
+    due = found["deliverTimestamp"]
+    return "" if due is None else f", due {time(due)}"
+
+
+def _retry(found: dict[str, Any], _: Callable[[int], str]) -> str:
+    return f"to be consumed again by group {found['group']}, {_origin(found)}"
+
+
+def _dead_letter(found: dict[str, Any], _: Callable[[int], str]) -> str:
+    return f"dead letter of group {found['group']}, {_origin(found)}"
+
+
+def _origin(found: dict[str, Any]) -> str:
+    return f"first of topic {found['topic'] or '?'}, {found['reconsumeTimes']} times failed"
+
+
+def _multi_dispatch(found: dict[str, Any], _: Callable[[int], str]) -> str:
+    queues = found["queues"]
+    offsets = ("?" if one["queueOffset"] is None else str(one["queueOffset"]) for one in queues)
+    return f"also in {','.join(one['topic'] for one in queues)} at {','.join(offsets)}"
+
+
+_SENTENCES: dict[str, Callable[[dict[str, Any], Callable[[int], str]], str]] = {
+    "half": _half,
+    "op": _op,
+    "delay": _delay,
+    "timer": _timer,
+    "retry": _retry,
+    "dead-letter": _dead_letter,
+    "multi-dispatch": _multi_dispatch,
+}

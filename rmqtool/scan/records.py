@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from rmqtool.findings import FindingCode
 
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
+RETRY_PREFIX, DEAD_LETTER_PREFIX = "%RETRY%", "%DLQ%"
+SYSTEM_TOPICS = (RETRY_PREFIX, DEAD_LETTER_PREFIX, "RMQ_SYS_TRANS_", SCHEDULE_TOPIC, "rmq_sys_wheel_timer")
+"""How topics begin whose messages say something beside what was sent."""
+
 _START = struct_of(message.BLANK)
 _LARGEST_HEAD = max(message.HEAD_SIZES)
 _LARGEST_TEAR_BYTES = 64 << 20

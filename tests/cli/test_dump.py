@@ -23,6 +23,7 @@ _NAMES = {
         "type file position physicalOffset totalSize magic bodyCrc queueId flag queueOffset sysFlag"
         " transactionType bornTimestamp bornHost storeTimestamp storeHost reconsumeTimes"
         " preparedTransactionOffset topic bodyLength body properties tags keys uniqKey tagsCode msgId"
+        " explanation"
     ),
     "blank": "type file position physicalOffset totalSize",
     "unit": _UNIT_NAMES,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
@@ -15,7 +15,7 @@ from rmqtool.commands.messages import MessageFilter, MessageRows
 from rmqtool.javacompat import read_delay_levels
 from rmqtool.report.objects import BodyMode, row_object
 from rmqtool.report.sinks import to_json
-from rmqtool.scan.line_kernels import BodyForm
+from rmqtool.scan.json_kernels import BodyForm
 from rmqtool.scan.record_walk import walk
 from rmqtool.scan.records import Record
 from rmqtool.store import open_store
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 LEVELS = read_delay_levels("1s 5s")
 STORE_NAMES = sorted(path.name for path in STORES.iterdir() if path.is_dir())
 EVERYTHING = MessageFilter()
+_GROUPS = st.sampled_from([b"\0\0", b"\0\1", b"\xff\xff", b"\x20\x01", b"\0\xab", b"\x0f\0"])
+addresses = st.tuples(*2 * (st.lists(_GROUPS, min_size=8, max_size=8).map(b"".join),))
 
 
 def by_kernels(job: LineJob) -> str:
@@ -69,12 +71,14 @@ def test_every_fixture(name: str, body: BodyForm) -> None:
         MessageFilter(tag="TagB"),
         MessageFilter(from_queue_offset=5),
         MessageFilter(topic="none"),
+        MessageFilter(topic="*T??t"),
+        MessageFilter(key="order-3"),
     ],
 )
 @pytest.mark.parametrize(("begin", "end"), [(0, None), (300, 12_345), (8192, 16_384), (9000, 9001)])
 def test_filters_and_ranges(wanted: MessageFilter, begin: int, end: int | None) -> None:
     log = log_of(STORES / "plain-4.9.8")
-    job = LineJob(log, LEVELS, wanted, BodyForm.TEXT, begin, end, split_bytes=1000)
+    job = LineJob(log, LEVELS, wanted, BodyForm.TEXT, begin=begin, end=end, split_bytes=1000)
     assert by_kernels(job) == by_rows(job)
 
 
@@ -114,20 +118,26 @@ def test_damage_anywhere(
         st.tuples(
             st.binary(max_size=40) | st.text(max_size=20).map(lambda text: text.encode("utf-8", "replace")),
             message_properties(hostile=True) | st.binary(max_size=60),
-            st.sampled_from([b"TopicTest", b'a"b\\c', b"x\x7f", "订单".encode(), b"\xff", b""]),
+            st.sampled_from([b"TopicTest", b'a"b\\c', b"x\x7f", "订单".encode(), b"\xff", b"", b"%RETRY%g"]),
+            st.sampled_from([0, 0x10, 0x20, 0x30, 0x8, 0xC0]),
+            addresses,
         ),
         max_size=8,
     ),
     st.sampled_from(list(BodyForm)),
 )
 def test_hostile_messages(
-    tmp_path_factory: pytest.TempPathFactory, messages: list[tuple[bytes, bytes, bytes]], form: BodyForm
+    tmp_path_factory: pytest.TempPathFactory, messages: list[Any], form: BodyForm
 ) -> None:
     folder = tmp_path_factory.mktemp("log") / "commitlog"
     folder.mkdir()
     data = b""
-    for body, properties, topic in messages:
-        data += record(len(data), body=body, properties=properties, topic=topic)
+    for body, properties, topic, sys_flag, (born, stored) in messages:
+        hosts = {
+            "bornHost": {"address": born if sys_flag & 0x10 else born[:4], "port": -1},
+            "storeHost": {"address": stored if sys_flag & 0x20 else stored[:4], "port": 10911},
+        }
+        data += record(len(data), body=body, properties=properties, topic=topic, sysFlag=sys_flag, **hosts)
     (folder / f"{0:020d}").write_bytes(data + bytes(64))
     job = LineJob(log_of(folder), LEVELS, EVERYTHING, form, split_bytes=500)
     assert by_kernels(job) == by_rows(job)
@@ -136,4 +146,29 @@ def test_hostile_messages(
 def test_lines_that_do_not_fit_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dump_lines, "_OUT_BYTES", 100)
     job = LineJob(log_of(STORES / "plain-4.9.8"), LEVELS, EVERYTHING, BodyForm.HEX)
+    assert by_kernels(job) == by_rows(job)
+
+
+@pytest.mark.parametrize("name", ["ipv6-5.3.3", "propcrc-5.3.3", "batchcq-5.3.3"])
+def test_what_kernels_write_themselves(name: str) -> None:
+    """IPv6 hosts, checksums of records and inner batches are nothing odd."""
+    found = list(log_lines(LineJob(log_of(STORES / name), LEVELS, EVERYTHING, BodyForm.NONE)))
+    assert [one for one in found if isinstance(one, rows.Lines)]
+    assert not [one for one in found if isinstance(one, rows.Message)]
+
+
+def test_text_that_kernels_write_themselves() -> None:
+    """Only what is no UTF-8, or would be escaped, is left to rows."""
+    found = list(log_lines(LineJob(log_of(STORES / "unicode-5.3.3"), LEVELS, EVERYTHING, BodyForm.NONE)))
+    assert not "".join(one.text for one in found if isinstance(one, rows.Lines)).isascii()
+    texts = [repr((one.topic, one.properties)) for one in found if isinstance(one, rows.Message)]
+    assert texts
+    assert not [text for text in texts if "\ufffd" not in text and "\\" not in text]
+
+
+def test_messages_that_are_wanted_as_rows() -> None:
+    job = LineJob(log_of(STORES / "batchcq-5.3.3"), LEVELS, EVERYTHING, BodyForm.NONE, odd_flags=0x80)
+    found = [one for one in log_lines(job) if isinstance(one, rows.Message)]
+    assert found
+    assert all(one.sys_flag & 0x80 for one in found)
     assert by_kernels(job) == by_rows(job)

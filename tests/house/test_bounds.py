@@ -28,8 +28,12 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 from unittest import mock
+from rmqtool.commands import dump_lines
+from rmqtool.commands.dump_lines import LineJob, log_lines
+from rmqtool.commands.messages import MessageFilter
 from rmqtool.reput import scan
 from rmqtool.reput.pipeline import run_reput
+from rmqtool.scan.json_kernels import BodyForm
 from tests.builders import InlineEngine, NoWatcher, staging
 from tests.reput.test_pipeline import plan_of_store, store_of
 from tests.scan.walks import windows
@@ -40,6 +44,12 @@ for root in sys.argv[1:]:
             plan = plan_of_store(store_of(Path(root)), handle, split_bytes=split_bytes)
             assert run_reput(plan, InlineEngine(), NoWatcher()).messages
             assert any(handle.result.rglob("0*"))
+            for body in BodyForm:
+                with mock.patch.object(dump_lines, "_OUT_BYTES", rows):
+                    wanted = MessageFilter(topic="*T*") if body else MessageFilter()
+                    store = store_of(Path(root))
+                    job = LineJob(store.commitlog, store.settings.delay_levels, wanted, body)
+                    assert list(log_lines(replace(job, split_bytes=split_bytes)))
 print("done")
 """
 

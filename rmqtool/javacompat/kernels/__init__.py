@@ -16,12 +16,13 @@ from rmqtool.javacompat.kernels.properties import (
     pack_names,
     scan_properties,
 )
-from rmqtool.javacompat.kernels.text import abs_int, hash_utf8, next_key
+from rmqtool.javacompat.kernels.text import abs_int, decode_character, hash_utf8, next_key
 
 __all__ = [
     "abs_int",
     "count_stray_pieces",
     "crc32",
+    "decode_character",
     "find_property",
     "hash_utf8",
     "next_key",

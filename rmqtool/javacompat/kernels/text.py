@@ -45,7 +45,7 @@ def hash_utf8(buffer: Buffer, start: int, stop: int, seed: int) -> int:
         code, position = _hash_ascii(buffer, position, stop, code)
         if position >= stop:
             return _signed(code)
-        character, size = _decode_character(buffer, position, stop)
+        character, size = decode_character(buffer, position, stop)
         code = _hash_character(code, character)
         position += size
 
@@ -114,7 +114,7 @@ def _signed(code: np.uint64) -> int:
 
 
 @kernel
-def _decode_character(buffer: Buffer, position: int, stop: int) -> tuple[int, int]:
+def decode_character(buffer: Buffer, position: int, stop: int) -> tuple[int, int]:
     """Decode a character that is not ASCII, as JDK 17.
 
     U+FFFD takes the longest beginning of a well-formed sequence, at least one byte. A surrogate counts as

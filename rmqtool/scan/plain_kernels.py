@@ -1,0 +1,262 @@
+"""Which messages are plain, and which are wanted: those that the kernel of lines writes itself.
+
+Plain is a message with nothing wrong, whose text any format may show as it is, of an ordinary topic.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rmqtool.formats import message
+from rmqtool.javacompat.kernels import crc32, next_key, parse_long, parse_short
+from rmqtool.jit import kernel
+from rmqtool.scan.check_kernels import CRC_PROPERTY_BYTES, CRC_PROPERTY_NAME, stored_record_crc
+from rmqtool.scan.json_kernels import chars, is_harmless
+from rmqtool.scan.records import SYSTEM_TOPICS
+from rmqtool.scan.rows import Property
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    import numpy.typing as npt
+
+    Row = Any  # one MESSAGE_ROW: in a kernel its fields are attributes
+    Buffer = npt.NDArray[np.uint8]
+    Int64s = npt.NDArray[np.int64]
+
+
+class Wanted(IntEnum):
+    """Places in the array of numbers that the kernel takes."""
+
+    BEGIN_MS = 0
+    END_MS = 1
+    QUEUE_OFFSET = 2
+    HAS_QUEUE = 3
+    QUEUE_ID = 4
+    HAS_TOPIC = 5
+    HAS_TAG = 6
+    HAS_KEY = 7
+    BODY = 8
+    ODD_FLAGS = 9  # bits of SYSFLAG: a message with one of them is not plain
+
+
+MAX_PROPERTIES = 64
+"""Messages with more are not plain."""
+
+_BEGIN_MS, _END_MS, _QUEUE_OFFSET = Wanted.BEGIN_MS.value, Wanted.END_MS.value, Wanted.QUEUE_OFFSET.value
+_HAS_QUEUE, _QUEUE_ID, _HAS_TOPIC = Wanted.HAS_QUEUE.value, Wanted.QUEUE_ID.value, Wanted.HAS_TOPIC.value
+_HAS_TAG, _HAS_KEY, _ODD_FLAGS = Wanted.HAS_TAG.value, Wanted.HAS_KEY.value, Wanted.ODD_FLAGS.value
+_KEYS, _UNIQ_KEY, _TAGS = Property.KEYS.value, Property.UNIQ_KEY.value, Property.TAGS.value
+_INNER_NUM, _INNER_BASE = Property.INNER_NUM.value, Property.INNER_BASE.value
+_MULTI_DISPATCH = Property.INNER_MULTI_DISPATCH.value
+
+_BORN_V6, _STORE_V6, _VARIANT_SHIFT = message.BORN_HOST_V6, message.STORE_HOST_V6, message.VARIANT_SHIFT
+_BORN_HOST_AT = message.HEAD_OFFSETS[0]["bornHost"]
+_STORE_HOST_AT = np.array([at["storeHost"] for at in message.HEAD_OFFSETS])
+_HEAD_SIZES = np.array(message.HEAD_SIZES)
+_CRC_NAME, _CRC_BYTES = np.frombuffer(CRC_PROPERTY_NAME[:-1], np.uint8), CRC_PROPERTY_BYTES
+_CRC_MASK = 0x7FFFFFFF
+_MAPPED_ZEROS = 10  # of an IPv4 address in IPv6 form, before two bytes 0xFF
+_SYSTEM_TOPICS = tuple(chars(topic) for topic in SYSTEM_TOPICS)
+_NAME_END, _PROPERTY_END = 0x01, 0x02
+_ASTERISK, _QUESTION_MARK = 0x2A, 0x3F
+
+
+@kernel
+def _begins_with(buffer: Buffer, start: int, stop: int, text: Buffer) -> bool:
+    if stop - start < len(text):
+        return False
+    for i in range(len(text)):
+        if buffer[start + i] != text[i]:
+            return False
+    return True
+
+
+@kernel
+def _equals(buffer: Buffer, start: int, stop: int, text: Buffer) -> bool:
+    return stop - start == len(text) and _begins_with(buffer, start, stop, text)
+
+
+@kernel
+def _is_repeated(buffer: Buffer, parts: Int64s, count: int) -> bool:
+    """Whether the name of property ``count`` was there before."""
+    start, size = parts[count, 0], parts[count, 1] - parts[count, 0]
+    for i in range(count):
+        if parts[i, 1] - parts[i, 0] == size:
+            same = True
+            for k in range(size):
+                same = same and buffer[parts[i, 0] + k] == buffer[start + k]
+            if same:
+                return True
+    return False
+
+
+@kernel
+def cut_properties(buffer: Buffer, start: int, stop: int, parts: Int64s) -> int:
+    """Find the properties of a message.
+
+    Args:
+        buffer: the window.
+        start: position of the property string.
+        stop: position behind it.
+        parts: filled with start and stop of each name and of its value, ``(MAX_PROPERTIES, 4)``.
+
+    Returns:
+        Their number; -1 if they are not plain.
+    """
+    count, at = 0, start
+    while at < stop:
+        end = at
+        while end < stop and buffer[end] != _PROPERTY_END:
+            end += 1
+        middle = at
+        while middle < end and buffer[middle] != _NAME_END:
+            middle += 1
+        if middle > at and middle + 1 < end:  # the reader drops any other piece
+            if not is_harmless(buffer, at, middle, False) or not is_harmless(buffer, middle + 1, end, False):
+                return -1
+            if count == MAX_PROPERTIES:
+                return -1
+            parts[count, 0], parts[count, 1], parts[count, 2], parts[count, 3] = at, middle, middle + 1, end
+            if _is_repeated(buffer, parts, count):
+                return -1
+            count += 1
+        at = end + 1
+    return count
+
+
+@kernel
+def holds_checksum(buffer: Buffer, row: Row, parts: Int64s, count: int) -> bool:
+    """Whether the record agrees with its property ``__CRC32#``, if it has one; it must be the last."""
+    for i in range(count - 1):
+        if _equals(buffer, parts[i, 0], parts[i, 1], _CRC_NAME):
+            return False
+    if not count or not _equals(buffer, parts[count - 1, 0], parts[count - 1, 1], _CRC_NAME):
+        return True
+    start = row.body_start - _HEAD_SIZES[(row.sys_flag >> _VARIANT_SHIFT) & 3]
+    stop = row.topic_stop + 2 + row.properties_length
+    stored = stored_record_crc(buffer, row.topic_stop + 2, stop)
+    return stored == crc32(buffer, start, stop - _CRC_BYTES, 0) & _CRC_MASK
+
+
+@kernel
+def is_sound(buffer: Buffer, row: Row, values: Int64s, odd_flags: int) -> bool:
+    """Whether nothing is wrong with a message, and none of its parts but the properties is odd."""
+    if row.physical_offset != row.place or row.sys_flag & odd_flags or values[_MULTI_DISPATCH, 0] >= 0:
+        return False
+    if row.sys_flag & (_BORN_V6 | _STORE_V6) and _has_mapped_host(buffer, row):
+        return False
+    if not _is_inner_batch_sound(buffer, values) or _is_system_topic(buffer, row):
+        return False
+    body_stop = row.body_start + row.body_length
+    if row.body_length and crc32(buffer, row.body_start, body_stop, 0) & _CRC_MASK != row.body_crc:
+        return False
+    return is_harmless(buffer, row.topic_start, row.topic_stop, False)
+
+
+@kernel
+def _is_inner_batch_sound(buffer: Buffer, values: Int64s) -> bool:
+    if values[_INNER_NUM, 0] < 0 or values[_INNER_BASE, 0] < 0:
+        return True
+    base = parse_long(buffer, values[_INNER_BASE, 0], values[_INNER_BASE, 1])[0]
+    return base and parse_short(buffer, values[_INNER_NUM, 0], values[_INNER_NUM, 1])[0]
+
+
+@kernel
+def _is_system_topic(buffer: Buffer, row: Row) -> bool:
+    start, stop = row.topic_start, row.topic_stop
+    return (
+        _begins_with(buffer, start, stop, _SYSTEM_TOPICS[0])
+        or _begins_with(buffer, start, stop, _SYSTEM_TOPICS[1])
+        or _begins_with(buffer, start, stop, _SYSTEM_TOPICS[2])
+        or _begins_with(buffer, start, stop, _SYSTEM_TOPICS[3])
+        or _begins_with(buffer, start, stop, _SYSTEM_TOPICS[4])
+    )
+
+
+@kernel
+def _has_mapped_host(buffer: Buffer, row: Row) -> bool:
+    """Whether a host is an IPv4 address in IPv6 form, which is written in more than one way."""
+    variant = (row.sys_flag >> _VARIANT_SHIFT) & 3
+    at = row.body_start - _HEAD_SIZES[variant]
+    born = row.sys_flag & _BORN_V6 and _is_mapped(buffer, at + _BORN_HOST_AT)
+    return born or (row.sys_flag & _STORE_V6 and _is_mapped(buffer, at + _STORE_HOST_AT[variant]))
+
+
+@kernel
+def _is_mapped(buffer: Buffer, at: int) -> bool:
+    for i in range(_MAPPED_ZEROS):
+        if buffer[at + i]:
+            return False
+    return bool(buffer[at + _MAPPED_ZEROS] == 0xFF and buffer[at + _MAPPED_ZEROS + 1] == 0xFF)
+
+
+@kernel
+def is_wanted(
+    buffer: Buffer, row: Row, values: Int64s, wanted: Int64s, topic: Buffer, tag: Buffer, key: Buffer
+) -> bool:
+    """Whether a plain message is one that was asked for; see ``write_lines`` for the arguments."""
+    if not wanted[_BEGIN_MS] <= row.store_timestamp_ms <= wanted[_END_MS]:
+        return False
+    if row.queue_offset < wanted[_QUEUE_OFFSET] or (wanted[_HAS_QUEUE] and row.queue_id != wanted[_QUEUE_ID]):
+        return False
+    if wanted[_HAS_TOPIC] and not matches(buffer, row.topic_start, row.topic_stop, topic):
+        return False
+    tag_start, tag_stop = values[_TAGS, 0], values[_TAGS, 1]
+    if wanted[_HAS_TAG] and (tag_start < 0 or not _equals(buffer, tag_start, tag_stop, tag)):
+        return False
+    return not wanted[_HAS_KEY] or _has_key(buffer, values, key)
+
+
+@kernel
+def _has_key(buffer: Buffer, values: Int64s, key: Buffer) -> bool:
+    start, stop = values[_UNIQ_KEY, 0], values[_UNIQ_KEY, 1]
+    if start >= 0 and _equals(buffer, start, stop, key):
+        return True
+    if values[_KEYS, 0] < 0:
+        return False
+    at, end = next_key(buffer, values[_KEYS, 0], values[_KEYS, 1])
+    while at < end:
+        if _equals(buffer, at, end, key):
+            return True
+        at, end = next_key(buffer, end, values[_KEYS, 1])
+    return False
+
+
+@kernel
+def matches(buffer: Buffer, start: int, stop: int, glob: Buffer) -> bool:
+    """Whether UTF-8 is what a glob of ``*`` and ``?`` means; ``?`` is one character.
+
+    On a mismatch the last ``*`` takes one byte more. It may so take a part of a character; a ``?`` behind it
+    takes the rest, which is the match that it would have made with the whole.
+    """
+    at, place, star, resume = start, 0, -1, start
+    while at < stop:
+        if place < len(glob) and glob[place] == _ASTERISK:
+            star, resume = place, at
+            place += 1
+        elif place < len(glob) and glob[place] == _QUESTION_MARK:
+            at = _behind_character(buffer, at, stop)
+            place += 1
+        elif place < len(glob) and glob[place] == buffer[at]:
+            at += 1
+            place += 1
+        elif star >= 0:
+            resume += 1
+            at, place = resume, star + 1
+        else:
+            return False
+    while place < len(glob) and glob[place] == _ASTERISK:
+        place += 1
+    return place == len(glob)
+
+
+@kernel
+def _behind_character(buffer: Buffer, at: int, stop: int) -> int:
+    at += 1
+    while at < stop and buffer[at] & 0xC0 == 0x80:
+        at += 1
+    return at
