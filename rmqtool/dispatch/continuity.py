@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.dispatch.append import MAX_QUEUE_OFFSET
+from rmqtool.dispatch.rows import UNKNOWN_QUEUE_OFFSET
 from rmqtool.jit import kernel
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ BREAK_ROW = np.dtype(
 
 _GAP, _REPEATED, _RESET, _OUT_OF_RANGE = (kind.value for kind in Discontinuity)
 _STARTED, _NEXT, _HIGH = (place.value for place in Progress)
-_MAX_QUEUE_OFFSET = MAX_QUEUE_OFFSET
+_MAX_QUEUE_OFFSET, _UNKNOWN = MAX_QUEUE_OFFSET, UNKNOWN_QUEUE_OFFSET
 
 
 def new_progress(first_offset: int | None) -> Int64s:
@@ -69,7 +70,7 @@ def find_breaks(
     """Find the rows whose queue offset does not follow.
 
     Args:
-        offsets: ``(n,)`` queue offsets of one queue in log order.
+        offsets: ``(n,)`` queue offsets of one queue in log order; `UNKNOWN_QUEUE_OFFSET` is what should come.
         counts: ``(n,)``, how many offsets each takes: more than one in a batch queue.
         judged: rows to look at; one more may be there to look ahead at.
         progress: see ``Progress``; carried on.
@@ -87,6 +88,8 @@ def find_breaks(
             progress[_NEXT] = min(max(offset, 0), _MAX_QUEUE_OFFSET)
         expected = progress[_NEXT]
         kind = -1
+        if offset == _UNKNOWN:
+            offset = expected
         if offset != expected:
             following = offsets[row + 1] if row + 1 < len(offsets) else -1
             kind = _kind(offset, count, following, progress)

@@ -39,7 +39,9 @@ if TYPE_CHECKING:
 
 _DONE, _NEW_QUEUE, _FULL, _STALLED = (outcome.value for outcome in DispatchOutcome)
 _UNITS, _ENTRIES, _IDLES, _END, _MESSAGES = (count.value for count in Count)
-_INDEX, _MULTI, _LMQ, _SKIPS_SLASH, _INNER_BATCH, _MAX_LEVEL, _UNTIL = (switch.value for switch in Switch)
+_INDEX, _MULTI, _LMQ, _SKIPS_SLASH, _INNER_BATCH, _MAX_LEVEL, _UNTIL, _PASSES = (
+    switch.value for switch in Switch
+)
 _SCHEDULE, _BATCH, _NO_MULTI = Trait.SCHEDULE.value, Trait.BATCH.value, Trait.NO_MULTI_DISPATCH.value
 _EXCLUDED, _UNSAFE = Trait.EXCLUDED.value, Trait.UNSAFE.value
 _KEYS, _UNIQ_KEY, _TAGS, _DELAY, _QUEUES, _OFFSETS, _NUM, _BASE = (name.value for name in Property)
@@ -160,7 +162,9 @@ def dispatch(
         units: filled, of ``UNIT_ROW``.
         entries: filled, of ``ENTRY_ROW``.
         idles: filled, of ``IDLE_ROW``.
-        counts: running counts, see ``Count``; a message is counted with all it puts, or not at all.
+        counts: running counts, see ``Count``; a message is counted with all it puts, or not at all. Only of
+            one that stalls the units before the number that is none are counted, unless ``PASSES_STALLS``
+            wants all of it: then units whose offset is not known have `UNKNOWN_QUEUE_OFFSET`.
         missing: receives start and stop of the name, and the id, of a queue that is not in the table.
 
     Returns:
@@ -179,6 +183,7 @@ def dispatch(
         if traits & _EXCLUDED or row.store_timestamp_ms > switches[_UNTIL]:
             continue
         count = counts[_UNITS]
+        outcome = _DONE
         transaction = row.sys_flag & TRANSACTION_MASK
         if transaction in (TRANSACTION_NONE, TRANSACTION_COMMIT):
             tags_code = _tags_code(buffer, row, value, traits, switches, delays)
@@ -194,10 +199,12 @@ def dispatch(
                 )
                 if outcome == _STALLED:
                     counts[_UNITS] = count
-                if outcome != _DONE:
+                if outcome == _NEW_QUEUE or (outcome == _STALLED and not switches[_PASSES]):
                     return outcome, number
         counts[_UNITS] = count
         counts[_MESSAGES] += 1
         if switches[_INDEX]:
             _index(buffer, row, value, queues[queue].topic_seed, entries, idles, counts)
+        if outcome == _STALLED:
+            return outcome, number
     return _DONE, len(rows)

@@ -11,7 +11,7 @@ import numpy as np
 
 from rmqtool.dispatch.policy import Switch, Trait
 from rmqtool.dispatch.queue_kernels import find_queue, put_unit
-from rmqtool.dispatch.rows import NO_EXT_UNIT, DispatchOutcome
+from rmqtool.dispatch.rows import NO_EXT_UNIT, UNKNOWN_QUEUE_OFFSET, DispatchOutcome
 from rmqtool.javacompat.kernels import parse_long
 from rmqtool.javacompat.kernels.jit import as_int
 from rmqtool.jit import kernel
@@ -30,11 +30,12 @@ if TYPE_CHECKING:
 _DONE, _NEW_QUEUE = DispatchOutcome.DONE.value, DispatchOutcome.NEW_QUEUE.value
 _STALLED = DispatchOutcome.STALLED.value
 _LMQ, _SKIPS_SLASH = Switch.LMQ.value, Switch.SKIPS_SLASH.value
+_PASSES = Switch.PASSES_STALLS.value
 _EXCLUDED, _UNSAFE = Trait.EXCLUDED.value, Trait.UNSAFE.value
 _QUEUES, _OFFSETS = Property.INNER_MULTI_DISPATCH.value, Property.INNER_MULTI_QUEUE_OFFSET.value
 _LMQ_PREFIX = np.frombuffer(b"%LMQ%", np.uint8)
 _COMMA, _SLASH, _SPACE = 0x2C, 0x2F, 0x20
-_NO_EXT_UNIT = NO_EXT_UNIT
+_NO_EXT_UNIT, _UNKNOWN = NO_EXT_UNIT, UNKNOWN_QUEUE_OFFSET
 
 
 @kernel
@@ -129,13 +130,16 @@ def multi_dispatch(
     pieces = _count_pieces(buffer, name, names_stop)
     if pieces != _count_pieces(buffer, offset, offsets_stop):
         return _DONE, count
+    outcome = _DONE
     for _ in range(pieces):
         name_stop = _piece_stop(buffer, name, names_stop)
         offset_stop = _piece_stop(buffer, offset, offsets_stop)
         if not (switches[_SKIPS_SLASH] and _contains_slash(buffer, name, name_stop)):
             ok, queue_offset = parse_long(buffer, offset, offset_stop)
             if not ok:
-                return _STALLED, count
+                outcome, queue_offset = _STALLED, _UNKNOWN
+                if not switches[_PASSES]:
+                    break
             queue_id = 0 if switches[_LMQ] and _is_lmq(buffer, name, name_stop) else row.queue_id
             queue = find_queue(buffer, name, name_stop, queue_id, slots, queues, names)
             if queue < 0:
@@ -145,4 +149,4 @@ def multi_dispatch(
                 put_unit(units, count, queues[queue].canonical, queue_offset, row, tags_code, _NO_EXT_UNIT, 1)
                 count += 1
         name, offset = name_stop + 1, offset_stop + 1
-    return _DONE, count
+    return outcome, count

@@ -46,6 +46,7 @@ class Switch(IntEnum):
     INNER_BATCH = 4  # 5.0.0+: INNER_NUM, INNER_BASE
     MAX_DELAY_LEVEL = 5
     UNTIL_TIMESTAMP = 6
+    PASSES_STALLS = 7  # what is put, not how far a broker gets: see `rmqtool.dispatch.kernels.dispatch`
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ class DispatchPolicy:
         return self.ext or bool(self.batch_topics)
 
     def switches(self) -> npt.NDArray[np.int64]:
-        """Return the switches as the kernel takes them, ``(7,)``."""
+        """Return the switches as the kernel takes them, ``(8,)``."""
         is_5 = self.broker_version != "4.9"
         switches = np.zeros(len(Switch), np.int64)
         switches[Switch.INDEX] = self.index_enabled

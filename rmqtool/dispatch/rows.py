@@ -41,6 +41,8 @@ IDLE_ROW = np.dtype([("entries_before", np.int64), ("store_timestamp_ms", np.int
 next one. Only the first such message behind each entry is kept."""
 
 NO_EXT_UNIT = -(1 << 63)
+UNKNOWN_QUEUE_OFFSET = -(1 << 63)
+"""Of a unit that a record names without a number: wherever it stands, if anywhere, it is no damage."""
 
 
 class Count(IntEnum):

@@ -271,8 +271,9 @@ LMQ_STALL = FindingCode(
     structure=Structure.CONSUMEQUEUE,
     title="dispatch stops at one record",
     meaning=(
-        "All queues stop at one record: with multi dispatch, 4.9.3 fails for ever on a record without "
-        "properties, 5.3.2+ on a name that is no %LMQ% name."
+        "All queues stop at one record: with multi dispatch, every version fails for ever on a number in "
+        "INNER_MULTI_QUEUE_OFFSET that is none, 4.9.3 on a record without properties, 5.3.2+ on a name that "
+        "is no %LMQ% name. The record's own unit is there, its index entries are not."
     ),
     broker_effect="Queues and index no longer grow while the log does.",
     remedy="Upgrade, or switch enableMultiDispatch off: rebuild -p enableMultiDispatch=false goes past it.",

@@ -6,7 +6,8 @@ task a split); ``chain`` proves the seams between splits and follows the broker 
 stages on an engine. Rows never travel between processes, only reports do.
 
 ``verify`` reads over damage instead: ``resync`` checks a split and goes on at the next true record,
-``stretches`` is what a split then consists of, and ``trail`` puts the splits together.
+``stretches`` is what a split then consists of, and ``trail`` puts the splits together. ``dispatcher`` feeds
+the kernels for all of them.
 """
 
 from __future__ import annotations

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from rmqtool.reput.scan import SplitReport
     from rmqtool.reput.splits import Split
+    from rmqtool.scan.walk import Mismatch
     from rmqtool.store.segments import FileQueue, Segment
 
     Rescan = Callable[[Split, int], SplitReport]
@@ -74,16 +75,28 @@ class Chain:
 
 
 @dataclass
-class _Region:
-    """How far the two counters have come apart since the region began."""
+class Region:
+    """How far the two counters have come apart since the region began.
+
+    Attributes:
+        total: TOTALSIZEs of the records whose lengths do not add up.
+        read: bytes that were read of them.
+    """
 
     total: int = 0
     read: int = 0
 
-    def behind(self, segment: Segment) -> int:
-        return segment.stop + self.total
+    def add(self, mismatch: Mismatch) -> None:
+        """Pass a record whose lengths do not add up."""
+        self.total += mismatch.total_size
+        self.read += mismatch.read_length
+
+    def behind(self, stop: int) -> int:
+        """Return where the region behind this one begins, if no BLANK ends it at ``stop``."""
+        return stop + self.total
 
     def rolled(self, place: int, segment: Segment, file_size: int) -> int:
+        """Return where a BLANK at ``place`` leads: to the segment behind the second counter."""
         offset = place + self.total - self.read
         # The second term guards against a file size that is not the segments' own: always go forward.
         return max(offset + file_size - offset % file_size, segment.stop)
@@ -105,7 +118,7 @@ def follow(
     starts = [(report.split.segment.start, report.split.start) for report in reports]
     place = chain.end = log.start
     segment: Segment | None = None
-    region = _Region()
+    region = Region()
     while place < until:
         if segment is None or place >= segment.stop:  # where files overlap, one is read to its end
             segment = log.segment_at(place)
@@ -123,22 +136,21 @@ def follow(
             place = report.place
             continue
         place = _next_region(chain, report, segment, region, file_size)
-        region = _Region()
+        region = Region()
     chain.stop = place
     return chain
 
 
-def _take(chain: Chain, report: SplitReport, region: _Region) -> None:
+def _take(chain: Chain, report: SplitReport, region: Region) -> None:
     chain.reports.append(report)
     for mismatch in report.mismatches:
         skip = Skip(mismatch.place, mismatch.read_length, Outcome.MISMATCH, mismatch.total_size)
         chain.skips.append(skip)
-        region.total += mismatch.total_size
-        region.read += mismatch.read_length
+        region.add(mismatch)
     chain.end = max(chain.end, report.end)
 
 
-def _next_region(chain: Chain, report: SplitReport, segment: Segment, region: _Region, file_size: int) -> int:
+def _next_region(chain: Chain, report: SplitReport, segment: Segment, region: Region, file_size: int) -> int:
     """Return where the next region begins, and note what is skipped up to there."""
     if report.outcome == Outcome.BLANK:
         following = region.rolled(report.place, segment, file_size)
@@ -147,7 +159,7 @@ def _next_region(chain: Chain, report: SplitReport, segment: Segment, region: _R
     elif report.outcome == Outcome.STOP and not region.read:
         following = segment.stop
     else:
-        following = region.behind(segment)
+        following = region.behind(segment.stop)
         if report.place < segment.stop:
             chain.skips.append(Skip(report.place, segment.stop - report.place, report.outcome))
     if following > segment.stop and region.total:

@@ -14,8 +14,8 @@ from rmqtool.findings import Finding, FindingLog
 from rmqtool.findings.consumequeue import LMQ_STALL
 from rmqtool.formats import message
 from rmqtool.reput.blocks import write_block
+from rmqtool.reput.dispatcher import Dispatcher
 from rmqtool.reput.record_checks import RecordChecker
-from rmqtool.reput.scan import Dispatcher
 from rmqtool.reput.stretches import Damage, Parts, Stretch
 from rmqtool.reput.survey import first_nonzero
 from rmqtool.reput.suspects import is_suspect
@@ -98,7 +98,7 @@ class _Check:
         self.segment: Segment = task.split.segment
         self.findings = FindingLog(task.max_findings)
         self.walk = SegmentWalk(self.segment, rules_of(task.policy.broker_version), stops_at_mismatch=True)
-        self.dispatcher = Dispatcher(task.policy)
+        self.dispatcher = Dispatcher(task.policy, passes_stalls=True)
         self.parts = Parts()
         self.outcome = Outcome.STOP
         self.place = task.split.start
@@ -130,9 +130,14 @@ class _Check:
 
     def _note_stall(self, batch: MessageBatch, row: int) -> None:
         place = int(batch.rows["place"][row])
-        position = place - self.segment.start
         self.findings.add(
-            Finding(code=LMQ_STALL, file=self.segment.label, position=position, physical_offset=place)
+            Finding(
+                code=LMQ_STALL,
+                file=self.segment.label,
+                position=place - self.segment.start,
+                physical_offset=place,
+                message="INNER_MULTI_QUEUE_OFFSET holds what is no number: no dispatch gets past this record",
+            )
         )
 
     def _resume(self) -> int | None:
@@ -184,14 +189,13 @@ def check_split(task: CheckTask) -> CheckReport:
     first_place = check.guess() if task.first_place is None else task.first_place
     if first_place is not None:
         check.run(first_place)
-    rows, queues, parts = check.dispatcher.rows, check.dispatcher.queues, check.parts
-    units, entries, idles, _, _ = (int(count) for count in rows.counts)
+    taken, parts = check.dispatcher.taken(), check.parts
     block = write_block(
         task.staging,
-        rows.units[:units],
-        rows.entries[:entries],
-        rows.idles[:idles],
-        tuple(queues.key(number) for number in range(len(queues))),
+        taken.units,
+        taken.entries,
+        taken.idles,
+        check.dispatcher.raw_keys(),
         wide=task.policy.wide,
     )
     return CheckReport(

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.dispatch.kernels import dispatch
-from rmqtool.dispatch.policy import Trait
-from rmqtool.dispatch.queues import QueueTable
-from rmqtool.dispatch.rows import ENTRY_ROW, IDLE_ROW, UNIT_ROW, Count, DispatchOutcome
-from rmqtool.javacompat import decode_utf8
 from rmqtool.reput.blocks import write_block
+from rmqtool.reput.dispatcher import Dispatcher
 from rmqtool.scan.rows import Outcome, rules_of
 from rmqtool.scan.walk import SegmentWalk
-from rmqtool.store.names import safe_component
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -23,13 +18,10 @@ if TYPE_CHECKING:
     from rmqtool.dispatch.policy import DispatchPolicy
     from rmqtool.reput.blocks import Block
     from rmqtool.reput.splits import Split
-    from rmqtool.scan.walk import MessageBatch, Mismatch
+    from rmqtool.scan.walk import Mismatch
     from rmqtool.store.reading import UnreadableRange
     from rmqtool.store.staging import StagingHandle
 
-# Enough for a split of records of 128 bytes: rows never written take no memory, rows never grown no copying.
-_FIRST_ROWS = 1 << 21
-_FIRST_IDLES = 1 << 14
 _SAMPLES = 10
 
 
@@ -91,94 +83,6 @@ class SplitReport:
     unsafe: list[tuple[str, int]] = field(default_factory=list)
 
 
-class _Rows:
-    """Output arrays of the dispatch kernel, grown when it says FULL."""
-
-    def __init__(self) -> None:
-        self.units = np.empty(_FIRST_ROWS, UNIT_ROW)
-        self.entries = np.empty(_FIRST_ROWS, ENTRY_ROW)
-        self.idles = np.empty(_FIRST_IDLES, IDLE_ROW)
-        self.counts = np.zeros(len(Count), np.int64)
-
-    def grow(self) -> None:
-        """Double every array that is more than half full, or that a long message could overflow."""
-        self.units = _doubled(self.units, int(self.counts[Count.UNITS]))
-        self.entries = _doubled(self.entries, int(self.counts[Count.ENTRIES]))
-        self.idles = _doubled(self.idles, int(self.counts[Count.IDLES]))
-
-
-_LONGEST_VALUE = 0x8000  # the most that one message can put: a property value's bytes
-
-
-def _doubled(rows: npt.NDArray[Any], used: int) -> npt.NDArray[Any]:
-    if len(rows) - used > max(used, _LONGEST_VALUE):
-        return rows
-    grown = np.empty(2 * len(rows) + _LONGEST_VALUE, rows.dtype)
-    grown[:used] = rows[:used]
-    return grown
-
-
-class Dispatcher:
-    """Feeds batches to the kernel and answers what it cannot know.
-
-    Args:
-        policy: the broker's switches.
-
-    Attributes:
-        rows: units and index entries so far.
-        queues: the queues met so far.
-        first_places: physical offset of the record at which each queue was met, by raw topic and queue id.
-    """
-
-    def __init__(self, policy: DispatchPolicy) -> None:
-        self.rows = _Rows()
-        self.queues = QueueTable(policy, safe_component)
-        self._switches = policy.switches()
-        self._delays = policy.delay_table()
-        self.first_places: dict[tuple[bytes, int], int] = {}
-        self._missing = np.zeros(3, np.int64)
-
-    def dispatch(self, batch: MessageBatch, first: int = 0) -> int | None:
-        """Dispatch a batch from row ``first`` on; return the row of a record that stalls the broker."""
-        row, outcome = first, DispatchOutcome.FULL
-        while outcome in (DispatchOutcome.FULL, DispatchOutcome.NEW_QUEUE):
-            queues, rows = self.queues, self.rows
-            answer, row = dispatch(
-                batch.buffer,
-                batch.rows,
-                batch.values,
-                row,
-                self._switches,
-                self._delays,
-                queues.slots,
-                queues.rows,
-                queues.names,
-                rows.units,
-                rows.entries,
-                rows.idles,
-                rows.counts,
-                self._missing,
-            )
-            outcome = DispatchOutcome(answer)
-            if outcome == DispatchOutcome.NEW_QUEUE:
-                start, stop, queue_id = (int(value) for value in self._missing)
-                raw_topic = batch.buffer[start:stop].tobytes()
-                queues.add(raw_topic, queue_id)
-                self.first_places[raw_topic, queue_id] = int(batch.rows["place"][row])
-            elif outcome == DispatchOutcome.FULL:
-                rows.grow()
-        return row if outcome == DispatchOutcome.STALLED else None
-
-    def unsafe(self) -> list[tuple[str, int]]:
-        """Return name and queue id of the queues whose units were left out."""
-        found = []
-        for number in range(len(self.queues)):
-            if self.queues.rows[number]["traits"] & Trait.UNSAFE:
-                raw_topic, queue_id = self.queues.key(number)
-                found.append((decode_utf8(raw_topic), queue_id))
-        return found
-
-
 def _guess(walk: SegmentWalk, split: Split) -> int | None:
     """Return where the split's first record begins, if the split is any judge of it."""
     if split.start == split.segment.start:
@@ -229,15 +133,13 @@ def scan_split(task: ScanTask) -> SplitReport:
 
 
 def _report(task: ScanTask, scan: _Scan, first_place: int | None) -> SplitReport:
-    rows, queues, walk = scan.dispatcher.rows, scan.dispatcher.queues, scan.walk
-    units, entries, idles, end_phy_offset, messages = (int(count) for count in rows.counts)
-    taken = rows.entries[:entries]
+    walk, taken = scan.walk, scan.dispatcher.taken()
     block = write_block(
         task.staging,
-        rows.units[:units],
-        taken,
-        rows.idles[:idles],
-        tuple(queues.key(number) for number in range(len(queues))),
+        taken.units,
+        taken.entries,
+        taken.idles,
+        scan.dispatcher.raw_keys(),
         wide=task.policy.wide,
     )
     stalled = scan.stalled_at is not None
@@ -250,9 +152,9 @@ def _report(task: ScanTask, scan: _Scan, first_place: int | None) -> SplitReport
         end=scan.end,
         blank_length=walk.blank_length,
         stalled=stalled,
-        messages=messages,
-        end_phy_offset=end_phy_offset,
-        start_phy_offset=int(taken["physical_offset"].min(initial=end_phy_offset)),
+        messages=taken.messages,
+        end_phy_offset=taken.end_phy_offset,
+        start_phy_offset=int(taken.entries["physical_offset"].min(initial=taken.end_phy_offset)),
         mismatches=walk.mismatches,
         unreadable=walk.unreadable,
         misplaced=scan.misplaced,

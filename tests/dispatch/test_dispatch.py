@@ -18,7 +18,7 @@ from rmqtool.dispatch.queues import QueueTable
 from rmqtool.dispatch.rows import UNIT_ROW
 from rmqtool.formats import message
 from rmqtool.javacompat import index_key_hash, string_hash
-from rmqtool.reput import scan
+from rmqtool.reput import dispatcher
 from rmqtool.reput.scan import ScanTask, SplitReport, scan_split
 from rmqtool.reput.splits import Split
 from rmqtool.store.names import safe_component
@@ -122,7 +122,7 @@ def test_output_arrays_grow_as_they_must(first_rows: int, policy: DispatchPolicy
         log.add(properties=properties({"KEYS": keys, "UNIQ_KEY": "u"}), queueOffset=number, queueId=1)
         log.add(properties=b"", queueOffset=number, queueId=2)
     whole = scanned(log, policy)
-    with mock.patch.object(scan, "_FIRST_ROWS", first_rows):
+    with mock.patch.object(dispatcher, "_FIRST_ROWS", first_rows):
         small = scanned(log, policy)
     assert small[1:] == whole[1:]
     assert (small[0].messages, len(small[2]), len(small[1])) == (18, 6 * 901, 703)

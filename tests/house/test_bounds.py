@@ -31,7 +31,7 @@ from unittest import mock
 from rmqtool.commands import dump_lines
 from rmqtool.commands.dump_lines import LineJob, log_lines
 from rmqtool.commands.messages import MessageFilter
-from rmqtool.reput import scan
+from rmqtool.reput import dispatcher
 from rmqtool.reput.pipeline import run_reput
 from rmqtool.scan.json_kernels import BodyForm
 from tests.builders import InlineEngine, NoWatcher, staging
@@ -40,7 +40,7 @@ from tests.scan.walks import windows
 
 for root in sys.argv[1:]:
     for first, largest, split_bytes, rows in ((1 << 20, 8 << 20, 1 << 28, 1 << 14), (512, 1024, 2500, 1)):
-        with staging() as handle, windows(first, largest), mock.patch.object(scan, "_FIRST_ROWS", rows):
+        with staging() as handle, windows(first, largest), mock.patch.object(dispatcher, "_FIRST_ROWS", rows):
             plan = plan_of_store(store_of(Path(root)), handle, split_bytes=split_bytes)
             assert run_reput(plan, InlineEngine(), NoWatcher()).messages
             assert any(handle.result.rglob("0*"))

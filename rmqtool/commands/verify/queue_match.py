@@ -15,6 +15,7 @@ import numpy as np
 from rmqtool.commands.verify.queue_fields import FieldCheck
 from rmqtool.commands.verify.queue_report import Problem, QueueReport, Telling
 from rmqtool.dispatch.compare_kernels import match_units
+from rmqtool.dispatch.rows import UNKNOWN_QUEUE_OFFSET
 from rmqtool.findings.consumequeue import (
     CQ_DANGLING,
     CQ_EXPIRED,
@@ -159,8 +160,9 @@ class UnitMatch:
             self._expected.settle(window)
             at, hit = tried[hits >= 0], hits[hits >= 0]
             found[at] = hit + self._expected.firsts[window]
-            places[at] = numbers[at] if self._report.check.batch else wanted.queue_offsets[hit]
-            in_place = (places[at] == numbers[at]) & (not self._report.check.batch)
+            anywhere = (wanted.queue_offsets[hit] == UNKNOWN_QUEUE_OFFSET) | self._report.check.batch
+            places[at] = np.where(anywhere, numbers[at], wanted.queue_offsets[hit])
+            in_place = (places[at] == numbers[at]) & ~anywhere
             belongs[at] = own = in_place | ~is_repeat[hits >= 0]
             self._fields.check(units, rows[at[own]], tags[at[own]], times_ms[at[own]], wanted, hit[own])
         return found, belongs, places

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rmqtool.store.segments import Segment
 
     Int64s = npt.NDArray[np.int64]
+    Bools = npt.NDArray[np.bool_]
 
 _NEVER = (1 << 63) - 1
 
@@ -69,7 +70,7 @@ def missing_ranges(expected: ExpectedUnits, last_met: int) -> list[MissingRange]
         if len(rows):
             found = list(_ranges_of(expected, window, rows, queue_offsets, least_later, last_met))
             ranges[:0] = found
-        least_later = min(least_later, int(queue_offsets.min()))
+        least_later = min(least_later, int(queue_offsets[_is_possible(queue_offsets)].min(initial=_NEVER)))
     return _joined(ranges)
 
 
@@ -82,9 +83,10 @@ def _ranges_of(
     last_met: int,
 ) -> Iterator[MissingRange]:
     offsets = expected.rows(window).physical_offsets
-    later = np.minimum.accumulate(np.append(queue_offsets[1:], least_later)[::-1])[::-1]
+    possible = _is_possible(queue_offsets)
+    later = np.append(np.where(possible, queue_offsets, _NEVER)[1:], least_later)
+    later = np.minimum.accumulate(later[::-1])[::-1]
     is_own = np.diff(offsets, prepend=-1) != 0  # a record put twice into one queue has one unit
-    possible = (queue_offsets >= 0) & (queue_offsets <= MAX_QUEUE_OFFSET)
     rows = rows[(is_own & possible)[rows]]
     if not len(rows):
         return
@@ -101,6 +103,10 @@ def _ranges_of(
             bool(is_tail[first]),
             bool(is_superseded[first]),
         )
+
+
+def _is_possible(queue_offsets: Int64s) -> Bools:
+    return np.asarray((queue_offsets >= 0) & (queue_offsets <= MAX_QUEUE_OFFSET))
 
 
 def _joined(ranges: list[MissingRange]) -> list[MissingRange]:

@@ -15,8 +15,9 @@ from rmqtool.dispatch.grouping import order_by_queue
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from rmqtool.commands.verify.predict.dispatching import Dispatcher, QueueKey
     from rmqtool.commands.verify.predict.index_files import IndexState
+    from rmqtool.commands.verify.predict.units import QueueKey
+    from rmqtool.reput.dispatcher import Dispatcher
     from rmqtool.scan.walk import MessageBatch
 
     Int64s = npt.NDArray[np.int64]
@@ -80,7 +81,9 @@ class Derived:
         """
         if not len(batch.rows):
             return
-        put = dispatcher.dispatch(batch)
+        dispatcher.clear()
+        stalled = dispatcher.dispatch(batch)
+        put = dispatcher.taken()
         done.messages += put.messages
         done.entries += len(put.entries)
         self.index.put(put.entries, put.idles)
@@ -88,8 +91,8 @@ class Derived:
         for number in np.flatnonzero(np.diff(starts)):
             key = dispatcher.key(int(number))
             done.units += self._put(key, put.units[order[starts[number] : starts[number + 1]]])
-        if put.stalled_at is not None:
-            raise DispatchStallError(put.stalled_at)
+        if stalled is not None:
+            raise DispatchStallError(int(batch.rows["place"][stalled]))
         place, last = int(batch.rows["place"][0]), batch.rows[-1]
         done.start = place if done.start is None else done.start
         done.stop = int(last["place"] + last["total_size"])

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.commands.verify.predict.dispatching import Dispatcher
 from rmqtool.commands.verify.predict.log_walk import true_batches
 from rmqtool.commands.verify.predict.model import Loss
+from rmqtool.dispatch.queues import QueueTable
 from rmqtool.dispatch.recovery_kernels import count_by_queue
 from rmqtool.javacompat import decode_utf8
+from rmqtool.reput.dispatcher import Dispatcher
 from rmqtool.scan.rows import rules_of
+from rmqtool.store.names import safe_component
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -33,25 +35,24 @@ def lost_records(segments: Sequence[Segment], cut: int, policy: DispatchPolicy) 
     Raises:
         EnvironmentFailureError: a file cannot be opened or read.
     """
-    dispatcher = Dispatcher(policy)
+    queues = QueueTable(policy, safe_component)
     counts: Int64s = np.zeros((64, 2), np.int64)
     for batch in _range(segments, cut, None):
         row = 0
-        while (row := _count(dispatcher, batch, row, counts)) < len(batch.rows):
+        while (row := _count(queues, batch, row, counts)) < len(batch.rows):
             start, stop = int(batch.rows["topic_start"][row]), int(batch.rows["topic_stop"][row])
-            dispatcher.queues.add(batch.buffer[start:stop].tobytes(), int(batch.rows["queue_id"][row]))
-            if len(dispatcher.queues) >= len(counts):
+            queues.add(batch.buffer[start:stop].tobytes(), int(batch.rows["queue_id"][row]))
+            if len(queues) >= len(counts):
                 counts = np.concatenate((counts, np.zeros_like(counts)))
     by_topic: dict[str, tuple[int, int]] = {}
-    for number in range(len(dispatcher.queues)):
-        topic = decode_utf8(dispatcher.queues.key(number)[0])
+    for number in range(len(queues)):
+        topic = decode_utf8(queues.key(number)[0])
         messages, size = by_topic.get(topic, (0, 0))
         by_topic[topic] = messages + int(counts[number, 0]), size + int(counts[number, 1])
     return [Loss(topic, *both) for topic, both in sorted(by_topic.items()) if both[0]]
 
 
-def _count(dispatcher: Dispatcher, batch: MessageBatch, row: int, counts: Int64s) -> int:
-    queues = dispatcher.queues
+def _count(queues: QueueTable, batch: MessageBatch, row: int, counts: Int64s) -> int:
     rows = batch.rows
     return int(count_by_queue(batch.buffer, rows, row, queues.slots, queues.rows, queues.names, counts))
 
@@ -85,7 +86,9 @@ def count_missing(
         left = ~derived.is_dispatched(batch.rows["place"])
         if not left.any():
             continue
-        put = dispatcher.dispatch(replace(batch, rows=batch.rows[left], values=batch.values[left]))
+        dispatcher.clear()
+        dispatcher.dispatch(replace(batch, rows=batch.rows[left], values=batch.values[left]))
+        put = dispatcher.taken()
         entries += int(np.count_nonzero(~derived.index.covers(put.entries["physical_offset"])))
         for number in np.unique(put.units["queue"]):
             mine = put.units[put.units["queue"] == number]

@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rmqtool.commands.verify.predict.derived import DispatchStallError
-from rmqtool.commands.verify.predict.dispatching import Dispatcher
 from rmqtool.commands.verify.predict.first_file import first_file
 from rmqtool.commands.verify.predict.hazards import hazards_of
 from rmqtool.commands.verify.predict.log_walk import RecoveryWalk
@@ -29,6 +28,7 @@ from rmqtool.commands.verify.predict.store_files import LoadedStore, load_store
 from rmqtool.commands.verify.predict.unit_queue import EmptyLastFileError
 from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.errors import UsageError
+from rmqtool.reput.dispatcher import Dispatcher
 from rmqtool.scan.records import RULES_4_9, RULES_5_3, check_record
 from rmqtool.scan.rows import rules_of
 from rmqtool.scan.window import Window
@@ -90,7 +90,7 @@ class _Start:
         self.derived, self.log = loaded.derived, loaded.log
         self.release = prediction.version
         self.rules = rules_of(policy.broker_version)
-        self.dispatcher = Dispatcher(policy, loaded.derived.index.end_phy_offset)
+        self.dispatcher = Dispatcher(policy, end_phy_offset=loaded.derived.index.end_phy_offset)
 
     def run(self) -> None:
         try:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.commands.verify.predict.derived import DispatchStallError
 from rmqtool.commands.verify.predict.model import Dispatched, Reput
+from rmqtool.reput.chain import Region
 from rmqtool.scan.rows import Outcome
 from rmqtool.scan.walk import SegmentWalk
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.commands.verify.predict.derived import Derived
-    from rmqtool.commands.verify.predict.dispatching import Dispatcher
+    from rmqtool.reput.dispatcher import Dispatcher
     from rmqtool.store.segments import Segment
 
 
@@ -71,9 +72,9 @@ def _region(
     for batch in walk.batches(place, stop):
         derived.take(dispatcher, batch, done)
     segment.close()
-    total = sum(mismatch.total_size for mismatch in walk.mismatches)
-    read = sum(mismatch.read_length for mismatch in walk.mismatches)
+    region = Region()
+    for mismatch in walk.mismatches:
+        region.add(mismatch)
     if walk.outcome == Outcome.BLANK:
-        offset, size = walk.place + total - read, segment.size_bytes
-        return offset + size - offset % size
-    return stop + total
+        return region.rolled(walk.place, segment, segment.size_bytes)
+    return region.behind(stop)

@@ -23,7 +23,7 @@ from rmqtool.store.places import DIRECTORY_NAMES, PathKind
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rmqtool.commands.verify.predict.dispatching import QueueKey
+    from rmqtool.commands.verify.predict.units import QueueKey
     from rmqtool.store import Store
     from rmqtool.store.segments import Segment
 

@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     Int64s = npt.NDArray[np.int64]
 
 
+QueueKey = tuple[str, int]
+"""Topic, as Java decodes it, and queue id."""
+
+
 class Units(NamedTuple):
     """Units of one file: physical offsets and sizes, ``(n,)`` int64 each."""
 

@@ -1,0 +1,151 @@
+"""Feed batches of messages to the dispatch kernel: what they put, and the queues they were put into."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from rmqtool.dispatch.kernels import dispatch
+from rmqtool.dispatch.policy import Switch, Trait
+from rmqtool.dispatch.queues import QueueTable
+from rmqtool.dispatch.rows import ENTRY_ROW, IDLE_ROW, UNIT_ROW, Count, DispatchOutcome
+from rmqtool.javacompat import decode_utf8
+from rmqtool.store.names import safe_component
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from rmqtool.dispatch.policy import DispatchPolicy
+    from rmqtool.scan.walk import MessageBatch
+
+    Rows = npt.NDArray[Any]
+
+# Enough for a split of records of 128 bytes: rows never written take no memory, rows never grown no copying.
+_FIRST_ROWS = 1 << 21
+_FIRST_IDLES = 1 << 14
+_LONGEST_VALUE = 0x8000  # the most that one message can put: a property value's bytes
+
+
+class Taken(NamedTuple):
+    """What was put; views that the next dispatch may overwrite.
+
+    Attributes:
+        units: ``(n,)`` of ``UNIT_ROW`` in log order.
+        entries: ``(m,)`` of ``ENTRY_ROW`` in log order.
+        idles: ``(k,)`` of ``IDLE_ROW``.
+        messages: how many messages were dispatched.
+        end_phy_offset: endPhyOffset of the last index file behind them.
+    """
+
+    units: Rows
+    entries: Rows
+    idles: Rows
+    messages: int
+    end_phy_offset: int
+
+
+class Dispatcher:
+    """Feeds batches to the kernel and answers what it cannot know.
+
+    Args:
+        policy: the broker's switches.
+        end_phy_offset: endPhyOffset of the last index file: messages below it are not indexed.
+        passes_stalls: put all of a record that stalls the broker, too.
+
+    Attributes:
+        queues: the queues met so far.
+        first_places: physical offset of the record at which each queue was met, by raw topic and queue id.
+    """
+
+    def __init__(
+        self, policy: DispatchPolicy, *, end_phy_offset: int = 0, passes_stalls: bool = False
+    ) -> None:
+        self.queues = QueueTable(policy, safe_component)
+        self.first_places: dict[tuple[bytes, int], int] = {}
+        self._units: Rows = np.empty(_FIRST_ROWS, UNIT_ROW)
+        self._entries: Rows = np.empty(_FIRST_ROWS, ENTRY_ROW)
+        self._idles: Rows = np.empty(_FIRST_IDLES, IDLE_ROW)
+        self._counts = np.zeros(len(Count), np.int64)
+        self._counts[Count.END_PHYSICAL_OFFSET] = end_phy_offset
+        self._switches, self._delays = policy.switches(), policy.delay_table()
+        self._switches[Switch.PASSES_STALLS] = passes_stalls
+        self._missing = np.zeros(3, np.int64)
+
+    def dispatch(self, batch: MessageBatch, first: int = 0) -> int | None:
+        """Dispatch a batch from row ``first`` on; return the row of a record that stalls the broker.
+
+        Of that record the units up to the number that is none are put, and no index entries: the index comes
+        behind the queues (``DefaultMessageStore#doDispatch``). With ``passes_stalls`` all of it is put.
+        """
+        row, outcome = first, DispatchOutcome.FULL
+        while outcome in (DispatchOutcome.FULL, DispatchOutcome.NEW_QUEUE):
+            answer, row = self._run(batch, row)
+            outcome = DispatchOutcome(answer)
+            if outcome == DispatchOutcome.NEW_QUEUE:
+                start, stop, queue_id = (int(value) for value in self._missing)
+                raw_topic = batch.buffer[start:stop].tobytes()
+                self.queues.add(raw_topic, queue_id)
+                self.first_places[raw_topic, queue_id] = int(batch.rows["place"][row])
+            elif outcome == DispatchOutcome.FULL:
+                self._grow()
+        return row if outcome == DispatchOutcome.STALLED else None
+
+    def taken(self) -> Taken:
+        """Return what was put since the beginning, or since `clear`."""
+        units, entries, idles, end_phy_offset, messages = (int(count) for count in self._counts)
+        return Taken(
+            self._units[:units], self._entries[:entries], self._idles[:idles], messages, end_phy_offset
+        )
+
+    def clear(self) -> None:
+        """Forget what was put; queues and endPhyOffset stay."""
+        for count in (Count.UNITS, Count.ENTRIES, Count.IDLES, Count.MESSAGES):
+            self._counts[count] = 0
+
+    def key(self, number: int) -> tuple[str, int]:
+        """Return topic, as Java decodes it, and queue id of a queue's number in units."""
+        raw_topic, queue_id = self.queues.key(number)
+        return decode_utf8(raw_topic), queue_id
+
+    def raw_keys(self) -> tuple[tuple[bytes, int], ...]:
+        """Return topic bytes and queue id of every queue number."""
+        return tuple(self.queues.key(number) for number in range(len(self.queues)))
+
+    def unsafe(self) -> list[tuple[str, int]]:
+        """Return name and queue id of the queues whose units were left out."""
+        numbers = range(len(self.queues))
+        return [self.key(number) for number in numbers if self.queues.rows[number]["traits"] & Trait.UNSAFE]
+
+    def _run(self, batch: MessageBatch, row: int) -> tuple[int, int]:
+        queues = self.queues
+        return dispatch(
+            batch.buffer,
+            batch.rows,
+            batch.values,
+            row,
+            self._switches,
+            self._delays,
+            queues.slots,
+            queues.rows,
+            queues.names,
+            self._units,
+            self._entries,
+            self._idles,
+            self._counts,
+            self._missing,
+        )
+
+    def _grow(self) -> None:
+        """Double every array that is more than half full, or that a long message could overflow."""
+        self._units = _doubled(self._units, int(self._counts[Count.UNITS]))
+        self._entries = _doubled(self._entries, int(self._counts[Count.ENTRIES]))
+        self._idles = _doubled(self._idles, int(self._counts[Count.IDLES]))
+
+
+def _doubled(rows: Rows, used: int) -> Rows:
+    if len(rows) - used > max(used, _LONGEST_VALUE):
+        return rows
+    grown = np.empty(2 * len(rows) + _LONGEST_VALUE, rows.dtype)
+    grown[:used] = rows[:used]
+    return grown
