@@ -118,6 +118,7 @@ def dump_command(
             schema=_SCHEMA,
             body=None if body is None else BodyMode(body),
             zone=session.zone,
+            color=session.color,
             warn=session.console.warn,
         )
         found = layout_rows(kind) if layout else _rows(stores, request, session)

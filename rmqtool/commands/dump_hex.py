@@ -6,18 +6,25 @@ from typing import TYPE_CHECKING
 
 from rmqtool.commands import rows
 from rmqtool.commands.messages import host_text
+from rmqtool.findings import Structure
+from rmqtool.findings.consumequeue import BQ_BAD_UNIT, CQ_BAD_UNIT, CQ_EXT_UNIT
+from rmqtool.findings.index import IX_COUNT
 from rmqtool.formats import checkpoint, consumequeue, index, layout, message
+from rmqtool.scan.record_walk import Defect
 from rmqtool.store.files import store_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
+    from typing import Any
 
     from rmqtool.formats import FieldLayout
     from rmqtool.store import Store, StoreFile
 
+    _Fields = Generator[rows.FieldBytes, None, int]
+
 _HOSTS = ("bornHost", "storeHost")
 _TEXTS = ("topic", "properties")
-_SCHEMAS = {
+_SCHEMAS: dict[type[rows.Row], Any] = {
     rows.Message: message.MESSAGE,
     rows.Blank: message.BLANK,
     rows.Unit: consumequeue.UNIT,
@@ -29,9 +36,15 @@ _SCHEMAS = {
     rows.Item: index.ITEM,
     rows.Checkpoint: checkpoint.CHECKPOINT,
 }
+_DAMAGED_SCHEMAS = {
+    CQ_BAD_UNIT: consumequeue.UNIT,
+    BQ_BAD_UNIT: consumequeue.BATCH_UNIT,
+    CQ_EXT_UNIT: consumequeue.EXT_UNIT,
+    IX_COUNT: index.HEADER,
+}
 _MAGICS = {"V1": message.MAGIC_V1, "V2": message.MAGIC_V2}
-_DAMAGED_BYTES = 256
-"""How much of a damaged range is shown."""
+_REST_BYTES = 256
+"""How much is shown of bytes that no field owns."""
 
 
 class HexRows:
@@ -46,41 +59,84 @@ class HexRows:
         self._file: StoreFile | None = None
 
     def fields(self, row: rows.Row) -> Iterator[rows.FieldBytes]:
-        """Yield the fields of a row with their bytes; nothing for a row that has none of its own."""
+        """Yield the fields of a row with their bytes; nothing for a row that has none of its own.
+
+        Damaged bytes are named as far as they would be a record's or unit's; what no field owns, such as the
+        undefined bytes of a BLANK, comes as one last row.
+        """
         if isinstance(row, rows.Damage):
-            if row.position is not None:
-                yield self._damaged(row.file, row.position, row.length or 0)
+            yield from self._damaged(row)
             return
         schema = _SCHEMAS.get(type(row))
         if schema is None:
             return
-        sizes = (
-            {"sysFlag": row.sys_flag, "magic": _MAGICS[row.magic]} if isinstance(row, rows.Message) else {}
-        )
-        position, length = self._position(row), 0
-        for field in layout(schema, **sizes):
+        context: dict[str, int] = {}
+        if isinstance(row, rows.Message):
+            context = {"sysFlag": row.sys_flag, "magic": _MAGICS[row.magic]}
+        label, position = self._place(row)
+        stop = yield from self._fields(label, position, layout(schema, **context), None)
+        if isinstance(row, rows.Blank):
+            yield from self._rest(label, position, stop, row.total_size, "undefined")
+
+    def _damaged(self, row: rows.Damage) -> Iterator[rows.FieldBytes]:
+        label, position, length = row.file, row.position, row.length or 0
+        if position is None or _is_of_record(row):
+            return
+        stop = 0
+        schema = _DAMAGED_SCHEMAS.get(row.code)
+        if schema is not None:
+            stop = yield from self._fields(label, position, layout(schema), length)
+        elif row.structure is Structure.COMMITLOG:
+            stop = yield from self._damaged_record(label, position, length)
+        yield from self._rest(label, position, stop, length, "damage")
+
+    def _damaged_record(self, label: str, position: int, length: int) -> _Fields:
+        """Yield the fields that damaged bytes would have as a record; none of zeros."""
+        at = message.HEAD_OFFSETS[0]
+        values = {}
+        for name in ("totalSize", "magic", "sysFlag"):
+            values[name] = int.from_bytes(self._read(label, position + at[name], 4), "big", signed=True)
+        if not values["totalSize"] and not values["magic"]:
+            return 0
+        return (yield from self._fields(label, position, layout(message.MESSAGE, **values), length))
+
+    def _fields(
+        self, label: str, position: int, fields: tuple[FieldLayout, ...], limit: int | None
+    ) -> _Fields:
+        """Yield the fields of a structure up to ``limit`` bytes; return where they end."""
+        offset = length = 0
+        for field in fields:
             size = max(length, 0) if field.size is None else field.size
-            raw = self._read(self._label(row), position, size)
+            if limit is not None and offset + size > limit:
+                break
+            raw = self._read(label, position + offset, size)
             length = int.from_bytes(raw, "big", signed=True)
+            value = _value(field, raw)
+            place = (label, position + offset, field.name, field.java_name)
+            yield rows.FieldBytes(*place, raw, value, offset, size, field.unit)
+            offset += size
+        return offset
+
+    def _rest(
+        self, label: str, position: int, offset: int, length: int, name: str
+    ) -> Iterator[rows.FieldBytes]:
+        if length > offset:
+            raw = self._read(label, position + offset, min(length - offset, _REST_BYTES))
             yield rows.FieldBytes(
-                self._label(row), position, field.name, field.java_name, raw, _value(field, raw)
+                label, position + offset, name, name, raw, None, offset, length - offset, "bytes"
             )
-            position += size
 
-    def _damaged(self, label: str, position: int, length: int) -> rows.FieldBytes:
-        raw = self._read(label, position, min(length, _DAMAGED_BYTES))
-        return rows.FieldBytes(label, position, "damage", "-", raw, None)
-
-    def _label(self, row: rows.Row) -> str:
-        return "checkpoint" if isinstance(row, rows.Checkpoint) else str(getattr(row, "file", ""))
-
-    def _position(self, row: rows.Row) -> int:
+    def _place(self, row: rows.Row) -> tuple[str, int]:
+        """Return the file of a row, and the position in it of its first byte."""
+        if isinstance(row, rows.Checkpoint):
+            return "checkpoint", 0
         slots = self._store.settings.index_geometry.slots
+        label = str(getattr(row, "file", ""))
         if isinstance(row, rows.Item):
-            return index.item_position(slots, row.item)
+            return label, index.item_position(slots, row.item)
         if isinstance(row, rows.Slot):
-            return index.slot_position(row.slot)
-        return int(getattr(row, "position", 0))
+            return label, index.slot_position(row.slot)
+        return label, int(getattr(row, "position", 0))
 
     def _read(self, label: str, position: int, length: int) -> bytes:
         if self._file is None or self._file.label != label:
@@ -90,8 +146,13 @@ class HexRows:
         return self._file.read_at(position, length, [])
 
 
+def _is_of_record(row: rows.Damage) -> bool:
+    """Whether the damaged bytes are a record that is shown by itself."""
+    return Defect(row.code, row.physical_offset or 0, row.length or 0, row.message).of_record
+
+
 def _value(field: FieldLayout, raw: bytes) -> int | str | None:
-    if field.code is not None:
+    if field.code is not None or (field.size is not None and field.unit == "bytes"):  # of V1 or V2 width
         return int.from_bytes(raw, "big", signed=True)
     if field.name in _HOSTS and len(raw) in {8, 20}:
         return host_text(raw)

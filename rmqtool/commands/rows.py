@@ -208,7 +208,10 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class FieldBytes:
-    """One field of the row before, with its bytes, for ``dump --hex``; no value where it is bytes only."""
+    """One field of the row before, with its bytes, for ``dump --hex``; no value where it is bytes only.
+
+    ``offset`` counts from the row's first byte; ``size`` is that of the field where ``raw`` is cut short.
+    """
 
     type: ClassVar = "bytes"
     file: str
@@ -217,6 +220,9 @@ class FieldBytes:
     java_name: str
     raw: bytes
     value: int | str | None
+    offset: int
+    size: int
+    unit: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from rmqtool.commands import rows
 from rmqtool.formats.consumequeue import EXT_ADDRESS_BASE, EXT_ADDRESS_MAX
 from rmqtool.report.escaping import escape_bytes, escape_text
+from rmqtool.report.folding import fold
+from rmqtool.report.hex_text import HexText, field_label
 from rmqtool.report.objects import BodyMode, body_text
 from rmqtool.report.system_text import system_text
 from rmqtool.report.times import time_text
@@ -17,7 +20,10 @@ if TYPE_CHECKING:
     from typing import Any
 
 _PREVIEW_BYTES = 48
-_LINE_BYTES = 16
+_INDENT = 14
+_LAYOUT_MARGIN = 45
+"""Columns of a field's offset, size and names."""
+_LAYOUT_HEAD = f"{'offset':>6} {'size':>5}  {'field':<29}  unit: meaning\n"
 
 
 class RowText:
@@ -26,12 +32,19 @@ class RowText:
     Args:
         body: How bodies are shown; None is a preview.
         zone: In which times are printed; None is this machine's.
+        width: Of the terminal; None does not break lines.
+        color: Whether colours are used.
     """
 
-    def __init__(self, body: BodyMode | None, zone: tzinfo | None) -> None:
+    def __init__(
+        self, body: BodyMode | None, zone: tzinfo | None, width: int | None = None, *, color: bool = False
+    ) -> None:
         self._body = body
         self._zone = zone
+        self._width = width
+        self._hex = HexText(self._time, body, width, color=color)
         self._file: str | None = None
+        self._in_fields = False
         self._writers: dict[type, Callable[[Any], str]] = {
             rows.Message: self._message,
             rows.Blank: lambda row: f"{row.physical_offset:>12}  BLANK, {row.total_size} bytes",
@@ -45,25 +58,37 @@ class RowText:
             rows.Chain: self._chain,
             rows.Item: self._item,
             rows.Checkpoint: self._checkpoint,
-            rows.FieldBytes: _field_bytes,
+            rows.FieldBytes: self._hex.text,
             rows.LayoutField: self._layout_field,
         }
 
     def lines(self, row: rows.Row) -> str:
         """Return the lines of a row, each with its line end; a new file is announced first."""
         text = self._writers[type(row)](row) + "\n"
-        file = getattr(row, "file", None) or getattr(row, "structure", None)
-        if file in {None, self._file} or isinstance(row, rows.Damage):
-            return text
-        first, self._file = self._file is None, file
-        return f"{'' if first else chr(10)}{escape_text(str(file))}\n{text}"
+        is_field = isinstance(row, rows.FieldBytes)
+        behind_fields, self._in_fields = self._in_fields and not is_field, is_field
+        if not is_field:
+            self._hex.begin(row)
+        heading = self._heading(row)
+        gap = "\n" if behind_fields or (heading and self._file is not None) else ""
+        self._file = heading or self._file
+        title = f"{escape_text(heading)}\n" if heading else ""
+        return f"{gap}{title}{_LAYOUT_HEAD if heading and isinstance(row, rows.LayoutField) else ''}{text}"
+
+    def _heading(self, row: rows.Row) -> str | None:
+        """Return what a row lies in if the row before lay in something else."""
+        if isinstance(row, rows.Checkpoint):
+            file: str | None = "checkpoint"
+        else:
+            file = getattr(row, "file", None) or getattr(row, "structure", None)
+        return None if file in {None, self._file} else str(file)
 
     def _time(self, timestamp_ms: int) -> str:
         return time_text(timestamp_ms, self._zone)
 
     def _message(self, row: rows.Message) -> str:
         parts = [
-            f"{row.physical_offset:>12}  {escape_text(row.topic)}/{row.queue_id} #{row.queue_offset}",
+            f"{escape_text(row.topic)}/{row.queue_id} #{row.queue_offset}",
             self._time(row.store_timestamp_ms),
             f"{row.total_size} B",
         ]
@@ -73,7 +98,8 @@ class RowText:
             if value:
                 parts.append(f"{name}={escape_text(value)}")
         more = (system_text(row, self._time), self._message_body(row))
-        return "  ".join(parts) + "".join(f"\n{'':>14}{line}" for line in more if line)
+        line = fold(parts, self._width, _INDENT, f"{row.physical_offset:>12}  ")
+        return line + "".join(f"\n{'':>{_INDENT}}{text}" for text in more if text)
 
     def _message_body(self, row: rows.Message) -> str | None:
         if self._body is not None:
@@ -118,7 +144,6 @@ class RowText:
     def _checkpoint(self, row: rows.Checkpoint) -> str:
         return "\n".join(
             (
-                "checkpoint",
                 f"  physicMsgTimestamp   {self._time(row.physic_msg_timestamp_ms)}",
                 f"  logicsMsgTimestamp   {self._time(row.logics_msg_timestamp_ms)}",
                 f"  indexMsgTimestamp    {self._time(row.index_msg_timestamp_ms)}",
@@ -130,21 +155,10 @@ class RowText:
     def _layout_field(self, row: rows.LayoutField) -> str:
         offset = "-" if row.offset is None else row.offset
         size = "-" if row.size is None else row.size
-        return f"{offset:>6} {size:>4}  {row.java_name:<26} {row.unit:<18} {row.meaning}"
-
-
-def _field_bytes(row: rows.FieldBytes) -> str:
-    """Return a field on one line, or as lines of 16 bytes with their characters."""
-    start = f"{row.position:>12}  {row.java_name:<26}"
-    if len(row.raw) <= _LINE_BYTES:
-        value = "" if row.value is None else f"  {escape_text(str(row.value))}"
-        return f"{start} {row.raw.hex()}{value}".rstrip()
-    lines = [start.rstrip()]
-    for at in range(0, len(row.raw), _LINE_BYTES):
-        part = row.raw[at : at + _LINE_BYTES]
-        shown = "".join(chr(byte) if 0x20 <= byte < 0x7F else "." for byte in part)
-        lines.append(f"{row.position + at:>12}  {part.hex(' '):<{3 * _LINE_BYTES}} {shown}")
-    return "\n".join(lines)
+        start = f"{offset:>6} {size:>5}  {field_label(row.java_name, row.name):<29}  "
+        said = row.meaning if row.unit == "-" else f"{row.unit}: {row.meaning}"
+        room = len(said) if self._width is None else max(self._width - _LAYOUT_MARGIN, 20)
+        return start + f"\n{'':{_LAYOUT_MARGIN}}".join(wrap(said, room))
 
 
 def _unit_fields(row: rows.Unit | rows.BatchUnit) -> str:

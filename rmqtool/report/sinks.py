@@ -11,6 +11,7 @@ from rmqtool.commands import rows
 from rmqtool.report.escaping import escape_controls, escape_json, escape_text
 from rmqtool.report.objects import BodyMode, columns_of, row_object
 from rmqtool.report.row_text import RowText
+from rmqtool.report.terminal import uses_color, width_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -52,6 +53,7 @@ def open_sink(
     body: BodyMode | None = None,
     zone: tzinfo | None = None,
     keyed: bool = False,
+    color: bool | None = None,
     warn: Callable[[str], None],
 ) -> Sink:
     """Return a sink of a format.
@@ -63,10 +65,12 @@ def open_sink(
         body: How bodies are shown; None is the format's habit: a preview in text, else nothing.
         zone: In which text prints times.
         keyed: Whether the rows carry the keys that they answer, as ``queryKey``.
+        color: Whether text uses colours; None is: on a terminal, unless NO_COLOR is set.
         warn: Told what a format cannot show.
     """
     if chosen is Format.TEXT:
-        return _TextSink(stream, RowText(body, zone))
+        text = RowText(body, zone, width_of(stream), color=uses_color(stream, color))
+        return _TextSink(stream, text)
     objects = _Objects(BodyMode.NONE if body is None else body, keyed=keyed)
     if chosen is Format.NDJSON:
         return _NdjsonSink(stream, objects)

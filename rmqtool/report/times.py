@@ -13,7 +13,9 @@ _STEPS = ("KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 def time_text(timestamp_ms: int, zone: tzinfo | None) -> str:
-    """Return a time as ``yyyy-MM-dd HH:mm:ss.SSS``; a number that is no date here stays a number.
+    """Return a time as ``yyyy-MM-dd HH:mm:ss.SSS+hh:mm``; a number that is no date here stays a number.
+
+    UTC is ``Z``; `rmqtool.cli.times` reads what this writes.
 
     Args:
         timestamp_ms: Since the epoch.
@@ -23,7 +25,7 @@ def time_text(timestamp_ms: int, zone: tzinfo | None) -> str:
         moment = (_EPOCH + timedelta(milliseconds=timestamp_ms)).astimezone(zone)
     except (OverflowError, ValueError, OSError):
         return str(timestamp_ms)
-    return f"{moment:%Y-%m-%d %H:%M:%S}.{moment.microsecond // 1000:03d}"
+    return moment.isoformat(" ", "milliseconds").replace("+00:00", "Z")
 
 
 def size_text(size_bytes: float) -> str:

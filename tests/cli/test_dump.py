@@ -252,34 +252,6 @@ def test_hostile_names_are_harmless_on_a_terminal(run: Callable[..., Run], tmp_p
     assert of_type(run("dump", tmp_path, "--format", "ndjson"), "message")[0]["topic"] == topic.decode()
 
 
-def test_hex_names_every_byte_of_every_row(run: Callable[..., Run], any_store: Path) -> None:
-    """The bytes of a row's fields, put together, are the bytes of the file from its place on."""
-    found = run("dump", any_store, "-c", any_store / "broker.conf", "--format", "ndjson", "--hex", "--slots")
-    row: dict[str, Any] = {}
-    objects = found.objects
-    labels = {one["file"] for one in objects if one["type"] == "bytes"}
-    files = {label: (any_store / label).read_bytes() for label in labels}
-    for one in objects:
-        if one["type"] != "bytes":
-            row = one
-            continue
-        raw = bytes.fromhex(one["raw"])
-        assert files[one["file"]][one["position"] : one["position"] + len(raw)] == raw
-        if isinstance(row.get(one["name"]), int) and row["type"] != "slot":
-            assert row[one["name"]] == one["value"]
-    fields = [one for one in objects if one["type"] == "bytes" and one["file"].startswith("commitlog")]
-    assert fields[0]["javaName"] == "TOTALSIZE"
-    message = of_type(found, "message")[0]
-    own = [one for one in fields if one["position"] < message["position"] + message["totalSize"]]
-    assert sum(len(one["raw"]) // 2 for one in own if one["file"] == message["file"]) == message["totalSize"]
-
-
-def test_hex_in_text(run: Callable[..., Run], plain: Path) -> None:
-    out = run("dump", plain / "commitlog", "--hex", "--limit", 1).out
-    assert "MAGICCODE                  daa320a7  -626843481" in out
-    assert out.count("TOTALSIZE") == 1
-
-
 def test_bodies_as_files(run: Callable[..., Run], plain: Path, plain_copy: Path, tmp_path: Path) -> None:
     folder = tmp_path / "bodies"
     found = run("dump", plain / "commitlog", "--body-dir", folder, "--body", "hex", "--format", "ndjson")

@@ -9,6 +9,7 @@ import pytest
 
 from rmqtool.cli.times import parse_time
 from rmqtool.errors import UsageError
+from rmqtool.report.times import time_text
 
 SHANGHAI = timezone(timedelta(hours=8))
 
@@ -38,3 +39,11 @@ def test_now() -> None:
 def test_everything_else_is_a_usage_error(text: str) -> None:
     with pytest.raises(UsageError, match="is no time"):
         parse_time(text, UTC)
+
+
+@pytest.mark.parametrize(
+    "zone", [UTC, timezone(timedelta(hours=8)), timezone(-timedelta(hours=3, minutes=30))]
+)
+def test_what_is_printed_can_be_pasted(zone: timezone) -> None:
+    """A time in text names its zone."""
+    assert parse_time(time_text(1_650_000_000_123, zone), None) == 1_650_000_000_123

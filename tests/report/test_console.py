@@ -70,6 +70,6 @@ def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_times_and_sizes() -> None:
     from datetime import UTC
 
-    assert time_text(1_650_000_000_123, UTC) == "2022-04-15 05:20:00.123"
+    assert time_text(1_650_000_000_123, UTC) == "2022-04-15 05:20:00.123Z"
     assert time_text(2**63 - 1, UTC) == str(2**63 - 1)
     assert [size_text(size) for size in (0, 1023, 1024, 1 << 30)] == ["0 B", "1023 B", "1.0 KiB", "1.0 GiB"]

@@ -1,0 +1,38 @@
+"""Long lines on a terminal: broken between their parts, never inside of a number or a name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_NARROW_INDENT = 4
+_LEAST_ROOM = 16
+
+
+def fold(parts: Iterable[str], width: int | None, indent: int, start: str = "", separator: str = "  ") -> str:
+    """Join parts to one line, or to as many as ``width`` columns ask for.
+
+    Args:
+        parts: Each stays in one piece.
+        width: Of the terminal; None is one line.
+        indent: Of the lines behind the first; less where a part has no room there.
+        start: Of the first line, ``indent`` columns as they are shown.
+        separator: Between parts on one line.
+    """
+    words = list(parts)
+    if width is None:
+        return start + separator.join(words)
+    room = max(*map(len, words), _LEAST_ROOM)
+    margin = indent if room <= width - indent else _NARROW_INDENT
+    lines, used = [start], indent
+    for number, word in enumerate(words):
+        gap = separator if number and used > margin else ""
+        if used > margin and used + len(gap) + len(word) > width and (number or margin < indent):
+            lines.append(" " * margin + word)
+            used = margin + len(word)
+        else:
+            lines[-1] += gap + word
+            used += len(gap) + len(word)
+    return "\n".join(line.rstrip() for line in lines)
