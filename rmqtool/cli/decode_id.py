@@ -56,7 +56,12 @@ def decode_id_command(
         else:
             rows = [reading for _, readings in found for reading in readings]
             write_records(
-                session.format, stream, rows, schema="rmqtool.decode-id/1", kind=Reading, status=status
+                session.format,
+                stream,
+                rows,
+                schema="rmqtool.decode-id/1",
+                kind=Reading,
+                status=lambda: status,
             )
     return status
 

@@ -9,24 +9,24 @@ import click
 from rmqtool.cli.help import Command
 from rmqtool.cli.options import A_PATH, shared_options, type_option
 from rmqtool.cli.session import Session
-from rmqtool.commands.diff import Comparison, Difference, diff_stores
+from rmqtool.commands.diff.model import Comparison, Difference
+from rmqtool.commands.diff.run import diff_stores
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn
-from rmqtool.findings.wording import counted
-from rmqtool.report.escaping import escape_text
+from rmqtool.report.diff_text import diff_facts, write_diff_text
 from rmqtool.report.records import write_records
 from rmqtool.report.sinks import Format
 from rmqtool.store import PathKind
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
-    from typing import TextIO
 
 
 _EXAMPLES = """\
-# a store and a copy of it, or a master and its slave
+# a store and a copy of it
 rmqtool diff $STORE $OTHER
+# a master and its slave, which may lag and keep other files
+rmqtool diff $STORE $OTHER --replica
 # only the logs
 rmqtool diff $STORE/commitlog $OTHER/commitlog
 """
@@ -36,49 +36,74 @@ rmqtool diff $STORE/commitlog $OTHER/commitlog
 @click.argument("a", type=A_PATH)
 @click.argument("b", type=A_PATH)
 @type_option
+@click.option(
+    "--replica",
+    is_flag=True,
+    help="Bounds of the logs and checkpoints may differ, as between replicas at work.",
+)
+@click.option(
+    "--max-differences",
+    "limit",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    metavar="N",
+    help="Told of each log, queue or index; the rest is counted.",
+)
 @shared_options("text", "json", "ndjson", "csv")
 def diff_command(
     a: Path,
     b: Path,
     type_name: str | None,
+    replica: bool,
+    limit: int,
     **shared: Any,  # noqa: ANN401 - what click makes of the shared options
 ) -> ExitStatus:
     """Compare two stores, or the same part of two stores.
 
-    A and B are store roots, results of rebuild, or the same directory or file of two stores. The log is
-    compared by physical offset, queues by queue offset, the index entry by entry: sizes and names of files do
-    not count. The first difference of each structure is told; any makes the exit status 1.
+    A and B are store roots, results of rebuild, or the same directory or file of two stores. Records are
+    compared by physical offset, units by queue offset, index entries as one stream in log order, ext units
+    through the units that name them: sizes and names of files do not count, nor does what no broker reads.
+    What one side lacks because its log has not the records, or no longer, is counted apart. Any difference
+    makes the exit status 1, a damaged log 5.
     """
     session = Session(shared)
     kind = None if type_name is None else PathKind(type_name)
     one, other = session.open_store(a, kind), session.open_store(b, kind)
     for store in (one, other):
         session.note_broker(store)
-    comparison = Comparison()
+    comparison = Comparison(limit)
+
+    def status() -> ExitStatus:
+        return _status(comparison, session.fail_on, replica=replica)
+
     with session.output(one, other) as stream:
-        rows = list(diff_stores(one, other, comparison))
-        status = ExitStatus.NEGATIVE if rows and session.fail_on is not FailOn.NEVER else ExitStatus.CLEAN
+        rows = diff_stores(one, other, comparison)
         if session.format is Format.TEXT:
-            _write_text(rows, comparison, stream)
+            write_diff_text(rows, comparison, stream)
         else:
-            facts = {"a": str(one.place.path), "b": str(other.place.path), "compared": comparison.compared}
-            schema = "rmqtool.diff/1"
+            paths = {"a": str(one.place.path), "b": str(other.place.path)}
             write_records(
-                session.format, stream, rows, schema=schema, kind=Difference, status=status, facts=facts
+                session.format,
+                stream,
+                rows,
+                schema="rmqtool.diff/2",
+                kind=Difference,
+                status=status,
+                facts=lambda: paths | diff_facts(comparison),
             )
-    for sentence in comparison.left_out:
+    for sentence in comparison.notes:
         session.console.note(sentence)
-    return status
+    return status()
 
 
-def _write_text(rows: Sequence[Difference], comparison: Comparison, stream: TextIO) -> None:
-    for row in rows:
-        stream.write(f"{row.structure}: {escape_text(row.message)}\n")
-        if row.a is not None and row.a not in row.message:
-            stream.writelines(f"  {side} {text or '-'}\n" for side, text in (("A", row.a), ("B", row.b)))
-    numbers = ", ".join(f"{count} {name}" for name, count in comparison.compared.items() if count)
-    verdict = counted(len(rows), "difference") if rows else "no difference"
-    stream.write(f"{verdict} in {numbers or 'nothing'} compared\n")
+def _status(comparison: Comparison, fail_on: FailOn, *, replica: bool) -> ExitStatus:
+    if fail_on is FailOn.NEVER:
+        return ExitStatus.CLEAN
+    if comparison.is_damaged:
+        return ExitStatus.LOG_DAMAGED
+    is_different = comparison.counts.total() or (comparison.normal.total() and not replica)
+    return ExitStatus.NEGATIVE if is_different else ExitStatus.CLEAN
 
 
 COMMANDS = {"diff": diff_command}

@@ -76,7 +76,13 @@ def offsets_command(
             facts = {"store": str(store.place.path), "counts": findings.counts}
             schema = "rmqtool.offsets/1"
             write_records(
-                session.format, stream, shown, schema=schema, kind=Progress, status=status, facts=facts
+                session.format,
+                stream,
+                shown,
+                schema=schema,
+                kind=Progress,
+                status=lambda: status,
+                facts=lambda: facts,
             )
     return status
 

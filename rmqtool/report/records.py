@@ -11,7 +11,7 @@ from rmqtool.report.objects import camel_case
 from rmqtool.report.sinks import Format, to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
     from typing import Any, TextIO
 
     from rmqtool.errors import ExitStatus
@@ -26,14 +26,14 @@ def record_object(record: Any) -> dict[str, Any]:  # noqa: ANN401 - any dataclas
 def write_records(
     chosen: Format,
     stream: TextIO,
-    records: Sequence[Any],
+    records: Iterable[Any],
     *,
     schema: str,
     kind: type[Any],
-    status: ExitStatus,
-    facts: Mapping[str, Any] | None = None,
+    status: Callable[[], ExitStatus],
+    facts: Callable[[], Mapping[str, Any]] = dict,
 ) -> None:
-    """Write rows in a format for programs.
+    """Write rows in a format for programs, each as it comes.
 
     Args:
         chosen: json, ndjson or csv.
@@ -41,24 +41,36 @@ def write_records(
         records: The rows, all of one class.
         schema: Name and version of the json document.
         kind: Their class, which names the columns.
-        status: Exit status, for the json document.
-        facts: More members of the json document; a last line of ndjson, of type ``summary``.
+        status: Asked for the exit status behind the last row, for the json document.
+        facts: Asked behind the last row for more members of the json document; a last line of ndjson, of type
+            ``summary``.
     """
-    more = dict(facts or {})
-    if chosen is Format.JSON:
-        rows = [record_object(record) for record in records]
-        document = {"schema": schema, **more, "rows": rows, "exitStatus": int(status)}
-        stream.write(to_json(document, indent=2) + "\n")
+    if chosen is Format.CSV:
+        _write_csv(stream, records, kind)
     elif chosen is Format.NDJSON:
         for record in records:
             stream.write(to_json(record_object(record)) + "\n")
+        more = facts()
         if more:
             stream.write(to_json({"type": "summary", **more}) + "\n")
     else:
-        _write_csv(stream, records, kind)
+        _write_json(stream, records, schema)
+        for name, value in (*facts().items(), ("exitStatus", int(status()))):
+            stream.write(f",\n  {to_json(name)}: {to_json(value)}")
+        stream.write("\n}\n")
 
 
-def _write_csv(stream: TextIO, records: Sequence[Any], kind: type[Any]) -> None:
+def _write_json(stream: TextIO, records: Iterable[Any], schema: str) -> None:
+    """Write the document up to the end of its rows."""
+    stream.write(f'{{\n  "schema": {to_json(schema)},\n  "rows": [')
+    separator = "\n"
+    for record in records:
+        stream.write(f"{separator}    {to_json(record_object(record))}")
+        separator = ",\n"
+    stream.write("]" if separator == "\n" else "\n  ]")
+
+
+def _write_csv(stream: TextIO, records: Iterable[Any], kind: type[Any]) -> None:
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(["type", *(camel_case(one.name) for one in fields(kind))])
     for record in records:
@@ -66,4 +78,6 @@ def _write_csv(stream: TextIO, records: Sequence[Any], kind: type[Any]) -> None:
 
 
 def _cell(value: object) -> object:
-    return escape_controls(value) if isinstance(value, str) else value
+    if isinstance(value, str):
+        return escape_controls(value)
+    return to_json(value) if isinstance(value, list | dict) else value

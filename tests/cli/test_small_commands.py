@@ -1,11 +1,9 @@
-"""``decode-id``, ``offsets`` and ``diff`` on real stores."""
+"""``decode-id`` and ``offsets`` on real stores."""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING
-
-import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,54 +61,3 @@ def test_offsets_are_held_against_their_queues(run: Callable[..., Run], plain_co
     found = run("offsets", plain_copy)
     assert found.status == 1
     assert "warning: " in found.err
-
-
-def test_a_store_does_not_differ_from_itself(run: Callable[..., Run], any_store: Path) -> None:
-    found = run("diff", any_store, any_store, "--format", "json")
-    assert (found.status, found.document["rows"]) == (0, [])
-    assert found.document["compared"]["bytes"] > 0
-
-
-def flip(path: Path, position: int) -> None:
-    data = bytearray(path.read_bytes())
-    data[position] ^= 1
-    path.write_bytes(data)
-
-
-@pytest.mark.parametrize(
-    ("name", "position", "structure", "place"),
-    [
-        ("commitlog/00000000000000000000", 200, "commitlog", {"physicalOffset": 200}),
-        ("consumequeue/TopicTest/1/00000000000000000000", 47, "consumequeue", {"queueOffset": 2, "count": 1}),
-        ("checkpoint", 7, "checkpoint", {}),
-    ],
-)
-def test_the_first_difference_is_placed(
-    run: Callable[..., Run],
-    plain: Path,
-    plain_copy: Path,
-    name: str,
-    position: int,
-    structure: str,
-    place: dict[str, int],
-) -> None:
-    flip(plain_copy / name, position)
-    found = run("diff", plain, plain_copy, "--format", "json")
-    assert found.status == 1
-    (row,) = found.document["rows"]
-    assert row["structure"] == structure
-    assert place.items() <= row.items()
-    assert run("diff", plain, plain_copy, "--fail-on", "never").status == 0
-
-
-def test_parts_are_compared_and_unlike_parts_are_refused(run: Callable[..., Run], plain: Path) -> None:
-    queue = plain / "consumequeue" / "TopicTest"
-    assert run("diff", queue / "0", queue / "0").status == 0
-    assert run("diff", queue / "0", queue / "1").status == 1
-    assert run("diff", plain / "index", plain / "index").status == 0
-    assert run("diff", plain / "index", plain / "commitlog").status == 2
-
-
-def test_an_absurd_gap_does_not_stop_a_comparison(run: Callable[..., Run], plain_copy: Path) -> None:
-    (plain_copy / "commitlog" / f"{9 * 10**18:020d}").write_bytes(b"\1" * 8192)
-    assert run("diff", plain_copy, plain_copy).status == 0

@@ -1,0 +1,309 @@
+"""Two streams of entries against each other: which belong together, which only one side has.
+
+Where the streams are equal they run along; from the first difference on, both are cut at one place of the
+order, and what lies before is matched by content. So an entry too many is one difference, and the rest of the
+stream is compared as before. Memory is that of a few chunks, however long the streams are.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import numpy.typing as npt
+
+    Rows = npt.NDArray[Any]
+    Int64s = npt.NDArray[np.int64]
+    Bools = npt.NDArray[np.bool_]
+
+ORDER, NUMBER, TIME = "order", "number", "time_ms"
+"""Fields of every row: what a sound stream is sorted by, the row's place in the stream, a store time."""
+
+_LAST = np.iinfo(np.int64).max
+_SAMPLE = 129
+_MAJORITY = 33
+_SYNC_ROWS, _SYNC_RUN = 64, 4
+_SMALLEST_WINDOW = 1 << 10
+_LARGEST_WINDOW = 1 << 22
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How the rows of a stream are compared.
+
+    Attributes:
+        identity: Fields that make two rows equal.
+        by_order: What is left over is paired as two versions of one entry where its order is the same only;
+            otherwise also where as many equal rows precede it.
+        slack_ms: By how much the times of equal rows may differ.
+    """
+
+    identity: tuple[str, ...]
+    by_order: bool
+    slack_ms: int = 0
+
+
+@dataclass(frozen=True)
+class Reaches:
+    """The bounds of the two logs: what only one side has may be missing with good reason.
+
+    Attributes:
+        starts: Physical offsets at which the logs begin.
+        ends: Physical offsets at which they end.
+    """
+
+    starts: tuple[int, int] = (0, 0)
+    ends: tuple[int, int] = (_LAST, _LAST)
+
+    def excuse(self, rows: Rows, side: int) -> Bools:
+        """Tell which rows of a side the other lacks because its log has not their records, or no longer."""
+        offsets = rows["physical_offset"]
+        expired = (offsets >= 0) & (offsets < max(self.starts))
+        later = (offsets >= self.ends[1 - side]) & (offsets < self.ends[side])
+        return np.asarray(expired | later)
+
+
+@dataclass(frozen=True)
+class Window:
+    """Differences of one stretch of both streams, each in the order of its stream.
+
+    Attributes:
+        compared: Rows of the longer side.
+        changed: Rows of A and those of B that stand for them.
+        moved: Rows of A that B has in another order.
+        only_a: Rows that B has not.
+        only_b: Rows that A has not.
+        excused: Rows that one side has not, and its log not their records.
+    """
+
+    compared: int
+    changed: tuple[Rows, Rows]
+    moved: Rows
+    only_a: Rows
+    only_b: Rows
+    excused: int = 0
+
+
+class _Side:
+    """One stream, and the rows of it that are at hand."""
+
+    def __init__(self, chunks: Iterator[Rows]) -> None:
+        self._chunks = chunks
+        self.is_done = False
+        first = next(chunks, None)
+        self.is_done = first is None
+        self.rows: Rows = np.empty(0) if first is None else first
+
+    def fill(self) -> bool:
+        """Bring one more chunk to hand; return whether there was one."""
+        more = None if self.is_done else next(self._chunks, None)
+        if more is None:
+            self.is_done = True
+            return False
+        self.rows = more if not len(self.rows) else np.concatenate([self.rows, more])
+        return True
+
+    def take(self, count: int) -> Rows:
+        taken, self.rows = self.rows[:count], self.rows[count:]
+        return taken
+
+    def bound(self) -> int:
+        """Return an order that most rows that are not at hand lie above; single wrong rows do not count."""
+        return _LAST if self.is_done else int(np.median(self.rows[ORDER][-_SAMPLE:]))
+
+    def count_below(self, cut: int) -> int:
+        """Return how many rows lie before ``cut``: up to where most of those that follow lie above it."""
+        if cut == _LAST or not len(self.rows):
+            return len(self.rows)
+        above = self.rows[ORDER] >= cut
+        places = np.arange(len(above))
+        total = np.concatenate([[0], np.cumsum(above)])
+        ahead = total[np.minimum(places + _MAJORITY, len(above))] - total[:-1]
+        mostly = above & (2 * ahead > np.minimum(_MAJORITY, len(above) - places))
+        return int(np.argmax(mostly)) if mostly.any() else len(above)
+
+
+def align(a: Iterator[Rows], b: Iterator[Rows], rules: Rules, reaches: Reaches) -> Iterator[Window]:
+    """Yield the stretches of two streams, with what differs in them.
+
+    Args:
+        a: Chunks of structured rows.
+        b: Chunks of rows of the same type.
+        rules: How they are compared.
+        reaches: Of the logs.
+    """
+    one, other = _Side(a), _Side(b)
+    while (len(one.rows) or one.fill()) | (len(other.rows) or other.fill()):
+        count = min(len(one.rows), len(other.rows))
+        same = _equal_prefix(one.rows[:count], other.rows[:count], rules)
+        if same:
+            one.take(same)
+            other.take(same)
+            empty = one.rows[:0]
+            yield Window(same, (empty, empty), empty, empty, empty)
+        if same < count or not count:
+            yield _match(*_cut(one, other, rules), rules, reaches)
+
+
+def _equal_prefix(a: Rows, b: Rows, rules: Rules) -> int:
+    unequal = np.abs(a[TIME] - b[TIME]) > rules.slack_ms if len(a) else np.empty(0, np.bool_)
+    for name in rules.identity if len(a) else ():
+        unequal |= a[name] != b[name]
+    return int(np.argmax(unequal)) if unequal.any() else len(a)
+
+
+def _cut(one: _Side, other: _Side, rules: Rules) -> tuple[Rows, Rows]:
+    """Take the rows of both sides up to a common place; bring more to hand where none lie before it."""
+    wanted = _SMALLEST_WINDOW
+    while True:
+        for side in (one, other):
+            while len(side.rows) < wanted and side.fill():
+                pass
+        cut = min(one.bound(), other.bound())
+        counts = one.count_below(cut), other.count_below(cut)
+        if any(counts):
+            counts = _sync(one.rows, other.rows, counts, rules)
+            break
+        # All at hand lies above the cut: a record of very many keys, or rows in no order.
+        if wanted > _LARGEST_WINDOW or (one.is_done and other.is_done):
+            counts = len(one.rows), len(other.rows)
+            break
+        wanted = 2 * max(len(one.rows), len(other.rows))
+    taken = one.take(counts[0]), other.take(counts[1])
+    if not len(taken[0]):
+        return taken[1][:0], taken[1]
+    return (taken[0], taken[1]) if len(taken[1]) else (taken[0], taken[0][:0])
+
+
+def _sync(a: Rows, b: Rows, counts: tuple[int, int], rules: Rules) -> tuple[int, int]:
+    """Return the next place from a cut on where both sides go on alike; the cut itself if there is none near.
+
+    A wrong row at the cut may lie before it on one side only.
+    """
+    ours, theirs = a[counts[0] : counts[0] + _SYNC_ROWS], b[counts[1] : counts[1] + _SYNC_ROWS]
+    if min(len(ours), len(theirs)) < _SYNC_RUN:
+        return counts
+    equal = np.ones((len(ours), len(theirs)), np.bool_)
+    for name in rules.identity:
+        equal &= ours[name][:, None] == theirs[name][None, :]
+    rows, columns = len(ours) - _SYNC_RUN + 1, len(theirs) - _SYNC_RUN + 1
+    runs = np.ones((rows, columns), np.bool_)
+    for step in range(_SYNC_RUN):
+        runs &= equal[step : step + rows, step : step + columns]
+    found = np.argwhere(runs)
+    if not len(found):
+        return counts
+    first = found[np.argmin(found.sum(axis=1))]
+    return counts[0] + int(first[0]), counts[1] + int(first[1])
+
+
+def _match(a: Rows, b: Rows, rules: Rules, reaches: Reaches) -> Window:
+    mine, theirs = _mates([a[name] for name in rules.identity], [b[name] for name in rules.identity])
+    late = np.abs(a[TIME][mine] - b[TIME][theirs]) > rules.slack_ms
+    in_order = np.argsort(mine, kind="stable")
+    moved = a[mine[in_order][_moved(b[ORDER], theirs[in_order])]]
+    lone: list[Rows] = []
+    ranks: list[Int64s] = []
+    excused = 0
+    for side, (rows, places) in enumerate(((a, mine), (b, theirs))):
+        is_met = np.zeros(len(rows), np.bool_)
+        is_met[places] = True
+        is_lone = ~is_met if rules.by_order else ~is_met & ~reaches.excuse(rows, side)
+        excused += len(rows) - len(places) - int(is_lone.sum())
+        lone.append(rows[is_lone])
+        ranks.append(np.cumsum(is_met, dtype=np.int64)[is_lone])
+    twins, rest = _twins(lone, ranks, rules)
+    differs = ~(reaches.excuse(twins[0], 0) & reaches.excuse(twins[1], 1))
+    kept = [rows[~reaches.excuse(rows, side)] for side, rows in enumerate(rest)]
+    changed_a = np.concatenate([a[mine[late]], twins[0][differs]])
+    changed_b = np.concatenate([b[theirs[late]], twins[1][differs]])
+    by_number = np.argsort(changed_a[NUMBER], kind="stable")
+    excused += sum(map(len, rest)) - sum(map(len, kept))
+    changed = changed_a[by_number], changed_b[by_number]
+    return Window(max(len(a), len(b)), changed, moved, kept[0], kept[1], excused)
+
+
+def _twins(
+    lone: list[Rows], ranks: list[Int64s], rules: Rules
+) -> tuple[tuple[Rows, Rows], tuple[Rows, Rows]]:
+    """Pair what is left over as two versions of one entry; return the pairs, and what is still left.
+
+    Args:
+        lone: Rows of A, and of B, without an equal one.
+        ranks: How many equal ones precede each.
+        rules: How they are compared.
+    """
+    pairs = _mates([lone[0][ORDER]], [lone[1][ORDER]])
+    if not rules.by_order:
+        left = [np.delete(np.arange(len(rows)), paired) for rows, paired in zip(lone, pairs, strict=True)]
+        more = _mates([ranks[0][left[0]]], [ranks[1][left[1]]])
+        pairs = np.concatenate([pairs[0], left[0][more[0]]]), np.concatenate([pairs[1], left[1][more[1]]])
+    rest = np.delete(lone[0], pairs[0]), np.delete(lone[1], pairs[1])
+    return (lone[0][pairs[0]], lone[1][pairs[1]]), rest
+
+
+def _mates(a: Sequence[Rows], b: Sequence[Rows]) -> tuple[Int64s, Int64s]:
+    """Pair equal rows, the first with the first, the second with the second.
+
+    Args:
+        a: Columns of A.
+        b: Columns of B.
+
+    Returns:
+        Places in A and in B of the pairs.
+    """
+    count_a, total = len(a[0]), len(a[0]) + len(b[0])
+    columns = [np.concatenate([one, other]) for one, other in zip(a, b, strict=True)]
+    is_b = np.arange(total) >= count_a
+    order = np.lexsort((is_b, *reversed(columns)))  # stable: equal rows of a side stay in their order
+    begins = np.zeros(total, np.bool_)
+    begins[:1] = True
+    for column in columns:
+        ordered = column[order]
+        begins[1:] |= ordered[1:] != ordered[:-1]
+    group = np.cumsum(begins) - 1
+    from_b = is_b[order]
+    counts_a = np.bincount(group[~from_b], minlength=int(begins.sum()))
+    counts_b = np.bincount(group[from_b], minlength=int(begins.sum()))
+    place = np.arange(total) - np.flatnonzero(begins)[group] - np.where(from_b, counts_a[group], 0)
+    paired = place < np.minimum(counts_a, counts_b)[group]
+    return order[paired & ~from_b], order[paired & from_b] - count_a
+
+
+def _moved(orders: Int64s, places: Int64s) -> Bools:
+    """Tell which matched rows stand in another order; keys of one record are in none.
+
+    Args:
+        orders: ``(n,)`` of B.
+        places: ``(m,)`` places in B of the rows of A, in A's order.
+    """
+    records = np.cumsum(np.concatenate([[0], np.diff(orders) != 0])) if len(orders) else orders
+    found = records[places]
+    moved = np.zeros(len(found), np.bool_)
+    if len(found) and (np.diff(found) < 0).any():
+        moved[:] = True
+        moved[_longest_ascent(found.tolist())] = False
+    return moved
+
+
+def _longest_ascent(values: list[int]) -> list[int]:
+    """Return the places of a longest subsequence that never descends."""
+    tails: list[int] = []  # the smallest value that ends a subsequence of each length
+    ends: list[int] = []  # its place
+    before: list[int] = []
+    for place, value in enumerate(values):
+        length = bisect_right(tails, value)
+        before.append(ends[length - 1] if length else -1)
+        tails[length : length + 1] = [value]
+        ends[length : length + 1] = [place]
+    chosen, place = [], ends[-1]
+    while place >= 0:
+        chosen.append(place)
+        place = before[place]
+    return chosen

@@ -1,0 +1,117 @@
+"""Batch consume queues by the queue offset of each batch, and ext queues that lie alone, unit by unit."""
+
+from __future__ import annotations
+
+import zlib
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rmqtool.commands import rows as row_types
+from rmqtool.commands.diff.align import NUMBER, ORDER, TIME, Rules
+from rmqtool.commands.diff.entries import Entries
+from rmqtool.commands.dump_queues import dump_queue
+from rmqtool.commands.verify.queue_files import BATCH_DTYPE, QueueReader
+from rmqtool.store import PathKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from rmqtool.commands.diff.entries import Row
+    from rmqtool.commands.diff.model import Comparison, Value
+    from rmqtool.store import FileQueue, QueueFiles
+
+    Rows = npt.NDArray[Any]
+
+_COLUMNS = {
+    "physicalOffset": "physical_offset",
+    "size": "size",
+    "tagsCode": "tags_code",
+    "storeTimestamp": "store_timestamp_ms",
+    "batchSize": "batch_size",
+    "compactedOffset": "compacted_offset",
+}
+_ROW = np.dtype([(name, np.int64) for name in (ORDER, NUMBER, TIME, *_COLUMNS.values())])
+_EXT_ROW = np.dtype(
+    [(name, np.int64) for name in (ORDER, NUMBER, TIME, "physical_offset", "tags_code", "bit_map_crc")]
+)
+_CHUNK = 1 << 16
+
+
+class BatchEntries(Entries):
+    """The units of a batch consume queue of two stores."""
+
+    structure = PathKind.BATCHCONSUMEQUEUE.value
+    plural = "batch units"
+    rules = Rules((ORDER, *_COLUMNS.values()), by_order=False)
+
+    def place(self, row: Row) -> dict[str, Any]:
+        """Return the queue offset of the batch."""
+        return {"queue_offset": int(row[ORDER])}
+
+    def values(self, row: Row) -> dict[str, Value]:
+        """Return the fields of the unit."""
+        fields = {name: int(row[column]) for name, column in _COLUMNS.items()}
+        return {"msgBaseOffset": int(row[ORDER]), **fields}
+
+    def name(self, row: Row) -> str:
+        """Return queue and queue offset."""
+        return f"{self.topic}/{self.queue_id} #{row[ORDER]}"
+
+
+class LoneExtEntries(Entries):
+    """The units of an ext queue whose consume queue is not at hand, in their order."""
+
+    structure = PathKind.CONSUMEQUEUE_EXT.value
+    plural = "ext units"
+    rules = Rules((TIME, "tags_code", "bit_map_crc"), by_order=False)
+
+    def place(self, row: Row) -> dict[str, Any]:
+        """Return the number in the queue."""
+        return {"item": int(row[NUMBER])}
+
+    def values(self, row: Row) -> dict[str, Value]:
+        """Return the fields of the unit."""
+        names = {"tagsCode": "tags_code", "storeTimestamp": TIME, "bitMapCrc": "bit_map_crc"}
+        return {name: int(row[column]) for name, column in names.items()}
+
+    def name(self, row: Row) -> str:
+        """Return queue and number."""
+        return f"{self.topic}/{self.queue_id} ext unit {row[NUMBER]}"
+
+
+def batch_rows(files: FileQueue, comparison: Comparison) -> Iterator[Rows]:
+    """Yield the units of a batch consume queue; zeros stand for no unit."""
+    total, reader = 0, QueueReader(files, BATCH_DTYPE)
+    for units in reader:
+        used = units.rows[
+            np.frombuffer(units.rows.tobytes(), np.uint8).reshape(-1, units.unit_size).any(axis=1)
+        ]
+        rows = np.zeros(len(used), _ROW)
+        rows[ORDER] = used["msgBaseOffset"]
+        rows[NUMBER] = total + np.arange(len(used))
+        for name, column in _COLUMNS.items():
+            rows[column] = used[name]
+        total += len(used)
+        if len(rows):
+            yield rows
+    comparison.note_unreadable(reader.unreadable)
+
+
+def lone_ext_rows(queue: QueueFiles | None) -> Iterator[Rows]:
+    """Yield the units of an ext queue."""
+    if queue is None:
+        return
+    total = 0
+    units = (row for row in dump_queue(queue) if isinstance(row, row_types.ExtUnit))
+    while chunk := list(islice(units, _CHUNK)):
+        numbers = range(total, total + len(chunk))
+        values = [
+            (number, number, unit.store_timestamp_ms, 0, unit.tags_code, zlib.crc32(unit.bit_map))
+            for number, unit in zip(numbers, chunk, strict=True)
+        ]
+        yield np.array(values, _EXT_ROW)
+        total += len(chunk)

@@ -1,0 +1,223 @@
+"""Commit logs by physical offset: bounds, and the records of the range that both hold."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rmqtool.commands.diff.align import Reaches
+from rmqtool.commands.diff.chain import Chain
+from rmqtool.commands.diff.model import Change, Difference, Told
+from rmqtool.commands.diff.records import record_difference
+from rmqtool.scan.log_end import find_log_end
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from rmqtool.commands.diff.chain import Starts
+    from rmqtool.commands.diff.model import Comparison
+    from rmqtool.scan.log_end import LogEnd
+    from rmqtool.store import FileQueue, Store
+    from rmqtool.store.reading import UnreadableRange
+
+    Bools = npt.NDArray[np.bool_]
+    Int64s = npt.NDArray[np.int64]
+
+_STRETCH_BYTES = 8 << 20
+_STRUCTURE = "commitlog"
+_BEHIND_BLANK = "bytes behind the BLANK of a full file differ; no broker reads them"
+
+
+def log_reaches(a: Store, b: Store) -> tuple[Reaches, tuple[LogEnd, LogEnd]]:
+    """Return the bounds of two logs, and how they end."""
+    ends = find_log_end(a.commitlog.segments), find_log_end(b.commitlog.segments)
+    starts = a.commitlog.start, b.commitlog.start
+    return Reaches(starts, (ends[0].end, ends[1].end)), ends
+
+
+def diff_logs(
+    stores: tuple[Store, Store], reaches: Reaches, ends: tuple[LogEnd, LogEnd], comparison: Comparison
+) -> Iterator[Difference]:
+    """Yield the differences of two logs.
+
+    Every record's lengths are followed in both; checksums are compared where bytes differ.
+    """
+    told = Told(comparison, _STRUCTURE)
+    a, b = (store.commitlog for store in stores)
+    chains = Chain(a, reaches.ends[0]), Chain(b, reaches.ends[1])
+    yield from told.tell_all(_bounds(reaches))
+    yield from told.tell_all(_gaps(a, b))
+    for name, store, end in zip("AB", stores, ends, strict=True):
+        yield from told.tell_all(_tail(name, store, end, comparison))
+    low, high = max(reaches.starts), min(reaches.ends)
+    for side, chain in enumerate(chains):
+        yield from told.tell_all(_walk_alone(chain, reaches.starts[side], min(low, chain.end), "ab"[side]))
+    yield from _common(chains[0], chains[1], (low, high), told, comparison)
+    for side, chain in enumerate(chains):
+        yield from told.tell_all(_walk_alone(chain, max(low, high), chain.end, "ab"[side]))
+    yield from told.tell_all(_bad_records(chains, comparison))
+    yield from told.finish()
+
+
+def _bounds(reaches: Reaches) -> Iterator[Difference]:
+    """Say how far the logs reach; that is no damage."""
+    (a, b), (a_end, b_end) = reaches.starts, reaches.ends
+    if a != b:
+        later = "B" if a < b else "A"
+        sentence = f"the logs start at {a} and {b}: {later} has deleted {abs(a - b)} bytes that have expired"
+        yield _bound(Change.STARTS, sentence, "start", a, b)
+    if a_end != b_end:
+        shorter = "B" if b_end < a_end else "A"
+        sentence = (
+            f"the logs end at {a_end} and {b_end}: {shorter} is {abs(a_end - b_end)} bytes behind,"
+            " as a slave that lags, or an older copy"
+        )
+        yield _bound(Change.ENDS, sentence, "end", a_end, b_end)
+
+
+def _bound(change: Change, sentence: str, name: str, a: int, b: int) -> Difference:
+    return Difference(
+        _STRUCTURE, change, sentence, physical_offset=min(a, b), a={name: a}, b={name: b}, normal=True
+    )
+
+
+def _gaps(a: FileQueue, b: FileQueue) -> Iterator[Difference]:
+    for side, files in (("a", a), ("b", b)):
+        for gap in files.gaps():
+            sentence = (
+                f"{side.upper()}: {gap.before.label} starts at {gap.found} instead of {gap.expected},"
+                f" where {gap.after.label} ends"
+            )
+            yield Difference(_STRUCTURE, Change.DAMAGED, sentence, physical_offset=gap.expected, damaged=side)
+
+
+def _tail(side: str, store: Store, end: LogEnd, comparison: Comparison) -> Iterator[Difference]:
+    """Say what lies behind the last record, if that is not zeros: after a crash that is a torn write."""
+    if end.ends_cleanly:
+        return
+    sentence = f"{side}: behind the last record, at {end.end}, lies something that is none"
+    if store.abort is not None:
+        comparison.note(f"{sentence}; the store was not stopped cleanly, and recovery cuts it off")
+        return
+    yield Difference(_STRUCTURE, Change.DAMAGED, sentence, physical_offset=end.end, damaged=side.lower())
+
+
+def _walk_alone(chain: Chain, start: int, stop: int, side: str) -> Iterator[Difference]:
+    """Follow what only one log holds."""
+    for low, high in _stretches((chain.files,), start, stop):
+        chain.starts(low, high, check=False)
+        yield from _breaks(chain, side)
+
+
+def _breaks(chain: Chain, side: str) -> Iterator[Difference]:
+    for start, stop in chain.breaks:
+        who = "both" if side == "both" else side.upper()
+        sentence = f"{who}: no record can be followed from {start} to {stop}"
+        yield Difference(_STRUCTURE, Change.DAMAGED, sentence, physical_offset=start, damaged=side)
+    chain.breaks.clear()
+
+
+def _bad_records(chains: tuple[Chain, Chain], comparison: Comparison) -> Iterator[Difference]:
+    """Remember damage of records that were counted and not told."""
+    for side, chain in zip("ab", chains, strict=True):
+        if chain.has_bad_records and not comparison.is_damaged:
+            finding = next(iter(chain.findings))
+            yield Difference(
+                _STRUCTURE,
+                Change.DAMAGED,
+                f"{side.upper()}: {finding.message}",
+                physical_offset=finding.physical_offset,
+                damaged=side,
+            )
+
+
+def _common(
+    one: Chain, other: Chain, bounds: tuple[int, int], told: Told, comparison: Comparison
+) -> Iterator[Difference]:
+    """Compare the range that both logs hold, record by record."""
+    carried = bounds[0]  # where the record began that reaches into the stretch
+    for low, high in _stretches((one.files, other.files), *bounds):
+        ours, theirs = (_read(chain.files, low, high, comparison) for chain in (one, other))
+        comparison.compared["bytes"] += high - low
+        is_in_step = one.place == other.place or low == bounds[0]
+        if ours == theirs and is_in_step:
+            mine = yours = one.starts(low, high, check=False)
+            other.place = one.place
+            yield from told.tell_all(_breaks(one, "both"))
+        else:
+            mine, yours = (chain.starts(low, high, check=True) for chain in (one, other))
+            unequal = _unequal_bytes(ours, theirs, low, (mine.blank, yours.blank), comparison)
+            places = _unequal_places(unequal, np.union1d(mine.places, yours.places), low, carried)
+            yield from _tell_unequal((one, other), (mine, yours), places, told)
+        comparison.compared["records"] += len(mine.places) - (mine.blank is not None)
+        carried = max(carried, *(int(starts.places[-1]) for starts in (mine, yours) if len(starts.places)), 0)
+
+
+def _unequal_bytes(
+    ours: bytes, theirs: bytes, low: int, blanks: tuple[int | None, int | None], comparison: Comparison
+) -> Bools:
+    """Return which bytes of a stretch differ, but for those behind a BLANK that both have."""
+    unequal: Bools = np.frombuffer(ours, np.uint8) != np.frombuffer(theirs, np.uint8)
+    if blanks[0] is not None and blanks[0] == blanks[1]:
+        behind = unequal[max(blanks[0] - low, 0) :]
+        if behind.any():
+            comparison.note(_BEHIND_BLANK)
+            behind[:] = False
+    return unequal
+
+
+def _unequal_places(unequal: Bools, starts: Int64s, low: int, carried: int) -> Int64s:
+    """Return where the records begin that differ.
+
+    Args:
+        unequal: Which bytes of the stretch differ.
+        starts: Where records begin in one of the logs.
+        low: Where the stretch begins.
+        carried: Where the record begins that reaches into it.
+    """
+    first = low if low in starts else carried
+    places = np.concatenate([[first], starts[starts > low]]).astype(np.int64)
+    return places[np.logical_or.reduceat(unequal, np.maximum(places, low) - low)]
+
+
+def _tell_unequal(
+    chains: tuple[Chain, Chain], starts: tuple[Starts, Starts], places: Int64s, told: Told
+) -> Iterator[Difference]:
+    shown = places[: max(told.room, 0)]
+    files = chains[0].files, chains[1].files
+    for place in shown.tolist():
+        begins = starts[0].has(place), starts[1].has(place)
+        yield from told.tell(record_difference(*files, place, begins))
+    told.pass_over(len(places) - len(shown))
+    for side, chain in zip("ab", chains, strict=True):
+        chain.breaks = [broken for broken in chain.breaks if broken[0] not in shown]  # those are told
+        yield from told.tell_all(_breaks(chain, side))
+
+
+def _stretches(queues: tuple[FileQueue, ...], start: int, stop: int) -> Iterator[tuple[int, int]]:
+    """Cut what logs hold into pieces within files; an absurd gap between files costs nothing."""
+    position = start
+    edges = sorted((segment.start, segment.stop) for files in queues for segment in files)
+    for low, high in edges:
+        position = max(position, low)
+        while position < min(high, stop):
+            end = min(position + _STRETCH_BYTES, high, stop)
+            yield position, end
+            position = end
+
+
+def _read(files: FileQueue, start: int, stop: int, comparison: Comparison) -> bytes:
+    """Read by address over the files; gaps and what the disk does not deliver are zeros."""
+    pieces = bytearray(stop - start)
+    for segment in files:
+        low, high = max(start, segment.start), min(stop, segment.stop)
+        if low < high:
+            bad: list[UnreadableRange] = []
+            data = segment.read_at(low - segment.start, high - low, bad)
+            comparison.is_damaged |= bool(bad)
+            comparison.note_unreadable([(segment, bad)])
+            pieces[low - start : low - start + len(data)] = data
+    return bytes(pieces)

@@ -1,0 +1,160 @@
+"""What a comparison yields, and what it counts while it runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, ClassVar
+
+from rmqtool.findings.wording import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from rmqtool.store import StoreFile
+    from rmqtool.store.reading import UnreadableRange
+
+Value = int | str | dict[str, str]
+
+
+class Change(StrEnum):
+    """What a difference is."""
+
+    CHANGED = "changed"  # both have the entry and say other things of it
+    ONLY_A = "only-a"
+    ONLY_B = "only-b"
+    MOVED = "moved"  # both have the index entry, in another order
+    DAMAGED = "damaged"  # the log cannot be followed here
+    STARTS = "starts"  # one log reaches further back
+    ENDS = "ends"  # one log goes further
+    MORE = "more"  # the differences of this structure above the limit
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One difference, or a run of neighbours that only one side has.
+
+    Attributes:
+        structure: As for ``--type``.
+        change: What it is.
+        message: One sentence.
+        topic: Of the queue.
+        queue_id: Of the queue.
+        queue_offset: Of the unit, the first of a run.
+        physical_offset: Of the record, or the one that the unit or entry points at.
+        item: Number of the index entry in A, or in B if A has it not; from 0 over all files of the index.
+        count: Entries.
+        a: What A says, where the two differ; None where it has nothing.
+        b: What B says.
+        damaged: ``a``, ``b`` or ``both`` where a record of the log is damaged.
+        normal: Replicas at work differ so: retention, lag, checkpoint.
+    """
+
+    type: ClassVar = "difference"
+    structure: str
+    change: Change
+    message: str
+    topic: str | None = None
+    queue_id: int | None = None
+    queue_offset: int | None = None
+    physical_offset: int | None = None
+    item: int | None = None
+    count: int = 1
+    a: dict[str, Value] | None = None
+    b: dict[str, Value] | None = None
+    damaged: str | None = None
+    normal: bool = False
+
+
+@dataclass
+class Comparison:
+    """What was compared; filled while differences are drawn.
+
+    Attributes:
+        limit: Differences of one log, queue or index that are told; the rest is counted.
+        compared: Things that were compared, by name.
+        counts: Differences by structure, those of replicas at work left out.
+        normal: Differences by structure as replicas at work have them.
+        beyond: Units and entries that only one side has, and of which the other's log has no record.
+        notes: Sentences about what was not compared, or differs and means nothing.
+        is_damaged: Whether a log is damaged.
+    """
+
+    limit: int = 20
+    compared: Counter[str] = field(default_factory=Counter)
+    counts: Counter[str] = field(default_factory=Counter)
+    normal: Counter[str] = field(default_factory=Counter)
+    beyond: Counter[str] = field(default_factory=Counter)
+    notes: list[str] = field(default_factory=list)
+    is_damaged: bool = False
+
+    def note(self, sentence: str) -> None:
+        """Add a sentence, once."""
+        if sentence not in self.notes:
+            self.notes.append(sentence)
+
+    def note_unreadable(self, files: Iterable[tuple[StoreFile, Sequence[UnreadableRange]]]) -> None:
+        """Say which files the disk did not deliver in full."""
+        for file, ranges in files:
+            if ranges:
+                lost = sum(bad.length for bad in ranges)
+                self.note(f"{file.path}: {lost} bytes cannot be read, the first at {ranges[0].position}")
+
+    def count(self, difference: Difference) -> Difference:
+        """Count a difference, and return it."""
+        counts = self.normal if difference.normal else self.counts
+        counts[difference.structure] += difference.count
+        self.is_damaged |= difference.damaged is not None
+        return difference
+
+
+@dataclass
+class Told:
+    """The differences of one log, queue or index: counts all, tells those up to the limit.
+
+    Attributes:
+        comparison: Receives the counts.
+        structure: As for ``--type``.
+        topic: Of the queue.
+        queue_id: Of the queue.
+    """
+
+    comparison: Comparison
+    structure: str
+    topic: str | None = None
+    queue_id: int | None = None
+    _told: int = 0
+    _rest: int = 0
+
+    @property
+    def room(self) -> int:
+        """Return how many more are told."""
+        return self.comparison.limit - self._told
+
+    def tell(self, difference: Difference) -> Iterator[Difference]:
+        """Count a difference; yield it if it is below the limit."""
+        self.comparison.count(difference)
+        if self.room > 0:
+            self._told += 1
+            yield difference
+        else:
+            self._rest += difference.count
+
+    def tell_all(self, differences: Iterable[Difference]) -> Iterator[Difference]:
+        """Count differences; yield those below the limit."""
+        for difference in differences:
+            yield from self.tell(difference)
+
+    def pass_over(self, count: int) -> None:
+        """Count differences above the limit that were not made."""
+        self.comparison.counts[self.structure] += count
+        self._rest += count
+
+    def finish(self) -> Iterator[Difference]:
+        """Yield a row for those that were not told."""
+        if self._rest:
+            name = "" if self.topic is None else f" in {self.topic}/{self.queue_id}"
+            sentence = f"{counted(self._rest, 'more difference')}{name}"
+            place = (self.topic, self.queue_id)
+            yield Difference(self.structure, Change.MORE, sentence, *place, count=self._rest)

@@ -1,0 +1,178 @@
+"""The parts of two stores, one after the other."""
+
+from __future__ import annotations
+
+from dataclasses import astuple
+from typing import TYPE_CHECKING
+
+from rmqtool.commands.diff.align import Reaches
+from rmqtool.commands.diff.batch_units import BatchEntries, LoneExtEntries, batch_rows, lone_ext_rows
+from rmqtool.commands.diff.index import IndexEntries, diff_tables, index_rows
+from rmqtool.commands.diff.log import diff_logs, log_reaches
+from rmqtool.commands.diff.model import Change, Difference
+from rmqtool.commands.diff.units import ExtUnitEntries, UnitEntries, ext_unit_rows, unit_rows
+from rmqtool.commands.info import read_checkpoint
+from rmqtool.errors import UsageError
+from rmqtool.formats import layout
+from rmqtool.formats.checkpoint import CHECKPOINT
+from rmqtool.store import FileQueue, PathKind
+from rmqtool.store.files import TREE_DEPTH
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.commands.diff.model import Comparison
+    from rmqtool.store import QueueFiles, Store
+
+    Key = tuple[str | int | None, ...]
+
+_NO_FILES = FileQueue((), ())
+
+
+def diff_stores(a: Store, b: Store, comparison: Comparison) -> Iterator[Difference]:
+    """Yield the differences of two stores, or of the same part of two stores.
+
+    Args:
+        a: The first.
+        b: The second.
+        comparison: Receives what was compared.
+
+    Raises:
+        UsageError: They are not of one kind.
+        EnvironmentFailureError: A file cannot be read.
+    """
+    if a.kind is not b.kind:
+        raise UsageError(
+            f"{a.place.path} is {a.kind.value}, {b.place.path} is {b.kind.value}; compare like with like"
+        )
+    for feature in (*a.features, *b.features):
+        comparison.note(f"{feature.label}: {feature.code.title}; it is not compared")
+    start = max(a.commitlog.start, b.commitlog.start)
+    reaches = Reaches((start, start))
+    if len(a.commitlog) and len(b.commitlog):
+        reaches, ends = log_reaches(a, b)
+        yield from diff_logs((a, b), reaches, ends, comparison)
+        for store in (a, b):
+            store.commitlog.close()
+    else:
+        yield from _one_sided(a, b, PathKind.COMMITLOG, len(a.commitlog), len(b.commitlog), comparison)
+    yield from _diff_queues(a, b, PathKind.CONSUMEQUEUE, reaches, comparison)
+    yield from _diff_queues(a, b, PathKind.BATCHCONSUMEQUEUE, reaches, comparison)
+    if PathKind.CONSUMEQUEUE_EXT in {a.kind, b.kind}:
+        yield from _diff_queues(a, b, PathKind.CONSUMEQUEUE_EXT, reaches, comparison)
+    yield from _diff_index(a, b, reaches, comparison)
+    yield from _diff_checkpoint(a, b, comparison)
+
+
+def _one_sided(
+    a: Store, b: Store, kind: PathKind, ours: int, theirs: int, comparison: Comparison
+) -> Iterator[Difference]:
+    """Tell of a part that only one side has; the result of a rebuild lacks some by nature."""
+    if bool(ours) == bool(theirs):
+        return
+    owner, lacking = ("A", b) if ours else ("B", a)
+    if len(lacking.commitlog) and lacking.kind is PathKind.STORE:
+        change = Change.ONLY_A if ours else Change.ONLY_B
+        sentence = f"only {owner} has a {kind.value}"
+        yield comparison.count(Difference(kind.value, change, sentence, count=max(ours, theirs)))
+    else:
+        comparison.note(f"only {owner} has a {kind.value}; it is not compared")
+
+
+def _queues(store: Store, kind: PathKind) -> dict[Key, QueueFiles]:
+    """Return the queues of a part by what names them below that part."""
+    root = store.roots.get(kind)
+    depth = TREE_DEPTH if root is None else root.depth
+    return {(queue.topic, queue.queue_id)[TREE_DEPTH - depth :]: queue for queue in store.queues(kind)}
+
+
+def _diff_queues(
+    a: Store, b: Store, kind: PathKind, reaches: Reaches, comparison: Comparison
+) -> Iterator[Difference]:
+    ours, theirs = _queues(a, kind), _queues(b, kind)
+    if not ours or not theirs:
+        yield from _one_sided(a, b, kind, len(ours), len(theirs), comparison)
+        return
+    for key in sorted(ours.keys() | theirs.keys(), key=lambda key: tuple(map(_sortable, key))):
+        pair = ours.get(key), theirs.get(key)
+        known = pair[0] or pair[1]
+        if known is not None:
+            comparison.compared["queues"] += 1
+            yield from _diff_queue(known, pair, (a, b), reaches, comparison)
+        for queue in pair:
+            if queue is not None:
+                queue.files.close()
+
+
+def _sortable(part: str | int | None) -> tuple[int, str]:
+    return (part, "") if isinstance(part, int) else (-1, str(part))
+
+
+def _diff_queue(
+    known: QueueFiles,
+    pair: tuple[QueueFiles | None, QueueFiles | None],
+    stores: tuple[Store, Store],
+    reaches: Reaches,
+    comparison: Comparison,
+) -> Iterator[Difference]:
+    """Compare one queue; a side that has not its directory has no unit of it."""
+    name = comparison, known.topic, known.queue_id
+    one, other = (_NO_FILES if queue is None else queue.files for queue in pair)
+    if known.kind is PathKind.BATCHCONSUMEQUEUE:
+        yield from BatchEntries(*name).compare(
+            batch_rows(one, comparison), batch_rows(other, comparison), reaches
+        )
+    elif known.kind is PathKind.CONSUMEQUEUE_EXT:
+        yield from LoneExtEntries(*name).compare(lone_ext_rows(pair[0]), lone_ext_rows(pair[1]), reaches)
+    else:
+        yield from _diff_units(known, (one, other), stores, reaches, comparison)
+
+
+def _diff_units(
+    known: QueueFiles,
+    files: tuple[FileQueue, FileQueue],
+    stores: tuple[Store, Store],
+    reaches: Reaches,
+    comparison: Comparison,
+) -> Iterator[Difference]:
+    name = comparison, known.topic, known.queue_id
+    ext = _ext_files(stores[0], known), _ext_files(stores[1], known)
+    if any(map(len, ext)):
+        ours, theirs = (ext_unit_rows(*pair, comparison) for pair in zip(files, ext, strict=True))
+        yield from ExtUnitEntries(*name).compare(ours, theirs, reaches)
+    else:
+        ours, theirs = (unit_rows(one, comparison) for one in files)
+        yield from UnitEntries(*name).compare(ours, theirs, reaches)
+    for one in ext:
+        one.close()
+
+
+def _ext_files(store: Store, queue: QueueFiles) -> FileQueue:
+    if queue.topic is None or queue.queue_id is None:
+        return _NO_FILES
+    found = store.queue(queue.topic, queue.queue_id, PathKind.CONSUMEQUEUE_EXT)
+    return _NO_FILES if found is None else found.files
+
+
+def _diff_index(a: Store, b: Store, reaches: Reaches, comparison: Comparison) -> Iterator[Difference]:
+    if not a.index_files or not b.index_files:
+        yield from _one_sided(a, b, PathKind.INDEX, len(a.index_files), len(b.index_files), comparison)
+        return
+    entries = IndexEntries(comparison)
+    yield from entries.compare(index_rows(a, comparison), index_rows(b, comparison), reaches)
+    if not entries.found:
+        yield from diff_tables(a, b, comparison)
+
+
+def _diff_checkpoint(a: Store, b: Store, comparison: Comparison) -> Iterator[Difference]:
+    one, other = read_checkpoint(a.checkpoint), read_checkpoint(b.checkpoint)
+    if one is None or other is None:
+        have = one is not None, other is not None
+        yield from _one_sided(a, b, PathKind.CHECKPOINT, *have, comparison)
+        return
+    for field, left, right in zip(layout(CHECKPOINT), astuple(one), astuple(other), strict=True):
+        if left != right:
+            sentence = f"{field.name} is {left} and {right}"
+            values = {field.name: left}, {field.name: right}
+            found = Difference("checkpoint", Change.CHANGED, sentence, a=values[0], b=values[1], normal=True)
+            yield comparison.count(found)

@@ -1,0 +1,272 @@
+"""``diff`` on real stores: a store against itself, against a rebuilt one, and against edited copies."""
+
+from __future__ import annotations
+
+import csv
+import io
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rmqtool.store import open_store
+from tests.damage.cases import load_cases
+from tests.damage.edits import apply
+from tests.damage.places import Places
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.cli.conftest import Run
+    from tests.damage.cases import Case
+
+STORES = Path(__file__).parents[2] / "fixtures" / "stores"
+PAIRS = sorted(path.name.removesuffix("-4.9.8") for path in STORES.glob("*-4.9.8"))
+DERIVED = ("consumequeue", "index", "consumequeue_ext", "batchconsumequeue")
+
+
+def differences(found: Run) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = found.document["rows"]
+    return rows
+
+
+def edited(store: Path, target: Path, edits: list[dict[str, Any]]) -> Path:
+    shutil.copytree(store, target, symlinks=True)
+    places = Places(store)
+    for edit in edits:
+        apply(target, places, edit)
+    return target
+
+
+def test_a_store_does_not_differ_from_itself(run: Callable[..., Run], any_store: Path) -> None:
+    found = run("diff", any_store, any_store, "--format", "json")
+    assert (found.status, differences(found)) == (0, [])
+    assert found.document["compared"]["bytes"] > 0
+    assert found.document["compared"]["records"] > 0
+
+
+def test_a_store_does_not_differ_from_what_the_broker_rebuilt(
+    run: Callable[..., Run], any_store: Path
+) -> None:
+    """The broker's own rebuild; of bit maps the log knows nothing."""
+    reference = any_store / "reference"
+    if not reference.is_dir():
+        return
+    found = run("diff", any_store, reference, "--format", "json", "-c", any_store / "broker.conf")
+    assert found.status == any_store.name.startswith("extbitmap"), found.document
+    assert found.document["compared"]["units"] > 0
+
+
+@pytest.mark.parametrize(
+    "name", ["plain-4.9.8", "ext-5.3.3", "batchcq-5.3.3", "lmq-5.3.3", "expiredhead-4.9.8"]
+)
+def test_a_rebuilt_store_says_the_same(run: Callable[..., Run], tmp_path: Path, name: str) -> None:
+    """Our rebuild, whose index files have other names; what it lacks by nature is a note."""
+    store, out = STORES / name, tmp_path / "out"
+    conf = ("-c", store / "broker.conf")
+    assert run("rebuild", store, "--out", out, "--engine", "local", *conf).status == 0
+    found = run("diff", store, out, "--format", "json", *conf)
+    assert (found.status, differences(found)) == (0, [])
+    assert "only A has a commitlog; it is not compared" in found.document["notes"]
+    assert found.document["compared"]["queues"] > 0
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_stores_of_two_brokers_differ_both_ways(run: Callable[..., Run], name: str) -> None:
+    """Every message was stored at another time: the log differs from its first record on, and is sound."""
+    a, b = STORES / f"{name}-4.9.8", STORES / f"{name}-5.3.3"
+    there, back = (run("diff", one, other, "--format", "json") for one, other in ((a, b), (b, a)))
+    assert (there.status, back.status) == (1, 1)
+    assert there.document["differences"] == back.document["differences"]
+    assert there.document["differences"]["commitlog"] > 0
+    swap = {"only-a": "only-b", "only-b": "only-a"}
+    changes = sorted(
+        (row["structure"], swap.get(row["change"], row["change"]), row["count"])
+        for row in back.document["rows"]
+    )
+    if name != "noindex":
+        assert changes == sorted(
+            (row["structure"], row["change"], row["count"]) for row in there.document["rows"]
+        )
+
+
+EDITS: list[tuple[str, list[dict[str, Any]], dict[str, Any]]] = [
+    ("body", [{"record": 3, "field": "body", "flip": 1}], {"structure": "commitlog", "damaged": "b"}),
+    ("magic", [{"record": 3, "field": "magic", "set": 7}], {"structure": "commitlog", "damaged": "b"}),
+    (
+        "flag",
+        [{"record": 3, "field": "flag", "set": 7}],
+        {"structure": "commitlog", "damaged": None, "a": {"flag": 0}, "b": {"flag": 7}},
+    ),
+    (
+        "offset",
+        [{"queue": "TopicTest/1", "unit": 2, "field": "physicalOffset", "add": 1}],
+        {"structure": "consumequeue", "queueOffset": 2, "count": 1, "change": "changed"},
+    ),
+    (
+        "zeros",
+        [{"queue": "TopicTest/1", "unit": 2, "zero": 0}],
+        {"structure": "consumequeue", "queueOffset": 2, "count": 1, "change": "only-a"},
+    ),
+    (
+        "tags",
+        [{"queue": "TopicTest/1", "unit": 11, "field": "tagsCode", "set": 5}],
+        {"structure": "consumequeue", "queueOffset": 11, "change": "changed"},
+    ),
+    (
+        "hash",
+        [{"index": 2, "item": 18, "field": "keyHash", "add": 1}],
+        {"structure": "index", "count": 1, "change": "changed", "item": 95},
+    ),
+    (
+        "item",
+        [{"index": 2, "item": 18, "field": "physicalOffset", "add": 1 << 40}],
+        {"structure": "index", "count": 1, "change": "changed", "item": 95},
+    ),
+    (
+        "time",
+        [{"index": 2, "item": 4, "field": "timeDiff", "add": 9}],
+        {"structure": "index", "count": 1, "change": "changed", "item": 81},
+    ),
+    (
+        "chain",
+        [{"index": 2, "item": 4, "field": "previous", "set": 3}],
+        {"structure": "index", "count": 1, "b": {"item": 3}},
+    ),
+    ("slot", [{"index": 2, "slot": 4, "set": 3}], {"structure": "index", "count": 1, "b": {"item": 3}}),
+    (
+        "header",
+        [{"index": 2, "field": "endPhyOffset", "add": 1}],
+        {"structure": "index", "count": 1, "change": "changed"},
+    ),
+    (
+        "checkpoint",
+        [{"checkpoint": "physicMsgTimestamp", "add": 1}],
+        {"structure": "checkpoint", "normal": True},
+    ),
+]
+
+
+@pytest.mark.parametrize(("edits", "expected"), [case[1:] for case in EDITS], ids=[case[0] for case in EDITS])
+def test_one_edit_is_one_difference_at_its_place(
+    run: Callable[..., Run],
+    plain: Path,
+    tmp_path: Path,
+    edits: list[dict[str, Any]],
+    expected: dict[str, Any],
+) -> None:
+    copy = edited(plain, tmp_path / "copy", edits)
+    found = run("diff", plain, copy, "--format", "json")
+    (row,) = differences(found)
+    assert expected.items() <= row.items()
+    assert found.status == (5 if expected.get("damaged") else 1)
+    assert run("diff", plain, copy, "--fail-on", "never").status == 0
+    assert run("diff", plain, copy, "--replica").status == (0 if row["normal"] else found.status)
+    back = run("diff", copy, plain, "--format", "json")
+    assert (back.status, len(differences(back))) == (found.status, 1)
+    assert [row["a"], row["b"]] == [differences(back)[0]["b"], differences(back)[0]["a"]]
+
+
+def _case_id(case: Case) -> str:
+    return f"{case.code}-{case.name}"
+
+
+@pytest.mark.parametrize("case", load_cases(), ids=_case_id)
+def test_every_damage_is_compared_with_the_sound_store(
+    run: Callable[..., Run], tmp_path: Path, case: Case
+) -> None:
+    """Whatever was done, both ways agree, and an error in a log that is compared is one."""
+    store = STORES / case.store
+    copy = edited(store, tmp_path / "copy", case.edits)
+    words = ("--format", "json", "-c", store / "broker.conf")
+    there, back = run("diff", store, copy, *words), run("diff", copy, store, *words)
+    assert there.status == back.status
+    assert there.status in {0, 1, 3, 5}
+    if there.status != 3:
+        assert there.document["differences"] == back.document["differences"]
+        assert there.document["normalDifferences"] == back.document["normalDifferences"]
+
+
+def test_retention_and_lag_are_named_and_are_no_damage(
+    run: Callable[..., Run], plain: Path, tmp_path: Path
+) -> None:
+    """B has deleted its first file, A lacks the last one; what follows from that is counted apart."""
+    a, b = (Path(shutil.copytree(plain, tmp_path / name)) for name in "ab")
+    (b / "commitlog" / f"{0:020d}").unlink()
+    (a / "commitlog" / f"{49152:020d}").unlink()
+    for queue in open_store(a).queues():
+        for segment in queue.files:
+            data = segment.path.read_bytes()
+            units = [data[at : at + 20] for at in range(0, len(data), 20)]
+            kept = [unit if int.from_bytes(unit[:8], "big") < 49152 else bytes(20) for unit in units]
+            segment.path.write_bytes(b"".join(kept))
+    found = run("diff", a, b, "--format", "json")
+    assert [row["change"] for row in differences(found) if row["structure"] == "commitlog"] == [
+        "starts",
+        "ends",
+    ]
+    assert "consumequeue" not in found.document["differences"]
+    assert found.document["beyondOtherLog"]["consumequeue"] > 0
+    assert found.status == 1
+    assert run("diff", a / "commitlog", b / "commitlog", "--replica").status == 0
+
+
+def test_files_of_other_sizes_hold_the_same_units(
+    run: Callable[..., Run], plain: Path, tmp_path: Path
+) -> None:
+    """A queue in one long file, zeros behind it."""
+    source, target = plain / "consumequeue" / "TopicTest" / "0", tmp_path / "queue" / "0"
+    target.mkdir(parents=True)
+    joined = b"".join(path.read_bytes() for path in sorted(source.iterdir()))
+    (target / f"{0:020d}").write_bytes(joined + bytes(4000))
+    assert run("diff", source, target).status == 0
+
+
+def test_parts_are_compared_and_unlike_parts_are_refused(run: Callable[..., Run], plain: Path) -> None:
+    queue = plain / "consumequeue" / "TopicTest"
+    assert run("diff", queue / "0", queue / "0").status == 0
+    assert run("diff", queue / "0", queue / "1").status == 1
+    assert run("diff", plain / "index", plain / "index").status == 0
+    assert run("diff", plain / "index", plain / "commitlog").status == 2
+    assert run("diff", plain, plain / "nothing").status == 3
+    first = plain / "commitlog" / f"{0:020d}"
+    assert run("diff", first, first).status == 0
+
+
+def test_a_part_that_a_store_lacks_is_a_difference(
+    run: Callable[..., Run], plain: Path, plain_copy: Path
+) -> None:
+    shutil.rmtree(plain_copy / "index")
+    shutil.rmtree(plain_copy / "consumequeue" / "Orders")
+    found = run("diff", plain, plain_copy, "--format", "json")
+    assert found.status == 1
+    rows = [(row["structure"], row["change"], row["topic"], row["queueId"]) for row in differences(found)]
+    orders = [("consumequeue", "only-a", "Orders", number) for number in (0, 1, 7)]
+    assert rows == [*orders, ("index", "only-a", None, None)]
+
+
+def test_an_absurd_gap_does_not_stop_a_comparison(run: Callable[..., Run], plain_copy: Path) -> None:
+    (plain_copy / "commitlog" / f"{9 * 10**18:020d}").write_bytes(b"\1" * 8192)
+    found = run("diff", plain_copy, plain_copy)
+    assert found.status == 5
+    assert "instead of 57344" in found.out
+
+
+def test_the_limit_counts_the_rest(run: Callable[..., Run]) -> None:
+    a, b = STORES / "plain-4.9.8", STORES / "plain-5.3.3"
+    found = run("diff", a, b, "--max-differences", 1, "--format", "ndjson")
+    *rows, summary = found.objects
+    for name, total in summary["differences"].items():
+        told = [row for row in rows if row["structure"] == name and not row["normal"]]
+        assert sum(row["count"] for row in told) == total
+    assert run("diff", a, b, "--max-differences", 0).status == 2
+
+
+def test_text_and_csv(run: Callable[..., Run]) -> None:
+    a, b = STORES / "plain-4.9.8", STORES / "plain-5.3.3"
+    out = run("diff", a, b).out
+    assert "as a slave that lags" in out
+    assert "differences (" in out.splitlines()[-2]
+    table = list(csv.DictReader(io.StringIO(run("diff", a, b, "--format", "csv").out)))
+    assert {"structure", "change", "queueOffset", "a", "b"} <= set(table[0])
