@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import traceback
 from typing import TYPE_CHECKING
@@ -30,6 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     state = State()
     if arguments is None and os.environ.get(_COMPLETION):
         return _answer_shell(state, os.environ[_COMPLETION])
+    if arguments is None:
+        _take_ends_for_interrupts()
     try:
         with ROOT.make_context("rmqtool", words, obj=state) as context:
             status = ROOT.invoke(context)
@@ -55,6 +58,13 @@ def _answer_shell(state: State, instruction: str) -> int:
         return ExitStatus.FAILED
     finally:
         state.close()
+
+
+def _take_ends_for_interrupts() -> None:
+    """Let what ends a process (``timeout``, ``systemctl stop``, a lost terminal) clean up as Ctrl-C does."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:  # nohup ignores one of them
+            signal.signal(number, signal.default_int_handler)
 
 
 def _end_of_reader() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,9 +19,11 @@ from rmqtool.store import PathKind
 from rmqtool.store.listing import label_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
     from typing import TextIO
 
+    from rmqtool.commands.verify.model import VerifyReport
     from rmqtool.commands.verify.predict.model import BrokerRelease, Prediction
     from rmqtool.commands.verify.verdict import Verdict
     from rmqtool.store import Store
@@ -139,10 +142,15 @@ def verify_command(
     if options["predict"] is not None and any(store.kind is not PathKind.STORE for store in stores):
         raise UsageError(f"{_PREDICT} is about whole stores; give a store root")
     files = VerifyFiles(session, stores, options)
-    verdicts = [_verify(session, store, files, options) for store in stores]
+    verdicts = _verdicts(session, stores, files, options)
     session.console.close()
-    files.write_reports(verdicts)
     status = max(verdict.status for verdict in verdicts)
+    if status is ExitStatus.INTERRUPTED:
+        session.console.error(
+            "interrupted; the report is of what was looked at before" + files.say_not_written()
+        )
+    else:
+        files.write_reports(verdicts)
     try:
         with session.output(*stores) as stream:
             _write(session, verdicts, stream)
@@ -153,8 +161,29 @@ def verify_command(
     return status
 
 
-def _verify(session: Session, store: Store, files: VerifyFiles, options: dict[str, Any]) -> Verdict:
-    from rmqtool.commands.verify.model import VerifyRequest
+def _verdicts(
+    session: Session, stores: Sequence[Store], files: VerifyFiles, options: dict[str, Any]
+) -> list[Verdict]:
+    """Verify one store after the other; behind an interrupt, none is looked at."""
+    from rmqtool.commands.verify.model import Examined, VerifyReport
+    from rmqtool.commands.verify.verdict import Verdict
+    from rmqtool.findings import FindingLog
+
+    verdicts: list[Verdict] = []
+    for store in stores:
+        part = None if store.kind is PathKind.STORE else label_of(store.place.path, store.base)
+        if verdicts and verdicts[-1].report.interrupted is not None:
+            empty = VerifyReport(str(store.base), options["level"], FindingLog(), Examined(), {}, "start")
+            verdicts.append(Verdict(empty, session.fail_on, part=part))
+        else:
+            verdicts.append(_verify(session, store, files, options, part))
+    return verdicts
+
+
+def _verify(
+    session: Session, store: Store, files: VerifyFiles, options: dict[str, Any], part: str | None
+) -> Verdict:
+    from rmqtool.commands.verify.model import VerifyInterruptedError, VerifyRequest
     from rmqtool.commands.verify.run import verify
     from rmqtool.commands.verify.verdict import Verdict
 
@@ -166,21 +195,26 @@ def _verify(session: Session, store: Store, files: VerifyFiles, options: dict[st
         max_findings=options["max_findings"] + files.known_findings,
         live=options["live"],
     )
-    report = verify(request, session.console)
-    files.manifest(store, report, options["jobs"])
-    comparison = files.compare(report.findings)
-    predictions = _predict(store, options["predict"])
-    part = None if store.kind is PathKind.STORE else label_of(store.place.path, store.base)
-    return Verdict(report, session.fail_on, comparison, predictions, part)
+    predictions: tuple[Prediction, ...] = ()
+    try:
+        report = verify(request, session.console)
+    except VerifyInterruptedError as stop:
+        report = stop.report
+    else:
+        with suppress(KeyboardInterrupt):  # the report says so
+            files.manifest(store, report, options["jobs"])
+            predictions = _predict(store, report, options["predict"])
+    return Verdict(report, session.fail_on, files.compare(report), predictions, part)
 
 
-def _predict(store: Store, wanted: str | None) -> tuple[Prediction, ...]:
+def _predict(store: Store, report: VerifyReport, wanted: str | None) -> tuple[Prediction, ...]:
     if wanted is None:
         return ()
     from rmqtool.commands.verify.predict import predict_recovery
 
     versions = _VERSIONS.get(wanted) or (_VERSION_OF_LINE[store.settings.broker_version],)
-    return tuple(predict_recovery(store, version) for version in versions)
+    with report.stage("prediction"):
+        return tuple(predict_recovery(store, version) for version in versions)
 
 
 def _write(session: Session, verdicts: list[Verdict], stream: TextIO) -> None:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from rmqtool.commands.verify.baseline import Comparison
     from rmqtool.commands.verify.model import VerifyReport
     from rmqtool.commands.verify.verdict import Verdict
-    from rmqtool.findings import FindingLog
     from rmqtool.store import Store
 
 REPORT_KINDS = ("junit", "sarif")
@@ -86,11 +85,11 @@ class VerifyFiles:
         """Return the room that known findings of a code need beside new ones."""
         return 0 if self._baseline is None else self._baseline.largest
 
-    def compare(self, findings: FindingLog) -> Comparison | None:
+    def compare(self, report: VerifyReport) -> Comparison | None:
         """Tell findings apart by the baseline, and say what only their number speaks for."""
         if self._baseline is None:
             return None
-        comparison = self._baseline.compare(findings)
+        comparison = self._baseline.compare(report.findings, complete=report.interrupted is None)
         for code, count in comparison.by_number.items():
             self._session.console.warn(
                 f"{counted(count, 'finding')} of {code} known by number only, as the baseline does not list"
@@ -105,21 +104,32 @@ class VerifyFiles:
         from rmqtool.commands.verify.manifest import check_manifest, make_manifest
 
         console, path = self._session.console, self._manifest.path
-        if self._lines is not None:
-            report.findings.extend(check_manifest(store, path, self._lines, jobs, console))
-            return
-        lines = make_manifest(store, jobs, console, report.findings)
-        write_whole(path, b"".join(line.to_bytes() for line in lines))
+        with report.stage("manifest"):
+            if self._lines is not None:
+                report.findings.extend(check_manifest(store, path, self._lines, jobs, console))
+                return
+            lines = make_manifest(store, jobs, console, report.findings)
+            write_whole(path, b"".join(line.to_bytes() for line in lines))
         files = counted(len(lines), "file")
         console.note(f"{path}: SHA-256 of {files}; check with verify --manifest check:FILE")
 
     def write_reports(self, verdicts: Sequence[Verdict]) -> None:
         """Write the reports, each whole."""
+        if not self._reports:
+            return
         from rmqtool.report.junit import junit
         from rmqtool.report.sarif import sarif
 
         for kind, path in self._reports:
             write_whole(path, junit(verdicts) if kind == "junit" else sarif(verdicts))
+
+    def say_not_written(self) -> str:
+        """Return the end of a sentence about an interrupted run.
+
+        JUnit has no way to say that something is missing: half a run would look like a sound store.
+        """
+        names = [str(path) for _, path in self._reports]
+        return f", and not written to {', '.join(names)}" if names else ""
 
 
 def _check_written(paths: Sequence[Path], evidence_roots: Sequence[Path]) -> None:

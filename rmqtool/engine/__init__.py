@@ -12,11 +12,19 @@ is imported before a Spark engine opens.
 
 from __future__ import annotations
 
-from rmqtool.engine.interface import Engine, EngineError, EngineOptions
+from rmqtool.engine.interface import Engine, EngineError, EngineOptions, MapInterruptedError
 from rmqtool.engine.local import LocalEngine, usable_cpus
 from rmqtool.errors import UsageError
 
-__all__ = ["Engine", "EngineError", "EngineOptions", "LocalEngine", "open_engine", "usable_cpus"]
+__all__ = [
+    "Engine",
+    "EngineError",
+    "EngineOptions",
+    "LocalEngine",
+    "MapInterruptedError",
+    "open_engine",
+    "usable_cpus",
+]
 
 
 def open_engine(options: EngineOptions) -> Engine:

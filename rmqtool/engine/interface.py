@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from rmqtool.errors import RmqtoolError
 
@@ -26,6 +26,14 @@ class EngineError(RmqtoolError):
     def __init__(self, message: str, remote_traceback: str = "") -> None:
         super().__init__(message)
         self.remote_traceback = remote_traceback
+
+
+class MapInterruptedError(KeyboardInterrupt):
+    """Ctrl-C ended a map; ``results`` has what items gave that were done, by their number."""
+
+    def __init__(self, results: dict[int, Any]) -> None:
+        super().__init__()
+        self.results = results
 
 
 @dataclass(frozen=True)
@@ -66,6 +74,7 @@ class Engine(Protocol):
         at once; an engine with processes of its own is closed by that.
 
         Raises:
+            MapInterruptedError: Ctrl-C; an engine that gets all results in one piece has none to hand over.
             RmqtoolError: what the function raised, if it is one of ours.
             EngineError: anything else that happened in another process.
         """

@@ -6,7 +6,7 @@ import os
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from typing import TYPE_CHECKING, TypeVar
 
-from rmqtool.engine.interface import EngineError
+from rmqtool.engine.interface import EngineError, MapInterruptedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -51,11 +51,17 @@ class LocalEngine:
         if threads <= 1:
             return _map_here(function, items, progress)
         pool = ThreadPoolExecutor(threads, thread_name_prefix="rmqtool")
+        futures: list[Future[R]] = []
+        interrupted = False
         try:
-            futures = [pool.submit(function, item) for item in items]
+            futures.extend(pool.submit(function, item) for item in items)
             _follow(futures, progress)
+        except KeyboardInterrupt:
+            interrupted = True
         finally:
             pool.shutdown(cancel_futures=True)
+        if interrupted:
+            raise MapInterruptedError(_done(futures))
         _raise_first(futures)
         return [future.result() for future in futures]
 
@@ -75,11 +81,14 @@ class LocalEngine:
 def _map_here(
     function: Callable[[T], R], items: Sequence[T], progress: Callable[[int], None] | None
 ) -> list[R]:
-    results = []
-    for item in items:
-        results.append(function(item))
-        if progress is not None:
-            progress(len(results))
+    results: list[R] = []
+    try:
+        for item in items:
+            results.append(function(item))
+            if progress is not None:
+                progress(len(results))
+    except KeyboardInterrupt:
+        raise MapInterruptedError(dict(enumerate(results))) from None
     return results
 
 
@@ -90,6 +99,12 @@ def _follow(futures: Sequence[Future[R]], progress: Callable[[int], None] | None
             return
         if progress is not None:
             progress(completed)
+
+
+def _done(futures: Sequence[Future[R]]) -> dict[int, R]:
+    """Return what items gave that came to their end, by number; none of them runs any more."""
+    ended = {number: future for number, future in enumerate(futures) if not future.cancelled()}
+    return {number: future.result() for number, future in ended.items() if future.exception() is None}
 
 
 def _raise_first(futures: Sequence[Future[R]]) -> None:

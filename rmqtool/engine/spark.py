@@ -10,7 +10,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rmqtool.engine.interface import EngineError, EngineOptions
+from rmqtool.engine.interface import EngineError, EngineOptions, MapInterruptedError
 from rmqtool.engine.spark_java import find_java
 from rmqtool.engine.spark_jvm import DriverJvm
 from rmqtool.engine.spark_settings import driver_command, is_private, master_of, worker_python
@@ -79,7 +79,10 @@ class SparkEngine:
             session = self._started.result()
             job = self._threads.submit(session.run, function, items)
             self._follow(job, session, progress)
-        except BaseException:  # Ctrl-C, or progress raised: nobody waits for the job any more
+        except KeyboardInterrupt:  # Spark hands over the results of a job in one piece, or none
+            self.close()
+            raise MapInterruptedError({}) from None
+        except BaseException:  # progress raised: nobody waits for the job any more
             self.close()
             raise
         results = self._results(job)

@@ -30,6 +30,7 @@ _TITLES = {
     "clean": "No damage found",
     "derived-damage": "Damage outside the commit log",
     "log-damage": "The commit log is damaged",
+    "incomplete": "Interrupted: no verdict",
 }
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity.INFO: "bold"}
 _WORDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
@@ -97,6 +98,8 @@ def _facts(verdict: Verdict) -> Iterator[tuple[str, str]]:
     if verdict.part is not None:
         yield "part", escape_text(verdict.part)
     yield "level", f"{report.level}, {_LEVELS[report.level]}"
+    if report.interrupted is not None:
+        yield "interrupted", f"{report.interrupted}; what is said below is what was looked at before"
     log = f"{_several(examined.commitlog_files, 'file')}, {_several(examined.records, 'record')}"
     yield "commit log", f"{log}, {size_text(examined.bytes)}"
     yield "queues", f"{_several(examined.consume_queues, 'queue')}, {_several(examined.units, 'unit')}"
@@ -105,7 +108,8 @@ def _facts(verdict: Verdict) -> Iterator[tuple[str, str]]:
     compared = verdict.comparison
     if compared is not None:
         new, known = len(compared.new), compared.known_count
-        yield "baseline", f"{new:,} new, {known:,} known, {compared.gone:,} no longer found"
+        gone = "" if compared.gone is None else f", {compared.gone:,} no longer found"
+        yield "baseline", f"{new:,} new, {known:,} known{gone}"
     if report.seconds:
         stages = ", ".join(f"{name} {seconds:.2f}" for name, seconds in report.seconds.items())
         yield "seconds", stages
@@ -117,6 +121,7 @@ def _status_text(status: ExitStatus) -> str:
         ExitStatus.CLEAN: "nothing that fails",
         ExitStatus.NEGATIVE: "the commit log itself passed or was not looked at",
         ExitStatus.LOG_DAMAGED: "read this before a broker is started on it",
+        ExitStatus.INTERRUPTED: "run it again to know",
     }[status]
 
 

@@ -36,14 +36,14 @@ class Comparison:
         known_count: findings that the baseline has, listed or by number.
         new: what it does not have, with counts.
         by_number: findings of a code that are known by number only.
-        gone: findings that the baseline lists and the run did not meet.
+        gone: findings that the baseline lists and the run did not meet; None if it did not look everywhere.
     """
 
     known: tuple[bool, ...]
     known_count: int
     new: FindingLog
     by_number: dict[str, int]
-    gone: int
+    gone: int | None
 
 
 @dataclass
@@ -66,8 +66,8 @@ class Baseline:
             sums[str(key[0])] += count
         return max(sums.values(), default=0)
 
-    def compare(self, findings: FindingLog) -> Comparison:
-        """Tell the findings of a run apart."""
+    def compare(self, findings: FindingLog, *, complete: bool = True) -> Comparison:
+        """Tell the findings of a run apart; one that is not complete cannot miss any."""
         left = Counter(self.listed)
         known = tuple(_take(left, finding) for finding in findings)
         fresh: dict[str, list[Finding]] = {code: [] for code in findings.counts}
@@ -83,7 +83,7 @@ class Baseline:
             elif number:
                 new.extend(unlisted)
                 new.add(_stand_in(findings, code, suppressed), count=suppressed)
-        return Comparison(known, len(findings) - len(new), new, by_number, left.total())
+        return Comparison(known, len(findings) - len(new), new, by_number, left.total() if complete else None)
 
     def _unlisted(self, code: str) -> int:
         """Return how many findings of a code that run counted without listing them."""

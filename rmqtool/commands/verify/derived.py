@@ -7,11 +7,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from rmqtool.commands.verify.guard import run_guarded
-from rmqtool.commands.verify.model import Examined
+from rmqtool.commands.verify.model import CheckInterruptedError, Examined
 from rmqtool.commands.verify.predict.first_file import first_file, read_checkpoint
 from rmqtool.commands.verify.predict.model import BrokerRelease, Refusal
 from rmqtool.commands.verify.tasks import IndexCheckTask, QueueCheck, QueueCheckTask
 from rmqtool.dispatch.policy import NEVER
+from rmqtool.engine import MapInterruptedError
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import Finding, FindingLog, Structure
 from rmqtool.formats.consumequeue import UNIT_SIZE
@@ -24,12 +25,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rmqtool.commands.progress import Progress
-    from rmqtool.commands.verify.log_checks import LogResult
+    from rmqtool.commands.verify.log_model import LogResult
     from rmqtool.commands.verify.model import VerifyRequest
     from rmqtool.engine import Engine
     from rmqtool.reput.queues import QueuePlan
     from rmqtool.store import Store
     from rmqtool.store.segments import FileQueue, StoreFile
+
+_Checked = tuple[FindingLog, Examined]
+_Answer = Finding | _Checked
 
 _EXPECTED_LEVEL = 2
 _TASKS = 16
@@ -43,7 +47,7 @@ def check_derived(
     progress: Progress,
     *,
     log_cut: bool = False,
-) -> tuple[FindingLog, Examined]:
+) -> _Checked:
     """Check consume queues and index as deep as asked, at level 1 if the log is not shown.
 
     Args:
@@ -55,17 +59,29 @@ def check_derived(
 
     Raises:
         RmqtoolError: the engine or the scratch files failed; trouble with a file is a finding.
+        CheckInterruptedError: Ctrl-C; it carries what was found so far.
     """
     derived = _Derived(request, log if request.level >= _EXPECTED_LEVEL else None, log)
-    progress.stage("queues", None)
-    tasks = derived.queue_tasks()
     check = partial(_check_queues, redispatch_start=_redispatch_start(request), log_cut=log_cut)
-    answers = engine.map(partial(run_guarded, check, _queue_evidence, Structure.CONSUMEQUEUE), tasks)
+    queues = partial(run_guarded, check, _queue_evidence, Structure.CONSUMEQUEUE)
     index = derived.index_task()
-    if index is not None:
-        progress.stage("index", None)
-        answers += engine.map(_guarded_index, [index])
-    findings, examined = FindingLog(request.max_findings), Examined()
+    answers: list[_Answer] = []
+    try:
+        progress.stage("queues", None)
+        answers += engine.map(queues, derived.queue_tasks())
+        if index is not None:
+            progress.stage("index", None)
+            answers += engine.map(_guarded_index, [index])
+    except MapInterruptedError as stop:
+        answers += [stop.results[number] for number in sorted(stop.results)]
+        raise CheckInterruptedError(*_sum(answers, request.max_findings)) from None
+    except KeyboardInterrupt:
+        raise CheckInterruptedError(*_sum(answers, request.max_findings)) from None
+    return _sum(answers, request.max_findings)
+
+
+def _sum(answers: Sequence[_Answer], max_findings: int) -> _Checked:
+    findings, examined = FindingLog(max_findings), Examined()
     for answer in answers:
         if isinstance(answer, Finding):
             findings.add(answer)
@@ -91,16 +107,14 @@ def _redispatch_start(request: VerifyRequest) -> int | None:
     return first_file(store.commitlog.segments, True, checkpoint, 0, release)[1].physical_offset
 
 
-def _check_queues(
-    task: QueueCheckTask, *, redispatch_start: int | None, log_cut: bool
-) -> tuple[FindingLog, Examined]:
+def _check_queues(task: QueueCheckTask, *, redispatch_start: int | None, log_cut: bool) -> _Checked:
     from rmqtool.commands.verify.queue_checks import check_queues
 
     cut = log_cut and not task.unclean  # an unclean start cuts the queues, too
     return check_queues(task, redispatch_start=redispatch_start, log_cut=cut)
 
 
-def _check_index(task: IndexCheckTask) -> tuple[FindingLog, Examined]:
+def _check_index(task: IndexCheckTask) -> _Checked:
     from rmqtool.commands.verify.index_checks import check_index
 
     return check_index(task)

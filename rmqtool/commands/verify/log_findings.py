@@ -1,4 +1,4 @@
-"""Findings that only the whole log shows: store times across splits, ranges that windows met twice."""
+"""Findings that more than one split shows: store times across them, ranges that windows met twice."""
 
 from __future__ import annotations
 
@@ -6,17 +6,35 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.findings import Finding, Structure
+from rmqtool.findings import Finding, FindingLog, Severity, Structure
+from rmqtool.findings.commitlog import CL_PROP_CRC
 from rmqtool.findings.places import IO_CHANGED
 from rmqtool.findings.records import CL_TS_BACK
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
+    from rmqtool.reput.resync import CheckReport
     from rmqtool.reput.stretches import Stretch
     from rmqtool.reput.trail import SegmentTrail
     from rmqtool.store.reading import UnreadableRange
     from rmqtool.store.segments import Segment
+
+
+def record_findings(reports: Sequence[CheckReport], max_findings: int) -> FindingLog:
+    """Return what the records of a file, or of a part of it, say.
+
+    A broker deletes a property __CRC32# that a message brings along only if it appends its own
+    (``CommitLog#asyncPutMessage``, 5.3.3): where most records have none, a wrong one may come from elsewhere.
+    """
+    findings = FindingLog(max_findings)
+    for report in reports:
+        findings.merge(report.findings)
+    sound = sum(report.sound_crcs for report in reports)
+    others = sum(report.records for report in reports) - findings.counts.get(CL_PROP_CRC.code, 0)
+    if 2 * sound < others:
+        findings.soften(CL_PROP_CRC, Severity.WARNING)
+    return findings
 
 
 def joined(ranges: Iterable[UnreadableRange]) -> list[UnreadableRange]:

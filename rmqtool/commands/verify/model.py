@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -10,13 +12,16 @@ from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn, FindingLog
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rmqtool.store import Store
 
 SCHEMA = "rmqtool.verify/1"
 MAX_LEVEL = 3
 
-Result = Literal["clean", "derived-damage", "log-damage"]
+Result = Literal["clean", "derived-damage", "log-damage", "incomplete"]
 _RESULTS: dict[ExitStatus, Result] = {
+    ExitStatus.INTERRUPTED: "incomplete",
     ExitStatus.CLEAN: "clean",
     ExitStatus.NEGATIVE: "derived-damage",
     ExitStatus.LOG_DAMAGED: "log-damage",
@@ -91,6 +96,8 @@ class VerifyReport:
         findings: what was found.
         examined: how much was looked at.
         seconds: wall time of each stage.
+        interrupted: the stage amid which the run was interrupted: what follows it was not looked at, and the
+            report is no verdict; None for a run that came to its end.
     """
 
     store: str
@@ -98,6 +105,19 @@ class VerifyReport:
     findings: FindingLog
     examined: Examined
     seconds: dict[str, float] = field(default_factory=dict)
+    interrupted: str | None = None
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Measure a stage, and note when it is interrupted."""
+        start = time.perf_counter()
+        try:
+            yield
+        except KeyboardInterrupt:
+            self.interrupted = name
+            raise
+        finally:
+            self.seconds[name] = round(time.perf_counter() - start, 3)
 
     @property
     def result(self) -> Result:
@@ -105,18 +125,39 @@ class VerifyReport:
         return _RESULTS[self.exit_status()]
 
     def exit_status(self, fail_on: FailOn | str = FailOn.ERROR) -> ExitStatus:
-        """Return 5 for a damaged log, 1 for damaged derived files, else 0."""
+        """Return 5 for a damaged log, 1 for damaged derived files, else 0; 130 if it was interrupted."""
+        if self.interrupted is not None:
+            return ExitStatus.INTERRUPTED
         return self.findings.exit_status(FailOn(fail_on))
 
     def to_json(self, fail_on: FailOn | str = FailOn.ERROR) -> dict[str, Any]:
         """Return the report object, schema ``rmqtool.verify/1``."""
+        interrupted = {} if self.interrupted is None else {"interrupted": self.interrupted}
         return {
             "schema": SCHEMA,
             "store": self.store,
             "level": self.level,
             "result": self.result,
+            **interrupted,
             "examined": self.examined.to_json(),
             "findings": [finding.to_json() for finding in self.findings],
             "counts": self.findings.counts,
             "exitStatus": int(self.exit_status(fail_on)),
         }
+
+
+class VerifyInterruptedError(KeyboardInterrupt):
+    """Ctrl-C ended a verification; ``report`` has what was found so far."""
+
+    def __init__(self, report: VerifyReport) -> None:
+        super().__init__()
+        self.report = report
+
+
+class CheckInterruptedError(KeyboardInterrupt):
+    """Ctrl-C ended one of its checks; what that found in what it examined is sure."""
+
+    def __init__(self, findings: FindingLog, examined: Examined) -> None:
+        super().__init__()
+        self.findings = findings
+        self.examined = examined

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn
 
 if TYPE_CHECKING:
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
     from rmqtool.commands.verify.baseline import Comparison
     from rmqtool.commands.verify.model import VerifyReport
     from rmqtool.commands.verify.predict.model import Prediction
-    from rmqtool.errors import ExitStatus
     from rmqtool.findings import Finding
 
 
@@ -37,7 +37,12 @@ class Verdict:
 
     @property
     def status(self) -> ExitStatus:
-        """Return the exit status: known findings do not fail, whatever the report's own result is."""
+        """Return the exit status: known findings do not fail, whatever the report's own result is.
+
+        What was interrupted has no other than that.
+        """
+        if self.report.interrupted is not None:
+            return ExitStatus.INTERRUPTED
         findings = self.report.findings if self.comparison is None else self.comparison.new
         return findings.exit_status(self.fail_on)
 

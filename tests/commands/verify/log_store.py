@@ -6,7 +6,8 @@ import zlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from rmqtool.commands.verify.log_checks import LogCheck, LogResult, check_log
+from rmqtool.commands.verify.log_checks import check_log
+from rmqtool.commands.verify.log_model import LogCheck, LogResult
 from rmqtool.formats import message
 from rmqtool.reput.splits import SPLIT_BYTES
 from rmqtool.store.segments import FileQueue, Segment

@@ -1,0 +1,138 @@
+"""Go through what is in the files: the log, the queues and the index, what speaks of all of them."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rmqtool.commands.switches import policy_of
+from rmqtool.commands.verify.checkpoint_checks import check_checkpoint, is_log_cut
+from rmqtool.commands.verify.derived import check_derived
+from rmqtool.commands.verify.guard import run_guarded
+from rmqtool.commands.verify.log_checks import check_log
+from rmqtool.commands.verify.log_model import LogCheck, LogResult
+from rmqtool.commands.verify.model import CheckInterruptedError
+from rmqtool.engine import open_engine
+from rmqtool.findings import Finding, FindingLog, Structure
+from rmqtool.reput.warm import compile_check_kernels, compile_kernels
+from rmqtool.store.staging import StagingArea
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.commands.progress import Progress
+    from rmqtool.commands.verify.model import Examined, VerifyReport, VerifyRequest
+    from rmqtool.engine import Engine
+    from rmqtool.store import Store
+    from rmqtool.store.segments import StoreFile
+    from rmqtool.store.staging import StagingHandle
+
+_DERIVED_LEVEL = 2
+"""From here on derived files are held against the log."""
+
+
+def check_contents(request: VerifyRequest, report: VerifyReport, progress: Progress) -> None:
+    """Add to a report what is in the files.
+
+    Raises:
+        EnvironmentFailureError: scratch files cannot be written, or the engine failed.
+        KeyboardInterrupt: the report has what was found so far, and the stage that was interrupted.
+    """
+    with _scratch() as staging, open_engine(request.engine) as engine:
+        if request.engine.kind != "local":
+            compile_check_kernels()
+            compile_kernels()  # while Java starts; in this process, threads share what the first compiles
+        _Contents(request, report, progress).check(staging, engine)
+
+
+@contextmanager
+def _scratch() -> Iterator[StagingHandle]:
+    """Give room for blocks where temporary files belong; nothing of it outlives the run."""
+    with tempfile.TemporaryDirectory(prefix="rmqtool-") as place, StagingArea(Path(place) / "out") as area:
+        yield area.handle
+
+
+def _check_offsets(store: Store, max_findings: int) -> FindingLog:
+    from rmqtool.commands.verify.offsets_checks import check_offsets
+
+    return check_offsets(store, max_findings)
+
+
+def _no_files(_store: Store) -> tuple[StoreFile, ...]:
+    return ()
+
+
+class _Contents:
+    """The stages of one run."""
+
+    def __init__(self, request: VerifyRequest, report: VerifyReport, progress: Progress) -> None:
+        self._request = request
+        self._report = report
+        self._progress = progress
+
+    def check(self, staging: StagingHandle, engine: Engine) -> None:
+        """Check one after the other."""
+        log: LogResult | None = None
+        if len(self._request.store.commitlog):
+            with self._stage("log"):
+                log = self._log(staging, engine)
+        log_cut = log is not None and self._is_log_cut(log)
+        with self._stage("derived"):
+            findings, examined = check_derived(self._request, log, engine, self._progress, log_cut=log_cut)
+            self._add(findings, examined)
+        if self._request.store.root is not None:
+            self._consumers()
+
+    @contextmanager
+    def _stage(self, name: str) -> Iterator[None]:
+        """Keep what a check found before it was interrupted."""
+        with self._report.stage(name):
+            try:
+                yield
+            except CheckInterruptedError as stop:
+                self._add(stop.findings, stop.examined)
+                raise
+
+    def _is_log_cut(self, log: LogResult) -> bool:
+        """Hold the checkpoint against the log; tell whether the log was longer once."""
+        store = self._request.store
+        if log.latest_ms is None or self._request.live:  # a running broker writes both meanwhile
+            return False
+        found = run_guarded(
+            partial(check_checkpoint, latest_ms=log.latest_ms), _no_files, Structure.STORE, store
+        )
+        ahead = [found] if isinstance(found, Finding) else found
+        self._report.findings.extend(ahead)
+        return is_log_cut(ahead)
+
+    def _consumers(self) -> None:
+        """Hold consumer offsets against the queues."""
+        check = partial(_check_offsets, max_findings=self._request.max_findings)
+        found = run_guarded(check, _no_files, Structure.STORE, self._request.store)
+        if isinstance(found, Finding):
+            self._report.findings.add(found)
+        else:
+            self._report.findings.merge(found)
+
+    def _log(self, staging: StagingHandle, engine: Engine) -> LogResult:
+        request = self._request
+        policy = policy_of(request.store.settings)
+        check = LogCheck(
+            log=request.store.commitlog,
+            policy=policy if request.level >= _DERIVED_LEVEL else replace(policy, index_enabled=False),
+            staging=staging,
+            max_findings=request.max_findings,
+            live=request.live,
+            unclean=request.live or request.store.abort is not None,
+        )
+        result = check_log(check, engine, self._progress)
+        self._add(result.findings, result.examined)
+        return result
+
+    def _add(self, findings: FindingLog, examined: Examined) -> None:
+        self._report.findings.merge(findings)
+        self._report.examined += examined
