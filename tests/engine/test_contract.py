@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqtool.engine import EngineError, EngineOptions, open_engine
+from rmqtool.engine import EngineError, EngineOptions, MapInterruptedError, open_engine
 from rmqtool.errors import RefusedError, RmqtoolError, UsageError
 from tests.engine import tasks
 from tests.engine.conftest import LOCAL
@@ -78,3 +78,19 @@ def test_a_progress_that_raises_ends_a_local_map() -> None:
 
     with open_engine(LOCAL) as engine, pytest.raises(BrokenPipeError, match="after 1"):
         engine.map(tasks.slow_square, range(9), complain)
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_ctrl_c_hands_over_what_is_done(jobs: int) -> None:
+    def press(completed: int) -> None:
+        if completed == 2:
+            raise KeyboardInterrupt
+
+    with (
+        open_engine(EngineOptions("local", jobs=jobs)) as engine,
+        pytest.raises(MapInterruptedError) as caught,
+    ):
+        engine.map(tasks.slow_square, range(40), press)
+    results = caught.value.results
+    assert 2 <= len(results) < 40
+    assert results == {number: number * number for number in results}

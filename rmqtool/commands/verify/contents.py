@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import tempfile
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rmqtool.commands.switches import policy_of
@@ -19,7 +17,7 @@ from rmqtool.commands.verify.model import CheckInterruptedError
 from rmqtool.engine import open_engine
 from rmqtool.findings import Finding, FindingLog, Structure
 from rmqtool.reput.warm import compile_check_kernels, compile_kernels
-from rmqtool.store.staging import StagingArea
+from rmqtool.store.staging import scratch_area
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,21 +37,15 @@ def check_contents(request: VerifyRequest, report: VerifyReport, progress: Progr
     """Add to a report what is in the files.
 
     Raises:
+        RefusedError: scratch files would lie in the store.
         EnvironmentFailureError: scratch files cannot be written, or the engine failed.
         KeyboardInterrupt: the report has what was found so far, and the stage that was interrupted.
     """
-    with _scratch() as staging, open_engine(request.engine) as engine:
+    with scratch_area(request.store.evidence_roots) as area, open_engine(request.engine) as engine:
         if request.engine.kind != "local":
             compile_check_kernels()
             compile_kernels()  # while Java starts; in this process, threads share what the first compiles
-        _Contents(request, report, progress).check(staging, engine)
-
-
-@contextmanager
-def _scratch() -> Iterator[StagingHandle]:
-    """Give room for blocks where temporary files belong; nothing of it outlives the run."""
-    with tempfile.TemporaryDirectory(prefix="rmqtool-") as place, StagingArea(Path(place) / "out") as area:
-        yield area.handle
+        _Contents(request, report, progress).check(area.handle, engine)
 
 
 def _check_offsets(store: Store, max_findings: int) -> FindingLog:
