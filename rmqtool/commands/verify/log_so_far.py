@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqtool.commands.verify.damage_checks import LogEnd, damage_findings
+from rmqtool.commands.verify.log_findings import record_findings
 from rmqtool.commands.verify.model import CheckInterruptedError, Examined
 from rmqtool.commands.verify.stale_tail import stale_candidates
 from rmqtool.commands.verify.torn_record import torn_record
@@ -36,8 +37,8 @@ def log_so_far(reader: LogReader, check: LogCheck) -> CheckInterruptedError:
     trails = list(_trails(reader, findings))
     last = max((number for number, trail in enumerate(trails) if trail.stretches), default=-1)
     for number, trail in enumerate(trails[: last + 1]):
-        for report in trail.reports if number < last else _sure_reports(trail):
-            findings.merge(report.findings)
+        reports = trail.reports if number < last else list(_sure_reports(trail))
+        findings.merge(record_findings(reports, check.max_findings))
     if not check.live:
         findings.extend(damage_findings(trails[: max(last, 0)], LogEnd(last, stale=None, forgiven=False)))
     records = sum(report.records for trail in trails for report in trail.reports)
