@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rmqtool.cli.bodies import BodyChoice, body_options
 from rmqtool.cli.completers import complete_queue, complete_topic
 from rmqtool.cli.help import Command
-from rmqtool.cli.options import A_PATH, AN_OFFSET, body_option, shared_options, time_options, type_option
+from rmqtool.cli.options import A_PATH, AN_OFFSET, shared_options, time_options, type_option
 from rmqtool.cli.session import Session
 from rmqtool.cli.times import parse_optional_time
 from rmqtool.commands import rows
-from rmqtool.commands.decompression import decompressed
 from rmqtool.commands.dump import DumpRequest, dump
 from rmqtool.commands.layouts import layout_rows
 from rmqtool.commands.messages import MessageFilter
@@ -69,8 +69,7 @@ rmqtool dump --layout --type index
 @click.option(
     "--limit", type=click.IntRange(min=1), metavar="N", help="At most so many rows; damage is extra."
 )
-@body_option
-@click.option("--decompress", is_flag=True, help="Unpack bodies that SYSFLAG says are compressed.")
+@body_options
 @click.option("--layout", is_flag=True, help="The table of a format's fields; needs no PATH.")
 @click.option("--body-dir", type=A_PATH, metavar="DIR", help="Write each body to a file there.")
 @click.option("--hex", "hex_", is_flag=True, help="Also the bytes of every row, field by field.")
@@ -87,10 +86,8 @@ rmqtool dump --layout --type index
 def dump_command(
     paths: tuple[Path, ...],
     type_name: str | None,
-    body: str | None,
     body_dir: Path | None,
     limit: int | None,
-    decompress: bool,
     layout: bool,
     on_corrupt: str,
     **options: Any,  # noqa: ANN401 - what click makes of the shared options
@@ -106,8 +103,9 @@ def dump_command(
     if not stores and not layout:
         raise UsageError("give a PATH to dump, or --layout")
     request = _request(session, kind, on_corrupt, options)
-    if session.format is Format.NDJSON and limit is None and body_dir is None and not decompress:
-        request = replace(request, lines=body or "none")
+    bodies = BodyChoice.of(options)
+    if session.format is Format.NDJSON and limit is None and body_dir is None:
+        request = replace(request, lines=bodies.mode or BodyMode.NONE, odd_flags=bodies.odd_flags)
     for store in stores:
         session.note_broker(store)
         session.note_settings(store)
@@ -116,14 +114,15 @@ def dump_command(
             session.format,
             stream,
             schema=_SCHEMA,
-            body=None if body is None else BodyMode(body),
+            body=bodies.mode,
             zone=session.zone,
             color=session.color,
+            unpacked=bodies.unpack,
             warn=session.console.warn,
         )
-        found = layout_rows(kind) if layout else _rows(stores, request, session)
-        if decompress:
-            found = decompressed(found, session.console)
+        found = (
+            layout_rows(kind) if layout else bodies.applied(_rows(stores, request, session), session.console)
+        )
         if body_dir is not None:
             found = _with_bodies(
                 found, BodyFiles(body_dir, [root for one in stores for root in one.evidence_roots])
@@ -164,7 +163,7 @@ def _rows(stores: list[Store], request: DumpRequest, session: Session) -> Iterab
 
 def _with_bodies(found: Iterable[rows.Row], files: BodyFiles) -> Iterable[rows.Row]:
     for row in found:
-        if isinstance(row, rows.Message):
+        if isinstance(row, rows.Message | rows.InnerMessage):
             files.add(row)
         yield row
 

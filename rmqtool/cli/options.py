@@ -122,16 +122,6 @@ def time_options(function: _Function) -> _Function:
     return begin(end(function))
 
 
-def body_option(function: _Function) -> _Function:
-    """Add ``--body``."""
-    option = click.option(
-        "--body",
-        type=click.Choice(["none", "text", "hex", "base64"]),
-        help="Message bodies; default: a preview in text, else none.",
-    )
-    return option(function)
-
-
 def state_of(context: click.Context) -> State:
     """Return the state that the outermost function made."""
     state: State = context.find_root().obj

@@ -6,17 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rmqtool.cli.bodies import BodyChoice, body_options
 from rmqtool.cli.completers import complete_queue, complete_topic
 from rmqtool.cli.help import Command
 from rmqtool.cli.key_file import read_keys
-from rmqtool.cli.options import A_PATH, AN_OFFSET, body_option, shared_options, time_options
+from rmqtool.cli.options import A_PATH, AN_OFFSET, shared_options, time_options
 from rmqtool.cli.session import Session
 from rmqtool.cli.times import parse_optional_time
+from rmqtool.commands import rows
 from rmqtool.commands.query import Explanation, Query, QueryRequest
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, UsageError
 from rmqtool.findings import FailOn
 from rmqtool.findings.wording import counted
-from rmqtool.report.objects import BodyMode
 from rmqtool.report.sinks import open_sink
 
 if TYPE_CHECKING:
@@ -86,11 +87,10 @@ seq 0 9 | sed s/^/order-/ | rmqtool query $STORE -t TopicTest --keys-file -
 @click.option("--scan", is_flag=True, help="Walk the log instead of trusting index or queues.")
 @click.option("--collisions", is_flag=True, help="Also hash hits of other keys: the broker's own answer.")
 @click.option("--explain", is_flag=True, help="Tell every step, and why something was not found.")
-@body_option
+@body_options
 @shared_options("text", "json", "ndjson", "csv")
 def query_command(
     store_path: Path,
-    body: str | None,
     explain: bool,
     **options: Any,  # noqa: ANN401 - what click makes of the other options
 ) -> ExitStatus:
@@ -114,21 +114,25 @@ def query_command(
     _check_log(store)
     session.note_broker(store)
     session.note_settings(store)
-    explanation = Explanation(wanted=explain)
+    bodies, explanation = BodyChoice.of(options), Explanation(wanted=explain)
     query = Query(store, request, session.console, explanation)
     with session.output(store) as stream:
         sink = open_sink(
             session.format,
             stream,
             schema=_SCHEMA,
-            body=None if body is None else BodyMode(body),
+            body=bodies.mode,
+            unpacked=bodies.unpack,
             zone=session.zone,
             keyed=request.keys is not None,
             warn=session.console.warn,
         )
         answered: dict[KeyQuestion | None, None] = {}
         for message, question in query.answers():
-            sink.add(message, None if question is None else question.key)
+            for row in bodies.applied([message], session.console):
+                if isinstance(row, rows.Damage):
+                    query.findings.add(row.finding())
+                sink.add(row, None if question is None else question.key)
             answered[question] = None
         status = _status(query, session.fail_on, found=bool(answered))
         if answered or explain:

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 MAX_BODY_BYTES = 64 << 20
 """Larger bodies stay compressed; a broker takes messages of 4 MiB, unless told otherwise."""
 
-_COMPRESSED = 0x1
+COMPRESSED_FLAG = 0x1
+"""Bit of SYSFLAG: the body is compressed."""
+
 _TYPE_MASK = 0x7 << 8
 _LZ4, _ZSTD, _ZLIB, _OLD_ZLIB = 0x1 << 8, 0x2 << 8, 0x3 << 8, 0
 
@@ -57,7 +59,7 @@ def decompress(body: bytes, sys_flag: int, max_bytes: int = MAX_BODY_BYTES) -> b
         BodyError: It is no such data, is cut short, or unpacks to more than ``max_bytes``.
         UsageError: It needs a library that is not there.
     """
-    if not sys_flag & _COMPRESSED or not body:
+    if not sys_flag & COMPRESSED_FLAG or not body:
         return body
     unpack = _UNPACKERS.get(sys_flag & _TYPE_MASK)
     if unpack is None:

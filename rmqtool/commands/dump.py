@@ -58,6 +58,7 @@ class DumpRequest:
         hex: Also the bytes of every row, field by field.
         lines: How bodies look if messages may come as lines of ndjson; None if rows are needed. ``none``,
             ``text`` and ``hex`` can be written so.
+        odd_flags: Bits of SYSFLAG whose messages are needed as rows, whatever ``lines`` says.
     """
 
     kinds: frozenset[PathKind] = frozenset()
@@ -69,6 +70,7 @@ class DumpRequest:
     chains: bool = False
     hex: bool = False
     lines: str | None = None
+    odd_flags: int = 0
 
     def applicable(self) -> dict[str, tuple[PathKind, ...]]:
         """Return the structures to which each filter in use can be applied, by the option's name."""
@@ -217,7 +219,9 @@ def _large_log(store: Store, log: FileQueue, request: DumpRequest) -> Iterator[r
 
     body = BodyForm[(request.lines or "none").upper()]
     begin, end = request.from_offset or 0, request.to_offset
-    return log_lines(LineJob(log, store.settings.delay_levels, request.messages, body, begin=begin, end=end))
+    return log_lines(
+        LineJob(log, store.settings.delay_levels, request.messages, body, request.odd_flags, begin, end)
+    )
 
 
 def _placed_log(store: Store) -> FileQueue:

@@ -5,14 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqtool.commands.rows import LayoutField
-from rmqtool.formats import checkpoint, consumequeue, index, layout, message
+from rmqtool.formats import batch, checkpoint, consumequeue, index, layout, message
 from rmqtool.store import PathKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _SCHEMAS = {
-    PathKind.COMMITLOG: {"message": message.MESSAGE, "blank": message.BLANK},
+    PathKind.COMMITLOG: {
+        "message": message.MESSAGE,
+        "blank": message.BLANK,
+        "inner-message": batch.INNER_MESSAGE,
+    },
     PathKind.CONSUMEQUEUE: {"unit": consumequeue.UNIT},
     PathKind.CONSUMEQUEUE_EXT: {"ext-unit": consumequeue.EXT_UNIT},
     PathKind.BATCHCONSUMEQUEUE: {"batch-unit": consumequeue.BATCH_UNIT},

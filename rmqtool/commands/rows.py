@@ -53,6 +53,40 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True)
+class InnerMessage:
+    """A message of an inner batch, number ``index`` of the record at ``physical_offset``.
+
+    ``batch_position`` is bytes from the start of the batch, decompressed; what the message does not say of
+    itself is the record's, as for a client.
+    """
+
+    type: ClassVar = "inner-message"
+    file: str
+    position: int
+    physical_offset: int
+    index: int
+    batch_position: int
+    total_size: int
+    queue_id: int
+    flag: int
+    queue_offset: int
+    sys_flag: int
+    born_timestamp_ms: int
+    born_host: str
+    store_timestamp_ms: int
+    store_host: str
+    topic: str
+    body_length: int
+    body: bytes
+    properties: dict[str, str]
+    tags: str | None
+    keys: list[str]
+    uniq_key: str | None
+    tags_code: int
+    msg_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class Blank:
     """The record that closes a full file of the log."""
 
@@ -249,6 +283,7 @@ class Lines:
 
 Row = (
     Message
+    | InnerMessage
     | Lines
     | Blank
     | Damage

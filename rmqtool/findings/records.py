@@ -169,3 +169,16 @@ CL_TIME = FindingCode(
     remedy="Compare with the records around it, and with a replica.",
     origin="CommitLog#asyncPutMessage, SendMessageProcessor#sendMessage",
 )
+CL_INNER_BATCH = FindingCode(
+    code="CL-INNER-BATCH",
+    severity=Severity.ERROR,
+    structure=Structure.COMMITLOG,
+    title="inner batch cannot be taken apart",
+    meaning=(
+        "SYSFLAG says that the body holds several messages, and it does not, or not as many as INNER_NUM "
+        "says. Shown by dump and query with --unpack-batches."
+    ),
+    broker_effect="Delivers it; the client logs an error and hands on the whole batch as one message.",
+    remedy="Read the body with dump --body-dir; if its CRC holds, the producer sent it so.",
+    origin="MessageDecoder#decodeMessages, PullAPIWrapper#processPullResult (5.x)",
+)

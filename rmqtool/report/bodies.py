@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rmqtool.commands import rows
 from rmqtool.errors import EnvironmentFailureError, RefusedError
 from rmqtool.report.output import refuse_evidence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
-
-    from rmqtool.commands.rows import Message
 
 
 class BodyFiles:
@@ -34,15 +33,18 @@ class BodyFiles:
             raise EnvironmentFailureError(f"{directory}: cannot be created: {failure.strerror}") from failure
         self._directory = directory
 
-    def add(self, message: Message) -> None:
+    def add(self, message: rows.Message | rows.InnerMessage) -> None:
         """Write the body of one message; a message without a body gets no file.
+
+        A message of an inner batch has its index behind the record's place.
 
         Raises:
             RefusedError: The file is there already.
         """
         if not message.body:
             return
-        path = self._directory / f"{message.physical_offset:020d}.body"
+        index = f"-{message.index}" if isinstance(message, rows.InnerMessage) else ""
+        path = self._directory / f"{message.physical_offset:020d}{index}.body"
         try:
             with path.open("xb") as file:
                 file.write(message.body)

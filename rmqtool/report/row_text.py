@@ -47,6 +47,7 @@ class RowText:
         self._in_fields = False
         self._writers: dict[type, Callable[[Any], str]] = {
             rows.Message: self._message,
+            rows.InnerMessage: self._inner_message,
             rows.Blank: lambda row: f"{row.physical_offset:>12}  BLANK, {row.total_size} bytes",
             rows.Damage: self._damage,
             rows.Unit: self._unit,
@@ -94,14 +95,18 @@ class RowText:
         ]
         if row.transaction_type != "none":
             parts.append(row.transaction_type)
-        for name, value in (("tags", row.tags), ("keys", " ".join(row.keys)), ("uniq", row.uniq_key)):
-            if value:
-                parts.append(f"{name}={escape_text(value)}")
+        parts += _names(row)
         more = (system_text(row, self._time), self._message_body(row))
         line = fold(parts, self._width, _INDENT, f"{row.physical_offset:>12}  ")
         return line + "".join(f"\n{'':>{_INDENT}}{text}" for text in more if text)
 
-    def _message_body(self, row: rows.Message) -> str | None:
+    def _inner_message(self, row: rows.InnerMessage) -> str:
+        place = f"{f'[{row.index}]':>16}  {escape_text(row.topic)}/{row.queue_id} #{row.queue_offset}"
+        line = "  ".join((place, f"{row.total_size} B", *_names(row)))
+        body = self._message_body(row)
+        return f"{line}\n{'':>18}{body}" if body else line
+
+    def _message_body(self, row: rows.Message | rows.InnerMessage) -> str | None:
         if self._body is not None:
             return body_text(row.body, self._body)
         preview = escape_bytes(row.body[:_PREVIEW_BYTES])
@@ -159,6 +164,11 @@ class RowText:
         said = row.meaning if row.unit == "-" else f"{row.unit}: {row.meaning}"
         room = len(said) if self._width is None else max(self._width - _LAYOUT_MARGIN, 20)
         return start + f"\n{'':{_LAYOUT_MARGIN}}".join(wrap(said, room))
+
+
+def _names(row: rows.Message | rows.InnerMessage) -> list[str]:
+    names = (("tags", row.tags), ("keys", " ".join(row.keys)), ("uniq", row.uniq_key))
+    return [f"{name}={escape_text(value)}" for name, value in names if value]
 
 
 def _unit_fields(row: rows.Unit | rows.BatchUnit) -> str:

@@ -13,6 +13,7 @@ from tests.damage.cases import CASES, Case, load_cases
 ROOT = Path(__file__).resolve().parents[2]
 
 NO_EDIT_PROVOKES = {
+    "CL-INNER-BATCH": "verify looks into no body; tests/cli/test_dump_batches.py damages one for dump",
     "DL-POS": "DLedger logs are recognised (ST-DLEDGER), not read",
     "DL-INDEX": "DLedger logs are recognised (ST-DLEDGER), not read",
     "DL-TERM": "DLedger logs are recognised (ST-DLEDGER), not read",

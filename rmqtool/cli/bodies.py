@@ -1,0 +1,76 @@
+"""What happens to message bodies on their way out: ``--body``, ``--decompress``, ``--unpack-batches``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from rmqtool.commands.decompression import COMPRESSED_FLAG, decompressed
+from rmqtool.commands.inner_batches import with_inner_messages
+from rmqtool.formats.batch import INNER_BATCH_FLAG
+from rmqtool.report.objects import BodyMode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any, TypeVar
+
+    from rmqtool.commands import rows
+    from rmqtool.commands.progress import Progress
+
+    _Function = TypeVar("_Function", bound=Callable[..., Any])
+
+_OPTIONS = (
+    click.option(
+        "--body",
+        type=click.Choice([mode.value for mode in BodyMode]),
+        help="Message bodies; default: a preview in text, else none.",
+    ),
+    click.option("--decompress", is_flag=True, help="Unpack bodies that SYSFLAG says are compressed."),
+    click.option(
+        "--unpack-batches",
+        is_flag=True,
+        help="Also the messages in inner batches (5.x), a row each.",
+    ),
+)
+
+
+def body_options(function: _Function) -> _Function:
+    """Add the options, which `BodyChoice.of` takes."""
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return function
+
+
+@dataclass(frozen=True)
+class BodyChoice:
+    """What the options ask for.
+
+    Attributes:
+        mode: How bodies are shown; None is the format's habit.
+        decompress: Whether they are decompressed.
+        unpack: Whether the messages of inner batches become rows.
+    """
+
+    mode: BodyMode | None
+    decompress: bool
+    unpack: bool
+
+    @classmethod
+    def of(cls, options: dict[str, Any]) -> BodyChoice:
+        """Return what a command line asks for."""
+        body = options["body"]
+        mode = None if body is None else BodyMode(body)
+        return cls(mode, options["decompress"], options["unpack_batches"])
+
+    @property
+    def odd_flags(self) -> int:
+        """Return the bits of SYSFLAG of messages that something is done to."""
+        return COMPRESSED_FLAG * self.decompress | INNER_BATCH_FLAG * self.unpack
+
+    def applied(self, found: Iterable[rows.Row], progress: Progress) -> Iterable[rows.Row]:
+        """Return rows with bodies and batches as asked for; a batch is unpacked from the body as stored."""
+        if self.unpack:
+            found = with_inner_messages(found)
+        return decompressed(found, progress) if self.decompress else found
