@@ -133,6 +133,22 @@ CQ_MISSING_MSG = FindingCode(
     remedy="Rebuild the consume queues from the log (rmqtool rebuild).",
     origin="ConsumeQueue#putMessagePositionInfo",
 )
+CQ_TOPIC_GONE = FindingCode(
+    code="CQ-TOPIC-GONE",
+    severity=Severity.WARNING,
+    structure=Structure.CONSUMEQUEUE,
+    title="messages of a deleted topic",
+    meaning=(
+        "Records have no unit, and topics.json does not know their topic: when a topic is deleted its queues "
+        "go at once, its messages stay until the log's file expires."
+    ),
+    broker_effect=(
+        "Deleted the queues itself: 4.x those of all topics that topics.json lacks when any is deleted, 5.x "
+        "those of the deleted one. An unclean start dispatches some of the messages again."
+    ),
+    remedy="None if the topic was meant to go; else create it again, then rebuild the consume queues.",
+    origin="DefaultMessageStore#cleanUnusedTopic (4.x), DefaultMessageStore#deleteTopics (5.x)",
+)
 CQ_SUPERFLUOUS = FindingCode(
     code="CQ-SUPERFLUOUS",
     severity=Severity.ERROR,

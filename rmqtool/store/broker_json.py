@@ -73,10 +73,18 @@ def batch_queue_topics(topics_json: object) -> frozenset[str]:
 
     Java: ``QueueTypeUtils#isBatchCq`` (5.3.3).
     """
+    table = _topic_table(topics_json).items()
+    return frozenset(topic for topic, config in table if _queue_type(config) == "BatchCQ")
+
+
+def topic_names(topics_json: object) -> frozenset[str]:
+    """Return the topics that ``topics.json`` knows."""
+    return frozenset(_topic_table(topics_json))
+
+
+def _topic_table(topics_json: object) -> dict[str, object]:
     table = topics_json.get("topicConfigTable") if isinstance(topics_json, dict) else None
-    if not isinstance(table, dict):
-        return frozenset()
-    return frozenset(topic for topic, config in table.items() if _queue_type(config) == "BatchCQ")
+    return table if isinstance(table, dict) else {}
 
 
 def _queue_type(config: object) -> object:

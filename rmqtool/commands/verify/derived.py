@@ -18,6 +18,7 @@ from rmqtool.findings import Finding, FindingLog, Structure
 from rmqtool.formats.consumequeue import UNIT_SIZE
 from rmqtool.reput.blocks import UNIT_COLUMNS
 from rmqtool.reput.indexes import index_stream
+from rmqtool.store.deleted_topics import KnownTopics
 from rmqtool.store.features import is_rocksdb
 from rmqtool.store.places import PathKind
 
@@ -181,7 +182,7 @@ class _Derived:
     def _queue_checks(self) -> Iterator[QueueCheck]:
         """Yield every queue that is there, and every one that the log demands."""
         plans = {} if self._expected is None else _by_queue(self._expected.plans)
-        shown = self._shown()
+        shown, topics = self._shown(), KnownTopics(self._store.root)
         ext_files = self._files(PathKind.CONSUMEQUEUE_EXT)
         for batch, kind in ((False, PathKind.CONSUMEQUEUE), (True, PathKind.BATCHCONSUMEQUEUE)):
             if kind not in shown:
@@ -196,6 +197,7 @@ class _Derived:
                     files=files.get(key),
                     ext_files=None if batch else ext_files.get(key),
                     expected=plans[batch].get(key) if plans else None,
+                    deleted=topics.is_deleted(topic),
                 )
 
     def _shown(self) -> set[PathKind]:

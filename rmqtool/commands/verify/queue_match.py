@@ -59,7 +59,7 @@ class UnitMatch:
         log_cut: the log is known to have lost its tail.
 
     Attributes:
-        last_met: number among the expected rows of the last one that was met, -1 if none was.
+        met: numbers among the expected rows of the first and the last one that was met, -1 if none was.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class UnitMatch:
         self._expired_count = 0
         self._tail: list[_Foreign] = []
         self._belonged = False
-        self.last_met = -1
+        self.met = -1, -1
 
     def feed(self, units: Units, real: Int64s, tags: Int64s, times_ms: Int64s) -> int | None:
         """Look up the real units of a chunk; return the number of the last that belongs, or None."""
@@ -96,7 +96,9 @@ class UnitMatch:
         if last >= 0:
             confirmed = units.first_number + int(rows[last])
             self._belonged = True
-            self.last_met = max(self.last_met, int(found[belongs].max()))
+            numbers = found[belongs]
+            first_met = int(numbers.min()) if self.met[0] < 0 else min(self.met[0], int(numbers.min()))
+            self.met = first_met, max(self.met[1], int(numbers.max()))
         self._settle(_Foreign(units, rows[~belongs], found[~belongs] >= 0), confirmed)
         return confirmed
 

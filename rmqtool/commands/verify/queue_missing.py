@@ -9,7 +9,7 @@ import numpy as np
 
 from rmqtool.dispatch.append import MAX_QUEUE_OFFSET
 from rmqtool.findings import Severity
-from rmqtool.findings.consumequeue import CQ_MISSING_MSG
+from rmqtool.findings.consumequeue import CQ_MISSING_MSG, CQ_TOPIC_GONE
 from rmqtool.findings.wording import counted
 from rmqtool.formats.consumequeue import UNIT_SIZE
 
@@ -37,6 +37,7 @@ class MissingRange:
         physical_offset: of the first record.
         queue_offset: of the first record.
         count: records.
+        is_head: no record before them has a unit: the queue begins behind them, if it is there.
         is_tail: no record behind them has a unit: the queue lags.
         is_superseded: later records have the same queue offsets: the topic was deleted and created again.
     """
@@ -44,18 +45,24 @@ class MissingRange:
     physical_offset: int
     queue_offset: int
     count: int
+    is_head: bool
     is_tail: bool
     is_superseded: bool
 
+    def continues(self, before: MissingRange) -> bool:
+        """Tell whether only the border of two windows parts it from the range before."""
+        ours, theirs = ((one.is_head, one.is_tail, one.is_superseded) for one in (self, before))
+        return ours == theirs and (self.is_head or self.is_tail)
 
-def missing_ranges(expected: ExpectedUnits, last_met: int) -> list[MissingRange]:
+
+def missing_ranges(expected: ExpectedUnits, met: tuple[int, int]) -> list[MissingRange]:
     """Return the records without unit, in log order.
 
     Those that the append rule never puts are left out: queue offsets that no file can have.
 
     Args:
         expected: all records, those with units marked.
-        last_met: number of the last that has one.
+        met: numbers of the first and the last that have one, -1 if none has.
 
     Raises:
         OSError: a block file cannot be read.
@@ -68,7 +75,7 @@ def missing_ranges(expected: ExpectedUnits, last_met: int) -> list[MissingRange]
         queue_offsets = expected.queue_offsets(window)
         rows = expected.unseen(window)
         if len(rows):
-            found = list(_ranges_of(expected, window, rows, queue_offsets, least_later, last_met))
+            found = list(_ranges_of(expected, window, rows, queue_offsets, least_later, met))
             ranges[:0] = found
         least_later = min(least_later, int(queue_offsets[_is_possible(queue_offsets)].min(initial=_NEVER)))
     return _joined(ranges)
@@ -80,7 +87,7 @@ def _ranges_of(
     rows: Int64s,
     queue_offsets: Int64s,
     least_later: int,
-    last_met: int,
+    met: tuple[int, int],
 ) -> Iterator[MissingRange]:
     offsets = expected.rows(window).physical_offsets
     possible = _is_possible(queue_offsets)
@@ -91,8 +98,9 @@ def _ranges_of(
     if not len(rows):
         return
     is_superseded = (queue_offsets >= later)[rows]
-    is_tail = rows + expected.firsts[window] > last_met
-    kind = is_superseded * 2 + is_tail
+    numbers = rows + expected.firsts[window]
+    is_head, is_tail = (numbers < met[0]) | (met[0] < 0), numbers > met[1]
+    kind = is_head * 4 + is_superseded * 2 + is_tail
     cuts = np.flatnonzero((np.diff(rows) != 1) | (np.diff(kind) != 0)) + 1
     for piece in np.split(np.arange(len(rows)), cuts):
         first = int(piece[0])
@@ -100,6 +108,7 @@ def _ranges_of(
             int(offsets[rows[first]]),
             int(queue_offsets[rows[first]]),
             len(piece),
+            bool(is_head[first]),
             bool(is_tail[first]),
             bool(is_superseded[first]),
         )
@@ -114,11 +123,7 @@ def _joined(ranges: list[MissingRange]) -> list[MissingRange]:
     joined: list[MissingRange] = []
     for one in ranges:
         last = joined[-1] if joined else None
-        if (
-            last is not None
-            and last.is_tail
-            and (one.is_tail, one.is_superseded) == (last.is_tail, last.is_superseded)
-        ):
+        if last is not None and one.continues(last):
             joined[-1] = replace(last, count=last.count + one.count)
         else:
             joined.append(one)
@@ -140,6 +145,9 @@ def report_missing(
         redispatch_start: physical offset from which the next start dispatches anew. None if no start does
             that, or it is not known.
     """
+    if report.check.deleted:
+        _report_deleted(report, [one for one in ranges if one.is_head])
+        ranges = [one for one in ranges if not one.is_head]
     for missing in ranges:
         is_lag = task.unclean and missing.is_tail
         if redispatch_start is not None and missing.physical_offset < redispatch_start:
@@ -160,8 +168,29 @@ def report_missing(
         )
 
 
+def _report_deleted(report: QueueReport, ranges: list[MissingRange]) -> None:
+    """Say once that the queue was deleted with its topic."""
+    if not ranges:
+        return
+    count, first = sum(one.count for one in ranges), ranges[0]
+    report.add(
+        CQ_TOPIC_GONE,
+        f"{counted(count, 'record has no unit', 'records have no unit')}, and topics.json has no such topic:"
+        f" it was deleted; {_place_of(first)}",
+        count=count,
+        queue_offset=first.queue_offset,
+        physical_offset=first.physical_offset,
+        expected=count,
+        observed=0,
+    )
+
+
+def _place_of(missing: MissingRange) -> str:
+    return f"the first has queue offset {missing.queue_offset} and lies at {missing.physical_offset}"
+
+
 def _sentence(missing: MissingRange, *, is_lag: bool) -> str:
-    first = f"the first has queue offset {missing.queue_offset} and lies at {missing.physical_offset}"
+    first = _place_of(missing)
     if missing.is_superseded:
         without = counted(missing.count, "record has no unit", "records have no unit")
         return f"{without}; the queue offsets came again, as if the topic had been created anew; {first}"

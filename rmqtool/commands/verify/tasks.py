@@ -27,6 +27,8 @@ class QueueCheck:
         files: its files; None if it has no directory.
         ext_files: its files in ``consumequeue_ext``; None if it has none there.
         expected: runs of the units that the log demands; None if it demands none, and below level 2.
+        deleted: its topic was deleted: a broker has deleted the queue, and an unclean start since then has
+            put the log's last records back.
     """
 
     topic: str
@@ -35,6 +37,7 @@ class QueueCheck:
     files: FileQueue | None
     ext_files: FileQueue | None
     expected: QueuePlan | None
+    deleted: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,61 @@
+"""Which topics a broker has deleted: their queues are gone, their messages are still in the log.
+
+Java: ``DefaultMessageStore#cleanUnusedTopic`` (4.9.8, 5.3.3) and ``AdminBrokerProcessor#deleteTopic``: queues
+of topics that ``topics.json`` does not know are deleted, those of the broker's own topics and of light queues
+are not.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqtool.store.broker_json import ConfigFileError, load_broker_json, topic_names
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_SYSTEM_PREFIX, _LMQ_PREFIX = "rmq_sys_", "%LMQ%"
+# TopicValidator's set, 5.3.3; 4.9.8 lacks the last one. What brokers name after themselves is in topics.json.
+_SYSTEM_TOPICS = frozenset(
+    {
+        "TBW102",
+        "SCHEDULE_TOPIC_XXXX",
+        "BenchmarkTest",
+        "RMQ_SYS_TRANS_HALF_TOPIC",
+        "RMQ_SYS_TRACE_TOPIC",
+        "RMQ_SYS_TRANS_OP_HALF_TOPIC",
+        "TRANS_CHECK_MAX_TIME_TOPIC",
+        "SELF_TEST_TOPIC",
+        "OFFSET_MOVED_EVENT",
+        "CHECKPOINT_TOPIC",
+    }
+)
+_OTHER_KEEPERS = ("topics", "rdb")  # in config/: RocksDB keeps the topics, a topics.json beside it is old
+
+
+class KnownTopics:
+    """The topics that a store's broker knows.
+
+    Args:
+        root: of the store; None if it is not shown.
+    """
+
+    def __init__(self, root: Path | None) -> None:
+        self._known = frozenset[str]() if root is None else _known_topics(root / "config")
+
+    def is_deleted(self, topic: str) -> bool:
+        """Tell whether a topic of which there are messages was deleted; False where nothing tells."""
+        if not self._known or topic in _SYSTEM_TOPICS or topic.startswith((_SYSTEM_PREFIX, _LMQ_PREFIX)):
+            return False
+        return topic not in self._known
+
+
+def _known_topics(config: Path) -> frozenset[str]:
+    """Return the topics of ``topics.json``, none if it is not there, not readable, or not what counts."""
+    path = config / "topics.json"
+    if not path.is_file() or any((config / name).is_dir() for name in _OTHER_KEEPERS):
+        return frozenset()
+    try:
+        return topic_names(load_broker_json(path))
+    except ConfigFileError:
+        return frozenset()  # ST-CONFIG of level 0 says so
