@@ -45,14 +45,13 @@ class Skip:
         place: physical offset of the first of them.
         length: how many.
         reason: why, an outcome of the record at ``place``; STOP: the counters had come apart before; BLANK:
-            one that does not say that the file ends there.
-        total_size: TOTALSIZE of a record whose lengths do not add up; 0 otherwise.
+            one that does not say that the file ends there; MISMATCH: the lengths of that record, and of all
+            behind it up to the end of the skip, do not add up.
     """
 
     place: int
     length: int
     reason: Outcome
-    total_size: int = 0
 
 
 @dataclass
@@ -144,10 +143,18 @@ def follow(
 def _take(chain: Chain, report: SplitReport, region: Region) -> None:
     chain.reports.append(report)
     for mismatch in report.mismatches:
-        skip = Skip(mismatch.place, mismatch.read_length, Outcome.MISMATCH, mismatch.total_size)
-        chain.skips.append(skip)
+        _skip_record(chain.skips, mismatch.place, mismatch.read_length)
         region.add(mismatch)
     chain.end = max(chain.end, report.end)
+
+
+def _skip_record(skips: list[Skip], place: int, length: int) -> None:
+    """Note a record whose lengths do not add up, together with those right before it."""
+    last = skips[-1] if skips else None
+    if last is not None and last.reason == Outcome.MISMATCH and last.place + last.length == place:
+        place, length = last.place, last.length + length
+        skips.pop()
+    skips.append(Skip(place, length, Outcome.MISMATCH))
 
 
 def _next_region(chain: Chain, report: SplitReport, segment: Segment, region: Region, file_size: int) -> int:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.findings import Finding, Severity, Structure, code_of
 from rmqtool.findings.wording import counted
-from rmqtool.reput.survey import Survey, SurveyTask, survey_range
+from rmqtool.reput.survey import Survey, SurveyTask, survey_ranges
 from rmqtool.scan.rows import Outcome
 
 if TYPE_CHECKING:
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from rmqtool.reput.pipeline import ReputPlan, ReputResult
     from rmqtool.reput.scan import SplitReport
     from rmqtool.store.segments import FileQueue, Segment
+
+_MOST_ITEMS = 64
+"""Groups of ranges that an engine is given."""
 
 _CODES = {
     Outcome.BLANK: "CL-BLANK-LEN",
@@ -70,12 +73,12 @@ def survey_skips(plan: ReputPlan, result: ReputResult, engine: Engine) -> list[S
     BLANK of the wrong length only if one lies in what it skips.
     """
     skips = [skip for skip in result.chain.skips if skip.place < plan.until_offset]
-    tasks = [task for skip in skips for task in _tasks(plan, skip)]
-    surveys = {survey.start: survey for survey in engine.map(survey_range, tasks)}
+    tasks = [_tasks(plan, skip) for skip in skips]
+    surveys = _survey([task for tasks_of_skip in tasks for task in tasks_of_skip], engine)
     ranges: list[SkippedRange] = []
     records_behind = 0
-    for skip in reversed(skips):
-        found = [surveys[task.start] for task in _tasks(plan, skip)]
+    for skip, tasks_of_skip in zip(reversed(skips), reversed(tasks), strict=True):
+        found = [surveys[task.start] for task in tasks_of_skip]
         segment = plan.log.segment_at(skip.place)
         if segment is None:
             continue
@@ -88,6 +91,13 @@ def survey_skips(plan: ReputPlan, result: ReputResult, engine: Engine) -> list[S
     return ranges[::-1]
 
 
+def _survey(tasks: list[SurveyTask], engine: Engine) -> dict[int, Survey]:
+    """Look at ranges by the group: a torn log has hundreds of thousands, too many for an engine's items."""
+    size = -(-len(tasks) // _MOST_ITEMS) or 1
+    groups = [tasks[first : first + size] for first in range(0, len(tasks), size)]
+    return {survey.start: survey for group in engine.map(survey_ranges, groups) for survey in group}
+
+
 def _tasks(plan: ReputPlan, skip: Skip) -> list[SurveyTask]:
     """Cut a skip at the segments' ends."""
     stop = skip.place + skip.length
@@ -95,8 +105,7 @@ def _tasks(plan: ReputPlan, skip: Skip) -> list[SurveyTask]:
         SurveyTask(
             segment, max(skip.place, segment.start), min(stop, segment.stop), plan.policy.broker_version
         )
-        for segment in plan.log
-        if segment.start < stop and segment.stop > skip.place
+        for segment in plan.log.between(skip.place, stop)
     ]
 
 

@@ -11,6 +11,8 @@ from rmqtool.scan.rows import Outcome, rules_of
 from rmqtool.scan.walk import SegmentWalk
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rmqtool.store.segments import Segment
 
 _CHUNK_BYTES = 1 << 20
@@ -54,16 +56,26 @@ class Survey:
     first_record: int | None
 
 
-def survey_range(task: SurveyTask) -> Survey:
-    """Look for true records in a range, and whether there is anything at all.
+def survey_ranges(tasks: Sequence[SurveyTask]) -> list[Survey]:
+    """Look for true records in ranges, and whether there is anything at all.
 
     Raises:
-        EnvironmentFailureError: the segment cannot be opened or read.
+        EnvironmentFailureError: a segment cannot be opened or read.
     """
+    surveys = []
+    walk: SegmentWalk | None = None
+    for task in tasks:
+        if walk is None or walk.segment is not task.segment:  # kept, for ranges lie close together
+            walk = SegmentWalk(task.segment, rules_of(task.broker_version))
+        surveys.append(_survey_range(task, walk))
+        walk.mismatches.clear()
+    return surveys
+
+
+def _survey_range(task: SurveyTask, walk: SegmentWalk) -> Survey:
     first_data = first_nonzero(task.segment, task.start, task.stop)
     if first_data >= task.stop:
         return Survey(task.start, zero=True, zero_start=True, records=0, record_bytes=0, first_record=None)
-    walk = SegmentWalk(task.segment, rules_of(task.broker_version))
     # A record's first bytes, of TOTALSIZE, can be zeros.
     place, records, record_bytes, first_record = max(task.start, first_data - 3), 0, 0, None
     while place < task.stop and walk.find(place, task.stop) == Outcome.RECORD:
@@ -87,7 +99,7 @@ def survey_range(task: SurveyTask) -> Survey:
 
 def first_nonzero(segment: Segment, start: int, stop: int) -> int:
     """Return the physical offset of the first byte that is not zero, ``stop`` if there is none."""
-    buffer = np.empty(_CHUNK_BYTES, np.uint8)
+    buffer = np.empty(min(_CHUNK_BYTES, max(stop - start, 0)), np.uint8)
     place = segment.start + segment.reader.next_data(start - segment.start)
     while place < stop:
         view = buffer[: stop - place]

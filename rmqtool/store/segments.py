@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -153,6 +153,12 @@ class FileQueue:
         if number < 0 or offset >= self.segments[number].stop:
             return None
         return self.segments[number]
+
+    def between(self, start: int, stop: int) -> Iterator[Segment]:
+        """Yield the segments that hold bytes from the address ``start`` to before ``stop``."""
+        for number in range(max(0, bisect_right(self._starts, start) - 1), bisect_left(self._starts, stop)):
+            if self.segments[number].stop > start:
+                yield self.segments[number]
 
     def gaps(self, file_size: int | None = None) -> Iterator[Gap]:
         """Yield where the files do not join.

@@ -141,7 +141,20 @@ def test_a_record_whose_lengths_do_not_add_up_parts_the_counters(policy: Dispatc
     size = places[2] - places[1]
     log.data[places[1] : places[1] + 4] = (size + more).to_bytes(4, "big")
     chain = run(log.files(), policy).result.chain
-    assert chain.skips[0] == Skip(places[1], size, Outcome.MISMATCH, size + more)
+    assert chain.skips[0] == Skip(places[1], size, Outcome.MISMATCH)
+
+
+def test_records_side_by_side_whose_lengths_do_not_add_up_are_one_skip(policy: DispatchPolicy) -> None:
+    """A torn log has hundreds of thousands of them."""
+    log, places = three_files()
+    for place, behind in ((places[1], places[2]), (places[2], places[3]), (places[4], places[5])):
+        log.data[place : place + 4] = (behind - place + 1).to_bytes(4, "big")
+    for split_bytes in (1 << 28, 300):
+        built = build(memory_log(log.files()), FILE_SIZE, policy, split_bytes=split_bytes)
+        assert built.result.chain.skips[:2] == [
+            Skip(places[1], places[3] - places[1], Outcome.MISMATCH),
+            Skip(places[4], places[5] - places[4], Outcome.MISMATCH),
+        ]
 
 
 def test_both_kinds_of_damage_in_one_file_move_the_next_region_into_the_next_file(

@@ -86,6 +86,33 @@ def test_look_up_by_address(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("start", "stop", "found"),
+    [
+        (0, 100, []),
+        (0, 101, [100]),
+        (199, 200, [100]),
+        (200, 300, []),
+        (150, 301, [100, 300]),
+        (399, 9999, [300]),
+        (400, 9999, []),
+    ],
+)
+def test_segments_between_two_addresses(tmp_path: Path, start: int, stop: int, found: list[int]) -> None:
+    _make(tmp_path / "q", 100, 300)
+    queue = list_file_queue([tmp_path / "q"], tmp_path)
+    assert [segment.start for segment in queue.between(start, stop)] == found
+
+
+def test_only_what_lies_behind_the_size_of_a_file_is_excess(tmp_path: Path) -> None:
+    """A file longer than its size and the distance to the next; no short one, no last one."""
+    _make(tmp_path / "q", 0, 90, 190, 300)
+    queue = list_file_queue([tmp_path / "q"], tmp_path)
+    assert [one.size_bytes for one in queue.without_excess(90)] == [90, 100, 100, 100]
+    assert queue.without_excess(110) is queue
+    assert queue.without_excess(50) is queue
+
+
+@pytest.mark.parametrize(
     ("starts", "size", "gaps"),
     [
         ((0, 100, 200), 100, []),
