@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rmqtool.report.terminal import columns_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -24,15 +26,15 @@ def fold(parts: Iterable[str], width: int | None, indent: int, start: str = "", 
     words = list(parts)
     if width is None:
         return start + separator.join(words)
-    room = max(*map(len, words), _LEAST_ROOM)
+    room = max(*map(columns_of, words), _LEAST_ROOM)
     margin = indent if room <= width - indent else _NARROW_INDENT
     lines, used = [start], indent
     for number, word in enumerate(words):
         gap = separator if number and used > margin else ""
-        if used > margin and used + len(gap) + len(word) > width and (number or margin < indent):
+        if used > margin and used + len(gap) + columns_of(word) > width and (number or margin < indent):
             lines.append(" " * margin + word)
-            used = margin + len(word)
+            used = margin + columns_of(word)
         else:
             lines[-1] += gap + word
-            used += len(gap) + len(word)
+            used += len(gap) + columns_of(word)
     return "\n".join(line.rstrip() for line in lines)

@@ -18,6 +18,7 @@ from rmqtool.report.escaping import escape_bytes, escape_text
 from rmqtool.report.flag_text import sys_flag_text
 from rmqtool.report.folding import fold
 from rmqtool.report.objects import BodyMode
+from rmqtool.report.terminal import Ink
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -64,7 +65,7 @@ class HexText:
         self._time = time
         self._shown_bytes = _SHOWN_BYTES.get(body)
         self._width = width
-        self._color = color
+        self._paint = Ink(color=color)
         self._field = 0
         self._row: rows.Row | None = None
 
@@ -128,14 +129,6 @@ class HexText:
         groups = " ".join(part[at : at + _GROUP_BYTES].hex() for at in range(0, len(part), _GROUP_BYTES))
         characters = "".join(chr(byte) if 0x20 <= byte < 0x7F else "." for byte in part)
         return f"{'':>18}{self._paint(f'{groups:<35}', color)}  {characters}"
-
-    def _paint(self, text: str, style: str) -> str:
-        if not self._color:
-            return text
-        from rich.color import ColorSystem
-        from rich.style import Style
-
-        return Style.parse(style).render(text, color_system=ColorSystem.STANDARD)
 
     def _meaning(self, field: rows.FieldBytes) -> str:
         """Return what a number stands for; empty if it says so itself."""

@@ -90,9 +90,10 @@ def _facts(summary: StoreSummary, zone: tzinfo | None) -> list[tuple[str, str]]:
     facts = _log_facts(summary.log, zone)
     queues = len({(queue.kind, queue.topic) for queue in summary.queues})
     if summary.queues:
-        facts.append(("consume queues", f"{len(summary.queues)} of {queues} topics"))
+        number = f"{len(summary.queues):,}"
+        facts.append(("consume queues", f"{number}, of {counted(queues, 'topic', spec=',')}"))
     if summary.index:
-        facts.append(("index", f"{sum(one.items for one in summary.index)} items"))
+        facts.append(("index", counted(sum(one.items for one in summary.index), "item", spec=",")))
         facts.append(("index covers", _coverage(summary)))
     if summary.checkpoint is not None:
         found = summary.checkpoint
@@ -110,8 +111,10 @@ def _coverage(summary: StoreSummary) -> str:
     if not filled:
         return "nothing"
     begin, end = filled[0].begin_phy_offset, filled[-1].end_phy_offset
-    behind = "" if summary.log is None else f", {max(0, summary.log.end - end)} bytes of log from there on"
-    return f"{begin} to {end}{behind}"
+    rest = None if summary.log is None else max(0, summary.log.end - end)
+    return f"physical offset {begin} to {end}" + (
+        "" if rest is None else f", {size_text(rest)} before the log's end"
+    )
 
 
 def _log_facts(log: LogSummary | None, zone: tzinfo | None) -> list[tuple[str, str]]:
@@ -119,7 +122,7 @@ def _log_facts(log: LogSummary | None, zone: tzinfo | None) -> list[tuple[str, s
         return [("commit log", "none")]
     facts = [
         ("commit log", f"{counted(log.files, 'file')}, {size_text(log.size_bytes)}"),
-        ("offsets", f"{log.start} to {log.end}" + ("" if log.clean_end else ", then damage")),
+        ("physical offsets", f"{log.start} to {log.end}" + ("" if log.clean_end else ", then damage")),
     ]
     if log.first_store_timestamp_ms is not None:
         facts.append(("first message", time_text(log.first_store_timestamp_ms, zone)))

@@ -57,5 +57,4 @@ def _differences(report: RebuildReport) -> Iterator[str]:
     if not report.differences:
         yield f"{'compared':<14} the present files are the same"
     for one in report.differences:
-        place = "" if one.position is None else f" at {one.position}"
-        yield f"{'differs':<14} {escape_text(one.file)}{place}: {escape_text(one.message)}"
+        yield f"{'differs':<14} {escape_text(one.file)}: {escape_text(one.message.removeprefix('differs '))}"

@@ -139,8 +139,8 @@ class RowText:
     def _item(self, row: rows.Item) -> str:
         slot = "-" if row.slot is None else row.slot
         return (
-            f"{'item':>6} {row.item:>10}  log {row.physical_offset}  hash {row.key_hash}  slot {slot}"
-            f"  +{row.time_diff} s  previous {row.previous}"
+            f"{'item':>6} {row.item:>10}  log {row.physical_offset:<12}  hash {row.key_hash:<10}"
+            f"  slot {slot:<7}  +{row.time_diff} s  previous {row.previous}"
         )
 
     def _chain(self, row: rows.Chain) -> str:
@@ -174,4 +174,4 @@ def _names(row: rows.Message | rows.InnerMessage) -> list[str]:
 def _unit_fields(row: rows.Unit | rows.BatchUnit) -> str:
     tags_code = row.tags_code
     tags = f"ext {tags_code - EXT_ADDRESS_BASE}" if tags_code <= EXT_ADDRESS_MAX else f"tags {tags_code}"
-    return f"log {row.physical_offset}  {row.size} B  {tags}"
+    return f"log {row.physical_offset:<12}  {f'{row.size} B':>9}  {tags}"

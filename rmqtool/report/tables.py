@@ -1,62 +1,136 @@
-"""Tables for people, 80 columns wide unless the terminal is wider."""
+"""Tables and paragraphs for people: as wide as the terminal; elsewhere a row is one line, however long.
+
+Where a terminal is too narrow, the widest texts of a table are wrapped between words. Numbers and names are
+never broken: before that, every row becomes a paragraph of its own.
+"""
 
 from __future__ import annotations
 
-import os
+import re
 from typing import TYPE_CHECKING
 
-from rich import box
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+from rmqtool.report.terminal import Ink, columns_of, uses_color, width_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from typing import TextIO
 
-_WIDTH = 80
+_NUMBER = re.compile(r"-?[0-9,.]*|-")
+_GAP = 3
+_LEAST_TEXT = 16
+"""Columns that a text must have beside its name, else it goes below it."""
 
 
 class Tables:
-    """Draws tables on a stream; cells are plain text, never markup.
+    """Draws on a stream; cells are plain text.
 
     Args:
-        stream: Receives them.
+        stream: Receives the lines.
         color: Whether colours are used; None is: on a terminal, unless NO_COLOR is set.
     """
 
     def __init__(self, stream: TextIO, *, color: bool | None = None) -> None:
-        is_terminal = stream.isatty()
-        if color is None:
-            color = is_terminal and not os.environ.get("NO_COLOR")
-        self._console = Console(
-            file=stream,
-            width=None if is_terminal else _WIDTH,
-            force_terminal=color or None,
-            no_color=not color,
-            color_system="auto" if color else None,
-            highlight=False,
-        )
+        self._stream = stream
+        self._width = width_of(stream)
+        self._begun = False
+        self._ink = Ink(color=uses_color(stream, color))
 
     def pairs(self, title: str, lines: Sequence[tuple[str, str]]) -> None:
         """Draw names and values."""
-        self._console.print(Text(title, style="bold"), soft_wrap=True)
-        table = Table(box=None, show_header=False, pad_edge=True)
-        table.add_column(style="dim", no_wrap=True)
-        table.add_column(overflow="fold")
+        self._write(self._ink(title, "bold"))
+        margin = max((columns_of(name) for name, _ in lines), default=0) + 3
         for name, value in lines:
-            table.add_row(Text(name), Text(value))
-        self._console.print(table)
+            start = f" {_padded(name, margin - 3)}  "
+            if self._width is not None and self._width - margin < _LEAST_TEXT:
+                self._write(f" {self._ink(name, 'dim')}")
+                self.paragraph(value, 3)
+            else:
+                first, *others = _wrapped(value, None if self._width is None else self._width - margin)
+                self._write(self._ink(start, "dim") + first)
+                for line in others:
+                    self._write(" " * margin + line)
 
     def table(self, title: str, columns: Sequence[str], lines: Sequence[tuple[str, ...]]) -> None:
-        """Draw a table; nothing when it has no lines."""
+        """Draw a table, numbers to the right, an empty line above it; nothing when it has no lines."""
         if not lines:
             return
-        table = Table(
-            box=box.SIMPLE_HEAD, title=Text(title, style="bold"), title_justify="left", pad_edge=True
-        )
-        for column in columns:
-            table.add_column(column, overflow="fold")
+        if self._begun:
+            self._write("")
+        self._write(self._ink(title, "bold"))
+        widths = self._widths([columns, *lines])
+        if widths is None:
+            self._blocks(columns, lines)
+            return
+        right = [all(_NUMBER.fullmatch(cell) for cell in cells) for cells in zip(*lines, strict=True)]
+        self._row(columns, widths, right, "bold")
+        self._write(self._ink("  " + "─" * (sum(widths) + _GAP * (len(widths) - 1)), "dim"))
         for line in lines:
-            table.add_row(*(Text(cell) for cell in line))
-        self._console.print(table)
+            self._row(line, widths, right, "")
+
+    def paragraph(self, text: str, indent: int, style: str = "") -> None:
+        """Write text, wrapped between words on a terminal."""
+        for line in _wrapped(text, None if self._width is None else max(self._width - indent, _LEAST_TEXT)):
+            self._write(" " * indent + self._ink(line, style))
+
+    def _widths(self, rows: Sequence[Sequence[str]]) -> list[int] | None:
+        """Return the columns' widths, the widest made narrower where need be; None if that is not enough."""
+        cells = list(zip(*rows, strict=True))
+        widths = [max(map(columns_of, column)) for column in cells]
+        if self._width is None:
+            return widths
+        least = [max(max(map(columns_of, cell.split()), default=0) for cell in column) for column in cells]
+        excess = 2 + sum(widths) + _GAP * (len(widths) - 1) - self._width
+        while excess > 0:
+            slack = [width - low for width, low in zip(widths, least, strict=True)]
+            if not any(slack):
+                return None
+            place = max(range(len(widths)), key=lambda one: (slack[one] > 0) * widths[one])
+            widths[place] -= 1
+            excess -= 1
+        return widths
+
+    def _row(self, cells: Sequence[str], widths: list[int], right: list[bool], style: str) -> None:
+        wrapped = [_wrapped(cell, width) for cell, width in zip(cells, widths, strict=True)]
+        for number in range(max(map(len, wrapped))):
+            parts = [lines[number] if number < len(lines) else "" for lines in wrapped]
+            shown = (
+                _padded(part, width, right=to_right)
+                for part, width, to_right in zip(parts, widths, right, strict=True)
+            )
+            self._write(f"  {self._ink((' ' * _GAP).join(shown).rstrip(), style)}")
+
+    def _blocks(self, columns: Sequence[str], lines: Sequence[tuple[str, ...]]) -> None:
+        """Write each row as a paragraph: its first cell, and the others below with their column's name."""
+        margin = max(map(columns_of, columns[1:]), default=0)
+        for first, *others in lines:
+            self._write(f"  {first}")
+            for column, cell in zip(columns[1:], others, strict=True):
+                if cell:
+                    self._write(f"    {_padded(column, margin)}  {cell}")
+
+    def _write(self, line: str) -> None:
+        self._begun = True
+        self._stream.write(line + "\n")
+
+
+def _padded(text: str, width: int, *, right: bool = False) -> str:
+    blanks = " " * (width - columns_of(text))
+    return blanks + text if right else text + blanks
+
+
+def _wrapped(text: str, width: int | None) -> list[str]:
+    """Return text in lines of up to ``width`` columns; a word that is longer keeps its line."""
+    if width is None or columns_of(text) <= width:
+        return [text]
+    return list(_lines(text.split(" "), width))
+
+
+def _lines(words: Sequence[str], width: int) -> Iterator[str]:
+    line = ""
+    for word in words:
+        if line and columns_of(line) + 1 + columns_of(word) > width:
+            yield line
+            line = word
+        else:
+            line = f"{line} {word}" if line else word
+    yield line

@@ -1,9 +1,10 @@
-"""What a stream can show: its width and its colours."""
+"""What a stream can show: its width, its colours, and how much room text takes there."""
 
 from __future__ import annotations
 
 import os
 import shutil
+import unicodedata
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -12,9 +13,40 @@ if TYPE_CHECKING:
 
 def uses_color(stream: TextIO, color: bool | None) -> bool:
     """Tell whether colours are used; None is: on a terminal, unless NO_COLOR is set."""
-    return stream.isatty() and not os.environ.get("NO_COLOR") if color is None else color
+    if color is not None:
+        return color
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def width_of(stream: TextIO) -> int | None:
     """Return the columns of a terminal, or COLUMNS; None elsewhere, where no line is broken."""
     return shutil.get_terminal_size().columns if stream.isatty() else None
+
+
+def columns_of(text: str) -> int:
+    """Return the columns that text takes on a terminal."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(one) else 1 + (unicodedata.east_asian_width(one) in "WF") for one in text
+    )
+
+
+class Ink:
+    """Colours text, or leaves it as it is.
+
+    Args:
+        color: Whether colours are used.
+    """
+
+    def __init__(self, *, color: bool) -> None:
+        self._color = color
+
+    def __call__(self, text: str, style: str) -> str:
+        """Return text in a style of rich, such as ``bold red``."""
+        if not self._color or not text:
+            return text
+        from rich.color import ColorSystem
+        from rich.style import Style
+
+        return Style.parse(style).render(text, color_system=ColorSystem.STANDARD)

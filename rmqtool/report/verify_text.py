@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.text import Text
-
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import Severity
 from rmqtool.findings.wording import counted
@@ -40,15 +38,9 @@ class _Page(Tables):
     """Tables, and paragraphs between them."""
 
     def heading(self, severity: Severity, title: str) -> None:
-        self._console.print()
-        word = Text(_WORDS[severity].upper(), style=_STYLES[severity])
-        self._console.print(Text.assemble(word, " ", (title, "bold")), overflow="fold")
-
-    def paragraph(self, text: str, indent: int, style: str = "") -> None:
-        room = max(self._console.width - indent, 20)
-        for line in Text(text, style=style).wrap(self._console, room, overflow="fold"):
-            line.rstrip()
-            self._console.print(Text(" " * indent) + line, soft_wrap=True)
+        """Begin the findings of a code."""
+        self._write("")
+        self._write(f"{self._ink(_WORDS[severity].upper(), _STYLES[severity])} {self._ink(title, 'bold')}")
 
     def entry(self, entry: FindingCode) -> None:
         """Write what is the same for all findings of a code."""
@@ -57,7 +49,7 @@ class _Page(Tables):
 
 
 def write_verify_text(verdicts: Sequence[Verdict], stream: TextIO, *, color: bool | None) -> None:
-    """Write verdicts for people, 80 columns wide unless the terminal is wider."""
+    """Write verdicts for people."""
     page = _Page(stream, color=color)
     for number, verdict in enumerate(verdicts):
         if number:
@@ -118,7 +110,7 @@ def _facts(verdict: Verdict) -> Iterator[tuple[str, str]]:
 
 def _status_text(status: ExitStatus) -> str:
     return {
-        ExitStatus.CLEAN: "nothing that fails",
+        ExitStatus.CLEAN: "no finding that --fail-on counts",
         ExitStatus.NEGATIVE: "the commit log itself passed or was not looked at",
         ExitStatus.LOG_DAMAGED: "read this before a broker is started on it",
         ExitStatus.INTERRUPTED: "run it again to know",

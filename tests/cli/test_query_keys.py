@@ -48,7 +48,7 @@ def test_many_keys_are_answered_as_each_by_itself(
     assert found.status == 0
     assert list(by_key(found)) == [key for key in ("order-7", "hot", "order-1") if key in by_key(found)]
     assert by_key(found) == one_by_one(run, plain, "TopicTest", list(dict.fromkeys(keys)))
-    assert "no message for 1 keys: nobody" in found.err
+    assert "no message for 1 key: nobody" in found.err
 
 
 def test_objects_name_topics_and_unique_keys(run: Callable[..., Run], plain: Path, tmp_path: Path) -> None:

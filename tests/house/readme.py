@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pty
 import re
 import shlex
 import subprocess
@@ -17,6 +19,7 @@ ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 RMQTOOL = str(Path(sys.executable).with_name("rmqtool"))
 
+_PATIENCE_S = 120
 _BLOCK = re.compile(r"(?<=```console\n)(.*?)(?=```)", re.DOTALL)
 _STEP = re.compile(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
 _HELP = re.compile(r"(?<=<!-- help -->\n)(.*?)(?=<!-- end -->)", re.DOTALL)
@@ -36,28 +39,51 @@ def sessions(text: str) -> list[list[Step]]:
 
 
 def run(command: str, scratch: Path) -> str:
-    """Return what a step prints, standard output first; ``$OUT`` is a directory that does not exist yet."""
+    """Return what a step shows on a terminal of 80 columns, standard output first.
+
+    ``$OUT`` is a directory that does not exist yet.
+    """
     out = str(scratch / "out")
     script = f'rmqtool() {{ {shlex.quote(RMQTOOL)} "$@"; }}; {command.replace("$OUT", out)}'
-    done = subprocess.run(
-        ["bash", "-c", script],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        stdin=subprocess.DEVNULL,
-        env={
-            "PATH": "/usr/bin:/bin",
-            "COLUMNS": "80",
-            "LANG": "C.UTF-8",
-            "TZ": "UTC",
-            "HOME": str(scratch.parent),
-        }
-        | here(),
-    )
-    shown = (done.stdout + done.stderr).replace(out, "$OUT").replace(f"{ROOT}/", "")
+    terminal, inside = pty.openpty()
+    try:
+        with tempfile.TemporaryFile() as remarks:
+            process = subprocess.Popen(
+                ["bash", "-c", script],
+                cwd=ROOT,
+                stdin=subprocess.DEVNULL,
+                stdout=inside,
+                stderr=remarks,
+                env=_environment(scratch),
+            )
+            os.close(inside)
+            data = b"".join(iter(lambda: _read(terminal), b""))
+            process.wait(_PATIENCE_S)
+            remarks.seek(0)
+            data += remarks.read()
+    finally:
+        os.close(terminal)
+    shown = data.decode().replace("\r\n", "\n").replace(out, "$OUT").replace(f"{ROOT}/", "")
     return "".join(f"{line.rstrip()}\n" for line in re.sub(r"\b\d+\.\d\d\b", "0.00", shown).splitlines())
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 65536)
+    except OSError:  # Linux's end of file: nobody holds the other end
+        return b""
+
+
+def _environment(scratch: Path) -> dict[str, str]:
+    return {
+        "PATH": "/usr/bin:/bin",
+        "COLUMNS": "80",
+        "TERM": "xterm",
+        "NO_COLOR": "1",
+        "LANG": "C.UTF-8",
+        "TZ": "UTC",
+        "HOME": str(scratch.parent),
+    } | here()
 
 
 def here() -> dict[str, str]:

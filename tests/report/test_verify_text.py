@@ -12,6 +12,8 @@ from rmqtool.report.verify_text import write_explanations, write_verify_text
 from tests.report.verdicts import ABORT, CRC, LOG_FILE, MISSING, TAIL, verdict
 
 if TYPE_CHECKING:
+    import pytest
+
     from rmqtool.commands.verify.verdict import Verdict
 
 
@@ -60,9 +62,18 @@ def test_place_is_told_once_and_values_only_where_the_sentence_does_not() -> Non
     assert "Orders/1 #7, physical offset 1234: the body's CRC-32 differs (expected 1, found 2)" in shown
 
 
-def test_eighty_columns_without_colour_and_no_hostile_character() -> None:
+def test_a_terminal_is_filled_and_never_exceeded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Off a terminal each finding, and each remedy, is one line."""
+    terminal = io.StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "80")
+    write_verify_text([verdict(CRC, MISSING, ABORT, TAIL)], terminal, color=False)
+    assert max(map(len, terminal.getvalue().splitlines())) in range(70, 81)
+    assert f"  Remedy: {CRC.code.remedy}\n" in text(verdict(CRC))
+
+
+def test_no_hostile_character() -> None:
     shown = text(verdict(CRC, MISSING, ABORT, TAIL))
-    assert max(map(len, shown.splitlines())) <= 80
     assert "[red]x\\x1b[2J\\u202e" in shown
     assert not set(shown) & {"\x1b", "\u202e", "\udc80"}
 

@@ -208,9 +208,8 @@ class Query:
             explain_absence(self._store, missing, self._explanation)
         self._explain_limit(found)
         over = f" for {counted(len(asked), 'key')}" if self._request.keys is not None else ""
-        self._answered_by(
-            f"the index: {counted(count, 'hit')}{over}, {search.left_out} of other keys or gone"
-        )
+        others = f", {search.left_out} left out: of other keys, or gone" if search.left_out else ""
+        self._answered_by(f"the index: {counted(count, 'hit')}{over}{others}")
         for question, offsets in zip(asked, found, strict=True):
             for offset in offsets:
                 record = record_at(self._store.commitlog, offset)

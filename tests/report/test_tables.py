@@ -1,0 +1,81 @@
+"""Tables and paragraphs at every width: nothing is lost, and numbers and names stay in one piece."""
+
+from __future__ import annotations
+
+import io
+import re
+
+import pytest
+
+from rmqtool.report.folding import fold
+from rmqtool.report.tables import Tables
+from rmqtool.report.terminal import columns_of
+
+COLUMNS = ("topic", "queue", "offset", "what")
+LINES = [
+    ("TopicTest", "0", "1234567890123", "a sentence of several words that says something"),
+    ("%RETRY%" + "g" * 40, "12", "7", ""),
+    ("订单订单", "3", "-1", "short"),
+]
+
+
+class Terminal(io.StringIO):
+    """A stream that is a terminal, as wide as COLUMNS says."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def drawn(monkeypatch: pytest.MonkeyPatch, width: int | None) -> str:
+    monkeypatch.setenv("NO_COLOR", "1")
+    stream = io.StringIO() if width is None else Terminal()
+    monkeypatch.setenv("COLUMNS", str(width or 30))
+    tables = Tables(stream)
+    tables.pairs(
+        "Title", [("name", "value"), ("longer name", "one two three four five six seven eight nine")]
+    )
+    tables.table("Queues", COLUMNS, LINES)
+    tables.paragraph("Broker: recovery cuts the log here and drops everything after.", 2)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("width", [20, 40, 60, 80, 200, None])
+def test_every_word_is_there_in_one_piece(monkeypatch: pytest.MonkeyPatch, width: int | None) -> None:
+    out = drawn(monkeypatch, width)
+    wanted = {word for line in LINES for cell in line for word in cell.split()}
+    assert wanted | {"seven", "everything", "after."} <= set(out.split())
+    assert not re.search(r"[ \t]$", out, re.MULTILINE)
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_a_table_fits_the_terminal(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    lines = drawn(monkeypatch, width).splitlines()
+    assert max(map(columns_of, lines)) <= width
+
+
+def test_off_a_terminal_a_row_is_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever COLUMNS says: what is broken there is two lines to grep."""
+    lines = drawn(monkeypatch, None).splitlines()
+    found = [line.split() for line in lines if line.startswith("  TopicTest")]
+    assert found == [["TopicTest", "0", "1234567890123", *LINES[0][3].split()]]
+    assert any(line.endswith("drops everything after.") for line in lines)
+
+
+def test_a_terminal_too_narrow_for_a_table_gets_paragraphs(monkeypatch: pytest.MonkeyPatch) -> None:
+    out = drawn(monkeypatch, 40)
+    assert "  TopicTest\n    queue   0\n    offset  1234567890123\n" in out
+
+
+def test_numbers_stand_to_the_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = drawn(monkeypatch, 200).splitlines()
+    rows = [line for line in lines if re.match(r"  (TopicTest|%RETRY|订单)", line)]
+    ends = {columns_of(re.split(r"(?<=\d)   |(?<=\d)$", line)[0]) for line in rows}
+    assert len(ends) == 1
+
+
+@pytest.mark.parametrize("width", [10, 24, 40, None])
+def test_a_folded_line_keeps_its_parts(width: int | None) -> None:
+    parts = ["TopicTest/0 #12", "2026-11-21 03:28:40.424Z", "334 B"]
+    text = fold(parts, width, 6, "   0  ")
+    assert all(part in text for part in parts)
+    assert ("\n" in text) is (width is not None)
