@@ -33,8 +33,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _answer_shell(state, os.environ[_COMPLETION])
     if arguments is None:
         _take_ends_for_interrupts()
-    if arguments is None:
-        _clean_up_when_ended()
     try:
         with ROOT.make_context("rmqtool", words, obj=state) as context:
             status = ROOT.invoke(context)
@@ -66,13 +64,6 @@ def _take_ends_for_interrupts() -> None:
     """Let what ends a process (``timeout``, ``systemctl stop``, a lost terminal) clean up as Ctrl-C does."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:  # nohup ignores one of them
-            signal.signal(number, signal.default_int_handler)
-
-
-def _clean_up_when_ended() -> None:
-    """Let a request to end, or a closed terminal, do what Ctrl-C does: nothing half done stays behind."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) == signal.SIG_DFL:  # under nohup, SIGHUP is ignored
             signal.signal(number, signal.default_int_handler)
 
 
