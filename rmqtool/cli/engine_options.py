@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from rmqtool.cli.help import SectionOption
+from rmqtool.cli.options import A_PATH
 from rmqtool.errors import UsageError
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ _Function = TypeVar("_Function", bound="Callable[..., Any]")
 
 
 def engine_options(default: str) -> Callable[[_Function], _Function]:
-    """Add ``--engine``, ``--master``, ``--spark-conf`` and ``--jobs``, which `engine_of` understands."""
+    """Add the options that `engine_of` understands: ``--engine`` and what belongs to it."""
     added = (
         _engine(
             "--engine",
@@ -34,6 +35,12 @@ def engine_options(default: str) -> Callable[[_Function], _Function]:
         _engine("--spark-conf", multiple=True, metavar="K=V", help="A setting of Spark; repeatable."),
         _engine(
             "--jobs", type=click.IntRange(min=1), metavar="N", help="Tasks at a time; default: all cores."
+        ),
+        _engine(
+            "--scratch",
+            type=A_PATH,
+            metavar="DIR",
+            help="Where tasks hand over blocks; on a cluster, all executors must see it.",
         ),
     )
 
@@ -65,4 +72,5 @@ def engine_of(options: dict[str, Any]) -> EngineOptions:
         master=options["master"],
         spark_conf={name: value for name, _, value in pairs},
         log_file=options["log_file"],
+        scratch=None if options["scratch"] is None else options["scratch"].absolute(),
     )

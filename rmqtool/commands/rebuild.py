@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.commands.compare import compare_derived
 from rmqtool.commands.rebuild_report import RebuildReport
+from rmqtool.commands.scratch import open_scratch
 from rmqtool.commands.switches import policy_of
 from rmqtool.dispatch.policy import NEVER
 from rmqtool.engine import EngineOptions, open_engine
@@ -22,7 +23,8 @@ from rmqtool.reput.queues import QueueGeometry
 from rmqtool.reput.warm import compile_kernels
 from rmqtool.store.layout import wrong_size
 from rmqtool.store.lock import lock_holder
-from rmqtool.store.staging import StagingArea, scratch_area, temporary_place
+from rmqtool.store.scratch import temporary_place
+from rmqtool.store.staging import StagingArea
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -132,6 +134,8 @@ def _check(request: RebuildRequest, progress: Progress) -> None:
     store = request.store
     if request.out is None and not (request.compare or request.dry_run):
         raise UsageError("nothing to do: give --out DIR for the result, or --compare, or --dry-run")
+    if request.out is not None and request.engine.scratch is not None:
+        raise UsageError("--scratch is for runs without --out, which has room beside it")
     if not len(store.commitlog):
         places = ", ".join(str(directory) for directory in store.commitlog.directories)
         raise EnvironmentFailureError(
@@ -155,7 +159,7 @@ def _check(request: RebuildRequest, progress: Progress) -> None:
 def _staging(request: RebuildRequest) -> AbstractContextManager[StagingArea]:
     """Stage beside the output; without one, where temporary files belong."""
     roots = request.store.evidence_roots
-    return scratch_area(roots) if request.out is None else StagingArea(request.out, roots)
+    return open_scratch(request.engine, roots) if request.out is None else StagingArea(request.out, roots)
 
 
 def _plan(request: RebuildRequest, area: StagingArea) -> ReputPlan:

@@ -23,8 +23,18 @@ __all__ = [
     "LocalEngine",
     "MapInterruptedError",
     "open_engine",
+    "runs_elsewhere",
     "usable_cpus",
 ]
+
+
+def runs_elsewhere(options: EngineOptions) -> bool:
+    """Tell whether tasks run on other machines than this, whose temporary files those do not see."""
+    if options.kind == "local":
+        return False
+    from rmqtool.engine.spark_settings import is_private, master_of
+
+    return not is_private(master_of(options))
 
 
 def open_engine(options: EngineOptions) -> Engine:

@@ -46,6 +46,8 @@ class EngineOptions:
         master: Spark master URL; ``local[jobs]`` in a private Java process when None.
         spark_conf: Spark settings of the user, stronger than ours.
         log_file: where Spark's own output is appended; when None it is thrown away with the engine.
+        scratch: directory for what tasks hand to each other, where that has no place beside an output; where
+            temporary files belong when None. All that run tasks must see it under this name.
     """
 
     kind: Literal["local", "spark"]
@@ -53,6 +55,7 @@ class EngineOptions:
     master: str | None = None
     spark_conf: Mapping[str, str] = field(default_factory=dict)
     log_file: Path | None = None
+    scratch: Path | None = None
 
 
 class Engine(Protocol):

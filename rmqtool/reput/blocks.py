@@ -20,6 +20,7 @@ import numpy as np
 
 from rmqtool.dispatch.grouping import RUN_ROW, measure_runs, order_by_queue
 from rmqtool.dispatch.rows import ENTRY_ROW, IDLE_ROW
+from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats import record_dtype
 from rmqtool.formats.consumequeue import UNIT
 
@@ -75,16 +76,29 @@ class Block:
         """Return rows of a column, ``(count,)``; all behind ``first`` by default.
 
         Raises:
-            OSError: the block file cannot be read.
+            EnvironmentFailureError: the block file cannot be read, or has lost its end.
         """
         where = self.columns[column]
         dtype = _DTYPES[column]
         wanted = where.count - first if count is None else count
-        return np.fromfile(where.path, dtype, wanted, offset=where.position + first * dtype.itemsize)
+        try:
+            rows = np.fromfile(where.path, dtype, wanted, offset=where.position + first * dtype.itemsize)
+        except OSError as failure:
+            raise _lost(where, failure.strerror or str(failure)) from failure
+        if len(rows) != wanted:
+            raise _lost(where, "it has become shorter")
+        return rows
 
     def slim(self, *names: str) -> Block:
         """Return the block with only some columns and no runs, as small as a task's argument should be."""
         return Block({name: self.columns[name] for name in names}, self.runs[:0], ())
+
+
+def _lost(column: Column, reason: str) -> EnvironmentFailureError:
+    return EnvironmentFailureError(
+        f"{column.path}: a block of another task cannot be read ({reason}); nobody may clear that directory"
+        " meanwhile, and on a cluster all executors must see it (--scratch, --out)"
+    )
 
 
 def _unit_columns(units: Array, order: Array, *, offsets: bool, wide: bool) -> dict[str, Array]:

@@ -22,7 +22,6 @@ import secrets
 import shutil
 import socket
 import stat
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,7 +32,7 @@ from rmqtool.store.staged_file import StagedFile, failure_of
 from rmqtool.store.syncing import sync_directory, sync_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
 _MARKER = "marker"
 _RESULT = "result"
@@ -182,36 +181,15 @@ class StagingArea:
             os.close(marker)
 
 
-def temporary_place(evidence_roots: Iterable[Path]) -> Path:
-    """Return the directory for temporary files.
+def refuse_inside(out: Path, evidence_roots: Iterable[Path]) -> None:
+    """Refuse an output inside the evidence.
 
     Raises:
-        RefusedError: It lies inside the evidence: ``TMPDIR`` says so, or there is no place but the working
-            directory.
+        RefusedError: It lies there.
     """
-    place = real_path(Path(tempfile.gettempdir()))
-    for root in map(real_path, evidence_roots):
-        if place.is_relative_to(root):
-            raise RefusedError(
-                f"{place}: temporary files would lie inside the evidence {root}; set TMPDIR to another place"
-            )
-    return place
-
-
-@contextlib.contextmanager
-def scratch_area(evidence_roots: Iterable[Path]) -> Iterator[StagingArea]:
-    """Open a staging area whose result nobody wants, where temporary files belong; it leaves nothing.
-
-    Raises:
-        RefusedError: Temporary files would lie inside the evidence.
-        EnvironmentFailureError: The file system does not let us.
-    """
-    place = temporary_place(evidence_roots)
-    with (
-        tempfile.TemporaryDirectory(prefix="rmqtool-", dir=place) as scratch,
-        StagingArea(Path(scratch) / "out") as area,
-    ):
-        yield area
+    for evidence in map(real_path, evidence_roots):
+        if out.is_relative_to(evidence):
+            raise RefusedError(f"{out}: lies inside the evidence {evidence}; nothing is written there")
 
 
 def _prefix(out: Path) -> str:
@@ -219,10 +197,9 @@ def _prefix(out: Path) -> str:
 
 
 def _refuse_evidence(out: Path, evidence_roots: Iterable[Path]) -> None:
-    for root in evidence_roots:
-        evidence = real_path(root)
-        if out == evidence or out.is_relative_to(evidence):
-            raise RefusedError(f"{out}: lies inside the evidence {evidence}; nothing is written there")
+    roots = [real_path(root) for root in evidence_roots]
+    refuse_inside(out, roots)
+    for evidence in roots:
         if evidence.is_relative_to(out):
             raise RefusedError(f"{out}: the evidence {evidence} lies inside of it; choose another output")
 

@@ -239,3 +239,29 @@ def test_store_that_is_read_only_is_verified(run: Callable[..., Run], tmp_path: 
     for path in store.rglob("*"):
         path.chmod(0o555 if path.is_dir() else 0o444)
     assert run("verify", store).status == 0
+
+
+@pytest.mark.parametrize("command", ["verify", "rebuild"])
+def test_a_cluster_needs_a_place_that_it_sees(
+    run: Callable[..., Run], plain: Path, tmp_path: Path, command: str
+) -> None:
+    """Said before anything is started; nothing is written into the store that is read."""
+    words = ["--compare"] if command == "rebuild" else []
+    master = ["--engine", "spark", "--master", "spark://nowhere:7077"]
+    done = run(command, plain, *words, *master)
+    assert (done.status, done.out) == (2, "")
+    assert "give --scratch DIR" in done.err
+    inside = run(command, plain, *words, "--engine", "local", "--scratch", plain / "index")
+    assert (inside.status, inside.out) == (4, "")
+    missing = run(command, plain, *words, "--engine", "local", "--scratch", tmp_path / "none")
+    assert missing.status == 3
+    assert str(tmp_path / "none") in missing.err
+
+
+def test_blocks_lie_where_the_user_says(run: Callable[..., Run], plain: Path, tmp_path: Path) -> None:
+    """Beside ``--out`` there is room; without it, nothing stays."""
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    assert run("verify", plain, "--scratch", scratch).status == 0
+    assert list(scratch.iterdir()) == []
+    assert run("rebuild", plain, "--out", tmp_path / "out", "--scratch", scratch).status == 2

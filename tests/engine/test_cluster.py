@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import shutil
 import subprocess
+import sys
 import time
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from rmqtool.engine.spark_java import Java
 
 REPOSITORY = Path(__file__).parents[2]
+STORES = REPOSITORY / "fixtures" / "stores"
 START_TIMEOUT_S = 30
 
 pytestmark = pytest.mark.spark
@@ -132,3 +136,35 @@ def test_executors_without_this_python_are_told_about_in_one_sentence(master: st
         pytest.raises(EnvironmentFailureError, match=r"^the executors cannot run this Python[^\n]*$"),
     ):
         engine.map(tasks.square, [1])
+
+
+def test_verify_finds_what_it_finds_here(master: str, tmp_path: Path) -> None:
+    """In the same order; a store named by a relative path, too. Blocks go through ``--scratch``."""
+    store = shutil.copytree(STORES / "plain-5.3.3", tmp_path / "store")
+    for name, place in ((f"commitlog/{8192:020d}", 300), (f"consumequeue/TopicTest/0/{0:020d}", 5)):
+        data = bytearray((store / name).read_bytes())
+        data[place] ^= 1
+        (store / name).write_bytes(data)
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    words = ["--engine", "spark", "--master", master, "--scratch", str(scratch)]
+    for name, value in SETTINGS.items():
+        words += ["--spark-conf", f"{name}={value}"]
+    here = verified(tmp_path)
+    assert len(here["findings"]) > 2
+    assert verified(tmp_path, *words) == here
+    assert list(scratch.iterdir()) == []
+
+
+def verified(folder: Path, *words: str) -> dict[str, Any]:
+    done = subprocess.run(
+        [sys.executable, "-m", "rmqtool", "verify", "store", "--format", "json", *words],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode in {1, 5}, done.stderr
+    document: dict[str, Any] = json.loads(done.stdout)
+    return document

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from rmqtool.errors import EnvironmentFailureError, RefusedError
-from rmqtool.store.staging import StagingArea, scratch_area
+from rmqtool.store.scratch import scratch_area
+from rmqtool.store.staging import StagingArea
 
 
 def _tree(path: Path) -> dict[str, bytes]:
@@ -176,7 +177,8 @@ def test_contents_that_came_meanwhile_are_kept(tmp_path: Path) -> None:
 _KILLED = """
 import os, signal, sys
 from pathlib import Path
-from rmqtool.store.staging import StagingArea, scratch_area
+from rmqtool.store.scratch import scratch_area
+from rmqtool.store.staging import StagingArea
 area = StagingArea(Path(sys.argv[1]))
 with area.create_file("a") as file:
     file.write_at(0, b"half")

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from rmqtool.commands.scratch import open_scratch
 from rmqtool.commands.switches import policy_of
 from rmqtool.commands.verify.checkpoint_checks import check_checkpoint, is_log_cut
 from rmqtool.commands.verify.derived import check_derived
@@ -17,7 +18,6 @@ from rmqtool.commands.verify.model import CheckInterruptedError
 from rmqtool.engine import open_engine
 from rmqtool.findings import Finding, FindingLog, Structure
 from rmqtool.reput.warm import compile_check_kernels, compile_kernels
-from rmqtool.store.staging import scratch_area
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,11 +37,13 @@ def check_contents(request: VerifyRequest, report: VerifyReport, progress: Progr
     """Add to a report what is in the files.
 
     Raises:
+        UsageError: no place for scratch files is named that a cluster sees.
         RefusedError: scratch files would lie in the store.
         EnvironmentFailureError: scratch files cannot be written, or the engine failed.
         KeyboardInterrupt: the report has what was found so far, and the stage that was interrupted.
     """
-    with scratch_area(request.store.evidence_roots) as area, open_engine(request.engine) as engine:
+    roots = request.store.evidence_roots
+    with open_scratch(request.engine, roots) as area, open_engine(request.engine) as engine:
         if request.engine.kind != "local":
             compile_check_kernels()
             compile_kernels()  # while Java starts; in this process, threads share what the first compiles
