@@ -16,6 +16,7 @@ from rmqtool.scan.log_end import find_log_end, first_record
 from rmqtool.store import PathKind
 from rmqtool.store.layout import layout_findings
 from rmqtool.store.lock import lock_holder
+from rmqtool.store.reading import ReadOnlyFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from rmqtool.store import QueueFiles, Setting, Store, StoreFile
 
 _CHECKPOINT = struct_of(checkpoint.CHECKPOINT)
+_LONGEST_PROCESS_ID = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,7 @@ class LogSummary:
 
 @dataclass(frozen=True, slots=True)
 class QueueSummary:
-    """One queue; ``kind`` is that of ``--type``."""
+    """One queue; ``kind`` is that of ``--type``, ``messages`` what it holds between its bounds."""
 
     kind: str
     topic: str | None
@@ -51,6 +53,7 @@ class QueueSummary:
     files: int
     min_offset: int
     max_offset: int
+    messages: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,28 @@ class IndexSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class IndexCoverage:
+    """What all files of the index with items cover; ``behind_bytes`` of log follow its last entry."""
+
+    items: int
+    room: int
+    begin_timestamp_ms: int
+    end_timestamp_ms: int
+    begin_phy_offset: int
+    end_phy_offset: int
+    behind_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of the store that is named and not examined: another engine, or a side structure."""
+
+    name: str
+    path: str
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
 class StoreSummary:
     """Everything ``info`` tells.
 
@@ -77,8 +102,11 @@ class StoreSummary:
         log: The commit log; None when there is none, or it is not shown.
         queues: Queues, by kind, topic and number.
         index: Index files, oldest first.
+        index_coverage: What they cover together; None when no file has an item.
+        other_parts: What is there besides and was not examined.
         checkpoint: Its fields; None when there is none.
         abort: Whether the store was not stopped cleanly, or runs.
+        abort_process: The process id in it, which 5.x writes.
         lock_holder: The process that holds the store, in words.
         findings: What is wrong with names, sizes and places.
     """
@@ -89,8 +117,11 @@ class StoreSummary:
     log: LogSummary | None
     queues: tuple[QueueSummary, ...]
     index: tuple[IndexSummary, ...]
+    index_coverage: IndexCoverage | None
+    other_parts: tuple[Part, ...]
     checkpoint: rows.Checkpoint | None
     abort: bool
+    abort_process: int | None
     lock_holder: str | None
     findings: FindingLog
 
@@ -116,8 +147,11 @@ def summarise(store: Store, max_findings: int = 10) -> StoreSummary:
         log=log,
         queues=queues,
         index=index,
+        index_coverage=_coverage(index, log),
+        other_parts=tuple(Part(one.code.title, one.label, one.code.code) for one in store.features),
         checkpoint=read_checkpoint(store.checkpoint),
         abort=store.abort is not None,
+        abort_process=_abort_process(store),
         lock_holder=_holder(store, findings),
         findings=findings,
     )
@@ -192,7 +226,33 @@ def _queue_summaries(store: Store, log_start: int, findings: FindingLog) -> Iter
 def _queue_summary(queue: QueueFiles, log_start: int) -> QueueSummary:
     bounds = queue_bounds(queue, log_start)
     queue.files.close()
-    return QueueSummary(queue.kind.value, queue.topic, queue.queue_id, len(queue.files), *bounds)
+    messages = bounds.max_offset - bounds.min_offset
+    return QueueSummary(queue.kind.value, queue.topic, queue.queue_id, len(queue.files), *bounds, messages)
+
+
+def _coverage(index: tuple[IndexSummary, ...], log: LogSummary | None) -> IndexCoverage | None:
+    filled = [one for one in index if one.items]
+    if not filled:
+        return None
+    first, last = filled[0], filled[-1]
+    return IndexCoverage(
+        items=sum(one.items for one in filled),
+        room=sum(one.room for one in index),
+        begin_timestamp_ms=first.begin_timestamp_ms,
+        end_timestamp_ms=last.end_timestamp_ms,
+        begin_phy_offset=first.begin_phy_offset,
+        end_phy_offset=last.end_phy_offset,
+        behind_bytes=None if log is None else max(0, log.end - last.end_phy_offset),
+    )
+
+
+def _abort_process(store: Store) -> int | None:
+    """Return the process id that a broker wrote into abort (``DefaultMessageStore#createTempFile``, 5.x)."""
+    if store.abort is None or not store.abort.is_file():
+        return None
+    with ReadOnlyFile(store.abort) as file:
+        text = file.read_at(0, _LONGEST_PROCESS_ID, [])
+    return int(text) if text.isdigit() else None
 
 
 def _index_summaries(store: Store, findings: FindingLog) -> Iterator[IndexSummary]:

@@ -31,8 +31,11 @@ def info_document(summary: StoreSummary, status: ExitStatus) -> dict[str, Any]:
         "commitlog": None if summary.log is None else _object(summary.log),
         "queues": [_object(queue) for queue in summary.queues],
         "index": [_object(file) for file in summary.index],
+        "indexCoverage": None if summary.index_coverage is None else _object(summary.index_coverage),
+        "otherParts": [_object(part) for part in summary.other_parts],
         "checkpoint": None if checkpoint is None else row_object(checkpoint, BodyMode.NONE),
         "abort": summary.abort,
+        "abortProcess": summary.abort_process,
         "lockHolder": summary.lock_holder,
         "findings": [finding.to_json() for finding in summary.findings],
         "counts": summary.findings.counts,
@@ -44,6 +47,7 @@ def info_objects(summary: StoreSummary) -> Iterable[dict[str, Any]]:
     """Yield the same as objects of one line each, told apart by ``type``."""
     yield {"type": "store", "path": summary.path, "kind": summary.kind} | {
         "abort": summary.abort,
+        "abortProcess": summary.abort_process,
         "lockHolder": summary.lock_holder,
     }
     for setting in summary.settings:
@@ -54,6 +58,10 @@ def info_objects(summary: StoreSummary) -> Iterable[dict[str, Any]]:
         yield {"type": "queue"} | _object(queue)
     for file in summary.index:
         yield {"type": "index"} | _object(file)
+    if summary.index_coverage is not None:
+        yield {"type": "index-coverage"} | _object(summary.index_coverage)
+    for part in summary.other_parts:
+        yield {"type": "part"} | _object(part)
     if summary.checkpoint is not None:
         yield dict(row_object(summary.checkpoint, BodyMode.NONE))
     for finding in summary.findings:

@@ -39,10 +39,7 @@ def write_info_text(
         ("setting", "value", "origin"),
         _settings(summary, all_settings=all_settings),
     )
-    queues = [
-        (escape_text(str(queue.topic)), *map(str, (queue.queue_id, *_bounds(queue))))
-        for queue in summary.queues
-    ]
+    queues = [(escape_text(str(queue.topic)), *map(str, _numbers(queue))) for queue in summary.queues]
     tables.table("Queues", ("topic", "queue", "min offset", "max offset", "messages"), _cut(queues))
     files = [
         (escape_text(one.file), f"{one.items} of {one.room}", time_text(one.begin_timestamp_ms, zone))
@@ -82,39 +79,57 @@ def _origin(setting: Setting) -> str:
     return f"{setting.origin.value}: {setting.note}" if is_told else setting.origin.value
 
 
-def _bounds(queue: QueueSummary) -> tuple[int, int, int]:
-    return queue.min_offset, queue.max_offset, queue.max_offset - queue.min_offset
+def _numbers(queue: QueueSummary) -> tuple[int | None, ...]:
+    return queue.queue_id, queue.min_offset, queue.max_offset, queue.messages
 
 
 def _facts(summary: StoreSummary, zone: tzinfo | None) -> list[tuple[str, str]]:
     facts = _log_facts(summary.log, zone)
-    queues = len({(queue.kind, queue.topic) for queue in summary.queues})
     if summary.queues:
-        number = f"{len(summary.queues):,}"
-        facts.append(("consume queues", f"{number}, of {counted(queues, 'topic', spec=',')}"))
-    if summary.index:
-        facts.append(("index", counted(sum(one.items for one in summary.index), "item", spec=",")))
-        facts.append(("index covers", _coverage(summary)))
+        facts.append(("consume queues", _queue_facts(summary.queues)))
+    facts += _index_facts(summary, zone)
     if summary.checkpoint is not None:
         found = summary.checkpoint
         times = (found.physic_msg_timestamp_ms, found.logics_msg_timestamp_ms, found.index_msg_timestamp_ms)
         for name, timestamp_ms in zip(("log", "queues", "index"), times, strict=True):
             facts.append((f"checkpoint, {name}", time_text(timestamp_ms, zone) if timestamp_ms else "-"))
-    facts.append(("stopped cleanly", "no: abort is there" if summary.abort else "yes: no abort"))
+    facts += [(part.name, f"{escape_text(part.path)}: not examined") for part in summary.other_parts]
+    facts.append(("stopped cleanly", _abort_text(summary)))
     facts.append(("lock", f"held by {summary.lock_holder}" if summary.lock_holder else "free"))
     return facts
 
 
-def _coverage(summary: StoreSummary) -> str:
-    """Say which part of the log the index has entries for, and what of the log lies behind it."""
-    filled = [one for one in summary.index if one.items]
-    if not filled:
-        return "nothing"
-    begin, end = filled[0].begin_phy_offset, filled[-1].end_phy_offset
-    rest = None if summary.log is None else max(0, summary.log.end - end)
-    return f"physical offset {begin} to {end}" + (
-        "" if rest is None else f", {size_text(rest)} before the log's end"
+def _queue_facts(queues: Sequence[QueueSummary]) -> str:
+    topics = len({(queue.kind, queue.topic) for queue in queues})
+    messages = sum(queue.messages for queue in queues)
+    parts = (
+        f"{len(queues):,}",
+        f"of {counted(topics, 'topic', spec=',')}",
+        counted(messages, "message", spec=","),
     )
+    return ", ".join(parts)
+
+
+def _abort_text(summary: StoreSummary) -> str:
+    if not summary.abort:
+        return "yes: no abort"
+    process = "" if summary.abort_process is None else f", of process {summary.abort_process}"
+    return f"no: abort is there{process}"
+
+
+def _index_facts(summary: StoreSummary, zone: tzinfo | None) -> list[tuple[str, str]]:
+    """Say which part of the log the index has entries for, and what of the log lies behind it."""
+    found = summary.index_coverage
+    if found is None:
+        return [("index", "no items")] if summary.index else []
+    behind = found.behind_bytes
+    rest = "" if behind is None else f", {size_text(behind)} before the log's end"
+    begin, end = (time_text(one, zone) for one in (found.begin_timestamp_ms, found.end_timestamp_ms))
+    return [
+        ("index", f"{counted(found.items, 'item', spec=',')}, room for {found.room:,}"),
+        ("index covers", f"physical offset {found.begin_phy_offset} to {found.end_phy_offset}{rest}"),
+        ("", f"{begin} to {end}"),
+    ]
 
 
 def _log_facts(log: LogSummary | None, zone: tzinfo | None) -> list[tuple[str, str]]:

@@ -65,10 +65,13 @@ def _end_of_segment(segment: Segment) -> LogEnd:
 
 
 def last_used_byte(segment: Segment) -> int:
-    """Return the position behind the last byte that is not zero, reading backwards."""
+    """Return the position behind the last byte that is not zero, reading backwards; holes are not read."""
     stop = segment.size_bytes
     while stop > 0:
         start = max(0, stop - WINDOW_BYTES)
+        if segment.reader.next_data(start) >= stop:
+            stop = start
+            continue
         data = segment.read_at(start, stop - start, [])
         if data != _ZEROS[: len(data)]:  # a comparison is far faster than the strip, and zeros are the rule
             return start + len(data.rstrip(b"\0"))

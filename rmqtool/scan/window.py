@@ -52,7 +52,10 @@ class Window:
         return self._read(position, length)
 
     def skip_zeros(self, position: int) -> int:
-        """Return the position of the first byte from ``position`` on that is not zero, or the file's end."""
+        """Return the position of the first byte from ``position`` on that is not zero, or the file's end.
+
+        Holes of a sparse file are not read.
+        """
         span = _MARGIN_BYTES
         while position < self.size_bytes:
             chunk = self.read_at(position, span)
@@ -60,7 +63,7 @@ class Window:
                 break
             if chunk != _ZEROS[: len(chunk)]:
                 return position + len(chunk) - len(chunk.lstrip(b"\0"))
-            position += len(chunk)
+            position = max(position + len(chunk), self._file.reader.next_data(position))
             span = min(2 * span, WINDOW_BYTES)
         return self.size_bytes
 

@@ -12,8 +12,7 @@ import pytest
 
 from rmqtool.store import open_store
 from tests.damage.cases import load_cases
-from tests.damage.edits import apply
-from tests.damage.places import Places
+from tests.damage.edits import edited
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,14 +28,6 @@ DERIVED = ("consumequeue", "index", "consumequeue_ext", "batchconsumequeue")
 def differences(found: Run) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = found.document["rows"]
     return rows
-
-
-def edited(store: Path, target: Path, edits: list[dict[str, Any]]) -> Path:
-    shutil.copytree(store, target, symlinks=True)
-    places = Places(store)
-    for edit in edits:
-        apply(target, places, edit)
-    return target
 
 
 def test_a_store_does_not_differ_from_itself(run: Callable[..., Run], any_store: Path) -> None:

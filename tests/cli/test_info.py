@@ -14,12 +14,16 @@ import pytest
 from rmqtool.scan.record_walk import walk
 from rmqtool.scan.records import Record
 from rmqtool.store import PathKind, open_store
+from tests.cli.conftest import STORES
+from tests.damage.cases import load_cases
+from tests.damage.edits import edited
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from tests.cli.conftest import Run
+    from tests.damage.cases import Case
 
 
 def test_the_summary_agrees_with_the_whole_store(run: Callable[..., Run], any_store: Path) -> None:
@@ -96,7 +100,9 @@ def test_gaps_and_strays_are_told(run: Callable[..., Run], plain_copy: Path) -> 
 def test_abort_is_told(run: Callable[..., Run], plain_copy: Path) -> None:
     assert run("info", plain_copy, "--format", "json").document["abort"] is False
     (plain_copy / "abort").write_text("17")
-    assert run("info", plain_copy, "--format", "json").document["abort"] is True
+    document = run("info", plain_copy, "--format", "json").document
+    assert (document["abort"], document["abortProcess"]) == (True, 17)
+    assert "abort is there, of process 17" in run("info", plain_copy).out
 
 
 _HOLD = """
@@ -127,4 +133,64 @@ def test_rocksdb_is_named(run: Callable[..., Run], plain_copy: Path) -> None:
     (plain_copy / "consumequeue").mkdir()
     (plain_copy / "consumequeue" / "CURRENT").write_text("MANIFEST-000004\n")
     (plain_copy / "consumequeue" / "MANIFEST-000004").write_bytes(b"x")
-    assert "ST-ROCKSDB" in run("info", plain_copy, "--format", "json").document["counts"]
+    found = run("info", plain_copy, "--format", "json")
+    assert "ST-ROCKSDB" in found.document["counts"]
+    part = {"name": "RocksDB instead of files", "path": "consumequeue", "code": "ST-ROCKSDB"}
+    assert part in found.document["otherParts"]
+    assert "consumequeue: not examined" in run("info", plain_copy).out
+
+
+@pytest.mark.parametrize(
+    ("place", "code"),
+    [
+        ("consumequeue_r/CURRENT", "ST-ROCKSDB"),
+        ("dledger-n0/data/0", "ST-DLEDGER"),
+        ("timerwheel", "ST-TIMER"),
+        ("timerlog/0", "ST-TIMER"),
+        ("compaction/compactionLog/T/0/0", "ST-COMPACTION"),
+        ("config/tieredStoreMetadata.json", "ST-TIERED"),
+    ],
+)
+def test_parts_that_are_not_examined_are_named(
+    run: Callable[..., Run], plain_copy: Path, place: str, code: str
+) -> None:
+    path = plain_copy / place
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("{}")
+    if path.name == "CURRENT":
+        path.with_name("MANIFEST-000001").touch()
+    parts = run("info", plain_copy, "--format", "json").document["otherParts"]
+    assert [part["code"] for part in parts] == [code]
+    assert parts[0]["path"].startswith(place.split("/", maxsplit=1)[0])
+    assert "part" in {one["type"] for one in run("info", plain_copy, "--format", "ndjson").objects}
+
+
+def test_what_the_index_covers_is_told(run: Callable[..., Run], any_store: Path) -> None:
+    summary = run("info", any_store, "--format", "json").document
+    files = [one for one in summary["index"] if one["items"]]
+    coverage = summary["indexCoverage"]
+    if not files:
+        assert coverage is None
+        return
+    assert coverage["items"] == sum(one["items"] for one in files)
+    assert coverage["items"] <= coverage["room"]
+    assert coverage["beginPhyOffset"] >= summary["commitlog"]["start"] or "expired" in any_store.name
+    assert coverage["endPhyOffset"] + coverage["behindBytes"] == summary["commitlog"]["end"]
+    assert coverage["beginTimestamp"] <= coverage["endTimestamp"]
+
+
+def _case_id(case: Case) -> str:
+    return f"{case.code}-{case.name}"
+
+
+@pytest.mark.parametrize("case", load_cases(), ids=_case_id)
+def test_every_damaged_store_is_summed_up(run: Callable[..., Run], tmp_path: Path, case: Case) -> None:
+    """No damage hides the rest; it counts as in verify, if names, sizes and ends show it."""
+    store = STORES / case.store
+    copy = edited(store, tmp_path / "copy", case.edits)
+    words = ("info", copy, "-c", store / "broker.conf", *(f"-p{one}" for one in case.properties))
+    found = run(*words, "--format", "json")
+    assert found.status in {0, case.status}
+    assert {"commitlog", "queues", "index", "findings"} <= set(found.document)
+    for format_name in ("text", "ndjson", "csv"):
+        assert run(*words, "--format", format_name).status == found.status

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tests.damage.places import Place, Places
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
     Spec = Mapping[str, Any]
@@ -36,6 +36,15 @@ def apply(root: Path, places: Places, edit: Spec) -> None:
         return
     path = root / place.file
     path.write_bytes(_ON_BYTES[actions[0]](root, places, place, value))
+
+
+def edited(store: Path, target: Path, edits: Iterable[Spec]) -> Path:
+    """Copy a store, edit the copy, and return it."""
+    shutil.copytree(store, target, symlinks=True)
+    places = Places(store)
+    for edit in edits:
+        apply(target, places, edit)
+    return target
 
 
 def _data(root: Path, place: Place) -> bytes:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from rmqtool.scan.log_end import find_log_end, first_record, last_used_byte
 from rmqtool.scan.record_walk import walk
 from rmqtool.scan.records import Record
+from rmqtool.store import Segment
+from rmqtool.store.reading import ReadOnlyFile
 from tests.scan.log_builder import full_file, open_file, record, segment
 
 if TYPE_CHECKING:
@@ -43,3 +45,25 @@ def test_a_log_without_records(tmp_path: Path) -> None:
     assert find_log_end([]) == (None, 0, True)
     assert first_record([]) is None
     assert find_log_end([segment(tmp_path, SIZE, bytes(SIZE))]) == (None, SIZE, True)
+
+
+def test_holes_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A gibibyte that a broker has allocated costs what is written of it."""
+    one = segment(tmp_path, 0, open_file(0, 1 << 16, [BODY] * 3))
+    with one.path.open("r+b") as file:
+        file.truncate(1 << 30)
+    sparse = Segment(one.path, one.label, 1 << 30, 0)
+    if sparse.reader.next_data(1 << 20) < 1 << 29:
+        pytest.skip("this file system has no holes")
+    read: list[int] = []
+    read_into = ReadOnlyFile.read_into
+
+    def counting(file: ReadOnlyFile, *rest: Any) -> int:  # noqa: ANN401 - its own arguments
+        read.append(read_into(file, *rest))
+        return read[-1]
+
+    monkeypatch.setattr(ReadOnlyFile, "read_into", counting)
+    found = find_log_end([sparse])
+    assert found.end == find_log_end([one]).end
+    assert found.ends_cleanly
+    assert sum(read) < 32 << 20
