@@ -35,7 +35,7 @@ rmqtool diff $STORE/commitlog $OTHER/commitlog
 @click.command("diff", cls=Command, examples=_EXAMPLES)
 @click.argument("a", type=A_PATH)
 @click.argument("b", type=A_PATH)
-@type_option
+@type_option()
 @click.option(
     "--replica",
     is_flag=True,

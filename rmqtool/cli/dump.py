@@ -55,7 +55,7 @@ rmqtool dump --layout --type index
 
 @click.command("dump", cls=Command, examples=_EXAMPLES)
 @click.argument("paths", nargs=-1, type=A_PATH, metavar="PATH...")
-@type_option
+@type_option("config")
 @click.option("-t", "--topic", metavar="GLOB", shell_complete=complete_topic, help="Only these topics.")
 @click.option(
     "--queue", "queue_id", type=int, metavar="N", shell_complete=complete_queue, help="Only this queue id."
@@ -95,11 +95,12 @@ def dump_command(
     """Show the records, units and items in a store's files.
 
     PATH is a store root, one of its directories, or one file. Of a store root everything is shown, or what
-    --type names; a filter narrows it to the files it can be applied to.
+    --type names; a filter narrows it to the files it can be applied to. The broker's JSON files in config/
+    are shown entry by entry, as strict JSON.
     """
     session = Session(options)
     kind = None if type_name is None else PathKind(type_name)
-    stores = [] if layout else [session.open_store(path, kind) for path in paths]
+    stores = [] if layout else [session.open_store(path, kind, takes_config=True) for path in paths]
     if not stores and not layout:
         raise UsageError("give a PATH to dump, or --layout")
     request = _request(session, kind, on_corrupt, options)
@@ -176,7 +177,7 @@ def _write(found: Iterable[rows.Row], sink: Sink, limit: int | None, *, fail: bo
         if isinstance(row, rows.Damage):
             findings.add(row.finding())
             sink.add(row)
-            if fail and row.code.severity is Severity.ERROR:
+            if fail and row.severity is Severity.ERROR:
                 break
             continue
         count += not isinstance(row, rows.Blank | rows.FieldBytes)

@@ -33,7 +33,7 @@ rmqtool info $STORE --format csv
 
 @click.command("info", cls=Command, examples=_EXAMPLES)
 @click.argument("path", type=A_PATH)
-@type_option
+@type_option()
 @shared_options("text", "json", "ndjson", "csv")
 def info(
     path: Path,

@@ -103,16 +103,16 @@ def shared_options(*formats: str) -> Callable[[_Function], _Function]:
     return decorate
 
 
-def type_option(function: _Function) -> _Function:
-    """Add ``--type``."""
-    option = click.option(
+def type_option(*more: str) -> Callable[[_Function], _Function]:
+    """Return what adds ``--type``; ``more`` kinds are those that only this command knows."""
+    kinds = (*TYPES, *more)
+    return click.option(
         "--type",
         "type_name",
-        type=click.Choice(TYPES),
+        type=click.Choice(kinds),
         metavar="KIND",
-        help=f"Kind of file, where place and bytes do not tell: {', '.join(TYPES)}.",
+        help=f"Kind of file, where place and bytes do not tell: {', '.join(kinds)}.",
     )
-    return option(function)
 
 
 def time_options(function: _Function) -> _Function:

@@ -63,11 +63,11 @@ class Session:
         name = self._shared["timezone"]
         return None if name is None else zone_of_name(name)
 
-    def open_store(self, path: Path, kind: PathKind | None = None) -> Store:
+    def open_store(self, path: Path, kind: PathKind | None = None, *, takes_config: bool = False) -> Store:
         """Open a store, or a part of it; of a store root, ``kind`` is left to the caller to choose.
 
         Raises:
-            EnvironmentFailureError: Nothing of a store is there.
+            EnvironmentFailureError: Nothing of a store is there; or a config file, which few commands take.
             UsageError: The settings make no sense.
         """
         shared = self._shared
@@ -79,6 +79,10 @@ class Session:
             broker_version=shared["broker_version"],
             timezone=shared["timezone"],
         )
+        if store.kind is PathKind.CONFIG and not takes_config:
+            raise EnvironmentFailureError(
+                f"{path}: holds settings of the broker; dump shows them, give the store root here"
+            )
         self.console.detail(f"{store.place.path}: {store.kind.value}")
         return store
 

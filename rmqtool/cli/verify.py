@@ -71,7 +71,7 @@ class _VerifyCommand(Command):
 
 @click.command("verify", cls=_VerifyCommand, examples=_EXAMPLES)
 @click.argument("paths", nargs=-1, type=A_PATH, metavar="PATH...")
-@type_option
+@type_option()
 @click.option(
     "--level",
     type=click.IntRange(0, 3),

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from rmqtool.commands import rows
+from rmqtool.commands.dump_config import dump_config
 from rmqtool.commands.dump_hex import HexRows
 from rmqtool.commands.dump_index import dump_index_file
 from rmqtool.commands.dump_queues import dump_queue
@@ -113,6 +114,8 @@ def _dump_kind(store: Store, kind: PathKind, request: DumpRequest, progress: Pro
         return _dump_index(store, request, progress)
     if kind is PathKind.CHECKPOINT:
         return _dump_checkpoint(store.checkpoint)
+    if kind is PathKind.CONFIG:
+        return dump_config(store)
     return _dump_queues(store, kind, request)
 
 

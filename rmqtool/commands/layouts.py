@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqtool.commands.rows import LayoutField
+from rmqtool.errors import UsageError
 from rmqtool.formats import batch, checkpoint, consumequeue, index, layout, message
 from rmqtool.store import PathKind
 
@@ -26,7 +27,13 @@ _SCHEMAS = {
 
 
 def layout_rows(kind: PathKind | None = None) -> Iterator[LayoutField]:
-    """Yield the fields of one kind of file, or of all; of a message, as it is with IPv4 hosts."""
+    """Yield the fields of one kind of file, or of all; of a message, as it is with IPv4 hosts.
+
+    Raises:
+        UsageError: That kind of file is text.
+    """
+    if kind is PathKind.CONFIG:
+        raise UsageError("--layout: files in config/ are JSON; they have no fields at fixed places")
     for schemas in _SCHEMAS.values() if kind is None else [_SCHEMAS[kind]]:
         for structure, schema in schemas.items():
             for one in layout(schema, sysFlag=0):

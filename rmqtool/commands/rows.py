@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 from rmqtool.findings import Finding
 
 if TYPE_CHECKING:
-    from rmqtool.findings import FindingCode, Structure
+    from rmqtool.findings import FindingCode, Severity, Structure
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,10 @@ class Blank:
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """Something wrong at one place; ``structure`` is the part of the store that it counts for."""
+    """Something wrong at one place; ``structure`` is the part of the store that it counts for.
+
+    ``severity_override`` is a severity other than the code's usual one.
+    """
 
     type: ClassVar = "damage"
     file: str
@@ -109,6 +112,12 @@ class Damage:
     code: FindingCode
     message: str
     structure: Structure
+    severity_override: Severity | None = None
+
+    @property
+    def severity(self) -> Severity:
+        """Return how bad it is."""
+        return self.severity_override or self.code.severity
 
     def finding(self) -> Finding:
         """Return it as a finding, which decides the exit status."""
@@ -119,6 +128,7 @@ class Damage:
             length=self.length,
             physical_offset=self.physical_offset,
             message=self.message,
+            severity_override=self.severity_override,
             structure_override=self.structure,
         )
 
@@ -241,6 +251,17 @@ class Checkpoint:
 
 
 @dataclass(frozen=True, slots=True)
+class ConfigEntry:
+    """One member of a table in a JSON file of the broker; no table for a member of the document itself."""
+
+    type: ClassVar = "config-entry"
+    file: str
+    table: str | None
+    name: str | None
+    value: object
+
+
+@dataclass(frozen=True, slots=True)
 class FieldBytes:
     """One field of the row before, with its bytes, for ``dump --hex``; no value where it is bytes only.
 
@@ -295,6 +316,7 @@ Row = (
     | Chain
     | Item
     | Checkpoint
+    | ConfigEntry
     | FieldBytes
     | LayoutField
 )

@@ -34,6 +34,7 @@ _BODIES: dict[BodyMode, Callable[[bytes], str | None]] = {
 }
 
 
+_HIDDEN = ("structure", "severity_override")
 _COLUMNS: dict[str, tuple[tuple[str, str], ...]] = {}
 
 
@@ -43,10 +44,11 @@ def body_text(body: bytes, mode: BodyMode) -> str | None:
 
 
 def columns_of(kind: type[rows.Row]) -> tuple[tuple[str, str], ...]:
-    """Return attribute and JSON name of a row's fields, in order; a damage's structure is not shown."""
+    """Return attribute and JSON name of a row's fields, in order; what a damage counts for is not shown."""
     found = _COLUMNS.get(kind.type)
     if found is None:
-        names = [one.name for one in fields(kind) if (kind, one.name) != (rows.Damage, "structure")]
+        hidden = _HIDDEN if kind is rows.Damage else ()
+        names = [one.name for one in fields(kind) if one.name not in hidden]
         found = _COLUMNS[kind.type] = tuple((name, camel_case(name)) for name in names)
     return found
 

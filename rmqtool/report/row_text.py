@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from rmqtool.commands import rows
 from rmqtool.formats.consumequeue import EXT_ADDRESS_BASE, EXT_ADDRESS_MAX
-from rmqtool.report.escaping import escape_bytes, escape_text
+from rmqtool.report.escaping import escape_bytes, escape_json, escape_text
 from rmqtool.report.folding import fold
 from rmqtool.report.hex_text import HexText, field_label
 from rmqtool.report.objects import BodyMode, body_text
@@ -59,6 +60,7 @@ class RowText:
             rows.Chain: self._chain,
             rows.Item: self._item,
             rows.Checkpoint: self._checkpoint,
+            rows.ConfigEntry: _config_entry,
             rows.FieldBytes: self._hex.text,
             rows.LayoutField: self._layout_field,
         }
@@ -115,7 +117,7 @@ class RowText:
 
     def _damage(self, row: rows.Damage) -> str:
         place = row.physical_offset if row.physical_offset is not None else f"@{row.position}"
-        return f"{place:>12}  {row.code.code} ({row.code.severity}): {escape_text(row.message)}"
+        return f"{place:>12}  {row.code.code} ({row.severity}): {escape_text(row.message)}"
 
     def _unit(self, row: rows.Unit) -> str:
         return f"{row.queue_offset:>12}  {_unit_fields(row)}"
@@ -164,6 +166,11 @@ class RowText:
         said = row.meaning if row.unit == "-" else f"{row.unit}: {row.meaning}"
         room = len(said) if self._width is None else max(self._width - _LAYOUT_MARGIN, 20)
         return start + f"\n{'':{_LAYOUT_MARGIN}}".join(wrap(said, room))
+
+
+def _config_entry(row: rows.ConfigEntry) -> str:
+    names = [escape_text(name) for name in (row.table, row.name) if name is not None]
+    return "  ".join(("", *names, escape_json(json.dumps(row.value, ensure_ascii=False))))
 
 
 def _names(row: rows.Message | rows.InnerMessage) -> list[str]:

@@ -199,4 +199,4 @@ class _CsvSink:
 def _cell(value: JsonValue) -> str | int | None:
     if isinstance(value, str):
         return escape_controls(value)
-    return to_json(value) if isinstance(value, list | dict) else value
+    return to_json(value) if isinstance(value, list | dict | bool) else value

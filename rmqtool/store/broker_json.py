@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from math import isfinite
 from typing import TYPE_CHECKING, cast
 
 from rmqtool.errors import EnvironmentFailureError
@@ -29,9 +30,20 @@ def parse_broker_json(text: str) -> object:
         ValueError: It is no JSON even so, or is nested too deeply.
     """
     try:
-        return cast("object", json.loads(_TOKEN.sub(_quote_key, text)))
+        return cast(
+            "object", json.loads(_TOKEN.sub(_quote_key, text), parse_constant=_refuse, parse_float=_finite)
+        )
     except RecursionError as failure:
         raise ValueError("nested too deeply") from failure
+
+
+def _finite(number: str) -> float:
+    value = float(number)
+    return value if isfinite(value) else cast("float", _refuse(number))
+
+
+def _refuse(constant: str) -> object:
+    raise ValueError(f"{constant} is no number of JSON")
 
 
 def _quote_key(match: re.Match[str]) -> str:
@@ -51,7 +63,7 @@ def load_broker_json(path: Path) -> object:
     problem = None
     for candidate in (path, path.with_name(path.name + ".bak")):
         try:
-            text = _read_text(candidate)
+            text = read_config_text(candidate) if candidate.exists() else ""
             if text.strip():
                 return parse_broker_json(text)
         except (EnvironmentFailureError, ValueError) as failure:
@@ -61,9 +73,12 @@ def load_broker_json(path: Path) -> object:
     return None
 
 
-def _read_text(path: Path) -> str:
-    if not path.exists():
-        return ""
+def read_config_text(path: Path) -> str:
+    """Return the text of a config file; bytes that are no UTF-8 are replaced.
+
+    Raises:
+        EnvironmentFailureError: It is no regular file, or cannot be read.
+    """
     with ReadOnlyFile(path) as file:
         return file.read_at(0, LARGEST_CONFIG).decode("utf-8", "replace")
 

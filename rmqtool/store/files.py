@@ -15,7 +15,7 @@ from rmqtool.store.listing import (
     list_index_files,
 )
 from rmqtool.store.names import safe_component
-from rmqtool.store.places import PathKind
+from rmqtool.store.places import BACKUP, PathKind, is_config_name
 from rmqtool.store.segments import NAME_DIGITS, FileQueue, Segment, StoreFile, Stray
 
 if TYPE_CHECKING:
@@ -121,6 +121,21 @@ class StoreFiles:
         if root is None or not root.paths[0].is_file():
             return None
         return store_file(root.paths[0], self.base)
+
+    @property
+    def config_files(self) -> list[tuple[StoreFile, StoreFile | None]]:
+        """Return the broker's JSON files by name, each with its ``.bak`` if both are shown."""
+        root = self.roots.get(PathKind.CONFIG)
+        if root is None or root.is_file:
+            return [] if root is None else [(store_file(root.paths[0], self.base), None)]
+        listed = {path.name: path for path in sorted(root.paths[0].glob("*.json*")) if path.is_file()}
+        names = dict.fromkeys(name.removesuffix(BACKUP) for name in listed if is_config_name(name))
+        found = []
+        for name in names:
+            paths = [listed[one] for one in (name, name + BACKUP) if one in listed]
+            files = [store_file(path, self.base) for path in paths]
+            found.append((files[0], files[1] if len(files) > 1 else None))
+        return found
 
     def topics(self, kind: PathKind = PathKind.CONSUMEQUEUE) -> list[str]:
         """Return the names of topic directories, sorted."""

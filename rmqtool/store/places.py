@@ -25,6 +25,7 @@ class PathKind(StrEnum):
     BATCHCONSUMEQUEUE = "batchconsumequeue"
     INDEX = "index"
     CHECKPOINT = "checkpoint"
+    CONFIG = "config"
 
 
 QUEUE_KINDS = (PathKind.CONSUMEQUEUE, PathKind.CONSUMEQUEUE_EXT, PathKind.BATCHCONSUMEQUEUE)
@@ -37,6 +38,8 @@ DIRECTORY_NAMES: dict[PathKind, str] = {
     PathKind.INDEX: "index",
 }
 """Directories in a store root (``StorePathConfigHelper``)."""
+
+CONFIG_DIRECTORY, BACKUP = "config", ".bak"
 
 KIND_OF_DIRECTORY = {name: kind for kind, name in DIRECTORY_NAMES.items()}
 
@@ -87,6 +90,11 @@ def find_place(path: Path, kind: PathKind | None = None, *, has_log: bool = Fals
     raise EnvironmentFailureError(f"{path}: is {kind_of_non_file(mode)}; give a store root or a part of one")
 
 
+def is_config_name(name: str) -> bool:
+    """Tell whether a file is called like one of the broker's JSON files, or the ``.bak`` of one."""
+    return name.removesuffix(BACKUP).endswith(".json")
+
+
 def looks_like_store(path: Path) -> bool:
     """Tell whether a directory is a store root, by the names in it."""
     if (path / "commitlog").is_dir():
@@ -119,6 +127,8 @@ def _kind_from_ancestors(path: Path) -> tuple[PathKind, Path | None] | None:
     if path.name == "checkpoint":
         return PathKind.CHECKPOINT, path.parent
     parent = path.parent
+    if is_config_name(path.name):
+        return PathKind.CONFIG, _root_of_config(parent)
     if parent.name == "index" and digits_of(path.name, INDEX_NAME_DIGITS) is not None:
         return PathKind.INDEX, parent.parent
     if digits_of(path.name, NAME_DIGITS) is None:
@@ -129,7 +139,15 @@ def _kind_from_ancestors(path: Path) -> tuple[PathKind, Path | None] | None:
     return (kind, parent.parents[2]) if kind in QUEUE_KINDS and parent.name.isdecimal() else None
 
 
+def _root_of_config(directory: Path) -> Path | None:
+    is_inside = directory.name == CONFIG_DIRECTORY and looks_like_store(directory.parent)
+    return directory.parent if is_inside else None
+
+
 def _place_of_directory(path: Path, kind: PathKind | None) -> Place:
+    is_config = kind is None and path.name == CONFIG_DIRECTORY and any(path.glob("*.json*"))
+    if is_config or kind is PathKind.CONFIG:
+        return Place(path, PathKind.CONFIG, False, _root_of_config(path))
     if kind is PathKind.CHECKPOINT:
         raise UsageError(f"{path}: is a directory, a checkpoint is a file")
     if kind is PathKind.STORE or (kind is None and looks_like_store(path)):

@@ -12,7 +12,7 @@ from rmqtool.store.features import Feature, features_of
 from rmqtool.store.files import Root, StoreFiles
 from rmqtool.store.given import OPTION_NOTE, given_settings
 from rmqtool.store.names import real_path
-from rmqtool.store.places import DIRECTORY_NAMES, QUEUE_KINDS, PathKind, Place, find_place
+from rmqtool.store.places import CONFIG_DIRECTORY, DIRECTORY_NAMES, QUEUE_KINDS, PathKind, Place, find_place
 from rmqtool.store.settings import Settings
 
 if TYPE_CHECKING:
@@ -135,6 +135,7 @@ def _roots_in(root: Path, given: Mapping[str, Setting]) -> dict[PathKind, Root]:
     roots = {kind: Root((root / DIRECTORY_NAMES[kind],)) for kind in (*QUEUE_KINDS, PathKind.INDEX)}
     roots[PathKind.COMMITLOG] = Root(commitlog_directories(root, given))
     roots[PathKind.CHECKPOINT] = Root((root / "checkpoint",))
+    roots[PathKind.CONFIG] = Root((root / CONFIG_DIRECTORY,))
     return roots
 
 

@@ -43,6 +43,7 @@ _NAMES = {
     ),
     "ext-unit": "type file position topic queueId address size tagsCode storeTimestamp bitMap",
     "chain": "type file slot items ends",
+    "config-entry": "type file table name value",
 }
 FIELDS = {kind: names.split() for kind, names in _NAMES.items()}
 
