@@ -23,6 +23,7 @@ from rmqtool.dispatch.rows import ENTRY_ROW, IDLE_ROW
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats import record_dtype
 from rmqtool.formats.consumequeue import UNIT
+from rmqtool.scan.transaction_kernels import TRANSACTION_ROW
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -40,6 +41,7 @@ _DTYPES: dict[str, np.dtype[Any]] = {
     "batch_sizes": np.dtype(np.int32),
     "entries": ENTRY_ROW,
     "idles": IDLE_ROW,
+    "transactions": TRANSACTION_ROW,
 }
 UNIT_COLUMNS = ("units", "queue_offsets", "store_timestamps", "batch_sizes")
 ENTRY_COLUMNS = ("entries", "idles")
@@ -124,6 +126,7 @@ def write_block(
     queues: tuple[tuple[bytes, int], ...],
     *,
     wide: bool,
+    transactions: Array | None = None,
 ) -> Block:
     """Sort units by queue and write the block file.
 
@@ -134,6 +137,7 @@ def write_block(
         idles: ``(k,)`` of ``IDLE_ROW``.
         queues: canonical topic bytes and queue id of every queue number.
         wide: whether store times and batch sizes are needed.
+        transactions: ``(t,)`` of ``TRANSACTION_ROW`` in log order; None for none.
 
     Raises:
         EnvironmentFailureError: the block file cannot be written.
@@ -143,6 +147,7 @@ def write_block(
     runs = runs[: measure_runs(units, order, starts, runs)]
     offsets = wide or not runs["orderly"].all()
     columns = _unit_columns(units, order, offsets=offsets, wide=wide) | {"entries": entries, "idles": idles}
+    columns["transactions"] = np.empty(0, TRANSACTION_ROW) if transactions is None else transactions
     return Block(write_columns(staging, columns), runs, queues)
 
 

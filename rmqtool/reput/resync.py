@@ -19,6 +19,7 @@ from rmqtool.reput.record_checks import RecordChecker
 from rmqtool.reput.stretches import Damage, Parts, Stretch
 from rmqtool.reput.survey import first_nonzero
 from rmqtool.reput.suspects import is_suspect
+from rmqtool.reput.transactions import TransactionRows
 from rmqtool.scan.rows import Outcome, rules_of
 from rmqtool.scan.walk import SegmentWalk
 
@@ -44,6 +45,7 @@ class CheckTask:
         staging: where block files are written.
         max_findings: findings of one code that are kept.
         first_place: physical offset of the first record, where the chain says so; None to guess it.
+        transactions: whether records that take part in transactions are collected.
     """
 
     split: Split
@@ -51,6 +53,7 @@ class CheckTask:
     staging: StagingHandle
     max_findings: int
     first_place: int | None = None
+    transactions: bool = False
 
 
 @dataclass
@@ -100,6 +103,7 @@ class _Check:
         self.walk = SegmentWalk(self.segment, rules_of(task.policy.broker_version), stops_at_mismatch=True)
         self.dispatcher = Dispatcher(task.policy, passes_stalls=True)
         self.parts = Parts()
+        self.transactions = TransactionRows()
         self.outcome = Outcome.STOP
         self.place = task.split.start
         self.checker = RecordChecker(self.segment, self.findings)
@@ -123,6 +127,8 @@ class _Check:
     def _take(self, batch: MessageBatch) -> None:
         self.checker.check(batch)
         self.parts.add_records(batch.rows)
+        if self.task.transactions:
+            self.transactions.collect(batch)
         row = self.dispatcher.dispatch(batch)
         while row is not None:
             self._note_stall(batch, row)
@@ -197,6 +203,7 @@ def check_split(task: CheckTask) -> CheckReport:
         taken.idles,
         check.dispatcher.raw_keys(),
         wide=task.policy.wide,
+        transactions=check.transactions.rows,
     )
     return CheckReport(
         split=task.split,

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from rmqtool.findings import FindingCode
 
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
+HALF_TOPIC, OP_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 RETRY_PREFIX, DEAD_LETTER_PREFIX = "%RETRY%", "%DLQ%"
 SYSTEM_TOPICS = (RETRY_PREFIX, DEAD_LETTER_PREFIX, "RMQ_SYS_TRANS_", SCHEDULE_TOPIC, "rmq_sys_wheel_timer")
 """How topics begin whose messages say something beside what was sent."""

@@ -15,6 +15,7 @@ from rmqtool.commands.verify.guard import run_guarded
 from rmqtool.commands.verify.log_checks import check_log
 from rmqtool.commands.verify.log_model import LogCheck, LogResult
 from rmqtool.commands.verify.model import CheckInterruptedError
+from rmqtool.commands.verify.offsets_checks import check_offsets, checked_half_offsets
 from rmqtool.engine import open_engine
 from rmqtool.findings import Finding, FindingLog, Structure
 from rmqtool.reput.warm import compile_check_kernels, compile_kernels
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 _DERIVED_LEVEL = 2
 """From here on derived files are held against the log."""
 
+_BALANCE_LEVEL = 3
+"""From here on half messages, op messages and commits are held against each other."""
+
 
 def check_contents(request: VerifyRequest, report: VerifyReport, progress: Progress) -> None:
     """Add to a report what is in the files.
@@ -48,12 +52,6 @@ def check_contents(request: VerifyRequest, report: VerifyReport, progress: Progr
             compile_check_kernels()
             compile_kernels()  # while Java starts; in this process, threads share what the first compiles
         _Contents(request, report, progress).check(area.handle, engine)
-
-
-def _check_offsets(store: Store, max_findings: int) -> FindingLog:
-    from rmqtool.commands.verify.offsets_checks import check_offsets
-
-    return check_offsets(store, max_findings)
 
 
 def _no_files(_store: Store) -> tuple[StoreFile, ...]:
@@ -105,7 +103,7 @@ class _Contents:
 
     def _consumers(self) -> None:
         """Hold consumer offsets against the queues."""
-        check = partial(_check_offsets, max_findings=self._request.max_findings)
+        check = partial(check_offsets, max_findings=self._request.max_findings)
         found = run_guarded(check, _no_files, Structure.STORE, self._request.store)
         if isinstance(found, Finding):
             self._report.findings.add(found)
@@ -122,6 +120,7 @@ class _Contents:
             max_findings=request.max_findings,
             live=request.live,
             unclean=request.live or request.store.abort is not None,
+            half_offsets=checked_half_offsets(request.store) if request.level >= _BALANCE_LEVEL else None,
         )
         result = check_log(check, engine, self._progress)
         self._add(result.findings, result.examined)

@@ -25,6 +25,7 @@ from rmqtool.commands.verify.offset_checks import (
 )
 from rmqtool.commands.verify.stale_tail import StaleTail, stale_candidates
 from rmqtool.commands.verify.torn_record import torn_record
+from rmqtool.commands.verify.transaction_checks import check_transactions, transaction_task
 from rmqtool.findings import Finding, FindingLog, Severity, Structure
 from rmqtool.findings.commitlog import CL_BAD_MAGIC
 from rmqtool.findings.records import CL_TS_BACK
@@ -81,6 +82,9 @@ class _LogChecker:
             self._findings.extend(damage_findings(trails, end))
         self._count_the_rest(trails)
         add_breaks(self._findings, check.log, breaks, _lost(trails))
+        if check.half_offsets is not None:
+            task = transaction_task(check.log, trails, check.half_offsets, check.max_findings)
+            self._findings.merge(self._engine.map(check_transactions, [task])[0])
         stops = [trail.records_stop for trail in trails]
         return LogResult(
             findings=self._findings,

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from rmqtool.reput.splits import SPLIT_BYTES
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rmqtool.commands.verify.model import Examined
     from rmqtool.dispatch.policy import DispatchPolicy
     from rmqtool.findings import FindingLog
@@ -29,6 +31,8 @@ class LogCheck:
         live: a broker appends meanwhile: the log ends where it ends now, and what lies behind is left alone.
         unclean: ``abort`` is there: a torn record at the end is what the next start expects.
         split_bytes: greatest size of a split.
+        half_offsets: by half queue, how far the broker's own check of half messages has come; None if what
+            transactions say of each other is not asked.
     """
 
     log: FileQueue
@@ -38,6 +42,7 @@ class LogCheck:
     live: bool = False
     unclean: bool = False
     split_bytes: int = SPLIT_BYTES
+    half_offsets: Mapping[int, int] | None = None
 
 
 @dataclass(frozen=True)

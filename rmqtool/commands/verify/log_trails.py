@@ -131,7 +131,8 @@ class LogReader:
 
     def _task(self, split: Split, first_place: int | None = None) -> CheckTask:
         check = self._check
-        return CheckTask(split, check.policy, check.staging, check.max_findings, first_place)
+        transactions = check.half_offsets is not None
+        return CheckTask(split, check.policy, check.staging, check.max_findings, first_place, transactions)
 
     def _reread(self, split: Split, place: int | None) -> CheckReport:
         return _required(self._engine.map(_guarded_check, [self._task(split, place)])[0])

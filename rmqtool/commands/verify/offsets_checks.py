@@ -9,6 +9,7 @@ from rmqtool.commands.queue_bounds import Bounds, queue_bounds
 from rmqtool.dispatch.policy import SCHEDULE_TOPIC
 from rmqtool.findings import Finding, FindingLog
 from rmqtool.findings.places import OF_AHEAD, OF_BEHIND
+from rmqtool.scan.records import HALF_TOPIC
 from rmqtool.store import PathKind
 from rmqtool.store.broker_json import ConfigFileError, load_broker_json
 
@@ -21,6 +22,7 @@ _SEPARATOR = "@"
 _TABLES = ("offsetTable", "lmqOffsetTable")
 _CONSUMERS = ("consumerOffset.json", "lmqConsumerOffset.json")
 _DELAYS = "delayOffset.json"
+_CHECKER_GROUP = "CID_RMQ_SYS_TRANS"  # MixAll.CID_SYS_RMQ_TRANS
 _KINDS = (PathKind.CONSUMEQUEUE, PathKind.BATCHCONSUMEQUEUE)
 
 
@@ -79,6 +81,13 @@ def consumed_offsets(store: Store) -> Iterator[Consumed]:
             if level.isdecimal() and int(level) > 0 and isinstance(offset, int) and offset >= 0:
                 place = f"config/{_DELAYS}", SCHEDULE_TOPIC, int(level) - 1
                 yield Consumed(*place, f"delay level {level}", offset)
+
+
+def checked_half_offsets(store: Store) -> dict[int, int]:
+    """Return by half queue how far ``TransactionalMessageServiceImpl#check`` has come (4.9.8, 5.3.3)."""
+    reader = f"group {_CHECKER_GROUP}"
+    consumed = (one for one in consumed_offsets(store) if one.topic == HALF_TOPIC and one.reader == reader)
+    return {one.queue_id: one.offset for one in consumed}
 
 
 def _tables(store: Store, name: str) -> Iterator[dict[str, object]]:

@@ -15,7 +15,9 @@ from tests.builders import POLICY_5, InlineEngine, NoWatcher, properties, stagin
 from tests.scan.log_builder import STORE_TIMESTAMP_MS, blank, record
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
+    from typing import Self
 
     from rmqtool.dispatch.policy import DispatchPolicy
     from rmqtool.findings import Finding
@@ -54,7 +56,7 @@ class Log:
         self.places.append(place)
         return place
 
-    def fill(self, records: int, body_bytes: int = 60) -> Log:
+    def fill(self, records: int, body_bytes: int = 60) -> Self:
         """Append records over three queues."""
         for number in range(records):
             self.add(queueId=number % 3, body=bytes([65 + number % 26]) * body_bytes)
@@ -126,10 +128,11 @@ def check(
     live: bool = False,
     unclean: bool = False,
     max_findings: int = 100,
+    half_offsets: Mapping[int, int] | None = None,
 ) -> Verdict:
     """Check a log."""
     with staging() as handle:
-        asked = LogCheck(log, policy, handle, max_findings, live, unclean, split_bytes)
+        asked = LogCheck(log, policy, handle, max_findings, live, unclean, split_bytes, half_offsets)
         return verdict_of(check_log(asked, InlineEngine(), NoWatcher()))
 
 
