@@ -9,13 +9,14 @@ from datetime import UTC
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rmqtool.dispatch.policy import DEFAULT_DELAY_LEVELS, NEVER, DispatchPolicy
-from rmqtool.javacompat import parse_delay_levels
+from rmqtool.dispatch.policy import NEVER, DispatchPolicy
+from rmqtool.javacompat import read_delay_levels
 from rmqtool.reput.pipeline import ReputPlan, ReputResult, run_reput
 from rmqtool.reput.queues import QueueGeometry
 from rmqtool.store.geometry import Geometry
 from rmqtool.store.reading import UnreadableRange
 from rmqtool.store.segments import FileQueue, Segment
+from rmqtool.store.setting import DEFINITIONS
 from rmqtool.store.staging import StagingHandle
 from tests.broker_model.reput import Sizes
 from tests.scan.log_builder import blank, record
@@ -28,8 +29,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 
-POLICY_4_9 = DispatchPolicy("4.9", parse_delay_levels(DEFAULT_DELAY_LEVELS))
-POLICY_5 = DispatchPolicy("5.x", parse_delay_levels(DEFAULT_DELAY_LEVELS))
+_DELAY_MS = read_delay_levels(str(DEFINITIONS["messageDelayLevel"].default)).delay_ms
+POLICY_4_9 = DispatchPolicy("4.9", _DELAY_MS)
+POLICY_5 = DispatchPolicy("5.x", _DELAY_MS)
 
 
 @dataclass(frozen=True)

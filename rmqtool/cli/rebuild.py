@@ -133,7 +133,6 @@ def _rebuild(store_path: Path, parts: frozenset[str], options: dict[str, Any]) -
         exclude_topics=options["exclude_topics"],
         until_timestamp_ms=until_timestamp_ms,
         until_offset=options["until_offset"],
-        timezone=session.zone,
         live=options["live"],
         max_findings=options["max_findings"],
     )

@@ -28,7 +28,6 @@ from rmqtool.store.staging import StagingArea
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
-    from datetime import tzinfo
     from pathlib import Path
 
     from rmqtool.commands.progress import Progress
@@ -59,7 +58,6 @@ class RebuildRequest:
         exclude_topics: globs of topics to leave out.
         until_timestamp_ms: leave out messages stored later.
         until_offset: stop at this physical offset.
-        timezone: zone in which index files are named; None takes the store's setting.
         live: go on although a broker holds the store's lock.
         max_findings: findings of one code that are kept in full.
     """
@@ -74,7 +72,6 @@ class RebuildRequest:
     exclude_topics: tuple[str, ...] = ()
     until_timestamp_ms: int | None = None
     until_offset: int | None = None
-    timezone: tzinfo | None = None
     live: bool = False
     max_findings: int = 10
 
@@ -177,7 +174,7 @@ def _plan(request: RebuildRequest, area: StagingArea) -> ReputPlan:
         parts=request.parts,
         queue_geometry=sizes,
         index_geometry=settings.index_geometry,
-        zone=request.timezone or settings.index_timezone,
+        zone=settings.index_timezone,
         until_offset=NEVER if request.until_offset is None else request.until_offset,
     )
 

@@ -53,6 +53,26 @@ def new_state() -> Int64s:
 
 
 @kernel
+def _create_file(expected: int, file_size: int, state: Int64s) -> None:
+    """Create the file that a unit needs, and pre-blank units as long as nothing else is in the first file.
+
+    It happens before the unit is looked at: one that is skipped has created its file, too.
+    """
+    beyond = expected % file_size
+    if beyond and expected < 0:
+        beyond -= file_size  # Java's remainder has the dividend's sign
+    if not state[_STARTED]:
+        state[_STARTED] = 1
+        state[_FIRST_START] = state[_CURRENT] = expected - beyond
+        state[_STOP] = state[_FIRST_START] + file_size
+    elif state[_CURRENT] == state[_STOP]:
+        state[_STOP] += file_size
+    if state[_CURRENT] == state[_FIRST_START] and beyond > 0:
+        state[_PREBLANK] = -(-beyond // _UNIT_SIZE) * _UNIT_SIZE
+        state[_CURRENT] += state[_PREBLANK]
+
+
+@kernel
 def append_units(
     queue_offsets: Int64s,
     physical_offsets: Int64s,
@@ -85,19 +105,7 @@ def append_units(
         if queue_offset < 0 or queue_offset > _MAX_QUEUE_OFFSET:
             state[_ABSURD] += 1
         expected = as_int(np.uint64(queue_offset) * np.uint64(_UNIT_SIZE))
-        beyond = expected % file_size
-        if beyond and expected < 0:
-            beyond -= file_size  # Java's remainder has the dividend's sign
-        if not state[_STARTED]:
-            state[_STARTED] = 1
-            state[_FIRST_START] = state[_CURRENT] = expected - beyond
-            state[_STOP] = state[_FIRST_START] + file_size
-        elif state[_CURRENT] == state[_STOP]:
-            state[_STOP] += file_size  # the file is created before the unit is looked at
-        if state[_CURRENT] == state[_FIRST_START] and beyond > 0:
-            # pre-blank units, as long as nothing else is in the first file
-            state[_PREBLANK] = -(-beyond // _UNIT_SIZE) * _UNIT_SIZE
-            state[_CURRENT] += state[_PREBLANK]
+        _create_file(expected, file_size, state)
         if queue_offset != 0 and expected < state[_CURRENT]:
             continue
         state[_MAX] = end

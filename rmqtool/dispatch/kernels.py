@@ -39,9 +39,8 @@ if TYPE_CHECKING:
 
 _DONE, _NEW_QUEUE, _FULL, _STALLED = (outcome.value for outcome in DispatchOutcome)
 _UNITS, _ENTRIES, _IDLES, _END, _MESSAGES = (count.value for count in Count)
-_INDEX, _MULTI, _LMQ, _SKIPS_SLASH, _INNER_BATCH, _MAX_LEVEL, _UNTIL, _PASSES = (
-    switch.value for switch in Switch
-)
+_INDEX, _MULTI, _MAX_LEVEL = Switch.INDEX.value, Switch.MULTI_DISPATCH.value, Switch.MAX_DELAY_LEVEL.value
+_UNTIL, _PASSES = Switch.UNTIL_TIMESTAMP.value, Switch.PASSES_STALLS.value
 _SCHEDULE, _BATCH, _NO_MULTI = Trait.SCHEDULE.value, Trait.BATCH.value, Trait.NO_MULTI_DISPATCH.value
 _EXCLUDED, _UNSAFE = Trait.EXCLUDED.value, Trait.UNSAFE.value
 _KEYS, _UNIQ_KEY, _TAGS, _DELAY, _QUEUES, _OFFSETS, _NUM, _BASE = (name.value for name in Property)
@@ -79,6 +78,39 @@ def _put_own_unit(
             return count
     put_unit(units, count, queue, base, row, tags_code, row.store_timestamp_ms, number)
     return count + 1
+
+
+@kernel
+def _put_units(
+    buffer: Buffer,
+    row: Row,
+    values: Int64s,
+    queue: int,
+    switches: Int64s,
+    delays: Int64s,
+    slots: npt.NDArray[np.int32],
+    queues: Rows,
+    names: Buffer,
+    units: Rows,
+    count: int,
+    missing: Int64s,
+) -> tuple[int, int]:
+    """Put the unit of the own queue and those of the multi dispatch; return outcome and new count."""
+    transaction = row.sys_flag & TRANSACTION_MASK
+    if transaction not in (TRANSACTION_NONE, TRANSACTION_COMMIT):
+        return _DONE, count
+    traits = queues[queue].traits
+    tags_code = _tags_code(buffer, row, values, traits, switches, delays)
+    count = _put_own_unit(buffer, row, values, queues[queue].canonical, traits, tags_code, units, count)
+    if not switches[_MULTI] or traits & (_NO_MULTI | _BATCH):
+        return _DONE, count
+    if is_blank(buffer, values[_QUEUES, 0], values[_QUEUES, 1]):
+        return _DONE, count
+    if is_blank(buffer, values[_OFFSETS, 0], values[_OFFSETS, 1]):
+        return _DONE, count
+    return multi_dispatch(
+        buffer, row, values, tags_code, switches, slots, queues, names, units, count, missing
+    )
 
 
 @kernel
@@ -182,26 +214,14 @@ def dispatch(
         traits = queues[queue].traits
         if traits & _EXCLUDED or row.store_timestamp_ms > switches[_UNTIL]:
             continue
-        count = counts[_UNITS]
-        outcome = _DONE
-        transaction = row.sys_flag & TRANSACTION_MASK
-        if transaction in (TRANSACTION_NONE, TRANSACTION_COMMIT):
-            tags_code = _tags_code(buffer, row, value, traits, switches, delays)
-            canonical = queues[queue].canonical
-            count = _put_own_unit(buffer, row, value, canonical, traits, tags_code, units, count)
-            multi = switches[_MULTI] and not traits & (_NO_MULTI | _BATCH)
-            if multi and not (
-                is_blank(buffer, value[_QUEUES, 0], value[_QUEUES, 1])
-                or is_blank(buffer, value[_OFFSETS, 0], value[_OFFSETS, 1])
-            ):
-                outcome, count = multi_dispatch(
-                    buffer, row, value, tags_code, switches, slots, queues, names, units, count, missing
-                )
-                if outcome == _STALLED:
-                    counts[_UNITS] = count
-                if outcome == _NEW_QUEUE or (outcome == _STALLED and not switches[_PASSES]):
-                    return outcome, number
+        outcome, count = _put_units(
+            buffer, row, value, queue, switches, delays, slots, queues, names, units, counts[_UNITS], missing
+        )
+        if outcome == _NEW_QUEUE:
+            return outcome, number
         counts[_UNITS] = count
+        if outcome == _STALLED and not switches[_PASSES]:
+            return outcome, number
         counts[_MESSAGES] += 1
         if switches[_INDEX]:
             _index(buffer, row, value, queues[queue].topic_seed, entries, idles, counts)

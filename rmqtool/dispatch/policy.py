@@ -22,7 +22,6 @@ SYSTEM_PREFIX = "rmq_sys_"
 NEVER = (1 << 63) - 1
 """A time or offset that nothing reaches: no limit."""
 
-DEFAULT_DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 _NO_ENTRY = -1
 
 
@@ -43,10 +42,9 @@ class Switch(IntEnum):
     MULTI_DISPATCH = 1  # enableMultiDispatch
     LMQ = 2  # enableLmq: %LMQ% names have queue 0
     SKIPS_SLASH = 3  # 5.1.2+: multi-dispatch names with a path separator are skipped
-    INNER_BATCH = 4  # 5.0.0+: INNER_NUM, INNER_BASE
-    MAX_DELAY_LEVEL = 5
-    UNTIL_TIMESTAMP = 6
-    PASSES_STALLS = 7  # what is put, not how far a broker gets: see `rmqtool.dispatch.kernels.dispatch`
+    MAX_DELAY_LEVEL = 4
+    UNTIL_TIMESTAMP = 5
+    PASSES_STALLS = 6  # what is put, not how far a broker gets: see `rmqtool.dispatch.kernels.dispatch`
 
 
 @dataclass(frozen=True)
@@ -89,13 +87,12 @@ class DispatchPolicy:
         return self.ext or bool(self.batch_topics)
 
     def switches(self) -> npt.NDArray[np.int64]:
-        """Return the switches as the kernel takes them, ``(8,)``."""
-        is_5 = self.broker_version != "4.9"
+        """Return the switches as the kernel takes them, by ``Switch``."""
         switches = np.zeros(len(Switch), np.int64)
         switches[Switch.INDEX] = self.index_enabled
         switches[Switch.MULTI_DISPATCH] = self.multi_dispatch
         switches[Switch.LMQ] = self.lmq
-        switches[Switch.SKIPS_SLASH] = switches[Switch.INNER_BATCH] = is_5
+        switches[Switch.SKIPS_SLASH] = self.broker_version != "4.9"
         switches[Switch.MAX_DELAY_LEVEL] = max(self.delay_levels_ms, default=0)
         switches[Switch.UNTIL_TIMESTAMP] = self.until_timestamp_ms
         return switches

@@ -71,7 +71,6 @@ class DriverCommand:
 
     arguments: list[str]
     environment: dict[str, str]
-    private: bool
 
 
 def master_of(options: EngineOptions) -> str:
@@ -126,9 +125,7 @@ def _private_command(options: EngineOptions, master: str, java: Java, folder: Pa
         arguments.append(f"-Xmx{memory}")
     arguments += shlex.split(user.get("spark.driver.extraJavaOptions", ""))
     arguments.append("org.apache.spark.deploy.SparkSubmit")
-    return DriverCommand(
-        [*arguments, *_submit_arguments(settings)], _private_environment(folder), private=True
-    )
+    return DriverCommand([*arguments, *_submit_arguments(settings)], _private_environment(folder))
 
 
 def _cluster_command(options: EngineOptions, master: str, java: Java, folder: Path) -> DriverCommand:
@@ -141,9 +138,7 @@ def _cluster_command(options: EngineOptions, master: str, java: Java, folder: Pa
         "JAVA_HOME": str(java.home),
         "SPARK_CONNECT_MODE": "0",
     }
-    return DriverCommand(
-        [str(home / "bin" / "spark-submit"), *_submit_arguments(settings)], environment, private=False
-    )
+    return DriverCommand([str(home / "bin" / "spark-submit"), *_submit_arguments(settings)], environment)
 
 
 def _submit_arguments(settings: Mapping[str, str]) -> list[str]:

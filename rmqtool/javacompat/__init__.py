@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from rmqtool.javacompat.checksums import masked_crc32, parse_prop_crc_digits, prop_crc_digits
 from rmqtool.javacompat.dates import index_file_name
-from rmqtool.javacompat.delays import DelayLevels, parse_delay_levels, read_delay_levels
+from rmqtool.javacompat.delays import DelayLevels, read_delay_levels
 from rmqtool.javacompat.integers import parse_int, parse_long, parse_short, trunc_div, wrap_int, wrap_long
 from rmqtool.javacompat.properties import parse_properties
 from rmqtool.javacompat.text import abs_int, decode_utf8, index_key_hash, split_keys, string_hash, tags_hash
@@ -25,7 +25,6 @@ __all__ = [
     "index_file_name",
     "index_key_hash",
     "masked_crc32",
-    "parse_delay_levels",
     "parse_int",
     "parse_long",
     "parse_prop_crc_digits",

@@ -42,11 +42,6 @@ def read_delay_levels(text: str) -> DelayLevels:
     return DelayLevels(delay_ms, len(delay_ms), valid=True)
 
 
-def parse_delay_levels(text: str) -> dict[int, int]:
-    """Return milliseconds by level from 1, up to the first malformed piece; see ``read_delay_levels``."""
-    return read_delay_levels(text).delay_ms
-
-
 def _split_java(text: str) -> list[str]:
     """Split as ``String#split``: empty pieces at the end are dropped, but an empty text is one piece."""
     stripped = text.rstrip(" ")

@@ -161,18 +161,17 @@ def emit_index(plan: IndexPlan) -> int:
     """
     header = new_header(*plan.previous)
     slots = np.zeros(plan.geometry.slots, np.int32)
-    file = plan.staging.create_file(f"index/{plan.name}", plan.geometry.size_bytes)
-    for entries in _chunks(plan.entries):
-        first_item = int(header[Header.INDEX_COUNT])
-        items = _put(entries, slots, header)
-        file.write_at(formats.item_position(plan.geometry.slots, first_item), items.data.cast("B"))
-    if header[Header.INDEX_COUNT] == 1:
-        header[Header.INDEX_COUNT] = plan.empty_count
-    else:
-        _write_slots(file, slots)
-    names = [field.name for field in layout(formats.HEADER)]
-    file.write_at(0, formats.HEADER.build(dict(zip(names, header.tolist(), strict=True))))
-    file.finish()
+    with plan.staging.create_file(f"index/{plan.name}", plan.geometry.size_bytes) as file:
+        for entries in _chunks(plan.entries):
+            first_item = int(header[Header.INDEX_COUNT])
+            items = _put(entries, slots, header)
+            file.write_at(formats.item_position(plan.geometry.slots, first_item), items.data.cast("B"))
+        if header[Header.INDEX_COUNT] == 1:
+            header[Header.INDEX_COUNT] = plan.empty_count
+        else:
+            _write_slots(file, slots)
+        names = [field.name for field in layout(formats.HEADER)]
+        file.write_at(0, formats.HEADER.build(dict(zip(names, header.tolist(), strict=True))))
     return sum(entries.count for entries in plan.entries)
 
 

@@ -195,7 +195,9 @@ class _Probe:
         for start in range(HEADER_SIZE, self.size_bytes, _WINDOW):
             data = self.file.read_at(start, _WINDOW + overlap, [])
             at = data.find(needle)
-            while at >= 0 and found < _MAX_CANDIDATES:
-                found += 1
+            while at >= 0:
                 yield self._slots_if_newest_at(self._cell_of(start + at))
+                found += 1
+                if found == _MAX_CANDIDATES:
+                    return
                 at = data.find(needle, at + 1)

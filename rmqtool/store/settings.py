@@ -154,11 +154,6 @@ class Settings:
         return self._bool_or_none("enableLmq")
 
     @property
-    def enabled_append_prop_crc(self) -> bool:
-        """Return whether records end in a checksum property."""
-        return bool(self["enabledAppendPropCRC"].value)
-
-    @property
     def broker_version(self) -> str:
         """Return ``4.9`` or ``5.x``."""
         return str(self[BROKER_VERSION].value)

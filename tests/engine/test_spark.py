@@ -129,7 +129,6 @@ def test_the_users_settings_win_except_over_privacy(tmp_path: Path) -> None:
     command = driver_command(
         EngineOptions("spark", jobs=3, spark_conf=user), Java(tmp_path, "test"), tmp_path
     )
-    assert command.private
     assert {"spark.app.name=mine", "spark.driver.bindAddress=127.0.0.1", "spark.master=local[3]"} < set(
         command.arguments
     )
@@ -152,7 +151,6 @@ def test_a_cluster_is_reached_through_the_users_installation(
     monkeypatch.setenv("SPARK_HOME", "/opt/spark")
     options = EngineOptions("spark", jobs=6, master="spark://host:7077")
     command = driver_command(options, Java(tmp_path, "test"), tmp_path)
-    assert not command.private
     assert command.arguments[0] == "/opt/spark/bin/spark-submit"
     assert {"spark.master=spark://host:7077", "spark.cores.max=6"} < set(command.arguments)
     assert command.environment["JAVA_HOME"] == str(tmp_path)

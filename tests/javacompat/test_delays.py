@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rmqtool.javacompat import parse_delay_levels, read_delay_levels
+from rmqtool.javacompat import read_delay_levels
 
 DEFAULT = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 
@@ -10,7 +10,7 @@ DEFAULT = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 def test_default_levels_are_deliver_times_of_the_broker() -> None:
     seconds = [1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200]
     delay_ms = {level: 1000 * delay for level, delay in enumerate(seconds, start=1)}
-    assert parse_delay_levels(DEFAULT) == delay_ms
+    assert read_delay_levels(DEFAULT).delay_ms == delay_ms
     assert read_delay_levels(DEFAULT) == (delay_ms, 18, True)
 
 
