@@ -110,6 +110,7 @@ def dump_command(
     for store in stores:
         session.note_broker(store)
         session.note_settings(store)
+    session.stream_data()
     with session.output(*stores) as stream:
         sink = open_sink(
             session.format,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -85,6 +86,10 @@ class Session:
             )
         self.console.detail(f"{store.place.path}: {store.kind.value}")
         return store
+
+    def stream_data(self) -> None:
+        """Draw no bar where rows scroll by while the work goes on."""
+        self.console.draws_bars = self._shared["output"] is not None or not sys.stdout.isatty()
 
     def note_broker(self, store: Store) -> None:
         """Say when a broker is at work on the store; what is read may change under the reader."""

@@ -27,7 +27,7 @@ from rmqtool.store.listing import digits_of
 from rmqtool.store.segments import NAME_DIGITS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from rmqtool.commands.progress import Progress
     from rmqtool.store import QueueFiles, Store, StoreFile
@@ -41,6 +41,9 @@ _BODY_FORMS = ("none", "text", "hex")
 
 LARGE_LOG_BYTES = 16 << 20
 """Up to here plain Python is done before the kernels are loaded."""
+
+_ROWS_A_STEP = 4096
+"""Progress is told once for so many records."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +119,7 @@ def _dump_kind(store: Store, kind: PathKind, request: DumpRequest, progress: Pro
         return _dump_checkpoint(store.checkpoint)
     if kind is PathKind.CONFIG:
         return dump_config(store)
-    return _dump_queues(store, kind, request)
+    return _dump_queues(store, kind, request, progress)
 
 
 def _chosen_kinds(store: Store, request: DumpRequest) -> list[PathKind]:
@@ -137,12 +140,17 @@ def _dump_log(store: Store, request: DumpRequest, progress: Progress) -> Iterato
     if (through_queue := _through_queue(store, request, progress)) is not None:
         yield from through_queue
         return
+    begin = max(request.from_offset or 0, log.start)
+    progress.stage("commitlog", _wanted_bytes(log, request))
     if _is_large(log, request):
-        yield from _large_log(store, log, request)
+        yield from _large_log(store, log, request, lambda place: progress.advance(place - begin))
         log.close()
         return
     make = MessageRows(log, store.settings.delay_levels)
-    for event in walk(log.segments, request.from_offset or 0, request.to_offset, request.on_corrupt):
+    events = walk(log.segments, request.from_offset or 0, request.to_offset, request.on_corrupt)
+    for number, event in enumerate(events):
+        if not number % _ROWS_A_STEP:
+            progress.advance(event.physical_offset - begin)
         if not isinstance(event, Record) or request.messages.admits(event):
             yield make.row(event)
     log.close()
@@ -193,8 +201,6 @@ def _is_glob(text: str) -> bool:
 
 def _is_large(log: FileQueue, request: DumpRequest) -> bool:
     """Whether so much of the log is wanted, in such a form, that loading the kernels pays."""
-    begin, end = request.from_offset or 0, request.to_offset
-    sizes = (min(one.stop, end or one.stop) - max(one.start, begin) for one in log.segments)
     wanted = request.messages
     return (
         request.lines in _BODY_FORMS
@@ -203,8 +209,14 @@ def _is_large(log: FileQueue, request: DumpRequest) -> bool:
         and "[" not in (wanted.topic or "")
         and all(_is_unicode(text) for text in (wanted.topic, wanted.tag, wanted.key))
         and all(_is_plain(one.label) for one in log.segments)
-        and sum(max(0, size) for size in sizes) > LARGE_LOG_BYTES
+        and _wanted_bytes(log, request) > LARGE_LOG_BYTES
     )
+
+
+def _wanted_bytes(log: FileQueue, request: DumpRequest) -> int:
+    begin, end = request.from_offset or 0, request.to_offset
+    sizes = (min(one.stop, end or one.stop) - max(one.start, begin) for one in log.segments)
+    return sum(max(0, size) for size in sizes)
 
 
 def _is_unicode(text: str | None) -> bool:
@@ -216,15 +228,16 @@ def _is_plain(text: str) -> bool:
     return text.isascii() and text.isprintable()
 
 
-def _large_log(store: Store, log: FileQueue, request: DumpRequest) -> Iterator[rows.Row]:
+def _large_log(
+    store: Store, log: FileQueue, request: DumpRequest, tell: Callable[[int], None]
+) -> Iterator[rows.Row]:
     from rmqtool.commands.dump_lines import LineJob, log_lines
     from rmqtool.scan.json_kernels import BodyForm
 
     body = BodyForm[(request.lines or "none").upper()]
     begin, end = request.from_offset or 0, request.to_offset
-    return log_lines(
-        LineJob(log, store.settings.delay_levels, request.messages, body, request.odd_flags, begin, end)
-    )
+    levels, messages = store.settings.delay_levels, request.messages
+    return log_lines(LineJob(log, levels, messages, body, request.odd_flags, begin, end, tell=tell))
 
 
 def _placed_log(store: Store) -> FileQueue:
@@ -238,13 +251,18 @@ def _placed_log(store: Store) -> FileQueue:
     return FileQueue(log.directories, (replace(segment, start=start),))
 
 
-def _dump_queues(store: Store, kind: PathKind, request: DumpRequest) -> Iterator[rows.Row]:
-    wanted = request.messages
+def _dump_queues(
+    store: Store, kind: PathKind, request: DumpRequest, progress: Progress
+) -> Iterator[rows.Row]:
+    wanted, done = request.messages, 0
+    progress.stage(kind.value, None)
     for queue in store.queues(kind):
         if wanted.admits_queue(queue.topic, queue.queue_id):
             for row in dump_queue(queue, wanted.from_queue_offset or 0):
                 if isinstance(row, rows.Damage) or _admits_unit(request, row):
                     yield row
+            done += sum(segment.size_bytes for segment in queue.files)
+            progress.advance(done)
 
 
 def _admits_unit(request: DumpRequest, row: rows.Row) -> bool:
@@ -265,7 +283,8 @@ def _admits_offset(request: DumpRequest, physical_offset: int) -> bool:
 
 
 def _dump_index(store: Store, request: DumpRequest, progress: Progress) -> Iterator[rows.Row]:
-    assumed = warn_of_assumed_geometry(store, progress)
+    assumed, done = warn_of_assumed_geometry(store, progress), 0
+    progress.stage("index", sum(file.size_bytes for file in store.index_files))
     for file in store.index_files:
         geometry = store.settings.index_geometry
         found = dump_index_file(file, geometry, assumed=assumed, slots=request.slots, chains=request.chains)
@@ -273,6 +292,8 @@ def _dump_index(store: Store, request: DumpRequest, progress: Progress) -> Itera
             if not isinstance(row, rows.Item) or _admits_offset(request, row.physical_offset):
                 yield row
         file.close()
+        done += file.size_bytes
+        progress.advance(done)
 
 
 def _dump_checkpoint(file: StoreFile | None) -> Iterator[rows.Row]:

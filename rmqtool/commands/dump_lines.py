@@ -27,7 +27,7 @@ from rmqtool.scan.sieve import EARLIEST_MS, LATEST_MS
 from rmqtool.scan.walk import SegmentWalk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     import numpy.typing as npt
 
@@ -55,6 +55,7 @@ class LineJob:
         begin: Physical offset; inside a record the next one is the first.
         end: Physical offset; what begins there or later is not written. None: to the end.
         split_bytes: What one core does at a time.
+        tell: Told up to which physical offset lines and rows have been yielded.
     """
 
     log: FileQueue
@@ -65,6 +66,7 @@ class LineJob:
     begin: int = 0
     end: int | None = None
     split_bytes: int = _SPLIT_BYTES
+    tell: Callable[[int], None] = lambda _: None
 
 
 @dataclass(frozen=True)
@@ -148,6 +150,7 @@ class _Segment:
                 if later is not None:
                     waiting.append((later, pool.submit(_write_split, later)))
                 yield from self._joined(split, written)
+                self._job.tell(split.stop)
         finally:
             for _, future in waiting:
                 future.cancel()

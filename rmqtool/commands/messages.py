@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from rmqtool.commands import rows
@@ -101,6 +102,7 @@ def tags_code(record: Record, delay_levels: DelayLevels) -> int:
     return tags_hash(record.properties.get("TAGS", ""))
 
 
+@lru_cache(maxsize=1024)
 def host_text(raw: bytes) -> str:
     """Return a stored host, address bytes and an i32 port, as ``ip:port`` or ``[ip6]:port``."""
     address = ipaddress.ip_address(raw[:-_PORT_BYTES])

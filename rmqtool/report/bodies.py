@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqtool.commands import rows
-from rmqtool.errors import EnvironmentFailureError, RefusedError
+from rmqtool.errors import EnvironmentFailureError
 from rmqtool.report.output import refuse_evidence
+from rmqtool.report.whole_file import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -40,13 +41,10 @@ class BodyFiles:
 
         Raises:
             RefusedError: The file is there already.
+            EnvironmentFailureError: It cannot be written; nothing of it is left behind.
         """
         if not message.body:
             return
         index = f"-{message.index}" if isinstance(message, rows.InnerMessage) else ""
         path = self._directory / f"{message.physical_offset:020d}{index}.body"
-        try:
-            with path.open("xb") as file:
-                file.write(message.body)
-        except FileExistsError as failure:
-            raise RefusedError(f"{path}: exists; give --body-dir an empty directory") from failure
+        write_whole(path, message.body, sync=False)

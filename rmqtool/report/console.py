@@ -35,6 +35,9 @@ class Console:
         quiet: Leave out remarks; warnings and errors stay.
         verbose: Show details too.
         color: Whether a terminal's colours are used; None is: on a terminal, unless NO_COLOR is set.
+
+    Attributes:
+        draws_bars: False while data goes to the terminal, where a bar would stand in its way.
     """
 
     def __init__(
@@ -51,6 +54,7 @@ class Console:
         self._log: TextIO | None = None
         self._unlogged: list[str] = []
         self.color = color
+        self.draws_bars = True
         self._bar: Bar | None = None
         self._stage = ""
         self._total: int | None = None
@@ -114,7 +118,8 @@ class Console:
             self._bar = None
 
     def _draws_bar(self) -> bool:
-        return self._mode is ProgressMode.AUTO and not self._quiet and sys.stderr.isatty()
+        wanted = self._mode is ProgressMode.AUTO and not self._quiet and self.draws_bars
+        return wanted and sys.stderr.isatty()
 
     def _say(self, kind: str, sentence: str) -> None:
         if self._mode is ProgressMode.JSON:

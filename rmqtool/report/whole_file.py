@@ -31,8 +31,13 @@ def check_new_file(path: Path, evidence_roots: Iterable[Path]) -> None:
         raise EnvironmentFailureError(f"{path}: cannot be created: there is no directory {path.parent}")
 
 
-def write_whole(path: Path, data: bytes) -> None:
+def write_whole(path: Path, data: bytes, *, sync: bool = True) -> None:
     """Write a new file under a hidden name beside it, and give it its own name when it is complete.
+
+    Args:
+        path: The file.
+        data: All of it.
+        sync: Whether it must outlive a loss of power; costs some milliseconds.
 
     Raises:
         RefusedError: The file exists by now.
@@ -46,7 +51,8 @@ def write_whole(path: Path, data: bytes) -> None:
         with os.fdopen(os.open(attempt, _FLAGS, _MODE), "wb") as file:
             file.write(data)
             file.flush()
-            os.fsync(file.fileno())
+            if sync:
+                os.fsync(file.fileno())
         _publish(attempt, path)
     except FileExistsError as failure:
         raise RefusedError(f"{path}: exists; remove it or give another name") from failure

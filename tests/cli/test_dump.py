@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import resource
 import zlib
 from typing import TYPE_CHECKING, Any
 
@@ -263,6 +264,22 @@ def test_bodies_as_files(run: Callable[..., Run], plain: Path, plain_copy: Path,
     assert run("dump", plain / "commitlog", "--body-dir", folder).status == 4
     assert run("dump", plain_copy, "--body-dir", plain_copy / "bodies").status == 4
     assert not (plain_copy / "bodies").exists()
+
+
+def test_a_body_is_complete_or_not_there(run: Callable[..., Run], plain: Path, tmp_path: Path) -> None:
+    """A file that cannot grow to its length, as on a full disk, leaves nothing behind."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (40, hard))
+    try:
+        found = run("dump", plain / "commitlog", "--body-dir", tmp_path / "bodies", "--format", "ndjson")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert found.status == 3
+    assert ".body: cannot be written" in found.err
+    expected = run("dump", plain / "commitlog", "--body", "hex", "--format", "ndjson")
+    bodies = {f"{one['physicalOffset']:020d}.body": one["body"] for one in of_type(expected, "message")}
+    for path in (tmp_path / "bodies").iterdir():
+        assert path.read_bytes().hex() == bodies[path.name]
 
 
 def test_a_range_of_one_queue_goes_through_the_queue(run: Callable[..., Run], any_store: Path) -> None:
