@@ -102,12 +102,8 @@ def _facts(summary: StoreSummary, zone: tzinfo | None) -> list[tuple[str, str]]:
 def _queue_facts(queues: Sequence[QueueSummary]) -> str:
     topics = len({(queue.kind, queue.topic) for queue in queues})
     messages = sum(queue.messages for queue in queues)
-    parts = (
-        f"{len(queues):,}",
-        f"of {counted(topics, 'topic', spec=',')}",
-        counted(messages, "message", spec=","),
-    )
-    return ", ".join(parts)
+    number, of = counted(len(queues), "queue", spec=","), counted(topics, "topic", spec=",")
+    return f"{number} of {of}, {counted(messages, 'message', spec=',')}"
 
 
 def _abort_text(summary: StoreSummary) -> str:

@@ -42,7 +42,7 @@ def test_table_of_findings_is_the_catalogue() -> None:
 
 def recipes() -> dict[str, str]:
     """Return the shell lines of the recipe for CI, as a shell gets them."""
-    section = TEXT.split("### In CI and from cron", 1)[1].split("\n## ", 1)[0]
+    section = TEXT.split("\n## In CI and from cron\n", 1)[1].split("\n## ", 1)[0]
     step = re.search(r"^  run: (.*)$", section, re.MULTILINE)
     blocks = dict(re.findall(r"```(sh|crontab)\n(.*?)\n```", section, re.DOTALL))
     assert step is not None
