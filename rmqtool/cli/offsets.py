@@ -10,9 +10,16 @@ from rmqtool.cli.completers import complete_group, complete_topic
 from rmqtool.cli.help import Command
 from rmqtool.cli.options import A_PATH, shared_options
 from rmqtool.cli.session import Session
-from rmqtool.commands.offsets import CONFIG_FILES, Progress, progress_of, undecodable_files
+from rmqtool.commands.offsets import (
+    CONFIG_FILES,
+    Progress,
+    progress_of,
+    reader_totals,
+    undecodable_files,
+    unused_tables,
+)
 from rmqtool.errors import ExitStatus, UsageError
-from rmqtool.findings import FindingLog
+from rmqtool.findings import FailOn, FindingLog
 from rmqtool.report.records import write_records
 from rmqtool.report.sinks import Format
 from rmqtool.store import PathKind
@@ -50,15 +57,16 @@ def offsets_command(
 ) -> ExitStatus:
     """Hold consumer offsets against the bounds of their queues.
 
-    Read are consumerOffset.json, lmqConsumerOffset.json and delayOffset.json below config/. A lag is counted
-    in units of the queue. An offset out of range is a warning: see --fail-on.
+    Read are consumerOffset.json, lmqConsumerOffset.json, delayOffset.json and timercheck below config/. A lag
+    is counted in units of the queue; a queue that a group has not begun lags in full. An offset out of range
+    is a warning: see --fail-on. A file that cannot be decoded makes the exit status 1.
     """
     session = Session(shared)
     store = session.open_store(store_path)
     if store.kind is not PathKind.STORE:
         raise UsageError(f"{store.place.path}: is no store root; offsets are held against all of a store")
     session.note_broker(store)
-    _warn(session, store)
+    is_complete = _warn(session, store)
     rows = list(progress_of(store, topic, group))
     findings = FindingLog()
     findings.extend(finding for row in rows if (finding := row.finding()) is not None)
@@ -66,14 +74,17 @@ def offsets_command(
         session.console.error(f"no offsets in {store.place.path}: looked for {', '.join(CONFIG_FILES)}")
         return ExitStatus.NEGATIVE
     status = findings.exit_status(session.fail_on)
+    if not is_complete and session.fail_on is not FailOn.NEVER:
+        status = max(status, ExitStatus.NEGATIVE)
     shown = [row for row in rows if not out_of_range or row.state in {"ahead", "behind"}]
     with session.output(store) as stream:
         if session.format is Format.TEXT:
             from rmqtool.report.offsets_text import write_offsets_text
 
-            write_offsets_text(shown, stream, color=session.color)
+            write_offsets_text(shown, stream, session.zone, color=session.color)
         else:
-            facts = {"store": str(store.place.path), "counts": findings.counts}
+            counts = {"counts": findings.counts, "readers": reader_totals(rows)}
+            facts = {"store": str(store.place.path), **counts}
             schema = "rmqtool.offsets/1"
             write_records(
                 session.format,
@@ -87,12 +98,17 @@ def offsets_command(
     return status
 
 
-def _warn(session: Session, store: Store) -> None:
-    """Say what may be missing from the answer."""
-    for sentence in undecodable_files(store):
+def _warn(session: Session, store: Store) -> bool:
+    """Say what may be missing from the answer; return whether all files could be read."""
+    problems = list(undecodable_files(store))
+    for sentence in problems:
         session.console.warn(sentence)
+    unused = unused_tables(store)
+    if unused is not None:
+        session.console.note(unused)
     for feature in store.features:
         session.console.warn(f"{feature.label}: {feature.code.title}; what it holds is not shown")
+    return not problems
 
 
 COMMANDS = {"offsets": offsets_command}

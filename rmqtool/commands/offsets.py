@@ -1,20 +1,27 @@
-"""``offsets``: how far every group and delay level has come, against what its queue holds."""
+"""``offsets``: how far every group, delay level and the timer has come, against what its queue holds.
+
+As ``mqadmin consumerProgress`` sees it, without a broker: a queue that a group has not begun counts in full.
+Two things differ: what has expired below a queue's start is no lag, and clients are not known.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from itertools import groupby
 from typing import TYPE_CHECKING, ClassVar
 
-from rmqtool.commands.queue_bounds import queue_bounds
+from rmqtool.commands.queue_bounds import queue_bounds, read_unit
+from rmqtool.commands.record_at import record_at
 from rmqtool.commands.verify.offsets_checks import consumed_offsets
 from rmqtool.findings import Finding
 from rmqtool.findings.places import OF_AHEAD, OF_BEHIND
+from rmqtool.formats.consumequeue import UNIT_SIZE
 from rmqtool.store import PathKind
 from rmqtool.store.broker_json import ConfigFileError, load_broker_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from rmqtool.commands.queue_bounds import Bounds
     from rmqtool.commands.verify.offsets_checks import Consumed
@@ -22,6 +29,7 @@ if TYPE_CHECKING:
 
 CONFIG_FILES = ("consumerOffset.json", "lmqConsumerOffset.json", "delayOffset.json")
 _KINDS = (PathKind.CONSUMEQUEUE, PathKind.BATCHCONSUMEQUEUE)
+_GROUP = "group "
 _CODES = {"ahead": OF_AHEAD, "behind": OF_BEHIND}
 
 
@@ -33,12 +41,13 @@ class Progress:
         file: That says so, relative to the store.
         topic: Of the queue.
         queue_id: Of the queue.
-        reader: ``group G`` or ``delay level N``.
-        offset: Next queue offset to be read.
+        reader: ``group G``, ``delay level N`` or ``timer``.
+        offset: Next queue offset to be read; None in a queue of its topic that a group has not begun.
         min_offset: Of the queue; None without one.
         max_offset: Of the queue; None without one.
         lag: Units still to be read; None without a queue, 0 for a reader that is ahead of it.
-        state: ``ok``, ``ahead`` of the queue's end, ``behind`` its start, or ``no-queue``.
+        state: ``ok``, ``ahead`` of the queue's end, ``behind`` its start, ``no-offset`` or ``no-queue``.
+        last_timestamp_ms: Store time of the message that was read last; None if it is not there.
     """
 
     type: ClassVar = "offset"
@@ -46,11 +55,12 @@ class Progress:
     topic: str
     queue_id: int
     reader: str
-    offset: int
+    offset: int | None
     min_offset: int | None
     max_offset: int | None
     lag: int | None
     state: str
+    last_timestamp_ms: int | None = None
 
     def finding(self) -> Finding | None:
         """Return what is wrong with it, which decides the exit status."""
@@ -66,19 +76,45 @@ def progress_of(store: Store, topic: str | None = None, group: str | None = None
     Args:
         store: The store root.
         topic: A glob over the topic.
-        group: A glob over the group; delay levels have none.
+        group: A glob over the group; delay levels and the timer have none.
 
     Raises:
         EnvironmentFailureError: A queue's directory or file cannot be read.
     """
-    bounds: dict[tuple[str, int], Bounds | None] = {}
-    for consumed in sorted(consumed_offsets(store), key=_order):
-        if not _is_wanted(consumed, topic, group):
-            continue
-        key = consumed.topic, consumed.queue_id
-        if key not in bounds:
-            bounds[key] = _bounds(store, *key)
-        yield _progress(consumed, bounds[key])
+    found = _Queues(store)
+    wanted = (one for one in sorted(consumed_offsets(store), key=_order) if _is_wanted(one, topic, group))
+    for (file, topic_name, reader), offsets in groupby(wanted, key=lambda one: _order(one)[:3]):
+        begun = {consumed.queue_id: consumed for consumed in offsets}
+        others = found.queue_ids(topic_name) if reader.startswith(_GROUP) else ()
+        for queue_id in sorted({*begun, *others}):
+            bounds = found.bounds(topic_name, queue_id)
+            if queue_id in begun:
+                yield _progress(begun[queue_id], bounds, found)
+            elif bounds is not None:
+                place = file, topic_name, queue_id, reader
+                yield Progress(*place, None, *bounds, bounds.max_offset - bounds.min_offset, "no-offset")
+
+
+def reader_totals(rows: Iterable[Progress]) -> dict[str, dict[str, int]]:
+    """Return queues, lag and offsets out of range of each reader."""
+    totals: dict[str, dict[str, int]] = {}
+    for row in rows:
+        total = totals.setdefault(row.reader, {"queues": 0, "lag": 0, "outOfRange": 0})
+        total["queues"] += 1
+        total["lag"] += row.lag or 0
+        total["outOfRange"] += row.state in _CODES
+    return totals
+
+
+def unused_tables(store: Store) -> str | None:
+    """Say which file of offsets a broker does not read, where there are two (``enableLmq``)."""
+    consumers = CONFIG_FILES[:2]
+    if store.config is None or not all((store.config / name).is_file() for name in consumers):
+        return None
+    ordinary, light = consumers
+    return (
+        f"{store.config}: with enableLmq a broker reads the offsets of {light} only, else of {ordinary} only"
+    )
 
 
 def undecodable_files(store: Store) -> Iterator[str]:
@@ -97,25 +133,62 @@ def _order(consumed: Consumed) -> tuple[str, str, str, int]:
 
 def _is_wanted(consumed: Consumed, topic: str | None, group: str | None) -> bool:
     return (topic is None or fnmatchcase(consumed.topic, topic)) and (
-        group is None or fnmatchcase(consumed.reader, f"group {group}")
+        group is None or fnmatchcase(consumed.reader, f"{_GROUP}{group}")
     )
 
 
-def _bounds(store: Store, topic: str, queue_id: int) -> Bounds | None:
-    for kind in _KINDS:
-        queue = store.queue(topic, queue_id, kind)
-        if queue is not None and len(queue.files):
-            try:
-                return queue_bounds(queue, store.commitlog.start)
-            finally:
-                queue.files.close()
-    return None
-
-
-def _progress(consumed: Consumed, bounds: Bounds | None) -> Progress:
+def _progress(consumed: Consumed, bounds: Bounds | None, queues: _Queues) -> Progress:
     place = consumed.file, consumed.topic, consumed.queue_id, consumed.reader, consumed.offset
     if bounds is None:
         return Progress(*place, None, None, None, "no-queue")
     low, high = bounds
     state = "ahead" if consumed.offset > high else "behind" if consumed.offset < low else "ok"
-    return Progress(*place, low, high, max(0, high - max(low, consumed.offset)), state)
+    lag = max(0, high - max(low, consumed.offset))
+    last_ms = None
+    if low < consumed.offset <= high:
+        last_ms = queues.store_time(consumed.topic, consumed.queue_id, consumed.offset - 1)
+    return Progress(*place, low, high, lag, state, last_ms)
+
+
+class _Queues:
+    """Looks at the queues that offsets name, at each once."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._bounds: dict[tuple[str, int], Bounds | None] = {}
+
+    def queue_ids(self, topic: str) -> Iterator[int]:
+        """Yield the numbers of a topic's queues."""
+        for kind in _KINDS:
+            for queue in self._store.queues(kind, topic):
+                if queue.queue_id is not None:
+                    yield queue.queue_id
+
+    def bounds(self, topic: str, queue_id: int) -> Bounds | None:
+        """Return the bounds of a queue; None where there is none."""
+        key = topic, queue_id
+        if key not in self._bounds:
+            self._bounds[key] = self._look(*key)
+        return self._bounds[key]
+
+    def store_time(self, topic: str, queue_id: int, queue_offset: int) -> int | None:
+        """Return when the message at a queue offset was stored; None where the log has it not."""
+        queue = self._store.queue(topic, queue_id)
+        position = queue_offset * UNIT_SIZE
+        segment = None if queue is None else queue.files.segment_at(position)
+        if segment is None:
+            return None
+        physical_offset = read_unit(segment, (position - segment.start) // UNIT_SIZE)[0]
+        segment.close()
+        record = record_at(self._store.commitlog, physical_offset)
+        return None if record is None else record.head.store_timestamp_ms
+
+    def _look(self, topic: str, queue_id: int) -> Bounds | None:
+        for kind in _KINDS:
+            queue = self._store.queue(topic, queue_id, kind)
+            if queue is not None and len(queue.files):
+                try:
+                    return queue_bounds(queue, self._store.commitlog.start)
+                finally:
+                    queue.files.close()
+        return None

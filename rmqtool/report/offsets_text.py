@@ -5,33 +5,49 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from rmqtool.commands.offsets import reader_totals
 from rmqtool.findings.wording import counted
 from rmqtool.report.escaping import escape_text
 from rmqtool.report.tables import Tables
+from rmqtool.report.times import time_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import tzinfo
     from typing import TextIO
 
     from rmqtool.commands.offsets import Progress
 
 _LISTED = 200
-_WORDS = {"ok": "", "ahead": "beyond the end", "behind": "below the start", "no-queue": "no such queue"}
+_WORDS = {
+    "ok": "",
+    "ahead": "beyond the end",
+    "behind": "below the start",
+    "no-offset": "not begun",
+    "no-queue": "no such queue",
+}
 
 
-def write_offsets_text(rows: Sequence[Progress], stream: TextIO, *, color: bool | None) -> None:
-    """Write one line an offset, and a line of totals."""
-    columns = ("reader", "topic", "queue", "offset", "min", "max", "lag", "")
-    Tables(stream, color=color).table("Offsets", columns, [_cells(row) for row in rows[:_LISTED]])
+def write_offsets_text(
+    rows: Sequence[Progress], stream: TextIO, zone: tzinfo | None, *, color: bool | None
+) -> None:
+    """Write one line an offset, one a reader, and a line of totals."""
+    columns = ("reader", "topic", "queue", "offset", "min", "max", "lag", "last read", "")
+    tables = Tables(stream, color=color)
+    tables.table("Offsets", columns, [_cells(row, zone) for row in rows[:_LISTED]])
     if len(rows) > _LISTED:
         stream.write(f"… {len(rows) - _LISTED} more, see --format ndjson\n")
+    readers = [(escape_text(name), *map(str, total.values())) for name, total in reader_totals(rows).items()]
+    if len(readers) > 1:
+        tables.table("Readers", ("reader", "queues", "lag", "out of range"), readers[:_LISTED])
     states = Counter(row.state for row in rows)
     parts = [f"{states[state]} {words}" for state, words in _WORDS.items() if words and states[state]]
     lag = sum(row.lag or 0 for row in rows)
     stream.write(", ".join([f"{counted(len(rows), 'offset')}, lag {lag}", *parts]) + "\n")
 
 
-def _cells(row: Progress) -> tuple[str, ...]:
+def _cells(row: Progress, zone: tzinfo | None) -> tuple[str, ...]:
     numbers = (row.queue_id, row.offset, row.min_offset, row.max_offset, row.lag)
     texts = ["-" if number is None else str(number) for number in numbers]
-    return escape_text(row.reader), escape_text(row.topic), *texts, _WORDS[row.state]
+    last = "-" if row.last_timestamp_ms is None else time_text(row.last_timestamp_ms, zone)
+    return escape_text(row.reader), escape_text(row.topic), *texts, last, _WORDS[row.state]

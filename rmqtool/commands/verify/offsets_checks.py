@@ -1,7 +1,8 @@
-"""Consumer offsets, those of light queues, and the delay levels' own, against the bounds of their queues."""
+"""Consumer offsets, those of light queues, of delay levels and of the timer, against their queues' bounds."""
 
 from __future__ import annotations
 
+import struct
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,6 +13,7 @@ from rmqtool.findings.places import OF_AHEAD, OF_BEHIND
 from rmqtool.scan.records import HALF_TOPIC
 from rmqtool.store import PathKind
 from rmqtool.store.broker_json import ConfigFileError, load_broker_json
+from rmqtool.store.reading import ReadOnlyFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,6 +25,10 @@ _TABLES = ("offsetTable", "lmqOffsetTable")
 _CONSUMERS = ("consumerOffset.json", "lmqConsumerOffset.json")
 _DELAYS = "delayOffset.json"
 _CHECKER_GROUP = "CID_RMQ_SYS_TRANS"  # MixAll.CID_SYS_RMQ_TRANS
+TIMER_CHECKPOINT = "timercheck"
+TIMER_TOPIC = "rmq_sys_wheel_timer"
+_TIMER_FIELDS = struct.Struct(">4q")
+"""``TimerCheckpoint`` (5.0.0+): time, place in the timer log, queue offset, the master's queue offset."""
 _KINDS = (PathKind.CONSUMEQUEUE, PathKind.BATCHCONSUMEQUEUE)
 
 
@@ -68,7 +74,7 @@ def check_offsets(store: Store, max_findings: int) -> FindingLog:
 
 
 def consumed_offsets(store: Store) -> Iterator[Consumed]:
-    """Yield the offsets of all groups and delay levels that are there; negative ones mean none.
+    """Yield the offsets of all groups, delay levels and the timer that are there; negative ones mean none.
 
     What has not the shape that a broker writes is passed over.
     """
@@ -81,6 +87,20 @@ def consumed_offsets(store: Store) -> Iterator[Consumed]:
             if level.isdecimal() and int(level) > 0 and isinstance(offset, int) and offset >= 0:
                 place = f"config/{_DELAYS}", SCHEDULE_TOPIC, int(level) - 1
                 yield Consumed(*place, f"delay level {level}", offset)
+    yield from _of_timer(store)
+
+
+def _of_timer(store: Store) -> Iterator[Consumed]:
+    """Yield how far the timer has read its topic (``TimerMessageStore#enqueue``, 5.0.0+)."""
+    path = None if store.config is None else store.config / TIMER_CHECKPOINT
+    if path is None or not path.is_file():
+        return
+    with ReadOnlyFile(path) as file:
+        data = file.read_at(0, _TIMER_FIELDS.size, [])
+    if len(data) == _TIMER_FIELDS.size:
+        offset = _TIMER_FIELDS.unpack(data)[2]
+        if offset >= 0:
+            yield Consumed(f"config/{TIMER_CHECKPOINT}", TIMER_TOPIC, 0, "timer", offset)
 
 
 def checked_half_offsets(store: Store) -> dict[int, int]:

@@ -1,13 +1,11 @@
-"""``decode-id`` and ``offsets`` on real stores."""
+"""``decode-id``."""
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from tests.cli.conftest import Run
 
@@ -42,22 +40,3 @@ def test_what_is_no_id_is_a_negative_answer(run: Callable[..., Run]) -> None:
     assert "\x1b" not in found.err
     assert "is no message id" in found.err
     assert UNIQUE_ID in found.out
-
-
-def test_offsets_are_held_against_their_queues(run: Callable[..., Run], plain_copy: Path) -> None:
-    table = {"TopicTest@g": {"0": 10**6, "1": 1}, "Gone@g": {"0": 1}}
-    path = plain_copy / "config" / "consumerOffset.json"
-    path.write_text(json.dumps({"offsetTable": table}))
-    found = run("offsets", plain_copy, "--format", "ndjson")
-    *rows, summary = found.objects
-    states = {(row["topic"], row["queueId"]): (row["state"], row["lag"]) for row in rows}
-    assert states["Gone", 0] == ("no-queue", None)
-    assert states["TopicTest", 0] == ("ahead", 0)
-    assert states["TopicTest", 1] == ("ok", 24)
-    assert summary["counts"] == {"OF-AHEAD": 1}
-    assert run("offsets", plain_copy, "--fail-on", "warning").status == 1
-    assert "TopicTest" in run("offsets", plain_copy, "--out-of-range").out
-    path.write_text("{nonsense")
-    found = run("offsets", plain_copy)
-    assert found.status == 1
-    assert "warning: " in found.err
