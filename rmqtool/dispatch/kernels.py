@@ -81,35 +81,14 @@ def _put_own_unit(
 
 
 @kernel
-def _put_units(
-    buffer: Buffer,
-    row: Row,
-    values: Int64s,
-    queue: int,
-    switches: Int64s,
-    delays: Int64s,
-    slots: npt.NDArray[np.int32],
-    queues: Rows,
-    names: Buffer,
-    units: Rows,
-    count: int,
-    missing: Int64s,
-) -> tuple[int, int]:
-    """Put the unit of the own queue and those of the multi dispatch; return outcome and new count."""
-    transaction = row.sys_flag & TRANSACTION_MASK
-    if transaction not in (TRANSACTION_NONE, TRANSACTION_COMMIT):
-        return _DONE, count
-    traits = queues[queue].traits
-    tags_code = _tags_code(buffer, row, values, traits, switches, delays)
-    count = _put_own_unit(buffer, row, values, queues[queue].canonical, traits, tags_code, units, count)
-    if not switches[_MULTI] or traits & (_NO_MULTI | _BATCH):
-        return _DONE, count
-    if is_blank(buffer, values[_QUEUES, 0], values[_QUEUES, 1]):
-        return _DONE, count
-    if is_blank(buffer, values[_OFFSETS, 0], values[_OFFSETS, 1]):
-        return _DONE, count
-    return multi_dispatch(
-        buffer, row, values, tags_code, switches, slots, queues, names, units, count, missing
+def _asks_for_more_queues(buffer: Buffer, values: Int64s) -> bool:
+    """Whether a message names further queues, and offsets in them.
+
+    ``MultiDispatchUtils#checkMultiDispatchQueue`` (5.3.3), ``ConsumeQueue#checkMultiDispatchQueue`` (4.9.8).
+    """
+    return not (
+        is_blank(buffer, values[_QUEUES, 0], values[_QUEUES, 1])
+        or is_blank(buffer, values[_OFFSETS, 0], values[_OFFSETS, 1])
     )
 
 
@@ -214,11 +193,19 @@ def dispatch(
         traits = queues[queue].traits
         if traits & _EXCLUDED or row.store_timestamp_ms > switches[_UNTIL]:
             continue
-        outcome, count = _put_units(
-            buffer, row, value, queue, switches, delays, slots, queues, names, units, counts[_UNITS], missing
-        )
-        if outcome == _NEW_QUEUE:
-            return outcome, number
+        outcome, count = _DONE, counts[_UNITS]
+        transaction = row.sys_flag & TRANSACTION_MASK
+        if transaction in (TRANSACTION_NONE, TRANSACTION_COMMIT):
+            tags_code = _tags_code(buffer, row, value, traits, switches, delays)
+            canonical = queues[queue].canonical
+            count = _put_own_unit(buffer, row, value, canonical, traits, tags_code, units, count)
+            multi = switches[_MULTI] and not traits & (_NO_MULTI | _BATCH)
+            if multi and _asks_for_more_queues(buffer, value):
+                outcome, count = multi_dispatch(
+                    buffer, row, value, tags_code, switches, slots, queues, names, units, count, missing
+                )
+                if outcome == _NEW_QUEUE:
+                    return outcome, number
         counts[_UNITS] = count
         if outcome == _STALLED and not switches[_PASSES]:
             return outcome, number
