@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from rmqtool.store import Store
 
 _SCHEMA = "rmqtool.query/1"
-_DEFAULT_MAX = 64  # MessageStoreConfig#maxMsgsNumBatch
 _NAMED = 5
 _QUESTIONS = {
     "key": "--key",
@@ -82,7 +81,7 @@ seq 0 9 | sed s/^/order-/ | rmqtool query $STORE -t TopicTest --keys-file -
     "max_messages",
     type=AN_OFFSET,
     metavar="N",
-    help="At most so many messages, of each key; 0 for all; default: 64, with --queue-offset 1.",
+    help="At most so many messages, of each key; 0 for all; default: the broker's 64, with --queue-offset 1.",
 )
 @click.option("--scan", is_flag=True, help="Walk the log instead of trusting index or queues.")
 @click.option("--collisions", is_flag=True, help="Also hash hits of other keys: the broker's own answer.")
@@ -109,9 +108,10 @@ def query_command(
     --explain, every step to it (with --format json the document holds the steps, too).
     """  # noqa: D301 - click's mark of lines that stay as they are
     session = Session(options)
-    request = _request(session, options)
+    _check_company(options)
     store = session.open_store(store_path)
     _check_log(store)
+    request = _request(session, options, store.settings.max_msgs_num_batch)
     session.note_broker(store)
     session.note_settings(store)
     bodies, explanation = BodyChoice.of(options), Explanation(wanted=explain)
@@ -142,6 +142,8 @@ def query_command(
     _tell(session.console, query, explanation)
     if request.keys is not None:
         _tell_missing(session.console, [one for one in request.keys if one not in answered])
+    for sentence in () if answered or explain else explanation.advice:
+        session.console.note(f"hint: {sentence}")
     if not answered and query.unanswered is None:
         session.console.error(
             f"no message {_question(options)} in {store.place.path}{_advice(request, explain=explain)}"
@@ -159,7 +161,7 @@ def _status(query: Query, fail_on: FailOn, *, found: bool) -> ExitStatus:
 
 
 def _tell(console: Console, query: Query, explanation: Explanation) -> None:
-    for step in explanation.steps:
+    for step in explanation.steps if explanation.wanted else ():
         console.note(f"explain: {step.message}")
     for reason, count in explanation.left_out.items():
         console.note(f"explain: {count} more of the kind {reason.value}")
@@ -189,14 +191,10 @@ def _check_log(store: Store) -> None:
         )
 
 
-def _request(session: Session, options: dict[str, Any]) -> QueryRequest:
-    asked = [option for name, option in _QUESTIONS.items() if options[name] is not None]
-    if len(asked) > 1:
-        raise UsageError(f"{' and '.join(asked)} are two questions; ask one at a time")
-    _check_company(asked[0] if asked else None, options)
+def _request(session: Session, options: dict[str, Any], broker_max: int) -> QueryRequest:
     wanted = options["max_messages"]
     if wanted is None:
-        wanted = 1 if options["queue_offset"] is not None else _DEFAULT_MAX
+        wanted = 1 if options["queue_offset"] is not None else broker_max
     keys = None if options["keys_file"] is None else read_keys(options["keys_file"], options["topic"])
     return QueryRequest(
         topic=options["topic"],
@@ -215,8 +213,12 @@ def _request(session: Session, options: dict[str, Any]) -> QueryRequest:
     )
 
 
-def _check_company(asked: str | None, options: dict[str, Any]) -> None:
-    """Check that the options a question needs are there, and none that it cannot use."""
+def _check_company(options: dict[str, Any]) -> None:
+    """Check that there is one question, with the options that it needs, and none that it cannot use."""
+    questions = [option for name, option in _QUESTIONS.items() if options[name] is not None]
+    if len(questions) > 1:
+        raise UsageError(f"{' and '.join(questions)} are {len(questions)} questions; ask one at a time")
+    asked = questions[0] if questions else None
     has_time = options["begin"] is not None or options["end"] is not None
     if asked is None and not has_time:
         words = ", ".join(list(_QUESTIONS.values()))

@@ -12,8 +12,10 @@ from rmqtool.commands.dump_index import dump_index_file
 from rmqtool.commands.dump_queues import dump_queue
 from rmqtool.commands.index_files import warn_of_assumed_geometry
 from rmqtool.commands.messages import MessageFilter, MessageRows
-from rmqtool.commands.query import Explanation, QueryRequest
+from rmqtool.commands.query import QueryRequest
+from rmqtool.commands.query.inquiry import Inquiry
 from rmqtool.commands.query.queue import QueueReader, find_queue
+from rmqtool.commands.query.remarks import Remarks
 from rmqtool.commands.query.times import records_by_time
 from rmqtool.errors import UsageError
 from rmqtool.findings import Severity, Structure
@@ -179,15 +181,16 @@ def _through_queue(store: Store, request: DumpRequest, progress: Progress) -> It
 def _queue_messages(
     store: Store, queue: QueueFiles, wanted: MessageFilter, progress: Progress
 ) -> Iterator[rows.Row]:
-    make, steps = MessageRows(store.commitlog, store.settings.delay_levels), Explanation(wanted=False)
+    make = MessageRows(store.commitlog, store.settings.delay_levels)
+    request = QueryRequest(
+        topic=wanted.topic, queue_id=wanted.queue_id, begin_ms=wanted.begin_ms, end_ms=wanted.end_ms
+    )
+    inquiry = Inquiry(store, request, Remarks(progress))
     if wanted.begin_ms is None and wanted.end_ms is None:
-        reader = QueueReader(store, queue, progress, steps)
+        reader = QueueReader(inquiry, queue)
         found = reader.records(max(wanted.from_queue_offset or 0, reader.bounds.min_offset), None)
     else:
-        times = QueryRequest(
-            topic=wanted.topic, queue_id=wanted.queue_id, begin_ms=wanted.begin_ms, end_ms=wanted.end_ms
-        )
-        found = records_by_time(store, times, progress, steps)
+        found = records_by_time(inquiry)
     for record in found:
         if wanted.admits(record):
             for defect in record_defects(record):

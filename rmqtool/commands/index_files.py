@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from array import array
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.formats import index, struct_of
@@ -20,6 +22,8 @@ _HEADER = struct_of(index.HEADER)
 _SLOT = struct_of(index.SLOT)
 _ITEM = struct_of(index.ITEM)
 _LOOK_UP_WINDOW_BYTES = 4096
+_SLOT_BLOCK = 1 << 18
+_NO_ITEM = (0, 0, 0, 0)
 
 
 def warn_of_assumed_geometry(store: Store, progress: Progress) -> bool:
@@ -89,6 +93,39 @@ class IndexFile:
             return 0
         return max(0, min(self.header.index_count - 1, self.item_room))
 
+    @property
+    def problem(self) -> str | None:
+        """Say what is wrong with the header; None if nothing is."""
+        if self.header is None:
+            return "it is too short for a header"
+        count = self.header.index_count
+        if not 0 <= count <= self.item_room + 1:
+            return f"its header counts {count} items, there is room for {self.item_room}"
+        behind = self.item(self.last_item + 1) if self.last_item < self.item_room else None
+        if behind not in {None, _NO_ITEM}:
+            return f"its header counts {self.last_item} items, and there is one more"
+        return None
+
+    @cached_property
+    def lost_slots(self) -> int:
+        """Return how many slots the header counts beyond those in use.
+
+        Java: ``IndexFile#putKey``: up to 4.7.0 hashSlotCount is that of items, which is no loss.
+        """
+        if self.header is None or self.header.hash_slot_count == self.last_item:
+            return 0
+        return max(0, self.header.hash_slot_count - self._count_used_slots())
+
+    def _count_used_slots(self) -> int:
+        count = 0
+        for number in range(0, self.slots, _SLOT_BLOCK):
+            room = min(_SLOT_BLOCK, self.slots - number)
+            data = self._window.read_at(index.slot_position(number), room * _SLOT.size)
+            if data.count(0) != len(data):
+                values = array("i", data[: len(data) // _SLOT.size * _SLOT.size])
+                count += len(values) - values.count(0)
+        return count
+
     def slot(self, number: int) -> int:
         """Return the item a slot points to; 0 if the file ends before."""
         data = self._window.read_at(index.slot_position(number), _SLOT.size)
@@ -140,6 +177,8 @@ class IndexFile:
             number = self.slot(slot)
             return None if number == 0 else f"slot {slot} points to item {number}, which is none"
         number, item = last
+        if item == _NO_ITEM:
+            return f"item {number} of slot {slot} is empty"
         if item.previous >= number or item.previous < 0:
             return f"item {number} of slot {slot} is followed by item {item.previous}"
         if item.previous > self.last_item:

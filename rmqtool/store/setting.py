@@ -117,6 +117,7 @@ DEFINITIONS: dict[str, Definition] = {
         Definition("enableLmq", _boolean, None, note=_BY_RECORD),
         Definition("enabledAppendPropCRC", _boolean, False),
         Definition("maxMessageSize", _size, 4 * 1024 * 1024),
+        Definition("maxMsgsNumBatch", _size, 64),
         Definition("storeType", _text, "default"),
         Definition("enableDLegerCommitLog", _boolean, False),
     )

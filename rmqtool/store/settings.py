@@ -134,6 +134,14 @@ class Settings:
         return read_delay_levels(str(self["messageDelayLevel"].value))
 
     @property
+    def max_msgs_num_batch(self) -> int:
+        """Return the hits that a broker returns for one key at most.
+
+        Java: ``IndexService#queryOffset`` (4.9.8, 5.3.3).
+        """
+        return self._int("maxMsgsNumBatch")
+
+    @property
     def message_index_enable(self) -> bool:
         """Return whether an index is built."""
         return bool(self["messageIndexEnable"].value)

@@ -8,43 +8,32 @@ from typing import TYPE_CHECKING
 
 from rmqtool.commands.query.broker_times import LARGEST_LONG, is_time_matched
 from rmqtool.commands.query.explain import Reason
-from rmqtool.commands.query.index import TRY_SCAN, index_files
+from rmqtool.commands.query.index import index_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqtool.commands.index_files import IndexFile
-    from rmqtool.commands.progress import Progress
-    from rmqtool.commands.query.explain import Explanation
-    from rmqtool.commands.query.request import KeyQuestion, QueryRequest
-    from rmqtool.store import Store
+    from rmqtool.commands.query.inquiry import Inquiry
+    from rmqtool.commands.query.request import KeyQuestion
 
 
-def broker_hits(
-    store: Store,
-    question: KeyQuestion,
-    request: QueryRequest,
-    progress: Progress,
-    explanation: Explanation,
-) -> list[int]:
+def broker_hits(inquiry: Inquiry, question: KeyQuestion) -> list[int]:
     """Return the physical offsets that a broker's index gives for a key, ascending.
 
     Java: ``IndexService#queryOffset``, ``DefaultMessageStore#queryMessage`` (4.9.8, 5.3.3), which sorts them.
     """
+    request = inquiry.request
     begin_ms = request.begin_ms or 0
     end_ms = LARGEST_LONG if request.end_ms is None else request.end_ms
-    walk = _Walk(question.key_hash, begin_ms, end_ms, progress, explanation)
-    hits = (
-        hit for file in _consulted(store, begin_ms, end_ms, progress, explanation) for hit in walk.hits(file)
-    )
+    walk = _Walk(inquiry, question.key_hash, begin_ms, end_ms)
+    hits = (hit for file in _consulted(inquiry, begin_ms, end_ms) for hit in walk.hits(file))
     return sorted(islice(hits, request.max_messages))
 
 
-def _consulted(
-    store: Store, begin_ms: int, end_ms: int, progress: Progress, explanation: Explanation
-) -> Iterator[IndexFile]:
+def _consulted(inquiry: Inquiry, begin_ms: int, end_ms: int) -> Iterator[IndexFile]:
     """Yield the files that a broker walks: newest first, none behind one that begins too early."""
-    for index_file in index_files(store, progress):
+    for index_file in index_files(inquiry):
         header, label = index_file.header, index_file.file.label
         if header is None:
             continue
@@ -53,10 +42,10 @@ def _consulted(
             yield index_file
         else:
             message = f"{label}: ruled out, its header says {first} to {last}"
-            explanation.add(Reason.FILE_OUT_OF_TIME, message, label)
+            inquiry.explanation.add(Reason.FILE_OUT_OF_TIME, message, label)
         if first < begin_ms:
             message = f"{label} begins before the time asked for: no older file is looked at"
-            explanation.add(Reason.FILE_NOT_NEEDED, message, label)
+            inquiry.explanation.add(Reason.FILE_NOT_NEEDED, message, label)
             return
 
 
@@ -64,11 +53,10 @@ def _consulted(
 class _Walk:
     """A broker's way through the chain of one key."""
 
+    inquiry: Inquiry
     key_hash: int
     begin_ms: int
     end_ms: int
-    progress: Progress
-    explanation: Explanation
 
     def hits(self, index_file: IndexFile) -> Iterator[int]:
         """Yield the hits of one file, newest first.
@@ -82,9 +70,8 @@ class _Walk:
         slot = self.key_hash % index_file.slots
         number, newest = index_file.slot(slot), header.index_count
         label = index_file.file.label
-        self.explanation.add(
-            Reason.FILE_WALKED, f"{label}: slot {slot} leads to item {number}", label, slot=slot, item=number
-        )
+        message = f"{label}: slot {slot} leads to item {number}"
+        self.inquiry.explanation.add(Reason.FILE_WALKED, message, label, slot=slot, item=number)
         while 0 < number <= newest:
             item = index_file.item(number)
             if item is None or item.time_diff < 0:
@@ -98,12 +85,11 @@ class _Walk:
             if item.previous == number or time_ms < self.begin_ms:
                 return
             if item.previous > number:
-                self.progress.warn(
-                    f"{label} is damaged: item {number} is followed by item {item.previous}; {TRY_SCAN}"
-                )
+                what = f"{label} is damaged: item {number} is followed by item {item.previous}"
+                self.inquiry.explain_doubt(Reason.CHAIN_BROKEN, what, label, item=number)
                 return
             number = item.previous
 
     def _explain_time(self, label: str, number: int, time_ms: int) -> None:
         message = f"{label}: item {number} is left out, its time is {time_ms}"
-        self.explanation.add(Reason.ITEM_OUT_OF_TIME, message, label, item=number)
+        self.inquiry.explanation.add(Reason.ITEM_OUT_OF_TIME, message, label, item=number)

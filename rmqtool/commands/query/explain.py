@@ -29,11 +29,16 @@ class Reason(StrEnum):
     FOUND = "found"
     INDEX_BEHIND = "index-behind"
     INDEX_BEGINS_LATER = "index-begins-later"
+    INDEX_GAP = "index-gap"
+    INDEX_DAMAGED = "index-damaged"
     NOT_INDEXED = "not-indexed"
     INDEX_MISSING = "index-missing"
     INDEX_ROCKSDB = "index-rocksdb"
     INDEX_DISABLED = "index-disabled"
     KEYS_SPLIT = "keys-split"
+    KEY_FORM = "key-form"
+    OTHER_KIND = "other-kind"
+    TOPIC_UNKNOWN = "topic-unknown"
     OTHER_TOPIC = "other-topic"
     ROLLED_BACK = "rolled-back"
     PREPARED = "prepared"
@@ -41,6 +46,9 @@ class Reason(StrEnum):
     ID = "id"
     QUEUE = "queue"
     QUEUE_MISSING = "queue-missing"
+    QUEUE_BEHIND = "queue-behind"
+    QUEUE_BEGINS_LATER = "queue-begins-later"
+    QUEUE_DAMAGED = "queue-damaged"
     UNIT = "unit"
     MODIFICATION_TIMES = "modification-times"
     BATCH_QUEUE = "batch-queue"
@@ -56,12 +64,14 @@ class Step:
         message: One sentence.
         file: Of the store, where it happened.
         facts: Numbers of the sentence: item, slot, physicalOffset and the like.
+        is_advice: Whether it is said to a user who found nothing, even one who did not ask why.
     """
 
     reason: Reason
     message: str
     file: str | None = None
     facts: dict[str, int | str | None] = field(default_factory=dict)
+    is_advice: bool = False
 
     def to_json(self) -> dict[str, int | str | None]:
         """Return the object that json output shows."""
@@ -78,7 +88,7 @@ class Explanation:
     """The steps of one query, in order; of each reason at most so many that a person can read them.
 
     Args:
-        wanted: Whether steps are kept at all.
+        wanted: Whether more is kept than advice.
 
     Attributes:
         steps: What was kept.
@@ -94,6 +104,15 @@ class Explanation:
         if not self.wanted:
             return
         self._add(len(self.steps), Step(reason, message, file, facts))
+
+    def advise(self, reason: Reason, message: str, **facts: int | str | None) -> None:
+        """Tell a step that shows what to do next."""
+        self._add(len(self.steps), Step(reason, message, None, facts, is_advice=True))
+
+    @property
+    def advice(self) -> list[str]:
+        """Return the sentences that show what to do next."""
+        return [step.message for step in self.steps if step.is_advice]
 
     def add_before(
         self, place: int, reason: Reason, message: str, file: str | None = None, **facts: int | str | None

@@ -9,6 +9,7 @@ from rmqtool.commands.index_files import IndexFile, warn_of_assumed_geometry
 from rmqtool.commands.messages import keys_of
 from rmqtool.commands.query.broker_times import rules_out
 from rmqtool.commands.query.explain import Reason
+from rmqtool.commands.query.index_reach import IndexReach
 from rmqtool.commands.record_at import record_at
 from rmqtool.findings.wording import counted
 from rmqtool.javacompat import index_key_hash
@@ -17,14 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rmqtool.commands.index_files import Item
-    from rmqtool.commands.progress import Progress
-    from rmqtool.commands.query.explain import Explanation
-    from rmqtool.commands.query.request import KeyQuestion, QueryRequest
+    from rmqtool.commands.query.inquiry import Inquiry
+    from rmqtool.commands.query.request import KeyQuestion
     from rmqtool.scan.records import Record
-    from rmqtool.store import Store
 
 _SUSPICIOUS = (Reason.NO_RECORD, Reason.WRONG_RECORD)
-TRY_SCAN = "the answer may be incomplete, --scan reads the log itself"
 
 
 @dataclass(slots=True)
@@ -44,32 +42,29 @@ class IndexSearch:
     miss is found here, and told.
 
     Args:
-        store: The store.
-        request: Times, and how many messages of each key are wanted.
-        progress: Told what the index lacks.
-        explanation: Told every step.
+        inquiry: The question; of its request count the times, and how many messages of each key are wanted.
 
     Attributes:
         left_out: Hits that turned out to be of other keys, out of time, or gone.
     """
 
-    def __init__(
-        self, store: Store, request: QueryRequest, progress: Progress, explanation: Explanation
-    ) -> None:
-        self._store = store
-        self._request = request
-        self._progress = progress
-        self._explanation = explanation
+    def __init__(self, inquiry: Inquiry) -> None:
+        self._inquiry = inquiry
+        self._log = inquiry.store.commitlog
+        self._request = inquiry.request
+        self._explanation = inquiry.explanation
         self.left_out = 0
 
     def answers(self, questions: Sequence[KeyQuestion]) -> list[list[int]]:
         """Return the physical offsets that answer each question, ascending; the newest, if there are more.
 
         Java: ``IndexService#queryOffset``, ``IndexFile#selectPhyOffset`` (4.9.8, 5.3.3). Where a chain is
-        broken, older messages of that file may be missed; that is said.
+        broken, older messages of that file may be missed; that is said, as is what the files do not cover.
         """
         searches = [_Search(question, question.key_hash) for question in questions]
-        for index_file in index_files(self._store, self._progress):
+        reach = IndexReach(self._inquiry)
+        for index_file in index_files(self._inquiry):
+            reach.pass_file(index_file)
             wanted = [search for search in searches if not self._is_full(search)]
             if not wanted:
                 message = f"{index_file.file.label}: as many messages as wanted were found in newer files"
@@ -78,6 +73,8 @@ class IndexSearch:
             self._explain_times(index_file)
             for search in sorted(wanted, key=lambda one: one.key_hash % index_file.slots):
                 self._walk(index_file, search)
+        else:
+            reach.finish()
         return [sorted(search.found) for search in searches]
 
     def _is_full(self, search: _Search) -> bool:
@@ -117,18 +114,27 @@ class IndexSearch:
             facts = {"slot": slot, "items": items, "hits": hits}
             self._explanation.add_before(place, Reason.FILE_WALKED, message, label, **facts)
         elif index_file.slot(slot) == 0:
-            self._explanation.add(
-                Reason.SLOT_EMPTY, f"{label}: slot {slot} of {key} is empty", label, slot=slot
-            )
+            message = f"{label}: slot {slot} of {key} is empty"
+            self._explanation.add(Reason.SLOT_EMPTY, message, label, slot=slot)
+            self._check_slots(index_file)
+
+    def _check_slots(self, index_file: IndexFile) -> None:
+        """Say when slots were emptied: the one looked for may be one of them."""
+        if index_file.lost_slots:
+            label = index_file.file.label
+            more = f"its header counts {index_file.lost_slots} slots more than are in use"
+            message = f"{label} is damaged: {more}"
+            self._inquiry.explain_doubt(Reason.INDEX_DAMAGED, message, label)
 
     def _explain_problem(self, index_file: IndexFile, slot: int, problem: str, *, stale: bool) -> None:
         label = index_file.file.label
-        self._progress.warn(f"{label} is damaged: {problem}; {TRY_SCAN}")
+        message = f"{label} is damaged: {problem}"
         if stale:
-            message = f"{label}: {problem}; a broker takes such a slot, stale after a crash, for empty"
-            self._explanation.add(Reason.SLOT_STALE, message, label, slot=slot)
+            self._inquiry.doubt(message)
+            why = f"{label}: {problem}; a broker takes such a slot, stale after a crash, for empty"
+            self._explanation.add(Reason.SLOT_STALE, why, label, slot=slot)
         else:
-            self._explanation.add(Reason.CHAIN_BROKEN, f"{label}: {problem}", label, slot=slot)
+            self._inquiry.explain_doubt(Reason.CHAIN_BROKEN, message, label, slot=slot)
 
     def _check_slot(self, index_file: IndexFile, slot: int, entry: tuple[int, Item]) -> None:
         """Say when an item stands in a chain that its hash does not lead to: it may be the one looked for."""
@@ -136,9 +142,9 @@ class IndexSearch:
         if item.key_hash >= 0 and item.key_hash % index_file.slots == slot:
             return
         label = index_file.file.label
-        message = f"item {number} of slot {slot} has the hash {item.key_hash}, which belongs to another slot"
-        self._progress.warn(f"{label} is damaged: {message}; {TRY_SCAN}")
-        self._explanation.add(Reason.WRONG_SLOT, f"{label}: {message}", label, item=number, slot=slot)
+        what = f"item {number} of slot {slot} has the hash {item.key_hash}, which belongs to another slot"
+        message = f"{label} is damaged: {what}"
+        self._inquiry.explain_doubt(Reason.WRONG_SLOT, message, label, item=number, slot=slot)
 
     def _judge(self, index_file: IndexFile, entry: tuple[int, Item], search: _Search) -> None:
         """Decide on one hit by its record."""
@@ -150,7 +156,7 @@ class IndexSearch:
             self.left_out += reason is not Reason.REPEATED
             message = f"{place} leads to log offset {item.physical_offset}: {why}"
             if reason in _SUSPICIOUS:
-                self._progress.warn(f"{message}; {TRY_SCAN}")
+                self._inquiry.doubt(message)
         else:
             search.found.append(item.physical_offset)
             search.seen.add(item.physical_offset)
@@ -162,14 +168,13 @@ class IndexSearch:
         """Say why what lies at an offset is no answer; None if it is one."""
         if offset in search.seen:
             return Reason.REPEATED, "that message was met already"
-        record = record_at(self._store.commitlog, offset)
+        record = record_at(self._log, offset)
         return self._absence(offset) if record is None else self._unfitness(record, search)
 
     def _absence(self, offset: int) -> tuple[Reason, str]:
-        log = self._store.commitlog
-        if 0 <= offset < log.start:
-            return Reason.EXPIRED, f"expired, the log begins at {log.start}"
-        why = "the log ends before" if offset >= log.stop else "no record lies there"
+        if 0 <= offset < self._log.start:
+            return Reason.EXPIRED, f"expired, the log begins at {self._log.start}"
+        why = "the log ends before" if offset >= self._log.stop else "no record lies there"
         return Reason.NO_RECORD, why
 
     def _unfitness(self, record: Record, search: _Search) -> tuple[Reason, str] | None:
@@ -197,22 +202,29 @@ class IndexSearch:
         )
 
 
-def index_files(store: Store, progress: Progress) -> Iterator[IndexFile]:
+def index_files(inquiry: Inquiry) -> Iterator[IndexFile]:
     """Yield the index files, newest first; each is closed when the next one is asked for."""
+    store = inquiry.store
     geometry = store.settings.index_geometry
-    assumed = warn_of_assumed_geometry(store, progress)
+    assumed = warn_of_assumed_geometry(store, inquiry.progress)
+    for stray in store.index_strays:
+        inquiry.explain_doubt(Reason.INDEX_DAMAGED, f"{stray.label} {stray.reason}", stray.label)
     for file in reversed(store.index_files):
         if file.size_bytes != geometry.size_bytes and not assumed:
-            progress.warn(
-                f"{file.label} has {file.size_bytes} bytes where the settings ask for {geometry.size_bytes};"
-                f" {TRY_SCAN}"
-            )
+            sizes = f"has {file.size_bytes} bytes where the settings ask for {geometry.size_bytes}"
+            inquiry.explain_doubt(Reason.INDEX_DAMAGED, f"{file.label} {sizes}", file.label)
         index_file = IndexFile(file, geometry)
         try:
+            if not assumed:
+                _check(inquiry, index_file)
             yield index_file
             for bad in index_file.take_unreadable():
-                progress.warn(
-                    f"{bad.length} bytes of {file.label} at {bad.position} cannot be read; {TRY_SCAN}"
-                )
+                inquiry.doubt(f"{bad.length} bytes of {file.label} at {bad.position} cannot be read")
         finally:
             file.close()
+
+
+def _check(inquiry: Inquiry, index_file: IndexFile) -> None:
+    if index_file.problem is not None:
+        label = index_file.file.label
+        inquiry.explain_doubt(Reason.INDEX_DAMAGED, f"{label} is damaged: {index_file.problem}", label)

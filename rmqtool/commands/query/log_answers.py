@@ -6,6 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from rmqtool.commands.messages import has_unit, keys_of
+from rmqtool.commands.query.by_id import spellings
 from rmqtool.commands.query.explain import Reason
 from rmqtool.commands.query.queue import places_of
 from rmqtool.commands.query.request import KeyQuestion
@@ -17,38 +18,29 @@ from rmqtool.scan.sieve import EARLIEST_MS, LATEST_MS, Sieve
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from rmqtool.commands.progress import Progress
-    from rmqtool.commands.query.explain import Explanation
+    from rmqtool.commands.query.inquiry import Inquiry
     from rmqtool.commands.query.request import QueryRequest
     from rmqtool.scan.record_walk import Defect
     from rmqtool.scan.records import Record
-    from rmqtool.store import Store
 
 
 class LogAnswers:
     """Answers from the log alone.
 
     Args:
-        store: The store.
-        progress: Told how far the walk is.
+        inquiry: The question.
         note_defect: Told what is damaged.
-        explanation: Told of messages that no index or queue would have found.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        progress: Progress,
-        note_defect: Callable[[Defect], None],
-        explanation: Explanation,
-    ) -> None:
-        self._scan = LogScan(store.commitlog, progress, note_defect)
-        self._explanation = explanation
+    def __init__(self, inquiry: Inquiry, note_defect: Callable[[Defect], None]) -> None:
+        self._scan = LogScan(inquiry.store.commitlog, inquiry.progress, note_defect)
+        self._request = inquiry.request
+        self._explanation = inquiry.explanation
 
-    def records(self, request: QueryRequest) -> Iterable[Record]:
+    def records(self) -> Iterable[Record]:
         """Return the records that answer one question."""
-        question = request.key_question
-        wanted = request.max_messages
+        request = self._request
+        question, wanted = request.key_question, request.max_messages
         if question is not None:
             sieve = _sieve_of_keys([question], request)
             found = self._scan.newest(sieve, self._by_key(question, request), wanted)
@@ -58,10 +50,9 @@ class LogAnswers:
             found = self._scan.first(_sieve_of_places(request), self._by_place(request), wanted)
         return self._explained(found)
 
-    def by_keys(
-        self, questions: Sequence[KeyQuestion], request: QueryRequest
-    ) -> Iterator[tuple[KeyQuestion, Record]]:
+    def by_keys(self, questions: Sequence[KeyQuestion]) -> Iterator[tuple[KeyQuestion, Record]]:
         """Yield the answers of many questions in one walk, question by question."""
+        request = self._request
         found: dict[KeyQuestion, deque[Record]] = {
             one: deque(maxlen=request.max_messages) for one in questions
         }
@@ -84,14 +75,16 @@ class LogAnswers:
         )
 
     def _by_id(self, request: QueryRequest) -> Callable[[Record], bool]:
+        ids = spellings(request.msg_id or "")
         return lambda record: (
-            record.properties.get("UNIQ_KEY") == request.msg_id
+            record.properties.get("UNIQ_KEY") in ids
             and request.topic in {None, record.topic}
             and request.admits_time(record.head.store_timestamp_ms)
         )
 
     def _by_place(self, request: QueryRequest) -> Callable[[Record], bool]:
         """Compare places in queues; by time, messages without a place count, too."""
+        offsets = _queue_offsets(request)
 
         def answers(record: Record) -> bool:
             places = list(places_of(record))
@@ -100,7 +93,7 @@ class LogAnswers:
             return admits_time(record) and any(
                 place.topic == request.topic
                 and request.queue_id in {None, place.queue_id}
-                and place.queue_offset >= (request.queue_offset or 0)
+                and place.queue_offset in offsets
                 for place in places
             )
 
@@ -134,6 +127,14 @@ def _keys(record: Record) -> Iterator[tuple[str, bool]]:
         yield key, unique is not None and number == 0
 
 
+def _queue_offsets(request: QueryRequest) -> range:
+    """Return the queue offsets that are asked for: as many units from the first on as messages are wanted."""
+    first, wanted = request.queue_offset, request.max_messages
+    if first is None or wanted is None:
+        return range(first or 0, LATEST_MS)
+    return range(first, first + wanted)
+
+
 def _times(request: QueryRequest) -> tuple[int, int]:
     begin, end = request.begin_ms, request.end_ms
     return EARLIEST_MS if begin is None else begin, LATEST_MS if end is None else end
@@ -146,7 +147,7 @@ def _sieve_of_keys(questions: Sequence[KeyQuestion], request: QueryRequest) -> S
 
 def _sieve_of_id(request: QueryRequest) -> Sieve:
     begin, end = _times(request)
-    return Sieve(begin, end, unique_hashes=(string_hash(request.msg_id or ""),))
+    return Sieve(begin, end, unique_hashes=tuple(sorted(map(string_hash, spellings(request.msg_id or "")))))
 
 
 def _sieve_of_places(request: QueryRequest) -> Sieve:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.commands.messages import has_unit
 from rmqtool.commands.query.explain import Reason
+from rmqtool.commands.query.lookahead import look_behind
+from rmqtool.commands.query.queue_shape import file_doubts
 from rmqtool.commands.queue_bounds import first_holding, queue_bounds, read_batch_unit, read_unit
 from rmqtool.commands.record_at import record_at
 from rmqtool.formats import consumequeue, struct_of
@@ -18,14 +20,12 @@ from rmqtool.store.features import is_rocksdb
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from rmqtool.commands.progress import Progress
-    from rmqtool.commands.query.explain import Explanation
+    from rmqtool.commands.query.inquiry import Inquiry
     from rmqtool.scan.records import Record
     from rmqtool.store import QueueFiles, Segment, Store
 
 _UNIT_SIZE = struct_of(consumequeue.UNIT).size
 _BATCH_UNIT_SIZE = struct_of(consumequeue.BATCH_UNIT).size
-_TRY_SCAN = "the answer may be incomplete, --scan reads the log itself"
 
 
 class Entry(NamedTuple):
@@ -74,81 +74,112 @@ class QueueReader:
     """One queue of a store, as a consumer reads it; damage is told and never believed.
 
     Args:
-        store: The store.
+        inquiry: The question.
         queue: A consume queue, or a batch consume queue.
-        progress: Told what is wrong with units.
-        explanation: Told every step.
     """
 
-    def __init__(self, store: Store, queue: QueueFiles, progress: Progress, explanation: Explanation) -> None:
-        self._log = store.commitlog
+    def __init__(self, inquiry: Inquiry, queue: QueueFiles) -> None:
+        self._inquiry = inquiry
+        self._log = inquiry.store.commitlog
+        self._explanation = inquiry.explanation
+        self._end_is_told = False
         self.queue = queue
-        self._progress = progress
-        self._explanation = explanation
-        self.bounds = queue_bounds(queue, store.commitlog.start)
+        self.bounds = queue_bounds(queue, self._log.start)
         self.name = f"{queue.topic}/{queue.queue_id}"
+        for sentence in file_doubts(queue, inquiry.store.settings, self._log.start):
+            inquiry.explain_doubt(Reason.QUEUE_DAMAGED, sentence)
 
-    def explain(self) -> None:
-        """Tell the bounds of the queue."""
+    @property
+    def is_of_batches(self) -> bool:
+        """Whether it is a batch consume queue."""
+        return self.queue.kind is PathKind.BATCHCONSUMEQUEUE
+
+    def explain(self, queue_offset: int) -> None:
+        """Tell the bounds of the queue, as an advice if the offset does not lie between them."""
         low, high = self.bounds
+        tell = self._explanation.add if low <= queue_offset < high else self._explanation.advise
         message = f"{self.name} holds the queue offsets from {low} to before {high}"
-        self._explanation.add(Reason.QUEUE, message, minOffset=low, maxOffset=high)
+        tell(Reason.QUEUE, message, minOffset=low, maxOffset=high)
+        if queue_offset < low:
+            self.check_begin()
 
     def records(self, queue_offset: int, wanted: int | None) -> Iterator[Record]:
-        """Yield the messages from an offset on; what a unit leads to must be a message of the queue.
+        """Yield the messages from an offset on; what a unit leads to must be the message of that offset.
 
         Args:
             queue_offset: The first offset.
             wanted: How many units are looked at; None is all.
         """
-        for entry in self.entries(queue_offset, wanted):
+        for number, entry in enumerate(self.entries(queue_offset, wanted)):
             record = self.record(entry)
+            if self.is_of_batches and not number and not _holds(entry, record, queue_offset):
+                self._explain_unfit(Entry(queue_offset, entry.physical_offset), "is in no batch")
+                break
             if record is not None:
                 yield record
         self.queue.files.close()
 
     def entries(self, queue_offset: int, wanted: int | None = None) -> Iterator[Entry]:
         """Yield the units from a queue offset on."""
-        if self.queue.kind is PathKind.BATCHCONSUMEQUEUE:
+        if self.is_of_batches:
             yield from islice(self._batch_entries(queue_offset), wanted)
         else:
             yield from self._unit_entries(islice(count(queue_offset), wanted))
 
-    def record(self, entry: Entry) -> Record | None:
-        """Return the message of a unit; None, and say why, if there is none of this queue."""
-        place = f"{self.name} offset {entry.queue_offset}"
+    def place_of(self, record: Record) -> int | None:
+        """Return the offset that a record has in this queue, as its own or as a light one; None if none."""
+        places = (place for place in places_of(record) if place.topic == self.queue.topic)
+        return next((one.queue_offset for one in places if one.queue_id == self.queue.queue_id), None)
+
+    def record(self, entry: Entry, *, of_any_offset: bool = False) -> Record | None:
+        """Return the message of a unit; None, and say why, if there is none.
+
+        Args:
+            entry: The unit.
+            of_any_offset: Whether a message with another offset of this queue counts, too, unless the unit
+                of that offset leads to it: units of a broker that lost one lie beside their offsets.
+        """
         record = record_at(self._log, entry.physical_offset)
+        found = None if record is None else self.place_of(record)
         if record is None:
-            reason, why = self._absence(entry.physical_offset)
-            self._progress.warn(f"{place} points to log offset {entry.physical_offset}, where {why}")
-            self._explain(reason, f"{place}: {why}", entry)
-            return None
-        if not self._belongs(record):
+            self._explain_absence(entry)
+        elif found is None:
             owner = f"{record.topic}/{record.head.queue_id}"
-            self._progress.warn(f"{place} points to a message of {owner}; the queue is damaged, try --scan")
-            self._explain(Reason.UNIT, f"{place} points to a message of {owner}", entry)
-            return None
-        if record.topic == self.queue.topic and record.head.queue_offset != entry.queue_offset:
-            self._progress.warn(f"{place} holds the message of queue offset {record.head.queue_offset}")
-        self._explain(Reason.FOUND, f"{place} leads to log offset {entry.physical_offset}", entry)
-        return record
+            self._explain_unfit(entry, f"points to a message of {owner}; the queue is damaged")
+        elif found != entry.queue_offset:
+            self._explain_unfit(entry, f"holds the message of queue offset {found}")
+            if not of_any_offset or self._leads_to(found, entry.physical_offset):
+                return None
+            return record
+        else:
+            message = f"{self.name} offset {found} leads to log offset {entry.physical_offset}"
+            self._explain(Reason.FOUND, message, entry)
+            return record
+        return None
+
+    def _leads_to(self, queue_offset: int, physical_offset: int) -> bool:
+        entries = islice(self.entries(queue_offset, 1), 1)
+        return Entry(queue_offset, physical_offset) in entries
 
     def _explain(self, reason: Reason, message: str, entry: Entry) -> None:
         queue_offset, physical_offset = entry
         self._explanation.add(reason, message, queueOffset=queue_offset, physicalOffset=physical_offset)
 
-    def _absence(self, physical_offset: int) -> tuple[Reason, str]:
-        if physical_offset < self._log.start:
-            return Reason.EXPIRED, f"nothing is left: the log begins at {self._log.start}"
-        if self._log.segment_at(physical_offset) is None:
-            return Reason.NO_RECORD, "the log does not reach"
-        return Reason.NO_RECORD, "no record lies"
+    def _explain_unfit(self, entry: Entry, why: str) -> None:
+        message = f"{self.name} offset {entry.queue_offset} {why}"
+        self._inquiry.doubt(message)
+        self._explain(Reason.UNIT, message, entry)
 
-    def _belongs(self, record: Record) -> bool:
-        """Whether a record is dispatched to the queue: to its own, or to one of its light queues."""
-        if record.topic == self.queue.topic:
-            return record.head.queue_id == self.queue.queue_id
-        return self.queue.topic in record.properties.get("INNER_MULTI_DISPATCH", "").split(",")
+    def _explain_absence(self, entry: Entry) -> None:
+        place, offset = f"{self.name} offset {entry.queue_offset}", entry.physical_offset
+        if offset < self._log.start:
+            why = f"nothing is left: the log begins at {self._log.start}"
+            self._inquiry.progress.warn(f"{place} points to log offset {offset}, where {why}")
+            self._explain(Reason.EXPIRED, f"{place}: {why}", entry)
+            return
+        why = "the log does not reach" if self._log.segment_at(offset) is None else "no record lies"
+        self._inquiry.doubt(f"{place} points to log offset {offset}, where {why}")
+        self._explain(Reason.NO_RECORD, f"{place}: {why}", entry)
 
     def _unit_entries(self, queue_offsets: Iterable[int]) -> Iterator[Entry]:
         for number in queue_offsets:
@@ -156,9 +187,10 @@ class QueueReader:
             if segment is None:
                 self._note_missing_file(number)
                 return
-            physical_offset, size, _ = read_unit(segment, number - segment.start // _UNIT_SIZE)
+            position = number * _UNIT_SIZE - segment.start
+            physical_offset, size, _ = read_unit(segment, position // _UNIT_SIZE)
             if physical_offset < 0 or size <= 0:
-                self._note_end(segment, number)
+                self._note_end(segment, position, f"{self.name} offset {number} is no valid unit")
                 return
             if size == consumequeue.PREBLANK_SIZE:
                 self._explain_preblank(number)
@@ -171,19 +203,50 @@ class QueueReader:
 
     def _note_missing_file(self, number: int) -> None:
         if number * _UNIT_SIZE < self.queue.files.stop:
-            self._progress.warn(
-                f"{self.name}: the file that would hold offset {number} is missing; {_TRY_SCAN}"
-            )
+            message = f"{self.name}: there is no file that would hold offset {number}"
+            self._explanation.add(Reason.UNIT, message, queueOffset=number)
+        else:
+            self._check_end()
 
-    def _note_end(self, segment: Segment, number: int) -> None:
+    def _note_end(self, segment: Segment, position: int, message: str) -> None:
         """Tell an invalid unit that ends the queue from one in the middle of it."""
-        position = number * _UNIT_SIZE - segment.start
         behind = Window(segment).skip_zeros(position)
         later = any(one.start > segment.start and any(one.read_at(0, _UNIT_SIZE)) for one in self.queue.files)
-        message = f"{self.name} offset {number} is no valid unit"
         if later or behind < segment.size_bytes:
-            self._progress.warn(f"{message}, though others follow: the queue may be damaged; {_TRY_SCAN}")
-        self._explanation.add(Reason.UNIT, f"{message}: a broker ends the queue there", queueOffset=number)
+            self._inquiry.doubt(f"{message}, though others follow: the queue may be damaged")
+        else:
+            self._check_end()
+        self._explanation.add(Reason.UNIT, f"{message}: a broker ends the queue there")
+
+    def check_begin(self) -> None:
+        """Say when the log holds messages of the queue before the first one that has a unit."""
+        first = next(self.entries(self.bounds.min_offset, 1), None)
+        stop = None if first is None else first.physical_offset
+        look = look_behind(self._log, self._log.start - 1, stop, self._is_of_queue)
+        if look.record is not None:
+            low, offset = self.bounds.min_offset, look.record.physical_offset
+            message = (
+                f"{self.name} begins with offset {low}, and log offset {offset} holds a message before it"
+            )
+            facts = {"minOffset": low, "physicalOffset": offset}
+            self._inquiry.explain_doubt(Reason.QUEUE_BEGINS_LATER, message, None, **facts)
+
+    def _is_of_queue(self, record: Record) -> bool:
+        return self.place_of(record) is not None
+
+    def _check_end(self) -> None:
+        """Say when the log goes on with messages of the queue behind the last one that has a unit."""
+        if self._end_is_told:
+            return
+        self._end_is_told = True
+        end = self.bounds.max_offset
+        last = next(self.entries(end - 1, 1), None) if end > self.bounds.min_offset else None
+        start = self._log.start - 1 if last is None else last.physical_offset
+        look = look_behind(self._log, start, None, self._is_of_queue)
+        if look.record is not None:
+            offset = look.record.physical_offset
+            message = f"{self.name} ends before offset {end}, its next message lies at log offset {offset}"
+            self._inquiry.explain_doubt(Reason.QUEUE_BEHIND, message, maxOffset=end, physicalOffset=offset)
 
     def _batch_entries(self, queue_offset: int) -> Iterator[Entry]:
         """Yield the batches from the one that holds an offset on; their bases ascend."""
@@ -197,8 +260,17 @@ class QueueReader:
             for number in range(first_holding(room, ends_behind), room):
                 physical_offset, size, _, _, base, *_ = read_batch_unit(segment, number)
                 if size <= 0:
+                    message = f"unit {number} of {segment.label} is no valid batch"
+                    self._note_end(segment, number * _BATCH_UNIT_SIZE, message)
                     return
                 yield Entry(base, physical_offset)
+        self._check_end()
+
+
+def _holds(entry: Entry, record: Record | None, queue_offset: int) -> bool:
+    """Whether a batch holds an offset."""
+    size = 1 if record is None else parse_long(record.properties.get("INNER_NUM", "")) or 1
+    return entry.queue_offset <= queue_offset and (record is None or queue_offset < entry.queue_offset + size)
 
 
 def find_queue(store: Store, topic: str, queue_id: int) -> QueueFiles | None:

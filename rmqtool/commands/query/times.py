@@ -15,50 +15,44 @@ from rmqtool.store import PathKind
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.commands.progress import Progress
-    from rmqtool.commands.query.explain import Explanation
-    from rmqtool.commands.query.request import QueryRequest
+    from rmqtool.commands.query.inquiry import Inquiry
+    from rmqtool.commands.query.queue import Entry
     from rmqtool.scan.records import Record
-    from rmqtool.store import QueueFiles, Store
+    from rmqtool.store import QueueFiles
 
-_TRY_SCAN = "the answer may be incomplete, --scan reads the log itself"
 _SKIPPED = 1000  # units without a message that are passed over to find the time of a place in the queue
 
 
-def records_by_time(
-    store: Store, request: QueryRequest, progress: Progress, explanation: Explanation
-) -> Iterator[Record]:
+def records_by_time(inquiry: Inquiry) -> Iterator[Record]:
     """Yield the messages of a topic or queue that were stored between two times, in log order.
 
     Java: ``ConsumeQueue#getOffsetInQueueByTime`` (5.3.3) finds the same first message; 4.9.8 first chooses a
     file of the queue by its modification time, which a copy does not keep.
     """
-    searches = [
-        _TimeSearch(QueueReader(store, queue, progress, explanation), store, request, progress)
-        for queue in _queues(store, request)
-    ]
-    if searches and explanation.wanted:
+    searches = [_TimeSearch(inquiry, QueueReader(inquiry, queue)) for queue in _queues(inquiry)]
+    if searches:
         message = (
             "a 4.9 broker first chooses a file of the queue by its modification time: on a copy of the store"
             " its answer can be another one"
         )
-        explanation.add(Reason.MODIFICATION_TIMES, message)
-        _explain_batches(searches, explanation)
-    found = [search.records(explanation) for search in searches]
+        inquiry.explanation.add(Reason.MODIFICATION_TIMES, message)
+        _explain_batches(searches, inquiry)
+    found = [search.records() for search in searches]
     yield from heapq.merge(*found, key=lambda record: record.physical_offset)
 
 
-def _explain_batches(searches: list[_TimeSearch], explanation: Explanation) -> None:
+def _explain_batches(searches: list[_TimeSearch], inquiry: Inquiry) -> None:
     """Java: ``BatchConsumeQueue#getOffsetInQueueByTime`` (5.3.3)."""
     if any(search.is_of_batches for search in searches):
         message = (
             "for a time between two files of a batch queue, a broker begins with the last batch of the"
             " older file, which was stored before"
         )
-        explanation.add(Reason.BATCH_QUEUE, message)
+        inquiry.explanation.add(Reason.BATCH_QUEUE, message)
 
 
-def _queues(store: Store, request: QueryRequest) -> list[QueueFiles]:
+def _queues(inquiry: Inquiry) -> list[QueueFiles]:
+    store, request = inquiry.store, inquiry.request
     topic = request.topic or ""
     if request.queue_id is not None:
         queue = find_queue(store, topic, request.queue_id)
@@ -70,27 +64,30 @@ def _queues(store: Store, request: QueryRequest) -> list[QueueFiles]:
 class _TimeSearch:
     """The search in one queue."""
 
-    def __init__(self, reader: QueueReader, store: Store, request: QueryRequest, progress: Progress) -> None:
+    def __init__(self, inquiry: Inquiry, reader: QueueReader) -> None:
+        self._inquiry = inquiry
         self._reader = reader
-        self._log = store.commitlog
-        self._request = request
-        self._progress = progress
+        self._log = inquiry.store.commitlog
+        self._request = inquiry.request
         self._low, self._high = reader.bounds
         self._met_end = False
 
     @property
     def is_of_batches(self) -> bool:
         """Whether it is a batch queue."""
-        return self._reader.queue.kind is PathKind.BATCHCONSUMEQUEUE
+        return self._reader.is_of_batches
 
-    def records(self, explanation: Explanation) -> Iterator[Record]:
+    def records(self) -> Iterator[Record]:
         """Yield the messages between the times, in queue order."""
         first = self.first_offset()
         message = (
             f"{self._reader.name}: of the queue offsets from {self._low} to before {self._high}, {first} is"
             f" the first that was stored at {self._request.begin_ms or 0} or later"
         )
-        explanation.add(Reason.QUEUE, message, minOffset=self._low, maxOffset=self._high, queueOffset=first)
+        bounds = {"minOffset": self._low, "maxOffset": self._high}
+        self._inquiry.explanation.add(Reason.QUEUE, message, None, queueOffset=first, **bounds)
+        if first == self._low:
+            self._reader.check_begin()
         yield from self._walk(first)
         self._check_order(first)
         self._reader.queue.files.close()
@@ -98,7 +95,7 @@ class _TimeSearch:
     def _walk(self, first: int) -> Iterator[Record]:
         end_ms = self._request.end_ms
         for entry in self._reader.entries(first):
-            record = self._reader.record(entry)
+            record = self._reader.record(entry, of_any_offset=True)
             if record is None:
                 continue
             time_ms = record.head.store_timestamp_ms
@@ -121,12 +118,19 @@ class _TimeSearch:
         return self._low + first_holding(self._high - self._low, is_late)
 
     def _time_from(self, queue_offset: int) -> int | None:
-        """Return when a message was stored; of one that cannot be read, when one of the next ones was."""
+        """Return when a message was stored; of one that cannot be, when one of the next ones was."""
         for entry in self._reader.entries(queue_offset, _SKIPPED):
             record = record_at(self._log, entry.physical_offset)
-            if record is not None:
+            place = None if record is None else self._reader.place_of(record)
+            if record is not None and place is not None:
+                self._check_place(entry, place)
                 return record.head.store_timestamp_ms
         return None
+
+    def _check_place(self, entry: Entry, place: int) -> None:
+        if place != entry.queue_offset:
+            units = f"offset {entry.queue_offset} holds the message of queue offset {place}"
+            self._inquiry.doubt(f"the units of {self._reader.name} lie beside their offsets: {units}")
 
     def _check_order(self, first: int) -> None:
         """Say when the ends of the queue contradict what was found: its store times do not ascend then."""
@@ -136,7 +140,7 @@ class _TimeSearch:
         starts_late = oldest is not None and begin_ms is not None and oldest >= begin_ms
         ends_early = newest is not None and begin_ms is not None and newest < begin_ms
         if starts_late or ends_early or self._stopped_early(newest, end_ms):
-            self._progress.warn(f"the store times of {self._reader.name} do not ascend; {_TRY_SCAN}")
+            self._inquiry.doubt(f"the store times of {self._reader.name} do not ascend")
 
     def _stopped_early(self, newest: int | None, end_ms: int | None) -> bool:
         return self._met_end and newest is not None and end_ms is not None and newest <= end_ms

@@ -241,7 +241,7 @@ def test_the_index_is_behind(builder: Builder) -> None:
     store = builder.store()
     found, steps = explained(store, topic="T", key="late")
     assert found == []
-    assert step(steps, Reason.INDEX_BEHIND).facts == {"physicalOffset": 0, "lastRecord": late}
+    assert step(steps, Reason.INDEX_BEHIND).facts == {"physicalOffset": 0, "unindexedPhysicalOffset": late}
     found, steps = explained(store, topic="T", key="late", scan=True)
     assert found == [late]
     assert "the index goes up to log offset 0" in step(steps, Reason.INDEX_BEHIND).message
@@ -253,7 +253,10 @@ def test_the_index_begins_later(builder: Builder) -> None:
     builder.item("k", second := builder.message("k"))
     store = builder.store()
     _, steps = explained(store, topic="T", key="early")
-    assert step(steps, Reason.INDEX_BEGINS_LATER).facts == {"physicalOffset": second, "firstRecord": 0}
+    assert step(steps, Reason.INDEX_BEGINS_LATER).facts == {
+        "physicalOffset": second,
+        "unindexedPhysicalOffset": 0,
+    }
     found, steps = explained(store, topic="T", key="early", scan=True)
     assert found == [0]
     assert f"begins with log offset {second}" in step(steps, Reason.INDEX_BEGINS_LATER).message

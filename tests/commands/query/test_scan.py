@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rmqtool.commands.messages import keys_of
 from rmqtool.commands.query import KeyQuestion, QueryRequest
-from rmqtool.commands.query.explain import Explanation
+from rmqtool.commands.query.inquiry import Inquiry
 from rmqtool.commands.query.log_answers import LogAnswers
 from rmqtool.commands.query.scan import LogScan
 from rmqtool.report.console import Console
@@ -80,8 +80,8 @@ def test_every_question_has_the_same_answer(root: Path, monkeypatch: pytest.Monk
             requests.append(QueryRequest(topic=name, queue_id=0, queue_offset=1, max_messages=2))
 
     def answers() -> list[list[int]]:
-        asked = LogAnswers(store, Console(quiet=True), print, Explanation(wanted=False))
-        return [[one.physical_offset for one in asked.records(request)] for request in requests]
+        asked = [LogAnswers(Inquiry(store, request, Console(quiet=True)), print) for request in requests]
+        return [[one.physical_offset for one in answers.records()] for answers in asked]
 
     plain = answers()
     assert any(plain)
@@ -103,10 +103,8 @@ def test_many_keys_in_one_walk(monkeypatch: pytest.MonkeyPatch) -> None:
     request = QueryRequest(keys=tuple(questions), max_messages=2, scan=True)
     for defaults in ((PLAIN, FILE_SIZE), (0, 500)):
         monkeypatch.setattr(LogScan.__init__, "__defaults__", defaults)
-        asked = LogAnswers(store, Console(quiet=True), print, Explanation(wanted=False))
-        found = [
-            (one.key, one.unique, record.physical_offset) for one, record in asked.by_keys(questions, request)
-        ]
+        asked = LogAnswers(Inquiry(store, request, Console(quiet=True)), print)
+        found = [(one.key, one.unique, record.physical_offset) for one, record in asked.by_keys(questions)]
         assert found == [
             ("all", False, places[10]),
             ("all", False, places[11]),

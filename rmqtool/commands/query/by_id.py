@@ -1,0 +1,77 @@
+"""Messages by their place in the log, or by an id: whether it is an offset id is found out by looking."""
+
+from __future__ import annotations
+
+from datetime import UTC
+from typing import TYPE_CHECKING
+
+from rmqtool.commands.decode_id import decode_id
+from rmqtool.commands.messages import host_text, offset_id_of
+from rmqtool.commands.query.explain import Reason
+from rmqtool.commands.query.request import KeyQuestion
+from rmqtool.commands.query.topics import topics_of
+from rmqtool.commands.record_at import record_at
+from rmqtool.javacompat.ids import decode_offset_id
+from rmqtool.scan.log_end import first_record
+
+if TYPE_CHECKING:
+    from rmqtool.commands.query.inquiry import Inquiry
+    from rmqtool.scan.records import Record
+
+
+def by_offset(inquiry: Inquiry, offset: int) -> Record | None:
+    """Return the record at a physical offset; None, and tell why, if there is none."""
+    record = record_at(inquiry.store.commitlog, offset)
+    if record is None:
+        inquiry.explain_nothing_at(offset)
+    elif record.head.physical_offset != offset:
+        inquiry.progress.warn(f"the record at {offset} says it lies at {record.head.physical_offset}")
+    return record
+
+
+def by_offset_id(inquiry: Inquiry, text: str) -> Record | None:
+    """Return the message that an offset id names; None, and tell why, if it is none of this store."""
+    offset_id = decode_offset_id(text)
+    if offset_id is None:
+        message = f"{text} cannot be an offset id: those are 32 or 56 hex digits"
+        inquiry.explanation.add(Reason.ID, message)
+        return None
+    offset = offset_id.physical_offset
+    record = record_at(inquiry.store.commitlog, offset) if offset >= 0 else None
+    if record is not None and offset_id_of(record) == text.upper():
+        return record
+    message = (
+        f"as an offset id, {text} is log offset {offset} of the broker {offset_id.host}:{offset_id.port}:"
+        f" {_what_lies_at(inquiry, offset, record)}; so it is taken for a unique id"
+    )
+    if any(one.reading == "offset-id" and one.plausible for one in decode_id(text, None, UTC)):
+        inquiry.explanation.advise(Reason.ID, message, physicalOffset=offset)
+    else:
+        inquiry.explanation.add(Reason.ID, message, physicalOffset=offset)
+    return None
+
+
+def _what_lies_at(inquiry: Inquiry, offset: int, record: Record | None) -> str:
+    log = inquiry.store.commitlog
+    if record is not None:
+        return f"the one there has the id {offset_id_of(record)}"
+    if offset < log.start:
+        return f"the log begins at {log.start}"
+    first = first_record(log.segments)
+    host = "" if first is None else f"; the log begins with a message of {host_text(first.head.store_host)}"
+    return f"no record begins there{host}"
+
+
+def id_questions(inquiry: Inquiry, text: str) -> list[KeyQuestion]:
+    """Return the questions for a unique id: of one topic or of all, as given and as clients write it."""
+    topic = inquiry.request.topic
+    topics = [topic] if topic else topics_of(inquiry.store, inquiry.progress)
+    return [KeyQuestion(topic, one, unique=True) for topic in topics for one in spellings(text)]
+
+
+def spellings(text: str) -> list[str]:
+    """Return an id, and in upper case if it is one in lower case.
+
+    Java: ``MessageClientIDSetter#createUniqID`` (4.9.8, 5.3.3) writes upper case.
+    """
+    return [text, text.upper()] if decode_offset_id(text) is not None and text != text.upper() else [text]

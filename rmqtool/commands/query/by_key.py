@@ -1,0 +1,60 @@
+"""Messages by key through the index: what a client keeps of the hits, or what a broker gives."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqtool.commands.query.absence import explain_absence
+from rmqtool.commands.query.broker_hits import broker_hits
+from rmqtool.commands.query.explain import Reason
+from rmqtool.commands.query.index import IndexSearch
+from rmqtool.commands.record_at import record_at
+from rmqtool.findings.wording import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rmqtool.commands.query.inquiry import Inquiry
+    from rmqtool.commands.query.request import KeyQuestion
+    from rmqtool.scan.records import Record
+
+Answer = tuple["KeyQuestion | None", "Record"]
+
+
+def indexed(inquiry: Inquiry, questions: Sequence[KeyQuestion]) -> Iterator[Answer]:
+    """Yield the newest hits that answer each question, in the order of the log, as a broker does."""
+    search = IndexSearch(inquiry)
+    found = search.answers(questions)
+    count = sum(map(len, found))
+    is_of_many = inquiry.request.keys is not None
+    missing = [question for question, offsets in zip(questions, found, strict=True) if not offsets]
+    if missing and (not count or is_of_many):
+        explain_absence(inquiry, missing)
+    _explain_limit(inquiry, max(map(len, found), default=0))
+    over = f" for {counted(len(questions), 'key')}" if is_of_many else ""
+    hits = f"{counted(count, 'hit')}{over}, {search.left_out} of other keys or gone"
+    inquiry.progress.note(f"answered by the index: {hits}")
+    for question, offsets in zip(questions, found, strict=True):
+        for offset in offsets:
+            record = record_at(inquiry.store.commitlog, offset)
+            if record is not None:
+                yield question, record
+
+
+def _explain_limit(inquiry: Inquiry, most: int) -> None:
+    limit = inquiry.store.settings.max_msgs_num_batch
+    if most > limit:
+        message = f"a broker returns at most {limit} hits (maxMsgsNumBatch); here are {most}"
+        inquiry.explanation.add(Reason.BROKER_LIMIT, message)
+
+
+def with_collisions(inquiry: Inquiry, question: KeyQuestion) -> Iterator[Answer]:
+    """Yield every hit as a broker does, whatever its key and topic."""
+    offsets = broker_hits(inquiry, question)
+    inquiry.progress.note(f"answered by the index: {counted(len(offsets), 'hit')} as a broker finds them")
+    for offset in offsets:
+        record = record_at(inquiry.store.commitlog, offset)
+        if record is not None:
+            yield question, record
+        else:
+            inquiry.explain_nothing_at(offset)

@@ -1,0 +1,90 @@
+"""What a question that found nothing may have got wrong: cheap to look up, and said without being asked."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from rmqtool.commands.query.absence import index_problem
+from rmqtool.commands.query.by_id import spellings
+from rmqtool.commands.query.explain import Reason
+from rmqtool.commands.query.index import IndexSearch
+from rmqtool.commands.query.queue import find_queue, queues_problem
+from rmqtool.commands.query.request import KeyQuestion, QueryRequest
+from rmqtool.commands.query.topics import topics_of
+from rmqtool.javacompat import split_keys
+from rmqtool.store import PathKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rmqtool.commands.query.inquiry import Inquiry
+
+_NAMED = 10
+
+
+def advise(inquiry: Inquiry) -> None:
+    """Tell what else the user may have meant."""
+    topic, queue_id = inquiry.request.topic, inquiry.request.queue_id
+    if topic is not None and not _advise_topic(inquiry, topic) and queue_id is not None:
+        _advise_queue(inquiry, topic, queue_id)
+    question = inquiry.request.key_question
+    if question is not None:
+        _advise_key(inquiry, question)
+
+
+def _advise_topic(inquiry: Inquiry, topic: str) -> bool:
+    """Tell of a topic that is not there, and names near it; return whether there was cause to."""
+    known = topics_of(inquiry.store, inquiry.progress)
+    if not known or topic in known:
+        return False
+    by_folded = {name.casefold(): name for name in known}
+    near = [by_folded[one] for one in get_close_matches(topic.casefold(), by_folded)]
+    others = f"near it: {', '.join(near)}" if near else f"it has {_some(known)}"
+    message = f"the store has no topic {topic}; {others}"
+    inquiry.explanation.advise(Reason.TOPIC_UNKNOWN, message, topic=topic)
+    return True
+
+
+def _advise_queue(inquiry: Inquiry, topic: str, queue_id: int) -> None:
+    store = inquiry.store
+    if queues_problem(store) is not None or find_queue(store, topic, queue_id) is not None:
+        return
+    kinds = (PathKind.CONSUMEQUEUE, PathKind.BATCHCONSUMEQUEUE)
+    ids = sorted(one.queue_id or 0 for kind in kinds for one in store.queues(kind, topic))
+    has = f"the topic has the queues {_some(map(str, ids))}" if ids else "the topic has none"
+    message = f"there is no queue {topic}/{queue_id}; {has}"
+    inquiry.explanation.advise(Reason.QUEUE_MISSING, message, topic=topic, queueId=queue_id)
+
+
+def _some(names: Iterable[str]) -> str:
+    kept = list(names)
+    more = f" and {len(kept) - _NAMED} more" if len(kept) > _NAMED else ""
+    return ", ".join(kept[:_NAMED]) + more
+
+
+def _advise_key(inquiry: Inquiry, question: KeyQuestion) -> None:
+    key, prefix = question.key, f"{question.topic}#"
+    if key.startswith(prefix):
+        message = f"the index joins topic and key by itself: ask for {key.removeprefix(prefix)!r} alone"
+        inquiry.explanation.advise(Reason.KEY_FORM, message)
+    if question.unique and len(spellings(key)) > 1:
+        message = f"clients write unique keys in upper case: ask for {key.upper()}"
+        inquiry.explanation.advise(Reason.KEY_FORM, message)
+    if not question.unique and " " in key:
+        pieces = ", ".join(split_keys(key)) or "none"
+        message = f"KEYS is cut at every space, so {key!r} is never indexed as a whole; ask for {pieces}"
+        inquiry.explanation.advise(Reason.KEYS_SPLIT, message)
+    _advise_kind(inquiry, question)
+
+
+def _advise_kind(inquiry: Inquiry, question: KeyQuestion) -> None:
+    """Look a key up as a unique key, and the other way round."""
+    if index_problem(inquiry.store) is not None:
+        return
+    other = KeyQuestion(question.topic, question.key, not question.unique)
+    (found,) = IndexSearch(inquiry.beside(QueryRequest(max_messages=1))).answers([other])
+    if found:
+        what, option = ("a key", "--key") if question.unique else ("the unique key", "--unique-key")
+        message = f"{question.key} is {what} of a message of {question.topic}: ask with {option}"
+        inquiry.explanation.advise(Reason.OTHER_KIND, message, physicalOffset=found[0])
