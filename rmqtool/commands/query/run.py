@@ -87,10 +87,6 @@ class Query:
             return self._by_keys(request.keys)
         if request.msg_id is not None:
             return self._by_message_id(request.msg_id)
-        question = request.key_question
-        if question is not None and not request.scan:
-            by_key = with_collisions(self._inquiry, question) if request.collisions else None
-            return self._from_index(by_key or indexed(self._inquiry, [question]))
         return ((None, record) for record in self._records())
 
     def _records(self) -> Iterable[Record]:
@@ -99,6 +95,8 @@ class Query:
             return self._by_offset(request.offset)
         if request.scan:
             return self._by_scan()
+        if request.key_question is not None:
+            return self._by_key(request.key_question)
         problem = queues_problem(self._inquiry.store)
         if problem is not None:
             self._give_up(*problem)
@@ -121,6 +119,13 @@ class Query:
             return answers
         self._give_up(*problem)
         return ()
+
+    def _by_key(self, question: KeyQuestion) -> Iterable[Record]:
+        if self._inquiry.request.collisions:
+            found = with_collisions(self._inquiry, question)
+        else:
+            found = indexed(self._inquiry, [question])
+        return (record for _, record in self._from_index(found))
 
     def _by_keys(self, questions: tuple[KeyQuestion, ...]) -> Iterable[Answer]:
         if self._inquiry.request.scan:
