@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.scan.records import LENIENT, check_record
+from rmqtool.scan.resync import find_true
 from rmqtool.scan.rows import Outcome, Rules
 from rmqtool.scan.sieve import EARLIEST_MS, Sieve
 from rmqtool.scan.sieve_kernels import Mesh, sift
 from rmqtool.scan.walk import SegmentWalk
+from rmqtool.scan.window import Window
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -115,8 +117,14 @@ class _Sifting:
         return self._find(task.start)
 
     def _find(self, start: int) -> int | None:
+        """Return where the next true record lies; the kernels pass over those with a number that is none."""
         found = self._walk.find(start, self._task.stop)
-        return None if found is Outcome.STOP else self._walk.place
+        stop = min(self._task.stop, self._task.segment.stop) if found is Outcome.STOP else self._walk.place
+        base = self._task.segment.start
+        passed = find_true(Window(self._task.segment), start - base, base, stop - base)
+        if passed is not None:
+            return base + passed
+        return None if found is Outcome.STOP else stop
 
     def _sift(self, batch: MessageBatch, found: Sifted) -> None:
         if len(batch.rows) > len(self._places):

@@ -266,3 +266,16 @@ def test_rocksdb_queues_are_named(run: Callable[..., Run], plain_copy: Path) -> 
     assert refused.status == 3
     assert "RocksDB" in refused.err
     assert run(*words, "--scan").status == 0
+
+
+def test_hints_stand_before_the_error(run: Callable[..., Run], plain: Path) -> None:
+    """With --explain they are among the steps, and are not repeated; a found message needs none."""
+    words = ("query", plain, "-t", "TopicTets", "-k", "hot")
+    *_, hint, error = run(*words).err.splitlines()
+    assert hint == "hint: the store has no topic TopicTets; near it: TopicTest"
+    assert error.startswith("error: no message for --topic TopicTets")
+    explained = run(*words, "--explain", "--format", "json")
+    assert "hint: " not in explained.err
+    assert "topic-unknown" in {step["reason"] for step in explained.document["explain"]}
+    assert "hint: " not in run("query", plain, "-t", "TopicTest", "-k", "hot", "-m", 1).err
+    assert run(*words, "--format", "json").out == ""

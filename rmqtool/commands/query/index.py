@@ -122,7 +122,7 @@ class IndexSearch:
         """Say when slots were emptied: the one looked for may be one of them."""
         if index_file.lost_slots:
             label = index_file.file.label
-            more = f"its header counts {index_file.lost_slots} slots more than are in use"
+            more = f"its header counts {counted(index_file.lost_slots, 'slot')} more than are in use"
             message = f"{label} is damaged: {more}"
             self._inquiry.explain_doubt(Reason.INDEX_DAMAGED, message, label)
 

@@ -225,9 +225,7 @@ class QueueReader:
         look = look_behind(self._log, self._log.start - 1, stop, self._is_of_queue)
         if look.record is not None:
             low, offset = self.bounds.min_offset, look.record.physical_offset
-            message = (
-                f"{self.name} begins with offset {low}, and log offset {offset} holds a message before it"
-            )
+            message = f"{self.name} begins with offset {low}, an earlier message lies at log offset {offset}"
             facts = {"minOffset": low, "physicalOffset": offset}
             self._inquiry.explain_doubt(Reason.QUEUE_BEGINS_LATER, message, None, **facts)
 

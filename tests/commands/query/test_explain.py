@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,8 +19,6 @@ from tests.scan.log_builder import STORE_TIMESTAMP_MS, record
 from tests.store.fixture_stores import fixture
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from rmqtool.commands.query import Step
     from rmqtool.store import Store
 
@@ -269,6 +268,54 @@ def test_not_in_the_index_though_it_covers_the_place(builder: Builder) -> None:
     found, steps = explained(builder.store(), topic="T", key="lost", scan=True)
     assert found == [lost]
     assert "rebuild-index" in step(steps, Reason.NOT_INDEXED).message
+    assert "found in the log" in step(steps, Reason.SCAN).message
+
+
+def test_two_index_files_do_not_join(tmp_path: Path) -> None:
+    """The file between them is gone, or they carry each other's names."""
+    root = shutil.copytree(fixture("indexroll-5.3.3"), tmp_path / "store")
+    files = sorted((root / "index").iterdir())
+    files[1].unlink()
+    _, steps = explained(open_store(root), topic="Rolls", key="nobody")
+    assert "has keys and is not indexed" in step(steps, Reason.INDEX_GAP).message
+    files[0].rename(files[1])
+    files[2].rename(files[0])
+    files[1].rename(files[2])
+    _, steps = explained(open_store(root), topic="Rolls", key="nobody")
+    assert any("and index/" in one.message for one in steps if one.reason is Reason.INDEX_GAP)
+
+
+@pytest.mark.parametrize(
+    ("what", "words"),
+    [
+        ("counts too few", "counts 0 items, and there is one more"),
+        ("counts too many", "counts 99 items, there is room for 19"),
+        ("slots emptied", "counts 1 slot more than are in use"),
+        ("cut", "bytes where the settings ask for"),
+        ("empty", "is empty"),
+    ],
+)
+def test_an_index_file_that_is_damaged(builder: Builder, what: str, words: str) -> None:
+    """What it says of itself does not agree: messages may be missed."""
+    for key in ("k", "k", "other"):
+        builder.item(key, builder.message(key))
+    store = builder.store()
+    file = builder.root / "index" / "20220415132000123"
+    data = bytearray(file.read_bytes())
+    header = list(struct_of(index.HEADER).unpack_from(data))
+    header[-1] = {"counts too few": 1, "counts too many": 99}.get(what, header[-1])
+    struct_of(index.HEADER).pack_into(data, 0, *header)
+    if what == "slots emptied":
+        place = index.slot_position(index_key_hash("T", "k") % SLOTS)
+        data[place : place + 4] = bytes(4)
+    file.write_bytes(data[: {"cut": 200, "empty": 0}.get(what, len(data))])
+    store = open_store(builder.root, properties=SIZES)
+    if what == "empty":
+        shutil.copy(file, file.with_name("20220415132000124"))
+        file.write_bytes(data)
+        store = open_store(builder.root, properties=SIZES)
+    _, steps = explained(store, topic="T", key="k")
+    assert words in step(steps, Reason.INDEX_DAMAGED).message
 
 
 def test_no_index(builder: Builder) -> None:
@@ -398,6 +445,95 @@ def test_units_that_lead_nowhere(plain: Path, tmp_path: Path, capsys: pytest.Cap
     assert "the log begins at" in step(steps, Reason.EXPIRED).message
 
 
+@pytest.fixture
+def copied(plain: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(plain, tmp_path / "store")
+
+
+def test_a_queue_ends_before_the_log(copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its last units were never written, or are gone: the log goes on with its messages."""
+    queue = sorted((copied / "consumequeue" / "Orders" / "1").iterdir())[-1]
+    data = queue.read_bytes()
+    units = data.rstrip(b"\0")
+    queue.write_bytes(data[: (len(units) - 1) // 20 * 20 - 20].ljust(len(data), b"\0"))
+    found, steps = explained(open_store(copied), topic="Orders", queue_id=1, begin_ms=0)
+    behind = step(steps, Reason.QUEUE_BEHIND)
+    assert behind.facts["physicalOffset"] not in found
+    assert "--scan reads the log itself" in capsys.readouterr().err
+    everything, _ = explained(open_store(copied), topic="Orders", queue_id=1, begin_ms=0, scan=True)
+    assert len(everything) == len(found) + 2
+    assert behind.facts["physicalOffset"] == everything[-2]
+
+
+def test_a_queue_begins_behind_the_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A file of it is gone whose messages are there."""
+    root = shutil.copytree(fixture("expiredhead-5.3.3"), tmp_path / "store")
+    first = sorted((root / "consumequeue" / "TopicTest" / "2").iterdir())[0]
+    first.unlink()
+    _, steps = explained(open_store(root), topic="TopicTest", queue_id=2, begin_ms=0)
+    assert "an earlier message lies at log offset" in step(steps, Reason.QUEUE_BEGINS_LATER).message
+    _, steps = explained(open_store(root), topic="TopicTest", queue_id=2, queue_offset=0)
+    assert step(steps, Reason.QUEUE_BEGINS_LATER).facts["minOffset"] == 30
+    assert "--scan reads the log itself" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("what", "words"),
+    [
+        ("cut", "has 30 bytes where the settings ask for"),
+        ("empty", "is empty"),
+        ("first gone", "though the log goes back to 0"),
+        ("middle gone", "files are missing"),
+        ("first zeroed", "has no unit at its start, or none at its end"),
+        ("swapped", "leads to a place of the log that the file before has passed"),
+    ],
+)
+def test_a_queue_whose_files_are_damaged(tmp_path: Path, what: str, words: str) -> None:
+    root = shutil.copytree(fixture("indexroll-4.9.8"), tmp_path / "store")
+    first, second, *_ = files = sorted((root / "consumequeue" / "Rolls" / "0").iterdir())
+    data = first.read_bytes()
+    edits: dict[str, dict[Path, bytes | None]] = {
+        "cut": {files[-1]: files[-1].read_bytes()[:30]},
+        "empty": {second: b""},
+        "first gone": {first: None},
+        "middle gone": {second: None},
+        "first zeroed": {first: bytes(20) + data[20:]},
+        "swapped": {first: second.read_bytes(), second: data},
+    }
+    for file, content in edits[what].items():
+        file.unlink() if content is None else file.write_bytes(content)
+    store = open_store(root, broker_conf=root / "broker.conf")
+    _, steps = explained(store, topic="Rolls", queue_id=0, begin_ms=0)
+    assert any(words in one.message for one in steps if one.reason is Reason.QUEUE_DAMAGED)
+
+
+def test_a_unit_that_leads_to_another_offset_is_no_answer(copied: Path) -> None:
+    """Nor is a batch that does not hold the offset; by time, a message counts once."""
+    queue = copied / "consumequeue" / "Orders" / "1" / f"{0:020d}"
+    data = queue.read_bytes()
+    queue.write_bytes(data[:20] + data[:20] + data[40:])
+    store = open_store(copied)
+    found, steps = explained(store, topic="Orders", queue_id=1, queue_offset=1, max_messages=1)
+    assert found == []
+    assert "offset 1 holds the message of queue offset 0" in step(steps, Reason.UNIT).message
+    by_time, _ = explained(store, topic="Orders", queue_id=1, begin_ms=0)
+    everything, _ = explained(store, topic="Orders", queue_id=1, begin_ms=0, scan=True)
+    assert sorted(set(everything) - set(by_time)) == [everything[1]]
+    assert len(set(by_time)) == len(by_time)
+
+
+def test_the_log_is_asked_for_the_units_that_are_wanted(copied: Path) -> None:
+    """Where the message of an offset is gone, the next one is not shown in its place."""
+    place = {"topic": "Orders", "queue_id": 1}
+    (offset,), _ = explained(open_store(copied), queue_offset=1, max_messages=1, **place)
+    with (copied / "commitlog" / f"{0:020d}").open("r+b") as file:
+        file.seek(offset + 4)
+        file.write(bytes(4))
+    for scan in (False, True):
+        found, _ = explained(open_store(copied), queue_offset=1, max_messages=1, scan=scan, **place)
+        assert found == []
+
+
 def test_times_of_a_queue(plain: Path) -> None:
     """The offset that a 5.3 broker names is told, and why a 4.9 one may name another."""
     store = open_store(plain)
@@ -413,6 +549,13 @@ def test_times_of_a_batch_queue() -> None:
     store = open_store(fixture("batchcq-5.3.3"))
     _, steps = explained(store, topic="Streams", begin_ms=0)
     assert "the last batch of the older file" in step(steps, Reason.BATCH_QUEUE).message
+
+
+def test_every_reason_has_its_test() -> None:
+    """Here, or among the hints."""
+    folder = Path(__file__).parent
+    tests = "".join((folder / name).read_text("utf-8") for name in ("test_explain.py", "test_hints.py"))
+    assert [one.name for one in Reason if f"Reason.{one.name}" not in tests] == []
 
 
 def test_of_each_reason_a_person_reads_a_hundred(builder: Builder) -> None:

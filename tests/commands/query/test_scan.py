@@ -49,6 +49,21 @@ def test_any_cut_finds_the_same_records_and_the_same_damage(log: LogBuilder, spl
     assert walked(files, split_bytes) == walked(files, None)
 
 
+@pytest.mark.parametrize("before", [1, 3])
+def test_behind_damage_a_record_with_a_number_that_is_none_counts(before: int) -> None:
+    """However the log is cut, it is the next true record."""
+    log = LogBuilder(FILE_SIZE)
+    for _ in range(before):
+        log.add()
+    log.add(totalSize=-1)
+    place = log.add(topic=b"SCHEDULE_TOPIC_XXXX", properties=b"DELAY\x01x\x02")
+    files = memory_log(log.files())
+    records, defects = walked(files, None)
+    assert [offset for offset, _ in records][before:] == [place]
+    for split_bytes in (96, 300, FILE_SIZE):
+        assert walked(files, split_bytes) == (records, defects)
+
+
 @pytest.mark.parametrize("wrong", [0, 1, -1, -200, 5000, -(1 << 31)])
 def test_a_record_with_a_number_that_is_none(wrong: int) -> None:
     """It is read if only the number is wrong, in whatever split it ends; with a wrong length it is damage."""
