@@ -32,8 +32,8 @@ def indexed(inquiry: Inquiry, questions: Sequence[KeyQuestion]) -> Iterator[Answ
         explain_absence(inquiry, missing)
     _explain_limit(inquiry, max(map(len, found), default=0))
     over = f" for {counted(len(questions), 'key')}" if is_of_many else ""
-    hits = f"{counted(count, 'hit')}{over}, {search.left_out} of other keys or gone"
-    inquiry.progress.note(f"answered by the index: {hits}")
+    others = f", {search.left_out} left out: of other keys, or gone" if search.left_out else ""
+    inquiry.progress.note(f"answered by the index: {counted(count, 'hit')}{over}{others}")
     for question, offsets in zip(questions, found, strict=True):
         for offset in offsets:
             record = record_at(inquiry.store.commitlog, offset)
