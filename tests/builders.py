@@ -56,6 +56,9 @@ class MemorySegment(Segment):
         memoryview(buffer)[: len(piece)] = piece
         return len(piece)
 
+    def next_data(self, position: int) -> int:
+        return position
+
     def read_at(
         self, position: int, length: int, unreadable: MutableSequence[UnreadableRange] | None = None
     ) -> bytes:

@@ -69,7 +69,7 @@ def last_used_byte(segment: Segment) -> int:
     stop = segment.size_bytes
     while stop > 0:
         start = max(0, stop - WINDOW_BYTES)
-        if segment.reader.next_data(start) >= stop:
+        if segment.next_data(start) >= stop:
             stop = start
             continue
         data = segment.read_at(start, stop - start, [])

@@ -63,7 +63,7 @@ class Window:
                 break
             if chunk != _ZEROS[: len(chunk)]:
                 return position + len(chunk) - len(chunk.lstrip(b"\0"))
-            position = max(position + len(chunk), self._file.reader.next_data(position))
+            position = max(position + len(chunk), self._file.next_data(position))
             span = min(2 * span, WINDOW_BYTES)
         return self.size_bytes
 

@@ -54,6 +54,10 @@ class StoreFile:
         """Read as `ReadOnlyFile.read_into`."""
         return self.reader.read_into(position, buffer, unreadable)
 
+    def next_data(self, position: int) -> int:
+        """Return as `ReadOnlyFile.next_data`."""
+        return self.reader.next_data(position)
+
     def close(self) -> None:
         """Close the descriptor, if one is open."""
         if "reader" in self.__dict__:
