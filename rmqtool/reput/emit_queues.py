@@ -86,8 +86,9 @@ def _note_left_out(totals: QueueTotals, plan: QueuePlan, kept: int) -> None:
 
 
 def _write_preblank(writer: FileQueueWriter, size_bytes: int) -> None:
-    if size_bytes:
-        writer.append(np.repeat(_PREBLANK, size_bytes // formats.UNIT_SIZE).data.cast("B"))
+    for done in range(0, size_bytes, _CHUNK_UNITS * formats.UNIT_SIZE):
+        count = min(_CHUNK_UNITS, (size_bytes - done) // formats.UNIT_SIZE)
+        writer.append(np.repeat(_PREBLANK, count).data.cast("B"))
 
 
 def _appended(

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 ITEM_DTYPE = record_dtype(formats.ITEM)
 _CHUNK_ENTRIES = 1 << 18
+_LARGEST_FILE_BYTES = (1 << 31) - 1
 _PAGE_SLOTS = 1024  # 4096 bytes: slots are written by the page, empty ones stay holes
 
 
@@ -117,6 +118,22 @@ def index_stream(blocks: Sequence[Block]) -> IndexStream:
     return IndexStream(slim, tuple(firsts), total)
 
 
+def check_geometry(geometry: Geometry) -> None:
+    """Refuse sizes with which a broker cannot make index files.
+
+    Raises:
+        UsageError: a file has no room for an entry, so that a broker would create files for ever; or its size
+            is no Java int (``IndexFile``, 4.9.8 and 5.3.3).
+    """
+    if geometry.items < 2:
+        raise UsageError(f"maxIndexNum={geometry.items}: must be at least 2, as item 0 is never used")
+    if geometry.size_bytes > _LARGEST_FILE_BYTES:
+        raise UsageError(
+            f"maxHashSlotNum={geometry.slots} and maxIndexNum={geometry.items} make index files of"
+            f" {geometry.size_bytes} bytes; a broker's end at {_LARGEST_FILE_BYTES}"
+        )
+
+
 def plan_indexes(
     stream: IndexStream, geometry: Geometry, staging: StagingHandle, zone: tzinfo, *, empty_count: int
 ) -> list[IndexPlan]:
@@ -124,12 +141,7 @@ def plan_indexes(
 
     A file is created by the first message that is dispatched when the last file is full (or there is none),
     whether it has keys or not: ``IndexService#retryGetAndCreateIndexFile`` comes first in ``#buildIndex``.
-
-    Raises:
-        UsageError: a file has no room for an entry; a broker would create files for ever.
     """
-    if geometry.items < 2:
-        raise UsageError(f"maxIndexNum={geometry.items}: must be at least 2, as item 0 is never used")
     plans: list[IndexPlan] = []
     names = IndexNames(zone)
     start = 0

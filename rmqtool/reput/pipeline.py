@@ -14,6 +14,7 @@ from rmqtool.reput.chain import Chain, follow
 from rmqtool.reput.emit_queues import emit_queues
 from rmqtool.reput.indexes import (
     IndexPlan,
+    check_geometry,
     emit_index,
     index_stream,
     plan_indexes,
@@ -77,6 +78,11 @@ class ReputPlan:
     until_offset: int = NEVER
     split_bytes: int = SPLIT_BYTES
 
+    @property
+    def makes_index(self) -> bool:
+        """Return whether index files are to be made."""
+        return "index" in self.parts and self.policy.index_enabled
+
 
 @dataclass
 class ReputResult:
@@ -122,8 +128,11 @@ def run_reput(plan: ReputPlan, engine: Engine, watcher: Watcher, *, emit: bool =
         emit: False stops behind the chain: counts only, and nothing of the output is written.
 
     Raises:
+        UsageError: the plan's sizes are none that a broker can have.
         RmqtoolError: reading the log or writing the staging area failed.
     """
+    if plan.makes_index:
+        check_geometry(plan.index_geometry)
     seconds: dict[str, float] = {}
     with _timed(seconds, "scan"):
         reports = _scan(plan, engine, watcher)
@@ -187,7 +196,7 @@ def _place_queues(plan: ReputPlan, blocks: list[Block], result: ReputResult) -> 
 
 
 def _place_indexes(plan: ReputPlan, blocks: list[Block], result: ReputResult) -> list[IndexPlan]:
-    if "index" not in plan.parts or not plan.policy.index_enabled:
+    if not plan.makes_index:
         return []
     stream = index_stream(blocks)
     result.entries = stream.total

@@ -354,6 +354,26 @@ class TestRefusals:
         with pytest.raises(UsageError, match="nothing to do"):
             rebuild_store(plain.root, plain.conf, None)
 
+    @pytest.mark.parametrize(
+        ("properties", "says"),
+        [
+            (("maxIndexNum=1",), "maxIndexNum=1: must be at least 2"),
+            (("maxHashSlotNum=500000000", "maxIndexNum=20000000"), "2400000040 bytes"),
+        ],
+    )
+    def test_an_index_that_no_broker_can_have(
+        self, properties: tuple[str, ...], says: str, plain: FixtureStore, tmp_path: Path
+    ) -> None:
+        """Said before the log is read; an index that is not made may have any size."""
+        listener = Listener()
+        out = tmp_path / "out"
+        with pytest.raises(UsageError, match=says):
+            rebuild_store(plain.root, plain.conf, out, properties=properties, listener=listener)
+        assert listener.stages == []
+        assert list(tmp_path.iterdir()) == []
+        queues = frozenset({"consumequeue"})
+        rebuild_store(plain.root, plain.conf, out, properties=properties, parts=queues)
+
     def test_an_occupied_output(self, plain: FixtureStore, tmp_path: Path) -> None:
         (tmp_path / "out").mkdir()
         (tmp_path / "out" / "mine").touch()
