@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
 
 from rmqtool.commands import rows
-from rmqtool.findings import FindingCode
 from rmqtool.report.escaping import escape_bytes
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ _BODIES: dict[BodyMode, Callable[[bytes], str | None]] = {
 }
 
 
+_BODY = "body"
 _HIDDEN = ("structure", "severity_override")
-_COLUMNS: dict[str, tuple[tuple[str, str], ...]] = {}
 
 
 def body_text(body: bytes, mode: BodyMode) -> str | None:
@@ -43,14 +43,52 @@ def body_text(body: bytes, mode: BodyMode) -> str | None:
     return _BODIES[mode](body)
 
 
-def columns_of(kind: type[rows.Row]) -> tuple[tuple[str, str], ...]:
-    """Return attribute and JSON name of a row's fields, in order; what a damage counts for is not shown."""
-    found = _COLUMNS.get(kind.type)
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """What a class of rows looks like as an object.
+
+    Attributes:
+        names: JSON names; ``type`` is the first.
+        values: Returns the values of a row, in that order.
+        raw: Names of values that are bytes, other than ``body``.
+        has_body: Whether one is a body.
+        has_code: Whether one is a finding code.
+    """
+
+    names: tuple[str, ...]
+    values: Callable[[rows.Row], tuple[Any, ...]]
+    raw: tuple[str, ...]
+    has_body: bool
+    has_code: bool
+
+
+_SHAPES: dict[type[Any], _Shape] = {}
+
+
+def _shape_of(kind: type[rows.Row]) -> _Shape:
+    found = _SHAPES.get(kind)
     if found is None:
-        hidden = _HIDDEN if kind is rows.Damage else ()
-        names = [one.name for one in fields(kind) if one.name not in hidden]
-        found = _COLUMNS[kind.type] = tuple((name, camel_case(name)) for name in names)
+        found = _SHAPES[kind] = _new_shape(kind)
     return found
+
+
+def _new_shape(kind: type[rows.Row]) -> _Shape:
+    """Return the shape of a class; what a damage counts for is not shown."""
+    hidden = _HIDDEN if kind is rows.Damage else ()
+    shown = [one for one in fields(kind) if one.name not in hidden]
+    raw = [camel_case(one.name) for one in shown if one.type == "bytes"]
+    return _Shape(
+        names=("type", *(camel_case(one.name) for one in shown)),
+        values=attrgetter("type", *(one.name for one in shown)),
+        raw=tuple(name for name in raw if name != _BODY),
+        has_body=_BODY in raw,
+        has_code=any(one.type == "FindingCode" for one in shown),
+    )
+
+
+def columns_of(kind: type[rows.Row]) -> tuple[str, ...]:
+    """Return the JSON names of a row, in order."""
+    return _shape_of(kind).names
 
 
 def camel_case(name: str) -> str:
@@ -61,12 +99,12 @@ def camel_case(name: str) -> str:
 
 def row_object(row: rows.Row, body: BodyMode) -> dict[str, JsonValue]:
     """Return a row as an object; its ``type`` comes first."""
-    found: dict[str, JsonValue] = {"type": row.type}
-    for attribute, name in columns_of(type(row)):
-        value = getattr(row, attribute)
-        if isinstance(value, FindingCode):
-            value = value.code
-        elif isinstance(value, bytes):
-            value = body_text(value, body if attribute == "body" else BodyMode.HEX)
-        found[name] = value
+    shape = _shape_of(type(row))
+    found: dict[str, Any] = dict(zip(shape.names, shape.values(row), strict=True))
+    if shape.has_body:
+        found[_BODY] = body_text(found[_BODY], body)
+    if shape.has_code:
+        found["code"] = found["code"].code
+    for name in shape.raw:
+        found[name] = found[name].hex()
     return found

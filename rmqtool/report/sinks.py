@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rmqtool.errors import ExitStatus
     from rmqtool.report.objects import JsonValue
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
 _QUERY_KEY = "queryKey"
 
 
@@ -83,7 +84,11 @@ def open_sink(
 
 def to_json(value: object, *, indent: int | None = None) -> str:
     """Return JSON text that is harmless on a terminal."""
-    return escape_json(json.dumps(value, ensure_ascii=False, indent=indent))
+    return escape_json(_ENCODER.encode(value) if indent is None else _indented(value, indent))
+
+
+def _indented(value: object, indent: int) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=indent)
 
 
 class _Objects:
@@ -100,7 +105,7 @@ class _Objects:
         return found
 
     def columns(self, kind: type[rows.Row]) -> list[str]:
-        return ["type", *(name for _, name in columns_of(kind)), *([_QUERY_KEY] if self._keyed else [])]
+        return [*columns_of(kind), *([_QUERY_KEY] if self._keyed else [])]
 
 
 class _TextSink:
