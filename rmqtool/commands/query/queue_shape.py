@@ -51,14 +51,14 @@ def _edge_doubts(segments: tuple[Segment, ...], *, is_of_batches: bool) -> Itera
             yield f"{segment.label} has no unit at its start, or none at its end"
         if first is not None and 0 <= first <= highest:
             yield f"{segment.label} leads to a place of the log that the file before has passed"
-        highest = max(highest, *(one for one in (first, last) if one is not None))
+        highest = max([highest, *(one for one in (first, last) if one is not None)])
 
 
 def _edges(segment: Segment, *, is_of_batches: bool) -> tuple[int | None, int | None]:
     """Return where first and last unit of a file lead to; None for an invalid, -1 for a pre-blank one."""
     width = _BATCH_UNIT_SIZE if is_of_batches else _UNIT_SIZE
     read = read_batch_unit if is_of_batches else read_unit
-    units = (read(segment, number) for number in (0, segment.size_bytes // width - 1))
+    units = (read(segment, number) for number in (0, max(0, segment.size_bytes // width - 1)))
     first, last = (
         None if size <= 0 else -1 if size == consumequeue.PREBLANK_SIZE else physical_offset
         for physical_offset, size, *_ in units
