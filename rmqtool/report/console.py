@@ -9,7 +9,9 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from rmqtool.report.escaping import escape_controls
+from rmqtool.report.folding import wrapped
 from rmqtool.report.sinks import to_json
+from rmqtool.report.terminal import width_of
 
 if TYPE_CHECKING:
     from typing import TextIO
@@ -125,7 +127,9 @@ class Console:
         if self._mode is ProgressMode.JSON:
             self._write(to_json({"type": kind, "message": sentence}))
         else:
-            self._write(("" if kind in {"note", "detail"} else f"{kind}: ") + escape_lines(sentence))
+            text = ("" if kind in {"note", "detail"} else f"{kind}: ") + escape_lines(sentence)
+            width = width_of(sys.stderr)
+            self._write("\n".join(part for line in text.split("\n") for part in wrapped(line, width)))
 
     def _write(self, line: str) -> None:
         if self._bar is not None:

@@ -1,4 +1,4 @@
-"""Long lines on a terminal: broken between their parts, never inside of a number or a name."""
+"""Long lines on a terminal: broken between their parts or words, never inside of a number or a name."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rmqtool.report.terminal import columns_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 _NARROW_INDENT = 4
 _LEAST_ROOM = 16
@@ -38,3 +38,21 @@ def fold(parts: Iterable[str], width: int | None, indent: int, start: str = "", 
             lines[-1] += gap + word
             used += len(gap) + columns_of(word)
     return "\n".join(line.rstrip() for line in lines)
+
+
+def wrapped(text: str, width: int | None) -> list[str]:
+    """Return text in lines of up to ``width`` columns; a word that is longer keeps its line."""
+    if width is None or columns_of(text) <= width:
+        return [text]
+    return list(_lines(text.split(" "), width))
+
+
+def _lines(words: Iterable[str], width: int) -> Iterator[str]:
+    line = ""
+    for word in words:
+        if line and columns_of(line) + 1 + columns_of(word) > width:
+            yield line
+            line = word
+        else:
+            line = f"{line} {word}" if line else word
+    yield line

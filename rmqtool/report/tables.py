@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from rmqtool.report.folding import wrapped
 from rmqtool.report.terminal import Ink, columns_of, uses_color, width_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from typing import TextIO
 
 _NUMBER = re.compile(r"-?[0-9,.]*|-")
@@ -45,7 +46,7 @@ class Tables:
                 self._write(f" {self._ink(name, 'dim')}")
                 self.paragraph(value, 3)
             else:
-                first, *others = _wrapped(value, None if self._width is None else self._width - margin)
+                first, *others = wrapped(value, None if self._width is None else self._width - margin)
                 self._write(self._ink(start, "dim") + first)
                 for line in others:
                     self._write(" " * margin + line)
@@ -69,7 +70,7 @@ class Tables:
 
     def paragraph(self, text: str, indent: int, style: str = "") -> None:
         """Write text, wrapped between words on a terminal."""
-        for line in _wrapped(text, None if self._width is None else max(self._width - indent, _LEAST_TEXT)):
+        for line in wrapped(text, None if self._width is None else max(self._width - indent, _LEAST_TEXT)):
             self._write(" " * indent + self._ink(line, style))
 
     def _widths(self, rows: Sequence[Sequence[str]]) -> list[int] | None:
@@ -90,9 +91,9 @@ class Tables:
         return widths
 
     def _row(self, cells: Sequence[str], widths: list[int], right: list[bool], style: str) -> None:
-        wrapped = [_wrapped(cell, width) for cell, width in zip(cells, widths, strict=True)]
-        for number in range(max(map(len, wrapped))):
-            parts = [lines[number] if number < len(lines) else "" for lines in wrapped]
+        broken = [wrapped(cell, width) for cell, width in zip(cells, widths, strict=True)]
+        for number in range(max(map(len, broken))):
+            parts = [lines[number] if number < len(lines) else "" for lines in broken]
             shown = (
                 _padded(part, width, right=to_right)
                 for part, width, to_right in zip(parts, widths, right, strict=True)
@@ -116,21 +117,3 @@ class Tables:
 def _padded(text: str, width: int, *, right: bool = False) -> str:
     blanks = " " * (width - columns_of(text))
     return blanks + text if right else text + blanks
-
-
-def _wrapped(text: str, width: int | None) -> list[str]:
-    """Return text in lines of up to ``width`` columns; a word that is longer keeps its line."""
-    if width is None or columns_of(text) <= width:
-        return [text]
-    return list(_lines(text.split(" "), width))
-
-
-def _lines(words: Sequence[str], width: int) -> Iterator[str]:
-    line = ""
-    for word in words:
-        if line and columns_of(line) + 1 + columns_of(word) > width:
-            yield line
-            line = word
-        else:
-            line = f"{line} {word}" if line else word
-    yield line

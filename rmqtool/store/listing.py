@@ -93,8 +93,8 @@ def _entries(directories: Iterable[Path], base: Path) -> Iterator[tuple[os.DirEn
         try:
             with os.scandir(directory) as listing:
                 entries = sorted(listing, key=lambda entry: entry.name)
-        except (FileNotFoundError, NotADirectoryError):
-            continue
+        except (FileNotFoundError, NotADirectoryError, UnicodeEncodeError):
+            continue  # the last: no file has such a name in this locale
         except OSError as failure:
             raise EnvironmentFailureError(f"{directory}: cannot be listed: {failure.strerror}") from failure
         prefix = label_of(directory, base)

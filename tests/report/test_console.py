@@ -67,6 +67,20 @@ def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "[bold] stays" in terminal.getvalue()
 
 
+def test_a_remark_breaks_between_words_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    sentence = "To install: stop the broker and move consumequeue/ away."
+    for is_terminal, expected in (
+        (False, [sentence]),
+        (True, ["To install: stop the broker", "and move consumequeue/ away."]),
+    ):
+        stream = io.StringIO()
+        monkeypatch.setattr(stream, "isatty", lambda answer=is_terminal: answer)
+        monkeypatch.setattr("sys.stderr", stream)
+        monkeypatch.setenv("COLUMNS", "30")
+        Console(ProgressMode.NEVER).note(sentence)
+        assert stream.getvalue().splitlines() == expected
+
+
 def test_times_and_sizes() -> None:
     from datetime import UTC
 
