@@ -110,8 +110,9 @@ class _Balance:
     def _check_endings(self) -> None:
         """Find commits whose half message should be in the log, where something else lies."""
         endings = self._of[Role.ENDING]
-        halves = np.concatenate([self._of[Role.HALF], self._of[Role.PREPARED]])
-        found = _look_up(halves[np.argsort(halves["place"], kind="stable")], "place", endings["target"])
+        found = _look_up(self._of[Role.HALF], "place", endings["target"])
+        older = found["place"] != endings["target"]
+        found[older] = _look_up(self._of[Role.PREPARED], "place", endings["target"][older])
         met = found["place"] == endings["target"]
         same_keys = (found["keys"] == endings["keys"]) & (found["keys"] != 0)
         same = (found["unique_key"] == endings["unique_key"]) | same_keys
@@ -128,7 +129,8 @@ class _Balance:
 
     def _check_ops(self, halves: Rows, ops: Rows) -> None:
         """Find ops whose half message was not written before them, though it cannot have expired."""
-        in_order = halves[np.lexsort((halves["place"], halves["target"]))]
+        ascending = bool((halves["target"][1:] > halves["target"][:-1]).all())
+        in_order = halves if ascending else halves[np.lexsort((halves["place"], halves["target"]))]
         found = _look_up(in_order, "target", ops["target"])
         met = (found["target"] == ops["target"]) & (found["place"] < ops["place"])
         judged = np.full(len(ops), self._task.log.start == 0)
@@ -137,8 +139,12 @@ class _Balance:
         self._add(CL_OP, ops[judged & ~met], "half message {target} was not in the half queue before this op")
 
     def _count_doubtful(self, queue_id: int, halves: Rows, settled: Int64s) -> None:
-        last = _last_copies(halves, np.isin(halves["target"], settled))
-        doubtful = halves[last & (halves["target"] >= self._task.checked.get(queue_id, 0))]
+        is_settled = np.isin(halves["target"], settled)
+        copies = np.isin(
+            halves["unique_key"], halves["unique_key"][~is_settled]
+        )  # of what is open, few of all
+        last = halves[copies][_last_copies(halves[copies], is_settled[copies])]
+        doubtful = last[last["target"] >= self._task.checked.get(queue_id, 0)]
         if not len(doubtful):
             return
         committed = int(np.isin(doubtful["place"], self._of[Role.ENDING]["target"]).sum())
@@ -185,8 +191,9 @@ def _by_queue(rows: Rows) -> dict[int, Rows]:
 
 def _look_up(rows: Rows, column: str, wanted: Int64s) -> Rows:
     """Return the first row with each wanted value, or another one; ``rows`` ascend by the column."""
-    nothing = np.full(1, -1, TRANSACTION_ROW)
-    return np.concatenate([rows, nothing])[np.searchsorted(rows[column], wanted)]
+    if not len(rows):
+        return np.full(len(wanted), -1, TRANSACTION_ROW)
+    return rows[np.minimum(np.searchsorted(rows[column], wanted), len(rows) - 1)]
 
 
 def _last_copies(halves: Rows, settled: Bools) -> Bools:
