@@ -16,12 +16,11 @@ from rmqtool.dispatch.policy import NEVER
 from rmqtool.engine import EngineOptions, open_engine
 from rmqtool.errors import EnvironmentFailureError, RefusedError, UsageError
 from rmqtool.findings import FindingLog
-from rmqtool.findings.commitlog import CL_STRAY
 from rmqtool.reput.damage import SkippedRange, log_findings, survey_skips
 from rmqtool.reput.pipeline import ReputPlan, ReputResult, run_reput
 from rmqtool.reput.queues import QueueGeometry
 from rmqtool.reput.warm import compile_kernels
-from rmqtool.store.layout import wrong_size
+from rmqtool.store.layout import left_out_findings
 from rmqtool.store.lock import lock_holder
 from rmqtool.store.scratch import temporary_place
 from rmqtool.store.staging import StagingArea
@@ -186,11 +185,7 @@ def _run(request: RebuildRequest, area: StagingArea, engine: Engine, progress: P
     start = time.perf_counter()
     skipped = survey_skips(plan, result, engine)
     findings = FindingLog(request.max_findings)
-    findings.extend(
-        wrong_size(CL_STRAY, plan.file_size, whole)
-        for whole, taken in zip(request.store.commitlog, plan.log, strict=True)
-        if whole.size_bytes > taken.size_bytes
-    )
+    findings.extend(left_out_findings(request.store, plan.log))
     findings.extend(log_findings(plan, result, skipped))
     result.seconds["survey"] = round(time.perf_counter() - start, 3)
     return _report(request, plan, result, skipped, findings)

@@ -62,6 +62,20 @@ def layout_findings(store: Store) -> Iterator[Finding]:
     yield from _checkpoint_findings(store)
 
 
+def left_out_findings(store: Store, taken: FileQueue) -> Iterator[Finding]:
+    """Yield the findings about what lies with the commit log and is not read: strays, and ends of files.
+
+    Args:
+        store: The store.
+        taken: The commit log as it is read, see `FileQueue.without_excess`.
+    """
+    for entry in store.commitlog.strays:
+        yield _stray(store, store.commitlog, entry, CL_STRAY)
+    for whole, part in zip(store.commitlog, taken, strict=True):
+        if whole.size_bytes > part.size_bytes:
+            yield _wrong_size(CL_STRAY, part.size_bytes, whole)
+
+
 def _root_findings(store: Store) -> Iterator[Finding]:
     if store.kind is not PathKind.STORE:
         return
@@ -147,7 +161,7 @@ def _file_queue_findings(
         size = wrong[0].size_bytes  # so that no gaps come of it
     else:
         for file in wrong:
-            yield wrong_size(stray, size, file)
+            yield _wrong_size(stray, size, file)
     for found in queue.gaps(size):
         yield _gap(gap, found)
 
@@ -171,8 +185,7 @@ def _contradiction(setting: str, size: int, file: StoreFile) -> Finding:
     return Finding(code=ST_SETTINGS, file=file.label, expected=size, observed=file.size_bytes, message=text)
 
 
-def wrong_size(code: FindingCode, size: int, file: StoreFile) -> Finding:
-    """Return the finding about a file that has not the configured size in bytes."""
+def _wrong_size(code: FindingCode, size: int, file: StoreFile) -> Finding:
     text = f"{file.label} has {file.size_bytes} bytes instead of {size}"
     return Finding(code=code, file=file.label, expected=size, observed=file.size_bytes, message=text)
 
@@ -244,7 +257,7 @@ def _index_findings(store: Store) -> Iterator[Finding]:
         yield Finding(code=IX_GEOMETRY, file=next(iter(used)), observed=files[-1].size_bytes)
     for file in files:
         if file.size_bytes != size and not assumed:
-            yield wrong_size(IX_SIZE, size, file)
+            yield _wrong_size(IX_SIZE, size, file)
         if file.label not in used:
             yield Finding(code=IX_UNUSED, file=file.label)
 
@@ -265,7 +278,7 @@ def _checkpoint_findings(store: Store) -> Iterator[Finding]:
         yield Finding(code=CP_STRAY if exists else CP_MISSING, file=label)
         return
     if file.size_bytes != CHECKPOINT_FILE_SIZE:
-        yield wrong_size(CP_SIZE, CHECKPOINT_FILE_SIZE, file)
+        yield _wrong_size(CP_SIZE, CHECKPOINT_FILE_SIZE, file)
     if _log_time_ms(file) == 0:
         yield Finding(code=CP_ZERO, file=label)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -80,6 +81,16 @@ class TestOrdinaryEnds:
 
 class TestDamage:
     """What the broker loses is listed, with what a salvage would save."""
+
+    def test_what_stands_in_a_files_place_is_named(self, root: Path, log: LogCopy) -> None:
+        """The log ends before it, and nothing else would say that it once went on."""
+        last = log.segments[max(log.segments)]
+        last.unlink()
+        os.mkfifo(last)
+        report = rebuilt(root)
+        assert report.findings.counts["CL-STRAY"] == 1
+        assert next(iter(report.findings)).file == f"commitlog/{last.name}"
+        assert report.exit_status() == ExitStatus.LOG_DAMAGED
 
     def test_bytes_behind_a_files_size_cost_no_record(self, root: Path, log: LogCopy) -> None:
         """No broker starts on such a file; what was appended to it is no part of the log."""
