@@ -140,9 +140,8 @@ class _Balance:
 
     def _count_doubtful(self, queue_id: int, halves: Rows, settled: Int64s) -> None:
         is_settled = np.isin(halves["target"], settled)
-        copies = np.isin(
-            halves["unique_key"], halves["unique_key"][~is_settled]
-        )  # of what is open, few of all
+        # Most half messages are settled, so of few keys all copies have to be looked at.
+        copies = np.isin(halves["unique_key"], halves["unique_key"][~is_settled])
         last = halves[copies][_last_copies(halves[copies], is_settled[copies])]
         doubtful = last[last["target"] >= self._task.checked.get(queue_id, 0)]
         if not len(doubtful):
@@ -183,7 +182,9 @@ class _Balance:
 
 
 def _by_queue(rows: Rows) -> dict[int, Rows]:
-    """Return the rows of each queue, in log order."""
+    """Return the rows of each queue, in log order; brokers fill a single one."""
+    if len(rows) and (rows["queue_id"] == rows["queue_id"][0]).all():
+        return {int(rows["queue_id"][0]): rows}
     ordered = rows[np.argsort(rows["queue_id"], kind="stable")]
     ids, starts = np.unique(ordered["queue_id"], return_index=True)
     return dict(zip(ids.tolist(), np.split(ordered, starts[1:]), strict=False))
