@@ -106,8 +106,8 @@ IX_GEOMETRY = FindingCode(
     structure=Structure.INDEX,
     title="number of slots not recognised",
     meaning=(
-        "The number of hash slots could not be derived from the file: it is empty, damaged, or fits several "
-        "geometries; the default was assumed."
+        "The number of hash slots could not be derived from the files, or is another than was given. Where "
+        "the size fits it the default is assumed; else the files are damaged, and are not read any further."
     ),
     broker_effect="Uses its configuration, the file does not tell.",
     remedy="Give maxHashSlotNum and maxIndexNum (-c broker.conf or -p).",

@@ -254,12 +254,31 @@ def _index_findings(store: Store) -> Iterator[Finding]:
     assumed = store.settings["maxHashSlotNum"].origin is Origin.DEFAULT
     used = {file.label: file for file in files if _item_count(file) > 0}
     if used and assumed:
-        yield Finding(code=IX_GEOMETRY, file=next(iter(used)), observed=files[-1].size_bytes)
+        yield _unproven(next(iter(used.values())), size)
     for file in files:
         if file.size_bytes != size and not assumed:
             yield _wrong_size(IX_SIZE, size, file)
         if file.label not in used:
             yield Finding(code=IX_UNUSED, file=file.label)
+
+
+def _unproven(file: StoreFile, size: int) -> Finding:
+    """Return that no file proves how it is divided, worse if its size does not allow the default either."""
+    if file.size_bytes == size:
+        message = f"no contents prove how {file.label} is divided; the default for its size is assumed"
+        return Finding(code=IX_GEOMETRY, file=file.label, observed=file.size_bytes, message=message)
+    message = (
+        f"{file.label} has {file.size_bytes} bytes, and its contents fit no number of slots: it is damaged,"
+        " and cannot be read without maxHashSlotNum and maxIndexNum"
+    )
+    return Finding(
+        code=IX_GEOMETRY,
+        file=file.label,
+        expected=size,
+        observed=file.size_bytes,
+        message=message,
+        severity_override=Severity.ERROR,
+    )
 
 
 def _item_count(file: StoreFile) -> int:

@@ -51,7 +51,9 @@ class Store(StoreFiles):
         own: dict[PathKind, Root] = {place.kind: _root_of(place)}
         super().__init__(roots if place.kind is PathKind.STORE else own, base, place.root)
         self.place = place
-        whole = self if place.kind is PathKind.STORE else StoreFiles({**roots, **own}, base, place.root)
+        whole = (
+            self if place.kind is PathKind.STORE else StoreFiles(_around(place, roots, own), base, place.root)
+        )
         self.settings = Settings(given, Evidence(whole), broker_version=broker_version, timezone=timezone)
 
     @property
@@ -125,6 +127,15 @@ def open_store(
 def _has_own_log(given: Mapping[str, Setting]) -> bool:
     setting = given.get("storePathCommitLog")
     return setting is not None and setting.note == OPTION_NOTE
+
+
+def _around(
+    place: Place, roots: Mapping[PathKind, Root], own: Mapping[PathKind, Root]
+) -> Mapping[PathKind, Root]:
+    """Return what tells of the settings: one file's siblings do, too, if it lies among them."""
+    root = roots.get(place.kind)
+    among = root is not None and any(place.path.resolve().is_relative_to(one.resolve()) for one in root.paths)
+    return roots if among else {**roots, **own}
 
 
 def _root_of(place: Place) -> Root:

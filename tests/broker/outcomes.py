@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rmqtool.commands.verify.predict import Prediction
     from tests.broker.jvm import Row
 
-_DIRECTORIES = ("commitlog", "consumequeue", "batchconsumequeue", "index")
+_DIRECTORIES = ("commitlog", "consumequeue", "consumequeue_ext", "batchconsumequeue", "index")
 _UNIT = struct.Struct(">qiq")
 _TRANSACTION = 0xC
 

@@ -109,6 +109,27 @@ def test_a_store_that_goes_on_has_no_errors(
 
 
 @pytest.mark.parametrize("version", jvm.VERSIONS)
+def test_items_of_records_behind_a_cut_are_no_errors(version: jvm.Version, tmp_path: Path) -> None:
+    """A clean start cuts the log and leaves the index as it is: nobody reads what its last items point at."""
+    store = fixture_store(f"indexroll-{version}")
+    root = store.copy_to(tmp_path / "store")
+    shutil.copyfile(store.conf, root / "broker.conf")
+    victim = records(root, store.conf)[-9]
+    path = root / "commitlog" / f"{victim.physical_offset // 8192 * 8192:020d}"
+    data = bytearray(path.read_bytes())
+    struct.pack_into(">i", data, victim.physical_offset % 8192 + 4, 0)
+    path.write_bytes(data)
+    jvm.serve(version, root, store.conf, append=2, restart=True)
+    report = verified(root)
+    (tail,) = (one for one in report.findings if one.code.code == "CL-TAIL-DIRTY")
+    assert tail.physical_offset is not None
+    dangling = [one for one in report.findings if one.code.code == "IX-DANGLING"]
+    behind = [one for one in dangling if (one.physical_offset or 0) >= tail.physical_offset]
+    assert len(behind) > 3
+    assert {one.severity for one in behind} == {"warning"}
+
+
+@pytest.mark.parametrize("version", jvm.VERSIONS)
 def test_a_log_that_was_cut_and_written_over_has_no_errors(version: jvm.Version, tmp_path: Path) -> None:
     """Recovery cuts at a damaged record and clears nothing; new records lie over a part of the old ones."""
     store = fixture_store(f"crash-{version}")

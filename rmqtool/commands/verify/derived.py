@@ -21,6 +21,7 @@ from rmqtool.reput.indexes import index_stream
 from rmqtool.store.deleted_topics import KnownTopics
 from rmqtool.store.features import is_rocksdb
 from rmqtool.store.places import PathKind
+from rmqtool.store.setting import Origin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -143,6 +144,7 @@ class _Derived:
         self._level = request.level if expected is not None else min(request.level, _EXPECTED_LEVEL - 1)
         self._log_start = 0 if log is None else log.log_start
         self._log_end = NEVER if log is None else log.log_end
+        self._stale_stop = NEVER if log is None else log.stale_stop
         self._unclean = request.live or self._store.abort is not None
 
     def queue_tasks(self) -> list[QueueCheckTask]:
@@ -228,6 +230,8 @@ class _Derived:
         return IndexCheckTask(
             files=self._store.index_files,
             geometry=settings.index_geometry,
+            stale_stop=self._stale_stop,
+            geometry_known=settings["maxHashSlotNum"].origin is not Origin.DEFAULT,
             expected=None if self._expected is None else index_stream(self._expected.blocks),
             log_start=self._log_start,
             log_end=self._log_end,

@@ -15,6 +15,7 @@ from rmqtool.store.unreadable import unreadable_findings
 
 if TYPE_CHECKING:
     from rmqtool.commands.verify.tasks import IndexCheckTask
+    from rmqtool.store.segments import StoreFile
 
 
 def check_index(task: IndexCheckTask) -> tuple[FindingLog, Examined]:
@@ -28,6 +29,8 @@ def check_index(task: IndexCheckTask) -> tuple[FindingLog, Examined]:
         OSError: a block file cannot be read.
     """
     log = FindingLog(task.max_findings)
+    if any(not _is_readable(task, file) for file in task.files):
+        return log, Examined(index_files=len(task.files))  # IX-GEOMETRY of level 0 says so
     match = None
     if task.expected is not None and task.index_enabled:
         match = IndexMatch(task, ExpectedEntries(task.expected), log)
@@ -50,6 +53,10 @@ def check_index(task: IndexCheckTask) -> tuple[FindingLog, Examined]:
     if match is not None:
         match.finish()
     return log, examined
+
+
+def _is_readable(task: IndexCheckTask, file: StoreFile) -> bool:
+    return task.geometry_known or file.size_bytes == task.geometry.size_bytes
 
 
 def _torn(task: IndexCheckTask) -> Severity | None:

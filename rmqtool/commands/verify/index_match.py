@@ -148,7 +148,10 @@ class IndexMatch:
         expired = nowhere & (offsets >= 0) & (offsets < self._task.log_start)
         beyond = nowhere & (offsets >= self._task.log_end)
         file.expired += int(expired.sum())
-        self._hold_beyond(report, file, items, beyond, matches == ItemMatch.TAKEN)
+        is_left_over = beyond & (offsets < self._task.stale_stop)
+        sentence = f"points at an old record behind the log's end, {self._task.log_end}: a truncation left it"
+        report.items(IX_DANGLING, items, is_left_over, sentence, severity=Severity.WARNING)
+        self._hold_beyond(report, file, items, beyond & ~is_left_over, matches == ItemMatch.TAKEN)
         lost = nowhere & ~expired & ~beyond
         report.items(IX_DANGLING, items, lost, "points at a place where no record with keys begins")
         report.items(

@@ -86,6 +86,7 @@ class _LogChecker:
             task = transaction_task(check.log, trails, check.half_offsets, check.max_findings)
             self._findings.merge(self._engine.map(check_transactions, [task])[0])
         stops = [trail.records_stop for trail in trails]
+        log_end = max((stop for stop in stops if stop is not None), default=check.log.start)
         return LogResult(
             findings=self._findings,
             examined=Examined(
@@ -96,7 +97,8 @@ class _LogChecker:
             blocks=_blocks(trails),
             plans=tuple(plans),
             log_start=check.log.start,
-            log_end=max((stop for stop in stops if stop is not None), default=check.log.start),
+            log_end=log_end,
+            stale_stop=log_end if stale is None else stale.stop,
             latest_ms=max((one.last_ms for trail in trails for one in trail.stretches), default=None),
         )
 

@@ -56,6 +56,7 @@ class LogResult:
         plans: runs of every queue.
         log_start: physical offset of the log's first byte.
         log_end: physical offset behind the last record.
+        stale_stop: physical offset behind old records that a truncation left there; ``log_end`` without any.
         latest_ms: highest STORETIMESTAMP; None without records.
     """
 
@@ -65,4 +66,5 @@ class LogResult:
     plans: tuple[QueuePlan, ...]
     log_start: int
     log_end: int
+    stale_stop: int
     latest_ms: int | None = None

@@ -91,6 +91,8 @@ class IndexCheckTask:
         unclean: ``abort`` is present (or the store is live).
         max_findings: findings of one code that are kept.
         live: as in ``QueueCheckTask``.
+        stale_stop: physical offset behind the old records that a truncation left behind ``log_end``, if any.
+        geometry_known: ``geometry`` was given or proven; otherwise files of another size cannot be read.
     """
 
     files: tuple[StoreFile, ...]
@@ -104,3 +106,5 @@ class IndexCheckTask:
     unclean: bool
     max_findings: int
     live: bool = False
+    stale_stop: int = 0
+    geometry_known: bool = True

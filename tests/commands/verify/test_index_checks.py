@@ -234,6 +234,20 @@ def test_items_beyond_the_log_are_errors_of_a_clean_store_only(plain: EditedStor
     assert plain.check_index(unclean=True).exit_status() == 1
 
 
+def test_items_of_records_that_a_truncation_left_are_a_warning(plain: EditedStore) -> None:
+    """A broker reads nothing behind the log's end, so it leaves these items out as if they were not there."""
+    last = int.from_bytes(plain.index_paths[-1].read_bytes()[36:40], "big") - 1
+    end = plain.demands.log_end
+    beyond = end + 10 - plain.item(plain.index_paths[-1], last)[PHYSICAL_OFFSET]
+    change_item(plain, PHYSICAL_OFFSET, beyond, item=last, file=-1)
+    change_header(plain.index_paths[-1], END_PHY, beyond)
+    task = plain.fresh().index()
+    assert check_index(replace(task, stale_stop=end + 10))[0].exit_status() == 1
+    log, _ = check_index(replace(task, stale_stop=end + 11))
+    assert log.counts["IX-DANGLING"] == 1
+    assert log.exit_status() == 0
+
+
 def test_a_running_broker_appends_meanwhile(plain: EditedStore) -> None:
     """Items and slots that came since the header was read are no damage."""
     hide_last_item(plain)

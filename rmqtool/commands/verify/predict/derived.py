@@ -11,6 +11,7 @@ from rmqtool.commands.verify.predict.batch_queue import BatchQueue
 from rmqtool.commands.verify.predict.model import Dispatched, QueueOutcome
 from rmqtool.commands.verify.predict.unit_queue import UnitQueue
 from rmqtool.dispatch.grouping import order_by_queue
+from rmqtool.dispatch.rows import NO_EXT_UNIT
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -152,6 +153,8 @@ class Derived:
 
     def _put(self, key: QueueKey, units: npt.NDArray[np.void]) -> int:
         queue = self.queue(key)
+        if isinstance(queue, UnitQueue):
+            queue.put_ext(int(np.count_nonzero(units["store_timestamp_ms"] != NO_EXT_UNIT)))
         last = units["batch_size" if queue.batch else "size"].astype(np.int64)
         put = queue.put(
             np.ascontiguousarray(units["queue_offset"]), np.ascontiguousarray(units["physical_offset"]), last

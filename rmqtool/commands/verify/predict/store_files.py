@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.commands.verify.predict.batch_queue import BatchQueue
 from rmqtool.commands.verify.predict.derived import Derived, Queue
+from rmqtool.commands.verify.predict.ext_queue import ExtFailureError, ExtQueue
 from rmqtool.commands.verify.predict.first_file import Checkpoint, read_checkpoint
 from rmqtool.commands.verify.predict.index_files import IndexState
 from rmqtool.commands.verify.predict.loading import LoadedQueue, list_directory, load_files, load_queues
@@ -88,12 +89,13 @@ def _load_queues(
     size = settings.consumequeue_file_size
     for one in load_queues(_tree(root, PathKind.CONSUMEQUEUE), store.base, size, release):
         _note(one, prediction, one.topic in batch_topics)
-        queues[one.topic, one.queue_id] = UnitQueue(one.files.segments, size, one.files.deleted)
-        if settings.enable_consume_queue_ext:
-            directory = _tree(root, PathKind.CONSUMEQUEUE_EXT) / one.topic / str(one.queue_id)
-            ext = load_files((directory,), store.base, settings.consumequeue_ext_file_size, release)
-            _note(LoadedQueue(one.topic, one.queue_id, ext), prediction, wrong_type=False)
-            prediction.deleted += ext.deleted.values()
+        ext = _load_ext(store, root, one, prediction) if settings.enable_consume_queue_ext else None
+        try:
+            queue = UnitQueue(one.files.segments, size, one.files.deleted, ext)
+        except ExtFailureError as failure:
+            prediction.refusals.append(Refusal(failure.label, str(failure)))
+        else:
+            queues[one.topic, one.queue_id] = queue
     if release == "5.3.3":
         size = settings.batchconsumequeue_file_size
         for one in load_queues(_tree(root, PathKind.BATCHCONSUMEQUEUE), store.base, size, release):
@@ -101,6 +103,14 @@ def _load_queues(
             prediction.deleted += one.files.deleted.values()
             queues[one.topic, one.queue_id] = BatchQueue(one.files.segments, size)
     return queues
+
+
+def _load_ext(store: Store, root: Path, queue: LoadedQueue, prediction: Prediction) -> ExtQueue:
+    directory = _tree(root, PathKind.CONSUMEQUEUE_EXT) / queue.topic / str(queue.queue_id)
+    size = store.settings.consumequeue_ext_file_size
+    files = load_files((directory,), store.base, size, prediction.version)
+    prediction.refusals += files.refusals
+    return ExtQueue(files.segments, size, files.deleted)
 
 
 def _tree(root: Path, kind: PathKind) -> Path:

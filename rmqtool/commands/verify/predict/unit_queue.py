@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rmqtool.commands.verify.predict.ext_queue import NO_ADDRESS, ExtQueue, last_address
 from rmqtool.commands.verify.predict.units import Appended, Units
 from rmqtool.dispatch.append import State, append_units, new_state
 from rmqtool.formats import record_dtype
@@ -41,6 +42,10 @@ class UnitQueue:
         segments: its files as loaded, by name.
         file_size: bytes of a file.
         deleted: labels of files that loading deleted, by start.
+        ext: its ext files; None if the broker has ``enableConsumeQueueExt`` off.
+
+    Raises:
+        ExtFailureError: recovery of its ext files fails.
 
     Attributes:
         found: max offset as recovery of the queue finds it.
@@ -50,8 +55,13 @@ class UnitQueue:
     batch = False
 
     def __init__(
-        self, segments: list[Segment], file_size: int, deleted: Mapping[int, str] | None = None
+        self,
+        segments: list[Segment],
+        file_size: int,
+        deleted: Mapping[int, str] | None = None,
+        ext: ExtQueue | None = None,
     ) -> None:
+        self._ext = ext or ExtQueue((), 0)
         self._size = file_size
         self._on_disk = {segment.start: segment for segment in segments}
         self._starts = [segment.start for segment in segments]
@@ -69,7 +79,8 @@ class UnitQueue:
     @property
     def deleted(self) -> list[str]:
         """Return the labels of the files that are deleted, and not made again."""
-        return [label for start, label in self._gone.items() if start not in self._starts]
+        gone = [label for start, label in self._gone.items() if start not in self._starts]
+        return gone + self._ext.deleted
 
     @property
     def max_physical_offset(self) -> int:
@@ -99,7 +110,7 @@ class UnitQueue:
             before = self._begin(int(queue_offsets[keep][0]) if kept else 0)
         self._add_files()
         if kept:
-            self._keep(before, Units(physical_offsets[keep], sizes[keep]))
+            self._keep(before, Units(physical_offsets[keep], sizes[keep], np.zeros(kept, np.int64)))
         places = before // UNIT_SIZE + np.arange(kept)
         ends = physical_offsets + sizes
         misplaced = int(np.count_nonzero(places != queue_offsets[keep]))
@@ -107,6 +118,10 @@ class UnitQueue:
         vain = ~keep & (ends > self._seen_end) & self.absent(physical_offsets, sizes)
         self._seen_end = max(self._seen_end, int(ends.max(initial=-1)))
         return Appended(kept, misplaced, int(np.count_nonzero(vain)))
+
+    def put_ext(self, count: int) -> None:
+        """Append ext units; they come before the queue's own, which it may not take."""
+        self._ext.put(count)
 
     def absent(self, physical_offsets: Int64s, sizes: Int64s) -> npt.NDArray[np.bool_]:
         """Tell which records have no unit in the files as they are found, by the ranges that those cover."""
@@ -133,6 +148,7 @@ class UnitQueue:
         """Delete everything, as for a log without files."""
         while self._starts:
             self._delete_last()
+        self._ext.destroy()
         self._state, self._min_logic = new_state(), 0
 
     def correct_minimum(self, log_start: int, release: BrokerRelease) -> None:
@@ -172,13 +188,15 @@ class UnitQueue:
         return -1
 
     def _recover(self) -> None:
-        end = self._starts[0]
+        end, address = self._starts[0], NO_ADDRESS
         for start in self._starts[-_FILES_RECOVERED:]:
             units = self._units(start)
             valid = (units.physical_offsets >= 0) & (units.sizes > 0)
             count = len(valid) if valid.all() else int(valid.argmin())
             end = start + count * UNIT_SIZE
             if count:
+                found = last_address(units.tags_codes[:count])
+                address = address if found == NO_ADDRESS else found
                 last = int(units.physical_offsets[count - 1] + units.sizes[count - 1])
                 self._state[State.MAX_PHYSICAL_OFFSET] = last
             if count < len(valid):
@@ -186,6 +204,7 @@ class UnitQueue:
         while self._starts[-1] > end:
             self._delete_last()
         self._place(min(end, self._starts[-1] + self._size))
+        self._ext.recover(address)
 
     def _place(self, end: int) -> None:
         state = self._state
@@ -198,7 +217,8 @@ class UnitQueue:
         self._starts.append(start)
         if blank:
             count = blank // UNIT_SIZE
-            self._keep(start, Units(np.zeros(count, np.int64), np.full(count, PREBLANK_SIZE, np.int64)))
+            zeros = np.zeros(count, np.int64)
+            self._keep(start, Units(zeros, np.full(count, PREBLANK_SIZE, np.int64), zeros))
         if first_queue_offset:
             self._min_logic = start + blank
         return start + blank
@@ -222,13 +242,14 @@ class UnitQueue:
         rows = np.zeros(self._size // UNIT_SIZE, _DTYPE)
         if start in self._on_disk:
             self._on_disk[start].read_into(0, rows.view(np.uint8).data, [])
-        units = Units(rows["physicalOffset"].astype(np.int64), rows["size"].astype(np.int64))
+        units = Units(*(rows[name].astype(np.int64) for name in ("physicalOffset", "size", "tagsCode")))
         for at, chunk in self._chunks:
             first = (at - start) // UNIT_SIZE
             low, high = max(first, 0), min(first + len(chunk.sizes), len(rows))
             if low < high:
                 units.physical_offsets[low:high] = chunk.physical_offsets[low - first : high - first]
                 units.sizes[low:high] = chunk.sizes[low - first : high - first]
+                units.tags_codes[low:high] = chunk.tags_codes[low - first : high - first]
         return units
 
     def _cut_last(self, units: Units, physical_offset: int) -> None:
@@ -252,9 +273,10 @@ class UnitQueue:
     def _correct_minimum_4(self, log_start: int) -> None:
         if self._starts:
             first = self._starts[0]
-            live = self._units(first).physical_offsets[: self._written(first)] >= log_start
+            units = self._units(first)
+            live = units.physical_offsets[: self._written(first)] >= log_start
             if live.any():
-                self._min_logic = first + int(live.argmax()) * UNIT_SIZE
+                self._set_minimum(first, units, int(live.argmax()))
 
     def _correct_minimum_5(self, log_start: int) -> None:
         if not self._starts or self._min_logic >= self._end:
@@ -268,11 +290,18 @@ class UnitQueue:
             return
         intact = self._min_logic >= first
         start = max(self._min_logic - first, 0) // UNIT_SIZE
-        offsets = self._units(first).physical_offsets[start : self._written(first)]
+        units = self._units(first)
+        offsets = units.physical_offsets[start : self._written(first)]
         if len(offsets) and not (intact and offsets[0] >= log_start):
-            self._search(offsets, first + start * UNIT_SIZE, log_start)
+            found = self._search(offsets, log_start)
+            if found is not None:
+                self._set_minimum(first, units, start + found)
 
-    def _search(self, offsets: Int64s, base: int, log_start: int) -> None:
+    def _set_minimum(self, file_start: int, units: Units, number: int) -> None:
+        self._min_logic = file_start + number * UNIT_SIZE
+        self._ext.drop_before(int(units.tags_codes[number]))
+
+    def _search(self, offsets: Int64s, log_start: int) -> int | None:
         """Halve the range as 5.3.3 does: in a queue that is out of order the result is its own."""
         low, high = 0, len(offsets) - 1
         while high - low > 1:
@@ -285,5 +314,5 @@ class UnitQueue:
                 low = middle
         for number in range(low, high + 1):
             if offsets[number] >= log_start:
-                self._min_logic = base + number * UNIT_SIZE
-                return
+                return number
+        return None

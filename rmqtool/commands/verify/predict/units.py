@@ -16,10 +16,11 @@ QueueKey = tuple[str, int]
 
 
 class Units(NamedTuple):
-    """Units of one file: physical offsets and sizes, ``(n,)`` int64 each."""
+    """Units of one file: ``(n,)`` int64 each; tags codes only of those on disk, else 0."""
 
     physical_offsets: Int64s
     sizes: Int64s
+    tags_codes: Int64s
 
 
 class Appended(NamedTuple):

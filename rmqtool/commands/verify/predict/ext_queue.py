@@ -1,0 +1,170 @@
+"""The ext files of a consume queue in the broker's memory: which of them a start deletes, and when it fails.
+
+Sources: ``ConsumeQueueExt#recover``, ``#truncateByMaxAddress``, ``#truncateByMinAddress``, ``#get``,
+``#put``, ``ConsumeQueue#recover``, ``#truncateDirtyLogicFiles``, ``#correctMinOffset`` (4.9.8, 5.3.3). When
+the log is cut nothing happens to them: ``#truncateDirtyLogicFiles`` returns before it comes to them, or has
+met no address. What a start appends has no bit map: a broker's filters are not at work yet.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from rmqtool.formats.consumequeue import EXT_ADDRESS_BASE, EXT_ADDRESS_MAX, EXT_END_ROOM, EXT_HEAD_SIZE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    import numpy.typing as npt
+
+    from rmqtool.store.segments import Segment
+
+    Int64s = npt.NDArray[np.int64]
+
+NO_ADDRESS = 1
+_FIRST_READ_BYTES = 1 << 16
+_BITS_AT = EXT_HEAD_SIZE - 2
+
+
+class ExtFailureError(Exception):
+    """The broker reads beyond the end of an ext file; its queue cannot be recovered."""
+
+    def __init__(self, label: str, position: int) -> None:
+        super().__init__(f"has an ext unit at {position} that runs out of the file: recovery fails")
+        self.label = label
+
+
+class _Found(NamedTuple):
+    """The end of a file's units; ``fails`` where the next one has no end."""
+
+    position: int
+    fails: bool
+
+
+def last_address(tags_codes: Int64s) -> int:
+    """Return the last tags code that is an ext address, `NO_ADDRESS` if none is."""
+    at = np.flatnonzero(tags_codes <= EXT_ADDRESS_MAX)
+    return int(tags_codes[at[-1]]) if len(at) else NO_ADDRESS
+
+
+class ExtQueue:
+    """The ext files of one consume queue.
+
+    Args:
+        segments: its files as loaded, by name.
+        file_size: bytes of a file.
+        deleted: labels of files that loading deleted, by start.
+    """
+
+    def __init__(
+        self, segments: Iterable[Segment], file_size: int, deleted: Mapping[int, str] | None = None
+    ) -> None:
+        self._segments = {segment.start: segment for segment in segments}
+        self._starts = list(self._segments)
+        self._size = file_size
+        self._end = 0
+        self._gone = dict(deleted or {})
+
+    @property
+    def deleted(self) -> list[str]:
+        """Return the labels of the files that are deleted, and not made again."""
+        return [label for start, label in self._gone.items() if start not in self._starts]
+
+    def recover(self, max_address: int) -> None:
+        """Find the end of the units, then drop what lies behind the one that the queue's last address names.
+
+        Raises:
+            ExtFailureError: it cannot be done, so the broker does not start.
+        """
+        for segment in self._segments.values():
+            found = _end_of_units(segment)
+            if found.fails:
+                raise ExtFailureError(segment.label, found.position)
+            self._end = segment.start + found.position
+        if max_address <= EXT_ADDRESS_MAX:
+            self._drop_behind(max_address - EXT_ADDRESS_BASE)
+
+    def put(self, count: int) -> None:
+        """Append units without bit map: one for every message, whether the queue takes its unit or not."""
+        if self._size < EXT_HEAD_SIZE + EXT_END_ROOM:
+            return
+        while count > 0:
+            if not self._starts or self._end >= self._starts[-1] + self._size:
+                self._end = self._starts[-1] + self._size if self._starts else 0
+                self._starts.append(self._end)
+            stop = self._starts[-1] + self._size
+            taken = min(count, max(stop - EXT_END_ROOM - self._end, 0) // EXT_HEAD_SIZE)
+            count -= taken
+            self._end = stop if count else self._end + taken * EXT_HEAD_SIZE  # the end mark fills the file
+
+    def drop_before(self, min_address: int) -> None:
+        """Delete the files that end before the first address of a record that the log still has."""
+        if min_address <= EXT_ADDRESS_MAX:
+            offset = min_address - EXT_ADDRESS_BASE
+            self._delete([start for start in self._starts if start + self._size < offset])
+
+    def destroy(self) -> None:
+        """Delete all files."""
+        self._delete(list(self._starts))
+
+    def _drop_behind(self, offset: int) -> None:
+        segment = self._segment_of(offset)
+        if segment is None:
+            return
+        position = offset % self._size
+        limit = self._end - segment.start if segment.start == self._starts[-1] else self._size
+        head = segment.read_at(position, min(EXT_HEAD_SIZE, max(limit - position, 0)), [])
+        size = int.from_bytes(head[:2], "big", signed=True)
+        if len(head) < 2 or size < 1:
+            return
+        bits = int.from_bytes(head[_BITS_AT:EXT_HEAD_SIZE], "big", signed=True)
+        if len(head) < EXT_HEAD_SIZE or position + EXT_HEAD_SIZE + max(bits, 0) > limit:
+            raise ExtFailureError(segment.label, position)
+        self._end = offset + size
+        self._delete([start for start in self._starts if start > self._end])
+
+    def _segment_of(self, offset: int) -> Segment | None:
+        """Java: ``MappedFileQueue#findMappedFileByOffset``, which takes the first file for address 0."""
+        start = next((one for one in self._starts if one <= offset < one + self._size), None)
+        if start is None and offset == 0 and self._starts:
+            start = self._starts[0]
+        return None if start is None else self._segments[start]
+
+    def _delete(self, starts: list[int]) -> None:
+        self._gone |= {start: self._segments[start].label for start in starts if start in self._segments}
+        self._starts = [start for start in self._starts if start not in starts]
+
+
+def _end_of_units(segment: Segment) -> _Found:
+    """Skip from unit to unit by their sizes; zeros behind the units stay unread."""
+    length = _FIRST_READ_BYTES
+    while True:
+        data = segment.read_at(0, min(length, segment.size_bytes), [])
+        found = _skip(data)
+        if not found.fails or len(data) < length:
+            return found
+        length *= 8
+
+
+def _skip(data: bytes) -> _Found:
+    position = 0
+    while position + 2 <= len(data):
+        size = int.from_bytes(data[position : position + 2], "big", signed=True)
+        if size <= 0:
+            return _Found(position, fails=False)
+        if position + size > len(data):
+            return _Found(position, fails=True)
+        position += size * max(_alike(data, position, size), 1)
+    return _Found(position, fails=True)
+
+
+def _alike(data: bytes, position: int, size: int) -> int:
+    """Return how many units from ``position`` on have the same size, of those that lie whole in the data."""
+    if size < 2:
+        return 1
+    count = (len(data) - position) // size
+    sizes = np.ndarray((count,), ">i2", data, position, (size,))
+    other = np.flatnonzero(sizes != size)
+    return int(other[0]) if len(other) else count
