@@ -18,6 +18,7 @@ from rmqtool.findings import Finding, FindingLog, Structure
 from rmqtool.formats.consumequeue import UNIT_SIZE
 from rmqtool.reput.blocks import UNIT_COLUMNS
 from rmqtool.reput.indexes import index_stream
+from rmqtool.reput.suspects import is_suspect
 from rmqtool.store.deleted_topics import KnownTopics
 from rmqtool.store.features import is_rocksdb
 from rmqtool.store.places import PathKind
@@ -199,7 +200,7 @@ class _Derived:
                     files=files.get(key),
                     ext_files=None if batch else ext_files.get(key),
                     expected=plans[batch].get(key) if plans else None,
-                    deleted=topics.is_deleted(topic),
+                    deleted=topics.is_deleted(topic) and not is_suspect(topic.encode(), queue_id),
                 )
 
     def _shown(self) -> set[PathKind]:
