@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+import time
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,11 +19,16 @@ from rmqtool.report.records import write_records
 from rmqtool.report.sinks import Format
 from rmqtool.store.index_zone import local_zone
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 _EXAMPLES = """\
 # which broker and offset, or which client and when
 rmqtool decode-id 0A09080700002A9F000000004000002A
 # a unique id, made in the month of this day
 rmqtool decode-id --near 2026-11-21 C0A80114E24018B4AAC24AF57400002A
+# ids one a line
+echo C0A80114E24018B4AAC24AF57400002A | rmqtool decode-id -
 """
 
 
@@ -38,16 +45,19 @@ def decode_id_command(
 ) -> ExitStatus:
     """Take message ids apart: offset ids and unique ids.
 
-    Both kinds look alike; an id that can be either is shown as both. What is neither makes the exit status 1.
-    The text shows plausible readings only, if there is one. --timezone is the client's.
+    An ID may be in either case; - stands for ids on standard input, one a line. Offset ids and unique ids
+    look alike: one that can be either is shown as both. An id of 34 digits is a gRPC client's. What is none
+    makes the exit status 1. The text shows plausible readings only, if there is one. --timezone is the
+    client's; without --near a unique id may be of any month, and json has the candidates.
     """
     session = Session(shared)
     zone = session.zone or local_zone()
     near_ms = parse_optional_time(near, zone)
-    found = [(text, decode_id(text, near_ms, zone)) for text in ids]
+    now_ms = time.time_ns() // 1_000_000
+    found = [(text, decode_id(text, near_ms, zone, now_ms)) for text in _texts(ids)]
     for text, readings in found:
         if not readings:
-            session.console.error(f"{text}: is no message id; one has 32 or 56 hexadecimal digits")
+            session.console.error(f"{text}: is no message id; one has 32, 34 or 56 hexadecimal digits")
     status = ExitStatus.CLEAN if all(readings for _, readings in found) else ExitStatus.NEGATIVE
     with session.output() as stream:
         if session.format is Format.TEXT:
@@ -64,6 +74,18 @@ def decode_id_command(
                 status=lambda: status,
             )
     return status
+
+
+def _texts(ids: tuple[str, ...]) -> Iterator[str]:
+    """Yield the ids, for - those on standard input."""
+    for text in ids:
+        if text != "-":
+            yield text
+            continue
+        for line in sys.stdin.buffer:
+            found = line.decode("utf-8", "replace").strip()
+            if found:
+                yield found
 
 
 COMMANDS = {"decode-id": decode_id_command}

@@ -1,6 +1,7 @@
-"""Message ids: the offset id names a place in a log, the unique id is made by the client.
+"""Message ids: the offset id names a place in a log, the others are made by the client.
 
-Both are upper-case hexadecimal of the same two lengths, so the length does not tell them apart.
+Offset ids and unique ids are upper-case hexadecimal of the same two lengths, so the length does not tell them
+apart. The ids of the gRPC clients are of a length of their own.
 """
 
 from __future__ import annotations
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
 _ID_LENGTHS = (32, 56)  # characters, with an IPv4 and with an IPv6 address
 _OFFSET_ID_TAIL = struct.Struct(">iq")
 _UNIQUE_ID_TAIL = struct.Struct(">HIIH")
+_CLIENT_ID_LENGTH = 34
+_CLIENT_ID = struct.Struct(">B6sHII")
+_CLIENT_ID_VERSION = 1
+_CLIENT_ID_EPOCH_YEAR = 2021
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 
@@ -54,6 +59,28 @@ class UniqueId(NamedTuple):
     def host(self) -> str:
         """The address as text."""
         return str(ipaddress.ip_address(self.address))
+
+
+class ClientId(NamedTuple):
+    """An id that a gRPC client gave (``rmq-client`` 5.0.0+, version 1), also as property ``UNIQ_KEY``."""
+
+    mac: bytes
+    """6 bytes."""
+    process_id: int
+    """Low 16 bits."""
+    seconds: int
+    """Since the start of 2021, low 32 bits."""
+    sequence: int
+    """Low 32 bits."""
+
+    def timestamp_ms(self, zone: tzinfo) -> int:
+        """Return when the id was made, if its client counted from the start of 2021 in this zone.
+
+        Java clients count from that in their own zone (``MessageIdCodec#customEpochMillis``), though the
+        layout that it documents says UTC.
+        """
+        start = datetime(_CLIENT_ID_EPOCH_YEAR, 1, 1, tzinfo=zone)
+        return (start - _EPOCH) // _MILLISECOND + self.seconds * 1000
 
 
 def encode_offset_id(host_bytes: bytes, port: int, physical_offset: int) -> str:
@@ -101,8 +128,44 @@ def decode_unique_id(text: str, born_ms: int | None = None, zone: tzinfo = UTC) 
     return UniqueId(data[:tail], process_id, loader_hash, delta_ms, counter, timestamp_ms)
 
 
-def _parse_hex(text: str) -> bytes | None:
-    if len(text) not in _ID_LENGTHS or not text.isalnum():  # bytes.fromhex would skip spaces
+def decode_client_id(text: str) -> ClientId | None:
+    """Read an id of version 1, in either case, as ``MessageIdCodec#nextMessageId`` writes it.
+
+    Returns:
+        The parts, or None if the text is not 34 hexadecimal digits that begin with 01.
+    """
+    data = _parse_hex(text, (_CLIENT_ID_LENGTH,))
+    if data is None or data[0] != _CLIENT_ID_VERSION:
+        return None
+    return ClientId._make(_CLIENT_ID.unpack(data)[1:])
+
+
+def unique_id_times(delta_ms: int, latest_ms: int, zone: tzinfo, months: int) -> list[int]:
+    """Return the moments that the delta of a unique id can mean, newest first.
+
+    Args:
+        delta_ms: Since the start of a month.
+        latest_ms: The id was made before.
+        zone: The client's zone.
+        months: How many are tried, back from that of ``latest_ms``; those that are too short have none.
+    """
+    latest = (_EPOCH + timedelta(milliseconds=latest_ms)).astimezone(zone)
+    newest = latest.year * 12 + latest.month - 1
+    found = []
+    for month in range(newest, newest - months, -1):
+        start, end = (_start_of_month(number, zone) for number in (month, month + 1))
+        if start + delta_ms < min(end, latest_ms):
+            found.append(start + delta_ms)
+    return found
+
+
+def _start_of_month(number: int, zone: tzinfo) -> int:
+    start = datetime(number // 12, number % 12 + 1, 1, tzinfo=zone)
+    return (start - _EPOCH) // _MILLISECOND
+
+
+def _parse_hex(text: str, lengths: tuple[int, ...] = _ID_LENGTHS) -> bytes | None:
+    if len(text) not in lengths or not text.isalnum():  # bytes.fromhex would skip spaces
         return None
     try:
         return bytes.fromhex(text)
@@ -119,10 +182,8 @@ def _unique_id_time(delta_ms: int, born_ms: int, zone: tzinfo) -> int | None:
     try:
         born = (_EPOCH + timedelta(milliseconds=born_ms)).astimezone(zone)
         month = born.year * 12 + born.month - 1
-        starts = [
-            datetime(number // 12, number % 12 + 1, 1, tzinfo=zone) for number in range(month - 1, month + 2)
-        ]
+        starts = [_start_of_month(number, zone) for number in range(month - 1, month + 2)]
     except (OverflowError, ValueError):
         return None
-    moments = [(start - _EPOCH) // _MILLISECOND + delta_ms for start in starts]
+    moments = [start + delta_ms for start in starts]
     return min(moments, key=lambda moment: abs(moment - born_ms))

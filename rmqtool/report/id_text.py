@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from rmqtool.commands.decode_id import Reading
 
 
+_CANDIDATES = 3
+"""Months that people are shown; an id that is looked into is rarely old."""
+
+
 def reading_lines(readings: Sequence[Reading], zone: tzinfo | None) -> Iterator[str]:
     """Yield lines for the plausible readings of one id, for all of them when none is."""
     shown = [reading for reading in readings if reading.plausible] or list(readings)
@@ -26,18 +30,24 @@ def reading_lines(readings: Sequence[Reading], zone: tzinfo | None) -> Iterator[
 
 def _facts(reading: Reading, zone: tzinfo | None) -> Iterator[tuple[str, str]]:
     if reading.reading == "offset-id":
-        host = f"[{reading.host}]" if ":" in reading.host else reading.host
+        host = f"[{reading.host}]" if ":" in str(reading.host) else reading.host
         yield "broker", f"{host}:{reading.port}"
         yield "physical offset", str(reading.physical_offset)
         return
-    yield "client", reading.host
+    yield "client", str(reading.host or reading.mac)
     yield "process id", f"{reading.process_id} (low 16 bits)"
-    yield "class loader", f"{reading.loader_hash:08x}"
-    yield "counter", f"{reading.counter} (low 16 bits)"
+    if reading.loader_hash is not None:
+        yield "class loader", f"{reading.loader_hash:08x}"
+    yield "counter", f"{reading.counter} (low {16 if reading.mac is None else 32} bits)"
+    candidates = [time_text(one, zone) for one in reading.candidates_ms or ()]
     if reading.timestamp_ms is not None:
         yield "made", time_text(reading.timestamp_ms, zone)
+        for text in candidates:
+            yield "or", f"{text}, if the client counts from 2021 in UTC, as documented"
     elif reading.doubt is None and reading.delta_ms is not None:
         yield "made", f"{_in_month(reading.delta_ms)} of a month (--near TIME tells which)"
+        for text in candidates[:_CANDIDATES]:
+            yield "perhaps", text
 
 
 def _in_month(delta_ms: int) -> str:
