@@ -11,6 +11,7 @@ folder in the system's temporary directory serves.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import gc
 import hashlib
 import os
@@ -90,6 +91,11 @@ class _KernelCache(FunctionCache):  # type: ignore[misc] # numba has no types
         """Load a kernel for argument types; None if it is not on disk."""
         with self._guard_against_spurious_io_errors():
             return self._load_overload(sig, target_context)
+
+    def save_overload(self, sig: Any, data: Any) -> None:  # noqa: ANN401 - numba's own
+        """Keep a kernel; a full disk costs time at the next start, and must not end this run."""
+        with contextlib.suppress(OSError):
+            super().save_overload(sig, data)
 
 
 def kernel(function: _Kernel) -> _Kernel:

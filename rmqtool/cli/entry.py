@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import traceback
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rmqtool.cli.group import ROOT, State
+from rmqtool.cli.process import take_over_process
 from rmqtool.errors import ExitStatus, RmqtoolError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if arguments is None and os.environ.get(_COMPLETION):
         return _answer_shell(state, os.environ[_COMPLETION])
     if arguments is None:
-        _take_ends_for_interrupts()
+        take_over_process()
     try:
         with ROOT.make_context("rmqtool", words, obj=state) as context:
             status = ROOT.invoke(context)
@@ -60,19 +60,22 @@ def _answer_shell(state: State, instruction: str) -> int:
         state.close()
 
 
-def _take_ends_for_interrupts() -> None:
-    """Let what ends a process (``timeout``, ``systemctl stop``, a lost terminal) clean up as Ctrl-C does."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is signal.SIG_DFL:  # nohup ignores one of them
-            signal.signal(number, signal.default_int_handler)
-
-
 def _end_of_reader() -> int:
     """End quietly when whoever reads our output has enough, as ``head`` does."""
     from rmqtool.report.output import silence_standard_output
 
     silence_standard_output()
     return ExitStatus.CLEAN
+
+
+def _drop_what_cannot_be_written() -> None:
+    """Keep the interpreter's last flush of standard output from failing once more."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        from rmqtool.report.output import silence_standard_output
+
+        silence_standard_output()
 
 
 def _explain(failure: BaseException, state: State, *, debug: bool) -> int:
@@ -91,6 +94,7 @@ def _explain(failure: BaseException, state: State, *, debug: bool) -> int:
     if isinstance(failure, OSError):
         place = f"{failure.filename}: " if failure.filename else ""
         state.error(f"{place}{failure.strerror or failure}")
+        _drop_what_cannot_be_written()
         return ExitStatus.FAILED
     if isinstance(failure, SystemExit | GeneratorExit):
         raise failure

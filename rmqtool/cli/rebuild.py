@@ -136,7 +136,7 @@ def _rebuild(store_path: Path, parts: frozenset[str], options: dict[str, Any]) -
         live=options["live"],
         max_findings=options["max_findings"],
     )
-    with session.output(store) as stream:
+    with session.output(store, whole=True) as stream:
         report = rebuild(request, session.console)
         session.console.close()
         status = report.exit_status(session.fail_on)

@@ -13,6 +13,7 @@ from rmqtool.findings import FailOn
 from rmqtool.report.console import Console, ProgressMode
 from rmqtool.report.output import open_output, refuse_evidence
 from rmqtool.report.sinks import Format
+from rmqtool.report.whole_file import whole_output
 from rmqtool.store import PathKind, Store, open_store
 from rmqtool.store.index_zone import zone_of_name
 from rmqtool.store.lock import lock_holder
@@ -108,11 +109,13 @@ class Session:
         for setting in store.settings:
             self.console.detail(f"{setting.name}={setting.value} ({setting.origin.value})")
 
-    def output(self, *stores: Store) -> AbstractContextManager[TextIO]:
+    def output(self, *stores: Store, whole: bool = False) -> AbstractContextManager[TextIO]:
         """Open the output and ``--log-file``, which must not lie in one of the stores.
 
         Args:
             stores: All that the command reads. Nothing is written anywhere before they are known.
+            whole: Whether a file appears complete or not at all, as that of a short report should; rows that
+                come as they are found stay, whatever ends the command.
 
         Raises:
             RefusedError: The log file lies in one of them.
@@ -123,7 +126,8 @@ class Session:
         if log_file is not None:
             self._state.log = _open_log(log_file, roots)
             self.console.log_to(self._state.log)
-        return open_output(self._shared["output"], roots)
+        path = self._shared["output"]
+        return whole_output(path, roots) if whole and path is not None else open_output(path, roots)
 
 
 def _open_log(path: Path, evidence_roots: Iterable[Path]) -> TextIO:

@@ -152,7 +152,7 @@ def verify_command(
     else:
         files.write_reports(verdicts)
     try:
-        with session.output(*stores) as stream:
+        with session.output(*stores, whole=True) as stream:
             _write(session, verdicts, stream)
     except BrokenPipeError:  # whoever reads has enough; the verdict stands
         from rmqtool.report.output import silence_standard_output

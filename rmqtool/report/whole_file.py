@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import os
 import secrets
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import EnvironmentFailureError, RefusedError
 from rmqtool.report.output import refuse_evidence
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
+    from typing import TextIO
 
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 _MODE = 0o644  # minus umask
@@ -29,6 +32,20 @@ def check_new_file(path: Path, evidence_roots: Iterable[Path]) -> None:
         raise RefusedError(f"{path}: exists; remove it or give another name")
     if not path.absolute().parent.is_dir():
         raise EnvironmentFailureError(f"{path}: cannot be created: there is no directory {path.parent}")
+
+
+@contextmanager
+def whole_output(path: Path, evidence_roots: Iterable[Path]) -> Iterator[TextIO]:
+    """Collect text, and write it as a new file when all of it is there; a command that fails writes none.
+
+    Raises:
+        RefusedError: The file exists, or lies in the evidence.
+        EnvironmentFailureError: It cannot be written; nothing is left behind.
+    """
+    check_new_file(path, evidence_roots)
+    text = io.StringIO()
+    yield text
+    write_whole(path, text.getvalue().encode("utf-8", "backslashreplace"))
 
 
 def write_whole(path: Path, data: bytes, *, sync: bool = True) -> None:
