@@ -93,22 +93,26 @@ def _batch_bounds(files: FileQueue, log_start: int) -> Bounds:
     if not segments:
         return Bounds(0, 0)
     last = _last_begun(segments, _BATCH_UNIT.size)
-    count = first_holding(
-        last.size_bytes // _BATCH_UNIT.size, lambda number: read_batch_unit(last, number)[1] <= 0
-    )
+    count = _count_batch_units(last)
     if count == 0:
         return Bounds(0, 0)
     *_, base, batch_size, _, _ = read_batch_unit(last, count - 1)
     max_offset = base + batch_size
     for segment in segments:
-        room = segment.size_bytes // _BATCH_UNIT.size
-        for number in range(room):
-            physical_offset, size, _, _, base, *_ = read_batch_unit(segment, number)
-            if size <= 0:
-                break
-            if physical_offset >= log_start:
-                return Bounds(base, max_offset)
+        count = _count_batch_units(segment)
+        alive = first_holding(count, partial(_is_alive_batch, segment, log_start))
+        if alive < count:
+            return Bounds(read_batch_unit(segment, alive)[4], max_offset)
     return Bounds(max_offset, max_offset)
+
+
+def _count_batch_units(segment: Segment) -> int:
+    room = segment.size_bytes // _BATCH_UNIT.size
+    return first_holding(room, lambda number: read_batch_unit(segment, number)[1] <= 0)
+
+
+def _is_alive_batch(segment: Segment, log_start: int, number: int) -> bool:
+    return read_batch_unit(segment, number)[0] >= log_start
 
 
 def read_batch_unit(segment: Segment, number: int) -> tuple[int, ...]:

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqtool.commands.queue_bounds import Bounds, queue_bounds
+from rmqtool.commands.queue_bounds import Bounds, queue_bounds, read_batch_unit
 from rmqtool.formats import consumequeue, struct_of
 from rmqtool.store import PathKind, QueueFiles
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from rmqtool.store import Segment
 
 UNIT = struct_of(consumequeue.UNIT)
 BATCH_UNIT = struct_of(consumequeue.BATCH_UNIT)
@@ -63,3 +65,20 @@ def test_batch_queues(tmp_path: Path) -> None:
 def test_empty_queues(tmp_path: Path) -> None:
     for kind in (PathKind.CONSUMEQUEUE, PathKind.BATCHCONSUMEQUEUE):
         assert queue_bounds(QueueFiles(kind, "T", 0, tmp_path, tmp_path), 0) == Bounds(0, 0)
+
+
+def test_a_batch_queue_of_many_units_takes_few_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All but the last are expired; a file may hold 300,000."""
+    data = b"".join(BATCH_UNIT.pack(100 * number, 100, 0, 1, number, 1, -1, 0) for number in range(5000))
+    (tmp_path / ("0" * 20)).write_bytes(data)
+    queue = QueueFiles(PathKind.BATCHCONSUMEQUEUE, "T", 0, tmp_path, tmp_path)
+    reads = 0
+
+    def counted(segment: Segment, number: int) -> tuple[int, ...]:
+        nonlocal reads
+        reads += 1
+        return read_batch_unit(segment, number)
+
+    monkeypatch.setattr("rmqtool.commands.queue_bounds.read_batch_unit", counted)
+    assert queue_bounds(queue, 100 * 4999) == Bounds(4999, 5000)
+    assert reads < 60
