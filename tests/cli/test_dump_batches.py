@@ -68,7 +68,7 @@ def test_inner_messages_follow_their_batch(run: Callable[..., Run]) -> None:
 def test_the_same_by_kernels(run: Callable[..., Run], monkeypatch: pytest.MonkeyPatch) -> None:
     words = ("dump", STORE / "commitlog", "--format", "ndjson", "--unpack-batches", "--body", "hex")
     by_rows = run(*words).out
-    monkeypatch.setattr("rmqtool.commands.dump.LARGE_LOG_BYTES", 0)
+    monkeypatch.setattr("rmqtool.commands.dump.log.LARGE_LOG_BYTES", 0)
     assert run(*words).out == by_rows
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from rmqtool.commands import rows as row_types
 from rmqtool.commands.diff.align import NUMBER, ORDER, TIME, Rules
 from rmqtool.commands.diff.entries import Entries
-from rmqtool.commands.dump_queues import dump_queue
+from rmqtool.commands.dump.units import dump_queue
 from rmqtool.commands.verify.queue_files import BATCH_DTYPE, QueueReader
 from rmqtool.store import PathKind
 

@@ -1,33 +1,25 @@
-"""A large part of the log as ndjson: kernels write the plain messages, on all cores, rows are the rest.
-
-The log is cut into splits. Each but the first of a file begins at the first true record it finds; where the
-split before did not end there, it is done again from that end, so the result is that of one walk.
-"""
+"""The work on one split of a log: lines by kernels, rows of what is not plain."""
 
 from __future__ import annotations
 
 import json
-from collections import deque
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rmqtool.commands import rows
 from rmqtool.commands.messages import MessageRows
-from rmqtool.engine.local import usable_cpus
 from rmqtool.scan.line_kernels import Ended, write_lines
 from rmqtool.scan.plain_kernels import MAX_PROPERTIES, Wanted
-from rmqtool.scan.record_walk import Blank, ChainWalk, gap_between, missing_blank
+from rmqtool.scan.record_walk import Blank, ChainWalk
 from rmqtool.scan.records import Record
 from rmqtool.scan.rows import Outcome, Rules
 from rmqtool.scan.sieve import EARLIEST_MS, LATEST_MS
 from rmqtool.scan.walk import SegmentWalk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable
 
     import numpy.typing as npt
 
@@ -70,7 +62,7 @@ class LineJob:
 
 
 @dataclass(frozen=True)
-class _Split:
+class Split:
     """A range of one file, physical offsets; ``first`` is its first record, None if that is to be found."""
 
     job: LineJob
@@ -82,7 +74,7 @@ class _Split:
 
 
 @dataclass
-class _Written:
+class Written:
     """What became of a split.
 
     Attributes:
@@ -100,114 +92,15 @@ class _Written:
     ended: bool = False
 
 
-def log_lines(job: LineJob) -> Iterator[rows.Row]:
-    """Yield lines and rows of a log, in its order.
-
-    Raises:
-        EnvironmentFailureError: A file cannot be opened or read.
-    """
-    threads = usable_cpus()
-    pool = ThreadPoolExecutor(threads, thread_name_prefix="rmqtool")
-    try:
-        segments = job.log.segments
-        for number, segment in enumerate(segments):
-            if job.end is not None and segment.start >= job.end:
-                return
-            if segment.stop > job.begin:
-                before = segments[number - 1] if number else None
-                yield from _Segment(job, segment, before, segments[number + 1 :]).written(pool, 2 * threads)
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-class _Segment:
-    """One file of the log."""
-
-    def __init__(
-        self, job: LineJob, segment: Segment, before: Segment | None, later: tuple[Segment, ...]
-    ) -> None:
-        self._job = job
-        self._segment = segment
-        self._before = before
-        self._later = later
-        self._make = MessageRows(job.log, job.delay_levels)
-        self._place: int | None = segment.start
-        self._closed = True
-
-    def written(self, pool: ThreadPoolExecutor, ahead: int) -> Iterator[rows.Row]:
-        """Yield lines and rows of the file, at most ``ahead`` splits being done before they are wanted."""
-        yield from self._before_first_split()
-        if self._place is None:
-            return
-        splits = self._splits(self._place)
-        waiting = deque((split, pool.submit(_write_split, split)) for split in splits[:ahead])
-        following = iter(splits[ahead:])
-        try:
-            while waiting and self._place is not None:
-                split, future = waiting.popleft()
-                written = future.result()
-                later = next(following, None)
-                if later is not None:
-                    waiting.append((later, pool.submit(_write_split, later)))
-                yield from self._joined(split, written)
-                self._job.tell(split.stop)
-        finally:
-            for _, future in waiting:
-                future.cancel()
-        yield from self._without_blank()
-
-    def _before_first_split(self) -> Iterator[rows.Row]:
-        """Yield what is missing before the file; begin at the first message behind the job's beginning."""
-        begin, segment = self._job.begin, self._segment
-        gap = None if self._before is None else gap_between(self._before, segment)
-        if segment.start >= begin:
-            if gap is not None and segment.start > begin:
-                yield self._make.row(gap)
-            return
-        self._place = None
-        for event in ChainWalk(segment, self._later).run(begin, self._job.end):
-            if not isinstance(event, Record) or self._job.messages.admits(event):
-                yield self._make.row(event)
-            if isinstance(event, Record):
-                self._place, self._closed = event.physical_offset + len(event.raw), False
-                return
-
-    def _splits(self, start: int) -> list[_Split]:
-        stop = self._segment.stop if self._job.end is None else min(self._segment.stop, self._job.end)
-        bounds = [*range(start, stop, self._job.split_bytes), max(stop, start)]
-        return [
-            _Split(self._job, self._segment, self._later, one, two, first=start if one == start else None)
-            for one, two in pairwise(bounds)
-        ]
-
-    def _joined(self, split: _Split, written: _Written) -> Iterable[rows.Row]:
-        """Return the rows of a split, which must begin where the one before it ended."""
-        place = self._place
-        if place is None or place >= split.stop:
-            return ()
-        if written.first != place:
-            written = _write_split(replace(split, first=place))
-        self._place = None if written.ended else written.end
-        self._closed = written.closed
-        return written.rows
-
-    def _without_blank(self) -> Iterator[rows.Row]:
-        stop = self._segment.stop
-        wanted = self._job.end is None or stop <= self._job.end
-        if self._place == stop and wanted and not self._closed:
-            chain = ChainWalk(self._segment, self._later)
-            if chain.goes_on():
-                yield self._make.row(missing_blank(self._segment))
-
-
-def _write_split(split: _Split) -> _Written:
+def write_split(split: Split) -> Written:
+    """Write the lines and rows of a split."""
     return _Writing(split).run()
 
 
 class _Writing:
     """The work on one split."""
 
-    def __init__(self, split: _Split) -> None:
+    def __init__(self, split: Split) -> None:
         rules = np.zeros(len(Rules), np.int64)
         rules[Rules.KNOWS_V2] = 1
         job = split.job
@@ -222,9 +115,9 @@ class _Writing:
         self._key = _bytes(messages.key or "")
         self._parts = np.empty((MAX_PROPERTIES, 4), np.int64)
         self._out = np.empty(_OUT_BYTES, np.uint8)
-        self._done = _Written(split.first)
+        self._done = Written(split.first)
 
-    def run(self) -> _Written:
+    def run(self) -> Written:
         """Write the split."""
         split, done = self._split, self._done
         if done.first is None:
@@ -240,7 +133,7 @@ class _Writing:
                 break
             self._tell(done.end, done.end + 1)
         if self._walk.unreadable:
-            self._done = done = _Written(done.first, done.first)
+            self._done = done = Written(done.first, done.first)
             self._tell(done.end, split.stop)
         return done
 

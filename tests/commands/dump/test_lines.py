@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rmqtool.commands import dump_lines, rows
-from rmqtool.commands.dump_lines import LineJob, log_lines
+from rmqtool.commands import rows
+from rmqtool.commands.dump import line_splits
+from rmqtool.commands.dump.line_splits import LineJob
+from rmqtool.commands.dump.lines import log_lines
 from rmqtool.commands.messages import MessageFilter, MessageRows
 from rmqtool.javacompat import read_delay_levels
 from rmqtool.report.objects import BodyMode, row_object
@@ -144,7 +146,7 @@ def test_hostile_messages(
 
 
 def test_lines_that_do_not_fit_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dump_lines, "_OUT_BYTES", 100)
+    monkeypatch.setattr(line_splits, "_OUT_BYTES", 100)
     job = LineJob(log_of(STORES / "plain-4.9.8"), LEVELS, EVERYTHING, BodyForm.HEX)
     assert by_kernels(job) == by_rows(job)
 

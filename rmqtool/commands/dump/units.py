@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.commands import rows
 from rmqtool.findings import Structure
@@ -13,7 +14,8 @@ from rmqtool.scan.window import Window
 from rmqtool.store import PathKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    import struct
+    from collections.abc import Callable, Iterator
 
     from rmqtool.findings import FindingCode
     from rmqtool.store import QueueFiles, Segment
@@ -22,6 +24,14 @@ _UNIT = struct_of(consumequeue.UNIT)
 _BATCH_UNIT = struct_of(consumequeue.BATCH_UNIT)
 _EXT_HEAD = struct_of(consumequeue.EXT_HEAD)
 _EXT_END = consumequeue.EXT_END.build({})
+
+
+class _UnitKind(NamedTuple):
+    """Units of one length: their fields, the damage that they can be, and what makes rows of them."""
+
+    fields: struct.Struct
+    damage: FindingCode
+    row: Callable[[QueueFiles, Segment, int, tuple[int, ...]], rows.Row]
 
 
 def dump_queue(queue: QueueFiles, from_queue_offset: int = 0) -> Iterator[rows.Row]:
@@ -66,34 +76,25 @@ def _zeros(segment: Segment, window: Window, position: int, width: int, is_last:
 
 
 def _dump_units(
-    queue: QueueFiles, segment: Segment, window: Window, position: int, is_last: bool
+    queue: QueueFiles, segment: Segment, window: Window, position: int, is_last: bool, kind: _UnitKind
 ) -> Iterator[rows.Row]:
-    while position + _UNIT.size <= segment.size_bytes:
+    """Yield units of one length."""
+    width = kind.fields.size
+    while position + width <= segment.size_bytes:
         window.focus(position)
-        data = window.read_at(position, _UNIT.size)
-        if len(data) < _UNIT.size:
+        data = window.read_at(position, width)
+        if len(data) < width:
             break
         if not any(data):
-            stop, inside = _zeros(segment, window, position, _UNIT.size, is_last)
+            stop, inside = _zeros(segment, window, position, width, is_last)
             if inside:
                 sentence = f"zero units from {position} to {stop} of {segment.label}, before valid ones"
                 yield _damage(segment, position, stop - position, CQ_ZERO_INSIDE, sentence)
             position = stop
             continue
-        physical_offset, size, tags_code = _UNIT.unpack(data)
-        if physical_offset < 0 or size <= 0:
-            sentence = f"unit at {position} of {segment.label}: offset {physical_offset}, size {size}"
-            yield _damage(segment, position, _UNIT.size, CQ_BAD_UNIT, sentence)
-        else:
-            yield _unit(queue, segment, position, (physical_offset, size, tags_code))
-        position += _UNIT.size
-    yield from _rest(segment, window, position, CQ_BAD_UNIT)
-
-
-def _unit(queue: QueueFiles, segment: Segment, position: int, fields: tuple[int, int, int]) -> rows.Unit:
-    kind = rows.Preblank if fields == (0, consumequeue.PREBLANK_SIZE, 0) else rows.Unit
-    queue_offset = (segment.start + position) // _UNIT.size
-    return kind(segment.label, position, queue.topic, queue.queue_id, queue_offset, *fields)
+        yield kind.row(queue, segment, position, kind.fields.unpack(data))
+        position += width
+    yield from _rest(segment, window, position, kind.damage)
 
 
 def _rest(segment: Segment, window: Window, position: int, code: FindingCode) -> Iterator[rows.Damage]:
@@ -103,31 +104,28 @@ def _rest(segment: Segment, window: Window, position: int, code: FindingCode) ->
         yield _damage(segment, position, left, code, f"{segment.label} ends inside a unit")
 
 
-def _dump_batch_units(
-    queue: QueueFiles, segment: Segment, window: Window, position: int, is_last: bool
-) -> Iterator[rows.Row]:
-    while position + _BATCH_UNIT.size <= segment.size_bytes:
-        window.focus(position)
-        data = window.read_at(position, _BATCH_UNIT.size)
-        if len(data) < _BATCH_UNIT.size:
-            break
-        if not any(data):
-            stop, inside = _zeros(segment, window, position, _BATCH_UNIT.size, is_last)
-            if inside:
-                sentence = f"zero units from {position} to {stop} of {segment.label}, before valid ones"
-                yield _damage(segment, position, stop - position, CQ_ZERO_INSIDE, sentence)
-            position = stop
-            continue
-        physical_offset, size, tags_code, time_ms, base, batch_size, compacted, _ = _BATCH_UNIT.unpack(data)
-        if physical_offset < 0 or size <= 0 or base < 0 or batch_size <= 0:
-            sentence = f"batch unit at {position} of {segment.label} is impossible"
-            yield _damage(segment, position, _BATCH_UNIT.size, BQ_BAD_UNIT, sentence)
-        else:
-            place = (segment.label, position, queue.topic, queue.queue_id)
-            fields = (physical_offset, size, tags_code, time_ms, base, batch_size, compacted)
-            yield rows.BatchUnit(*place, *fields)
-        position += _BATCH_UNIT.size
-    yield from _rest(segment, window, position, BQ_BAD_UNIT)
+def _unit(
+    queue: QueueFiles, segment: Segment, position: int, fields: tuple[int, ...]
+) -> rows.Unit | rows.Damage:
+    physical_offset, size, tags_code = fields
+    if physical_offset < 0 or size <= 0:
+        sentence = f"unit at {position} of {segment.label}: offset {physical_offset}, size {size}"
+        return _damage(segment, position, _UNIT.size, CQ_BAD_UNIT, sentence)
+    kind = rows.Preblank if fields == (0, consumequeue.PREBLANK_SIZE, 0) else rows.Unit
+    queue_offset = (segment.start + position) // _UNIT.size
+    place = (segment.label, position, queue.topic, queue.queue_id, queue_offset)
+    return kind(*place, physical_offset, size, tags_code)
+
+
+def _batch_unit(
+    queue: QueueFiles, segment: Segment, position: int, fields: tuple[int, ...]
+) -> rows.BatchUnit | rows.Damage:
+    physical_offset, size, tags_code, time_ms, base, batch_size, compacted, _ = fields
+    if physical_offset < 0 or size <= 0 or base < 0 or batch_size <= 0:
+        sentence = f"batch unit at {position} of {segment.label} is impossible"
+        return _damage(segment, position, _BATCH_UNIT.size, BQ_BAD_UNIT, sentence)
+    place = (segment.label, position, queue.topic, queue.queue_id)
+    return rows.BatchUnit(*place, physical_offset, size, tags_code, time_ms, base, batch_size, compacted)
 
 
 def _dump_ext_units(
@@ -151,8 +149,8 @@ def _dump_ext_units(
         position += size
 
 
-_DUMPS = {
-    PathKind.CONSUMEQUEUE: _dump_units,
-    PathKind.BATCHCONSUMEQUEUE: _dump_batch_units,
+_DUMPS: dict[PathKind, Callable[[QueueFiles, Segment, Window, int, bool], Iterator[rows.Row]]] = {
+    PathKind.CONSUMEQUEUE: partial(_dump_units, kind=_UnitKind(_UNIT, CQ_BAD_UNIT, _unit)),
+    PathKind.BATCHCONSUMEQUEUE: partial(_dump_units, kind=_UnitKind(_BATCH_UNIT, BQ_BAD_UNIT, _batch_unit)),
     PathKind.CONSUMEQUEUE_EXT: _dump_ext_units,
 }

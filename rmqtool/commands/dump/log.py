@@ -1,0 +1,153 @@
+"""The records of the log: by one walk, by kernels, or through the queue that a range of them belongs to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from rmqtool.commands.messages import MessageRows
+from rmqtool.commands.query import QueryRequest
+from rmqtool.commands.query.inquiry import Inquiry
+from rmqtool.commands.query.queue import QueueReader, find_queue
+from rmqtool.commands.query.remarks import Remarks
+from rmqtool.commands.query.times import records_by_time
+from rmqtool.scan.record_walk import record_defects, walk
+from rmqtool.scan.records import Record, check_record
+from rmqtool.store import FileQueue, PathKind
+from rmqtool.store.listing import digits_of
+from rmqtool.store.segments import NAME_DIGITS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from rmqtool.commands import rows
+    from rmqtool.commands.dump.request import DumpRequest
+    from rmqtool.commands.messages import MessageFilter
+    from rmqtool.commands.progress import Progress
+    from rmqtool.store import QueueFiles, Store
+
+_BODY_FORMS = ("none", "text", "hex")
+
+LARGE_LOG_BYTES = 16 << 20
+"""Up to here plain Python is done before the kernels are loaded."""
+_ROWS_A_STEP = 4096
+"""Progress is told once for so many records."""
+
+
+def dump_log(store: Store, request: DumpRequest, progress: Progress) -> Iterator[rows.Row]:
+    """Yield what is wanted of a log: by kernels if it is much, through a queue if that leads there."""
+    log = _placed_log(store)
+    if (through_queue := _through_queue(store, request, progress)) is not None:
+        yield from through_queue
+        return
+    begin = max(request.from_offset or 0, log.start)
+    progress.stage("commitlog", _wanted_bytes(log, request))
+    if _is_large(log, request):
+        yield from _large_log(store, log, request, lambda place: progress.advance(place - begin))
+        log.close()
+        return
+    make = MessageRows(log, store.settings.delay_levels)
+    events = walk(log.segments, request.from_offset or 0, request.to_offset, request.on_corrupt)
+    for number, event in enumerate(events):
+        if not number % _ROWS_A_STEP:
+            progress.advance(event.physical_offset - begin)
+        if not isinstance(event, Record) or request.messages.admits(event):
+            yield make.row(event)
+    log.close()
+
+
+def _through_queue(store: Store, request: DumpRequest, progress: Progress) -> Iterator[rows.Row] | None:
+    """Return the messages of a range of one queue by way of that queue; None if something else is wanted."""
+    wanted = request.messages
+    ranges = (wanted.from_queue_offset, wanted.begin_ms, wanted.end_ms)
+    if PathKind.CONSUMEQUEUE not in store.roots or ranges == (None, None, None):
+        return None
+    if wanted.topic is None or wanted.queue_id is None or _is_glob(wanted.topic):
+        return None
+    if (request.from_offset, request.to_offset, request.on_corrupt) != (None, None, "resync"):
+        return None
+    queue = find_queue(store, wanted.topic, wanted.queue_id)
+    if queue is None:
+        return None
+    progress.note(
+        f"messages of {queue.topic}/{queue.queue_id} through its consume queue;"
+        " dump the commitlog directory to see also what no queue holds"
+    )
+    return _queue_messages(store, queue, wanted, progress)
+
+
+def _queue_messages(
+    store: Store, queue: QueueFiles, wanted: MessageFilter, progress: Progress
+) -> Iterator[rows.Row]:
+    make = MessageRows(store.commitlog, store.settings.delay_levels)
+    request = QueryRequest(
+        topic=wanted.topic, queue_id=wanted.queue_id, begin_ms=wanted.begin_ms, end_ms=wanted.end_ms
+    )
+    inquiry = Inquiry(store, request, Remarks(progress))
+    if wanted.begin_ms is None and wanted.end_ms is None:
+        reader = QueueReader(inquiry, queue)
+        found = reader.records(max(wanted.from_queue_offset or 0, reader.bounds.min_offset), None)
+    else:
+        found = records_by_time(inquiry)
+    for record in found:
+        if wanted.admits(record):
+            for defect in record_defects(record):
+                yield make.row(defect)
+            yield make.row(record)
+
+
+def _is_glob(text: str) -> bool:
+    return not set(text).isdisjoint("*?[")
+
+
+def _is_large(log: FileQueue, request: DumpRequest) -> bool:
+    """Whether so much of the log is wanted, in such a form, that loading the kernels pays."""
+    wanted = request.messages
+    return (
+        request.lines in _BODY_FORMS
+        and not request.hex
+        and request.on_corrupt == "resync"
+        and "[" not in (wanted.topic or "")
+        and all(_is_unicode(text) for text in (wanted.topic, wanted.tag, wanted.key))
+        and all(_is_plain(one.label) for one in log.segments)
+        and _wanted_bytes(log, request) > LARGE_LOG_BYTES
+    )
+
+
+def _wanted_bytes(log: FileQueue, request: DumpRequest) -> int:
+    begin, end = request.from_offset or 0, request.to_offset
+    sizes = (min(one.stop, end or one.stop) - max(one.start, begin) for one in log.segments)
+    return sum(max(0, size) for size in sizes)
+
+
+def _is_unicode(text: str | None) -> bool:
+    """Whether a text is UTF-8; bytes of the command line that are none are surrogates in it."""
+    return text is None or not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _is_plain(text: str) -> bool:
+    return text.isascii() and text.isprintable()
+
+
+def _large_log(
+    store: Store, log: FileQueue, request: DumpRequest, tell: Callable[[int], None]
+) -> Iterator[rows.Row]:
+    from rmqtool.commands.dump.line_splits import LineJob
+    from rmqtool.commands.dump.lines import log_lines
+    from rmqtool.scan.json_kernels import BodyForm
+
+    body = BodyForm[(request.lines or "none").upper()]
+    begin, end = request.from_offset or 0, request.to_offset
+    levels, messages = store.settings.delay_levels, request.messages
+    return log_lines(LineJob(log, levels, messages, body, request.odd_flags, begin, end, tell=tell))
+
+
+def _placed_log(store: Store) -> FileQueue:
+    """Return the log; a lone file whose name says nothing lies where its first record says."""
+    log = store.commitlog
+    if not store.place.is_file or digits_of(store.place.path.name, NAME_DIGITS) is not None:
+        return log
+    (segment,) = log.segments
+    record = check_record(segment, 0).record
+    start = 0 if record is None else max(0, record.head.physical_offset)
+    return FileQueue(log.directories, (replace(segment, start=start),))

@@ -1,0 +1,65 @@
+"""What to dump."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from rmqtool.commands.messages import MessageFilter
+from rmqtool.store import PathKind
+
+_LOG = (PathKind.COMMITLOG,)
+_QUEUES = (PathKind.CONSUMEQUEUE, PathKind.BATCHCONSUMEQUEUE, PathKind.CONSUMEQUEUE_EXT)
+_WITH_OFFSETS = (PathKind.COMMITLOG, PathKind.CONSUMEQUEUE, PathKind.BATCHCONSUMEQUEUE, PathKind.INDEX)
+
+
+@dataclass(frozen=True)
+class DumpRequest:
+    """What to dump.
+
+    Attributes:
+        kinds: Structures; empty means all that the path shows.
+        messages: What messages, or units of queues, must be like.
+        from_offset: Physical offset; inside a record the next one is the first.
+        to_offset: Physical offset; what starts there or later is not dumped.
+        on_corrupt: ``resync``, or ``stop`` at the first damage that ends a chain of records; who reads the
+            rows may ``fail`` at the first error.
+        slots: Also the used slots of index files.
+        chains: Also the chains of index files.
+        hex: Also the bytes of every row, field by field.
+        lines: How bodies look if messages may come as lines of ndjson; None if rows are needed. ``none``,
+            ``text`` and ``hex`` can be written so.
+        odd_flags: Bits of SYSFLAG whose messages are needed as rows, whatever ``lines`` says.
+    """
+
+    kinds: frozenset[PathKind] = frozenset()
+    messages: MessageFilter = field(default_factory=MessageFilter)
+    from_offset: int | None = None
+    to_offset: int | None = None
+    on_corrupt: str = "resync"
+    slots: bool = False
+    chains: bool = False
+    hex: bool = False
+    lines: str | None = None
+    odd_flags: int = 0
+
+    def applicable(self) -> dict[str, tuple[PathKind, ...]]:
+        """Return the structures to which each filter in use can be applied, by the option's name."""
+        wanted = self.messages
+        uses: dict[str, tuple[object, tuple[PathKind, ...]]] = {
+            "--topic": (wanted.topic, (*_LOG, *_QUEUES)),
+            "--queue": (wanted.queue_id, (*_LOG, *_QUEUES)),
+            "--tag": (wanted.tag, (*_LOG, PathKind.CONSUMEQUEUE, PathKind.BATCHCONSUMEQUEUE)),
+            "--key": (wanted.key, _LOG),
+            "--begin": (wanted.begin_ms, (*_LOG, PathKind.BATCHCONSUMEQUEUE, PathKind.CONSUMEQUEUE_EXT)),
+            "--end": (wanted.end_ms, (*_LOG, PathKind.BATCHCONSUMEQUEUE, PathKind.CONSUMEQUEUE_EXT)),
+            "--from-queue-offset": (wanted.from_queue_offset, (*_LOG, PathKind.CONSUMEQUEUE)),
+            "--from-offset": (self.from_offset, _WITH_OFFSETS),
+            "--to-offset": (self.to_offset, _WITH_OFFSETS),
+        }
+        return {name: kinds for name, (value, kinds) in uses.items() if value is not None}
+
+    def admits_offset(self, physical_offset: int) -> bool:
+        """Whether a physical offset lies in the range that is wanted."""
+        if self.from_offset is not None and physical_offset < self.from_offset:
+            return False
+        return self.to_offset is None or physical_offset < self.to_offset

@@ -1,0 +1,105 @@
+"""``dump``: what lies in the files of a store, structure by structure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqtool.commands import rows
+from rmqtool.commands.dump.config import dump_config
+from rmqtool.commands.dump.hex import HexRows
+from rmqtool.commands.dump.index import dump_index_file
+from rmqtool.commands.dump.log import dump_log
+from rmqtool.commands.dump.queues import dump_queues
+from rmqtool.commands.index_files import warn_of_assumed_geometry
+from rmqtool.errors import UsageError
+from rmqtool.findings import Severity, Structure
+from rmqtool.findings.places import CP_SIZE
+from rmqtool.formats import checkpoint, struct_of
+from rmqtool.store import PathKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.commands.dump.request import DumpRequest
+    from rmqtool.commands.progress import Progress
+    from rmqtool.store import Store, StoreFile
+
+_CHECKPOINT = struct_of(checkpoint.CHECKPOINT)
+_KINDS: tuple[PathKind, ...] = tuple(kind for kind in PathKind if kind is not PathKind.STORE)
+
+
+def dump(store: Store, request: DumpRequest, progress: Progress) -> Iterator[rows.Row]:
+    """Yield the rows of what a path shows of a store.
+
+    A filter narrows what is shown: of a store root, the structures to which it can be applied.
+
+    Raises:
+        UsageError: A filter cannot be applied to what the path is.
+    """
+    annotate = HexRows(store)
+    for kind in _chosen_kinds(store, request):
+        for row in _dump_kind(store, kind, request, progress):
+            yield row
+            if request.hex:
+                yield from annotate.fields(row)
+    _note_strays(store, progress)
+
+
+def _chosen_kinds(store: Store, request: DumpRequest) -> list[PathKind]:
+    shown = [kind for kind in _KINDS if kind in store.roots]
+    chosen: list[PathKind] = [kind for kind in shown if kind in (request.kinds or shown)]
+    for option, applicable in request.applicable().items():
+        narrowed = [kind for kind in chosen if kind in applicable]
+        if not narrowed:
+            raise UsageError(f"{store.place.path}: {option} says nothing about this kind of file")
+        chosen = narrowed
+    if (request.slots or request.chains) and PathKind.INDEX not in chosen:
+        raise UsageError(f"{store.place.path}: no index file is dumped, so there are no slots and chains")
+    return chosen
+
+
+def _dump_kind(store: Store, kind: PathKind, request: DumpRequest, progress: Progress) -> Iterator[rows.Row]:
+    if kind is PathKind.COMMITLOG:
+        return dump_log(store, request, progress)
+    if kind is PathKind.INDEX:
+        return _dump_index(store, request, progress)
+    if kind is PathKind.CHECKPOINT:
+        return _dump_checkpoint(store.checkpoint)
+    if kind is PathKind.CONFIG:
+        return dump_config(store)
+    return dump_queues(store, kind, request, progress)
+
+
+def _dump_index(store: Store, request: DumpRequest, progress: Progress) -> Iterator[rows.Row]:
+    assumed, done = warn_of_assumed_geometry(store, progress), 0
+    progress.stage("index", sum(file.size_bytes for file in store.index_files))
+    for file in store.index_files:
+        geometry = store.settings.index_geometry
+        found = dump_index_file(file, geometry, assumed=assumed, slots=request.slots, chains=request.chains)
+        for row in found:
+            if not isinstance(row, rows.Item) or request.admits_offset(row.physical_offset):
+                yield row
+        file.close()
+        done += file.size_bytes
+        progress.advance(done)
+
+
+def _dump_checkpoint(file: StoreFile | None) -> Iterator[rows.Row]:
+    if file is None:
+        return
+    data = file.read_at(0, _CHECKPOINT.size)
+    if len(data) == _CHECKPOINT.size:
+        yield rows.Checkpoint(*_CHECKPOINT.unpack(data))
+    if file.size_bytes != checkpoint.CHECKPOINT_FILE_SIZE:
+        sentence = f"{file.label} has {file.size_bytes} bytes instead of {checkpoint.CHECKPOINT_FILE_SIZE}"
+        yield rows.Damage(file.label, 0, None, file.size_bytes, CP_SIZE, sentence, Structure.CHECKPOINT)
+    file.close()
+
+
+def _note_strays(store: Store, progress: Progress) -> None:
+    """Say what was left out: other storage engines, and entries that are no files of their directories."""
+    for feature in store.features:
+        if feature.code.severity is Severity.WARNING:
+            progress.warn(f"left out: {feature.label}: {feature.code.title}")
+    for stray in (*store.commitlog.strays, *store.index_strays):
+        progress.warn(f"left out: {stray.label} {stray.reason}")
