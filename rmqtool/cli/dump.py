@@ -119,6 +119,7 @@ def dump_command(
             body=bodies.mode,
             zone=session.zone,
             color=session.color,
+            fields=request.hex,
             unpacked=bodies.unpack,
             warn=session.console.warn,
         )

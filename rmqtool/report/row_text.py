@@ -13,6 +13,7 @@ from rmqtool.report.folding import fold
 from rmqtool.report.hex_text import HexText, field_label
 from rmqtool.report.objects import BodyMode, body_text
 from rmqtool.report.system_text import system_text
+from rmqtool.report.terminal import SEVERITY_STYLES, Ink
 from rmqtool.report.times import time_text
 
 if TYPE_CHECKING:
@@ -35,14 +36,23 @@ class RowText:
         zone: In which times are printed; None is this machine's.
         width: Of the terminal; None does not break lines.
         color: Whether colours are used.
+        fields: Whether rows come with their fields, which show a body as it lies in the log.
     """
 
     def __init__(
-        self, body: BodyMode | None, zone: tzinfo | None, width: int | None = None, *, color: bool = False
+        self,
+        body: BodyMode | None,
+        zone: tzinfo | None,
+        width: int | None = None,
+        *,
+        color: bool = False,
+        fields: bool = False,
     ) -> None:
         self._body = body
         self._zone = zone
         self._width = width
+        self._fields = fields
+        self._ink = Ink(color=color)
         self._hex = HexText(self._time, body, width, color=color)
         self._file: str | None = None
         self._in_fields = False
@@ -98,7 +108,8 @@ class RowText:
         if row.transaction_type != "none":
             parts.append(row.transaction_type)
         parts += _names(row)
-        more = (system_text(row, self._time), self._message_body(row))
+        shown_below = self._fields and len(row.body) == row.body_length
+        more = (system_text(row, self._time), None if shown_below else self._message_body(row))
         line = fold(parts, self._width, _INDENT, f"{row.physical_offset:>12}  ")
         return line + "".join(f"\n{'':>{_INDENT}}{text}" for text in more if text)
 
@@ -117,7 +128,8 @@ class RowText:
 
     def _damage(self, row: rows.Damage) -> str:
         place = row.physical_offset if row.physical_offset is not None else f"@{row.position}"
-        return f"{place:>12}  {row.code.code} ({row.severity}): {escape_text(row.message)}"
+        code = self._ink(row.code.code, SEVERITY_STYLES[row.severity])
+        return f"{place:>12}  {code} ({row.severity}): {escape_text(row.message)}"
 
     def _unit(self, row: rows.Unit) -> str:
         return f"{row.queue_offset:>12}  {_unit_fields(row)}"

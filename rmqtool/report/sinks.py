@@ -55,6 +55,7 @@ def open_sink(
     zone: tzinfo | None = None,
     keyed: bool = False,
     color: bool | None = None,
+    fields: bool = False,
     unpacked: bool = False,
     warn: Callable[[str], None],
 ) -> Sink:
@@ -69,10 +70,11 @@ def open_sink(
         keyed: Whether the rows carry the keys that they answer, as ``queryKey``.
         color: Whether text uses colours; None is: on a terminal, unless NO_COLOR is set.
         unpacked: Whether inner batches are unpacked: then csv holds their messages in the table of messages.
+        fields: Whether rows come with their fields.
         warn: Told what a format cannot show.
     """
     if chosen is Format.TEXT:
-        text = RowText(body, zone, width_of(stream), color=uses_color(stream, color))
+        text = RowText(body, zone, width_of(stream), color=uses_color(stream, color), fields=fields)
         return _TextSink(stream, text)
     objects = _Objects(BodyMode.NONE if body is None else body, keyed=keyed)
     if chosen is Format.NDJSON:

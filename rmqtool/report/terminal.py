@@ -7,8 +7,12 @@ import shutil
 import unicodedata
 from typing import TYPE_CHECKING
 
+from rmqtool.findings import Severity
+
 if TYPE_CHECKING:
     from typing import TextIO
+
+SEVERITY_STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity.INFO: "bold"}
 
 
 def uses_color(stream: TextIO, color: bool | None) -> bool:

@@ -11,6 +11,7 @@ from rmqtool.report.escaping import escape_text
 from rmqtool.report.finding_text import finding_line
 from rmqtool.report.prediction_text import prediction_facts, prediction_title
 from rmqtool.report.tables import Tables
+from rmqtool.report.terminal import SEVERITY_STYLES
 from rmqtool.report.times import size_text
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ _TITLES = {
     "log-damage": "The commit log is damaged",
     "incomplete": "Interrupted: no verdict",
 }
-_STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity.INFO: "bold"}
 _WORDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
 
 
@@ -40,7 +40,9 @@ class _Page(Tables):
     def heading(self, severity: Severity, title: str) -> None:
         """Begin the findings of a code."""
         self._write("")
-        self._write(f"{self._ink(_WORDS[severity].upper(), _STYLES[severity])} {self._ink(title, 'bold')}")
+        self._write(
+            f"{self._ink(_WORDS[severity].upper(), SEVERITY_STYLES[severity])} {self._ink(title, 'bold')}"
+        )
 
     def entry(self, entry: FindingCode) -> None:
         """Write what is the same for all findings of a code."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import zlib
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,6 +12,7 @@ from rmqtool.formats import batch, checkpoint, consumequeue, index, layout, mess
 from rmqtool.report.row_text import RowText
 from tests.cli.conftest import STORES
 from tests.cli.test_dump import of_type, patch
+from tests.scan.log_builder import record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -168,6 +170,7 @@ def test_long_bodies_are_cut_unless_asked_for(run: Callable[..., Run], mode: str
     body = out.split("  BODY  159 bytes\n")[1].split("TOPIC length")[0]
     assert len(re.findall(r"^ {18}[0-9a-f]{8} ", body, re.MULTILINE)) == lines
     assert ("--body hex shows all" in body) is (lines < 10)
+    assert out.count("sp<6S+y]o|Z39xD=") == 1
 
 
 @pytest.mark.parametrize("width", [40, 80, 200, None])
@@ -217,3 +220,20 @@ def test_layout_has_all_fields_of_all_formats(run: Callable[..., Run]) -> None:
     out = run("dump", "--layout").out
     assert out.count("offset  size  field") == len(schemas)
     assert "     0     8  offset (physicalOffset)        bytes in the log: where the record lies\n" in out
+
+
+def test_an_unpacked_body_is_shown_beside_the_stored_one(run: Callable[..., Run], tmp_path: Path) -> None:
+    stored = zlib.compress(b"hello")
+    (tmp_path / "commitlog").mkdir()
+    (tmp_path / "commitlog" / f"{0:020d}").write_bytes(record(0, body=stored, sysFlag=1) + bytes(64))
+    out = run("dump", tmp_path, "--hex", "--decompress", "--limit", 1).out
+    assert re.search(r"^ {14}hello$", out, re.MULTILINE)
+    assert stored[:4].hex() in out
+    assert "SYSFLAG  1  compressed, zlib" in out
+
+
+def test_damage_stands_out_in_colour(run: Callable[..., Run], plain_copy: Path) -> None:
+    patch(plain_copy / "commitlog" / f"{0:020d}", 200, b"\xff")
+    words = ("dump", plain_copy / "commitlog", "--to-offset", 300)
+    assert "\x1b[1;31mCL-CRC\x1b[0m (error)" in run(*words, "--color", "always").out
+    assert "\x1b" not in run(*words).out
