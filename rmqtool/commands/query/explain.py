@@ -105,9 +105,14 @@ class Explanation:
             return
         self._add(len(self.steps), Step(reason, message, file, facts))
 
-    def advise(self, reason: Reason, message: str, **facts: int | str | None) -> None:
-        """Tell a step that shows what to do next."""
-        self._add(len(self.steps), Step(reason, message, None, facts, is_advice=True))
+    def advise(
+        self, reason: Reason, message: str, file: str | None = None, **facts: int | str | None
+    ) -> None:
+        """Tell a step that shows what to do next; once of each reason."""
+        if any(step.is_advice and step.reason is reason for step in self.steps):
+            self.add(reason, message, file, **facts)
+        else:
+            self._add(len(self.steps), Step(reason, message, file, facts, is_advice=True))
 
     @property
     def advice(self) -> list[str]:

@@ -5,12 +5,9 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from rmqtool.commands.query.absence import index_problem
 from rmqtool.commands.query.by_id import spellings
 from rmqtool.commands.query.explain import Reason
-from rmqtool.commands.query.index import IndexSearch
 from rmqtool.commands.query.queue import find_queue, queues_problem
-from rmqtool.commands.query.request import KeyQuestion, QueryRequest
 from rmqtool.commands.query.topics import topics_of
 from rmqtool.javacompat import split_keys
 from rmqtool.store import PathKind
@@ -19,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rmqtool.commands.query.inquiry import Inquiry
+    from rmqtool.commands.query.request import KeyQuestion
 
 _NAMED = 10
 
@@ -75,16 +73,3 @@ def _advise_key(inquiry: Inquiry, question: KeyQuestion) -> None:
         pieces = ", ".join(split_keys(key)) or "none"
         message = f"KEYS is cut at every space, so {key!r} is never indexed as a whole; ask for {pieces}"
         inquiry.explanation.advise(Reason.KEYS_SPLIT, message)
-    _advise_kind(inquiry, question)
-
-
-def _advise_kind(inquiry: Inquiry, question: KeyQuestion) -> None:
-    """Look a key up as a unique key, and the other way round."""
-    if index_problem(inquiry.store) is not None:
-        return
-    other = KeyQuestion(question.topic, question.key, not question.unique)
-    (found,) = IndexSearch(inquiry.beside(QueryRequest(max_messages=1))).answers([other])
-    if found:
-        what, option = ("a key", "--key") if question.unique else ("the unique key", "--unique-key")
-        message = f"{question.key} is {what} of a message of {question.topic}: ask with {option}"
-        inquiry.explanation.advise(Reason.OTHER_KIND, message, physicalOffset=found[0])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from rmqtool.commands.index_files import IndexFile, warn_of_assumed_geometry
@@ -162,7 +162,8 @@ class IndexSearch:
             search.seen.add(item.physical_offset)
             reason, message = self._found(index_file, place, item)
         file, offset = index_file.file.label, item.physical_offset
-        self._explanation.add(reason, message, file, item=number, physicalOffset=offset)
+        tell = self._explanation.advise if reason is Reason.OTHER_KIND else self._explanation.add
+        tell(reason, message, file, item=number, physicalOffset=offset)
 
     def _refusal(self, offset: int, search: _Search) -> tuple[Reason, str] | None:
         """Say why what lies at an offset is no answer; None if it is one."""
@@ -180,7 +181,11 @@ class IndexSearch:
     def _unfitness(self, record: Record, search: _Search) -> tuple[Reason, str] | None:
         if search.key_hash not in (index_key_hash(record.topic, key) for key in keys_of(record)):
             return Reason.WRONG_RECORD, "the record there has no key of that hash"
-        if not search.question.answered_by(record):
+        question = search.question
+        if not question.answered_by(record):
+            if replace(question, unique=not question.unique).answered_by(record):
+                kind, option = ("a key", "--key") if question.unique else ("the unique key", "--unique-key")
+                return Reason.OTHER_KIND, f"{question.key} is {kind} of that message, ask with {option}"
             other = f"{record.topic} {record.properties.get('KEYS', '')}".rstrip()
             return Reason.COLLISION, f"another key with the same hash, of {other}"
         time_ms = record.head.store_timestamp_ms

@@ -112,10 +112,12 @@ class QueueReader:
         """
         for number, entry in enumerate(self.entries(queue_offset, wanted)):
             record = self.record(entry)
-            if self.is_of_batches and not number and not _holds(entry, record, queue_offset):
+            is_due = number == 0 or entry.queue_offset <= queue_offset
+            if self.is_of_batches and is_due and not is_in_batch(queue_offset, entry, record):
                 self._explain_unfit(Entry(queue_offset, entry.physical_offset), "is in no batch")
-                break
-            if record is not None:
+                if entry.queue_offset > queue_offset:
+                    break
+            elif record is not None:
                 yield record
         self.queue.files.close()
 
@@ -247,7 +249,8 @@ class QueueReader:
             self._inquiry.explain_doubt(Reason.QUEUE_BEHIND, message, maxOffset=end, physicalOffset=offset)
 
     def _batch_entries(self, queue_offset: int) -> Iterator[Entry]:
-        """Yield the batches from the one that holds an offset on; their bases ascend."""
+        """Yield the batches from the one that holds an offset on; each begins where one ends."""
+        expected, is_first = max(queue_offset, self.bounds.min_offset), True
         for segment in self.queue.files:
 
             def ends_behind(number: int) -> bool:
@@ -256,17 +259,21 @@ class QueueReader:
 
             room = segment.size_bytes // _BATCH_UNIT_SIZE
             for number in range(first_holding(room, ends_behind), room):
-                physical_offset, size, _, _, base, *_ = read_batch_unit(segment, number)
+                physical_offset, size, _, _, base, batch_size, *_ = read_batch_unit(segment, number)
                 if size <= 0:
                     message = f"unit {number} of {segment.label} is no valid batch"
                     self._note_end(segment, number * _BATCH_UNIT_SIZE, message)
                     return
+                if base > expected or (base < expected and not is_first):
+                    why = f"begins with offset {base}, the one before it ends before {expected}"
+                    self._inquiry.doubt(f"unit {number} of {segment.label} {why}")
+                expected, is_first = base + batch_size, False
                 yield Entry(base, physical_offset)
         self._check_end()
 
 
-def _holds(entry: Entry, record: Record | None, queue_offset: int) -> bool:
-    """Whether a batch holds an offset."""
+def is_in_batch(queue_offset: int, entry: Entry, record: Record | None) -> bool:
+    """Whether a batch holds an offset, as far as its record can tell."""
     size = 1 if record is None else parse_long(record.properties.get("INNER_NUM", "")) or 1
     return entry.queue_offset <= queue_offset and (record is None or queue_offset < entry.queue_offset + size)
 
