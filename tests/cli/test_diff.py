@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import errno
 import io
+import os
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -261,3 +263,58 @@ def test_text_and_csv(run: Callable[..., Run]) -> None:
     assert "differences (" in out.splitlines()[-2]
     table = list(csv.DictReader(io.StringIO(run("diff", a, b, "--format", "csv").out)))
     assert {"structure", "change", "queueOffset", "a", "b"} <= set(table[0])
+
+
+@pytest.mark.parametrize(
+    ("name", "edit", "expected"),
+    [
+        (
+            "batchcq-5.3.3",
+            {"batch": "Streams/0", "unit": 3, "field": "tagsCode", "add": 1},
+            {"structure": "batchconsumequeue", "change": "changed", "queueId": 0},
+        ),
+        (
+            "batchcq-5.3.3",
+            {"batch": "Streams/0", "unit": 3, "field": "msgBaseOffset", "add": 1},
+            {"structure": "batchconsumequeue", "change": "changed", "queueId": 0},
+        ),
+        (
+            "ext-5.3.3",
+            {"file": f"consumequeue_ext/Extended/0/{0:020d}", "at": 22, "plus": 2, "flip": 1},
+            {"structure": "consumequeue", "change": "changed", "queueOffset": 1},
+        ),
+    ],
+    ids=["tags of a batch", "offset of a batch", "ext unit"],
+)
+def test_batches_and_ext_units_are_placed(
+    run: Callable[..., Run], tmp_path: Path, name: str, edit: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    """An ext unit is shown at the queue offset of the unit that names it."""
+    copy = edited(STORES / name, tmp_path / "copy", [edit])
+    found = run("diff", STORES / name, copy, "--format", "json")
+    (row,) = differences(found)
+    assert expected.items() <= row.items()
+    assert (row["count"], found.status) == (1, 1)
+    alone = copy.relative_to(tmp_path / "copy") / "consumequeue_ext"
+    if name.startswith("ext"):
+        (row,) = differences(run("diff", STORES / name / alone, copy / alone, "--format", "json"))
+        assert (row["structure"], row["item"]) == ("consumequeue-ext", 1)
+
+
+def test_what_the_disk_does_not_deliver_is_damage_of_the_log(
+    run: Callable[..., Run], plain: Path, plain_copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, queue = f"commitlog/{8192:020d}", f"consumequeue/TopicTest/0/{0:020d}"
+    preadv = os.preadv
+
+    def failing(descriptor: int, buffers: Any, position: int) -> int:  # noqa: ANN401 - as os.preadv
+        if str(Path(f"/proc/self/fd/{descriptor}").readlink()).endswith((f"store/{log}", f"store/{queue}")):
+            raise OSError(errno.EIO, "Input/output error")
+        return preadv(descriptor, buffers, position)
+
+    monkeypatch.setattr(os, "preadv", failing)
+    found = run("diff", plain, plain_copy, "--format", "json")
+    assert found.status == 5
+    notes = " ".join(found.document["notes"])
+    assert log in notes
+    assert queue in notes

@@ -8,12 +8,14 @@ from rmqtool.commands.diff.model import Change, Difference
 from rmqtool.formats import layout
 from rmqtool.formats.message import HEAD
 from rmqtool.scan.records import LENIENT, Record, check_record
+from rmqtool.scan.window import Window
 
 if TYPE_CHECKING:
     from rmqtool.commands.diff.model import Value
     from rmqtool.store import FileQueue
 
 _SHOWN_BYTES = 20
+_WINDOW_BYTES = 4096
 _NAMES = [field.name for field in layout(HEAD, sysFlag=0)]
 _DAMAGED = {(True, True): "both", (True, False): "a", (False, True): "b", (False, False): None}
 
@@ -60,7 +62,9 @@ def _look(files: FileQueue, place: int) -> _Side:
     segment = files.segment_at(place)
     if segment is None:
         return _Side(None, "no file of the log is there")
-    checked = check_record(segment, place - segment.start, LENIENT, base=segment.start, read_body=True)
+    window, position = Window(segment, _WINDOW_BYTES), place - segment.start
+    window.focus(position)
+    checked = check_record(window, position, LENIENT, base=segment.start)
     record = checked.record
     if record is None:
         return _Side(None, None if checked.success else checked.reason)
