@@ -187,11 +187,18 @@ class IndexShape:
             last = None if previous is None else previous[HEADER_FIELDS.index(end)]
             if len(values) > 1 or (last is not None and not values & {0, last}):
                 sentence = f"has no items, but {begin} and {end} {sorted(values)}"
-                self._report.add(IX_HEADER, sentence, _HEADER_OFFSETS[begin], expected=last or 0)
+                place = _HEADER_OFFSETS[begin]
+                self._report.add(IX_HEADER, sentence, place, severity=self.torn, expected=last or 0)
         if header.hash_slot_count:
             sentence = f"has no items, but hashSlotCount {header.hash_slot_count}"
-            place = _HEADER_OFFSETS["hashSlotCount"]
-            self._report.add(IX_HEADER, sentence, place, expected=0, observed=header.hash_slot_count)
+            self._report.add(
+                IX_HEADER,
+                sentence,
+                _HEADER_OFFSETS["hashSlotCount"],
+                severity=self.torn,
+                expected=0,
+                observed=header.hash_slot_count,
+            )
 
     def _first_item(self, items: Items) -> None:
         if items.time_diffs[0] > 0:
