@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections import deque
+from contextlib import ExitStack
 from dataclasses import replace
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 from typing import TYPE_CHECKING
 
 from rmqtool.commands.record_at import record_at
 from rmqtool.findings.places import IO_UNREADABLE
-from rmqtool.scan.record_walk import Defect, gap_between, missing_blank, unreadable_part, walk
+from rmqtool.scan.record_walk import ChainWalk, Defect, gap_between, missing_blank, unreadable_part, walk
 from rmqtool.scan.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from rmqtool.commands.progress import Progress
-    from rmqtool.engine import Engine
+    from rmqtool.engine import Engine, LocalEngine
     from rmqtool.scan.sieve import Sieve
     from rmqtool.scan.sift import Sifted
     from rmqtool.store import FileQueue, Segment
@@ -60,46 +61,70 @@ class LogScan:
             sieve: Keeps all that may be an answer.
             answers: Decides.
         """
-        self._progress.stage("walking the log", self._log.size_bytes)
-        return self._plain(answers) if self._is_small else self._sifted(sieve, answers)
+        return chain.from_iterable(self._by_file(range(len(self._log)), sieve, answers))
 
     def newest(self, sieve: Sieve, answers: Callable[[Record], bool], wanted: int | None) -> Iterable[Record]:
-        """Return the newest answers, in the order of the log; None wants all, one after the other."""
-        found = self.records(sieve, answers)
-        return found if wanted is None else deque(found, maxlen=wanted)
+        """Return the newest answers, in the order of the log; files older than those are not read.
+
+        None wants all, one after the other.
+        """
+        if wanted is None:
+            return self.records(sieve, answers)
+        found: list[Record] = []
+        for records in self._by_file(reversed(range(len(self._log))), sieve, answers):
+            found = [*deque(records, maxlen=wanted - len(found)), *found]
+            if len(found) == wanted:
+                break
+        return found
 
     def first(self, sieve: Sieve, answers: Callable[[Record], bool], wanted: int | None) -> Iterator[Record]:
         """Yield the first answers; what lies behind them is not read."""
         return islice(self.records(sieve, answers), wanted)
 
-    def _plain(self, answers: Callable[[Record], bool]) -> Iterator[Record]:
-        for event in walk(self._log.segments):
-            self._progress.advance(event.physical_offset - self._log.start)
+    def _by_file(
+        self, numbers: Iterable[int], sieve: Sieve, answers: Callable[[Record], bool]
+    ) -> Iterator[Iterator[Record]]:
+        """Yield the answers of one file after the other; each must be used up before the next."""
+        self._progress.stage("walking the log", self._log.size_bytes)
+        segments, done = self._log.segments, 0
+        with ExitStack() as stack:
+            engine = None if self._is_small else stack.enter_context(_local_engine())
+            for number in numbers:
+                if number:
+                    self._note_gap(segments[number - 1], segments[number])
+                later = segments[number + 1 :]
+                if engine is None:
+                    yield self._plain(segments[number], later, answers)
+                else:
+                    yield self._sifted(segments[number], later, engine, sieve, answers)
+                done += segments[number].size_bytes
+                self._progress.advance(done)
+
+    def _plain(
+        self, segment: Segment, later: tuple[Segment, ...], answers: Callable[[Record], bool]
+    ) -> Iterator[Record]:
+        for event in ChainWalk(segment, later).run(segment.start, None):
             if isinstance(event, Defect):
                 if event.ends_chain:
                     self._note_defect(event)
             elif isinstance(event, Record) and answers(event):
                 yield event
 
-    def _sifted(self, sieve: Sieve, answers: Callable[[Record], bool]) -> Iterator[Record]:
-        from rmqtool.engine import LocalEngine
-
-        done = 0
-        with LocalEngine() as engine:
-            for number, segment in enumerate(self._log.segments):
-                if number:
-                    self._note_gap(self._log.segments[number - 1], segment)
-                sift = _SegmentSift(segment, self._log.segments[number + 1 :], engine, self._split_bytes)
-                places = sift.places(sieve)
-                done += segment.size_bytes
-                self._progress.advance(done)
-                for defect in sift.defects():
-                    self._note_defect(defect)
-                if sift.more_damage:
-                    self._progress.warn(
-                        f"{segment.label}: {sift.more_damage} more damaged places are not listed"
-                    )
-                yield from self._answers_at(places, answers)
+    def _sifted(
+        self,
+        segment: Segment,
+        later: tuple[Segment, ...],
+        engine: Engine,
+        sieve: Sieve,
+        answers: Callable[[Record], bool],
+    ) -> Iterator[Record]:
+        sift = _SegmentSift(segment, later, engine, self._split_bytes)
+        places = sift.places(sieve)
+        for defect in sift.defects():
+            self._note_defect(defect)
+        if sift.more_damage:
+            self._progress.warn(f"{segment.label}: {sift.more_damage} more damaged places are not listed")
+        yield from self._answers_at(places, answers)
 
     def _answers_at(self, places: Iterable[int], answers: Callable[[Record], bool]) -> Iterator[Record]:
         for place in places:
@@ -111,6 +136,12 @@ class LogScan:
         gap = gap_between(one, two)
         if gap is not None:
             self._note_defect(gap)
+
+
+def _local_engine() -> LocalEngine:
+    from rmqtool.engine import LocalEngine
+
+    return LocalEngine()
 
 
 class _SegmentSift:

@@ -128,3 +128,20 @@ def test_many_keys_in_one_walk(monkeypatch: pytest.MonkeyPatch) -> None:
             ("k0", True, places[10]),
             ("k0", True, places[11]),
         ]
+
+
+@pytest.mark.parametrize("small", [PLAIN, 0], ids=["plain", "kernels"])
+def test_the_newest_are_taken_from_the_newest_files(small: int) -> None:
+    """In the order of the log; an older file is read only if there are too few, and its damage is not met."""
+    log = LogBuilder(FILE_SIZE)
+    places = [log.add() for _ in range(60)]
+    files = log.files()
+    oldest = min(files)
+    files[oldest] = b"\xff" * 100 + files[oldest][100:]
+    readable = [place for place in places if place >= 100]
+    for wanted in (1, 5, 20, 59, None):
+        defects: list[Defect] = []
+        scan = LogScan(memory_log(files), Console(quiet=True), defects.append, small)
+        found = scan.newest(Sieve(), lambda _: True, wanted)
+        assert [one.physical_offset for one in found] == readable[-wanted if wanted else 0 :]
+        assert bool(defects) == (wanted in {59, None})
