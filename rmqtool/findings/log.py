@@ -63,6 +63,13 @@ class FindingLog:
         for finding in findings:
             self.add(finding)
 
+    def fold(self, code: str, finding: Finding) -> None:
+        """Put one finding in the place of all of a code, which are of one severity and structure."""
+        kept = self._kept.pop(code)
+        self._weights[kept[0].severity, kept[0].structure] -= self._counts.pop(code)
+        self._weights = +self._weights
+        self.add(finding)
+
     def merge(self, other: FindingLog) -> None:
         """Append what another log met after this one; its counts add up, the cap stays this log's."""
         for code, findings in other._kept.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import stat
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
@@ -212,12 +213,23 @@ def _queue_tree_findings(store: Store, kind: PathKind) -> Iterator[Finding]:
     root = store.roots.get(kind)
     if root is None or is_rocksdb(root.paths[0]) or root.is_file:
         return
+    contradictions: list[Finding] = []
+    queues = 0
     for topic in store.topics(kind) if root.depth == TREE_DEPTH else [None]:
         try:
             for queue in store.queues(kind, topic):
-                yield from _queue_findings(store, queue)
+                queues += bool(queue.files.segments)
+                for finding in _queue_findings(store, queue):
+                    if finding.code is ST_SETTINGS:
+                        contradictions.append(finding)
+                    else:
+                        yield finding
         except EnvironmentFailureError as failure:
             yield Finding(code=IO_DENIED, topic=topic, message=str(failure))
+    if 1 < queues == len(contradictions):
+        message = f"{contradictions[0].message}; the same is true of all {queues} queues"
+        contradictions = [replace(contradictions[0], message=message)]
+    yield from contradictions
     with suppress(EnvironmentFailureError):  # reported above
         for stray in store.queue_strays(kind):
             yield Finding(code=CQ_STRAY_DIR, file=stray.label, message=f"{stray.label} {stray.reason}")
@@ -255,8 +267,13 @@ def _index_findings(store: Store) -> Iterator[Finding]:
     used = {file.label: file for file in files if _item_count(file) > 0}
     if used and assumed:
         yield _unproven(next(iter(used.values())), size)
+    wrong = [file for file in files if file.size_bytes != size and not assumed]
+    if len(wrong) > 1 and len(wrong) == len(files) and len({file.size_bytes for file in files}) == 1:
+        text = f"all {len(files)} index files have {files[0].size_bytes} bytes, the settings ask for {size}"
+        yield replace(_wrong_size(IX_SIZE, size, files[0]), message=text)
+        wrong = []
     for file in files:
-        if file.size_bytes != size and not assumed:
+        if file in wrong:
             yield _wrong_size(IX_SIZE, size, file)
         if file.label not in used:
             yield Finding(code=IX_UNUSED, file=file.label)

@@ -118,3 +118,15 @@ def test_findings_are_softened_whether_kept_or_counted() -> None:
     assert log.counts == {"CL-CRC": 2}
     assert log.exit_status() is ExitStatus.CLEAN
     assert log.exit_status(FailOn.WARNING) is ExitStatus.LOG_DAMAGED
+
+
+def test_one_finding_can_stand_for_all_of_a_code() -> None:
+    """What was folded counts once, in the exit status too."""
+    log = FindingLog(2)
+    log.add(Finding(code=CQ_MISPLACED), count=7)
+    log.add(Finding(code=CL_TAIL_ZERO))
+    log.fold(CQ_MISPLACED.code, Finding(code=CQ_MISPLACED, severity_override=Severity.WARNING))
+    assert log.counts == {CQ_MISPLACED.code: 1, CL_TAIL_ZERO.code: 1}
+    assert len(log) == 2
+    assert log.exit_status() == ExitStatus.CLEAN
+    assert log.exit_status(FailOn.WARNING) == ExitStatus.NEGATIVE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from rmqtool.dispatch.policy import NEVER
 from rmqtool.engine import MapInterruptedError
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import Finding, FindingLog, Structure
+from rmqtool.findings.places import ST_SETTINGS
 from rmqtool.formats.consumequeue import UNIT_SIZE
 from rmqtool.reput.blocks import UNIT_COLUMNS
 from rmqtool.reput.indexes import index_stream
@@ -91,7 +93,20 @@ def _sum(answers: Sequence[_Answer], max_findings: int) -> _Checked:
         else:
             findings.merge(answer[0])
             examined += answer[1]
+    _tell_delay_table_once(findings)
     return findings, examined
+
+
+def _tell_delay_table_once(findings: FindingLog) -> None:
+    """Say once, not for every level, that the broker had another delay table."""
+    levels = findings.counts.get(ST_SETTINGS.code, 0)
+    if levels > 1:
+        first = next(one for one in findings if one.code is ST_SETTINGS)
+        message = (
+            f"the deliver times of {levels} levels differ from what messageDelayLevel says, all of a level by"
+            f" the same, the first level's by {first.observed} ms: the broker had another table"
+        )
+        findings.fold(ST_SETTINGS.code, replace(first, queue_id=None, message=message))
 
 
 def _redispatch_start(request: VerifyRequest) -> int | None:

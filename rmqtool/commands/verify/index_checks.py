@@ -9,11 +9,13 @@ from rmqtool.commands.verify.index_files import IndexFile, IndexHeader, open_ind
 from rmqtool.commands.verify.index_match import IndexMatch
 from rmqtool.commands.verify.index_shape import FileReport, IndexShape
 from rmqtool.commands.verify.model import Examined
-from rmqtool.findings import FindingLog, Severity, Structure
+from rmqtool.findings import Finding, FindingLog, Severity, Structure
 from rmqtool.findings.index import IX_GEOMETRY, IX_NAME_ORDER
 from rmqtool.store.unreadable import unreadable_findings
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rmqtool.commands.verify.tasks import IndexCheckTask
     from rmqtool.store.segments import StoreFile
 
@@ -35,12 +37,14 @@ def check_index(task: IndexCheckTask) -> tuple[FindingLog, Examined]:
     if task.expected is not None and task.index_enabled:
         match = IndexMatch(task, ExpectedEntries(task.expected), log)
     files = [open_index_file(file, task.geometry) for file in task.files]
+    is_told = _tell_shared_geometry(task, files, log)
     last_used = max((number for number, file in enumerate(files) if file.used), default=-1)
     examined, previous = Examined(), -1
     before: IndexHeader | None = None
     for number, index in enumerate(files):
         report = FileReport(index, log)
-        _check_geometry(task, report)
+        if not is_told:
+            _check_geometry(task, report)
         torn = _torn(task) if number >= last_used else None
         first_offset = _check_file(index, report, IndexShape(report, torn), match, before)
         if first_offset is not None:
@@ -64,6 +68,26 @@ def _torn(task: IndexCheckTask) -> Severity | None:
     if task.live:
         return Severity.INFO
     return Severity.WARNING if task.unclean else None
+
+
+def _tell_shared_geometry(task: IndexCheckTask, files: Sequence[IndexFile], log: FindingLog) -> bool:
+    """Say once that all files are divided alike, and not as is given; tell whether they are."""
+    found = {file.geometry for file in files if file.used}
+    if len(found) != 1 or task.geometry in found or sum(file.used > 0 for file in files) < 2:
+        return False
+    (geometry,) = found
+    sentence = (
+        f"all index files with items have {geometry.slots} slots and {geometry.items} items, not"
+        f" {task.geometry.slots} and {task.geometry.items}; read by their own"
+    )
+    first = next(file for file in files if file.used)
+    slots = task.geometry.slots, geometry.slots
+    log.add(
+        Finding(
+            code=IX_GEOMETRY, file=first.file.label, expected=slots[0], observed=slots[1], message=sentence
+        )
+    )
+    return True
 
 
 def _check_geometry(task: IndexCheckTask, report: FileReport) -> None:

@@ -257,11 +257,19 @@ def test_a_running_broker_appends_meanwhile(plain: EditedStore) -> None:
     assert {finding.code.code for finding in log if finding.severity is Severity.WARNING} == {"IX-GONE"}
 
 
-def test_another_number_of_slots_is_said_once_a_file(plain: EditedStore) -> None:
+def test_another_number_of_slots_is_said_once(plain: EditedStore) -> None:
     """A wrong maxHashSlotNum is a setting; the files are read by what their contents prove."""
     task = replace(plain.fresh().index(), geometry=Geometry(30, 39))
     log, _ = check_index(task)
-    assert log.counts == {"IX-GEOMETRY": 12}
+    assert log.counts == {"IX-GEOMETRY": 1}
+
+
+def test_a_file_that_proves_no_geometry_is_not_read_by_a_wrong_one(plain: EditedStore) -> None:
+    """What is assumed where nothing is known says nothing of a file of another size."""
+    task = replace(plain.fresh().index(), geometry=Geometry(5_000_000, 20_000_000), geometry_known=False)
+    log, examined = check_index(task)
+    assert log.counts == {}
+    assert examined.index_files == 12
 
 
 def test_an_index_that_is_switched_off_demands_nothing(plain: EditedStore) -> None:
