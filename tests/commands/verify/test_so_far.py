@@ -12,8 +12,10 @@ import pytest
 from rmqtool.commands.verify.log_checks import check_log
 from rmqtool.commands.verify.log_model import LogCheck
 from rmqtool.commands.verify.model import CheckInterruptedError, VerifyInterruptedError, VerifyReport
+from rmqtool.commands.verify.tasks import IndexCheckTask, QueueCheckTask
 from rmqtool.engine import MapInterruptedError
 from rmqtool.errors import ExitStatus
+from rmqtool.reput.resync import CheckTask
 from tests.builders import POLICY_5, InlineEngine, NoWatcher, staging
 from tests.commands.verify.log_store import Log
 from tests.commands.verify.test_run import STORES, run
@@ -32,12 +34,12 @@ Place = tuple[str, str | None, int | None, int | None]
 
 
 class StoppedEngine(InlineEngine):
-    """An engine that meets Ctrl-C in its n-th map, with some of the items done."""
+    """An engine that meets Ctrl-C in a map over tasks of one kind, with some of them done."""
 
-    def __init__(self, done: int, *, maps: int = 1) -> None:
+    def __init__(self, done: int, kind: type = CheckTask) -> None:
         super().__init__()
-        self._maps = maps
-        self._items = done
+        self._kind = kind
+        self._done = done
 
     def map(
         self,
@@ -45,10 +47,9 @@ class StoppedEngine(InlineEngine):
         items: Sequence[T],
         progress: Callable[[int], None] | None = None,
     ) -> list[R]:
-        self._maps -= 1
-        if self._maps:
+        if not isinstance(items[0], self._kind):
             return super().map(function, items, progress)
-        raise MapInterruptedError(dict(enumerate(super().map(function, items[: self._items], progress))))
+        raise MapInterruptedError(dict(enumerate(super().map(function, items[: self._done], progress))))
 
 
 def places(findings: FindingLog) -> set[Place]:
@@ -121,14 +122,20 @@ def plain(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("maps", "done", "stage", "queues"),
-    [(1, 0, "log", False), (1, 99, "log", False), (2, 99, "derived", True), (3, 0, "derived", True)],
+    ("kind", "done", "stage"),
+    [
+        (CheckTask, 0, "log"),
+        (CheckTask, 99, "log"),
+        (QueueCheckTask, 99, "derived"),
+        (IndexCheckTask, 0, "derived"),
+    ],
 )
 def test_a_report_so_far(
-    maps: int, done: int, stage: str, queues: bool, plain: Path, monkeypatch: pytest.MonkeyPatch
+    kind: type, done: int, stage: str, plain: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Maps of the engine: the log's splits, the queues, the index."""
-    engine = StoppedEngine(done, maps=maps)
+    """Interrupted amid the splits of the log, the queues, the index."""
+    engine = StoppedEngine(done, kind)
+    queues = stage == "derived"
     monkeypatch.setattr("rmqtool.commands.verify.contents.open_engine", lambda _: engine)
     with pytest.raises(VerifyInterruptedError) as caught:
         run(plain)
@@ -137,7 +144,7 @@ def test_a_report_so_far(
     assert (report.interrupted, report.result) == (stage, "incomplete")
     assert report.exit_status("never") is ExitStatus.INTERRUPTED
     assert report.to_json()["interrupted"] == stage
-    assert bool(report.examined.records) is bool(done or maps > 1)
+    assert bool(report.examined.records) is bool(done or queues)
     assert bool(report.examined.consume_queues) is queues
     assert report.examined.index_files == 0
     assert ("CQ-DANGLING" in report.findings.counts) is queues
