@@ -9,6 +9,7 @@ import click
 
 from rmqtool.commands.decompression import COMPRESSED_FLAG, decompressed
 from rmqtool.commands.inner_batches import with_inner_messages
+from rmqtool.commands.messages import MessageFilter
 from rmqtool.formats.batch import INNER_BATCH_FLAG
 from rmqtool.report.objects import BodyMode
 
@@ -69,8 +70,10 @@ class BodyChoice:
         """Return the bits of SYSFLAG of messages that something is done to."""
         return COMPRESSED_FLAG * self.decompress | INNER_BATCH_FLAG * self.unpack
 
-    def applied(self, found: Iterable[rows.Row], progress: Progress) -> Iterable[rows.Row]:
+    def applied(
+        self, found: Iterable[rows.Row], progress: Progress, wanted: MessageFilter | None = None
+    ) -> Iterable[rows.Row]:
         """Return rows with bodies and batches as asked for; a batch is unpacked from the body as stored."""
         if self.unpack:
-            found = with_inner_messages(found)
+            found = with_inner_messages(found, wanted or MessageFilter())
         return decompressed(found, progress) if self.decompress else found

@@ -123,9 +123,8 @@ def dump_command(
             unpacked=bodies.unpack,
             warn=session.console.warn,
         )
-        found = (
-            layout_rows(kind) if layout else bodies.applied(_rows(stores, request, session), session.console)
-        )
+        found = layout_rows(kind) if layout else _rows(stores, request, session)
+        found = bodies.applied(found, session.console, request.messages)
         if body_dir is not None:
             found = _with_bodies(
                 found, BodyFiles(body_dir, [root for one in stores for root in one.evidence_roots])
@@ -147,6 +146,7 @@ def _request(
         begin_ms=parse_optional_time(options["begin"], session.zone),
         end_ms=parse_optional_time(options["end"], session.zone),
         from_queue_offset=options["from_queue_offset"],
+        inside_batches=options["unpack_batches"],
     )
     return DumpRequest(
         kinds=frozenset() if kind is None else frozenset({kind}),

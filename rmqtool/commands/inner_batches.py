@@ -19,19 +19,30 @@ from rmqtool.scan.inner_batch import BatchError, inner_messages
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from rmqtool.commands.messages import MessageFilter
     from rmqtool.scan.inner_batch import InnerMessage
 
 
-def with_inner_messages(found: Iterable[rows.Row]) -> Iterator[rows.Row]:
-    """Yield rows, those of its messages behind every batch; bodies must be as stored.
+def with_inner_messages(found: Iterable[rows.Row], wanted: MessageFilter) -> Iterator[rows.Row]:
+    """Yield rows, behind every batch those of its messages that are wanted; bodies must be as stored.
+
+    A batch is left out if neither it nor one of its messages has the tag and the key that are wanted.
 
     Raises:
         UsageError: A body needs a library for decompression that is not there.
     """
     for row in found:
-        yield row
-        if isinstance(row, rows.Message) and row.sys_flag & INNER_BATCH_FLAG:
-            yield from inner_rows(row)
+        if not isinstance(row, rows.Message) or not row.sys_flag & INNER_BATCH_FLAG:
+            yield row
+            continue
+        inner = [one for one in inner_rows(row) if _is_shown(one, wanted)]
+        if inner or wanted.admits_names(row.properties):
+            yield row
+            yield from inner
+
+
+def _is_shown(row: rows.InnerMessage | rows.Damage, wanted: MessageFilter) -> bool:
+    return isinstance(row, rows.Damage) or wanted.admits_names(row.properties)
 
 
 def inner_rows(batch: rows.Message) -> Iterator[rows.InnerMessage | rows.Damage]:

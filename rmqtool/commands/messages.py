@@ -12,6 +12,7 @@ from rmqtool.commands import rows
 from rmqtool.commands.system_messages import explanation_of
 from rmqtool.findings import Structure
 from rmqtool.formats import message
+from rmqtool.formats.batch import INNER_BATCH_FLAG
 from rmqtool.javacompat import parse_int, split_keys, tags_hash, wrap_long
 from rmqtool.javacompat.ids import encode_offset_id
 from rmqtool.scan.record_walk import Blank, Defect
@@ -44,6 +45,8 @@ class MessageFilter:
         begin_ms: Store time, inclusive.
         end_ms: Store time, inclusive.
         from_queue_offset: Queue offset, inclusive.
+        inside_batches: Whether tag and key are asked of the messages in an inner batch, too: then every batch
+            may hold what is wanted.
     """
 
     topic: str | None = None
@@ -53,18 +56,26 @@ class MessageFilter:
     begin_ms: int | None = None
     end_ms: int | None = None
     from_queue_offset: int | None = None
+    inside_batches: bool = False
 
     def admits(self, record: Record) -> bool:
         """Whether a record is like that."""
         head = record.head
         return (
             self.admits_queue(record.topic, head.queue_id)
-            and (self.tag is None or record.properties.get("TAGS") == self.tag)
-            and (self.key is None or self.key in keys_of(record))
+            and (self._may_hold(head.sys_flag) or self.admits_names(record.properties))
             and (self.begin_ms is None or head.store_timestamp_ms >= self.begin_ms)
             and (self.end_ms is None or head.store_timestamp_ms <= self.end_ms)
             and (self.from_queue_offset is None or head.queue_offset >= self.from_queue_offset)
         )
+
+    def admits_names(self, properties: dict[str, str]) -> bool:
+        """Whether a message with these properties has the tag and the key."""
+        has_tag = self.tag is None or properties.get("TAGS") == self.tag
+        return has_tag and (self.key is None or self.key in _keys_in(properties))
+
+    def _may_hold(self, sys_flag: int) -> bool:
+        return self.inside_batches and bool(sys_flag & INNER_BATCH_FLAG)
 
     def admits_queue(self, topic: str | None, queue_id: int | None) -> bool:
         """Whether messages of a queue can be like that."""
@@ -75,8 +86,12 @@ class MessageFilter:
 
 def keys_of(record: Record) -> list[str]:
     """Return the keys by which a record is indexed, in the order of the index."""
-    unique = record.properties.get("UNIQ_KEY")
-    keys = split_keys(record.properties.get("KEYS", ""))
+    return _keys_in(record.properties)
+
+
+def _keys_in(properties: dict[str, str]) -> list[str]:
+    unique = properties.get("UNIQ_KEY")
+    keys = split_keys(properties.get("KEYS", ""))
     return keys if unique is None else [unique, *keys]
 
 

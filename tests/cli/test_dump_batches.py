@@ -92,6 +92,24 @@ def test_text_shows_them_below_the_batch(run: Callable[..., Run]) -> None:
     assert "  [1]  Streams/1 #1" in lines[first + 2]
 
 
+@pytest.mark.parametrize("large_log_bytes", [0, 1 << 30])
+def test_tags_and_keys_are_asked_of_inner_messages(
+    run: Callable[..., Run], monkeypatch: pytest.MonkeyPatch, large_log_bytes: int
+) -> None:
+    """A batch is there with those of its messages that have the key; other batches are not."""
+    monkeypatch.setattr("rmqtool.commands.dump.log.LARGE_LOG_BYTES", large_log_bytes)
+    words = ("dump", STORE / "commitlog", "--format", "ndjson", "--unpack-batches")
+    everything = of_type(run(*words), "inner-message")
+    for option, name, value in (("--key", "keys", "item-1"), ("--tag", "tags", "Tag1")):
+        found = run(*words, option, value)
+        expected = [one for one in everything if value == one[name] or value in (one[name] or [])]
+        assert expected
+        assert of_type(found, "inner-message") == expected
+        batches = [one["physicalOffset"] for one in of_type(found, "message") if one["sysFlag"] & 0x80]
+        assert batches == list(dict.fromkeys(one["physicalOffset"] for one in expected))
+    assert not of_type(run(*words[:-1], "--key", "item-1"), "message")
+
+
 def test_query_unpacks_too(run: Callable[..., Run]) -> None:
     found = run("query", STORE, "--offset", 537, "--format", "ndjson", "--unpack-batches")
     assert [one["type"] for one in found.objects] == ["message", *3 * ["inner-message"]]
