@@ -12,7 +12,6 @@ from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import Finding, Severity
 from rmqtool.findings.commitlog import CL_GAP, CL_STRAY
 from rmqtool.findings.consumequeue import CQ_GAP_FILE, CQ_STRAY, CQ_STRAY_DIR, CQ_TYPE
-from rmqtool.findings.index import IX_GEOMETRY, IX_SIZE, IX_STRAY, IX_UNUSED
 from rmqtool.findings.places import (
     CP_MISSING,
     CP_SIZE,
@@ -28,10 +27,10 @@ from rmqtool.findings.places import (
 )
 from rmqtool.formats import struct_of
 from rmqtool.formats.checkpoint import CHECKPOINT, CHECKPOINT_FILE_SIZE, CHECKPOINT_SIZE
-from rmqtool.formats.index import HEADER, HEADER_SIZE
 from rmqtool.store.broker_json import ConfigFileError, load_broker_json
 from rmqtool.store.features import is_rocksdb
 from rmqtool.store.files import TREE_DEPTH
+from rmqtool.store.index_layout import index_findings
 from rmqtool.store.listing import label_of
 from rmqtool.store.places import QUEUE_KINDS, PathKind
 from rmqtool.store.reading import kind_of_non_file
@@ -59,7 +58,7 @@ def layout_findings(store: Store) -> Iterator[Finding]:
     yield from _commitlog_findings(store)
     for kind in QUEUE_KINDS:
         yield from _queue_tree_findings(store, kind)
-    yield from _index_findings(store)
+    yield from index_findings(store)
     yield from _checkpoint_findings(store)
 
 
@@ -254,53 +253,6 @@ def _queue_findings(store: Store, queue: QueueFiles) -> Iterator[Finding]:
         yield from _file_queue_findings(store, queue.files, size, name, CQ_STRAY, CQ_GAP_FILE)
     except EnvironmentFailureError as failure:
         yield Finding(code=IO_DENIED, file=label, message=str(failure))
-
-
-def _index_findings(store: Store) -> Iterator[Finding]:
-    for stray in store.index_strays:
-        yield Finding(code=IX_STRAY, file=stray.label, message=f"{stray.label} {stray.reason}")
-    files = store.index_files
-    if not files:
-        return
-    size = store.settings.index_geometry.size_bytes
-    assumed = store.settings["maxHashSlotNum"].origin is Origin.DEFAULT
-    used = {file.label: file for file in files if _item_count(file) > 0}
-    if used and assumed:
-        yield _unproven(next(iter(used.values())), size)
-    wrong = [file for file in files if file.size_bytes != size and not assumed]
-    if len(wrong) > 1 and len(wrong) == len(files) and len({file.size_bytes for file in files}) == 1:
-        text = f"all {len(files)} index files have {files[0].size_bytes} bytes, the settings ask for {size}"
-        yield replace(_wrong_size(IX_SIZE, size, files[0]), message=text)
-        wrong = []
-    for file in files:
-        if file in wrong:
-            yield _wrong_size(IX_SIZE, size, file)
-        if file.label not in used:
-            yield Finding(code=IX_UNUSED, file=file.label)
-
-
-def _unproven(file: StoreFile, size: int) -> Finding:
-    """Return that no file proves how it is divided, worse if its size does not allow the default either."""
-    if file.size_bytes == size:
-        message = f"no contents prove how {file.label} is divided; the default for its size is assumed"
-        return Finding(code=IX_GEOMETRY, file=file.label, observed=file.size_bytes, message=message)
-    message = (
-        f"{file.label} has {file.size_bytes} bytes, and its contents fit no number of slots: it is damaged,"
-        " and cannot be read without maxHashSlotNum and maxIndexNum"
-    )
-    return Finding(
-        code=IX_GEOMETRY,
-        file=file.label,
-        expected=size,
-        observed=file.size_bytes,
-        message=message,
-        severity_override=Severity.ERROR,
-    )
-
-
-def _item_count(file: StoreFile) -> int:
-    header = file.read_at(0, HEADER_SIZE, [])
-    return int(struct_of(HEADER).unpack(header)[-1]) - 1 if len(header) == HEADER_SIZE else 0
 
 
 def _checkpoint_findings(store: Store) -> Iterator[Finding]:
