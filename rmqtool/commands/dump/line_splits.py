@@ -121,7 +121,7 @@ class _Writing:
         """Write the split."""
         split, done = self._split, self._done
         if done.first is None:
-            if self._walk.find(split.start, split.stop) is Outcome.STOP:
+            if self._is_hole() or self._walk.find(split.start, split.stop) is Outcome.STOP:
                 return done
             done.first = self._walk.place
         done.end = done.first
@@ -136,6 +136,11 @@ class _Writing:
             self._done = done = Written(done.first, done.first)
             self._tell(done.end, split.stop)
         return done
+
+    def _is_hole(self) -> bool:
+        """Whether no byte of the split was ever written, as most of a log's last file."""
+        segment = self._split.segment
+        return segment.next_data(self._split.start - segment.start) + segment.start >= self._split.stop
 
     def _write(self, batch: MessageBatch) -> None:
         first = 0

@@ -174,3 +174,18 @@ def test_messages_that_are_wanted_as_rows() -> None:
     assert found
     assert all(one.sys_flag & 0x80 for one in found)
     assert by_kernels(job) == by_rows(job)
+
+
+def test_holes_inside_and_at_the_end(tmp_path: Path) -> None:
+    """What was never written is told as if it had been read."""
+    (tmp_path / "commitlog").mkdir()
+    with (tmp_path / "commitlog" / f"{0:020d}").open("wb") as file:
+        file.write(record(0))
+        file.seek(1 << 19)
+        file.write(record(1 << 19))
+        file.truncate(1 << 20)
+    job = LineJob(log_of(tmp_path / "commitlog"), LEVELS, EVERYTHING, BodyForm.NONE, split_bytes=1 << 14)
+    told = by_kernels(job)
+    assert told == by_rows(job)
+    assert "CL-HOLE" in told
+    assert told.count('"message", "file"') == 2
