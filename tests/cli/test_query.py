@@ -279,3 +279,19 @@ def test_hints_stand_before_the_error(run: Callable[..., Run], plain: Path) -> N
     assert "topic-unknown" in {step["reason"] for step in explained.document["explain"]}
     assert "hint: " not in run("query", plain, "-t", "TopicTest", "-k", "hot", "-m", 1).err
     assert run(*words, "--format", "json").out == ""
+
+
+def test_the_id_of_a_grpc_client_is_found_in_either_case(run: Callable[..., Run], tmp_path: Path) -> None:
+    """It is of a length of its own, and clients write it in upper case."""
+    client_id = "01A2B3C4D5E6F70A1B0B2C3D4E00000001"
+    store = tmp_path / "store"
+    (store / "commitlog").mkdir(parents=True)
+    data = record(0, properties=f"UNIQ_KEY\x01{client_id}".encode())
+    (store / "commitlog" / f"{0:020d}").write_bytes(data.ljust(4096, b"\0"))
+    assert run("rebuild", store, "--out", tmp_path / "out", "--engine", "local").status == 0
+    for part in ("index", "consumequeue"):
+        (tmp_path / "out" / part).rename(store / part)
+    for text in (client_id, client_id.lower()):
+        for way in ([], ["--scan"]):
+            found = run("query", store, "--msg-id", text, "--format", "ndjson", *way)
+            assert [one["uniqKey"] for one in found.objects] == [client_id]

@@ -11,7 +11,7 @@ from rmqtool.commands.query.explain import Reason
 from rmqtool.commands.query.request import KeyQuestion
 from rmqtool.commands.query.topics import topics_of
 from rmqtool.commands.record_at import record_at
-from rmqtool.javacompat.ids import decode_offset_id
+from rmqtool.javacompat.ids import decode_client_id, decode_offset_id
 from rmqtool.scan.log_end import first_record
 
 if TYPE_CHECKING:
@@ -72,6 +72,8 @@ def id_questions(inquiry: Inquiry, text: str) -> list[KeyQuestion]:
 def spellings(text: str) -> list[str]:
     """Return an id, and in upper case if it is one in lower case.
 
-    Java: ``MessageClientIDSetter#createUniqID`` (4.9.8, 5.3.3) writes upper case.
+    Java: ``MessageClientIDSetter#createUniqID`` (4.9.8, 5.3.3) and ``MessageIdCodec#nextMessageId`` of the
+    gRPC client write upper case.
     """
-    return [text, text.upper()] if decode_offset_id(text) is not None and text != text.upper() else [text]
+    is_id = decode_offset_id(text) is not None or decode_client_id(text) is not None
+    return [text, text.upper()] if is_id and text != text.upper() else [text]

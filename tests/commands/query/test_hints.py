@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 PLAIN = fixture("plain-5.3.3")
 UNIQUE_KEY = "C0A80114E24018B4AAC2000000000000"
 OFFSET_ID = "0A09080700002A9F0000000000000000"
+CLIENT_ID = "01A2B3C4D5E6F70A1B0B2C3D4E00000001"
 
 
 def advice(**question: Any) -> list[Step]:  # noqa: ANN401 - any field of a question
@@ -36,6 +37,7 @@ def advice(**question: Any) -> list[Step]:  # noqa: ANN401 - any field of a ques
         ({"topic": "XYZ", "key": "hot", "scan": True}, Reason.TOPIC_UNKNOWN, "Orders, Payments, TopicTest"),
         ({"topic": "TopicTest", "key": "TopicTest#hot"}, Reason.KEY_FORM, "ask for 'hot' alone"),
         ({"topic": "TopicTest", "unique_key": "c0a8" * 8}, Reason.KEY_FORM, f"ask for {'C0A8' * 8}"),
+        ({"topic": "TopicTest", "unique_key": CLIENT_ID.lower()}, Reason.KEY_FORM, f"ask for {CLIENT_ID}"),
         ({"topic": "TopicTest", "key": UNIQUE_KEY}, Reason.OTHER_KIND, "ask with --unique-key"),
         ({"topic": "TopicTest", "unique_key": "hot"}, Reason.OTHER_KIND, "ask with --key"),
         ({"topic": "TopicTest", "key": "hot cold"}, Reason.KEYS_SPLIT, "ask for hot, cold"),
