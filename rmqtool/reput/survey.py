@@ -100,7 +100,7 @@ def _survey_range(task: SurveyTask, walk: SegmentWalk) -> Survey:
 def first_nonzero(segment: Segment, start: int, stop: int) -> int:
     """Return the physical offset of the first byte that is not zero, ``stop`` if there is none."""
     buffer = np.empty(min(_CHUNK_BYTES, max(stop - start, 0)), np.uint8)
-    place = segment.start + segment.reader.next_data(start - segment.start)
+    place = segment.start + segment.next_data(start - segment.start)
     while place < stop:
         view = buffer[: stop - place]
         count = segment.read_into(place - segment.start, view.data, [])
@@ -108,5 +108,5 @@ def first_nonzero(segment: Segment, start: int, stop: int) -> int:
             return place + int(np.argmax(view[:count] != 0))
         if count == 0:
             break
-        place = segment.start + segment.reader.next_data(place + count - segment.start)
+        place = segment.start + segment.next_data(place + count - segment.start)
     return stop

@@ -99,7 +99,7 @@ class QueueReader:
         whole = stop // width * width
         position, chunk = 0, _FIRST_CHUNK_UNITS * width
         while position < whole:
-            data_start = min(segment.reader.next_data(position), whole) // width * width
+            data_start = min(segment.next_data(position), whole) // width * width
             if data_start > position:
                 yield Units(segment, position, np.empty(0, self.dtype), (data_start - position) // width)
                 position = data_start
