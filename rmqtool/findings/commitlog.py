@@ -189,7 +189,11 @@ CL_STRAY = FindingCode(
         "4.0-4.4.0 and 4.9.2 ignore it and all later files; 4.5.0+ refuses to start (5.1.0+ skips "
         "directories, 5.1.3+ deletes an empty last file)."
     ),
-    remedy="Move it out of the directory.",
+    remedy=(
+        "A log file of the wrong size: restore it from a replica or a backup (moved out, its records are "
+        "lost); if it is the last one and too short, lengthen it with zeros. Anything else: move it out of "
+        "the directory."
+    ),
     origin="MappedFileQueue#load, MappedFileQueue#doLoad",
 )
 CL_TRANSIENT = FindingCode(
