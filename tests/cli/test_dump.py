@@ -301,6 +301,18 @@ def test_a_range_through_the_queue_is_said(run: Callable[..., Run], plain: Path)
     assert "through its consume queue" in run(*words).err
 
 
+def test_a_doubt_on_the_way_through_the_queue_names_a_way_that_dump_has(
+    run: Callable[..., Run], plain_copy: Path
+) -> None:
+    queue = min((plain_copy / "consumequeue" / "TopicTest" / "0").iterdir())
+    data = bytearray(queue.read_bytes())
+    data[20:28] = data[:8]
+    queue.write_bytes(data)
+    found = run("dump", plain_copy, "--topic", "TopicTest", "--queue", 0, "--from-queue-offset", 0)
+    assert "may be incomplete, dump the commitlog directory" in found.err
+    assert "--scan" not in found.err
+
+
 def test_bodies_unpacked(run: Callable[..., Run], tmp_path: Path) -> None:
     from tests.scan.log_builder import record
 

@@ -83,7 +83,8 @@ def _queue_messages(
     request = QueryRequest(
         topic=wanted.topic, queue_id=wanted.queue_id, begin_ms=wanted.begin_ms, end_ms=wanted.end_ms
     )
-    inquiry = Inquiry(store, request, Remarks(progress))
+    way_out = "dump the commitlog directory to read the log itself"
+    inquiry = Inquiry(store, request, Remarks(progress), way_out=way_out)
     if wanted.begin_ms is None and wanted.end_ms is None:
         reader = QueueReader(inquiry, queue)
         found = reader.records(max(wanted.from_queue_offset or 0, reader.bounds.min_offset), None)

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from rmqtool.commands.query.request import QueryRequest
     from rmqtool.store import Store
 
-TRY_SCAN = "the answer may be incomplete, --scan reads the log itself"
-
 
 @dataclass(frozen=True)
 class Inquiry:
@@ -25,12 +23,14 @@ class Inquiry:
         request: The question.
         progress: Told which structure answered, and what is wrong with it.
         explanation: Told every step.
+        way_out: What the user can do about an answer that may be incomplete.
     """
 
     store: Store
     request: QueryRequest
     progress: Progress
     explanation: Explanation = field(default_factory=lambda: Explanation(wanted=False))
+    way_out: str = "--scan reads the log itself"
 
     def beside(self, request: QueryRequest) -> Inquiry:
         """Return another question to the store, of which nothing is told."""
@@ -38,7 +38,7 @@ class Inquiry:
 
     def doubt(self, sentence: str) -> None:
         """Say what makes it possible that messages are missed."""
-        self.progress.warn(f"{sentence}; {TRY_SCAN}")
+        self.progress.warn(f"{sentence}; the answer may be incomplete, {self.way_out}")
 
     def explain_doubt(
         self, reason: Reason, sentence: str, file: str | None = None, **facts: int | str | None

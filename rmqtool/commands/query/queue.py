@@ -243,10 +243,15 @@ class QueueReader:
         last = next(self.entries(end - 1, 1), None) if end > self.bounds.min_offset else None
         start = self._log.start - 1 if last is None else last.physical_offset
         look = look_behind(self._log, start, None, self._is_of_queue)
-        if look.record is not None:
+        if look.record is not None and not self._is_too_late(look.record):
             offset = look.record.physical_offset
             message = f"{self.name} ends before offset {end}, its next message lies at log offset {offset}"
             self._inquiry.explain_doubt(Reason.QUEUE_BEHIND, message, maxOffset=end, physicalOffset=offset)
+
+    def _is_too_late(self, record: Record) -> bool:
+        """Whether a record, and so what follows it, was stored behind the times that are asked for."""
+        end_ms = self._inquiry.request.end_ms
+        return end_ms is not None and record.head.store_timestamp_ms > end_ms
 
     def _batch_entries(self, queue_offset: int) -> Iterator[Entry]:
         """Yield the batches from the one that holds an offset on; each begins where one ends."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rmqtool.commands.query import Explanation, Query, QueryRequest, Reason
+from rmqtool.commands.record_at import record_at
 from rmqtool.formats import consumequeue, index, struct_of
 from rmqtool.javacompat import index_key_hash
 from rmqtool.report.console import Console
@@ -463,6 +464,22 @@ def test_a_queue_ends_before_the_log(copied: Path, capsys: pytest.CaptureFixture
     everything, _ = explained(open_store(copied), topic="Orders", queue_id=1, begin_ms=0, scan=True)
     assert len(everything) == len(found) + 2
     assert behind.facts["physicalOffset"] == everything[-2]
+
+
+def test_what_a_queue_lacks_behind_the_times_asked_for(
+    copied: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The answer is complete: nobody asked for what was stored later."""
+    queue = sorted((copied / "consumequeue" / "Orders" / "1").iterdir())[-1]
+    data = queue.read_bytes()
+    units = data[: (len(data.rstrip(b"\0")) + 19) // 20 * 20]
+    queue.write_bytes(units[:-20].ljust(len(data), b"\0"))
+    lost = record_at(open_store(copied).commitlog, int.from_bytes(units[-20:-12], "big"))
+    assert lost is not None
+    lost_ms = lost.head.store_timestamp_ms
+    for end_ms, says in ((lost_ms, True), (lost_ms - 1, False)):
+        explained(open_store(copied), topic="Orders", queue_id=1, begin_ms=0, end_ms=end_ms)
+        assert ("may be incomplete" in capsys.readouterr().err) is says
 
 
 def test_a_queue_begins_behind_the_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
