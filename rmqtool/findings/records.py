@@ -77,7 +77,7 @@ CL_QUEUE_ID = FindingCode(
     structure=Structure.COMMITLOG,
     title="illegal queue id",
     meaning="QUEUEID is negative, or absurdly high for the topic.",
-    broker_effect="Creates a queue directory of that name.",
+    broker_effect="Creates a queue directory of that name, and loads it as a queue at every start.",
     remedy="Treat the record as damaged.",
     origin="ConsumeQueueStore#findOrCreateConsumeQueue (5.x), DefaultMessageStore#findConsumeQueue (4.x)",
 )

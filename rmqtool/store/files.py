@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,9 +21,9 @@ from rmqtool.store.segments import NAME_DIGITS, FileQueue, Segment, StoreFile, S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from os import DirEntry
 
 _LARGEST_INT = (1 << 31) - 1
+_QUEUE_ID = re.compile(r"0|-?[1-9][0-9]{,9}")
 TREE_DEPTH = 2
 """Levels of directories from ``consumequeue/`` down to a queue: topic, queue id."""
 
@@ -227,22 +228,21 @@ class StoreFiles:
         )
 
     def _queues_of_topic(self, kind: PathKind, topic: str | None, directory: Path) -> Iterator[QueueFiles]:
-        def number(entry: DirEntry[str]) -> int:
-            found = queue_id_of(entry.name)
-            return -1 if found is None else found
-
-        entries = sorted(list_directories(directory, self.base)[0], key=number)
-        for entry in entries:
-            if number(entry) >= 0:
-                yield QueueFiles(kind, topic, number(entry), Path(entry.path), self.base)
+        numbered = {queue_id_of(entry.name): entry for entry in list_directories(directory, self.base)[0]}
+        for queue_id in sorted(number for number in numbered if number is not None):
+            yield QueueFiles(kind, topic, queue_id, Path(numbered[queue_id].path), self.base)
 
 
 def queue_id_of(name: str) -> int | None:
-    """Return the queue id that a directory name stands for; only the form that a broker writes."""
-    if not (name.isascii() and name.isdigit()) or (len(name) > 1 and name[0] == "0"):
+    """Return the queue id that a directory name stands for; only the form that a broker writes.
+
+    It makes directories by ``String.valueOf`` and reads them by ``Integer#parseInt``, of records with a
+    negative queue id, too (``DefaultMessageStore#loadConsumeQueue``, 4.9.8; ``ConsumeQueueStore``, 5.3.3).
+    """
+    if not _QUEUE_ID.fullmatch(name):
         return None
-    number = int(name) if len(name) <= len(str(_LARGEST_INT)) else _LARGEST_INT + 1
-    return number if number <= _LARGEST_INT else None
+    number = int(name)
+    return number if -_LARGEST_INT - 1 <= number <= _LARGEST_INT else None
 
 
 def store_file(path: Path, base: Path) -> StoreFile:
