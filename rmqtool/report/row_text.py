@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 from rmqtool.commands import rows
 from rmqtool.formats.consumequeue import EXT_ADDRESS_BASE, EXT_ADDRESS_MAX
-from rmqtool.report.escaping import escape_bytes, escape_json, escape_text
-from rmqtool.report.folding import fold
+from rmqtool.report.escaping import escape_json, escape_text
+from rmqtool.report.folding import fold, wrapped
 from rmqtool.report.hex_text import HexText, field_label
 from rmqtool.report.objects import BodyMode, body_text
+from rmqtool.report.preview import preview
 from rmqtool.report.system_text import system_text
 from rmqtool.report.terminal import SEVERITY_STYLES, Ink
 from rmqtool.report.times import time_text
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     from datetime import tzinfo
     from typing import Any
 
-_PREVIEW_BYTES = 48
 _INDENT = 14
+_INNER_INDENT = 18
 _LAYOUT_MARGIN = 45
 """Columns of a field's offset, size and names."""
 _LAYOUT_HEAD = f"{'offset':>6} {'size':>5}  {'field':<29}  unit: meaning\n"
@@ -109,22 +110,25 @@ class RowText:
             parts.append(row.transaction_type)
         parts += _names(row)
         shown_below = self._fields and len(row.body) == row.body_length
-        more = (system_text(row, self._time), None if shown_below else self._message_body(row))
+        about = wrapped(system_text(row, self._time) or "", self._room(_INDENT))
+        more = (*about, None if shown_below else self._message_body(row, _INDENT))
         line = fold(parts, self._width, _INDENT, f"{row.physical_offset:>12}  ")
         return line + "".join(f"\n{'':>{_INDENT}}{text}" for text in more if text)
 
     def _inner_message(self, row: rows.InnerMessage) -> str:
-        place = f"{f'[{row.index}]':>16}  {escape_text(row.topic)}/{row.queue_id} #{row.queue_offset}"
-        line = "  ".join((place, f"{row.total_size} B", *_names(row)))
-        body = self._message_body(row)
-        return f"{line}\n{'':>18}{body}" if body else line
+        place = f"{escape_text(row.topic)}/{row.queue_id} #{row.queue_offset}"
+        parts = (place, f"{row.total_size} B", *_names(row))
+        line = fold(parts, self._width, _INNER_INDENT, f"{f'[{row.index}]':>16}  ")
+        body = self._message_body(row, _INNER_INDENT)
+        return f"{line}\n{'':>{_INNER_INDENT}}{body}" if body else line
 
-    def _message_body(self, row: rows.Message | rows.InnerMessage) -> str | None:
+    def _message_body(self, row: rows.Message | rows.InnerMessage, indent: int) -> str | None:
         if self._body is not None:
             return body_text(row.body, self._body)
-        preview = escape_bytes(row.body[:_PREVIEW_BYTES])
-        left = row.body_length - _PREVIEW_BYTES
-        return f"{preview} … {left} bytes more" if left > 0 else preview
+        return preview(row.body, self._room(indent))
+
+    def _room(self, indent: int) -> int | None:
+        return None if self._width is None else self._width - indent
 
     def _damage(self, row: rows.Damage) -> str:
         place = row.physical_offset if row.physical_offset is not None else f"@{row.position}"

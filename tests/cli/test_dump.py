@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rmqtool.formats import consumequeue, index, struct_of
+from tests.scan.log_builder import record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -324,3 +325,11 @@ def test_bodies_unpacked(run: Callable[..., Run], tmp_path: Path) -> None:
     assert [one["body"] for one in of_type(found, "message")] == ["hello", "no zlib"]
     assert found.status == 0
     assert "stays compressed" in found.err
+
+
+def test_the_rest_of_a_body_is_counted_as_it_is_shown(run: Callable[..., Run], tmp_path: Path) -> None:
+    """BODY length is that of the compressed body."""
+    (tmp_path / "commitlog").mkdir()
+    data = record(0, body=zlib.compress(b"x" * 1000), sysFlag=1)
+    (tmp_path / "commitlog" / f"{0:020d}").write_bytes(data + bytes(64))
+    assert f"{'x' * 48} … 952 bytes more\n" in run("dump", tmp_path, "--decompress", "--limit", 1).out

@@ -181,11 +181,11 @@ def test_lines_break_between_words_only(plain: Path, width: int | None) -> None:
     from rmqtool.store import open_store
 
     found = list(dump(open_store(plain), DumpRequest(hex=True, slots=True), Console()))[:4000]
-    whole, broken = (RowText(None, None, wide) for wide in (None, width))
+    whole, broken = (RowText(None, None, wide, fields=True) for wide in (None, width))
     for row in found:
         text = broken.lines(row)
         assert text.split() == whole.lines(row).split()
-        if width == 80 and row.type == "bytes":
+        if width == 80 and row.type in {"bytes", "message"}:
             assert max(map(len, text.splitlines())) <= width
 
 
