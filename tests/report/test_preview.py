@@ -10,7 +10,7 @@ from rmqtool.report.escaping import escape_bytes
 from rmqtool.report.preview import preview
 from rmqtool.report.terminal import columns_of
 
-TEXT = "消息正文是中文写的 每个字三个字节 第四十八个字节在字的中间"
+TEXT = "消息正文是中文写的每个字三个字节第四十八个字节在字的中间那么它不被切断"
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ TEXT = "消息正文是中文写的 每个字三个字节 第四十八个字节�
         (b"x" * 49, 30, "x" * 14 + " … 35 bytes more"),
         (b"\xff" * 49, 30, "\\xff" * 3 + " … 46 bytes more"),
         (b"ab" + TEXT.encode(), None, "ab" + TEXT[:15] + f" … {len(TEXT.encode()) - 45} bytes more"),
-        (TEXT.encode()[:47], None, TEXT[:15] + "\\xe5\\xad"),
+        (TEXT.encode()[:47], None, TEXT[:15] + "\\xe8\\x8a"),
         (b"abc", 1, "a … 2 bytes more"),
     ],
 )
