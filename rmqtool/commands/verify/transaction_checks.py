@@ -17,7 +17,7 @@ from rmqtool.scan.records import HALF_TOPIC, OP_TOPIC
 from rmqtool.scan.transaction_kernels import TRANSACTION_ROW, Role
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import numpy.typing as npt
 
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     Rows = npt.NDArray[Any]
 
 _COLUMN = "transactions"
+_CHUNK_ROWS = 1 << 18
+_TOLD = ("place", "target", "queue_id")
+_KEYS = ("unique_key", "keys")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,29 +73,56 @@ def check_transactions(task: TransactionTask) -> FindingLog:
     return _Balance(task).run()
 
 
-def _read(blocks: Sequence[Block]) -> Rows:
-    parts = [block.read(_COLUMN) for block in blocks if block.count(_COLUMN)]
-    return np.concatenate(parts) if parts else np.empty(0, TRANSACTION_ROW)
+class _Transactions:
+    """The rows of a log, of which only what a check needs is held: a half topic may have millions.
+
+    Args:
+        blocks: where they lie, in log order.
+    """
+
+    def __init__(self, blocks: Sequence[Block]) -> None:
+        self._blocks = blocks
+        self._counts = np.zeros(len(Role), np.int64)
+        for rows in self._chunks():
+            self._counts += np.bincount(rows["role"], minlength=len(Role))
+
+    def of(self, role: Role, *columns: str) -> Rows:
+        """Return some columns of the rows of a role, ``(n,)`` in log order."""
+        found = np.empty(self._counts[role], [(name, TRANSACTION_ROW[name]) for name in columns])
+        count = 0
+        for rows in self._chunks() if len(found) else ():
+            chosen = np.flatnonzero(rows["role"] == role)
+            for name in columns:
+                found[name][count : count + len(chosen)] = rows[name][chosen]
+            count += len(chosen)
+        return found
+
+    def _chunks(self) -> Iterator[Rows]:
+        for block in self._blocks:
+            for first in range(0, block.count(_COLUMN), _CHUNK_ROWS):
+                yield block.read(_COLUMN, first, min(_CHUNK_ROWS, block.count(_COLUMN) - first))
 
 
 class _Balance:
-    """All rows of a log, by role."""
+    """Holds the transactions of a log against each other, one kind of rows after the other."""
 
     def __init__(self, task: TransactionTask) -> None:
         self._task = task
         self._findings = FindingLog(task.max_findings)
-        rows = _read(task.blocks)
-        self._of = {role: rows[rows["role"] == role] for role in Role}
+        self._rows = _Transactions(task.blocks)
 
     def run(self) -> FindingLog:
         self._check_shapes()
         self._check_endings()
-        halves, ops = _by_queue(self._of[Role.HALF]), _by_queue(self._of[Role.OP])
-        none = self._of[Role.OP][:0]
-        for queue_id in sorted(halves.keys() | ops.keys()):
-            of_queue, named = halves.get(queue_id, none), ops.get(queue_id, none)
+        committed = self._rows.of(Role.ENDING, "target")["target"]
+        halves = self._rows.of(Role.HALF, *_TOLD, "unique_key", "store_timestamp_ms")
+        ops = self._rows.of(Role.OP, *_TOLD)
+        halves_of, ops_of = _by_queue(halves), _by_queue(ops)
+        for queue_id in sorted(halves_of.keys() | ops_of.keys()):
+            of_queue = halves_of.get(queue_id, halves[:0])
+            named = ops_of.get(queue_id, ops[:0])
             self._check_ops(of_queue, named)
-            self._count_doubtful(queue_id, of_queue, named["target"])
+            self._count_doubtful(queue_id, of_queue, named["target"], committed)
         return self._findings
 
     def _check_shapes(self) -> None:
@@ -105,21 +135,22 @@ class _Balance:
             Role.BAD_BODY: (CL_OP, "an op message that is no list of queue offsets"),
         }
         for role, (code, text) in texts.items():
-            self._add(code, self._of[role], text)
+            self._add(code, role, self._rows.of(role, *_TOLD), text)
 
     def _check_endings(self) -> None:
         """Find commits whose half message should be in the log, where something else lies."""
-        endings = self._of[Role.ENDING]
-        found = _look_up(self._of[Role.HALF], "place", endings["target"])
-        older = found["place"] != endings["target"]
-        found[older] = _look_up(self._of[Role.PREPARED], "place", endings["target"][older])
-        met = found["place"] == endings["target"]
-        same_keys = (found["keys"] == endings["keys"]) & (found["keys"] != 0)
-        same = (found["unique_key"] == endings["unique_key"]) | same_keys
+        endings = self._rows.of(Role.ENDING, *_TOLD, *_KEYS)
+        is_met, is_same = np.zeros((2, len(endings)), np.bool_)
+        for role in (Role.HALF, Role.PREPARED):
+            started = self._rows.of(role, "place", *_KEYS)
+            at, met = _look_up(started["place"], endings["target"])
+            rows = np.flatnonzero(met)
+            is_met |= met
+            is_same[rows] = _have_same_keys(started[at[rows]], endings[rows])
         text = "where PREPARED_TRANSACTION_OFFSET {target} points lies no half message"
-        self._add(CL_PREPARED, endings[~met & self._is_known(endings["target"])], text)
+        self._add(CL_PREPARED, Role.ENDING, endings[~is_met & self._is_known(endings["target"])], text)
         text = "the half message at PREPARED_TRANSACTION_OFFSET {target} has other keys"
-        self._add(CL_PREPARED, endings[met & ~same], text)
+        self._add(CL_PREPARED, Role.ENDING, endings[is_met & ~is_same], text)
 
     def _is_known(self, places: Int64s) -> Bools:
         """Tell which places lie among records that follow each other without damage."""
@@ -129,42 +160,56 @@ class _Balance:
 
     def _check_ops(self, halves: Rows, ops: Rows) -> None:
         """Find ops whose half message was not written before them, though it cannot have expired."""
-        ascending = bool((halves["target"][1:] > halves["target"][:-1]).all())
-        in_order = halves if ascending else halves[np.lexsort((halves["place"], halves["target"]))]
-        found = _look_up(in_order, "target", ops["target"])
-        met = (found["target"] == ops["target"]) & (found["place"] < ops["place"])
-        judged = np.full(len(ops), self._task.log.start == 0)
-        for first in halves[:1]:
-            judged |= (ops["target"] >= first["target"]) & (ops["place"] > first["place"])
-        self._add(CL_OP, ops[judged & ~met], "half message {target} was not in the half queue before this op")
+        targets, places = halves["target"].copy(), halves["place"].copy()
+        if not (targets[1:] > targets[:-1]).all():
+            order = np.lexsort((places, targets))
+            targets, places = targets[order], places[order]
+        text = "half message {target} was not in the half queue before this op"
+        for first in range(0, len(ops), _CHUNK_ROWS):
+            some = ops[first : first + _CHUNK_ROWS]
+            at, met = _look_up(targets, some["target"])
+            met[met] = places[at[met]] < some["place"][met]
+            judged = np.full(len(some), self._task.log.start == 0)
+            for oldest in halves[:1]:
+                judged |= (some["target"] >= oldest["target"]) & (some["place"] > oldest["place"])
+            self._add(CL_OP, Role.OP, some[judged & ~met], text)
 
-    def _count_doubtful(self, queue_id: int, halves: Rows, settled: Int64s) -> None:
-        is_settled = np.isin(halves["target"], settled)
+    def _count_doubtful(self, queue_id: int, halves: Rows, settled: Int64s, committed: Int64s) -> None:
+        """Say how many half messages wait for their end, and since when the oldest does."""
+        is_settled = _are_among(halves["target"], np.sort(settled))
         # Most half messages are settled, so of few keys all copies have to be looked at.
-        copies = np.isin(halves["unique_key"], halves["unique_key"][~is_settled])
-        last = halves[copies][_last_copies(halves[copies], is_settled[copies])]
+        is_copy = _are_among(halves["unique_key"], np.unique(halves["unique_key"][~is_settled]))
+        copies = halves[is_copy]
+        last = copies[_last_copies(copies, is_settled[is_copy])]
         doubtful = last[last["target"] >= self._task.checked.get(queue_id, 0)]
         if not len(doubtful):
             return
-        committed = int(np.isin(doubtful["place"], self._of[Role.ENDING]["target"]).sum())
         oldest = doubtful[0]
         text = (
             f"{counted(len(doubtful), 'half message is', 'half messages are')} in doubt, the oldest with"
             f" store time {int(oldest['store_timestamp_ms'])}"
         )
-        if committed:
-            text += f"; {counted(committed, 'has', 'have')} been committed, without op message"
-        self._findings.add(self._finding(CL_IN_DOUBT, oldest, text, observed=len(doubtful)))
+        if ended := int(np.isin(doubtful["place"], committed).sum()):
+            text += f"; {counted(ended, 'has', 'have')} been committed, without op message"
+        self._findings.add(self._finding(CL_IN_DOUBT, Role.HALF, oldest, text, observed=len(doubtful)))
 
-    def _add(self, code: FindingCode, rows: Rows, text: str) -> None:
+    def _add(self, code: FindingCode, role: Role, rows: Rows, text: str) -> None:
         kept = self._findings.max_per_code
         for row in rows[:kept]:
             target = int(row["target"])
-            self._findings.add(self._finding(code, row, text.format(target=target), observed=target))
+            self._findings.add(self._finding(code, role, row, text.format(target=target), observed=target))
         self._findings.add(Finding(code=code), count=max(len(rows) - kept, 0))
 
-    def _finding(self, code: FindingCode, row: Any, text: str, *, observed: int) -> Finding:  # noqa: ANN401
-        place, role = int(row["place"]), Role(int(row["role"]))
+    def _finding(
+        self,
+        code: FindingCode,
+        role: Role,
+        row: Any,  # noqa: ANN401 - one of Rows
+        text: str,
+        *,
+        observed: int,
+    ) -> Finding:
+        place = int(row["place"])
         segment = self._task.log.segment_at(place)
         is_half = role in {Role.HALF, Role.BAD_HALF}
         topic = HALF_TOPIC if is_half else OP_TOPIC if role != Role.ENDING else None
@@ -190,11 +235,26 @@ def _by_queue(rows: Rows) -> dict[int, Rows]:
     return dict(zip(ids.tolist(), np.split(ordered, starts[1:]), strict=False))
 
 
-def _look_up(rows: Rows, column: str, wanted: Int64s) -> Rows:
-    """Return the first row with each wanted value, or another one; ``rows`` ascend by the column."""
-    if not len(rows):
-        return np.full(len(wanted), -1, TRANSACTION_ROW)
-    return rows[np.minimum(np.searchsorted(rows[column], wanted), len(rows) - 1)]
+def _have_same_keys(halves: Rows, endings: Rows) -> Bools:
+    same_keys = (halves["keys"] == endings["keys"]) & (halves["keys"] != 0)
+    return np.asarray((halves["unique_key"] == endings["unique_key"]) | same_keys, np.bool_)
+
+
+def _look_up(values: Int64s, wanted: Int64s) -> tuple[Int64s, Bools]:
+    """Return where the first of each wanted value is in ascending ones, and whether it is there."""
+    at = np.searchsorted(values, wanted)
+    met = at < len(values)
+    met[met] = values[at[met]] == wanted[met]
+    return at, met
+
+
+def _are_among(wanted: Int64s, values: Int64s) -> Bools:
+    """Tell which are among ascending values; piece by piece, as places take eight times the room."""
+    found = np.empty(len(wanted), np.bool_)
+    for first in range(0, len(wanted), _CHUNK_ROWS):
+        piece = slice(first, first + _CHUNK_ROWS)
+        found[piece] = _look_up(values, wanted[piece])[1]
+    return found
 
 
 def _last_copies(halves: Rows, settled: Bools) -> Bools:
