@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import traceback
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 _DEBUG_OPTION = "--debug"
 _COMPLETION = "_RMQTOOL_COMPLETE"
 """The variable of `rmqtool.cli.completion`, by which a shell asks what a line may go on with."""
+
+_WRITE_ERRORS = frozenset({errno.EBADF, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC})
+"""Without a file name they are of standard output: what else is written and read names its file."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -92,8 +96,9 @@ def _explain(failure: BaseException, state: State, *, debug: bool) -> int:
         state.error(str(failure))
         return failure.status
     if isinstance(failure, OSError):
-        place = f"{failure.filename}: " if failure.filename else ""
-        state.error(f"{place}{failure.strerror or failure}")
+        is_output = failure.filename is None and failure.errno in _WRITE_ERRORS
+        place = "standard output" if is_output else failure.filename
+        state.error(f"{place}: {failure.strerror}" if place else failure.strerror or str(failure))
         _drop_what_cannot_be_written()
         return ExitStatus.FAILED
     if isinstance(failure, SystemExit | GeneratorExit):

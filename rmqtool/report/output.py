@@ -14,7 +14,7 @@ from rmqtool.store.names import real_path
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
-    from typing import TextIO
+    from typing import BinaryIO, TextIO
 
 
 @contextmanager
@@ -38,15 +38,55 @@ def open_output(path: Path | None, evidence_roots: Iterable[Path]) -> Iterator[T
     refuse_evidence(path, evidence_roots)
     is_special = path.exists() and not path.is_file()
     try:
-        stream = path.open(
-            "w" if is_special else "x", encoding="utf-8", errors="backslashreplace", newline="\n"
-        )
+        buffer = path.open("wb" if is_special else "xb")
     except FileExistsError as failure:
         raise RefusedError(f"{path}: exists; remove it or give -o another name") from failure
     except OSError as failure:
         raise EnvironmentFailureError(f"{path}: cannot be created: {failure.strerror}") from failure
-    with stream:
+    with _OutputStream(buffer, str(path)) as stream:
         yield stream
+
+
+class _OutputStream(io.TextIOWrapper):
+    """Text as UTF-8 whatever the locale says; says what it was that could not be written.
+
+    Args:
+        buffer: Receives the bytes.
+        place: Its name for the user.
+    """
+
+    def __init__(self, buffer: BinaryIO, place: str) -> None:
+        super().__init__(buffer, encoding="utf-8", errors="backslashreplace", newline="\n")
+        self._place = place
+
+    def write(self, text: str) -> int:
+        """Write as every stream does.
+
+        Raises:
+            EnvironmentFailureError: It cannot be written.
+            BrokenPipeError: The reader has gone.
+        """
+        try:
+            return super().write(text)
+        except BrokenPipeError:
+            raise
+        except OSError as failure:
+            raise self._named(failure) from failure
+
+    def flush(self) -> None:
+        """Flush as every stream does; raises what `write` does."""
+        try:
+            super().flush()
+        except BrokenPipeError:
+            raise
+        except OSError as failure:
+            raise self._named(failure) from failure
+
+    def _named(self, failure: OSError) -> EnvironmentFailureError:
+        return EnvironmentFailureError(
+            f"{self._place}: cannot be written: {failure.strerror}; what was written is incomplete: make"
+            " room, or name a file elsewhere with -o"
+        )
 
 
 def refuse_evidence(path: Path, evidence_roots: Iterable[Path]) -> None:
@@ -63,13 +103,13 @@ def refuse_evidence(path: Path, evidence_roots: Iterable[Path]) -> None:
 
 @contextmanager
 def _standard_output() -> Iterator[TextIO]:
-    """Write UTF-8 whatever the locale says; the buffer under ``sys.stdout`` stays open."""
+    """Write to standard output; the buffer under ``sys.stdout`` stays open."""
     sys.stdout.flush()
     buffer = getattr(sys.stdout, "buffer", None)
     if buffer is None:
         yield sys.stdout
         return
-    stream = io.TextIOWrapper(buffer, encoding="utf-8", errors="backslashreplace", newline="\n")
+    stream = _OutputStream(buffer, "standard output")
     try:
         yield stream
         stream.flush()
@@ -80,7 +120,7 @@ def _standard_output() -> Iterator[TextIO]:
 def _detach(stream: io.TextIOWrapper) -> None:
     try:
         stream.detach()
-    except BrokenPipeError:  # the reader has gone; the caller ends quietly
+    except (BrokenPipeError, EnvironmentFailureError):  # the caller was told, or ends quietly
         silence_standard_output()
 
 

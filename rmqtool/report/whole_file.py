@@ -61,7 +61,7 @@ def write_whole(path: Path, data: bytes, *, sync: bool = True) -> None:
         EnvironmentFailureError: It cannot be written; nothing is left behind.
     """
     if _is_special(path):
-        path.write_bytes(data)
+        _pass_on(path, data)
         return
     attempt = path.with_name(f".{path.name[:100]}.{secrets.token_hex(4)}")
     try:
@@ -77,6 +77,15 @@ def write_whole(path: Path, data: bytes, *, sync: bool = True) -> None:
         raise EnvironmentFailureError(f"{path}: cannot be written: {failure.strerror}") from failure
     finally:
         attempt.unlink(missing_ok=True)
+
+
+def _pass_on(path: Path, data: bytes) -> None:
+    try:
+        path.write_bytes(data)
+    except BrokenPipeError:
+        raise
+    except OSError as failure:
+        raise EnvironmentFailureError(f"{path}: cannot be written: {failure.strerror}") from failure
 
 
 def _publish(attempt: Path, path: Path) -> None:

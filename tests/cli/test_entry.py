@@ -143,7 +143,7 @@ def test_a_full_disk_is_named() -> None:
     process = start("dump", "fixtures/stores/plain-4.9.8", "-o", "/dev/full")
     _, err = process.communicate(timeout=20)
     assert process.returncode == 3
-    assert b"No space left" in err
+    assert b"error: /dev/full: cannot be written: No space left" in err
 
 
 def test_output_into_the_evidence_or_over_a_file_is_refused(

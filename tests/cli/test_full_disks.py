@@ -61,7 +61,7 @@ def test_data_that_does_not_fit_is_told_of(words: tuple[str, ...], tmp_path: Pat
     """A device takes the data as it comes, a disk that is full takes a part: both are status 3."""
     full = limited(tmp_path, words[0], str(STORE), *words[1:], "-o", "/dev/full", limit=1 << 20)
     assert (full.returncode, full.stdout) == (3, b"")
-    assert b"No space left" in full.stderr
+    assert b"error: /dev/full: cannot be written: No space left" in full.stderr
     target = str(tmp_path / "file")
     part = limited(
         tmp_path, words[0], str(STORE), *words[1:], *LAYOUT.get(words[0], ()), "-o", target, limit=100
