@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from rmqtool.commands import rows
 from rmqtool.commands.system_messages import explanation_of
-from rmqtool.findings import Structure
+from rmqtool.findings import Severity, Structure
+from rmqtool.findings.commitlog import CL_PROP_CRC
 from rmqtool.formats import message
 from rmqtool.formats.batch import INNER_BATCH_FLAG
 from rmqtool.javacompat import parse_int, split_keys, tags_hash, wrap_long
@@ -155,8 +156,25 @@ class MessageRows:
         return self._damage(event, file, position)
 
     def _damage(self, defect: Defect, file: str, position: int) -> rows.Damage:
-        place, length = defect.physical_offset, defect.length
-        return rows.Damage(file, position, place, length, defect.code, defect.message, Structure.COMMITLOG)
+        return rows.Damage(
+            file,
+            position,
+            defect.physical_offset,
+            defect.length,
+            defect.code,
+            defect.message,
+            Structure.COMMITLOG,
+            Severity.WARNING if self._may_be_foreign(defect) else None,
+        )
+
+    def _may_be_foreign(self, defect: Defect) -> bool:
+        """Tell whether a wrong ``__CRC32#`` came with the message: what ``verify`` says of it, too."""
+        segment = self._log.segment_at(defect.physical_offset) if defect.code is CL_PROP_CRC else None
+        if segment is None:
+            return False
+        from rmqtool.reput.record_crcs import file_has_none
+
+        return file_has_none(segment)
 
     def _message(self, record: Record, file: str, position: int) -> rows.Message:
         head, properties = record.head, record.properties

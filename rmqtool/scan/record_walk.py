@@ -43,6 +43,7 @@ LOOK_BACK_BYTES = 8 << 20
 """How far before a start a true record is searched: two messages of the default maximum."""
 
 _CRC32_RESERVED_BYTES = 20  # CommitLog.CRC32_RESERVED_LEN (5.2.0+)
+_CRC32_NAME = b"__CRC32#\x01"
 _START = struct_of(message.BLANK)
 
 
@@ -264,12 +265,18 @@ def record_defects(record: Record) -> Iterator[Defect]:
         yield Defect(CL_PHY_MISMATCH, place, size, f"the record at {place} says it lies at {claimed}")
     if not record.body_crc_holds:
         yield Defect(CL_CRC, place, size, f"the body of the record at {place} does not match its BODYCRC")
-    digits = record.properties.get("__CRC32#")
-    if digits is not None:
-        crc = masked_crc32(record.raw[: max(0, size - _CRC32_RESERVED_BYTES)])
-        if crc != parse_prop_crc_digits(digits):
-            sentence = f"the record at {place} does not match its property __CRC32#"
-            yield Defect(CL_PROP_CRC, place, size, sentence)
+    if not _record_crc_holds(record):
+        sentence = f"the record at {place} does not match its property __CRC32#"
+        yield Defect(CL_PROP_CRC, place, size, sentence)
     problem = number_problem(record)
     if problem:
         yield Defect(CL_NUMBER, place, size, f"a broker fails on the record at {place}: {problem}")
+
+
+def _record_crc_holds(record: Record) -> bool:
+    """Tell whether a record agrees with a property ``__CRC32#`` at its end, where a broker appends one."""
+    reserved = record.raw[-_CRC32_RESERVED_BYTES:]
+    if "__CRC32#" not in record.properties or not reserved.startswith(_CRC32_NAME):
+        return True
+    stated = parse_prop_crc_digits(reserved[len(_CRC32_NAME) : -1])
+    return reserved.endswith(b"\x02") and stated == masked_crc32(record.raw[:-_CRC32_RESERVED_BYTES])

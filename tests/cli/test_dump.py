@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rmqtool.formats import consumequeue, index, struct_of
+from tests.commands.verify.log_store import Log, with_record_crc
+from tests.damage.cases import load_cases
+from tests.damage.running import damaged_copy
 from tests.scan.log_builder import record
 
 if TYPE_CHECKING:
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.cli.conftest import Run
+    from tests.damage.cases import Case
 
 _UNIT_NAMES = "type file position topic queueId queueOffset physicalOffset size tagsCode"
 _NAMES = {
@@ -211,6 +215,37 @@ def test_damage_in_the_log_is_a_row_and_status_5(run: Callable[..., Run], plain_
     failed = run("dump", plain_copy, "--format", "ndjson", "--on-corrupt", "fail")
     assert [one["type"] for one in failed.objects] == ["message", "damage"]
     assert (stopped.status, failed.status) == (5, 5)
+
+
+def test_a_stale_record_checksum_is_what_verify_says_it_is(run: Callable[..., Run], tmp_path: Path) -> None:
+    """A broker that appends none stores that of a message sent again: a warning, of verify and of dump."""
+    stale = with_record_crc(4711)[-40:].rpartition(b"__CRC32#")[2]
+    log = Log().fill(3)
+    log.add(properties=b"KEYS\x01k\x02__CRC32#" + stale)
+    log.add(properties=b"__CRC32#" + stale + b"KEYS\x01k\x02")  # in front of others no broker puts it
+    log.write(tmp_path / "commitlog")
+    verified = run("verify", tmp_path, "--level", "1", "--format", "ndjson")
+    dumped = run("dump", tmp_path / "commitlog", "--format", "ndjson")
+    wrong = [one for one in of_type(verified, "finding") if one["code"] == "CL-PROP-CRC"]
+    places = [one["physicalOffset"] for one in of_type(dumped, "damage") if one["code"] == "CL-PROP-CRC"]
+    assert [(one["physicalOffset"], one["severity"]) for one in wrong] == [(log.places[3], "warning")]
+    assert (places, verified.status, dumped.status) == ([log.places[3]], 0, 0)
+    assert run("dump", tmp_path / "commitlog", "--fail-on", "warning").status == 5
+    assert run("dump", tmp_path / "commitlog", "--on-corrupt", "fail").status == 0
+
+
+@pytest.mark.parametrize(
+    "case", [one for one in load_cases() if one.code == "CL-PROP-CRC"], ids=lambda one: one.name
+)
+def test_a_wrong_record_checksum_where_brokers_append_them(
+    case: Case, run: Callable[..., Run], tmp_path: Path
+) -> None:
+    root = damaged_copy(case, tmp_path)
+    found = run("dump", root / "commitlog", "--format", "ndjson")
+    assert [one["physicalOffset"] for one in of_type(found, "damage") if one["code"] == case.code] == [
+        case.first["physicalOffset"]
+    ]
+    assert found.status == 5
 
 
 def test_damage_in_a_queue_is_a_row_and_status_1(run: Callable[..., Run], plain_copy: Path) -> None:

@@ -10,6 +10,7 @@ from rmqtool.findings import Finding, FindingLog, Severity, Structure
 from rmqtool.findings.commitlog import CL_PROP_CRC
 from rmqtool.findings.places import IO_CHANGED
 from rmqtool.findings.records import CL_TS_BACK
+from rmqtool.reput.record_crcs import most_have_none
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -22,17 +23,13 @@ if TYPE_CHECKING:
 
 
 def record_findings(reports: Sequence[CheckReport], max_findings: int) -> FindingLog:
-    """Return what the records of a file, or of a part of it, say.
-
-    A broker deletes a property __CRC32# that a message brings along only if it appends its own
-    (``CommitLog#asyncPutMessage``, 5.3.3): where most records have none, a wrong one may come from elsewhere.
-    """
+    """Return what the records of a file, or of a part of it, say."""
     findings = FindingLog(max_findings)
     for report in reports:
         findings.merge(report.findings)
     sound = sum(report.sound_crcs for report in reports)
-    others = sum(report.records for report in reports) - findings.counts.get(CL_PROP_CRC.code, 0)
-    if 2 * sound < others:
+    records = sum(report.records for report in reports)
+    if most_have_none(records, sound, findings.counts.get(CL_PROP_CRC.code, 0)):
         findings.soften(CL_PROP_CRC, Severity.WARNING)
     return findings
 
