@@ -84,8 +84,8 @@ class _OutputStream(io.TextIOWrapper):
 
     def _named(self, failure: OSError) -> EnvironmentFailureError:
         return EnvironmentFailureError(
-            f"{self._place}: cannot be written: {failure.strerror}; what was written is incomplete: make"
-            " room, or name a file elsewhere with -o"
+            f"{self._place}: cannot be written: {failure.strerror}; what was written is incomplete,"
+            " -o FILE writes elsewhere"
         )
 
 
