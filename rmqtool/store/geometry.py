@@ -94,6 +94,19 @@ def infer_geometry(file: StoreFile) -> Geometry | None:
     return None
 
 
+def own_geometry(file: StoreFile, given: Geometry) -> Geometry | None:
+    """Return the geometry that the contents of an index file prove, where the given one cannot be right.
+
+    Returns:
+        None if it can be by the first and the last item, or if no other is proven.
+    """
+    probe = _Probe.open(file)
+    if probe is None or probe.ends_fit(given):
+        return None
+    proven = infer_geometry(file)
+    return None if proven == given else proven
+
+
 @dataclass(frozen=True, slots=True)
 class _Probe:
     """An index file with its header, and what a geometry would make of it."""
@@ -132,16 +145,21 @@ class _Probe:
 
     def fits(self, geometry: Geometry) -> bool:
         """Tell whether the items and slots of a geometry agree with the header and with each other."""
-        if self.count >= geometry.items:
+        if not self.ends_fit(geometry):
             return False
         first = self._item(geometry, 1)
-        newest = self._item(geometry, self.count)
-        if not any(first) or first[1] != self.begin_phy or first[3] != 0 or newest[1] != self.end_phy:
+        if not any(first) or first[3] != 0:
             return False  # zeros prove nothing: unused space would be item 1 of a log that begins at 0
-        if self._slot(geometry, newest[0]) != self.count:
-            return False
         step = max(1, self.count // _SAMPLES)
         return all(self._item_fits(geometry, number) for number in range(1, self.count + 1, step))
+
+    def ends_fit(self, geometry: Geometry) -> bool:
+        """Tell whether the first and the newest item of a geometry are those of the header."""
+        if self.count >= geometry.items:
+            return False
+        newest = self._item(geometry, self.count)
+        ends = self._item(geometry, 1)[1], newest[1]
+        return ends == (self.begin_phy, self.end_phy) and self._slot(geometry, newest[0]) == self.count
 
     def _item_fits(self, geometry: Geometry, number: int) -> bool:
         key_hash, phy, time_diff, previous = self._item(geometry, number)

@@ -9,11 +9,13 @@ from rmqtool.findings import Finding, Severity
 from rmqtool.findings.index import IX_GEOMETRY, IX_SIZE, IX_STRAY, IX_UNUSED
 from rmqtool.formats import struct_of
 from rmqtool.formats.index import HEADER, HEADER_SIZE
+from rmqtool.store.geometry import own_geometry
 from rmqtool.store.setting import Origin
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+    from rmqtool.store.geometry import Geometry
     from rmqtool.store.root import Store
     from rmqtool.store.segments import StoreFile
 
@@ -29,21 +31,55 @@ def index_findings(store: Store) -> Iterator[Finding]:
     files = store.index_files
     if not files:
         return
-    size = store.settings.index_geometry.size_bytes
-    assumed = store.settings["maxHashSlotNum"].origin is Origin.DEFAULT
     used = {file.label: file for file in files if _item_count(file) > 0}
-    if used and assumed:
-        yield _unproven(next(iter(used.values())), size)
-    wrong = [file for file in files if file.size_bytes != size and not assumed]
-    if len(wrong) > 1 and len(wrong) == len(files) and len({file.size_bytes for file in files}) == 1:
-        text = f"all {len(files)} index files have {files[0].size_bytes} bytes, the settings ask for {size}"
-        yield replace(_wrong_size(size, files[0]), message=text)
-        wrong = []
+    given, origin = store.settings.index_geometry, store.settings["maxHashSlotNum"].origin
+    if origin is not Origin.DEFAULT:
+        yield from _division_findings(given, files, list(used.values()), asked=origin is Origin.GIVEN)
+    elif used:
+        yield _unproven(next(iter(used.values())), given.size_bytes)
     for file in files:
-        if file in wrong:
-            yield _wrong_size(size, file)
         if file.label not in used:
             yield Finding(code=IX_UNUSED, file=file.label)
+
+
+def _division_findings(
+    given: Geometry, files: Sequence[StoreFile], used: Sequence[StoreFile], *, asked: bool
+) -> Iterator[Finding]:
+    """Yield where files are not divided as is given; a size that follows from that is not said again.
+
+    Args:
+        given: The geometry in effect.
+        files: All index files.
+        used: Those with items.
+        asked: Whether the user gave it; else files proved it, and one of the same size is not looked into, as
+            a proof may take the whole of a damaged file.
+    """
+    doubtful = [file for file in used if asked or file.size_bytes != given.size_bytes]
+    own = [(file, found) for file in doubtful if (found := own_geometry(file, given)) is not None]
+    geometries = {geometry for _, geometry in own}
+    if len(own) > 1 and len(own) == len(used) and len(geometries) == 1:
+        yield _divided(given, *own[0], "all index files with items have")
+    else:
+        for file, geometry in own:
+            yield _divided(given, file, geometry, f"{file.label} has")
+    sizes = {given.size_bytes, *(geometry.size_bytes for geometry in geometries)}
+    wrong = [file for file in files if file.size_bytes not in sizes]
+    if len(wrong) > 1 and len(wrong) == len(files) and len({file.size_bytes for file in files}) == 1:
+        size = given.size_bytes
+        text = f"all {len(files)} index files have {files[0].size_bytes} bytes, the settings ask for {size}"
+        yield replace(_wrong_size(size, files[0]), message=text)
+    else:
+        for file in wrong:
+            yield _wrong_size(given.size_bytes, file)
+
+
+def _divided(given: Geometry, file: StoreFile, own: Geometry, which: str) -> Finding:
+    message = (
+        f"{which} {own.slots} slots and {own.items} items, not {given.slots} and {given.items}; read by that"
+    )
+    return Finding(
+        code=IX_GEOMETRY, file=file.label, expected=given.slots, observed=own.slots, message=message
+    )
 
 
 def _unproven(file: StoreFile, size: int) -> Finding:

@@ -143,6 +143,16 @@ def test_settings_that_no_file_fits_are_one_contradiction(root: Path) -> None:
     assert "CL-STRAY" not in codes
 
 
+@pytest.mark.parametrize("slots", [30, 50], ids=["same size", "other size"])
+def test_a_wrong_number_of_slots_is_one_finding(root: Path, slots: int) -> None:
+    """Whether or not it makes the files too large, the cause is one, and what the files prove is said."""
+    given = (f"maxHashSlotNum={slots}", "maxIndexNum=39")
+    found = [one for one in layout_findings(open_store(root, properties=given)) if one.code.code[:2] == "IX"]
+    (finding,) = found
+    assert (finding.code.code, finding.expected, finding.observed) == ("IX-GEOMETRY", slots, 25)
+    assert "25 slots and 40 items" in finding.message
+
+
 def test_findings_say_where(root: Path) -> None:
     victim = _nth(root, "commitlog/*", 2)
     victim.unlink()

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqtool.commands.verify.expected import ExpectedEntries
-from rmqtool.commands.verify.index_files import IndexFile, IndexHeader, open_index_file
+from rmqtool.commands.verify.index_files import open_index_file
 from rmqtool.commands.verify.index_match import IndexMatch
 from rmqtool.commands.verify.index_shape import FileReport, IndexShape
 from rmqtool.commands.verify.model import Examined
-from rmqtool.findings import Finding, FindingLog, Severity, Structure
-from rmqtool.findings.index import IX_GEOMETRY, IX_NAME_ORDER
+from rmqtool.findings import FindingLog, Severity, Structure
+from rmqtool.findings.index import IX_NAME_ORDER
 from rmqtool.store.unreadable import unreadable_findings
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
+    from rmqtool.commands.index_files import Header
+    from rmqtool.commands.verify.index_files import IndexFile
     from rmqtool.commands.verify.tasks import IndexCheckTask
     from rmqtool.store.segments import StoreFile
 
@@ -37,14 +37,11 @@ def check_index(task: IndexCheckTask) -> tuple[FindingLog, Examined]:
     if task.expected is not None and task.index_enabled:
         match = IndexMatch(task, ExpectedEntries(task.expected), log)
     files = [open_index_file(file, task.geometry) for file in task.files]
-    is_told = _tell_shared_geometry(task, files, log)
     last_used = max((number for number, file in enumerate(files) if file.used), default=-1)
     examined, previous = Examined(), -1
-    before: IndexHeader | None = None
+    before: Header | None = None
     for number, index in enumerate(files):
         report = FileReport(index, log)
-        if not is_told:
-            _check_geometry(task, report)
         torn = _torn(task) if number >= last_used else None
         first_offset = _check_file(index, report, IndexShape(report, torn), match, before)
         if first_offset is not None:
@@ -70,40 +67,12 @@ def _torn(task: IndexCheckTask) -> Severity | None:
     return Severity.WARNING if task.unclean else None
 
 
-def _tell_shared_geometry(task: IndexCheckTask, files: Sequence[IndexFile], log: FindingLog) -> bool:
-    """Say once that all files are divided alike, and not as is given; tell whether they are."""
-    found = {file.geometry for file in files if file.used}
-    if len(found) != 1 or task.geometry in found or sum(file.used > 0 for file in files) < 2:
-        return False
-    (geometry,) = found
-    sentence = (
-        f"all index files with items have {geometry.slots} slots and {geometry.items} items, not"
-        f" {task.geometry.slots} and {task.geometry.items}; read by their own"
-    )
-    first = next(file for file in files if file.used)
-    slots = task.geometry.slots, geometry.slots
-    log.add(
-        Finding(
-            code=IX_GEOMETRY, file=first.file.label, expected=slots[0], observed=slots[1], message=sentence
-        )
-    )
-    return True
-
-
-def _check_geometry(task: IndexCheckTask, report: FileReport) -> None:
-    geometry = report.index.geometry
-    if geometry != task.geometry:
-        wanted = f"{task.geometry.slots} slots and {task.geometry.items} items"
-        sentence = f"has {geometry.slots} slots and {geometry.items} items, not {wanted}; read by its own"
-        report.add(IX_GEOMETRY, sentence, expected=task.geometry.slots, observed=geometry.slots)
-
-
 def _check_file(
     index: IndexFile,
     report: FileReport,
     shape: IndexShape,
     match: IndexMatch | None,
-    before: IndexHeader | None,
+    before: Header | None,
 ) -> int | None:
     """Read a file once; return the offset of its first item, None without items."""
     if match is not None:

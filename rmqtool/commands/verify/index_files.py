@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rmqtool.commands.index_files import Header
 from rmqtool.formats import index as formats
 from rmqtool.formats import record_dtype, struct_of
-from rmqtool.store.geometry import Geometry, infer_geometry
+from rmqtool.store.geometry import Geometry, own_geometry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,20 +26,8 @@ if TYPE_CHECKING:
 
 ITEM_DTYPE = record_dtype(formats.ITEM)
 _HEADER = struct_of(formats.HEADER)
-_ITEM = struct_of(formats.ITEM)
 _CHUNK_ITEMS = 1 << 18
 _CHUNK_SLOTS = 1 << 20
-
-
-class IndexHeader(NamedTuple):
-    """The fields of a header, in the file's order."""
-
-    begin_timestamp_ms: int
-    end_timestamp_ms: int
-    begin_phy_offset: int
-    end_phy_offset: int
-    hash_slot_count: int
-    index_count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +57,11 @@ class IndexFile:
 
     file: StoreFile
     geometry: Geometry
-    header: IndexHeader = field(init=False)
+    header: Header = field(init=False)
     unreadable: list[UnreadableRange] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.header = IndexHeader(*_HEADER.unpack(self._bytes(0, _HEADER.size)))
+        self.header = Header(*_HEADER.unpack(self._bytes(0, _HEADER.size)))
 
     @property
     def used(self) -> int:
@@ -123,24 +112,6 @@ class IndexFile:
     def _bytes(self, position: int, length: int) -> bytes:
         return self.file.read_at(position, length, self.unreadable).ljust(length, b"\0")
 
-    def _item(self, item: int) -> tuple[int, int]:
-        key_hash, physical_offset, _, _ = _ITEM.unpack(
-            self._bytes(self.item_position(item), ITEM_DTYPE.itemsize)
-        )
-        return key_hash, physical_offset
-
-    def fits(self) -> bool:
-        """Tell by the first and the last item whether the geometry can be right."""
-        count = self.header.index_count - 1
-        if count < 1:
-            return True
-        if count >= self.geometry.items:
-            return False
-        newest, last_offset = self._item(count)
-        slot = self._bytes(formats.slot_position(newest % self.geometry.slots), formats.SLOT_SIZE)
-        begins = self._item(1)[1] == self.header.begin_phy_offset
-        return begins and last_offset == self.header.end_phy_offset and int.from_bytes(slot, "big") == count
-
 
 def open_index_file(file: StoreFile, geometry: Geometry) -> IndexFile:
     """Read a file's header; by the geometry that its contents prove, where the given one cannot be right.
@@ -148,11 +119,7 @@ def open_index_file(file: StoreFile, geometry: Geometry) -> IndexFile:
     Raises:
         EnvironmentFailureError: the file cannot be opened or read.
     """
-    opened = IndexFile(file, geometry)
-    if opened.fits():
-        return opened
-    proven = infer_geometry(file)
-    return opened if proven is None or proven == geometry else IndexFile(file, proven)
+    return IndexFile(file, own_geometry(file, geometry) or geometry)
 
 
 def _nonzero(data: bytes) -> Bools:

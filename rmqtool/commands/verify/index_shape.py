@@ -24,7 +24,8 @@ from rmqtool.formats.index import HEADER, ITEM_SIZE, SLOT_SIZE, slot_position
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from rmqtool.commands.verify.index_files import IndexFile, IndexHeader, Items
+    from rmqtool.commands.index_files import Header
+    from rmqtool.commands.verify.index_files import IndexFile, Items
 
     Int64s = npt.NDArray[np.int64]
     Bools = npt.NDArray[np.bool_]
@@ -151,7 +152,7 @@ class IndexShape:
         self._last_offset = int(items.physical_offsets[-1])
         self._last_diff = int(items.time_diffs[-1])
 
-    def finish(self, previous: IndexHeader | None, *, times_known: bool) -> None:
+    def finish(self, previous: Header | None, *, times_known: bool) -> None:
         """Compare header, slots and unused items with the items.
 
         Args:
@@ -179,7 +180,7 @@ class IndexShape:
         if not times_known and used > 1:
             self._last_time(header.begin_timestamp_ms, header.end_timestamp_ms)
 
-    def _unused_header(self, previous: IndexHeader | None) -> None:
+    def _unused_header(self, previous: Header | None) -> None:
         """Check the header of a file without items: zeros, or the end of the file before, twice."""
         header = self._index.header
         for begin, end in (("beginTimestamp", "endTimestamp"), ("beginPhyOffset", "endPhyOffset")):
