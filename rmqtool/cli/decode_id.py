@@ -59,7 +59,7 @@ def decode_id_command(
         if not readings:
             session.console.error(f"{text}: is no message id; one has 32, 34 or 56 hexadecimal digits")
     status = ExitStatus.CLEAN if all(readings for _, readings in found) else ExitStatus.NEGATIVE
-    with session.output() as stream:
+    with session.output(whole=True) as stream:
         if session.format is Format.TEXT:
             for _, readings in found:
                 stream.writelines(reading_lines(readings, session.zone))

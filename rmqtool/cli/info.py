@@ -52,7 +52,7 @@ def info(
         path /= DIRECTORY_NAMES.get(kind, kind.value)
     store = session.open_store(path, kind)
     session.note_broker(store)
-    with session.output(store) as stream:
+    with session.output(store, whole=True) as stream:
         summary = summarise(store)
         status = summary.findings.exit_status(session.fail_on)
         if session.format is Format.JSON:

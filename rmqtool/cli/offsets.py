@@ -77,7 +77,7 @@ def offsets_command(
     if not is_complete and session.fail_on is not FailOn.NEVER:
         status = max(status, ExitStatus.NEGATIVE)
     shown = [row for row in rows if not out_of_range or row.state in {"ahead", "behind"}]
-    with session.output(store) as stream:
+    with session.output(store, whole=True) as stream:
         if session.format is Format.TEXT:
             from rmqtool.report.offsets_text import write_offsets_text
 

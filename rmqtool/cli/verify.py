@@ -237,7 +237,7 @@ def _explain(session: Session, text: str) -> ExitStatus:
     from rmqtool.report import verify_json
 
     entries = explained(text)
-    with session.output() as stream:
+    with session.output(whole=True) as stream:
         if session.format is Format.TEXT:
             from rmqtool.report.verify_text import write_explanations
 

@@ -22,6 +22,7 @@ def open_output(path: Path | None, evidence_roots: Iterable[Path]) -> Iterator[T
     """Open the output for text.
 
     Names of files need not be UTF-8 and decoded text may hold lone surrogates; both are written as escapes.
+    A file is gone again if the command fails before its first row; later, what is written stays.
 
     Args:
         path: A file that must not exist yet, a device or a FIFO; None is standard output.
@@ -43,8 +44,13 @@ def open_output(path: Path | None, evidence_roots: Iterable[Path]) -> Iterator[T
         raise RefusedError(f"{path}: exists; remove it or give -o another name") from failure
     except OSError as failure:
         raise EnvironmentFailureError(f"{path}: cannot be created: {failure.strerror}") from failure
-    with _OutputStream(buffer, str(path)) as stream:
-        yield stream
+    try:
+        with _OutputStream(buffer, str(path)) as stream:
+            yield stream
+    except BaseException:
+        if path.is_file() and not path.stat().st_size:
+            path.unlink()
+        raise
 
 
 class _OutputStream(io.TextIOWrapper):

@@ -88,6 +88,15 @@ def _pass_on(path: Path, data: bytes) -> None:
         raise EnvironmentFailureError(f"{path}: cannot be written: {failure.strerror}") from failure
 
 
+def _pass_on(path: Path, data: bytes) -> None:
+    try:
+        path.write_bytes(data)
+    except BrokenPipeError:  # the reader has gone
+        raise
+    except OSError as failure:
+        raise EnvironmentFailureError(f"{path}: cannot be written: {failure.strerror}") from failure
+
+
 def _publish(attempt: Path, path: Path) -> None:
     """Give a complete file its name, without replacing another's; some file systems know no hard links."""
     try:

@@ -89,3 +89,58 @@ def test_blocks_that_do_not_fit_are_no_damage(words: tuple[str, ...], tmp_path: 
     assert done.returncode == 3
     assert b"cannot be written: File too large" in done.stderr
     assert done.stdout == b""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("info", str(STORE)),
+        ("info", str(STORE), "--format", "json"),
+        ("offsets", str(STORE)),
+        ("decode-id", "C0A80114E24018B4AAC24AF57400002A", "--format", "json"),
+        ("verify", "--explain", "CL-CRC"),
+    ],
+    ids=" ".join,
+)
+def test_a_short_report_is_there_whole_or_not_at_all(words: tuple[str, ...], tmp_path: Path) -> None:
+    target = tmp_path / "file"
+    done = limited(tmp_path, *words, "-o", str(target), limit=100)
+    assert (done.returncode, done.stdout) == (3, b"")
+    assert f"error: {target}: cannot be written: File too large".encode() in done.stderr
+    assert list(tmp_path.iterdir()) == []
+    full = limited(tmp_path, *words, "-o", "/dev/full")
+    assert full.returncode == 3
+    assert b"error: /dev/full: cannot be written: No space left on device" in full.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("dump", str(STORE)),
+        ("dump", str(STORE), "--format", "ndjson"),
+        ("query", str(STORE), "-t", "TopicTest", "-b", "2000-01-01", "--format", "json"),
+        ("diff", str(STORE), str(STORES / "plain-5.3.3")),
+    ],
+    ids=" ".join,
+)
+def test_rows_that_do_not_fit_are_told_of(words: tuple[str, ...], tmp_path: Path) -> None:
+    """What is written before stays, as far as it goes."""
+    target = tmp_path / "file"
+    done = limited(tmp_path, *words, "-o", str(target))
+    assert done.returncode == 3
+    assert f"error: {target}: cannot be written: File too large".encode() in done.stderr
+    assert target.stat().st_size == LIMIT_BYTES
+    full = limited(tmp_path, *words, "-o", "/dev/full", limit=1 << 20)
+    assert full.returncode == 3
+    assert b"error: /dev/full: cannot be written: No space left on device" in full.stderr
+
+
+def test_a_question_that_fails_before_its_first_row_leaves_no_file(tmp_path: Path) -> None:
+    """The next one, put right, may use the name."""
+    target = tmp_path / "file"
+    for words in (
+        ("dump", str(STORE / "checkpoint"), "--tag", "x"),
+        ("query", str(STORE), "--keys-file", "-"),
+    ):
+        assert limited(tmp_path, *words, "-o", str(target)).returncode != 0
+        assert list(tmp_path.iterdir()) == []
