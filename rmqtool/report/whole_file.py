@@ -82,15 +82,6 @@ def write_whole(path: Path, data: bytes, *, sync: bool = True) -> None:
 def _pass_on(path: Path, data: bytes) -> None:
     try:
         path.write_bytes(data)
-    except BrokenPipeError:
-        raise
-    except OSError as failure:
-        raise EnvironmentFailureError(f"{path}: cannot be written: {failure.strerror}") from failure
-
-
-def _pass_on(path: Path, data: bytes) -> None:
-    try:
-        path.write_bytes(data)
     except BrokenPipeError:  # the reader has gone
         raise
     except OSError as failure:
