@@ -30,6 +30,7 @@ _OF_THE_JUDGE = {
     "ST-ABORT",
     "CP-ZERO",
     "CP-MISSING",
+    "CQ-TOPIC-GONE",  # the messages behind the stall are of a topic that no topics.json was told of
 }
 
 

@@ -7,6 +7,7 @@ when the moment has come. Spark's workers import this module by name.
 from __future__ import annotations
 
 import importlib
+import signal
 import sys
 import time
 import uuid
@@ -42,6 +43,7 @@ def hold(marks: Path, work: Callable[..., Any], *arguments: Any, **named: Any) -
 def main() -> None:
     """Run the command line behind MOMENT and MARKS."""
     moment, marks, *words = sys.argv[1:]
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup the tests would hand on that it is ignored
     if moment in _HELD:
         module_name, _, name = _HELD[moment].partition(":")
         module = importlib.import_module(module_name)
