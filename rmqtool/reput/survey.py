@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from rmqtool.store.segments import Segment
 
+_FIRST_CHUNK_BYTES = 1 << 8  # grows: most damage is short, and a torn log asks at each of its records
 _CHUNK_BYTES = 1 << 20
 
 
@@ -99,14 +100,15 @@ def _survey_range(task: SurveyTask, walk: SegmentWalk) -> Survey:
 
 def first_nonzero(segment: Segment, start: int, stop: int) -> int:
     """Return the physical offset of the first byte that is not zero, ``stop`` if there is none."""
-    buffer = np.empty(min(_CHUNK_BYTES, max(stop - start, 0)), np.uint8)
+    size = _FIRST_CHUNK_BYTES
     place = segment.start + segment.next_data(start - segment.start)
     while place < stop:
-        view = buffer[: stop - place]
-        count = segment.read_into(place - segment.start, view.data, [])
-        if view[:count].any():
-            return place + int(np.argmax(view[:count] != 0))
+        chunk = np.empty(min(size, stop - place), np.uint8)
+        count = segment.read_into(place - segment.start, chunk.data, [])
+        if chunk[:count].any():
+            return place + int(np.argmax(chunk[:count] != 0))
         if count == 0:
             break
         place = segment.start + segment.next_data(place + count - segment.start)
+        size = min(2 * size, _CHUNK_BYTES)
     return stop

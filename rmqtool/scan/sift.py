@@ -89,6 +89,7 @@ class _Sifting:
         rules[Rules.KNOWS_V2] = 1
         self._task = task
         self._walk = SegmentWalk(task.segment, rules, stops_at_mismatch=True)
+        self._window = Window(task.segment)
         self._mesh = _mesh_of(task.sieve)
         self._keys = np.array(task.sieve.key_hashes or (), np.int64)
         self._unique = np.array(task.sieve.unique_hashes or (), np.int64)
@@ -121,7 +122,7 @@ class _Sifting:
         found = self._walk.find(start, self._task.stop)
         stop = min(self._task.stop, self._task.segment.stop) if found is Outcome.STOP else self._walk.place
         base = self._task.segment.start
-        passed = find_true(Window(self._task.segment), start - base, base, stop - base)
+        passed = find_true(self._window, start - base, base, stop - base)
         if passed is not None:
             return base + passed
         return None if found is Outcome.STOP else stop

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.commands.record_at import record_at
 from rmqtool.findings.places import IO_UNREADABLE
-from rmqtool.scan.record_walk import ChainWalk, Defect, gap_between, missing_blank, unreadable_part, walk
+from rmqtool.scan.record_walk import ChainWalk, Defect, gap_between, missing_blank, unreadable_part
 from rmqtool.scan.records import Record
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ class _SegmentSift:
             yield missing_blank(self._segment)
 
     def _describe(self, place: int) -> Iterator[Defect]:
-        for event in walk([self._segment, *self._later], place, place + 1):
+        for event in ChainWalk(self._segment, self._later).events(place, place + 1):
             if isinstance(event, Defect) and event.ends_chain and event.code is not IO_UNREADABLE:
                 yield event
 
