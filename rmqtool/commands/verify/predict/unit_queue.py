@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.commands.verify.predict.ext_queue import NO_ADDRESS, ExtQueue, last_address
-from rmqtool.commands.verify.predict.units import Appended, Units
+from rmqtool.commands.verify.predict.units import Appended, Units, search_first_live
 from rmqtool.dispatch.append import State, append_units, new_state
 from rmqtool.formats import record_dtype
 from rmqtool.formats.consumequeue import PREBLANK_SIZE, UNIT, UNIT_SIZE
@@ -174,15 +174,15 @@ class UnitQueue:
     def _first_offset(self, head: int, tail: int) -> int:
         for start in range(head, tail + 1, self._size):
             units = self._units(start)
-            real = (units.sizes > 0) & (units.sizes != PREBLANK_SIZE)
-            if real.any():
-                return int(units.physical_offsets[real.argmax()])
+            real = np.flatnonzero(units.is_record)
+            if len(real):
+                return int(units.physical_offsets[real[0]])
         return _NOTHING
 
     def _last_end(self, head: int, tail: int) -> int:
         for start in range(tail, head - 1, -self._size):
-            units, written = self._units(start), self._written(start)
-            real = np.flatnonzero((units.sizes[:written] > 0) & (units.sizes[:written] != PREBLANK_SIZE))
+            units = self._units(start)
+            real = np.flatnonzero(units.is_record[: self._written(start)])
             if len(real):
                 return int(units.physical_offsets[real[-1]] + units.sizes[real[-1]])
         return -1
@@ -244,12 +244,7 @@ class UnitQueue:
             self._on_disk[start].read_into(0, rows.view(np.uint8).data, [])
         units = Units(*(rows[name].astype(np.int64) for name in ("physicalOffset", "size", "tagsCode")))
         for at, chunk in self._chunks:
-            first = (at - start) // UNIT_SIZE
-            low, high = max(first, 0), min(first + len(chunk.sizes), len(rows))
-            if low < high:
-                units.physical_offsets[low:high] = chunk.physical_offsets[low - first : high - first]
-                units.sizes[low:high] = chunk.sizes[low - first : high - first]
-                units.tags_codes[low:high] = chunk.tags_codes[low - first : high - first]
+            units.cover((at - start) // UNIT_SIZE, chunk)
         return units
 
     def _cut_last(self, units: Units, physical_offset: int) -> None:
@@ -293,26 +288,10 @@ class UnitQueue:
         units = self._units(first)
         offsets = units.physical_offsets[start : self._written(first)]
         if len(offsets) and not (intact and offsets[0] >= log_start):
-            found = self._search(offsets, log_start)
+            found = search_first_live(offsets, log_start)
             if found is not None:
                 self._set_minimum(first, units, start + found)
 
     def _set_minimum(self, file_start: int, units: Units, number: int) -> None:
         self._min_logic = file_start + number * UNIT_SIZE
         self._ext.drop_before(int(units.tags_codes[number]))
-
-    def _search(self, offsets: Int64s, log_start: int) -> int | None:
-        """Halve the range as 5.3.3 does: in a queue that is out of order the result is its own."""
-        low, high = 0, len(offsets) - 1
-        while high - low > 1:
-            middle = (low + high) // 2
-            if offsets[middle] == log_start:
-                low = high = middle
-            elif offsets[middle] > log_start:
-                high = middle
-            else:
-                low = middle
-        for number in range(low, high + 1):
-            if offsets[number] >= log_start:
-                return number
-        return None

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
+from rmqtool.formats.consumequeue import PREBLANK_SIZE
+
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
     Int64s = npt.NDArray[np.int64]
@@ -22,6 +25,18 @@ class Units(NamedTuple):
     sizes: Int64s
     tags_codes: Int64s
 
+    @property
+    def is_record(self) -> npt.NDArray[np.bool_]:
+        """Tell which stand for a record: neither zeros nor pre-blank."""
+        return np.asarray((self.sizes > 0) & (self.sizes != PREBLANK_SIZE), np.bool_)
+
+    def cover(self, first: int, newer: Units) -> None:
+        """Lay newer units over these, the first of them over unit ``first``, as far as they meet."""
+        low, high = max(first, 0), min(first + len(newer.sizes), len(self.sizes))
+        if low < high:
+            for old, new in zip(self, newer, strict=True):
+                old[low:high] = new[low - first : high - first]
+
 
 class Appended(NamedTuple):
     """What became of units that were put: how many were appended, landed elsewhere, were put in vain."""
@@ -29,3 +44,21 @@ class Appended(NamedTuple):
     appended: int
     misplaced: int
     dropped: int
+
+
+def search_first_live(physical_offsets: Int64s, log_start: int) -> int | None:
+    """Halve the range as 5.3.3 does: in a queue that is out of order the result is its own.
+
+    Java: ``ConsumeQueue#correctMinOffset`` (5.3.3).
+    """
+    low, high = 0, len(physical_offsets) - 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        if physical_offsets[middle] == log_start:
+            low = high = middle
+        elif physical_offsets[middle] > log_start:
+            high = middle
+        else:
+            low = middle
+    live = np.flatnonzero(physical_offsets[low : high + 1] >= log_start)
+    return low + int(live[0]) if len(live) else None
