@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.commands.info import QueueSummary
 from rmqtool.report.objects import BodyMode, camel_case, row_object
+from rmqtool.report.sinks import csv_cell
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -74,7 +75,7 @@ def write_info_csv(summary: StoreSummary, stream: TextIO) -> None:
     names = QueueSummary.__slots__
     writer.writerow(["type", *map(camel_case, names)])
     for queue in summary.queues:
-        writer.writerow(["queue", *(getattr(queue, name) for name in names)])
+        writer.writerow(["queue", *(csv_cell(getattr(queue, name)) for name in names)])
 
 
 def _object(summary: object) -> dict[str, Any]:

@@ -6,9 +6,8 @@ import csv
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
-from rmqtool.report.escaping import escape_controls
 from rmqtool.report.objects import camel_case
-from rmqtool.report.sinks import Format, to_json
+from rmqtool.report.sinks import Format, csv_cell, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -74,10 +73,4 @@ def _write_csv(stream: TextIO, records: Iterable[Any], kind: type[Any]) -> None:
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(["type", *(camel_case(one.name) for one in fields(kind))])
     for record in records:
-        writer.writerow([_cell(value) for value in record_object(record).values()])
-
-
-def _cell(value: object) -> object:
-    if isinstance(value, str):
-        return escape_controls(value)
-    return to_json(value) if isinstance(value, list | dict) else value
+        writer.writerow([csv_cell(value) for value in record_object(record).values()])

@@ -192,7 +192,7 @@ class _CsvSink:
             self._left_out[row.type] = self._left_out.get(row.type, 0) + 1
             return
         found = self._objects.object(row, query_key)
-        self._writer.writerow([_cell(found.get(name)) for name in self._columns])
+        self._writer.writerow([csv_cell(found.get(name)) for name in self._columns])
 
     def _columns_of(self, kind: type[rows.Row]) -> list[str]:
         kinds = [kind, *(one for one, table in self._tables.items() if table is kind)]
@@ -203,7 +203,8 @@ class _CsvSink:
             self._warn(f"csv holds one type of row: {count} of type {kind} left out")
 
 
-def _cell(value: JsonValue) -> str | int | None:
+def csv_cell(value: object) -> object:
+    """Return a value for a cell of csv: harmless text, a number, nothing for None, and JSON for the rest."""
     if isinstance(value, str):
         return escape_controls(value)
     return to_json(value) if isinstance(value, list | dict | bool) else value

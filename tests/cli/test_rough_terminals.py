@@ -34,7 +34,7 @@ COMMANDS = {
     "help": ("info", "--help"),
 }
 FORMATS = {
-    "info": ("json",),
+    "info": ("json", "ndjson", "csv"),
     "dump": ("text", "json", "csv"),
     "query": ("json", "ndjson", "csv"),
     "verify": ("json", "ndjson", "csv"),

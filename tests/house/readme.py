@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from rmqtool.cli.group import COMMANDS
 from rmqtool.report.catalogue_table import catalogue_table
+from rmqtool.report.row_table import row_table
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
@@ -24,6 +25,8 @@ _BLOCK = re.compile(r"(?<=```console\n)(.*?)(?=```)", re.DOTALL)
 _STEP = re.compile(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
 _HELP = re.compile(r"(?<=<!-- help -->\n)(.*?)(?=<!-- end -->)", re.DOTALL)
 _CATALOGUE = re.compile(r"(?<=<!-- catalogue -->\n)(.*?)(?=<!-- end -->)", re.DOTALL)
+
+_ROWS = re.compile(r"(?<=<!-- rows -->\n)(.*?)(?=<!-- end -->)", re.DOTALL)
 
 
 class Step(NamedTuple):
@@ -109,6 +112,7 @@ def refreshed(text: str) -> str:
             return _STEP.sub(lambda step: f"$ {step[1]}\n{run(step[1], Path(scratch))}", block[0])
 
     text = _CATALOGUE.sub(lambda _: catalogue_table(), _BLOCK.sub(session, text))
+    text = _ROWS.sub(lambda _: row_table(), text)
     return _HELP.sub(lambda _: help_texts(), text)
 
 

@@ -13,6 +13,7 @@ import pytest
 from rmqtool.cli.group import COMMANDS
 from rmqtool.errors import ExitStatus
 from rmqtool.report.catalogue_table import catalogue_table
+from rmqtool.report.row_table import row_table
 from tests.house.readme import README, RMQTOOL, ROOT, Step, help_texts, here, run, sessions
 
 if TYPE_CHECKING:
@@ -39,6 +40,10 @@ def test_reference_is_the_help_of_the_commands() -> None:
 def test_table_of_findings_is_the_catalogue() -> None:
     """Both ways: the table is made of the catalogue."""
     assert f"<!-- catalogue -->\n{catalogue_table()}<!-- end -->" in TEXT
+
+
+def test_table_of_rows_is_made_of_their_classes() -> None:
+    assert f"<!-- rows -->\n{row_table()}<!-- end -->" in TEXT
 
 
 def recipes() -> dict[str, str]:

@@ -1,0 +1,68 @@
+"""The table of all rows in README: what json, ndjson and csv hold."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, get_args
+
+from rmqtool.commands import rows
+from rmqtool.commands.decode_id import Reading
+from rmqtool.commands.diff.model import Difference
+from rmqtool.commands.offsets import Progress
+from rmqtool.report.objects import camel_case, columns_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_HEAD = ("Type", "Command", "Members behind `type`")
+_QUERIED = (rows.Message, rows.InnerMessage, rows.Damage)
+_OF_OTHERS = {Reading: "decode-id", Progress: "offsets", Difference: "diff"}
+_JSON_TYPES = {
+    "int": "integer",
+    "str": "string",
+    "bytes": "hex string",
+    "bool": "boolean",
+    "None": "null",
+    "Change": "string",
+    "FindingCode": "string",
+    "object": "any",
+}
+_BODY = "string or null"
+"""As ``--body`` asks for."""
+
+
+def row_table() -> str:
+    """Return the types of rows as a table in Markdown; their members with their JSON types, in order."""
+    lines: list[tuple[str, ...]] = [_HEAD, ("---",) * len(_HEAD)]
+    for kind, command in _kinds():
+        lines.append((f"`{kind.type}`", command, ", ".join(_members(kind))))
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _kinds() -> Iterator[tuple[type[Any], str]]:
+    """Yield the classes of rows, and the commands that print them."""
+    for kind in get_args(rows.Row):
+        if kind is not rows.Lines:
+            yield kind, "dump, query" if kind in _QUERIED else "dump"
+        if kind is rows.Unit:
+            yield rows.Preblank, "dump"
+    yield from _OF_OTHERS.items()
+
+
+def _members(kind: type[Any]) -> Iterator[str]:
+    shown = columns_of(kind)
+    for one in fields(kind):
+        name = camel_case(one.name)
+        if name in shown:
+            yield f"`{name}` {_BODY if one.name == 'body' else _json_type(str(one.type))}"
+
+
+def _json_type(annotation: str) -> str:
+    """Return the words for a Python annotation."""
+    return " or ".join(_single(one.strip()) for one in annotation.split(" | "))
+
+
+def _single(annotation: str) -> str:
+    if annotation.startswith("list["):
+        return f"array of {_JSON_TYPES.get(annotation[5:-1], 'object')}s"
+    return "object" if annotation.startswith("dict[") else _JSON_TYPES[annotation]
