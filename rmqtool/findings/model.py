@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 Observed = int | str | bool | None
 """What a JSON field of a finding can hold."""
@@ -50,6 +54,12 @@ class FindingCode:
     broker_effect: str
     remedy: str
     origin: str
+
+    def __reduce__(self) -> tuple[Callable[[str], FindingCode], tuple[str]]:
+        """Let a pickled entry become the catalogue's own again: codes are compared by ``is``."""
+        from rmqtool.findings.catalog import code_of
+
+        return code_of, (self.code,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

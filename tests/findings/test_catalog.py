@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import re
 from dataclasses import fields
 from pathlib import Path
@@ -70,6 +72,13 @@ def test_only_the_log_counts_as_the_log(entry: FindingCode) -> None:
     assert (entry.structure is Structure.COMMITLOG) == entry.code.startswith(
         ("CL-", "DL-", "ST-NO-COMMITLOG")
     )
+
+
+@pytest.mark.parametrize("entry", CATALOG.values(), ids=CATALOG)
+def test_an_entry_stays_itself_on_the_way_from_another_process(entry: FindingCode) -> None:
+    """Verify compares codes by ``is``, those that Spark's workers send back as well."""
+    assert pickle.loads(pickle.dumps(entry)) is entry
+    assert copy.deepcopy(entry) is entry
 
 
 def test_look_up_takes_any_case() -> None:
