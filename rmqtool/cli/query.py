@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from rmqtool.commands.query import KeyQuestion
     from rmqtool.report.console import Console
+    from rmqtool.report.sinks import Sink
     from rmqtool.store import Store
 
 _SCHEMA = "rmqtool.query/1"
@@ -127,13 +128,7 @@ def query_command(
             keyed=request.keys is not None,
             warn=session.console.warn,
         )
-        answered: dict[KeyQuestion | None, None] = {}
-        for message, question in query.answers():
-            for row in bodies.applied([message], session.console):
-                if isinstance(row, rows.Damage):
-                    query.findings.add(row.finding())
-                sink.add(row, None if question is None else question.key)
-            answered[question] = None
+        answered = _write(query, sink, bodies, session.console)
         status = _status(query, session.fail_on, found=bool(answered))
         if answered or explain:
             sink.finish(
@@ -142,13 +137,22 @@ def query_command(
     _tell(session.console, query, explanation)
     if request.keys is not None:
         _tell_missing(session.console, [one for one in request.keys if one not in answered])
-    for sentence in () if answered or explain else explanation.advice:
-        session.console.note(f"hint: {sentence}")
-    if not answered and query.unanswered is None:
-        session.console.error(
-            f"no message {_question(options)} in {store.place.path}{_advice(request, explain=explain)}"
-        )
+    if not answered:
+        asked = f"{_question(options)} in {store.place.path}{_advice(request, explain=explain)}"
+        _tell_nothing(session.console, query, explanation, asked)
     return status
+
+
+def _write(query: Query, sink: Sink, bodies: BodyChoice, console: Console) -> dict[KeyQuestion | None, None]:
+    """Write the answers; return the questions that have one."""
+    answered: dict[KeyQuestion | None, None] = {}
+    for message, question in query.answers():
+        for row in bodies.applied([message], console):
+            if isinstance(row, rows.Damage):
+                query.findings.add(row.finding())
+            sink.add(row, None if question is None else question.key)
+        answered[question] = None
+    return answered
 
 
 def _status(query: Query, fail_on: FailOn, *, found: bool) -> ExitStatus:
@@ -167,6 +171,13 @@ def _tell(console: Console, query: Query, explanation: Explanation) -> None:
         console.note(f"explain: {count} more of the kind {reason.value}")
     if query.unanswered is not None:
         console.error(query.unanswered)
+
+
+def _tell_nothing(console: Console, query: Query, explanation: Explanation, asked: str) -> None:
+    for sentence in () if explanation.wanted else explanation.advice:
+        console.note(f"hint: {sentence}")
+    if query.unanswered is None:
+        console.error(f"no message {asked}")
 
 
 def _tell_missing(console: Console, missing: list[KeyQuestion]) -> None:
