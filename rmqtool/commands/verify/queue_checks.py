@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.commands.verify.queue_files import Units
-    from rmqtool.commands.verify.queue_missing import MissingRange
+    from rmqtool.commands.verify.queue_missing import Ranges
     from rmqtool.commands.verify.tasks import QueueCheck, QueueCheckTask
 
     Int64s = npt.NDArray[np.int64]
@@ -146,11 +146,11 @@ def _last_step(problems: list[Problem]) -> int | None:
     return max(steps, default=None)
 
 
-def _slots(ranges: list[MissingRange], tail: tuple[int, int]) -> Int64s:
+def _slots(ranges: Ranges, tail: tuple[int, int]) -> Int64s:
     """Return those queue offsets of missing records that are numbers of units in the tail."""
-    slots = [
-        np.arange(max(one.queue_offset, tail[0]), min(one.queue_offset + one.count - 1, tail[1]) + 1)
-        for one in ranges
-        if not one.is_superseded
-    ]
-    return np.concatenate([np.zeros(0, np.int64), *slots])
+    current = ranges[~ranges["is_superseded"]]
+    first = np.maximum(current["queue_offset"], tail[0])
+    counts = np.minimum(current["queue_offset"] + current["records"] - 1, tail[1]) + 1 - first
+    counts = np.maximum(counts, 0)
+    before = np.cumsum(counts) - counts
+    return np.asarray(np.repeat(first - before, counts) + np.arange(counts.sum()), np.int64)

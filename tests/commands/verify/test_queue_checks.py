@@ -365,3 +365,19 @@ def test_findings_are_capped_and_counted(plain: EditedStore) -> None:
     log, _ = check_queues(task)
     assert log.counts["CQ-MISPLACED"] == 21
     assert [finding.queue_offset for finding in log if finding.code.code == "CQ-MISPLACED"] == [2, 3, 4]
+
+
+def test_gaps_beyond_the_cap_are_counted(plain: EditedStore) -> None:
+    """Of a queue with a gap behind every unit a few gaps are shown, all count, and how bad each is counts."""
+    intact = {number: plain.unit(QUEUE, number) for number in (3, 5, 7, 9)}
+    zero(plain, *intact, LAST)
+    task = replace(plain.fresh().queues(unclean=True), max_findings=2)
+    log, _ = check_queues(task)
+    assert log.counts == {"CQ-ZERO-INSIDE": 4, "CQ-MISSING-MSG": 5}
+    shown = [finding for finding in log if finding.code.code == "CQ-MISSING-MSG"]
+    assert [(finding.queue_offset, finding.expected) for finding in shown] == [(3, 1), (5, 1)]
+    assert log.exit_status() == 1
+    # The last one alone is late, no error; not even where none is shown.
+    for number, unit in intact.items():
+        plain.put_unit(QUEUE, number, unit)
+    assert check_queues(replace(plain.fresh().queues(unclean=True), max_findings=0))[0].exit_status() == 0
