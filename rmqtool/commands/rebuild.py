@@ -16,7 +16,7 @@ from rmqtool.dispatch.policy import NEVER
 from rmqtool.engine import EngineOptions, open_engine
 from rmqtool.errors import EnvironmentFailureError, RefusedError, UsageError
 from rmqtool.findings import FindingLog
-from rmqtool.reput.damage import SkippedRange, log_findings, survey_skips
+from rmqtool.reput.damage import SkippedRange, counted_skips, log_findings, survey_skips
 from rmqtool.reput.pipeline import ReputPlan, ReputResult, run_reput
 from rmqtool.reput.queues import QueueGeometry
 from rmqtool.reput.warm import compile_kernels
@@ -187,6 +187,8 @@ def _run(request: RebuildRequest, area: StagingArea, engine: Engine, progress: P
     findings = FindingLog(request.max_findings)
     findings.extend(left_out_findings(request.store, plan.log))
     findings.extend(log_findings(plan, result, skipped))
+    more, count = counted_skips(result.chain)
+    findings.add(more, count=count)
     result.seconds["survey"] = round(time.perf_counter() - start, 3)
     return _report(request, plan, result, skipped, findings)
 

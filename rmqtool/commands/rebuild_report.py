@@ -96,6 +96,10 @@ class RebuildReport:
             "queues": self.result.queues,
             "files": dict(self.result.files),
             "skipped": [self._skipped(part) for part in self.skipped],
+            "moreSkipped": {
+                "ranges": self.result.chain.more_skips,
+                "bytes": self.result.chain.more_skipped_bytes,
+            },
             "skippedUnits": sum(self.result.skipped_units.values()),
             "salvageWouldAdd": {
                 "records": sum(part.records for part in self.skipped),

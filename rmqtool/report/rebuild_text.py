@@ -35,7 +35,7 @@ def _lines(report: RebuildReport) -> Iterator[str]:
     yield f"{'files':<14} {files or 'none'}"
     stages = ", ".join(f"{name} {seconds:.2f}" for name, seconds in report.seconds.items())
     yield f"{'seconds':<14} {stages}"
-    yield from _skipped(document["skipped"], document["salvageWouldAdd"])
+    yield from _skipped(document["skipped"], document["moreSkipped"], document["salvageWouldAdd"])
     for finding in report.findings:
         sentence = escape_text(finding.message or finding.code.title)
         yield f"{finding.code.code} ({finding.severity}): {sentence}"
@@ -43,12 +43,13 @@ def _lines(report: RebuildReport) -> Iterator[str]:
         yield from _differences(report)
 
 
-def _skipped(ranges: list[dict[str, object]], lost: dict[str, int]) -> Iterator[str]:
+def _skipped(ranges: list[dict[str, object]], more: dict[str, int], lost: dict[str, int]) -> Iterator[str]:
     for one in ranges[:_LISTED]:
         reason = escape_text(str(one["reason"]))
         yield f"{'skipped':<14} {one['length']} bytes at {one['physicalOffset']}: {reason}"
-    if len(ranges) > _LISTED:
-        yield f"{'skipped':<14} and {counted(len(ranges) - _LISTED, 'range')} more, see --format json"
+    unlisted = max(len(ranges) - _LISTED, 0) + more["ranges"]
+    if unlisted:
+        yield f"{'skipped':<14} and {counted(unlisted, 'range')} more, see --format json"
     if ranges:
         yield f"{'in them':<14} {counted(lost['records'], 'good record')}, {size_text(lost['bytes'])}"
 

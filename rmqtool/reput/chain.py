@@ -24,17 +24,23 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from rmqtool.scan.rows import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+
+    import numpy.typing as npt
 
     from rmqtool.reput.scan import SplitReport
     from rmqtool.reput.splits import Split
-    from rmqtool.scan.walk import Mismatch
     from rmqtool.store.segments import FileQueue, Segment
 
     Rescan = Callable[[Split, int], SplitReport]
+
+MAX_SKIPS = 10_000
+"""Skips that are told apart; of a log that is torn more often the others are only counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +67,8 @@ class Chain:
     Attributes:
         reports: the splits that count, in log order.
         skips: what was not dispatched, in log order, up to the end of the log's last file.
+        more_skips: skips in front of dispatched records, each a MISMATCH, that ``skips`` had no room for.
+        more_skipped_bytes: their length.
         end: physical offset behind the last good record.
         stop: where the way ended: behind the last file, at a gap, or at a record that stalls the broker.
         stalled: whether it is the latter.
@@ -68,9 +76,24 @@ class Chain:
 
     reports: list[SplitReport] = field(default_factory=list)
     skips: list[Skip] = field(default_factory=list)
+    more_skips: int = 0
+    more_skipped_bytes: int = 0
     end: int = 0
     stop: int = 0
     stalled: bool = False
+
+    def skip_record(self, place: int, length: int) -> None:
+        """Note a record whose lengths do not add up, together with those right before it."""
+        last = self.skips[-1] if self.skips else None
+        if last is not None and last.reason == Outcome.MISMATCH:
+            if last.place + last.length == place:
+                place, length = last.place, last.length + length
+                self.skips.pop()
+            elif len(self.skips) > MAX_SKIPS and last.place < self.end:
+                self.more_skips += 1
+                self.more_skipped_bytes += last.length
+                self.skips.pop()
+        self.skips.append(Skip(place, length, Outcome.MISMATCH))
 
 
 @dataclass
@@ -85,10 +108,10 @@ class Region:
     total: int = 0
     read: int = 0
 
-    def add(self, mismatch: Mismatch) -> None:
-        """Pass a record whose lengths do not add up."""
-        self.total += mismatch.total_size
-        self.read += mismatch.read_length
+    def add(self, mismatches: npt.NDArray[np.void]) -> None:
+        """Pass records whose lengths do not add up, ``(n,)`` of ``MISMATCH_ROW``."""
+        self.total += int(mismatches["total_size"].sum())
+        self.read += int(mismatches["read_length"].sum())
 
     def behind(self, stop: int) -> int:
         """Return where the region behind this one begins, if no BLANK ends it at ``stop``."""
@@ -142,19 +165,20 @@ def follow(
 
 def _take(chain: Chain, report: SplitReport, region: Region) -> None:
     chain.reports.append(report)
-    for mismatch in report.mismatches:
-        _skip_record(chain.skips, mismatch.place, mismatch.read_length)
-        region.add(mismatch)
     chain.end = max(chain.end, report.end)
+    region.add(report.mismatches)
+    for place, length in _runs(report.mismatches):
+        chain.skip_record(place, length)
 
 
-def _skip_record(skips: list[Skip], place: int, length: int) -> None:
-    """Note a record whose lengths do not add up, together with those right before it."""
-    last = skips[-1] if skips else None
-    if last is not None and last.reason == Outcome.MISMATCH and last.place + last.length == place:
-        place, length = last.place, last.length + length
-        skips.pop()
-    skips.append(Skip(place, length, Outcome.MISMATCH))
+def _runs(mismatches: npt.NDArray[np.void]) -> Iterator[tuple[int, int]]:
+    """Yield place and length of records that follow each other, put together."""
+    places = mismatches["place"]
+    stops = places + mismatches["read_length"]
+    firsts = np.flatnonzero(np.concatenate([[True], places[1:] != stops[:-1]])[: len(places)])
+    lasts = np.append(firsts[1:], len(places))[: len(firsts)] - 1
+    for start, stop in zip(places[firsts], stops[lasts], strict=True):
+        yield int(start), int(stop - start)
 
 
 def _next_region(chain: Chain, report: SplitReport, segment: Segment, region: Region, file_size: int) -> int:

@@ -134,6 +134,16 @@ def log_findings(plan: ReputPlan, result: ReputResult, ranges: Iterable[SkippedR
         yield Finding(code=code_of("CL-QOFF-RANGE"), topic=topic, queue_id=queue_id, message=message)
 
 
+def counted_skips(chain: Chain) -> tuple[Finding, int]:
+    """Return a finding that stands for the skips which the chain only counted, and how many they are."""
+    finding = Finding(
+        code=code_of(_CODES[Outcome.MISMATCH]),
+        message="more damage, only counted",
+        severity_override=Severity.ERROR,
+    )
+    return finding, chain.more_skips
+
+
 def _skip_finding(skipped: SkippedRange, *, stalled: bool) -> Finding:
     skip, segment = skipped.skip, skipped.segment
     if skip.reason == Outcome.BLANK and not skipped.damage:

@@ -9,7 +9,7 @@ import numpy as np
 
 from rmqtool.reput.blocks import write_block
 from rmqtool.reput.dispatcher import Dispatcher
-from rmqtool.scan.rows import Outcome, rules_of
+from rmqtool.scan.rows import MISMATCH_ROW, Outcome, rules_of
 from rmqtool.scan.walk import SegmentWalk
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from rmqtool.dispatch.policy import DispatchPolicy
     from rmqtool.reput.blocks import Block
     from rmqtool.reput.splits import Split
-    from rmqtool.scan.walk import Mismatch
     from rmqtool.store.reading import UnreadableRange
     from rmqtool.store.staging import StagingHandle
 
@@ -58,10 +57,9 @@ class SplitReport:
         messages: records dispatched.
         end_phy_offset: greatest offset of an indexed message, 0 if none.
         start_phy_offset: least offset of an indexed message.
-        mismatches: records whose lengths do not add up.
+        mismatches: ``(n,)`` of ``MISMATCH_ROW``, records whose lengths do not add up.
         unreadable: ranges of the file that the disk did not deliver.
         misplaced: ``(place, PHYSICALOFFSET)`` of the first records that lie elsewhere than they say.
-        misplaced_count: all of them.
         unsafe: ``(topic, queue id)`` of the queues whose topic can be no directory.
     """
 
@@ -76,10 +74,9 @@ class SplitReport:
     messages: int = 0
     end_phy_offset: int = 0
     start_phy_offset: int = 0
-    mismatches: list[Mismatch] = field(default_factory=list)
+    mismatches: npt.NDArray[np.void] = field(default_factory=lambda: np.empty(0, MISMATCH_ROW))
     unreadable: list[UnreadableRange] = field(default_factory=list)
     misplaced: list[tuple[int, int]] = field(default_factory=list)
-    misplaced_count: int = 0
     unsafe: list[tuple[str, int]] = field(default_factory=list)
 
 
@@ -97,7 +94,6 @@ class _Scan:
     walk: SegmentWalk
     dispatcher: Dispatcher
     misplaced: list[tuple[int, int]] = field(default_factory=list)
-    misplaced_count: int = 0
     stalled_at: int | None = None
     end: int = 0
 
@@ -113,7 +109,6 @@ class _Scan:
 
     def _note_misplaced(self, rows: npt.NDArray[np.void]) -> None:
         wrong = np.flatnonzero(rows["place"] != rows["physical_offset"])
-        self.misplaced_count += len(wrong)
         for number in wrong[: max(_SAMPLES - len(self.misplaced), 0)]:
             self.misplaced.append((int(rows["place"][number]), int(rows["physical_offset"][number])))
 
@@ -142,7 +137,9 @@ def _report(task: ScanTask, scan: _Scan, first_place: int | None) -> SplitReport
         scan.dispatcher.raw_keys(),
         wide=task.policy.wide,
     )
-    stalled = scan.stalled_at is not None
+    stalled, mismatches = scan.stalled_at is not None, walk.mismatches
+    if scan.stalled_at is not None:  # the walk is ahead of what is dispatched
+        mismatches = mismatches[mismatches["place"] < scan.stalled_at]
     return SplitReport(
         split=task.split,
         first_place=first_place,
@@ -155,9 +152,8 @@ def _report(task: ScanTask, scan: _Scan, first_place: int | None) -> SplitReport
         messages=taken.messages,
         end_phy_offset=taken.end_phy_offset,
         start_phy_offset=int(taken.entries["physical_offset"].min(initial=taken.end_phy_offset)),
-        mismatches=walk.mismatches,
+        mismatches=mismatches,
         unreadable=walk.unreadable,
         misplaced=scan.misplaced,
-        misplaced_count=scan.misplaced_count,
         unsafe=scan.dispatcher.unsafe(),
     )

@@ -69,7 +69,6 @@ def survey_ranges(tasks: Sequence[SurveyTask]) -> list[Survey]:
         if walk is None or walk.segment is not task.segment:  # kept, for ranges lie close together
             walk = SegmentWalk(task.segment, rules_of(task.broker_version))
         surveys.append(_survey_range(task, walk))
-        walk.mismatches.clear()
     return surveys
 
 

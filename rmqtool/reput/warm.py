@@ -19,7 +19,7 @@ from rmqtool.dispatch.rows import ENTRY_ROW, IDLE_ROW, UNIT_ROW, Count
 from rmqtool.scan.check_kernels import check_records, measure_times
 from rmqtool.scan.check_rows import HIT_ROW, MAX_HITS
 from rmqtool.scan.kernels import find_record, walk_records
-from rmqtool.scan.rows import MESSAGE_ROW, Property, rules_of
+from rmqtool.scan.rows import MESSAGE_ROW, MISMATCH_ROW, Property, rules_of
 from rmqtool.scan.transaction_kernels import TRANSACTION_ROW, collect_transactions
 
 
@@ -28,7 +28,7 @@ def compile_kernels() -> None:
     buffer = np.empty(1, np.uint8)
     rows, values = np.empty(0, MESSAGE_ROW), np.empty((0, len(Property), 2), np.int64)
     rules = rules_of("5.x")
-    walk_records(buffer, 0, 0, 0, 0, 0, 0, rules, rows, values)
+    walk_records(buffer, 0, 0, 0, 0, 0, 0, rules, rows, values, np.empty(0, MISMATCH_ROW))
     find_record(buffer, 0, 0, 0, 0, 0, rules, rows, values)
     policy = DispatchPolicy()
     queues = QueueTable(policy, bool)

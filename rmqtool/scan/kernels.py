@@ -256,7 +256,8 @@ def walk_records(
     rules: Int64s,
     rows: Rows,
     values: Int64s,
-) -> tuple[int, int, int]:
+    passed: Rows,
+) -> tuple[int, int, int, int]:
     """Walk the chain of records from ``at`` until something other than a record comes.
 
     Args:
@@ -268,26 +269,36 @@ def walk_records(
         base: physical offset of index 0.
         cut: as in ``check_record``; then only one record is taken.
         rules: see ``Rules``.
-        rows: filled, ``(n,)`` of ``MESSAGE_ROW``; a MISMATCH leaves its row behind the counted ones.
+        rows: filled, ``(n,)`` of ``MESSAGE_ROW``.
         values: filled, ``(n, 8, 2)``.
+        passed: filled, of ``MISMATCH_ROW``: records whose lengths do not add up, passed by what was read, as
+            a broker does. Without any room for them, the first one ends the walk.
 
     Returns:
-        The ``Outcome`` that ended the walk (never RECORD), the index it stands at, the number of rows.
+        The ``Outcome`` that ended the walk (never RECORD), the index it stands at, how many rows and how many
+        of ``passed`` there are.
     """
-    count = 0
+    count = mismatches = 0
     while at < stop:
-        if count == len(rows):
-            return _FULL, at, count
+        if count == len(rows) or (mismatches and mismatches == len(passed)):
+            return _FULL, at, count, mismatches
         outcome = check_record(
             buffer, at, window_stop, segment_stop, base, cut, rules, rows[count], values[count]
         )
-        if outcome != _RECORD:
-            return outcome, at, count
-        at += rows[count].total_size
-        count += 1
+        if outcome == _RECORD:
+            at += rows[count].total_size
+            count += 1
+        elif outcome == _MISMATCH and len(passed):
+            lying = passed[mismatches]
+            lying.place, lying.total_size = base + at, rows[count].total_size
+            lying.read_length = rows[count].read_length
+            at += lying.read_length
+            mismatches += 1
+        else:
+            return outcome, at, count, mismatches
         if cut:
             break
-    return _STOP, at, count
+    return _STOP, at, count, mismatches
 
 
 @kernel

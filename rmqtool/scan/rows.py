@@ -44,6 +44,9 @@ MESSAGE_ROW = np.dtype(
     align=True,
 )
 
+MISMATCH_ROW = np.dtype([("place", np.int64), ("total_size", np.int64), ("read_length", np.int64)])
+"""A record whose lengths do not add up to its TOTALSIZE: the broker reads one and skips by the other."""
+
 
 class Outcome(IntEnum):
     """What lies at a position: ``CommitLog#checkMessageAndReturnSize``, its failures told apart."""

@@ -7,14 +7,14 @@ a record longer still only head, topic and properties are read, never its body.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rmqtool.formats.message import HEAD_SIZES, decode_head, host_variant
 from rmqtool.scan.kernels import find_record, walk_records
-from rmqtool.scan.rows import MESSAGE_ROW, Outcome, Property
+from rmqtool.scan.rows import MESSAGE_ROW, MISMATCH_ROW, Outcome, Property
 from rmqtool.store.reading import UnreadableRange
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class KernelWindow:
 
 @dataclass(frozen=True)
 class MessageBatch:
-    """Consecutive messages of one window; valid until the walk goes on.
+    """Messages of one window, in log order; valid until the walk goes on.
 
     Attributes:
         buffer: the window, ``(n,)`` uint8; ranges of ``rows`` and ``values`` are positions in it.
@@ -108,15 +108,6 @@ class MessageBatch:
     cut: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Mismatch:
-    """A record whose lengths do not add up to its TOTALSIZE: the broker reads one and skips by the other."""
-
-    place: int
-    total_size: int
-    read_length: int
-
-
 @dataclass
 class SegmentWalk:
     """The chain of records of one segment, as a reput reads it.
@@ -124,10 +115,10 @@ class SegmentWalk:
     Attributes:
         segment: what is walked.
         rules: see ``rmqtool.scan.rows.Rules``.
-        stops_at_mismatch: whether a failure of size > 0 ends a walk, too; a broker walks on.
+        stops_at_mismatch: whether a failure of size > 0 ends a walk, too; a broker walks on, and messages on
+            both sides of it can be in one batch.
         outcome: what ended the last walk: STOP, BLANK or a failure.
         place: physical offset of that end.
-        mismatches: failures of size > 0 on the way.
     """
 
     segment: Segment
@@ -135,12 +126,13 @@ class SegmentWalk:
     stops_at_mismatch: bool = False
     outcome: Outcome = Outcome.STOP
     place: int = 0
-    mismatches: list[Mismatch] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.window = KernelWindow(self.segment)
         self._rows = np.empty(_ROWS, MESSAGE_ROW)
         self._values = np.empty((_ROWS, len(Property), 2), np.int64)
+        self._passed = np.empty(0 if self.stops_at_mismatch else _ROWS, MISMATCH_ROW)
+        self._mismatches: list[npt.NDArray[np.void]] = []
 
     @property
     def unreadable(self) -> list[UnreadableRange]:
@@ -150,6 +142,11 @@ class SegmentWalk:
             last = joined.pop() if joined and bad.position <= joined[-1].stop else bad
             joined.append(UnreadableRange(last.position, max(last.stop, bad.stop) - last.position))
         return joined
+
+    @property
+    def mismatches(self) -> npt.NDArray[np.void]:
+        """Failures of size > 0 on the way of the last walk, ``(n,)`` of ``MISMATCH_ROW``."""
+        return np.concatenate([self._passed[:0], *self._mismatches])
 
     @property
     def blank_length(self) -> int:
@@ -166,12 +163,13 @@ class SegmentWalk:
             EnvironmentFailureError: the segment cannot be opened or read.
         """
         self.place = start
+        self._mismatches.clear()
         stop = min(stop, self.segment.stop)
         while True:
-            count = self._walk_window(stop)
+            count = self._walk_window(stop, self._passed)
             if count:
                 yield self._batch(count)
-            if not self._goes_on(count, stop):
+            if not self._goes_on(stop):
                 return
 
     def find(self, start: int, stop: int) -> Outcome:
@@ -201,7 +199,7 @@ class SegmentWalk:
             if not window.extend(self.place):
                 return Outcome.STOP
             if window.cut:
-                if self._walk_window(stop):
+                if self._walk_window(stop, self._passed[:0]):
                     self.place = window.base
                     return Outcome.RECORD
                 self.place = window.base + 1
@@ -215,9 +213,9 @@ class SegmentWalk:
         window.reach(self.place)
         return window, self.segment.stop - window.base
 
-    def _walk_window(self, stop: int) -> int:
+    def _walk_window(self, stop: int, passed: npt.NDArray[np.void]) -> int:
         window, segment_stop = self._reach()
-        outcome, at, count = walk_records(
+        outcome, at, count, mismatches = walk_records(
             window.buffer,
             self.place - window.base,
             stop - window.base,
@@ -228,21 +226,18 @@ class SegmentWalk:
             self.rules,
             self._rows,
             self._values,
+            passed,
         )
+        if mismatches:
+            self._mismatches.append(passed[:mismatches].copy())
         self.outcome, self.place = Outcome(outcome), window.base + at
         return int(count)
 
-    def _goes_on(self, count: int, stop: int) -> bool:
+    def _goes_on(self, stop: int) -> bool:
         """Prepare for what ended the window's walk; return False if it ended the segment's."""
         if self.outcome == Outcome.NEED:
             if not self.window.extend(self.place):
                 self.outcome = Outcome.BAD_LENGTH  # the file is shorter than when it was listed
                 return False
-            return True
-        if self.outcome == Outcome.MISMATCH and not self.stops_at_mismatch:
-            row = self._rows[count]
-            read_length = int(row["read_length"])
-            self.mismatches.append(Mismatch(self.place, int(row["total_size"]), read_length))
-            self.place += read_length
             return True
         return self.outcome == Outcome.FULL or (self.outcome == Outcome.STOP and self.place < stop)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rmqtool.errors import ExitStatus
+from rmqtool.reput import chain
 from tests.broker import damage_cases
 from tests.broker.log_damage import LogCopy
 from tests.broker.stores import fixture_store
@@ -114,6 +115,22 @@ class TestDamage:
             "bytes": sum(log.head(place).total_size for place in saved),
         }
         assert (said["exitStatus"], said["counts"]["CL-HOLE"]) == (5, 1)
+
+    def test_a_torn_log(self, root: Path, log: LogCopy, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Above a limit skipped records are only counted; the last one, which can be the log's end, is not."""
+        for place in log.records[0][1:12:2]:
+            log.write(place, (log.head(place).total_size + 1).to_bytes(4, "big"))
+        monkeypatch.setattr(chain, "MAX_SKIPS", 1 << 20)
+        whole = rebuilt(root, dry_run=True)
+        monkeypatch.setattr(chain, "MAX_SKIPS", 2)
+        report = rebuilt(root, dry_run=True)
+        parts, said = whole.to_json()["skipped"], report.to_json()
+        assert said["skipped"] == [*parts[:2], *parts[5:]]
+        assert said["moreSkipped"] == {"ranges": 3, "bytes": sum(part["length"] for part in parts[2:5])}
+        assert (report.findings.counts, report.exit_status()) == (
+            whole.findings.counts,
+            ExitStatus.LOG_DAMAGED,
+        )
 
     def test_a_gap(self, root: Path, log: LogCopy) -> None:
         log.remove_segment(2)

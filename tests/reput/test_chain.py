@@ -207,7 +207,6 @@ def test_the_field_decides_where_a_unit_points_and_the_place_where_the_way_goes(
         log.add(physicalOffset=claimed, queueOffset=number)
     built = run(log.files(), policy)
     report = built.result.chain.reports[0]
-    assert report.misplaced_count == 4
     assert [claimed for _, claimed in report.misplaced] == [5000, 100, 5000, 6000]
 
 

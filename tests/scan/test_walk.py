@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
+from unittest import mock
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rmqtool.formats import message
+from rmqtool.scan import walk as walk_module
 from rmqtool.scan.rows import Outcome, rules_of
 from rmqtool.scan.walk import SegmentWalk
 from rmqtool.store.reading import UnreadableRange
@@ -68,6 +70,17 @@ def test_windows_of_any_size_read_any_log(
         with windows(min(first, largest), largest):
             assert by_kernels(segment, start, segment.stop, version) == expected
             assert finds(data, start, version) == expected_finds
+
+
+def test_a_torn_log_is_walked_window_by_window() -> None:
+    """Records whose lengths do not add up are passed in the kernel, not one call for each."""
+    data = b""
+    for number in range(2000):
+        data += record(len(data), totalSize=len(record(0)) + number % 2)
+    with mock.patch.object(walk_module, "walk_records", wraps=walk_module.walk_records) as kernel:
+        walked = by_kernels(memory_segment(data), 0, len(data), "5.x")
+    assert (len(walked.messages), len(walked.mismatches)) == (1000, 1000)
+    assert kernel.call_count < 10
 
 
 def long_record(place: int, body_bytes: int) -> bytes:

@@ -51,7 +51,7 @@ def by_kernels(segment: MemorySegment, start: int, stop: int, version: str) -> W
     walked = Walked()
     for batch in walk.batches(start, stop):
         walked.messages += [_message(batch, number) for number in range(len(batch.rows))]
-    walked.mismatches = [(one.place, one.total_size, one.read_length) for one in walk.mismatches]
+    walked.mismatches = walk.mismatches.tolist()
     ends = {Outcome.STOP: "STOP", Outcome.BLANK: "BLANK"}
     walked.end, walked.place = ends.get(walk.outcome, "FAILURE"), walk.place
     return walked

@@ -53,7 +53,7 @@ class RecoveryWalk:
         """
         for segment in self.segments:
             self.last = segment
-            walk = SegmentWalk(segment, self.rules)
+            walk = SegmentWalk(segment, self.rules, stops_at_mismatch=True)
             rolls = yield from self._segment(walk)
             if walk.unreadable:
                 self.unreadable.append(segment.label)
@@ -64,16 +64,14 @@ class RecoveryWalk:
     def _segment(self, walk: SegmentWalk) -> Generator[MessageBatch, None, bool]:
         """Yield what is accepted of a file; return whether recovery goes on to the next."""
         for batch in walk.batches(walk.segment.start, walk.segment.stop):
-            if walk.mismatches:
-                break
             good = _first_bad(walk, batch)
             if good < len(batch.rows):
                 self.end = int(batch.rows["place"][good])
                 yield replace(batch, rows=batch.rows[:good], values=batch.values[:good])
                 return False
             yield batch
-        self.end = walk.mismatches[0].place if walk.mismatches else walk.place
-        return walk.outcome == Outcome.BLANK and not walk.mismatches
+        self.end = walk.place
+        return walk.outcome == Outcome.BLANK
 
 
 def _first_bad(walk: SegmentWalk, batch: MessageBatch) -> int:

@@ -73,8 +73,7 @@ def _region(
         derived.take(dispatcher, batch, done)
     segment.close()
     region = Region()
-    for mismatch in walk.mismatches:
-        region.add(mismatch)
+    region.add(walk.mismatches)
     if walk.outcome == Outcome.BLANK:
         return region.rolled(walk.place, segment, segment.size_bytes)
     return region.behind(stop)
