@@ -100,7 +100,8 @@ class _Check:
         self.task = task
         self.segment: Segment = task.split.segment
         self.findings = FindingLog(task.max_findings)
-        self.walk = SegmentWalk(self.segment, rules_of(task.policy.broker_version), stops_at_mismatch=True)
+        rules = rules_of(task.policy.broker_version)
+        self.walk = SegmentWalk(self.segment, rules, stops_at_mismatch=True, passes_damage=True)
         self.dispatcher = Dispatcher(task.policy, passes_stalls=True)
         self.parts = Parts()
         self.transactions = TransactionRows()
@@ -126,7 +127,7 @@ class _Check:
 
     def _take(self, batch: MessageBatch) -> None:
         self.checker.check(batch)
-        self.parts.add_records(batch.rows)
+        self.parts.add_batch(batch)
         if self.task.transactions:
             self.transactions.collect(batch)
         row = self.dispatcher.dispatch(batch)

@@ -6,12 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rmqtool.scan.check_kernels import measure_times
+from rmqtool.scan.rows import Outcome
 
 if TYPE_CHECKING:
+    from typing import Any
+
     import numpy as np
     import numpy.typing as npt
 
-    from rmqtool.scan.rows import Outcome
+    from rmqtool.scan.walk import MessageBatch
 
 MAX_PARTS = 10_000
 """Parts of one split that are told apart; a log that is torn more often than that is only counted on."""
@@ -81,6 +84,18 @@ class Parts:
         self._open: Stretch | None = None
         self._latest_ms = _NO_TIME
 
+    def add_batch(self, batch: MessageBatch) -> None:
+        """Take the records of a batch, and the damage between them."""
+        row = 0
+        for number, damage in enumerate(batch.damages):
+            self.add_records(batch.rows[row : damage["row"]])
+            row = int(damage["row"])
+            if len(self.done) >= MAX_PARTS:
+                self.more_damage += len(batch.damages) - number
+                break
+            self.add_damage(_damage_of(damage))
+        self.add_records(batch.rows[row:])
+
     def add_records(self, rows: npt.NDArray[np.void]) -> None:
         """Take records that follow each other, and the open stretch if there is one."""
         row = 0
@@ -126,3 +141,15 @@ class Parts:
         if self._open is not None:
             self.done.append(self._open)
         self._open, self._latest_ms = None, _NO_TIME
+
+
+def _damage_of(row: Any) -> Damage:  # noqa: ANN401 - a numpy row
+    return Damage(
+        start=int(row["start"]),
+        stop=int(row["stop"]),
+        reason=Outcome(int(row["reason"])),
+        total_size=int(row["total_size"]),
+        magic=int(row["magic"]),
+        own=bool(row["own"]),
+        data_start=int(row["data_start"]),
+    )

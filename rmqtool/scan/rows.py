@@ -47,6 +47,20 @@ MESSAGE_ROW = np.dtype(
 MISMATCH_ROW = np.dtype([("place", np.int64), ("total_size", np.int64), ("read_length", np.int64)])
 """A record whose lengths do not add up to its TOTALSIZE: the broker reads one and skips by the other."""
 
+DAMAGE_ROW = np.dtype(
+    [
+        ("row", np.int64),  # messages of the batch in front of it
+        ("start", np.int64),  # physical offset
+        ("stop", np.int64),  # physical offset of the next true record or BLANK
+        ("data_start", np.int64),  # physical offset of the first byte that is not zero
+        ("reason", np.int64),  # an Outcome
+        ("total_size", np.int64),
+        ("magic", np.int64),
+        ("own", np.int64),  # whether PHYSICALOFFSET is ``start``
+    ]
+)
+"""Bytes of a window in which no record can be followed, with the record behind them in it, too."""
+
 
 class Outcome(IntEnum):
     """What lies at a position: ``CommitLog#checkMessageAndReturnSize``, its failures told apart."""

@@ -7,14 +7,15 @@ a record longer still only head, topic and properties are read, never its body.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rmqtool.formats.message import HEAD_SIZES, decode_head, host_variant
 from rmqtool.scan.kernels import find_record, walk_records
-from rmqtool.scan.rows import MESSAGE_ROW, MISMATCH_ROW, Outcome, Property
+from rmqtool.scan.resync_kernels import walk_over_damage
+from rmqtool.scan.rows import DAMAGE_ROW, MESSAGE_ROW, MISMATCH_ROW, Outcome, Property
 from rmqtool.store.reading import UnreadableRange
 
 if TYPE_CHECKING:
@@ -99,6 +100,7 @@ class MessageBatch:
         values: ``(k, 8, 2)`` int64, ranges of the values of ``Property``; -1 where there is none.
         base: physical offset of the window's first byte.
         cut: body bytes that the window leaves out of its only record; 0 otherwise.
+        damages: ``(d,)`` of ``DAMAGE_ROW``, damage that the walk passed; none unless it was asked to.
     """
 
     buffer: npt.NDArray[np.uint8]
@@ -106,6 +108,7 @@ class MessageBatch:
     values: npt.NDArray[np.int64]
     base: int = 0
     cut: int = 0
+    damages: npt.NDArray[np.void] = field(default_factory=lambda: np.empty(0, DAMAGE_ROW))
 
 
 @dataclass
@@ -117,6 +120,8 @@ class SegmentWalk:
         rules: see ``rmqtool.scan.rows.Rules``.
         stops_at_mismatch: whether a failure of size > 0 ends a walk, too; a broker walks on, and messages on
             both sides of it can be in one batch.
+        passes_damage: whether damage ends a walk only where the window does not show the next true record;
+            other damage is told in the batches. Needs ``stops_at_mismatch``.
         outcome: what ended the last walk: STOP, BLANK or a failure.
         place: physical offset of that end.
     """
@@ -124,6 +129,7 @@ class SegmentWalk:
     segment: Segment
     rules: npt.NDArray[np.int64]
     stops_at_mismatch: bool = False
+    passes_damage: bool = False
     outcome: Outcome = Outcome.STOP
     place: int = 0
 
@@ -133,6 +139,7 @@ class SegmentWalk:
         self._values = np.empty((_ROWS, len(Property), 2), np.int64)
         self._passed = np.empty(0 if self.stops_at_mismatch else _ROWS, MISMATCH_ROW)
         self._mismatches: list[npt.NDArray[np.void]] = []
+        self._damages = np.empty(_ROWS if self.passes_damage else 0, DAMAGE_ROW)
 
     @property
     def unreadable(self) -> list[UnreadableRange]:
@@ -166,9 +173,12 @@ class SegmentWalk:
         self._mismatches.clear()
         stop = min(stop, self.segment.stop)
         while True:
-            count = self._walk_window(stop, self._passed)
-            if count:
-                yield self._batch(count)
+            if self.passes_damage:
+                count, damages = self._walk_torn_window(stop)
+            else:
+                count, damages = self._walk_window(stop, self._passed), 0
+            if count or damages:
+                yield self._batch(count, damages)
             if not self._goes_on(stop):
                 return
 
@@ -204,9 +214,10 @@ class SegmentWalk:
                     return Outcome.RECORD
                 self.place = window.base + 1
 
-    def _batch(self, count: int) -> MessageBatch:
-        window = self.window
-        return MessageBatch(window.buffer, self._rows[:count], self._values[:count], window.base, window.cut)
+    def _batch(self, count: int, damages: int) -> MessageBatch:
+        window, told = self.window, self._damages[:damages]
+        rows, values = self._rows[:count], self._values[:count]
+        return MessageBatch(window.buffer, rows, values, window.base, window.cut, told)
 
     def _reach(self) -> tuple[KernelWindow, int]:
         window = self.window
@@ -232,6 +243,25 @@ class SegmentWalk:
             self._mismatches.append(passed[:mismatches].copy())
         self.outcome, self.place = Outcome(outcome), window.base + at
         return int(count)
+
+    def _walk_torn_window(self, stop: int) -> tuple[int, int]:
+        window, segment_stop = self._reach()
+        outcome, at, count, damages = walk_over_damage(
+            window.buffer,
+            self.place - window.base,
+            stop - window.base,
+            window.stop,
+            segment_stop,
+            window.base,
+            window.cut,
+            self.rules,
+            self._rows,
+            self._values,
+            self._passed,
+            self._damages,
+        )
+        self.outcome, self.place = Outcome(outcome), window.base + at
+        return int(count), int(damages)
 
     def _goes_on(self, stop: int) -> bool:
         """Prepare for what ended the window's walk; return False if it ended the segment's."""

@@ -117,7 +117,7 @@ class TestDamage:
         assert (said["exitStatus"], said["counts"]["CL-HOLE"]) == (5, 1)
 
     def test_a_torn_log(self, root: Path, log: LogCopy, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Above a limit skipped records are only counted; the last one, which can be the log's end, is not."""
+        """Above a limit skipped records are only counted; the last one can be the log's end and is not."""
         for place in log.records[0][1:12:2]:
             log.write(place, (log.head(place).total_size + 1).to_bytes(4, "big"))
         monkeypatch.setattr(chain, "MAX_SKIPS", 1 << 20)

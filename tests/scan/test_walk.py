@@ -76,7 +76,7 @@ def test_a_torn_log_is_walked_window_by_window() -> None:
     """Records whose lengths do not add up are passed in the kernel, not one call for each."""
     data = b""
     for number in range(2000):
-        data += record(len(data), totalSize=len(record(0)) + number % 2)
+        data += record(len(data), totalSize=len(record(0)) + 1 - number % 2)
     with mock.patch.object(walk_module, "walk_records", wraps=walk_module.walk_records) as kernel:
         walked = by_kernels(memory_segment(data), 0, len(data), "5.x")
     assert (len(walked.messages), len(walked.mismatches)) == (1000, 1000)

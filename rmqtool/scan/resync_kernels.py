@@ -1,0 +1,100 @@
+"""Walk on behind damage inside the window: a torn log has damage at every other record."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqtool.formats import message
+from rmqtool.jit import kernel
+from rmqtool.scan.kernels import find_record, read_i32, read_i64, walk_records
+from rmqtool.scan.rows import Outcome
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Buffer = npt.NDArray[np.uint8]
+    Int64s = npt.NDArray[np.int64]
+    Rows = npt.NDArray[np.void]
+
+_MAGIC_AT = message.HEAD_OFFSETS[0]["magic"]
+_PHYSICAL_OFFSET_AT = message.HEAD_OFFSETS[0]["physicalOffset"]
+_LARGEST_HEAD = max(message.HEAD_SIZES)
+_RECORD, _BLANK, _MISMATCH = Outcome.RECORD.value, Outcome.BLANK.value, Outcome.MISMATCH.value
+_NO_DAMAGE = (Outcome.NEED.value, Outcome.STOP.value, Outcome.FULL.value)
+
+
+@kernel
+def walk_over_damage(
+    buffer: Buffer,
+    at: int,
+    stop: int,
+    window_stop: int,
+    segment_stop: int,
+    base: int,
+    cut: int,
+    rules: Int64s,
+    rows: Rows,
+    values: Int64s,
+    none_passed: Rows,
+    damages: Rows,
+) -> tuple[int, int, int, int]:
+    """Walk as ``walk_records``; behind damage go on at the next true record, if the window has all of it.
+
+    Args:
+        buffer: the window; see ``walk_records`` for the arguments not named here.
+        at: index of the first record.
+        stop: records that begin here or later are not taken.
+        window_stop: index behind the last byte at hand.
+        segment_stop: index behind the segment's last byte.
+        base: physical offset of index 0.
+        cut: as in ``check_record``; then damage ends the walk.
+        rules: see ``Rules``.
+        rows: filled, ``(n,)`` of ``MESSAGE_ROW``.
+        values: filled, ``(n, 8, 2)``.
+        none_passed: ``(0,)`` of ``MISMATCH_ROW``.
+        damages: filled, of ``DAMAGE_ROW``.
+
+    Returns:
+        As ``walk_records``, with the number of damages in the last place.
+    """
+    count = found = 0
+    while True:
+        outcome, at, walked, _ = walk_records(
+            buffer,
+            at,
+            stop,
+            window_stop,
+            segment_stop,
+            base,
+            cut,
+            rules,
+            rows[count:],
+            values[count:],
+            none_passed,
+        )
+        count += walked
+        if outcome in _NO_DAMAGE or cut or found == len(damages) or window_stop - at < _LARGEST_HEAD:
+            return outcome, at, count, found
+        if outcome == _BLANK and read_i32(buffer, at) == segment_stop - at:
+            return outcome, at, count, found
+        met, behind = find_record(
+            buffer, at + 1, stop, window_stop, segment_stop, base, rules, rows[count:], values[count:]
+        )
+        if met not in (_RECORD, _BLANK):
+            return outcome, at, count, found
+        damage = damages[found]
+        damage.row, damage.start, damage.stop = count, base + at, base + behind
+        damage.reason = _MISMATCH if outcome == _BLANK else outcome
+        damage.total_size, damage.magic = read_i32(buffer, at), read_i32(buffer, at + _MAGIC_AT)
+        damage.own = read_i64(buffer, at + _PHYSICAL_OFFSET_AT) == base + at
+        damage.data_start = min(base + _first_nonzero(buffer, at, window_stop), base + stop)
+        found += 1
+        at = behind
+
+
+@kernel
+def _first_nonzero(buffer: Buffer, at: int, stop: int) -> int:
+    while at < stop and buffer[at] == 0:
+        at += 1
+    return at
