@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from rmqtool.formats import message
 from rmqtool.scan import walk as walk_module
+from rmqtool.scan.kernels import walk_records
 from rmqtool.scan.rows import Outcome, rules_of
 from rmqtool.scan.walk import SegmentWalk
 from rmqtool.store.reading import UnreadableRange
@@ -77,7 +78,7 @@ def test_a_torn_log_is_walked_window_by_window() -> None:
     data = b""
     for number in range(2000):
         data += record(len(data), totalSize=len(record(0)) + 1 - number % 2)
-    with mock.patch.object(walk_module, "walk_records", wraps=walk_module.walk_records) as kernel:
+    with mock.patch.object(walk_module, "walk_records", wraps=walk_records) as kernel:
         walked = by_kernels(memory_segment(data), 0, len(data), "5.x")
     assert (len(walked.messages), len(walked.mismatches)) == (1000, 1000)
     assert kernel.call_count < 10
