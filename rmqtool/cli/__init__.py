@@ -6,6 +6,27 @@ wrong option cost a few milliseconds.
 
 from __future__ import annotations
 
-from rmqtool.cli.entry import main
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = ["main"]
+
+_INTERRUPTED = 130
+"""`rmqtool.errors.ExitStatus.INTERRUPTED`, before anything is loaded."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command line and return the exit status, as `rmqtool.cli.entry.main` does.
+
+    That an interrupt finds the libraries half loaded is no reason for a traceback.
+
+    Args:
+        arguments: The words behind the program's name; those of this process by default.
+    """
+    try:
+        from rmqtool.cli import entry
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    return entry.main(arguments)

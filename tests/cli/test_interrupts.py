@@ -168,3 +168,18 @@ def test_a_rebuild_leaves_nothing(held: Callable[..., Held], how: signal.Signals
     assert (status, shown) == (130, "")
     assert err == "error: interrupted; what was written so far is incomplete\n"
     assert not out.parent.exists()
+
+
+def test_an_interrupt_while_libraries_are_loaded_is_no_traceback() -> None:
+    """They take most of the time that a short command needs."""
+    script = (
+        "import sys\n"
+        "class Interrupter:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'click': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupter())\n"
+        "from rmqtool.cli import main\n"
+        "sys.exit(main(['completion', 'bash']))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
