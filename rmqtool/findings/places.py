@@ -144,6 +144,19 @@ ST_TIMER = FindingCode(
     remedy="None needed.",
     origin="TimerMessageStore (5.0.0+)",
 )
+ST_POP = FindingCode(
+    code="ST-POP",
+    severity=Severity.INFO,
+    structure=Structure.STORE,
+    title="pop records in RocksDB",
+    meaning=(
+        "kvStore is a RocksDB database of the messages that pop consumers hold and have not acknowledged "
+        "(popConsumerKVServiceInit); it was not examined. It keeps nothing of the log, queues or index."
+    ),
+    broker_effect="Gives these messages to the retry topics when their invisible time is over.",
+    remedy="None needed.",
+    origin="PopConsumerService, PopConsumerRocksdbStore (5.3.2+)",
+)
 ST_ABORT = FindingCode(
     code="ST-ABORT",
     severity=Severity.WARNING,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rmqtool.findings.places import ST_COMPACTION, ST_DLEDGER, ST_ROCKSDB, ST_TIERED, ST_TIMER
+from rmqtool.findings.places import ST_COMPACTION, ST_DLEDGER, ST_POP, ST_ROCKSDB, ST_TIERED, ST_TIMER
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,12 +16,13 @@ _ROCKSDB_PLACES = (
     "consumequeue",
     "consumequeue_r",
     "index",
-    "kvStore",
     "config/topics",
     "config/consumerOffsets",
     "config/subscriptionGroups",
     "config/rdb",
 )
+# A broker on file queues keeps it as well, so it says nothing of the store's engine.
+_POP_RECORDS = "kvStore"
 _SIDE_STRUCTURES = (
     ("timerwheel", ST_TIMER),
     ("timerlog", ST_TIMER),
@@ -47,6 +48,7 @@ class Feature:
 def features_of(root: Path) -> tuple[Feature, ...]:
     """Name what a store root holds beside the structures that are examined."""
     found = [Feature(ST_ROCKSDB, name) for name in _ROCKSDB_PLACES if is_rocksdb(root / name)]
+    found += [Feature(ST_POP, _POP_RECORDS)] if is_rocksdb(root / _POP_RECORDS) else []
     found += [
         Feature(ST_DLEDGER, path.parent.name) for path in sorted(root.glob("dledger-*/data")) if path.is_dir()
     ]

@@ -145,6 +145,7 @@ def test_rocksdb_is_named(run: Callable[..., Run], plain_copy: Path) -> None:
     [
         ("consumequeue_r/CURRENT", "ST-ROCKSDB"),
         ("dledger-n0/data/0", "ST-DLEDGER"),
+        ("kvStore/CURRENT", "ST-POP"),
         ("timerwheel", "ST-TIMER"),
         ("timerlog/0", "ST-TIMER"),
         ("compaction/compactionLog/T/0/0", "ST-COMPACTION"),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from rmqtool.findings import Finding
 
-HARMLESS = {"ST-ABORT", "IX-UNUSED", "CP-ZERO", "ST-TIMER", "ST-COMPACTION"}
+HARMLESS = {"ST-ABORT", "IX-UNUSED", "CP-ZERO", "ST-TIMER", "ST-COMPACTION", "ST-POP"}
 
 
 @pytest.fixture
@@ -124,6 +124,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], None], str, int, set[str]]] = {
     "tiered": (_make, "tiered_index_file", 0, {"ST-TIERED"}),
     "compaction": (_make, "compaction/compactionLog", 0, {"ST-COMPACTION"}),
     "timer": (_make, "timerlog", 0, {"ST-TIMER"}),
+    "pop records": (_rocksdb, "kvStore", 0, {"ST-POP"}),
     "rocksdb settings": (_rocksdb, "config/topics", 0, {"ST-ROCKSDB"}),
     "rocksdb queues": (_replace_by_rocksdb, "consumequeue", 0, {"ST-ROCKSDB"}),
     "batch topic with simple queues": (_batch_orders, "config/topics.json", 0, {"CQ-TYPE"}),

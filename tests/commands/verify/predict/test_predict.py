@@ -141,6 +141,27 @@ def test_part_of_a_store_is_refused(root: Path) -> None:
         predict_recovery(open_store(root / "commitlog"), "5.3.3")
 
 
+def _rocksdb(path: Path) -> None:
+    path.mkdir()
+    (path / "CURRENT").write_text("MANIFEST-000005\n")
+    (path / "MANIFEST-000005").write_bytes(bytes(50))
+
+
+def test_pop_records_in_rocksdb_change_no_start(root: Path) -> None:
+    """A broker on file queues may keep pop records in kvStore; its start is the same as without."""
+    without = _predict(root, "5.3.3").to_json()
+    _rocksdb(root / "kvStore")
+    assert _predict(root, "5.3.3").to_json() == without
+
+
+def test_start_on_rocksdb_queues_is_refused(root: Path) -> None:
+    """Queues in RocksDB recover in other ways, so nothing is said of that start."""
+    shutil.rmtree(root / "consumequeue")
+    _rocksdb(root / "consumequeue")
+    with pytest.raises(UsageError, match="consumequeue: RocksDB"):
+        _predict(root, "5.3.3")
+
+
 @EACH_RELEASE
 def test_nothing_is_written(root: Path, release: BrokerRelease) -> None:
     """The evidence has the same files with the same times afterwards."""
