@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rmqtool.findings.places import ST_COMPACTION, ST_DLEDGER, ST_POP, ST_ROCKSDB, ST_TIERED, ST_TIMER
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from rmqtool.findings import FindingCode
@@ -23,6 +25,10 @@ _ROCKSDB_PLACES = (
 )
 # A broker on file queues keeps it as well, so it says nothing of the store's engine.
 _POP_RECORDS = "kvStore"
+_QUEUE_FILES = "*/*/" + 20 * "[0-9]"
+_ROCKSDB_FILE = re.compile(
+    r"CURRENT|IDENTITY|LOCK|LOG(\.old\.[0-9]+)?|(MANIFEST|OPTIONS)-[0-9]+|[0-9]{6,}\.(log|sst|blob|dbtmp)"
+)
 _SIDE_STRUCTURES = (
     ("timerwheel", ST_TIMER),
     ("timerlog", ST_TIMER),
@@ -57,5 +63,18 @@ def features_of(root: Path) -> tuple[Feature, ...]:
 
 
 def is_rocksdb(directory: Path) -> bool:
-    """Tell whether a directory is a RocksDB database: it has ``CURRENT`` and a ``MANIFEST-…``."""
+    """Tell whether a directory is a RocksDB database, and no file queues lie beside its files.
+
+    A broker that writes its queues twice keeps both in ``consumequeue/`` and reads the file queues
+    (``MessageStoreConfig#rocksdbCQDoubleWriteEnable``, 5.3.3).
+    """
+    return _has_rocksdb(directory) and not any(directory.glob(_QUEUE_FILES))
+
+
+def rocksdb_files(directory: Path, names: Iterable[str]) -> set[str]:
+    """Return those of the names in a directory that are files of a RocksDB database that lies there."""
+    return {name for name in names if _ROCKSDB_FILE.fullmatch(name)} if _has_rocksdb(directory) else set()
+
+
+def _has_rocksdb(directory: Path) -> bool:
     return (directory / "CURRENT").is_file() and any(directory.glob("MANIFEST-*"))

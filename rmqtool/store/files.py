@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rmqtool.store.features import rocksdb_files
 from rmqtool.store.listing import (
     digits_of,
     label_of,
@@ -186,7 +187,7 @@ class StoreFiles:
         """Yield the entries that are neither topic directories nor queue directories.
 
         Java: ``DefaultMessageStore#loadConsumeQueue`` (4.9.8) and ``ConsumeQueueStore#loadConsumeQueues``
-        (5.3.3) ignore them.
+        (5.3.3) ignore them. RocksDB's files of a broker that writes its queues twice are none.
         """
         root = self.roots.get(kind)
         if root is None or root.depth == 0:
@@ -194,7 +195,8 @@ class StoreFiles:
         topics = [root.paths[0]]
         if root.depth == TREE_DEPTH:
             directories, strays = list_directories(root.paths[0], self.base)
-            yield from strays
+            rocksdb = rocksdb_files(root.paths[0], (Path(stray.label).name for stray in strays))
+            yield from (stray for stray in strays if Path(stray.label).name not in rocksdb)
             topics = [Path(entry.path) for entry in directories]
         for topic in topics:
             directories, strays = list_directories(topic, self.base)

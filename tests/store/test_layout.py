@@ -70,7 +70,7 @@ def _replace_by_rocksdb(path: Path) -> None:
 
 
 def _rocksdb(path: Path) -> None:
-    path.mkdir()
+    path.mkdir(exist_ok=True)
     (path / "CURRENT").write_text("MANIFEST-000005\n")
     (path / "MANIFEST-000005").write_bytes(b"\0" * 50)
     (path / "000004.log").write_bytes(b"\0" * 50)
@@ -129,6 +129,15 @@ DAMAGE: dict[str, tuple[Callable[[Path], None], str, int, set[str]]] = {
     "rocksdb queues": (_replace_by_rocksdb, "consumequeue", 0, {"ST-ROCKSDB"}),
     "batch topic with simple queues": (_batch_orders, "config/topics.json", 0, {"CQ-TYPE"}),
 }
+
+
+def test_queues_that_are_written_twice(root: Path) -> None:
+    """By rocksdbCQDoubleWriteEnable: the files of RocksDB lie beside the topics, which the broker reads."""
+    sound = _codes(root)
+    _rocksdb(root / "consumequeue")
+    assert _codes(root) == sound
+    (root / "consumequeue" / "000004.txt").touch()
+    assert _codes(root) == sound + Counter(["CQ-STRAY-DIR"])
 
 
 @pytest.mark.parametrize("name", DAMAGE)
