@@ -35,7 +35,7 @@ _REASONS = {
     Outcome.BAD_MAGIC: "no record begins here",
     Outcome.BAD_LENGTH: "a length runs past the end of the file or of the record",
     Outcome.MISMATCH: "the lengths do not add up to TOTALSIZE",
-    Outcome.BAD_NUMBER: "a property that must be a number is none",
+    Outcome.BAD_NUMBER: "a property that must be a number is not one",
     Outcome.STOP: "jumped over after a record whose lengths do not add up",
 }
 

@@ -44,7 +44,10 @@ _CODES: dict[Check, tuple[FindingCode, str]] = {
     Check.STORE_PORT: (CL_PORT, "port {observed} in STOREHOST"),
     Check.BORN_TIME: (CL_TIME, "BORNTIMESTAMP {observed} is out of reason"),
     Check.STORE_TIME: (CL_TIME, "STORETIMESTAMP {observed} is out of reason"),
-    Check.PROPERTIES: (CL_PROPERTIES, "{observed} pieces of the properties are none, or their length is"),
+    Check.PROPERTIES: (
+        CL_PROPERTIES,
+        "the properties have a negative length, or pieces without name or value: {observed}",
+    ),
     Check.INNER_BASE: (CL_QOFF_RANGE, "QUEUEOFFSET {observed}, but the property INNER_BASE says {expected}"),
     Check.EMPTY_BODY_CRC: (CL_EMPTY_BODY, "BODYCRC {observed}, but there is no body"),
     Check.BODY_LENGTH: (CL_EMPTY_BODY, "a body of {observed} bytes"),

@@ -195,7 +195,9 @@ def _knows(rules: RecordRules, magic: int) -> bool:
 def _start_failure(total_size: int, magic: int, left: int) -> Checked:
     """Name a failure for which the broker returns -1 by the first eight bytes."""
     if magic not in message.TOPIC_LENGTHS and magic != message.BLANK_MAGIC:
-        return Checked(False, -1, code=CL_BAD_MAGIC, reason=f"magic 0x{magic & 0xFFFFFFFF:08X} is none")
+        return Checked(
+            False, -1, code=CL_BAD_MAGIC, reason=f"0x{magic & 0xFFFFFFFF:08X} is no magic of a record"
+        )
     if total_size < message.SMALLEST_RECORD or total_size > left:
         reason = f"TOTALSIZE {total_size}, {left} bytes left in the file"
         return Checked(False, -1, code=size_code(total_size, left), reason=reason)

@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from rmqtool.reput.trail import SegmentTrail
 
 _REASONS = {
-    Outcome.BAD_MAGIC: "magic 0x{magic:08X} is none",
+    Outcome.BAD_MAGIC: "0x{magic:08X} is no magic of a record",
     Outcome.BAD_LENGTH: "TOTALSIZE {total_size}: a part runs past the end of the file or of the record",
     Outcome.MISMATCH: "the lengths do not add up to TOTALSIZE {total_size}",
-    Outcome.BAD_NUMBER: "a property that must be a number is none",
+    Outcome.BAD_NUMBER: "a property that must be a number is not one",
     Outcome.STOP: "the file has become shorter",
 }
 
