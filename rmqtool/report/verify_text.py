@@ -159,7 +159,7 @@ def _write_group(page: _Page, verdict: Verdict, group: Sequence[Finding]) -> Non
     for finding in shown:
         page.paragraph(finding_line(finding), 2)
     if count > len(shown):
-        page.paragraph(f"… and {count - len(shown):,} more", 2)
+        page.paragraph(f"… {count:,} in all", 2)  # a finding may stand for many
     if severity is not Severity.INFO:
         page.entry(entry)
 

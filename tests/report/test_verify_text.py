@@ -50,7 +50,7 @@ def test_findings_are_grouped_errors_first_and_folded() -> None:
         "WARNING ST-ABORT abort file present",
         "NOTE CL-TAIL-ZERO zeros after the last record",
     ]
-    assert "… and 25 more" in shown
+    assert "… 30 in all" in shown
     assert shown.count("@1234") == 5
     assert shown.count("Remedy:") == 2
     assert "30 errors, 1 warning, 1 note" in shown
