@@ -190,19 +190,9 @@ class SegmentWalk:
         """
         self.place = start
         stop = min(stop, self.segment.stop)
+        window = self.window
         while True:
-            window, segment_stop = self._reach()
-            outcome, at = find_record(
-                window.buffer,
-                self.place - window.base,
-                stop - window.base,
-                window.stop,
-                segment_stop,
-                window.base,
-                self.rules,
-                self._rows,
-                self._values,
-            )
+            outcome, at = find_record(*self._reach(stop), self.rules, self._rows, self._values)
             self.place = window.base + at
             if outcome != Outcome.NEED:
                 return Outcome(outcome)
@@ -219,20 +209,17 @@ class SegmentWalk:
         rows, values = self._rows[:count], self._values[:count]
         return MessageBatch(window.buffer, rows, values, window.base, window.cut, told)
 
-    def _reach(self) -> tuple[KernelWindow, int]:
+    def _reach(self, stop: int) -> tuple[npt.NDArray[np.uint8], int, int, int, int, int]:
+        """Have the window at the place; return what every kernel takes first, from buffer to base."""
         window = self.window
         window.reach(self.place)
-        return window, self.segment.stop - window.base
+        base = window.base
+        return window.buffer, self.place - base, stop - base, window.stop, self.segment.stop - base, base
 
     def _walk_window(self, stop: int, passed: npt.NDArray[np.void]) -> int:
-        window, segment_stop = self._reach()
+        window = self.window
         outcome, at, count, mismatches = walk_records(
-            window.buffer,
-            self.place - window.base,
-            stop - window.base,
-            window.stop,
-            segment_stop,
-            window.base,
+            *self._reach(stop),
             window.cut,
             self.rules,
             self._rows,
@@ -245,14 +232,9 @@ class SegmentWalk:
         return int(count)
 
     def _walk_torn_window(self, stop: int) -> tuple[int, int]:
-        window, segment_stop = self._reach()
+        window = self.window
         outcome, at, count, damages = walk_over_damage(
-            window.buffer,
-            self.place - window.base,
-            stop - window.base,
-            window.stop,
-            segment_stop,
-            window.base,
+            *self._reach(stop),
             window.cut,
             self.rules,
             self._rows,

@@ -90,6 +90,15 @@ def tear(root: Path, chance: random.Random) -> None:
     path.write_bytes(data[:at] + bytes(len(data) - at))
 
 
+def lose_magic(root: Path, conf: Path) -> None:
+    """Zero the magic of the ninth record from the log's end."""
+    victim = records(root, conf)[-9]
+    path = root / "commitlog" / f"{victim.physical_offset // 8192 * 8192:020d}"
+    data = bytearray(path.read_bytes())
+    struct.pack_into(">i", data, victim.physical_offset % 8192 + 4, 0)
+    path.write_bytes(data)
+
+
 @pytest.mark.parametrize(("writer", "reader", "torn"), _STARTS)
 def test_a_store_that_goes_on_has_no_errors(
     writer: jvm.Version, reader: jvm.Version, torn: bool, tmp_path: Path
@@ -114,11 +123,7 @@ def test_items_of_records_behind_a_cut_are_no_errors(version: jvm.Version, tmp_p
     store = fixture_store(f"indexroll-{version}")
     root = store.copy_to(tmp_path / "store")
     shutil.copyfile(store.conf, root / "broker.conf")
-    victim = records(root, store.conf)[-9]
-    path = root / "commitlog" / f"{victim.physical_offset // 8192 * 8192:020d}"
-    data = bytearray(path.read_bytes())
-    struct.pack_into(">i", data, victim.physical_offset % 8192 + 4, 0)
-    path.write_bytes(data)
+    lose_magic(root, store.conf)
     jvm.serve(version, root, store.conf, append=2, restart=True)
     report = verified(root)
     (tail,) = (one for one in report.findings if one.code.code == "CL-TAIL-DIRTY")
@@ -135,11 +140,7 @@ def test_a_log_that_was_cut_and_written_over_has_no_errors(version: jvm.Version,
     store = fixture_store(f"crash-{version}")
     root = store.copy_to(tmp_path / "store")
     shutil.copyfile(store.conf, root / "broker.conf")
-    victim = records(root, store.conf)[-9]
-    path = root / "commitlog" / f"{victim.physical_offset // 8192 * 8192:020d}"
-    data = bytearray(path.read_bytes())
-    struct.pack_into(">i", data, victim.physical_offset % 8192 + 4, 0)
-    path.write_bytes(data)
+    lose_magic(root, store.conf)
     assert verified(root).exit_status() != 0
     jvm.serve(version, root, store.conf, append=4, restart=True)
     assert errors(verified(root)) == []
