@@ -75,6 +75,7 @@ class Release:
         clean_start: where a start without ``abort`` begins.
         unclean_start: where one with ``abort`` begins.
         first_record_must_parse: a file matches only if its first record does parse, CRC included (5.3.4+).
+        rocksdb: the version of RocksDB in ``rocksdbstore/OPTIONS-*`` (5.4.0+).
         recover_window: at most ``commitLogRecoverMaxNum`` files are walked back (5.4.0+).
     """
 
@@ -95,6 +96,7 @@ class Release:
     unclean_start: UncleanStart = UncleanStart.BY_TIME
     first_record_must_parse: bool = False
     recover_window: bool = False
+    rocksdb: str = ""
 
 
 _4_9_8 = Release("4.9.8", "4.9")
@@ -115,12 +117,13 @@ _5_3_3 = replace(
     clean_start=CleanStart.BY_QUEUES,
 )
 _5_3_4 = replace(_5_3_3, name="5.3.4", first_record_must_parse=True)
-_5_4_0 = replace(_5_3_4, name="5.4.0", tag_items=True, recover_window=True)
+_5_4_0 = replace(_5_3_4, name="5.4.0", tag_items=True, recover_window=True, rocksdb="8.4.0")
 _5_5_0 = replace(
     _5_4_0,
     name="5.5.0",
     unclean_start=UncleanStart.BY_OFFSET,
     no_multi_dispatch=(*_5_4_0.no_multi_dispatch, "%DLQ%"),
+    rocksdb="8.4.4",
 )
 _5_5_1 = replace(_5_5_0, name="5.5.1")
 
