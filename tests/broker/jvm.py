@@ -16,17 +16,19 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
+
+from tests.broker.brokers import BROKERS, Version, wanted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-Version = Literal["4.9.8", "5.3.3"]
 Row = dict[str, Any]
 
-VERSIONS: tuple[Version, ...] = ("4.9.8", "5.3.3")
+VERSIONS = wanted()
 SOURCES = Path(__file__).resolve().parents[2] / "fixtures" / "make"
 REQUIRED = "RMQTOOL_REQUIRE_BROKER"
 
@@ -77,7 +79,7 @@ def toolchain() -> Toolchain | str:
 
 @functools.cache
 def available() -> str | None:
-    """Tell why no broker can be run here, or None when both versions are built and ready.
+    """Tell why no broker can be run here, or None when all versions are built and ready.
 
     Raises:
         BrokerFailure: The sources do not compile; that is a defect, not a missing tool.
@@ -119,7 +121,9 @@ def build(version: Version) -> Path:
 
 def _maven(version: Version, root: Path) -> None:
     """Package offline where the local repository has everything, else online."""
+    broker = BROKERS[version]
     arguments = ["-q", "-B", "-f", str(SOURCES / "pom.xml"), f"-Drocketmq.version={version}"]
+    arguments += [f"-Drocketmq.jars={broker.jars or version}", f"-Dshim={broker.shim}"]
     arguments += [f"-Dbuild.root={root}", "package"]
     complaint = _complaint(["-o", *arguments]) and _complaint(arguments)
     if complaint:
@@ -156,9 +160,21 @@ def run(
         BrokerFailure: It failed, hung, or printed something that is no JSON.
     """
     home = build(version)
-    command = [str(_tools().java), *_FLAGS, f"-Duser.timezone={timezone}", *options]
-    command += ["-cp", f"{home / 'classes'}:{home / 'lib'}/*", f"fixtures.{main}", *map(str, args)]
-    what = f"{main} {' '.join(map(str, args))} on {version}"
+    # RocksDB unpacks its library into the temporary folder, and a process that halts leaves it there.
+    with tempfile.TemporaryDirectory(prefix="rmqtool-broker-") as scratch:
+        command = [
+            str(_tools().java),
+            *_FLAGS,
+            f"-Drocketmq.version={version}",
+            f"-Duser.timezone={timezone}",
+        ]
+        command += [f"-Djava.io.tmpdir={scratch}", f"-Duser.home={scratch}", *options]
+        command += ["-cp", f"{home / 'classes'}:{home / 'lib'}/*", f"fixtures.{main}", *map(str, args)]
+        return _objects(command, f"{main} {' '.join(map(str, args))} on {version}", timeout)
+
+
+def _objects(command: list[str], what: str, timeout: float) -> list[Row]:
+    """Run a command and parse the JSON objects it prints."""
     try:
         result = subprocess.run(
             command,
