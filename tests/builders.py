@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rmqtool.dispatch.policy import NEVER, DispatchPolicy
 from rmqtool.javacompat import read_delay_levels
+from rmqtool.releases import RELEASES
 from rmqtool.reput.pipeline import ReputPlan, ReputResult, run_reput
 from rmqtool.reput.queues import QueueGeometry
 from rmqtool.store.geometry import Geometry
@@ -30,8 +31,8 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _DELAY_MS = read_delay_levels(str(DEFINITIONS["messageDelayLevel"].default)).delay_ms
-POLICY_4_9 = DispatchPolicy("4.9", _DELAY_MS)
-POLICY_5 = DispatchPolicy("5.x", _DELAY_MS)
+POLICY_4_9 = DispatchPolicy(RELEASES["4.9.8"], _DELAY_MS)
+POLICY_5 = DispatchPolicy(RELEASES["5.3.3"], _DELAY_MS)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from rmqtool.commands import rows
-    from rmqtool.commands.progress import Progress
+    from rmqtool.progress import Progress
 
     _Function = TypeVar("_Function", bound=Callable[..., Any])
 

@@ -10,6 +10,7 @@ import click
 
 from rmqtool.cli.completers import complete_property, complete_zone
 from rmqtool.cli.help import SectionOption
+from rmqtool.releases import LINES, RELEASES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,7 +40,7 @@ _SETTINGS = (
     ),
     _setting(
         "--broker-version",
-        type=click.Choice(["4.9", "5.x"]),
+        type=click.Choice([*LINES, *RELEASES]),
         help="Where versions differ; default: inferred.",
     ),
     _setting(

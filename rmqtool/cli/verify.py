@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,29 +16,24 @@ from rmqtool.cli.options import A_PATH, shared_options, type_option
 from rmqtool.cli.session import Session
 from rmqtool.cli.verify_files import MANIFEST_ACTIONS, REPORT_KINDS, VerifyFiles, metavar
 from rmqtool.errors import ExitStatus, UsageError
+from rmqtool.releases import RELEASES
 from rmqtool.report.sinks import Format, to_json
 from rmqtool.store import PathKind
 from rmqtool.store.listing import label_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
     from typing import TextIO
 
-    from rmqtool.commands.verify.model import VerifyReport
-    from rmqtool.commands.verify.predict.model import BrokerRelease, Prediction
+    from rmqtool.check.model import VerifyReport
     from rmqtool.commands.verify.verdict import Verdict
+    from rmqtool.recovery.model import Prediction
     from rmqtool.store import Store
 
 _PREDICT = "--predict-recovery"
 _INFERRED = "inferred"
-_VERSIONS: dict[str, tuple[BrokerRelease, ...]] = {
-    "4.9.8": ("4.9.8",),
-    "5.3.3": ("5.3.3",),
-    "both": ("4.9.8", "5.3.3"),
-}
-_VERSION_OF_LINE: dict[str, BrokerRelease] = {"4.9": "4.9.8", "5.x": "5.3.3"}
-
+_ALL = "all"
+_VERSION_LIKE = re.compile(r"\d+(\.\d+)+")
 
 _EXAMPLES = """\
 # is this store sound
@@ -63,10 +60,17 @@ class _VerifyCommand(Command):
         words = list(args)
         options = words[: words.index("--")] if "--" in words else words
         for place, word in enumerate(options):
-            following = words[place + 1 : place + 2]
-            if word == _PREDICT and not set(following) & {*_VERSIONS, _INFERRED}:
+            following = words[place + 1] if words[place + 1 :] else ""
+            if word == _PREDICT and not _names_releases(following):
                 words[place] = f"{_PREDICT}={_INFERRED}"
         return super().parse_args(ctx, words)
+
+
+def _names_releases(word: str) -> bool:
+    """Tell whether a word is meant as a value of ``--predict-recovery``, right or wrong."""
+    if word in {*RELEASES, _ALL, _INFERRED}:
+        return True
+    return _VERSION_LIKE.fullmatch(word) is not None and not Path(word).exists()
 
 
 @click.command("verify", cls=_VerifyCommand, examples=_EXAMPLES)
@@ -93,8 +97,8 @@ class _VerifyCommand(Command):
 @click.option(
     _PREDICT,
     "predict",
-    type=click.Choice([*_VERSIONS, _INFERRED]),
-    help="Also tell what a broker's next start would do; default: of the store's own version.",
+    type=click.Choice([*RELEASES, _ALL, _INFERRED]),
+    help="Also tell what the next start of a broker of that release would do; default: the store's own.",
 )
 @click.option(
     "--report",
@@ -165,7 +169,7 @@ def _verdicts(
     session: Session, stores: Sequence[Store], files: VerifyFiles, options: dict[str, Any]
 ) -> list[Verdict]:
     """Verify one store after the other; behind an interrupt, none is looked at."""
-    from rmqtool.commands.verify.model import Examined, VerifyReport
+    from rmqtool.check.model import Examined, VerifyReport
     from rmqtool.commands.verify.verdict import Verdict
     from rmqtool.findings import FindingLog
 
@@ -183,8 +187,8 @@ def _verdicts(
 def _verify(
     session: Session, store: Store, files: VerifyFiles, options: dict[str, Any], part: str | None
 ) -> Verdict:
-    from rmqtool.commands.verify.model import VerifyInterruptedError, VerifyRequest
-    from rmqtool.commands.verify.run import verify
+    from rmqtool.check.model import VerifyInterruptedError, VerifyRequest
+    from rmqtool.check.run import verify
     from rmqtool.commands.verify.verdict import Verdict
 
     session.note_settings(store)
@@ -210,11 +214,11 @@ def _verify(
 def _predict(store: Store, report: VerifyReport, wanted: str | None) -> tuple[Prediction, ...]:
     if wanted is None:
         return ()
-    from rmqtool.commands.verify.predict import predict_recovery
+    from rmqtool.recovery import predict_recovery
 
-    versions = _VERSIONS.get(wanted) or (_VERSION_OF_LINE[store.settings.broker_version],)
+    one = store.settings.release if wanted == _INFERRED else RELEASES.get(wanted)
     with report.stage("prediction"):
-        return tuple(predict_recovery(store, version) for version in versions)
+        return tuple(predict_recovery(store, release) for release in ([one] if one else RELEASES.values()))
 
 
 def _write(session: Session, verdicts: list[Verdict], stream: TextIO) -> None:

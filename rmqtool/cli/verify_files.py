@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+    from rmqtool.check.model import VerifyReport
     from rmqtool.cli.session import Session
     from rmqtool.commands.verify.baseline import Comparison
-    from rmqtool.commands.verify.model import VerifyReport
     from rmqtool.commands.verify.verdict import Verdict
     from rmqtool.store import Store
 

@@ -17,7 +17,7 @@ from rmqtool.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from rmqtool.commands.progress import Progress
+    from rmqtool.progress import Progress
 
 MAX_BODY_BYTES = 64 << 20
 """Larger bodies stay compressed; a broker takes messages of 4 MiB, unless told otherwise."""

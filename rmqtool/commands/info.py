@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rmqtool.commands import rows
-from rmqtool.commands.index_files import IndexFile
-from rmqtool.commands.queue_bounds import queue_bounds
+from rmqtool.derived.index_files import IndexFile
+from rmqtool.derived.queue_bounds import queue_bounds
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import FindingLog, Structure
 from rmqtool.findings.places import IO_DENIED

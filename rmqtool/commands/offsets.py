@@ -11,20 +11,20 @@ from fnmatch import fnmatchcase
 from itertools import groupby
 from typing import TYPE_CHECKING, ClassVar
 
-from rmqtool.commands.queue_bounds import queue_bounds, read_unit
-from rmqtool.commands.record_at import record_at
-from rmqtool.commands.verify.offsets_checks import consumed_offsets
+from rmqtool.check.consumer_offsets import consumed_offsets
+from rmqtool.derived.queue_bounds import queue_bounds, read_unit
 from rmqtool.findings import Finding
 from rmqtool.findings.places import OF_AHEAD, OF_BEHIND
 from rmqtool.formats.consumequeue import UNIT_SIZE
+from rmqtool.scan.record_at import record_at
 from rmqtool.store import PathKind
 from rmqtool.store.broker_json import ConfigFileError, load_broker_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from rmqtool.commands.queue_bounds import Bounds
-    from rmqtool.commands.verify.offsets_checks import Consumed
+    from rmqtool.check.consumer_offsets import Consumed
+    from rmqtool.derived.queue_bounds import Bounds
     from rmqtool.store import Store
 
 CONFIG_FILES = ("consumerOffset.json", "lmqConsumerOffset.json", "delayOffset.json")

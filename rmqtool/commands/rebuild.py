@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING
 
 from rmqtool.commands.compare import compare_derived
 from rmqtool.commands.rebuild_report import RebuildReport
-from rmqtool.commands.scratch import open_scratch
-from rmqtool.commands.switches import policy_of
-from rmqtool.dispatch.policy import NEVER
+from rmqtool.dispatch.policy import NEVER, DispatchPolicy
 from rmqtool.engine import EngineOptions, open_engine
 from rmqtool.errors import EnvironmentFailureError, RefusedError, UsageError
 from rmqtool.findings import FindingLog
 from rmqtool.reput.damage import SkippedRange, counted_skips, log_findings, survey_skips
 from rmqtool.reput.pipeline import ReputPlan, ReputResult, run_reput
 from rmqtool.reput.queues import QueueGeometry
+from rmqtool.reput.scratch import open_scratch
 from rmqtool.reput.warm import compile_kernels
 from rmqtool.store.layout import left_out_findings
 from rmqtool.store.lock import lock_holder
@@ -29,9 +28,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from rmqtool.commands.progress import Progress
-    from rmqtool.dispatch.policy import DispatchPolicy
     from rmqtool.engine import Engine
+    from rmqtool.progress import Progress
     from rmqtool.store import Store
 
 PARTS = frozenset({"consumequeue", "index"})
@@ -115,7 +113,7 @@ def rebuild(request: RebuildRequest, progress: Progress, engine: Engine | None =
 def dispatch_policy(request: RebuildRequest) -> DispatchPolicy:
     """Return the broker's switches, and the user's choice of messages."""
     return replace(
-        policy_of(request.store.settings),
+        DispatchPolicy.from_settings(request.store.settings),
         topics=request.topics,
         exclude_topics=request.exclude_topics,
         until_timestamp_ms=NEVER if request.until_timestamp_ms is None else request.until_timestamp_ms,

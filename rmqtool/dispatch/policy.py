@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.javacompat import decode_utf8, string_hash
+from rmqtool.releases import DEFAULT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import numpy.typing as npt
 
+    from rmqtool.releases import Release
+    from rmqtool.store import Settings
+
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
-RETRY_PREFIX = "%RETRY%"
-SYSTEM_PREFIX = "rmq_sys_"
 NEVER = (1 << 63) - 1
 """A time or offset that nothing reaches: no limit."""
 
@@ -52,7 +54,7 @@ class DispatchPolicy:
     """All that a dispatch depends on beside the message.
 
     Attributes:
-        broker_version: ``4.9`` (as 4.9.8) or ``5.x`` (as 5.3.3).
+        release: whose rules apply.
         delay_levels_ms: deliver delay of each level (``messageDelayLevel``).
         index_enabled: ``messageIndexEnable``.
         multi_dispatch: ``enableMultiDispatch``; where it is not known, true: INNER_MULTI_QUEUE_OFFSET is in a
@@ -65,7 +67,7 @@ class DispatchPolicy:
         until_timestamp_ms: messages stored later are left out.
     """
 
-    broker_version: str = "5.x"
+    release: Release = DEFAULT
     delay_levels_ms: Mapping[int, int] = field(default_factory=dict)
     index_enabled: bool = True
     multi_dispatch: bool = True
@@ -75,6 +77,23 @@ class DispatchPolicy:
     topics: tuple[str, ...] = ()
     exclude_topics: tuple[str, ...] = ()
     until_timestamp_ms: int = NEVER
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> DispatchPolicy:
+        """Return the policy of a broker that has a store's settings.
+
+        Where a multi-dispatch switch is not known, the records decide: INNER_MULTI_QUEUE_OFFSET is there only
+        if the broker assigned it.
+        """
+        return cls(
+            release=settings.release,
+            delay_levels_ms=settings.delay_levels.delay_ms,
+            index_enabled=settings.message_index_enable,
+            multi_dispatch=settings.enable_multi_dispatch is not False,
+            lmq=settings.enable_lmq is not False,
+            ext=settings.enable_consume_queue_ext,
+            batch_topics=settings.batch_topics,
+        )
 
     @property
     def partial(self) -> bool:
@@ -92,7 +111,7 @@ class DispatchPolicy:
         switches[Switch.INDEX] = self.index_enabled
         switches[Switch.MULTI_DISPATCH] = self.multi_dispatch
         switches[Switch.LMQ] = self.lmq
-        switches[Switch.SKIPS_SLASH] = self.broker_version != "4.9"
+        switches[Switch.SKIPS_SLASH] = self.release.skips_slash
         switches[Switch.MAX_DELAY_LEVEL] = max(self.delay_levels_ms, default=0)
         switches[Switch.UNTIL_TIMESTAMP] = self.until_timestamp_ms
         return switches
@@ -115,8 +134,7 @@ class DispatchPolicy:
             traits |= Trait.SCHEDULE
         if topic in self.batch_topics:
             traits |= Trait.BATCH
-        is_5 = self.broker_version != "4.9"
-        if is_5 and (topic == SCHEDULE_TOPIC or topic.startswith((RETRY_PREFIX, SYSTEM_PREFIX))):
+        if topic.startswith(self.release.no_multi_dispatch):
             traits |= Trait.NO_MULTI_DISPATCH
         if not self.takes(topic):
             traits |= Trait.EXCLUDED

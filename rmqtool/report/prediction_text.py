@@ -11,7 +11,7 @@ from rmqtool.report.times import size_text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from rmqtool.commands.verify.predict.model import Dispatched, Prediction
+    from rmqtool.recovery.model import Dispatched, Prediction
 
 _LISTED = 5
 """Files, topics or queues that are named; json has them all."""
@@ -22,7 +22,7 @@ def prediction_title(prediction: Prediction) -> str:
     outcome = "refuses to start"
     if prediction.loads:
         outcome = "starts" if prediction.starts else "loads the store and never gets through its start"
-    return f"Next start of a {prediction.version} broker: it {outcome}"
+    return f"Next start of a {prediction.release.name} broker: it {outcome}"
 
 
 def prediction_facts(prediction: Prediction) -> Iterator[tuple[str, str]]:

@@ -4,10 +4,6 @@
 task a split); ``chain`` proves the seams between splits and follows the broker over damage; ``queues`` and
 ``indexes`` give every block its place and write whole output files (one task a bundle); ``pipeline`` runs the
 stages on an engine. Rows never travel between processes, only reports do.
-
-``verify`` reads over damage instead: ``resync`` checks a split and goes on at the next true record,
-``stretches`` is what a split then consists of, and ``trail`` puts the splits together. ``dispatcher`` feeds
-the kernels for all of them.
 """
 
 from __future__ import annotations

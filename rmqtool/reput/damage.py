@@ -103,7 +103,7 @@ def _tasks(plan: ReputPlan, skip: Skip) -> list[SurveyTask]:
     stop = skip.place + skip.length
     return [
         SurveyTask(
-            segment, max(skip.place, segment.start), min(stop, segment.stop), plan.policy.broker_version
+            segment, max(skip.place, segment.start), min(stop, segment.stop), plan.policy.release.records
         )
         for segment in plan.log.between(skip.place, stop)
     ]

@@ -200,7 +200,7 @@ def _place_indexes(plan: ReputPlan, blocks: list[Block], result: ReputResult) ->
         return []
     stream = index_stream(blocks)
     result.entries = stream.total
-    empty_count = 0 if plan.policy.broker_version == "4.9" else 1
+    empty_count = plan.policy.release.new_index_count
     return plan_indexes(stream, plan.index_geometry, plan.staging, plan.zone, empty_count=empty_count)
 
 

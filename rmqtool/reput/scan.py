@@ -120,7 +120,7 @@ def scan_split(task: ScanTask) -> SplitReport:
         EnvironmentFailureError: the segment cannot be opened or read, or the block file not be written.
     """
     split = task.split
-    scan = _Scan(SegmentWalk(split.segment, rules_of(task.policy.broker_version)), Dispatcher(task.policy))
+    scan = _Scan(SegmentWalk(split.segment, rules_of(task.policy.release.records)), Dispatcher(task.policy))
     first_place = _guess(scan.walk, split) if task.first_place is None else task.first_place
     if first_place is not None:
         scan.run(first_place, split.stop)

@@ -13,6 +13,7 @@ from rmqtool.scan.walk import SegmentWalk
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rmqtool.releases import RecordRules
     from rmqtool.store.segments import Segment
 
 _FIRST_CHUNK_BYTES = 1 << 8  # grows: most damage is short, and a torn log asks at each of its records
@@ -27,13 +28,13 @@ class SurveyTask:
         segment: the file.
         start: physical offset.
         stop: physical offset.
-        broker_version: ``4.9`` or ``5.x``.
+        records: how records are read.
     """
 
     segment: Segment
     start: int
     stop: int
-    broker_version: str
+    records: RecordRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ def survey_ranges(tasks: Sequence[SurveyTask]) -> list[Survey]:
     walk: SegmentWalk | None = None
     for task in tasks:
         if walk is None or walk.segment is not task.segment:  # kept, for ranges lie close together
-            walk = SegmentWalk(task.segment, rules_of(task.broker_version))
+            walk = SegmentWalk(task.segment, rules_of(task.records))
         surveys.append(_survey_range(task, walk))
     return surveys
 

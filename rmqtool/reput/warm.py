@@ -16,6 +16,7 @@ from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.dispatch.putkey import new_header, put_keys
 from rmqtool.dispatch.queues import QueueTable
 from rmqtool.dispatch.rows import ENTRY_ROW, IDLE_ROW, UNIT_ROW, Count
+from rmqtool.releases import DEFAULT
 from rmqtool.scan.check_kernels import check_records, measure_times
 from rmqtool.scan.check_rows import HIT_ROW, MAX_HITS
 from rmqtool.scan.kernels import find_record, walk_records
@@ -28,7 +29,7 @@ def compile_kernels() -> None:
     """Call every kernel of the pipeline with empty arrays of the types it gets at work."""
     buffer = np.empty(1, np.uint8)
     rows, values = np.empty(0, MESSAGE_ROW), np.empty((0, len(Property), 2), np.int64)
-    rules = rules_of("5.x")
+    rules = rules_of(DEFAULT.records)
     walk_records(buffer, 0, 0, 0, 0, 0, 0, rules, rows, values, np.empty(0, MISMATCH_ROW))
     find_record(buffer, 0, 0, 0, 0, 0, rules, rows, values)
     policy = DispatchPolicy()
@@ -53,7 +54,7 @@ def compile_check_kernels() -> None:
     measure_times(rows, 0, 0)
     values = np.empty((0, len(Property), 2), np.int64)
     passed, damages = np.empty(0, MISMATCH_ROW), np.empty(0, DAMAGE_ROW)
-    walk_over_damage(buffer, 0, 0, 0, 0, 0, 0, rules_of("5.x"), rows, values, passed, damages)
+    walk_over_damage(buffer, 0, 0, 0, 0, 0, 0, rules_of(DEFAULT.records), rows, values, passed, damages)
     collect_transactions(buffer, rows, values, 0, 0, 0, np.empty(0, TRANSACTION_ROW), 0)
     numbers, totals = np.empty(0, np.int64), np.zeros(len(Discontinuity), np.int64)
     find_breaks(numbers, numbers, 0, new_progress(None), np.empty(0, BREAK_ROW), totals)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from rmqtool.releases import LENIENT
 from rmqtool.scan.record_walk import Blank, walk
-from rmqtool.scan.records import LENIENT, Record, check_record
+from rmqtool.scan.records import Record, check_record
 from rmqtool.scan.resync import find_true
 from rmqtool.scan.window import WINDOW_BYTES, Window
 

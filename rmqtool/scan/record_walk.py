@@ -28,7 +28,8 @@ from rmqtool.findings.places import IO_UNREADABLE
 from rmqtool.findings.records import CL_NUMBER
 from rmqtool.formats import message, struct_of
 from rmqtool.javacompat import masked_crc32, parse_prop_crc_digits
-from rmqtool.scan.records import LENIENT, Record, check_record, number_problem
+from rmqtool.releases import LENIENT
+from rmqtool.scan.records import Record, check_record, number_problem
 from rmqtool.scan.resync import find_true, is_true
 from rmqtool.scan.window import Window
 

@@ -20,6 +20,7 @@ from rmqtool.javacompat import (
     parse_short,
     wrap_int,
 )
+from rmqtool.releases import NEWEST, RecordRules
 
 if TYPE_CHECKING:
     import struct
@@ -49,29 +50,6 @@ class ByteSource(Protocol):
     def read_at(self, position: int, length: int) -> bytes:
         """Return ``length`` bytes from ``position``, fewer at the end of the file."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class RecordRules:
-    """What differs between versions when a record is read.
-
-    Attributes:
-        checks_room: TOTALSIZE is held against the bytes left before the magic is looked at (5.3.2+).
-        knows_v2: V2 records are read (5.1.0+).
-        knows_inner_batch: INNER_NUM and INNER_BASE are parsed (5.0.0+).
-        requires_numbers: A property that should be a number and is none makes the record fail (every broker).
-    """
-
-    checks_room: bool = True
-    knows_v2: bool = True
-    knows_inner_batch: bool = True
-    requires_numbers: bool = True
-
-
-RULES_5_3 = RecordRules()
-RULES_4_9 = RecordRules(checks_room=False, knows_v2=False, knows_inner_batch=False)
-LENIENT = RecordRules(checks_room=False, requires_numbers=False)
-"""For reading evidence: whatever can be decoded is a record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +127,7 @@ class _Parts(NamedTuple):
 def check_record(
     source: ByteSource,
     position: int,
-    rules: RecordRules = RULES_5_3,
+    rules: RecordRules = NEWEST.records,
     *,
     base: int = 0,
     check_crc: bool = False,

@@ -11,7 +11,8 @@ import heapq
 from typing import TYPE_CHECKING
 
 from rmqtool.formats import message, struct_of
-from rmqtool.scan.records import LENIENT, check_record
+from rmqtool.releases import LENIENT
+from rmqtool.scan.records import check_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

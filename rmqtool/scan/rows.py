@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rmqtool.javacompat.kernels import pack_names
+
+if TYPE_CHECKING:
+    from rmqtool.releases import RecordRules
 
 
 class Property(IntEnum):
@@ -84,9 +88,10 @@ class Rules(IntEnum):
     KNOWS_INNER_BATCH = 2  # 5.0.0+: INNER_NUM and INNER_BASE are parsed
 
 
-def rules_of(broker_version: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Return the rules by which brokers of a line read a record: ``4.9`` (as 4.9.8) or ``5.x`` (as 5.3.3)."""
+def rules_of(records: RecordRules) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Return rules of reading as the kernels take them, by ``Rules``."""
     rules = np.zeros(len(Rules), np.int64)
-    if broker_version != "4.9":
-        rules[:] = 1
+    rules[Rules.CHECKS_ROOM] = records.checks_room
+    rules[Rules.KNOWS_V2] = records.knows_v2
+    rules[Rules.KNOWS_INNER_BATCH] = records.knows_inner_batch
     return rules

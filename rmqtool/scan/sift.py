@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.scan.records import LENIENT, check_record
+from rmqtool.releases import EXAMINER, LENIENT
+from rmqtool.scan.records import check_record
 from rmqtool.scan.resync import find_true
-from rmqtool.scan.rows import Outcome, Rules
+from rmqtool.scan.rows import Outcome, rules_of
 from rmqtool.scan.sieve import EARLIEST_MS, Sieve
 from rmqtool.scan.sieve_kernels import Mesh, sift
 from rmqtool.scan.walk import SegmentWalk
@@ -85,8 +86,7 @@ def sift_split(task: SiftTask) -> Sifted:
 
 class _Sifting:
     def __init__(self, task: SiftTask) -> None:
-        rules = np.zeros(len(Rules), np.int64)
-        rules[Rules.KNOWS_V2] = 1
+        rules = rules_of(EXAMINER)
         self._task = task
         self._walk = SegmentWalk(task.segment, rules, stops_at_mismatch=True)
         self._window = Window(task.segment)

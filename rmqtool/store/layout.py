@@ -174,7 +174,7 @@ def _stray(store: Store, queue: FileQueue, entry: Stray, code: FindingCode) -> F
     text = f"{entry.label} {entry.reason}"
     names = [file.path.name for file in queue] + [PurePath(other.label).name for other in queue.strays]
     is_last = entry.size_bytes == 0 and PurePath(entry.label).name == max(names)
-    if not (is_last and store.settings.broker_version == "5.x"):
+    if not (is_last and store.settings.release.deletes_empty_last_file):
         return Finding(code=code, file=entry.label, message=text)
     text += ": left by a kill; 5.1.3 and later delete it at start, older brokers do not start"
     return Finding(code=code, file=entry.label, message=text, severity_override=Severity.WARNING)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from rmqtool.errors import UsageError
 from rmqtool.formats.consumequeue import UNIT_SIZE
 from rmqtool.javacompat import read_delay_levels
+from rmqtool.releases import release_named
 from rmqtool.store.geometry import Geometry
 from rmqtool.store.index_zone import local_zone, zone_of_name
 from rmqtool.store.places import PathKind
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from datetime import tzinfo
 
     from rmqtool.javacompat import DelayLevels
+    from rmqtool.releases import Release
     from rmqtool.store.evidence import Evidence
     from rmqtool.store.setting import SettingValue
 
-BROKER_VERSIONS = ("4.9", "5.x")
 BROKER_VERSION = "brokerVersion"
 INDEX_TIMEZONE = "indexTimezone"
 
@@ -56,10 +56,7 @@ class Settings:
         self._settled = dict(given)
         self._evidence: Evidence | None = evidence
         if broker_version is not None:
-            if broker_version not in BROKER_VERSIONS:
-                raise UsageError(
-                    f"broker version {broker_version!r}: give one of {', '.join(BROKER_VERSIONS)}"
-                )
+            release_named(broker_version)
             self._settled[BROKER_VERSION] = Setting(BROKER_VERSION, broker_version, Origin.GIVEN)
         if timezone is not None:
             zone_of_name(timezone)
@@ -162,9 +159,9 @@ class Settings:
         return self._bool_or_none("enableLmq")
 
     @property
-    def broker_version(self) -> str:
-        """Return ``4.9`` or ``5.x``."""
-        return str(self[BROKER_VERSION].value)
+    def release(self) -> Release:
+        """Return whose rules apply: the broker's that wrote the store last."""
+        return release_named(str(self[BROKER_VERSION].value))
 
     @property
     def index_timezone(self) -> tzinfo:

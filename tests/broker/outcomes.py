@@ -13,7 +13,7 @@ from rmqtool.store import open_store
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rmqtool.commands.verify.predict import Prediction
+    from rmqtool.recovery import Prediction
     from tests.broker.jvm import Row
 
 _DIRECTORIES = ("commitlog", "consumequeue", "consumequeue_ext", "batchconsumequeue", "index")

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqtool.commands.verify.predict import predict_recovery
+from rmqtool.recovery import predict_recovery
+from rmqtool.releases import RELEASES
 from rmqtool.store import open_store
 from rmqtool.store.broker_json import parse_broker_json
 from tests.broker import jvm
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from rmqtool.commands.verify.predict import Prediction
+    from rmqtool.recovery import Prediction
     from tests.damage.cases import Case as DamageCase
 
 pytestmark = pytest.mark.broker
@@ -52,7 +53,7 @@ def _judged(
     predictions = []
     for case in cases:
         store = open_store(case.root, broker_conf=case.conf)
-        predictions.append((predict_recovery(store, version), store_files(case.root)))
+        predictions.append((predict_recovery(store, RELEASES[version]), store_files(case.root)))
     rows: list[jvm.Row] = []
     for first in range(0, len(cases), _STORES_A_JVM):
         arguments = [path for case in cases[first : first + _STORES_A_JVM] for path in (case.root, case.conf)]

@@ -90,7 +90,7 @@ FAILURE = Answer(success=False, size=-1)
 def check_message(buffer: ByteBuffer, policy: DispatchPolicy) -> Answer:
     """Read the record at the buffer's position; the position moves as far as Java's does."""
     try:
-        return _check(buffer, policy, is_5=policy.broker_version != "4.9")
+        return _check(buffer, policy, is_5=policy.release.line != "4.9")
     except JavaError:
         return FAILURE
 

@@ -54,7 +54,7 @@ class BrokerModel:
 
     @property
     def is_5(self) -> bool:
-        return self.policy.broker_version != "4.9"
+        return self.policy.release.line != "4.9"
 
     # --- dispatch ---
 

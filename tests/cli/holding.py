@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 HOLD_S = 1.0
 SPLIT_BYTES = 2048
 _HELD = {
-    "log": "rmqtool.commands.verify.log_trails:_guarded_check",
-    "derived": "rmqtool.commands.verify.derived:_check_queues",
+    "log": "rmqtool.check.log.reader:_guarded_check",
+    "derived": "rmqtool.check.derived:_check_queues",
     "manifest": "rmqtool.commands.verify.manifest:make_manifest",
-    "prediction": "rmqtool.commands.verify.predict:predict_recovery",
+    "prediction": "rmqtool.recovery:predict_recovery",
     "emit": "rmqtool.reput.pipeline:emit_queues",
 }
 
@@ -49,7 +49,7 @@ def main() -> None:
         module = importlib.import_module(module_name)
         setattr(module, name, partial(hold, Path(marks), getattr(module, name)))
     if moment == "log":
-        contents = importlib.import_module("rmqtool.commands.verify.contents")
+        contents = importlib.import_module("rmqtool.check.stages")
         contents.LogCheck = partial(contents.LogCheck, split_bytes=SPLIT_BYTES)  # type: ignore[attr-defined]
     sys.argv = ["rmqtool", *words]
     sys.exit(rmqtool_main())

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rmqtool.formats import consumequeue, index, struct_of
-from tests.commands.verify.log_store import Log, with_record_crc
+from tests.check.log_store import Log, with_record_crc
 from tests.damage.cases import load_cases
 from tests.damage.running import damaged_copy
 from tests.scan.log_builder import record

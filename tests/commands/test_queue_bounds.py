@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqtool.commands.queue_bounds import Bounds, queue_bounds, read_batch_unit
+from rmqtool.derived.queue_bounds import Bounds, queue_bounds, read_batch_unit
 from rmqtool.formats import consumequeue, struct_of
 from rmqtool.store import PathKind, QueueFiles
 
@@ -79,6 +79,6 @@ def test_a_batch_queue_of_many_units_takes_few_reads(tmp_path: Path, monkeypatch
         reads += 1
         return read_batch_unit(segment, number)
 
-    monkeypatch.setattr("rmqtool.commands.queue_bounds.read_batch_unit", counted)
+    monkeypatch.setattr("rmqtool.derived.queue_bounds.read_batch_unit", counted)
     assert queue_bounds(queue, 100 * 4999) == Bounds(4999, 5000)
     assert reads < 60

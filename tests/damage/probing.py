@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from rmqtool.commands.verify.model import VerifyReport
+    from rmqtool.check.model import VerifyReport
 
 STORES = (
     "plain-5.3.3",

@@ -8,9 +8,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rmqtool.check.model import VerifyReport, VerifyRequest
+from rmqtool.check.run import verify
 from rmqtool.commands.verify.manifest import check_manifest, load_manifest, make_manifest
-from rmqtool.commands.verify.model import VerifyReport, VerifyRequest
-from rmqtool.commands.verify.run import verify
 from rmqtool.engine import EngineOptions
 from rmqtool.findings import FindingLog
 from rmqtool.store import open_store

@@ -17,11 +17,11 @@ NO_EDIT_PROVOKES = {
     "DL-POS": "DLedger logs are recognised (ST-DLEDGER), not read",
     "DL-INDEX": "DLedger logs are recognised (ST-DLEDGER), not read",
     "DL-TERM": "DLedger logs are recognised (ST-DLEDGER), not read",
-    "IO-CHANGED": "a file changes while it is read; tests/commands/verify/test_log_checks.py lets one shrink",
+    "IO-CHANGED": "a file changes while it is read; tests/check/test_log_checks.py lets one shrink",
     "IO-DENIED": "permissions, which do not hold for root; tests/store/test_layout.py takes them away",
     "IO-UNREADABLE": "the disk fails, not the bytes; test_log_checks.py lets reads fail",
-    "RM-INTERNAL": "a defect of rmqtool; tests/commands/verify/test_run.py makes a check fail",
-    "ST-LOCKED": "a process holds the lock; tests/commands/verify/test_run.py holds it",
+    "RM-INTERNAL": "a defect of rmqtool; tests/check/test_run.py makes a check fail",
+    "ST-LOCKED": "a process holds the lock; tests/check/test_run.py holds it",
 }
 
 

@@ -6,8 +6,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from rmqtool.check.model import Examined, VerifyReport
 from rmqtool.commands.verify.baseline import Baseline, identity
-from rmqtool.commands.verify.model import Examined, VerifyReport
 from rmqtool.commands.verify.verdict import Verdict
 from rmqtool.findings import FailOn, Finding, FindingLog
 from rmqtool.findings.model import Severity, Structure

@@ -8,7 +8,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from rmqtool.commands.verify.baseline import Baseline, identity
-from rmqtool.commands.verify.predict.model import Prediction
+from rmqtool.recovery.model import Prediction
+from rmqtool.releases import RELEASES
 from rmqtool.report.verify_json import write_verify_csv, write_verify_json, write_verify_ndjson
 from tests.report.verdicts import ABORT, CRC, HOSTILE, MISSING, TAIL, verdict
 
@@ -88,7 +89,7 @@ def test_a_baseline_marks_findings_and_leaves_the_result_alone() -> None:
 
 def test_predictions_are_lines_of_their_own() -> None:
     one = verdict()
-    one.predictions = (Prediction("/data/store", "5.3.3"),)
+    one.predictions = (Prediction("/data/store", RELEASES["5.3.3"]),)
     prediction, summary = lines(one)
     assert (prediction["type"], prediction["brokerVersion"]) == ("prediction", "5.3.3")
     assert "predictions" not in summary

@@ -6,8 +6,9 @@ import io
 from typing import TYPE_CHECKING
 
 from rmqtool.commands.verify.baseline import Baseline, identity
-from rmqtool.commands.verify.predict.model import Cut, Loss, Prediction, Recovery, Refusal
 from rmqtool.findings import CATALOG
+from rmqtool.recovery.model import Cut, Loss, Prediction, Recovery, Refusal
+from rmqtool.releases import RELEASES
 from rmqtool.report.verify_text import write_explanations, write_verify_text
 from tests.report.verdicts import ABORT, CRC, LOG_FILE, MISSING, TAIL, verdict
 
@@ -98,13 +99,13 @@ def test_prediction_tells_what_is_lost() -> None:
     one.predictions = (
         Prediction(
             "/data/store",
-            "5.3.3",
+            RELEASES["5.3.3"],
             recovery=Recovery("abnormal", LOG_FILE, 0, "it is the first file"),
             cut=Cut(1234, LOG_FILE, 1234, "CL-CRC", "the body's CRC differs"),
             lost=[Loss("Orders", 12, 2048), Loss("Pay", 1, 100)],
             deleted=["commitlog/00000000000000008192"],
         ),
-        Prediction("/data/store", "4.9.8", refusals=[Refusal(LOG_FILE, "has the wrong size")]),
+        Prediction("/data/store", RELEASES["4.9.8"], refusals=[Refusal(LOG_FILE, "has the wrong size")]),
     )
     shown = " ".join(text(one).split())
     assert "Next start of a 5.3.3 broker: it starts" in shown

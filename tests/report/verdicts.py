@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rmqtool.commands.verify.model import Examined, VerifyReport
+from rmqtool.check.model import Examined, VerifyReport
 from rmqtool.commands.verify.verdict import Verdict
 from rmqtool.findings import FailOn, Finding, FindingLog
 from rmqtool.findings.commitlog import CL_CRC, CL_TAIL_ZERO

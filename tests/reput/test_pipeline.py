@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rmqtool.commands.switches import policy_of
+from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.engine import LocalEngine
 from rmqtool.reput.pipeline import ReputPlan, ReputResult, emit_task, run_reput
 from rmqtool.reput.queues import QueueGeometry
@@ -57,7 +57,7 @@ def plan_of_store(store: Store, handle: StagingHandle, **options: int) -> ReputP
     return ReputPlan(
         store.commitlog,
         settings.commitlog_file_size,
-        policy_of(settings),
+        DispatchPolicy.from_settings(settings),
         handle,
         frozenset({"consumequeue", "index"}),
         QueueGeometry(

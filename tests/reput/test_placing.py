@@ -178,8 +178,8 @@ def test_a_file_that_was_created_and_never_used() -> None:
     counts = {}
     for policy in (POLICY_4_9, POLICY_5):
         built = assert_as_the_model(log.files(), FILE_SIZE, policy, sizes=Sizes(items=3))
-        counts[policy.broker_version] = int.from_bytes(built.index[1][36:40], "big")
-    assert counts == {"4.9": 0, "5.x": 1}
+        counts[policy.release.name] = int.from_bytes(built.index[1][36:40], "big")
+    assert counts == {"4.9.8": 0, "5.3.3": 1}
 
 
 # --- sizes ---

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rmqtool.formats import message
-from rmqtool.scan.records import RULES_4_9, RULES_5_3, check_record
+from rmqtool.releases import DEFAULT, RELEASES
+from rmqtool.scan.records import check_record
 from rmqtool.scan.rows import Outcome, rules_of
 from rmqtool.scan.walk import SegmentWalk
 from tests.broker_model.messages import ByteBuffer, check_message
@@ -39,7 +40,7 @@ policies = st.sampled_from([POLICY_4_9, POLICY_5])
 
 
 def agree(segment: MemorySegment, start: int, policy: DispatchPolicy) -> None:
-    walked = by_kernels(segment, start, segment.stop, policy.broker_version)
+    walked = by_kernels(segment, start, segment.stop, policy.release)
     assert walked == by_model(segment, start, segment.stop, policy)
 
 
@@ -82,7 +83,7 @@ def test_one_record_whose_lengths_lie(raw: bytes, behind: bytes, policy: Dispatc
 def test_the_record_reader_agrees_with_the_model(raw: bytes, behind: bytes) -> None:
     """The two plain readers, written apart, find the same of every record: so neither hides a slip."""
     segment = memory_segment(raw + behind)
-    for policy, rules in ((POLICY_4_9, RULES_4_9), (POLICY_5, RULES_5_3)):
+    for policy, rules in ((POLICY_4_9, RELEASES["4.9.8"].records), (POLICY_5, RELEASES["5.3.3"].records)):
         checked = check_record(segment, 0, rules)
         answer = check_message(ByteBuffer(segment.data), policy)
         assert (checked.success, checked.size) == (answer.success, answer.size)
@@ -117,7 +118,7 @@ def test_every_length_of_a_cut_record(policy: DispatchPolicy) -> None:
     raw = record(0, sysFlag=message.BORN_HOST_V6, topic=b"T", properties=b"")
     for length in range(1, len(raw) + 1):
         agree(memory_segment(raw[:length]), 0, policy)
-    assert len(by_kernels(memory_segment(raw), 0, len(raw), policy.broker_version).messages) == 1
+    assert len(by_kernels(memory_segment(raw), 0, len(raw), policy.release).messages) == 1
 
 
 def test_a_totalsize_too_small_for_what_is_read_through_it(policy: DispatchPolicy) -> None:
@@ -146,8 +147,8 @@ def test_what_4_9_does_not_know() -> None:
         (huge_blank, "BLANK", "FAILURE"),
     ):
         segment = memory_segment(data)
-        assert by_kernels(segment, 0, len(data), "4.9").end == end_4_9
-        assert by_kernels(segment, 0, len(data), "5.x").end == end_5
+        assert by_kernels(segment, 0, len(data), RELEASES["4.9.8"]).end == end_4_9
+        assert by_kernels(segment, 0, len(data), DEFAULT).end == end_5
 
 
 def test_a_number_that_is_none_matters_where_java_parses_it(policy: DispatchPolicy) -> None:
@@ -164,7 +165,7 @@ def test_a_number_that_is_none_matters_where_java_parses_it(policy: DispatchPoli
     }
     for name, fields in cases.items():
         segment = memory_segment(record(0, **fields).ljust(500, b"\0"))
-        walk = SegmentWalk(segment, rules_of(policy.broker_version))
+        walk = SegmentWalk(segment, rules_of(policy.release.records))
         found = sum(len(batch.rows) for batch in walk.batches(0, 1))
         outcomes[name] = found, walk.outcome, len(walk.mismatches)
     assert outcomes == {
@@ -178,7 +179,7 @@ def test_a_number_that_is_none_matters_where_java_parses_it(policy: DispatchPoli
 def test_body_and_checksum_are_told() -> None:
     """The body's range, length and stored CRC are those of the record; a negative length is none."""
     segment = memory_segment(record(0, body=b"hello") + record(0, body=b"", bodyCrc=7))
-    batch = next(SegmentWalk(segment, rules_of("5.x")).batches(0, segment.stop))
+    batch = next(SegmentWalk(segment, rules_of(DEFAULT.records)).batches(0, segment.stop))
     start, length = int(batch.rows["body_start"][0]), int(batch.rows["body_length"][0])
     assert batch.buffer[start : start + length].tobytes() == b"hello"
     assert batch.rows["body_crc"].tolist() == [0x3610A686 & 0x7FFFFFFF, 7]
@@ -209,7 +210,7 @@ def true_starts(segment: MemorySegment, policy: DispatchPolicy) -> list[tuple[in
 
 
 def all_found(segment: MemorySegment, policy: DispatchPolicy) -> list[tuple[int, Outcome]]:
-    walk = SegmentWalk(segment, rules_of(policy.broker_version))
+    walk = SegmentWalk(segment, rules_of(policy.release.records))
     found: list[tuple[int, Outcome]] = []
     place = segment.start
     while (outcome := walk.find(place, segment.stop)) != Outcome.STOP:
@@ -237,7 +238,7 @@ def test_records_inside_bodies_are_found_only_where_they_say_they_lie() -> None:
 
 def test_a_search_stops_where_it_is_told() -> None:
     data = record(0) + record(len(record(0)))
-    walk = SegmentWalk(memory_segment(data), rules_of("5.x"))
+    walk = SegmentWalk(memory_segment(data), rules_of(DEFAULT.records))
     second = len(record(0))
     assert walk.find(1, second) == Outcome.STOP
     assert walk.find(1, second + 1) == Outcome.RECORD

@@ -9,12 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool.formats import message
+from rmqtool.releases import LENIENT, RELEASES, RecordRules
 from rmqtool.scan.records import (
-    LENIENT,
-    RULES_4_9,
-    RULES_5_3,
     Checked,
-    RecordRules,
     check_record,
     number_problem,
 )
@@ -35,12 +32,12 @@ class Bytes:
         return self.data[position : position + max(length, 0)]
 
 
-def outcome(data: bytes, rules: RecordRules = RULES_5_3, **options: bool) -> tuple[bool, int]:
+def outcome(data: bytes, rules: RecordRules = RELEASES["5.3.3"].records, **options: bool) -> tuple[bool, int]:
     checked = check_record(Bytes(data), 0, rules, **options)
     return checked.success, checked.size
 
 
-@pytest.fixture(params=[RULES_4_9, RULES_5_3], ids=["4.9.8", "5.3.3"])
+@pytest.fixture(params=[RELEASES["4.9.8"].records, RELEASES["5.3.3"].records], ids=["4.9.8", "5.3.3"])
 def rules(request: pytest.FixtureRequest) -> RecordRules:
     chosen: RecordRules = request.param
     return chosen
@@ -61,8 +58,8 @@ def test_a_record_is_read_with_all_its_parts(rules: RecordRules) -> None:
 
 def test_v2_records_are_an_illegal_magic_to_4_9() -> None:
     raw = record(0, magic=message.MAGIC_V2, topic=b"%RETRY%" + b"g" * 200)
-    assert outcome(raw, RULES_5_3) == (True, len(raw))
-    assert outcome(raw, RULES_4_9) == (False, -1)
+    assert outcome(raw, RELEASES["5.3.3"].records) == (True, len(raw))
+    assert outcome(raw, RELEASES["4.9.8"].records) == (False, -1)
 
 
 def test_blank_rolls_to_the_next_file_whatever_it_says(rules: RecordRules) -> None:
@@ -72,14 +69,14 @@ def test_blank_rolls_to_the_next_file_whatever_it_says(rules: RecordRules) -> No
 
 
 def test_a_blank_that_says_too_much_fails_from_5_3_2_on() -> None:
-    assert outcome(blank(64, total_size=65), RULES_4_9) == (True, 0)
-    assert outcome(blank(64, total_size=65), RULES_5_3) == (False, -1)
+    assert outcome(blank(64, total_size=65), RELEASES["4.9.8"].records) == (True, 0)
+    assert outcome(blank(64, total_size=65), RELEASES["5.3.3"].records) == (False, -1)
 
 
 def test_a_blank_of_the_most_negative_size_overflows_into_failure() -> None:
     """TOTALSIZE - 4 wraps to a huge positive number in Java's int."""
-    assert outcome(blank(64, total_size=-(2**31)), RULES_5_3) == (False, -1)
-    assert outcome(blank(64, total_size=-(2**31) + 4), RULES_5_3) == (True, 0)
+    assert outcome(blank(64, total_size=-(2**31)), RELEASES["5.3.3"].records) == (False, -1)
+    assert outcome(blank(64, total_size=-(2**31) + 4), RELEASES["5.3.3"].records) == (True, 0)
 
 
 @pytest.mark.parametrize("data", [b"", b"\0" * 4, b"\0" * 7, b"\0" * 64, b"\xff" * 64], ids=len)
@@ -140,10 +137,10 @@ def test_a_delay_level_that_is_no_number_fails_in_the_schedule_topic_only(rules:
 
 def test_inner_batch_numbers_are_parsed_from_5_0_on_and_after_the_lengths() -> None:
     bad = {"properties": b"INNER_NUM\x01x\x02INNER_BASE\x010\x02"}
-    assert outcome(record(0, **bad), RULES_5_3) == (False, -1)
-    assert outcome(record(0, **bad), RULES_4_9)[0]
+    assert outcome(record(0, **bad), RELEASES["5.3.3"].records) == (False, -1)
+    assert outcome(record(0, **bad), RELEASES["4.9.8"].records)[0]
     size = len(record(0, **bad))
-    assert outcome(record(0, totalSize=size - 1, **bad), RULES_5_3) == (False, size - 1)
+    assert outcome(record(0, totalSize=size - 1, **bad), RELEASES["5.3.3"].records) == (False, size - 1)
 
 
 def test_a_lenient_reader_shows_what_a_broker_refuses() -> None:
@@ -161,7 +158,7 @@ def test_no_bytes_raise_and_success_means_the_bytes_are_there(data: st.DataObjec
     for _ in range(data.draw(st.integers(0, 4))):
         raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
     cut = bytes(raw[: data.draw(st.integers(0, len(raw)))])
-    for rules in (RULES_4_9, RULES_5_3, LENIENT):
+    for rules in (RELEASES["4.9.8"].records, RELEASES["5.3.3"].records, LENIENT):
         checked = check_record(Bytes(cut), 0, rules, check_crc=True, read_body=True)
         assert (checked.record is not None) == (checked.success and checked.size > 0)
         if checked.record is not None:

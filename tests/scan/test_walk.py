@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rmqtool.formats import message
+from rmqtool.releases import DEFAULT
 from rmqtool.scan import walk as walk_module
 from rmqtool.scan.kernels import walk_records
 from rmqtool.scan.rows import Outcome, rules_of
@@ -24,16 +25,17 @@ from tests.strategies import FILE_SIZE, logs
 
 if TYPE_CHECKING:
     from rmqtool.dispatch.policy import DispatchPolicy
+    from rmqtool.releases import Release
     from tests.builders import LogBuilder, MemorySegment
 
 SEGMENTS = [path for root in STORE_ROOTS for path in sorted(root.glob("commitlog/*"))]
-RULES = rules_of("5.x")
+RULES = rules_of(DEFAULT.records)
 
 
-def finds(data: bytes, start: int, rules_version: str = "5.x") -> list[tuple[int, Outcome]]:
+def finds(data: bytes, start: int, release: Release = DEFAULT) -> list[tuple[int, Outcome]]:
     """Return what repeated searches find."""
     segment = memory_segment(data, start)
-    walk = SegmentWalk(segment, rules_of(rules_version))
+    walk = SegmentWalk(segment, rules_of(release.records))
     found: list[tuple[int, Outcome]] = []
     place = segment.start
     while (outcome := walk.find(place, segment.stop)) != Outcome.STOP:
@@ -47,9 +49,9 @@ def test_windows_of_any_size_read_the_segments_of_real_brokers(first: int, large
     """Records that cross windows, and records longer than any, give the rows of one large window."""
     for path in SEGMENTS[::2]:
         segment = memory_segment(path.read_bytes(), int(path.name))
-        expected = by_kernels(segment, segment.start, segment.stop, "5.x")
+        expected = by_kernels(segment, segment.start, segment.stop, DEFAULT)
         with windows(first, largest):
-            assert by_kernels(segment, segment.start, segment.stop, "5.x") == expected
+            assert by_kernels(segment, segment.start, segment.stop, DEFAULT) == expected
 
 
 @settings(max_examples=80, deadline=None)
@@ -63,7 +65,7 @@ def test_windows_of_any_size_read_any_log(
     log: LogBuilder, first: int, largest: int, policy: DispatchPolicy
 ) -> None:
     """The window shows in nothing: neither in rows, nor in ends, nor in what a search finds."""
-    version = policy.broker_version
+    version = policy.release
     for start, data in log.files().items():
         segment = memory_segment(data, start)
         expected = by_kernels(segment, start, segment.stop, version)
@@ -79,7 +81,7 @@ def test_a_torn_log_is_walked_window_by_window() -> None:
     for number in range(2000):
         data += record(len(data), totalSize=len(record(0)) + 1 - number % 2)
     with mock.patch.object(walk_module, "walk_records", wraps=walk_records) as kernel:
-        walked = by_kernels(memory_segment(data), 0, len(data), "5.x")
+        walked = by_kernels(memory_segment(data), 0, len(data), DEFAULT)
     assert (len(walked.messages), len(walked.mismatches)) == (1000, 1000)
     assert kernel.call_count < 10
 
@@ -107,7 +109,7 @@ def test_bodies_longer_than_the_largest_window_are_never_read() -> None:
 
     counting = Counting(segment.path, segment.label, segment.size_bytes, 0, segment.data)
     with windows(256, 1024):
-        assert by_kernels(counting, 0, segment.stop, "5.x") == expected
+        assert by_kernels(counting, 0, segment.stop, DEFAULT) == expected
     assert max(read_bytes) <= 1024
 
 
@@ -131,7 +133,7 @@ def test_a_long_record_whose_lengths_do_not_add_up_is_passed_by_what_was_read(li
     expected = by_model(segment, 0, segment.stop, POLICY_5)
     assert expected.mismatches == [(0, len(long) + lie, len(long))]
     with windows(256, 1024):
-        assert by_kernels(segment, 0, segment.stop, "5.x") == expected
+        assert by_kernels(segment, 0, segment.stop, DEFAULT) == expected
 
 
 def test_a_search_meets_long_records_true_and_false() -> None:
@@ -153,7 +155,7 @@ def test_a_long_record_that_the_file_cuts_is_a_failure() -> None:
     for length in (200, 1024, 3000, len(long) - 40, len(long) - 1):
         segment = memory_segment(long[:length])
         with windows(256, 1024):
-            walked = by_kernels(segment, 0, segment.stop, "5.x")
+            walked = by_kernels(segment, 0, segment.stop, DEFAULT)
             assert (walked.messages, walked.end, walked.place) == ([], "FAILURE", 0)
             assert finds(long[:length], 0) == []
 
@@ -166,7 +168,7 @@ def test_a_file_that_shrank_since_it_was_listed_ends_the_walk(first: int) -> Non
         segment = memory_segment(data[:length], size_bytes=FILE_SIZE)
         whole = length // len(record(0))
         with windows(first, 1 << 20):
-            walked = by_kernels(segment, 0, segment.stop, "5.x")
+            walked = by_kernels(segment, 0, segment.stop, DEFAULT)
             assert (len(walked.messages), walked.end) == (whole, "FAILURE")
             assert walked.place == whole * len(record(0))
             walk = SegmentWalk(segment, RULES)
@@ -219,10 +221,10 @@ def test_a_walk_can_begin_and_end_anywhere_on_the_chain(log: LogBuilder, data: s
     """Records that begin at the stop or behind it are not taken; the place is where the next walk begins."""
     start, content = next(iter(log.files().items()))
     segment = memory_segment(content, start)
-    whole = by_kernels(segment, start, segment.stop, "5.x")
+    whole = by_kernels(segment, start, segment.stop, DEFAULT)
     stop = data.draw(st.integers(start, segment.stop))
-    head = by_kernels(segment, start, stop, "5.x")
-    tail = by_kernels(segment, head.place, segment.stop, "5.x")
+    head = by_kernels(segment, start, stop, DEFAULT)
+    tail = by_kernels(segment, head.place, segment.stop, DEFAULT)
     assert head.messages == [one for one in whole.messages if one[0] < stop]
     if head.end == "STOP":
         assert head.place >= min(stop, whole.place)

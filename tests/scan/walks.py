@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqtool.dispatch.policy import DispatchPolicy
+    from rmqtool.releases import Release
     from tests.builders import MemorySegment
 
 NAMES = [name.name for name in Property]
@@ -46,8 +47,8 @@ def windows(first: int, largest: int) -> Iterator[None]:
         yield
 
 
-def by_kernels(segment: MemorySegment, start: int, stop: int, version: str) -> Walked:
-    walk = SegmentWalk(segment, rules_of(version))
+def by_kernels(segment: MemorySegment, start: int, stop: int, release: Release) -> Walked:
+    walk = SegmentWalk(segment, rules_of(release.records))
     walked = Walked()
     for batch in walk.batches(start, stop):
         walked.messages += [_message(batch, number) for number in range(len(batch.rows))]

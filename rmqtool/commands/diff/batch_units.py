@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rmqtool.check.queues.reader import BATCH_DTYPE, QueueReader
 from rmqtool.commands import rows as row_types
 from rmqtool.commands.diff.align import NUMBER, ORDER, TIME, Rules
 from rmqtool.commands.diff.entries import Entries
 from rmqtool.commands.dump.units import dump_queue
-from rmqtool.commands.verify.queue_files import BATCH_DTYPE, QueueReader
 from rmqtool.store import PathKind
 
 if TYPE_CHECKING:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rmqtool.check.log.record_checks import RecordChecker
 from rmqtool.findings import FindingLog, Severity
-from rmqtool.reput.record_checks import RecordChecker
-from rmqtool.scan.rows import Outcome, Rules
+from rmqtool.releases import EXAMINER
+from rmqtool.scan.rows import Outcome, rules_of
 from rmqtool.scan.walk import SegmentWalk
 
 if TYPE_CHECKING:
@@ -104,8 +105,7 @@ class Chain:
         if self._walk is None or segment is not self._segment:
             if self._segment is not None:
                 self._segment.close()
-            rules = np.zeros(len(Rules), np.int64)
-            rules[Rules.KNOWS_V2] = 1
+            rules = rules_of(EXAMINER)
             self._blank = None
             self._segment, self._walk = segment, SegmentWalk(segment, rules, stops_at_mismatch=True)
             self.place = max(self.place, segment.start)

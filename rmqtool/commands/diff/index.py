@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rmqtool.check.index.columns import open_index_file
 from rmqtool.commands.diff.align import NUMBER, ORDER, TIME, Rules
 from rmqtool.commands.diff.entries import Entries
 from rmqtool.commands.diff.model import Change, Difference, Told
-from rmqtool.commands.verify.index_files import open_index_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import numpy.typing as npt
 
+    from rmqtool.check.index.columns import IndexFile
     from rmqtool.commands.diff.entries import Row
     from rmqtool.commands.diff.model import Comparison, Value
-    from rmqtool.commands.verify.index_files import IndexFile
     from rmqtool.store import Store
 
     Rows = npt.NDArray[Any]

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from rmqtool.commands.diff.model import Change, Difference
 from rmqtool.formats import layout
 from rmqtool.formats.message import HEAD
-from rmqtool.scan.records import LENIENT, Record, check_record
+from rmqtool.releases import LENIENT
+from rmqtool.scan.records import Record, check_record
 from rmqtool.scan.window import Window
 
 if TYPE_CHECKING:

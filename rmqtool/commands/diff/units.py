@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rmqtool.check.queues.reader import UNIT_DTYPE, QueueReader
 from rmqtool.commands.diff.align import NUMBER, ORDER, TIME, Rules
 from rmqtool.commands.diff.entries import Entries
-from rmqtool.commands.verify.queue_files import UNIT_DTYPE, QueueReader
 from rmqtool.formats import consumequeue as formats
 from rmqtool.formats import struct_of
 from rmqtool.scan.window import Window
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from rmqtool.check.queues.reader import Units
     from rmqtool.commands.diff.entries import Row
     from rmqtool.commands.diff.model import Comparison, Value
-    from rmqtool.commands.verify.queue_files import Units
     from rmqtool.store import FileQueue, Segment
 
     Rows = npt.NDArray[Any]

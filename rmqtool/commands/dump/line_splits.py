@@ -10,11 +10,12 @@ import numpy as np
 
 from rmqtool.commands import rows
 from rmqtool.commands.messages import MessageRows
+from rmqtool.releases import EXAMINER
 from rmqtool.scan.line_kernels import Ended, write_lines
 from rmqtool.scan.plain_kernels import MAX_PROPERTIES, Wanted
 from rmqtool.scan.record_walk import Blank, ChainWalk
 from rmqtool.scan.records import Record
-from rmqtool.scan.rows import Outcome, Rules
+from rmqtool.scan.rows import Outcome, rules_of
 from rmqtool.scan.sieve import EARLIEST_MS, LATEST_MS
 from rmqtool.scan.walk import SegmentWalk
 
@@ -101,8 +102,7 @@ class _Writing:
     """The work on one split."""
 
     def __init__(self, split: Split) -> None:
-        rules = np.zeros(len(Rules), np.int64)
-        rules[Rules.KNOWS_V2] = 1
+        rules = rules_of(EXAMINER)
         job = split.job
         self._split = split
         self._walk = SegmentWalk(split.segment, rules, stops_at_mismatch=True)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rmqtool.commands import rows
     from rmqtool.commands.dump.request import DumpRequest
     from rmqtool.commands.messages import MessageFilter
-    from rmqtool.commands.progress import Progress
+    from rmqtool.progress import Progress
     from rmqtool.store import QueueFiles, Store
 
 _BODY_FORMS = ("none", "text", "hex")

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqtool.commands.dump.request import DumpRequest
-    from rmqtool.commands.progress import Progress
+    from rmqtool.progress import Progress
     from rmqtool.store import PathKind, Store
 
 

@@ -10,7 +10,7 @@ from rmqtool.commands.dump.hex import HexRows
 from rmqtool.commands.dump.index import dump_index_file
 from rmqtool.commands.dump.log import dump_log
 from rmqtool.commands.dump.queues import dump_queues
-from rmqtool.commands.index_files import warn_of_assumed_geometry
+from rmqtool.derived.index_files import warn_of_assumed_geometry
 from rmqtool.errors import UsageError
 from rmqtool.findings import Severity, Structure
 from rmqtool.findings.places import CP_SIZE
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqtool.commands.dump.request import DumpRequest
-    from rmqtool.commands.progress import Progress
+    from rmqtool.progress import Progress
     from rmqtool.store import Store, StoreFile
 
 _CHECKPOINT = struct_of(checkpoint.CHECKPOINT)

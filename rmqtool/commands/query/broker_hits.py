@@ -13,9 +13,9 @@ from rmqtool.commands.query.index import index_files
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.commands.index_files import IndexFile
     from rmqtool.commands.query.inquiry import Inquiry
     from rmqtool.commands.query.request import KeyQuestion
+    from rmqtool.derived.index_files import IndexFile
 
 
 def broker_hits(inquiry: Inquiry, question: KeyQuestion) -> list[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rmqtool.commands.index_files import Header
+    from rmqtool.derived.index_files import Header
 
 LARGEST_LONG = (1 << 63) - 1
 

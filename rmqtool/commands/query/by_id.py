@@ -10,9 +10,9 @@ from rmqtool.commands.messages import host_text, offset_id_of
 from rmqtool.commands.query.explain import Reason
 from rmqtool.commands.query.request import KeyQuestion
 from rmqtool.commands.query.topics import topics_of
-from rmqtool.commands.record_at import record_at
 from rmqtool.javacompat.ids import decode_client_id, decode_offset_id
 from rmqtool.scan.log_end import first_record
+from rmqtool.scan.record_at import record_at
 
 if TYPE_CHECKING:
     from rmqtool.commands.query.inquiry import Inquiry

@@ -8,8 +8,8 @@ from rmqtool.commands.query.absence import explain_absence
 from rmqtool.commands.query.broker_hits import broker_hits
 from rmqtool.commands.query.explain import Reason
 from rmqtool.commands.query.index import IndexSearch
-from rmqtool.commands.record_at import record_at
 from rmqtool.findings.wording import counted
+from rmqtool.scan.record_at import record_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

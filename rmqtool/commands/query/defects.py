@@ -9,7 +9,7 @@ from rmqtool.findings import FindingLog
 
 if TYPE_CHECKING:
     from rmqtool.commands.messages import MessageRows
-    from rmqtool.commands.progress import Progress
+    from rmqtool.progress import Progress
     from rmqtool.scan.record_walk import Defect
 
 

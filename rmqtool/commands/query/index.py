@@ -5,21 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from rmqtool.commands.index_files import IndexFile, warn_of_assumed_geometry
 from rmqtool.commands.messages import keys_of
 from rmqtool.commands.query.broker_times import rules_out
 from rmqtool.commands.query.explain import Reason
 from rmqtool.commands.query.index_reach import IndexReach
-from rmqtool.commands.record_at import record_at
+from rmqtool.derived.index_files import IndexFile, warn_of_assumed_geometry
 from rmqtool.findings.wording import counted
 from rmqtool.javacompat import index_key_hash
+from rmqtool.scan.record_at import record_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rmqtool.commands.index_files import Item
     from rmqtool.commands.query.inquiry import Inquiry
     from rmqtool.commands.query.request import KeyQuestion
+    from rmqtool.derived.index_files import Item
     from rmqtool.scan.records import Record
 
 _SUSPICIOUS = (Reason.NO_RECORD, Reason.WRONG_RECORD)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqtool.commands.index_files import IndexFile
 from rmqtool.commands.messages import keys_of
 from rmqtool.commands.query.explain import Reason
 from rmqtool.commands.query.lookahead import look_behind
+from rmqtool.derived.index_files import IndexFile
 from rmqtool.formats.message import TRANSACTION_MASK, TRANSACTION_ROLLBACK
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rmqtool.commands.index_files import Header
     from rmqtool.commands.query.inquiry import Inquiry
+    from rmqtool.derived.index_files import Header
     from rmqtool.scan.records import Record
     from rmqtool.store import Store
 

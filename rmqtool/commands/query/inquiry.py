@@ -9,8 +9,8 @@ from rmqtool.commands.query.explain import Explanation, Reason
 from rmqtool.commands.query.remarks import Silence
 
 if TYPE_CHECKING:
-    from rmqtool.commands.progress import Progress
     from rmqtool.commands.query.request import QueryRequest
+    from rmqtool.progress import Progress
     from rmqtool.store import Store
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqtool.commands.record_at import record_at
+from rmqtool.scan.record_at import record_at
 from rmqtool.scan.record_walk import Defect, walk
 from rmqtool.scan.records import Record
 

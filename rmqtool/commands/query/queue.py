@@ -9,10 +9,10 @@ from rmqtool.commands.messages import has_unit
 from rmqtool.commands.query.explain import Reason
 from rmqtool.commands.query.lookahead import look_behind
 from rmqtool.commands.query.queue_shape import file_doubts
-from rmqtool.commands.queue_bounds import first_holding, queue_bounds, read_batch_unit, read_unit
-from rmqtool.commands.record_at import record_at
+from rmqtool.derived.queue_bounds import first_holding, queue_bounds, read_batch_unit, read_unit
 from rmqtool.formats import consumequeue, struct_of
 from rmqtool.javacompat import parse_long
+from rmqtool.scan.record_at import record_at
 from rmqtool.scan.window import Window
 from rmqtool.store import PathKind
 from rmqtool.store.features import is_rocksdb

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqtool.commands.queue_bounds import read_batch_unit, read_unit
+from rmqtool.derived.queue_bounds import read_batch_unit, read_unit
 from rmqtool.formats import consumequeue, struct_of
 from rmqtool.scan.window import Window
 from rmqtool.store import PathKind

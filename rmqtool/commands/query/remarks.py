@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rmqtool.commands.progress import Progress
+    from rmqtool.progress import Progress
 
 _MOST_WARNINGS = 20
 

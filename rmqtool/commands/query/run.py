@@ -23,10 +23,10 @@ from rmqtool.scan.record_walk import Defect, walk
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from rmqtool.commands.progress import Progress
     from rmqtool.commands.query.by_key import Answer
     from rmqtool.commands.query.request import KeyQuestion, QueryRequest
     from rmqtool.findings import FindingLog
+    from rmqtool.progress import Progress
     from rmqtool.scan.records import Record
     from rmqtool.store import Store
 

@@ -8,16 +8,16 @@ from dataclasses import replace
 from itertools import chain, islice, pairwise
 from typing import TYPE_CHECKING
 
-from rmqtool.commands.record_at import record_at
 from rmqtool.findings.places import IO_UNREADABLE
+from rmqtool.scan.record_at import record_at
 from rmqtool.scan.record_walk import ChainWalk, Defect, gap_between, missing_blank, unreadable_part
 from rmqtool.scan.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from rmqtool.commands.progress import Progress
     from rmqtool.engine import Engine, LocalEngine
+    from rmqtool.progress import Progress
     from rmqtool.scan.sieve import Sieve
     from rmqtool.scan.sift import Sifted
     from rmqtool.store import FileQueue, Segment

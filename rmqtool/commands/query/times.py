@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from rmqtool.commands.query.explain import Reason
 from rmqtool.commands.query.queue import QueueReader, find_queue, is_in_batch
-from rmqtool.commands.queue_bounds import first_holding
-from rmqtool.commands.record_at import record_at
+from rmqtool.derived.queue_bounds import first_holding
+from rmqtool.scan.record_at import record_at
 from rmqtool.store import PathKind
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from rmqtool.store import PathKind
 from rmqtool.store.broker_json import ConfigFileError, load_broker_json
 
 if TYPE_CHECKING:
-    from rmqtool.commands.progress import Progress
+    from rmqtool.progress import Progress
     from rmqtool.store import Store
 
 

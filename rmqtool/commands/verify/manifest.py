@@ -23,7 +23,7 @@ from rmqtool.store import ReadOnlyFile
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rmqtool.commands.progress import Progress
+    from rmqtool.progress import Progress
     from rmqtool.store import Store, UnreadableRange
 
 _WINDOW_BYTES = 1 << 20

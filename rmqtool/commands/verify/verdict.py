@@ -11,10 +11,10 @@ from rmqtool.findings import FailOn
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rmqtool.check.model import VerifyReport
     from rmqtool.commands.verify.baseline import Comparison
-    from rmqtool.commands.verify.model import VerifyReport
-    from rmqtool.commands.verify.predict.model import Prediction
     from rmqtool.findings import Finding
+    from rmqtool.recovery.model import Prediction
 
 
 @dataclass

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rmqtool.commands.query import Explanation, Query, QueryRequest, Reason
-from rmqtool.commands.record_at import record_at
 from rmqtool.formats import consumequeue, index, struct_of
 from rmqtool.javacompat import index_key_hash
 from rmqtool.report.console import Console
+from rmqtool.scan.record_at import record_at
 from rmqtool.store import open_store
 from tests.scan.log_builder import STORE_TIMESTAMP_MS, record
 from tests.store.fixture_stores import fixture

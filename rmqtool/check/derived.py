@@ -1,0 +1,270 @@
+"""Give every derived file to its check, together with what the log demands of it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from rmqtool.check.guard import run_guarded
+from rmqtool.check.log.illegal_queues import is_suspect
+from rmqtool.check.model import CheckInterruptedError, Examined
+from rmqtool.check.tasks import IndexCheckTask, QueueCheck, QueueCheckTask
+from rmqtool.dispatch.policy import NEVER
+from rmqtool.engine import MapInterruptedError
+from rmqtool.errors import EnvironmentFailureError
+from rmqtool.findings import Finding, FindingLog, Structure
+from rmqtool.findings.places import ST_SETTINGS
+from rmqtool.formats.consumequeue import UNIT_SIZE
+from rmqtool.recovery.first_file import first_file, read_checkpoint
+from rmqtool.recovery.model import Refusal
+from rmqtool.reput.blocks import UNIT_COLUMNS
+from rmqtool.reput.indexes import index_stream
+from rmqtool.store.deleted_topics import KnownTopics
+from rmqtool.store.features import is_rocksdb
+from rmqtool.store.places import PathKind
+from rmqtool.store.setting import Origin
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rmqtool.check.log.model import LogResult
+    from rmqtool.check.model import VerifyRequest
+    from rmqtool.engine import Engine
+    from rmqtool.progress import Progress
+    from rmqtool.reput.queues import QueuePlan
+    from rmqtool.store import Store
+    from rmqtool.store.segments import FileQueue, StoreFile
+
+_Checked = tuple[FindingLog, Examined]
+_Answer = Finding | _Checked
+
+_EXPECTED_LEVEL = 2
+_TASKS = 16
+_BASE_WEIGHT = 1000  # units that opening a queue is worth
+
+
+def check_derived(
+    request: VerifyRequest,
+    log: LogResult | None,
+    engine: Engine,
+    progress: Progress,
+    *,
+    log_cut: bool = False,
+) -> _Checked:
+    """Check consume queues and index as deep as asked, at level 1 if the log is not shown.
+
+    Args:
+        request: what to check.
+        log: what the log holds; None if it is not shown.
+        engine: runs the checks.
+        progress: is told of stages.
+        log_cut: the log was longer once: what points behind its end is no left-over.
+
+    Raises:
+        RmqtoolError: the engine or the scratch files failed; trouble with a file is a finding.
+        CheckInterruptedError: Ctrl-C; it carries what was found so far.
+    """
+    derived = _Derived(request, log if request.level >= _EXPECTED_LEVEL else None, log)
+    check = partial(_check_queues, redispatch_start=_redispatch_start(request), log_cut=log_cut)
+    queues = partial(run_guarded, check, _queue_evidence, Structure.CONSUMEQUEUE)
+    index = derived.index_task()
+    answers: list[_Answer] = []
+    try:
+        progress.stage("queues", None)
+        answers += engine.map(queues, derived.queue_tasks())
+        if index is not None:
+            progress.stage("index", None)
+            answers += engine.map(_guarded_index, [index])
+    except MapInterruptedError as stop:
+        answers += [stop.results[number] for number in sorted(stop.results)]
+        raise CheckInterruptedError(*_sum(answers, request.max_findings)) from None
+    except KeyboardInterrupt:
+        raise CheckInterruptedError(*_sum(answers, request.max_findings)) from None
+    return _sum(answers, request.max_findings)
+
+
+def _sum(answers: Sequence[_Answer], max_findings: int) -> _Checked:
+    findings, examined = FindingLog(max_findings), Examined()
+    for answer in answers:
+        if isinstance(answer, Finding):
+            findings.add(answer)
+        else:
+            findings.merge(answer[0])
+            examined += answer[1]
+    _tell_delay_table_once(findings)
+    return findings, examined
+
+
+def _tell_delay_table_once(findings: FindingLog) -> None:
+    """Say once, not for every level, that the broker had another delay table."""
+    levels = findings.counts.get(ST_SETTINGS.code, 0)
+    if levels > 1:
+        first = next(one for one in findings if one.code is ST_SETTINGS)
+        message = (
+            f"the deliver times of {levels} levels differ from what messageDelayLevel says, all of a level by"
+            f" the same, the first level's by {first.observed} ms: the broker had another table"
+        )
+        findings.fold(ST_SETTINGS.code, replace(first, queue_id=None, message=message))
+
+
+def _redispatch_start(request: VerifyRequest) -> int | None:
+    """Return the physical offset from which the next start of a crashed broker dispatches anew.
+
+    Records below it that have no unit get none: they are missing, not late. None if no start will recover, or
+    the checkpoint that decides cannot be read.
+    """
+    store = request.store
+    if store.abort is None or store.root is None or not store.commitlog.segments:
+        return None
+    checkpoint = read_checkpoint(store.root / "checkpoint")
+    if isinstance(checkpoint, Refusal):
+        return None
+    _, recovery = first_file(store.commitlog.segments, True, checkpoint, 0, store.settings.release)
+    return recovery.physical_offset
+
+
+def _check_queues(task: QueueCheckTask, *, redispatch_start: int | None, log_cut: bool) -> _Checked:
+    from rmqtool.check.queues.checks import check_queues
+
+    cut = log_cut and not task.unclean  # an unclean start cuts the queues, too
+    return check_queues(task, redispatch_start=redispatch_start, log_cut=cut)
+
+
+def _check_index(task: IndexCheckTask) -> _Checked:
+    from rmqtool.check.index.checks import check_index
+
+    return check_index(task)
+
+
+def _queue_evidence(task: QueueCheckTask) -> Sequence[StoreFile]:
+    queues = [queue for check in task.queues for queue in (check.files, check.ext_files) if queue is not None]
+    return [file for queue in queues for file in queue]
+
+
+def _index_evidence(task: IndexCheckTask) -> Sequence[StoreFile]:
+    return task.files
+
+
+_guarded_index = partial(run_guarded, _check_index, _index_evidence, Structure.INDEX)
+
+
+class _Derived:
+    """Tasks for the derived files of a store."""
+
+    def __init__(self, request: VerifyRequest, expected: LogResult | None, log: LogResult | None) -> None:
+        self._request = request
+        self._store: Store = request.store
+        self._expected = expected
+        self._level = request.level if expected is not None else min(request.level, _EXPECTED_LEVEL - 1)
+        self._log_start = 0 if log is None else log.log_start
+        self._log_end = NEVER if log is None else log.log_end
+        self._stale_stop = NEVER if log is None else log.stale_stop
+        self._unclean = request.live or self._store.abort is not None
+
+    def queue_tasks(self) -> list[QueueCheckTask]:
+        """Share the queues out to tasks of about equal work, by topic and queue id."""
+        checks = list(self._queue_checks())
+        target = sum(_weight(check) for check in checks) // _TASKS + 1
+        tasks: list[QueueCheckTask] = []
+        pending: list[QueueCheck] = []
+        weight = 0
+        for check in checks:
+            pending.append(check)
+            weight += _weight(check)
+            if weight >= target or check is checks[-1]:
+                tasks.append(self._queue_task(pending))
+                pending, weight = [], 0
+        return tasks
+
+    def _queue_task(self, checks: Sequence[QueueCheck]) -> QueueCheckTask:
+        settings = self._store.settings
+        blocks = () if self._expected is None else self._expected.blocks
+        return QueueCheckTask(
+            queues=tuple(checks),
+            blocks=tuple(block.slim(*UNIT_COLUMNS) for block in blocks),
+            log_start=self._log_start,
+            log_end=self._log_end,
+            file_size=settings.consumequeue_file_size,
+            ext_file_size=settings.consumequeue_ext_file_size,
+            batch_file_size=settings.batchconsumequeue_file_size,
+            level=self._level,
+            ext=settings.enable_consume_queue_ext,
+            unclean=self._unclean,
+            max_findings=self._request.max_findings,
+            live=self._request.live,
+        )
+
+    def _queue_checks(self) -> Iterator[QueueCheck]:
+        """Yield every queue that is there, and every one that the log demands."""
+        plans = {} if self._expected is None else _by_queue(self._expected.plans)
+        shown, topics = self._shown(), KnownTopics(self._store.root)
+        ext_files = self._files(PathKind.CONSUMEQUEUE_EXT)
+        for batch, kind in ((False, PathKind.CONSUMEQUEUE), (True, PathKind.BATCHCONSUMEQUEUE)):
+            if kind not in shown:
+                continue
+            files = self._files(kind)
+            for topic, queue_id in sorted(files.keys() | plans[batch].keys() if plans else files.keys()):
+                key = topic, queue_id
+                yield QueueCheck(
+                    topic=topic,
+                    queue_id=queue_id,
+                    batch=batch,
+                    files=files.get(key),
+                    ext_files=None if batch else ext_files.get(key),
+                    expected=plans[batch].get(key) if plans else None,
+                    deleted=topics.is_deleted(topic) and not is_suspect(topic.encode(), queue_id),
+                )
+
+    def _shown(self) -> set[PathKind]:
+        """Return the kinds of queues that can be examined."""
+        roots = self._store.roots
+        kinds = {PathKind.CONSUMEQUEUE, PathKind.BATCHCONSUMEQUEUE}
+        return {kind for kind in kinds & roots.keys() if not is_rocksdb(roots[kind].paths[0])}
+
+    def _files(self, kind: PathKind) -> dict[tuple[str, int], FileQueue]:
+        """Return the files of every queue of a kind; what may not be listed is reported by the layout."""
+        found: dict[tuple[str, int], FileQueue] = {}
+        root = self._store.roots.get(kind)
+        if root is None or is_rocksdb(root.paths[0]):
+            return found
+        try:
+            for queue in self._store.queues(kind):
+                found[queue.topic or "", queue.queue_id or 0] = queue.files
+        except EnvironmentFailureError:
+            return found  # IO-DENIED of level 0 says so
+        return found
+
+    def index_task(self) -> IndexCheckTask | None:
+        """Return the index's task; None if it is not shown, or no files."""
+        root = self._store.roots.get(PathKind.INDEX)
+        if root is None or is_rocksdb(root.paths[0]):
+            return None
+        settings = self._store.settings
+        return IndexCheckTask(
+            files=self._store.index_files,
+            geometry=settings.index_geometry,
+            stale_stop=self._stale_stop,
+            geometry_known=settings["maxHashSlotNum"].origin is not Origin.DEFAULT,
+            expected=None if self._expected is None else index_stream(self._expected.blocks),
+            log_start=self._log_start,
+            log_end=self._log_end,
+            level=self._level,
+            index_enabled=settings.message_index_enable,
+            unclean=self._unclean,
+            max_findings=self._request.max_findings,
+            live=self._request.live,
+        )
+
+
+def _by_queue(plans: Sequence[QueuePlan]) -> dict[bool, dict[tuple[str, int], QueuePlan]]:
+    found: dict[bool, dict[tuple[str, int], QueuePlan]] = defaultdict(dict)
+    for plan in plans:
+        found[plan.batch][plan.topic, plan.queue_id] = plan
+    return found
+
+
+def _weight(check: QueueCheck) -> int:
+    on_disk = 0 if check.files is None else check.files.size_bytes // UNIT_SIZE
+    return _BASE_WEIGHT + max(on_disk, 0 if check.expected is None else check.expected.units)

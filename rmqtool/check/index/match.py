@@ -1,0 +1,259 @@
+"""Levels 2 and 3 of the index: its items as one stream, whatever the files, against the log's entries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rmqtool.check.index.shape import FileReport, time_diff
+from rmqtool.dispatch.compare_kernels import ItemMatch, match_items
+from rmqtool.findings import Finding, FindingLog, Severity
+from rmqtool.findings.index import (
+    IX_DANGLING,
+    IX_DUP,
+    IX_EXPIRED,
+    IX_GONE,
+    IX_MISSING,
+    IX_SUPERFLUOUS,
+    IX_WRONG,
+)
+from rmqtool.findings.wording import counted
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from rmqtool.check.expected import ExpectedEntries
+    from rmqtool.check.index.columns import Items
+    from rmqtool.check.tasks import IndexCheckTask
+
+    Int64s = npt.NDArray[np.int64]
+    Bools = npt.NDArray[np.bool_]
+
+_COMPLETE = 3
+
+
+@dataclass
+class _Times:
+    """Store times of the records of a file's first and last item, None where the log has them not."""
+
+    first_ms: int | None = None
+    last_ms: int | None = None
+
+
+@dataclass
+class MatchedFile:
+    """What the log says of one file.
+
+    Attributes:
+        first: number in the stream of the first entry that was met, -1 if none was.
+        last: of the last one.
+        expired: items below the log's start.
+        beyond: findings about items beyond the log's end, behind the last entry that was met: what follows
+            tells their severity.
+    """
+
+    beyond: FindingLog
+    first: int = -1
+    last: int = -1
+    expired: int = 0
+
+
+class IndexMatch:
+    """Goes through all files of the index, in the order of their names.
+
+    Args:
+        task: bounds of the log.
+        expected: what the log demands.
+        log: receives findings about the index as a whole.
+    """
+
+    def __init__(self, task: IndexCheckTask, expected: ExpectedEntries, log: FindingLog) -> None:
+        self._task, self._expected, self._log = task, expected, log
+        self._last_offset = -1
+        self._previous_end_ms: int | None = None
+        self._files: list[tuple[FileReport, MatchedFile]] = []
+        self._times = _Times()
+
+    def open(self, report: FileReport) -> None:
+        """Begin a file."""
+        self._files.append((report, MatchedFile(FindingLog(self._log.max_per_code))))
+        self._times = _Times()
+
+    def feed(self, items: Items) -> None:
+        """Look up consecutive items."""
+        report, file = self._files[-1]
+        offsets = items.physical_offsets
+        found = np.full(len(items), -1, np.int64)
+        times_ms = np.full(len(items), -1, np.int64)
+        matches = np.full(len(items), ItemMatch.NOWHERE, np.uint8)
+        for window, at in self._expected.by_window(offsets):
+            wanted = self._expected.rows(window)
+            rows, kinds = np.empty(len(at), np.int64), np.empty(len(at), np.uint8)
+            match_items(
+                items.key_hashes[at],
+                offsets[at],
+                wanted.key_hashes,
+                wanted.physical_offsets,
+                self._expected.seen(window),
+                rows,
+                kinds,
+            )
+            self._expected.settle(window)
+            hit = rows >= 0
+            found[at[hit]] = rows[hit] + self._expected.firsts[window]
+            times_ms[at[hit]] = wanted.store_timestamps_ms[rows[hit]]
+            matches[at] = kinds
+        self._note_taken(file, found[matches == ItemMatch.TAKEN])
+        self._tell(report, file, items, matches)
+        self._check_times(report, items, matches, times_ms)
+        self._last_offset = int(offsets[-1])
+
+    def close(self, torn: Severity | None) -> bool:
+        """End a file; return whether its header's times were compared with those of records.
+
+        Args:
+            torn: severity of what a put leaves half done.
+        """
+        report, file = self._files[-1]
+        header = report.index.header
+        if self._times.first_ms is not None and header.begin_timestamp_ms != self._times.first_ms:
+            report.header("beginTimestamp", self._times.first_ms)
+        if self._times.last_ms is not None and header.end_timestamp_ms != self._times.last_ms:
+            report.header("endTimestamp", self._times.last_ms, severity=torn)
+        if report.index.used:
+            self._previous_end_ms = header.end_timestamp_ms
+        if file.expired:
+            report.add(IX_EXPIRED, f"{counted(file.expired, 'item')} of expired messages", count=file.expired)
+        return None not in {self._times.first_ms, self._times.last_ms}
+
+    def finish(self) -> None:
+        """Judge items beyond the log's end, and say which entries are not there."""
+        if not self._task.live:  # what came since the log was read
+            self._tell_beyond()
+        if self._task.level >= _COMPLETE:
+            self._tell_missing()
+
+    def _note_taken(self, file: MatchedFile, found: Int64s) -> None:
+        if len(found):
+            file.first = int(found.min()) if file.first < 0 else min(file.first, int(found.min()))
+            file.last = max(file.last, int(found.max()))
+
+    def _tell(
+        self, report: FileReport, file: MatchedFile, items: Items, matches: npt.NDArray[np.uint8]
+    ) -> None:
+        offsets = items.physical_offsets
+        nowhere = matches == ItemMatch.NOWHERE
+        expired = nowhere & (offsets >= 0) & (offsets < self._task.log_start)
+        beyond = nowhere & (offsets >= self._task.log_end)
+        file.expired += int(expired.sum())
+        is_left_over = beyond & (offsets < self._task.stale_stop)
+        sentence = f"points at an old record behind the log's end, {self._task.log_end}: a truncation left it"
+        report.items(IX_DANGLING, items, is_left_over, sentence, severity=Severity.WARNING)
+        self._hold_beyond(report, file, items, beyond & ~is_left_over, matches == ItemMatch.TAKEN)
+        lost = nowhere & ~expired & ~beyond
+        report.items(IX_DANGLING, items, lost, "points at a place where no record with keys begins")
+        report.items(
+            IX_WRONG, items, matches == ItemMatch.OTHER_KEY, "has a hash that no key of its record has"
+        )
+        if self._task.level < _COMPLETE:
+            return
+        repeated = matches == ItemMatch.REPEATED
+        neighbours = offsets == np.concatenate([[self._last_offset], offsets[:-1]])
+        report.items(IX_DUP, items, repeated & neighbours, "repeats a key of the message before it")
+        report.items(IX_SUPERFLUOUS, items, repeated & ~neighbours, "has an entry that another item has")
+
+    def _hold_beyond(
+        self, report: FileReport, file: MatchedFile, items: Items, beyond: Bools, taken: Bools
+    ) -> None:
+        """Report items beyond the log's end that others follow; hold back those at the file's end."""
+        last = int(np.flatnonzero(taken)[-1]) if taken.any() else -1
+        if last >= 0 and not self._task.live:
+            self._log.merge(file.beyond)
+            file.beyond = FindingLog(self._log.max_per_code)
+        is_early = np.arange(len(items)) < last
+        sentence = f"points beyond the log's end, {self._task.log_end}"
+        report.items(IX_DANGLING, items, beyond & is_early, sentence)
+        report.items(IX_DANGLING, items, beyond & ~is_early, sentence, log=file.beyond)
+
+    def _check_times(
+        self, report: FileReport, items: Items, matches: npt.NDArray[np.uint8], times_ms: Int64s
+    ) -> None:
+        """Compare time differences; the first item's is measured from the end of the file before."""
+        is_known = (matches == ItemMatch.TAKEN) | (matches == ItemMatch.REPEATED)
+        if items.first == 1:
+            self._times.first_ms = int(times_ms[0]) if is_known[0] else None
+        self._times.last_ms = int(times_ms[-1]) if is_known[-1] else None
+        begin_ms = self._times.first_ms
+        if begin_ms is None:
+            begin_ms = report.index.header.begin_timestamp_ms
+        wrong = is_known & (items.time_diffs != time_diff(times_ms, begin_ms))
+        if items.first == 1:
+            wrong[0] = bool(is_known[0]) and not self._is_first_diff(
+                int(items.time_diffs[0]), int(times_ms[0])
+            )
+        report.items(IX_WRONG, items, wrong, "has a time difference other than its record's")
+
+    def _is_first_diff(self, found: int, time_ms: int) -> bool:
+        if found == 0 or self._previous_end_ms is None:  # the file before may have expired
+            return found >= 0
+        return found == int(time_diff(np.array([time_ms]), self._previous_end_ms)[0])
+
+    def _tell_beyond(self) -> None:
+        """Tell of items beyond the log's end that no item of their file follows.
+
+        An unclean start deletes files that are not full; a full one stays, and others follow.
+        """
+        is_followed = False
+        for _, file in reversed(self._files):
+            severity = Severity.WARNING if self._task.unclean or is_followed else None
+            findings = [replace(finding, severity_override=severity) for finding in file.beyond]
+            for finding in findings:
+                rest = len(file.beyond) - len(findings) if finding is findings[-1] else 0
+                self._log.add(finding, count=1 + rest)
+            is_followed = is_followed or file.last >= 0
+
+    def _tell_missing(self) -> None:
+        starts, stops = self._missing()
+        firsts = np.array([file.first for _, file in self._files if file.first >= 0], np.int64)
+        lasts = np.array([file.last for _, file in self._files if file.last >= 0], np.int64)
+        # A whole range between files was deleted with its file; an entry inside of one was never there.
+        is_gone = ((starts == 0) | np.isin(starts - 1, lasts)) & (
+            (stops == self._expected.total) | np.isin(stops, firsts)
+        )
+        for code, chosen in ((IX_GONE, is_gone), (IX_MISSING, ~is_gone)):
+            rows = np.flatnonzero(chosen)
+            shown = rows[: self._log.max_per_code].tolist()
+            for row in shown:
+                start, stop = int(starts[row]), int(stops[row])
+                offset = self._offset_of(start)
+                without = counted(stop - start, "entry has", "entries have")
+                rest = rows[len(shown) :] if row == shown[-1] else rows[:0]
+                finding = Finding(
+                    code=code,
+                    physical_offset=offset,
+                    expected=stop - start,
+                    observed=0,
+                    message=f"{without} no item; the first is of the record at {offset}",
+                )
+                self._log.add(finding, count=stop - start + int((stops[rest] - starts[rest]).sum()))
+
+    def _missing(self) -> tuple[Int64s, Int64s]:
+        """Return the bounds of the ranges of entries without item."""
+        starts: list[Int64s] = [np.zeros(0, np.int64)]
+        stops: list[Int64s] = [np.zeros(0, np.int64)]
+        for window in range(len(self._expected.spans)):
+            rows = self._expected.unseen(window) + self._expected.firsts[window]
+            if len(rows):
+                cuts = np.flatnonzero(np.diff(rows) != 1)
+                starts.append(rows[np.concatenate([[0], cuts + 1])])
+                stops.append(rows[np.concatenate([cuts, [len(rows) - 1]])] + 1)
+        first, last = np.concatenate(starts), np.concatenate(stops)
+        joined = np.flatnonzero(first[1:] == last[:-1])
+        return np.delete(first, joined + 1), np.delete(last, joined)
+
+    def _offset_of(self, number: int) -> int:
+        window = int(np.searchsorted(self._expected.firsts, number, side="right")) - 1
+        row = number - self._expected.firsts[window]
+        return int(self._expected.rows(window).physical_offsets[row])

@@ -1,0 +1,174 @@
+"""The commit log: every record, what breaks the chain of them, and what they say of each other.
+
+The log is cut into splits that an engine checks (``check_split``); their reports are put together
+(``reader``), and only then is it clear what is damage and what is the log's end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from rmqtool.check.log.damage import LogEnd, damage_findings
+from rmqtool.check.log.findings import changed_findings, joined, record_findings, steps_back
+from rmqtool.check.log.illegal_queues import suspect_findings
+from rmqtool.check.log.model import LogCheck, LogResult
+from rmqtool.check.log.queue_offsets import (
+    Breaks,
+    add_breaks,
+    check_offsets,
+    merge_breaks,
+    offset_tasks,
+    repeats_from,
+)
+from rmqtool.check.log.reader import LogReader
+from rmqtool.check.log.so_far import log_so_far
+from rmqtool.check.log.stale_tail import StaleTail, stale_candidates
+from rmqtool.check.log.torn_record import torn_record
+from rmqtool.check.log.transaction_checks import check_transactions, transaction_task
+from rmqtool.check.model import Examined
+from rmqtool.findings import Finding, FindingLog, Severity, Structure
+from rmqtool.findings.commitlog import CL_BAD_MAGIC
+from rmqtool.findings.records import CL_TS_BACK
+from rmqtool.reput.queues import QueuePlan, plan_queues
+from rmqtool.store.unreadable import unreadable_findings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from rmqtool.check.log.check_split import CheckReport
+    from rmqtool.check.log.segment_scan import SegmentTrail
+    from rmqtool.engine import Engine
+    from rmqtool.reput.blocks import Block
+    from rmqtool.reput.pipeline import Watcher
+
+_OFFSET_TASKS = 16
+
+
+def check_log(check: LogCheck, engine: Engine, watcher: Watcher) -> LogResult:
+    """Check the whole log.
+
+    Raises:
+        RmqtoolError: the engine or the scratch files failed; trouble with the log itself is a finding.
+        CheckInterruptedError: Ctrl-C; it carries what was found so far.
+    """
+    reader = LogReader(check, engine)
+    try:
+        reader.read(watcher)
+        return _LogChecker(check, engine, reader).run()
+    except KeyboardInterrupt:
+        raise log_so_far(reader, check) from None
+
+
+class _LogChecker:
+    """What is to be said of a log that has been read, step by step."""
+
+    def __init__(self, check: LogCheck, engine: Engine, reader: LogReader) -> None:
+        self._check = check
+        self._engine = engine
+        self._reader = reader
+        self._findings = FindingLog(check.max_findings)
+
+    def run(self) -> LogResult:
+        check = self._check
+        trails = list(self._reader.follow(self._findings))
+        last = max((number for number, trail in enumerate(trails) if trail.stretches), default=-1)
+        if check.unclean and not check.live and last >= 0:
+            trails[last] = self._without_torn_record(trails[last])
+        stale, trails, plans, breaks = self._without_stale_tail(trails, last)
+        self._report_records(trails)
+        if not check.live:
+            end = LogEnd(last, stale, check.unclean)
+            self._findings.extend(damage_findings(trails, end))
+        self._count_the_rest(trails)
+        add_breaks(self._findings, check.log, breaks, _lost(trails))
+        if check.half_offsets is not None:
+            task = transaction_task(check.log, trails, check.half_offsets, check.max_findings)
+            self._findings.merge(self._engine.map(check_transactions, [task])[0])
+        stops = [trail.records_stop for trail in trails]
+        log_end = max((stop for stop in stops if stop is not None), default=check.log.start)
+        return LogResult(
+            findings=self._findings,
+            examined=Examined(
+                commitlog_files=len(trails),
+                records=sum(report.records for report in _reports(trails)),
+                bytes=self._reader.bytes_read,
+            ),
+            blocks=_blocks(trails),
+            plans=tuple(plans),
+            log_start=check.log.start,
+            log_end=log_end,
+            stale_stop=log_end if stale is None else stale.stop,
+            latest_ms=max((one.last_ms for trail in trails for one in trail.stretches), default=None),
+        )
+
+    def _without_torn_record(self, trail: SegmentTrail) -> SegmentTrail:
+        """Leave out the log's last record if its body never reached the disk: the next start cuts it."""
+        found = torn_record(trail)
+        if found is None or found.physical_offset is None:
+            return trail
+        message = f"the log's last record is torn: {found.message}"
+        self._findings.add(replace(found, severity_override=Severity.WARNING, message=message))
+        return self._reader.cut(trail, found.physical_offset)
+
+    def _without_stale_tail(
+        self, trails: list[SegmentTrail], last: int
+    ) -> tuple[StaleTail | None, list[SegmentTrail], list[QueuePlan], Breaks]:
+        """Leave out old records behind the log's end; return them, and what is left."""
+        plans, breaks = self._continuity(trails)
+        if last < 0 or self._check.live:
+            return None, trails, plans, breaks
+        for stale in stale_candidates(trails[last]):
+            if stale.behind_damage or repeats_from(breaks, stale.start):
+                kept = [*trails[:last], self._reader.cut(trails[last], stale.start), *trails[last + 1 :]]
+                return stale, kept, *self._continuity(kept)
+        return None, trails, plans, breaks
+
+    def _continuity(self, trails: Sequence[SegmentTrail]) -> tuple[list[QueuePlan], Breaks]:
+        check = self._check
+        blocks = _blocks(trails)
+        plans = plan_queues(blocks, check.policy)
+        tasks = offset_tasks(
+            plans,
+            blocks,
+            from_zero=check.log.start == 0,
+            max_breaks=check.max_findings,
+            tasks=_OFFSET_TASKS,
+        )
+        return plans, merge_breaks(self._engine.map(check_offsets, tasks) if tasks else [])
+
+    def _report_records(self, trails: Sequence[SegmentTrail]) -> None:
+        suspects: dict[tuple[bytes, int], int] = {}
+        for trail in trails:
+            self._findings.merge(record_findings(trail.reports, self._check.max_findings))
+        for report in _reports(trails):
+            for queue, place in report.suspects.items():
+                suspects.setdefault(queue, place)
+        for trail in trails:
+            bad = joined(one for report in trail.reports for one in report.unreadable)
+            self._findings.extend(unreadable_findings(trail.segment, bad, Structure.COMMITLOG))
+            if trail.reports:
+                self._findings.extend(changed_findings(trail.segment))
+        self._findings.extend(suspect_findings(self._check.log, suspects))
+        self._findings.extend(steps_back(trails))
+
+    def _count_the_rest(self, trails: Sequence[SegmentTrail]) -> None:
+        """Count what the splits had no room to tell apart."""
+        for report in _reports(trails):
+            file = report.split.segment.label
+            damage = Finding(code=CL_BAD_MAGIC, file=file, message="more damage, only counted")
+            self._findings.add(damage, count=report.more_damage)
+            self._findings.add(Finding(code=CL_TS_BACK, file=file), count=report.more_steps)
+
+
+def _reports(trails: Iterable[SegmentTrail]) -> Iterator[CheckReport]:
+    for trail in trails:
+        yield from trail.reports
+
+
+def _blocks(trails: Iterable[SegmentTrail]) -> tuple[Block, ...]:
+    return tuple(report.block for report in _reports(trails))
+
+
+def _lost(trails: Iterable[SegmentTrail]) -> list[tuple[int, int]]:
+    return [(damage.start, damage.stop) for trail in trails for damage in trail.damages]

@@ -1,0 +1,84 @@
+"""Findings that more than one split shows: store times across them, ranges that windows met twice."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from rmqtool.check.log.record_crcs import most_have_none
+from rmqtool.errors import EnvironmentFailureError
+from rmqtool.findings import Finding, FindingLog, Severity, Structure
+from rmqtool.findings.commitlog import CL_PROP_CRC
+from rmqtool.findings.places import IO_CHANGED
+from rmqtool.findings.records import CL_TS_BACK
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from rmqtool.check.log.check_split import CheckReport
+    from rmqtool.check.log.record_runs import Stretch
+    from rmqtool.check.log.segment_scan import SegmentTrail
+    from rmqtool.store.reading import UnreadableRange
+    from rmqtool.store.segments import Segment
+
+
+def record_findings(reports: Sequence[CheckReport], max_findings: int) -> FindingLog:
+    """Return what the records of a file, or of a part of it, say."""
+    findings = FindingLog(max_findings)
+    for report in reports:
+        findings.merge(report.findings)
+    sound = sum(report.sound_crcs for report in reports)
+    records = sum(report.records for report in reports)
+    if most_have_none(records, sound, findings.counts.get(CL_PROP_CRC.code, 0)):
+        findings.soften(CL_PROP_CRC, Severity.WARNING)
+    return findings
+
+
+def joined(ranges: Iterable[UnreadableRange]) -> list[UnreadableRange]:
+    """Sort ranges and join those that touch or overlap: windows overlap, so they were met twice."""
+    joined: list[UnreadableRange] = []
+    for one in sorted(ranges):
+        if joined and one.position <= joined[-1].stop:
+            stop = max(one.stop, joined[-1].stop)
+            joined[-1] = replace(joined[-1], length=stop - joined[-1].position)
+        else:
+            joined.append(one)
+    return joined
+
+
+def changed_findings(segment: Segment) -> Iterator[Finding]:
+    """Yield a finding if a file has another size than when it was listed, or is gone."""
+    try:
+        size_bytes = segment.reader.size_bytes()
+    except EnvironmentFailureError as failure:
+        yield Finding(
+            code=IO_CHANGED,
+            file=segment.label,
+            message=str(failure),
+            structure_override=Structure.COMMITLOG,
+        )
+        return
+    if size_bytes != segment.size_bytes:
+        yield Finding(code=IO_CHANGED, file=segment.label, expected=segment.size_bytes, observed=size_bytes)
+
+
+def steps_back(trails: Iterable[SegmentTrail]) -> Iterator[Finding]:
+    """Yield a finding wherever a record was stored before the one in front of it."""
+    before: Stretch | None = None
+    for trail in trails:
+        for stretch in trail.stretches:
+            if before is not None and stretch.first_ms < before.last_ms:
+                yield _step_back(trail.segment, before, stretch)
+            before = stretch
+
+
+def _step_back(segment: Segment, before: Stretch, stretch: Stretch) -> Finding:
+    return Finding(
+        code=CL_TS_BACK,
+        file=segment.label,
+        position=stretch.start - segment.start,
+        physical_offset=stretch.start,
+        expected=before.last_ms,
+        observed=stretch.first_ms,
+        message=f"STORETIMESTAMP {stretch.first_ms}, {before.last_ms - stretch.first_ms} ms before the last",
+    )

@@ -1,0 +1,70 @@
+"""What the check of a log is asked, and what it says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rmqtool.reput.splits import SPLIT_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rmqtool.check.model import Examined
+    from rmqtool.dispatch.policy import DispatchPolicy
+    from rmqtool.findings import FindingLog
+    from rmqtool.reput.blocks import Block
+    from rmqtool.reput.queues import QueuePlan
+    from rmqtool.store.segments import FileQueue
+    from rmqtool.store.staging import StagingHandle
+
+
+@dataclass(frozen=True)
+class LogCheck:
+    """What to check.
+
+    Attributes:
+        log: the commit log.
+        policy: the broker's switches; without an index the checks are faster.
+        staging: where blocks are written.
+        max_findings: findings of one code that are kept.
+        live: a broker appends meanwhile: the log ends where it ends now, and what lies behind is left alone.
+        unclean: ``abort`` is there: a torn record at the end is what the next start expects.
+        split_bytes: greatest size of a split.
+        half_offsets: by half queue, how far the broker's own check of half messages has come; None if what
+            transactions say of each other is not asked.
+    """
+
+    log: FileQueue
+    policy: DispatchPolicy
+    staging: StagingHandle
+    max_findings: int = 100
+    live: bool = False
+    unclean: bool = False
+    split_bytes: int = SPLIT_BYTES
+    half_offsets: Mapping[int, int] | None = None
+
+
+@dataclass(frozen=True)
+class LogResult:
+    """What the log holds, and what is wrong with it.
+
+    Attributes:
+        findings: what is wrong.
+        examined: how much was looked at.
+        blocks: units and index entries of every true record, in log order.
+        plans: runs of every queue.
+        log_start: physical offset of the log's first byte.
+        log_end: physical offset behind the last record.
+        stale_stop: physical offset behind old records that a truncation left there; ``log_end`` without any.
+        latest_ms: highest STORETIMESTAMP; None without records.
+    """
+
+    findings: FindingLog
+    examined: Examined
+    blocks: tuple[Block, ...]
+    plans: tuple[QueuePlan, ...]
+    log_start: int
+    log_end: int
+    stale_stop: int
+    latest_ms: int | None = None

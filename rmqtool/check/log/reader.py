@@ -1,0 +1,149 @@
+"""The trails of a log: its splits read by an engine, put together, read again where that is needed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from rmqtool.check.guard import run_guarded
+from rmqtool.check.log.check_split import CheckReport, CheckTask, check_split
+from rmqtool.check.log.segment_scan import SegmentTrail, follow_segment
+from rmqtool.check.log.stale_tail import without_tail
+from rmqtool.dispatch.policy import NEVER
+from rmqtool.engine import MapInterruptedError
+from rmqtool.findings import Finding, Severity, Structure
+from rmqtool.findings.places import IO_CHANGED
+from rmqtool.reput.splits import Split, plan_splits
+from rmqtool.scan.log_end import find_log_end
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rmqtool.check.log.model import LogCheck
+    from rmqtool.check.log.segment_scan import Recheck
+    from rmqtool.engine import Engine
+    from rmqtool.findings import FindingLog
+    from rmqtool.reput.pipeline import Watcher
+    from rmqtool.store.segments import Segment, StoreFile
+
+Answer = CheckReport | Finding
+"""Of a split: what is in it, or why that cannot be read."""
+
+
+def _evidence(task: CheckTask) -> Sequence[StoreFile]:
+    return (task.split.segment,)
+
+
+_guarded_check = partial(run_guarded, check_split, _evidence, Structure.COMMITLOG)
+
+
+class _SegmentFailedError(Exception):
+    """A file of the log cannot be read; carries the finding that says so."""
+
+    def __init__(self, finding: Finding) -> None:
+        super().__init__(finding.message)
+        self.finding = finding
+
+
+class LogReader:
+    """Reads the splits of one log.
+
+    Args:
+        check: what to check.
+        engine: runs the tasks.
+
+    Attributes:
+        splits: of the log, in its order.
+        answers: of the first splits, in their order: of all of them, unless reading was interrupted.
+    """
+
+    def __init__(self, check: LogCheck, engine: Engine) -> None:
+        self._check = check
+        self._engine = engine
+        # A file of which there are two counts once: reads are answered from the first.
+        self._segments = [one for one in check.log if check.log.segment_at(one.start) is one]
+        until = find_log_end(self._segments).end if check.live else NEVER
+        self.splits = plan_splits(self._segments, until, check.split_bytes)
+        self.answers: list[Answer] = []
+
+    def read(self, watcher: Watcher) -> None:
+        """Read all splits.
+
+        Raises:
+            MapInterruptedError: Ctrl-C; ``answers`` has what was read in front of the first gap.
+        """
+        done_bytes = [0]
+        for split in self.splits:
+            done_bytes.append(done_bytes[-1] + split.stop - split.start)
+        watcher.stage("commit log", done_bytes[-1])
+        tasks = [self._task(split) for split in self.splits]
+        try:
+            self.answers = self._engine.map(
+                _guarded_check, tasks, lambda done: watcher.advance(done_bytes[done])
+            )
+        except MapInterruptedError as stop:
+            while len(self.answers) in stop.results:
+                self.answers.append(stop.results[len(self.answers)])
+            raise
+
+    @property
+    def bytes_read(self) -> int:
+        """Return the bytes of the splits that were read."""
+        return sum(split.stop - split.start for split in self.splits[: len(self.answers)])
+
+    def follow(self, findings: FindingLog, reread: Recheck | None = None) -> Iterator[SegmentTrail]:
+        """Put the splits together, file by file; a file that cannot be read has no records.
+
+        Args:
+            findings: are told of such files.
+            reread: reads a split again from a given physical offset on; the engine does it when None.
+        """
+        answers: dict[int, list[Answer]] = {one.start: [] for one in self._segments}
+        for split, answer in zip(self.splits, self.answers, strict=False):
+            answers[split.segment.start].append(answer)
+        for segment in self._segments:
+            if answers[segment.start]:
+                yield self._follow(segment, answers[segment.start], findings, reread or self._reread)
+
+    def _follow(
+        self, segment: Segment, answers: Sequence[Answer], findings: FindingLog, reread: Recheck
+    ) -> SegmentTrail:
+        try:
+            return follow_segment(segment, [_required(one) for one in answers], reread)
+        except _SegmentFailedError as failure:
+            gone = self._check.live and failure.finding.code is IO_CHANGED  # retention is at work
+            findings.add(
+                replace(failure.finding, severity_override=Severity.WARNING) if gone else failure.finding
+            )
+            return SegmentTrail(segment, place=segment.start)
+
+    def cut(self, trail: SegmentTrail, place: int) -> SegmentTrail:
+        """Return a file's trail with the reports of records from ``place`` on read anew, without those."""
+        reports = []
+        for report in trail.reports:
+            if report.first_place is not None and report.first_place < place:
+                stop = min(report.split.stop, place)
+                whole = stop == report.split.stop
+                split = replace(report.split, stop=stop)
+                reports.append(report if whole else self._reread(split, report.first_place))
+        return replace(without_tail(trail, place), reports=reports)
+
+    def _task(self, split: Split, first_place: int | None = None) -> CheckTask:
+        check = self._check
+        transactions = check.half_offsets is not None
+        return CheckTask(split, check.policy, check.staging, check.max_findings, first_place, transactions)
+
+    def _reread(self, split: Split, place: int | None) -> CheckReport:
+        return _required(self._engine.map(_guarded_check, [self._task(split, place)])[0])
+
+
+def _required(answer: Answer) -> CheckReport:
+    """Return the report of a split.
+
+    Raises:
+        _SegmentFailedError: there is none.
+    """
+    if isinstance(answer, Finding):
+        raise _SegmentFailedError(answer)
+    return answer

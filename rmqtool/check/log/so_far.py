@@ -1,0 +1,76 @@
+"""What an interrupted check of a log can say for sure.
+
+Nothing may be said here that the whole log would take back: what looks like damage may lie behind the end of
+the log, and the last records that were met may be torn ones, or old ones that a truncation left.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqtool.check.log.damage import LogEnd, damage_findings
+from rmqtool.check.log.findings import record_findings
+from rmqtool.check.log.stale_tail import stale_candidates
+from rmqtool.check.log.torn_record import torn_record
+from rmqtool.check.model import CheckInterruptedError, Examined
+from rmqtool.dispatch.policy import NEVER
+from rmqtool.findings import FindingLog
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.check.log.check_split import CheckReport
+    from rmqtool.check.log.model import LogCheck
+    from rmqtool.check.log.reader import LogReader
+    from rmqtool.check.log.segment_scan import SegmentTrail
+    from rmqtool.reput.splits import Split
+
+
+def log_so_far(reader: LogReader, check: LogCheck) -> CheckInterruptedError:
+    """Return what is known of the log, as the error that carries it.
+
+    Args:
+        reader: has the splits that were read.
+        check: what was asked.
+    """
+    findings = FindingLog(check.max_findings)
+    trails = list(_trails(reader, findings))
+    last = max((number for number, trail in enumerate(trails) if trail.stretches), default=-1)
+    for number, trail in enumerate(trails[: last + 1]):
+        reports = trail.reports if number < last else list(_sure_reports(trail))
+        findings.merge(record_findings(reports, check.max_findings))
+    if not check.live:
+        findings.extend(damage_findings(trails[: max(last, 0)], LogEnd(last, stale=None, forgiven=False)))
+    records = sum(report.records for trail in trails for report in trail.reports)
+    examined = Examined(commitlog_files=len(trails), records=records, bytes=reader.bytes_read)
+    return CheckInterruptedError(findings, examined)
+
+
+class _RereadError(Exception):
+    """A split would have to be read again, for which there is no time now."""
+
+
+def _no_reread(split: Split, _place: int) -> CheckReport:
+    raise _RereadError(f"{split.segment.label} from {split.start} on")
+
+
+def _trails(reader: LogReader, findings: FindingLog) -> Iterator[SegmentTrail]:
+    """Yield the trails of the files whose splits fit, up to the first file where they do not."""
+    trails = reader.follow(findings, _no_reread)
+    while True:
+        try:
+            yield next(trails)
+        except (StopIteration, _RereadError):
+            return
+
+
+def _sure_reports(trail: SegmentTrail) -> Iterator[CheckReport]:
+    """Yield the reports of a file behind which nothing is known, as far as no end of the log can be."""
+    sure = min((stale.start for stale in stale_candidates(trail)), default=NEVER)
+    torn = torn_record(trail)
+    if torn is not None and torn.physical_offset is not None:
+        sure = min(sure, torn.physical_offset)
+    for report in trail.reports:
+        if report.split.stop > sure:
+            return
+        yield report

@@ -1,0 +1,274 @@
+"""What transactions say of each other: half messages, op messages, and the commits that name a half message.
+
+Half messages below the first one of the log have expired, and with them whatever named them: normal wear.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rmqtool.findings import Finding, FindingLog
+from rmqtool.findings.transactions import CL_HALF, CL_IN_DOUBT, CL_OP, CL_PREPARED
+from rmqtool.findings.wording import counted
+from rmqtool.scan.records import HALF_TOPIC, OP_TOPIC
+from rmqtool.scan.transaction_kernels import TRANSACTION_ROW, Role
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    import numpy.typing as npt
+
+    from rmqtool.check.log.segment_scan import SegmentTrail
+    from rmqtool.findings import FindingCode
+    from rmqtool.reput.blocks import Block
+    from rmqtool.store.segments import FileQueue
+
+    Bools = npt.NDArray[np.bool_]
+    Int64s = npt.NDArray[np.int64]
+    Rows = npt.NDArray[Any]
+
+_COLUMN = "transactions"
+_CHUNK_ROWS = 1 << 18
+_TOLD = ("place", "target", "queue_id")
+_KEYS = ("unique_key", "keys")
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionTask:
+    """All transactions of a log; picklable.
+
+    Attributes:
+        log: the commit log.
+        blocks: the rows, in log order.
+        sound: ``(start, stop)`` of ranges in which every record is known, ascending.
+        checked: by half queue, the next queue offset that the broker's check looks at.
+        max_findings: findings of one code that are kept.
+    """
+
+    log: FileQueue
+    blocks: tuple[Block, ...]
+    sound: tuple[tuple[int, int], ...]
+    checked: Mapping[int, int]
+    max_findings: int
+
+
+def transaction_task(
+    log: FileQueue, trails: Sequence[SegmentTrail], checked: Mapping[int, int], max_findings: int
+) -> TransactionTask:
+    """Make the task of what the splits found."""
+    blocks = tuple(report.block.slim(_COLUMN) for trail in trails for report in trail.reports)
+    sound = tuple((stretch.start, stretch.stop) for trail in trails for stretch in trail.stretches)
+    return TransactionTask(log, blocks, sound, checked, max_findings)
+
+
+def check_transactions(task: TransactionTask) -> FindingLog:
+    """Hold half messages, op messages and commits against each other.
+
+    Raises:
+        OSError: a block file cannot be read.
+    """
+    return _Balance(task).run()
+
+
+class _Transactions:
+    """The rows of a log, of which only what a check needs is held: a half topic may have millions.
+
+    Args:
+        blocks: where they lie, in log order.
+    """
+
+    def __init__(self, blocks: Sequence[Block]) -> None:
+        self._blocks = blocks
+        self._counts = np.zeros(len(Role), np.int64)
+        for rows in self._chunks():
+            self._counts += np.bincount(rows["role"], minlength=len(Role))
+
+    def of(self, role: Role, *columns: str) -> Rows:
+        """Return some columns of the rows of a role, ``(n,)`` in log order."""
+        found = np.empty(self._counts[role], [(name, TRANSACTION_ROW[name]) for name in columns])
+        count = 0
+        for rows in self._chunks() if len(found) else ():
+            chosen = np.flatnonzero(rows["role"] == role)
+            for name in columns:
+                found[name][count : count + len(chosen)] = rows[name][chosen]
+            count += len(chosen)
+        return found
+
+    def _chunks(self) -> Iterator[Rows]:
+        for block in self._blocks:
+            for first in range(0, block.count(_COLUMN), _CHUNK_ROWS):
+                yield block.read(_COLUMN, first, min(_CHUNK_ROWS, block.count(_COLUMN) - first))
+
+
+class _Balance:
+    """Holds the transactions of a log against each other, one kind of rows after the other."""
+
+    def __init__(self, task: TransactionTask) -> None:
+        self._task = task
+        self._findings = FindingLog(task.max_findings)
+        self._rows = _Transactions(task.blocks)
+
+    def run(self) -> FindingLog:
+        self._check_shapes()
+        self._check_endings()
+        committed = self._rows.of(Role.ENDING, "target")["target"]
+        halves = self._rows.of(Role.HALF, *_TOLD, "unique_key", "store_timestamp_ms")
+        ops = self._rows.of(Role.OP, *_TOLD)
+        halves_of, ops_of = _by_queue(halves), _by_queue(ops)
+        for queue_id in sorted(halves_of.keys() | ops_of.keys()):
+            of_queue = halves_of.get(queue_id, halves[:0])
+            named = ops_of.get(queue_id, ops[:0])
+            self._check_ops(of_queue, named)
+            self._count_doubtful(queue_id, of_queue, named["target"], committed)
+        return self._findings
+
+    def _check_shapes(self) -> None:
+        texts = {
+            Role.BAD_HALF: (
+                CL_HALF,
+                "REAL_TOPIC, REAL_QID or transaction type of a half message is wrong",
+            ),
+            Role.BAD_TAG: (CL_OP, 'an op message without the tag "d"'),
+            Role.BAD_BODY: (CL_OP, "an op message that is no list of queue offsets"),
+        }
+        for role, (code, text) in texts.items():
+            self._add(code, role, self._rows.of(role, *_TOLD), text)
+
+    def _check_endings(self) -> None:
+        """Find commits whose half message should be in the log, where something else lies."""
+        endings = self._rows.of(Role.ENDING, *_TOLD, *_KEYS)
+        is_met, is_same = np.zeros((2, len(endings)), np.bool_)
+        for role in (Role.HALF, Role.PREPARED):
+            started = self._rows.of(role, "place", *_KEYS)
+            at, met = _look_up(started["place"], endings["target"])
+            rows = np.flatnonzero(met)
+            is_met |= met
+            is_same[rows] = _have_same_keys(started[at[rows]], endings[rows])
+        text = "where PREPARED_TRANSACTION_OFFSET {target} points lies no half message"
+        self._add(CL_PREPARED, Role.ENDING, endings[~is_met & self._is_known(endings["target"])], text)
+        text = "the half message at PREPARED_TRANSACTION_OFFSET {target} has other keys"
+        self._add(CL_PREPARED, Role.ENDING, endings[is_met & ~is_same], text)
+
+    def _is_known(self, places: Int64s) -> Bools:
+        """Tell which places lie among records that follow each other without damage."""
+        sound = np.array([(0, 0), *self._task.sound], np.int64)
+        number = np.searchsorted(sound[:, 0], places, side="right") - 1
+        return np.asarray(places < sound[number, 1], np.bool_)
+
+    def _check_ops(self, halves: Rows, ops: Rows) -> None:
+        """Find ops whose half message was not written before them, though it cannot have expired."""
+        targets, places = halves["target"].copy(), halves["place"].copy()
+        if not (targets[1:] > targets[:-1]).all():
+            order = np.lexsort((places, targets))
+            targets, places = targets[order], places[order]
+        text = "half message {target} was not in the half queue before this op"
+        for first in range(0, len(ops), _CHUNK_ROWS):
+            some = ops[first : first + _CHUNK_ROWS]
+            at, met = _look_up(targets, some["target"])
+            met[met] = places[at[met]] < some["place"][met]
+            judged = np.full(len(some), self._task.log.start == 0)
+            for oldest in halves[:1]:
+                judged |= (some["target"] >= oldest["target"]) & (some["place"] > oldest["place"])
+            self._add(CL_OP, Role.OP, some[judged & ~met], text)
+
+    def _count_doubtful(self, queue_id: int, halves: Rows, settled: Int64s, committed: Int64s) -> None:
+        """Say how many half messages wait for their end, and since when the oldest does."""
+        is_settled = _are_among(halves["target"], np.sort(settled))
+        # Most half messages are settled, so of few keys all copies have to be looked at.
+        is_copy = _are_among(halves["unique_key"], np.unique(halves["unique_key"][~is_settled]))
+        copies = halves[is_copy]
+        last = copies[_last_copies(copies, is_settled[is_copy])]
+        doubtful = last[last["target"] >= self._task.checked.get(queue_id, 0)]
+        if not len(doubtful):
+            return
+        oldest = doubtful[0]
+        text = (
+            f"{counted(len(doubtful), 'half message is', 'half messages are')} in doubt, the oldest with"
+            f" store time {int(oldest['store_timestamp_ms'])}"
+        )
+        if ended := int(np.isin(doubtful["place"], committed).sum()):
+            text += f"; {counted(ended, 'has', 'have')} been committed, without op message"
+        self._findings.add(self._finding(CL_IN_DOUBT, Role.HALF, oldest, text, observed=len(doubtful)))
+
+    def _add(self, code: FindingCode, role: Role, rows: Rows, text: str) -> None:
+        kept = self._findings.max_per_code
+        for row in rows[:kept]:
+            target = int(row["target"])
+            self._findings.add(self._finding(code, role, row, text.format(target=target), observed=target))
+        self._findings.add(Finding(code=code), count=max(len(rows) - kept, 0))
+
+    def _finding(
+        self,
+        code: FindingCode,
+        role: Role,
+        row: Any,  # noqa: ANN401 - one of Rows
+        text: str,
+        *,
+        observed: int,
+    ) -> Finding:
+        place = int(row["place"])
+        segment = self._task.log.segment_at(place)
+        is_half = role in {Role.HALF, Role.BAD_HALF}
+        topic = HALF_TOPIC if is_half else OP_TOPIC if role != Role.ENDING else None
+        return Finding(
+            code=code,
+            file=None if segment is None else segment.label,
+            position=None if segment is None else place - segment.start,
+            topic=topic,
+            queue_id=int(row["queue_id"]),
+            queue_offset=int(row["target"]) if is_half else None,
+            physical_offset=place,
+            observed=None if role in {Role.BAD_HALF, Role.BAD_TAG, Role.BAD_BODY} else observed,
+            message=text,
+        )
+
+
+def _by_queue(rows: Rows) -> dict[int, Rows]:
+    """Return the rows of each queue, in log order; brokers fill a single one."""
+    if len(rows) and (rows["queue_id"] == rows["queue_id"][0]).all():
+        return {int(rows["queue_id"][0]): rows}
+    ordered = rows[np.argsort(rows["queue_id"], kind="stable")]
+    ids, starts = np.unique(ordered["queue_id"], return_index=True)
+    return dict(zip(ids.tolist(), np.split(ordered, starts[1:]), strict=False))
+
+
+def _have_same_keys(halves: Rows, endings: Rows) -> Bools:
+    same_keys = (halves["keys"] == endings["keys"]) & (halves["keys"] != 0)
+    return np.asarray((halves["unique_key"] == endings["unique_key"]) | same_keys, np.bool_)
+
+
+def _look_up(values: Int64s, wanted: Int64s) -> tuple[Int64s, Bools]:
+    """Return where the first of each wanted value is in ascending ones, and whether it is there."""
+    at = np.searchsorted(values, wanted)
+    met = at < len(values)
+    met[met] = values[at[met]] == wanted[met]
+    return at, met
+
+
+def _are_among(wanted: Int64s, values: Int64s) -> Bools:
+    """Tell which are among ascending values; piece by piece, as places take eight times the room."""
+    found = np.empty(len(wanted), np.bool_)
+    for first in range(0, len(wanted), _CHUNK_ROWS):
+        piece = slice(first, first + _CHUNK_ROWS)
+        found[piece] = _look_up(values, wanted[piece])[1]
+    return found
+
+
+def _last_copies(halves: Rows, settled: Bools) -> Bools:
+    """Tell which half messages are the last of those with their unique key, none of which is settled.
+
+    A check writes a half message again, behind all others, and goes on with that
+    (``TransactionalMessageServiceImpl#putBackHalfMsgQueue``; 4.9.8, 5.3.3).
+    """
+    if not len(halves):
+        return settled
+    without = halves["unique_key"] == 0
+    keys = np.where(without, -1 - np.arange(len(halves)), halves["unique_key"])
+    _, first_from_end, group = np.unique(keys[::-1], return_index=True, return_inverse=True)
+    last = np.zeros(len(halves), np.bool_)
+    last[len(halves) - 1 - first_from_end] = True
+    open_groups = np.bincount(group, settled[::-1], len(first_from_end)) == 0
+    return np.asarray(last & open_groups[group[::-1]], np.bool_)

@@ -1,0 +1,3 @@
+"""Checks of consume queues, batch consume queues and consume queue ext files against the log."""
+
+from __future__ import annotations

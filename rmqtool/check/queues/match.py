@@ -1,0 +1,271 @@
+"""Levels 2 and 3 of a queue: its units against the records of the log.
+
+Every unit is looked up by its physical offset among the queue's records; one whose record is there belongs
+to the queue. Units behind the last one that belongs were left by a truncation, which moves the queue's end
+and clears nothing (``MappedFileQueue#truncateDirtyFiles``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rmqtool.check.queues.fields import FieldCheck
+from rmqtool.check.queues.report import Problem, QueueReport, Telling
+from rmqtool.dispatch.compare_kernels import match_units
+from rmqtool.dispatch.rows import UNKNOWN_QUEUE_OFFSET
+from rmqtool.findings.consumequeue import (
+    CQ_DANGLING,
+    CQ_EXPIRED,
+    CQ_MIN_WRONG,
+    CQ_MISPLACED,
+    CQ_STALE_TAIL,
+)
+from rmqtool.findings.wording import counted
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from rmqtool.check.expected import ExpectedUnits
+    from rmqtool.check.queues.reader import Units
+    from rmqtool.check.queues.unmatched_units import Strangers
+    from rmqtool.check.tasks import QueueCheckTask
+
+    Int64s = npt.NDArray[np.int64]
+    Bools = npt.NDArray[np.bool_]
+
+_LONGEST_TAIL = 1 << 20  # units; what a truncation leaves is a few seconds of messages
+
+
+@dataclass(frozen=True)
+class _Foreign:
+    """Units of a chunk that do not belong to the queue as far as it was read."""
+
+    units: Units
+    rows: Int64s
+    is_repeat: Bools
+
+
+class UnitMatch:
+    """Goes through the units of one queue.
+
+    Args:
+        report: of the queue.
+        task: bounds of the log.
+        expected: what the log demands of the queue.
+        strangers: finds out what foreign units point at.
+        log_cut: the log is known to have lost its tail.
+
+    Attributes:
+        met: numbers among the expected rows of the first and the last one that was met, -1 if none was.
+    """
+
+    def __init__(
+        self,
+        report: QueueReport,
+        task: QueueCheckTask,
+        expected: ExpectedUnits,
+        strangers: Strangers,
+        *,
+        log_cut: bool,
+    ) -> None:
+        self._report, self._task, self._expected, self._strangers = report, task, expected, strangers
+        self._log_cut = log_cut
+        self._fields = FieldCheck(report)
+        self._alive = False  # a unit at or above the log's start was met
+        self._expired: list[tuple[Units, int]] = []
+        self._expired_count = 0
+        self._tail: list[_Foreign] = []
+        self._belonged = False
+        self.met = -1, -1
+
+    def feed(self, units: Units, real: Int64s, tags: Int64s, times_ms: Int64s) -> int | None:
+        """Look up the real units of a chunk; return the number of the last that belongs, or None."""
+        offsets = units.column("physicalOffset")[real]
+        first = self._skip_expired(units, real, offsets)
+        confirmed = units.first_number + int(real[first - 1]) if first else None
+        chosen = np.arange(first, len(real))
+        if self._task.live:  # what came since the log was read
+            chosen = chosen[offsets[first:] < self._task.log_end]
+        rows = real[chosen]
+        found, belongs, places = self._look_up(units, rows, offsets[chosen], tags[chosen], times_ms[chosen])
+        self._misplaced(units, rows, places, belongs & (places != units.first_number + rows))
+        last = int(np.flatnonzero(belongs)[-1]) if belongs.any() else -1
+        if last >= 0:
+            confirmed = units.first_number + int(rows[last])
+            self._belonged = True
+            numbers = found[belongs]
+            first_met = int(numbers.min()) if self.met[0] < 0 else min(self.met[0], int(numbers.min()))
+            self.met = first_met, max(self.met[1], int(numbers.max()))
+        self._settle(_Foreign(units, rows[~belongs], found[~belongs] >= 0), confirmed)
+        return confirmed
+
+    @property
+    def tail(self) -> tuple[int, int]:
+        """Return first and last number of the units behind the last that belongs, (0, -1) without any."""
+        if not self._tail:
+            return 0, -1
+        first, last = self._tail[0], self._tail[-1]
+        return first.units.first_number + int(first.rows[0]), last.units.first_number + int(last.rows[-1])
+
+    def finish(self, missing_queue_offsets: Int64s) -> bool:
+        """Judge the units behind the last one that belongs.
+
+        Args:
+            missing_queue_offsets: of records that have no unit.
+
+        Returns:
+            Whether what lies there counts: it was not left by a truncation.
+        """
+        self._fields.finish()
+        self._tell_expired()
+        beyond = all((_offsets(piece) >= self._task.log_end).all() for piece in self._tail)
+        if not (self._belonged or beyond):
+            self._foreign_all()
+            return True
+        stale = [kept for piece in self._tail if (kept := self._stale(piece, missing_queue_offsets))]
+        self._tail = []
+        self._tell_stale(stale)
+        return False
+
+    def _skip_expired(self, units: Units, real: Int64s, offsets: Int64s) -> int:
+        """Count the units of expired messages at the queue's head; return how many of the chunk are."""
+        if self._alive:
+            return 0
+        live = np.flatnonzero(offsets >= self._task.log_start)
+        count = int(live[0]) if len(live) else len(real)
+        self._alive = bool(len(live))
+        if count:
+            self._expired_count += count
+            self._expired = [*self._expired[:1], (units, int(real[count - 1]))]
+            if len(self._expired) == 1:
+                self._expired.insert(0, (units, int(real[0])))
+        return count
+
+    def _look_up(
+        self, units: Units, rows: Int64s, offsets: Int64s, tags: Int64s, times_ms: Int64s
+    ) -> tuple[Int64s, Bools, Int64s]:
+        """Return rows among all that is expected, whether a unit belongs, and queue offsets.
+
+        A unit belongs if it is the first of its record or stands at its place.
+        """
+        found, places = np.full(len(rows), -1, np.int64), np.full(len(rows), -1, np.int64)
+        belongs = np.zeros(len(rows), np.bool_)
+        numbers = units.first_number + rows
+        for window, tried in self._expected.by_window(offsets):
+            wanted = self._expected.rows(window)
+            hits, is_repeat = np.empty(len(tried), np.int64), np.empty(len(tried), np.bool_)
+            seen = self._expected.seen(window)
+            match_units(offsets[tried], wanted.physical_offsets, seen, hits, is_repeat)
+            self._expected.settle(window)
+            at, hit = tried[hits >= 0], hits[hits >= 0]
+            found[at] = hit + self._expected.firsts[window]
+            anywhere = (wanted.queue_offsets[hit] == UNKNOWN_QUEUE_OFFSET) | self._report.check.batch
+            places[at] = np.where(anywhere, numbers[at], wanted.queue_offsets[hit])
+            in_place = (places[at] == numbers[at]) & ~anywhere
+            belongs[at] = own = in_place | ~is_repeat[hits >= 0]
+            self._fields.check(units, rows[at[own]], tags[at[own]], times_ms[at[own]], wanted, hit[own])
+        return found, belongs, places
+
+    def _misplaced(self, units: Units, rows: Int64s, places: Int64s, is_misplaced: Bools) -> None:
+        if self._task.level < 3 or not is_misplaced.any():
+            return
+        wanted = dict(zip(rows[is_misplaced].tolist(), places[is_misplaced].tolist(), strict=True))
+        number = units.first_number
+        problem = Problem(
+            CQ_MISPLACED,
+            units,
+            rows[is_misplaced],
+            lambda row: Telling(f"has a record of queue offset {wanted[row]}", wanted[row], number + row),
+        )
+        self._report.report(problem)
+
+    def _settle(self, foreign: _Foreign, confirmed: int | None) -> None:
+        """Tell what is foreign before a unit that belongs; hold back what is foreign behind."""
+        if confirmed is not None:
+            self._foreign_all()
+        numbers = foreign.units.first_number + foreign.rows
+        is_early = numbers <= (-1 if confirmed is None else confirmed)
+        self._foreign(_Foreign(foreign.units, foreign.rows[is_early], foreign.is_repeat[is_early]))
+        if not is_early.all():
+            self._tail.append(_Foreign(foreign.units, foreign.rows[~is_early], foreign.is_repeat[~is_early]))
+        if sum(len(piece.rows) for piece in self._tail) > _LONGEST_TAIL:
+            self._foreign_all()
+
+    def _foreign_all(self) -> None:
+        for piece in self._tail:
+            self._foreign(piece)
+        self._tail = []
+
+    def _foreign(self, piece: _Foreign) -> None:
+        """Report foreign units that are no left-overs."""
+        units, log_end = piece.units, self._task.log_end
+        repeats, rows = piece.rows[piece.is_repeat], piece.rows[~piece.is_repeat]
+        if self._task.level >= 3 or self._report.check.batch:
+            self._report.report(Problem(CQ_MISPLACED, units, repeats, _tell_repeat))
+        offsets = units.column("physicalOffset")[rows]
+        outside = (offsets >= log_end) | (offsets < self._task.log_start)
+        self._dangling(units, rows[outside])
+        self._strangers.add(self._report, units, rows[~outside])
+
+    def _dangling(self, units: Units, rows: Int64s) -> None:
+        start, end = self._task.log_start, self._task.log_end
+        telling = Telling(f"points outside the log, which has {start} to {end}")
+        self._report.report(Problem(CQ_DANGLING, units, rows, lambda _: telling))
+
+    def _stale(self, piece: _Foreign, missing: Int64s) -> _Foreign | None:
+        """Report the units of the tail that are no left-overs; return the others."""
+        offsets = _offsets(piece)
+        is_beyond = offsets >= self._task.log_end
+        # A record waits for this very place: what stands there is damage, unless the next start cuts it off.
+        is_damage = np.isin(piece.units.first_number + piece.rows, missing) & ~is_beyond
+        if self._report.check.batch:
+            is_damage = ~is_beyond & bool(len(missing))
+        if self._log_cut:
+            is_damage |= is_beyond
+        self._foreign(_Foreign(piece.units, piece.rows[is_damage], piece.is_repeat[is_damage]))
+        kept = _Foreign(piece.units, piece.rows[~is_damage], piece.is_repeat[~is_damage])
+        return kept if len(kept.rows) else None
+
+    def _tell_stale(self, stale: list[_Foreign]) -> None:
+        if not stale:
+            return
+        count = sum(len(piece.rows) for piece in stale)
+        units, row = stale[0].units, int(stale[0].rows[0])
+        self._report.add(
+            CQ_STALE_TAIL,
+            f"{counted(count, 'unit')} behind its end, from unit {units.first_number + row} on",
+            segment=units.segment,
+            position=units.position_of(row),
+            physical_offset=int(units.rows["physicalOffset"][row]),
+            count=count,
+        )
+
+    def _tell_expired(self) -> None:
+        if not self._expired:
+            return
+        (units, row), (last_units, last_row) = self._expired[0], self._expired[-1]
+        numbers = units.first_number + row, last_units.first_number + last_row
+        self._report.add(
+            CQ_EXPIRED,
+            f"units {numbers[0]} to {numbers[1]} point below {self._task.log_start}, the log's start",
+            segment=units.segment,
+            position=units.position_of(row),
+            count=self._expired_count,
+        )
+        files = self._report.check.files
+        first = files.segments[0] if files else units.segment
+        if self._alive and last_units.segment is not first:
+            self._report.add(
+                CQ_MIN_WRONG, f"all units of {first.label} are expired", segment=first, position=0
+            )
+
+
+def _offsets(piece: _Foreign) -> Int64s:
+    return piece.units.column("physicalOffset")[piece.rows]
+
+
+def _tell_repeat(_: int) -> Telling:
+    return Telling("points at a record that an earlier unit has")

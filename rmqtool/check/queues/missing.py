@@ -1,0 +1,222 @@
+"""Level 3 of a queue: records that have no unit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from rmqtool.dispatch.append import MAX_QUEUE_OFFSET
+from rmqtool.findings import Severity
+from rmqtool.findings.consumequeue import CQ_MISSING_MSG, CQ_TOPIC_GONE
+from rmqtool.findings.wording import counted
+from rmqtool.formats.consumequeue import UNIT_SIZE
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from rmqtool.check.expected import ExpectedUnits
+    from rmqtool.check.queues.report import QueueReport
+    from rmqtool.check.tasks import QueueCheckTask
+    from rmqtool.store.segments import Segment
+
+    Int64s = npt.NDArray[np.int64]
+    Bools = npt.NDArray[np.bool_]
+    Ranges = npt.NDArray[Any]
+
+_NEVER = (1 << 63) - 1
+
+
+RANGE_ROW = np.dtype(
+    [
+        ("physical_offset", np.int64),
+        ("queue_offset", np.int64),
+        ("records", np.int64),
+        ("is_head", np.bool_),
+        ("is_tail", np.bool_),
+        ("is_superseded", np.bool_),
+    ]
+)
+"""Ranges as rows: where every other unit is gone there are half as many of them as records."""
+
+
+class MissingRange(NamedTuple):
+    """Consecutive records of a queue that have no unit; the fields of ``RANGE_ROW``.
+
+    Attributes:
+        physical_offset: of the first record.
+        queue_offset: of the first record.
+        records: how many.
+        is_head: no record before them has a unit: the queue begins behind them, if it is there.
+        is_tail: no record behind them has a unit: the queue lags.
+        is_superseded: later records have the same queue offsets: the topic was deleted and created again.
+    """
+
+    physical_offset: int
+    queue_offset: int
+    records: int
+    is_head: bool
+    is_tail: bool
+    is_superseded: bool
+
+
+def missing_ranges(expected: ExpectedUnits, met: tuple[int, int]) -> Ranges:
+    """Return the records without unit, ``(n,)`` of ``RANGE_ROW`` in log order.
+
+    Those that the append rule never puts are left out: queue offsets that no file can have.
+
+    Args:
+        expected: all records, those with units marked.
+        met: numbers of the first and the last that have one, -1 if none has.
+
+    Raises:
+        OSError: a block file cannot be read.
+    """
+    if not expected.is_unseen():
+        return np.empty(0, RANGE_ROW)
+    ranges: list[Ranges] = []
+    least_later = _NEVER
+    for window in range(len(expected.spans) - 1, -1, -1):
+        queue_offsets = expected.queue_offsets(window)
+        rows = expected.unseen(window)
+        if len(rows):
+            ranges.append(_ranges_of(expected, window, rows, queue_offsets, least_later, met))
+        least_later = min(least_later, int(queue_offsets[_is_possible(queue_offsets)].min(initial=_NEVER)))
+    return _joined(np.concatenate(ranges[::-1]))
+
+
+def _ranges_of(
+    expected: ExpectedUnits,
+    window: int,
+    rows: Int64s,
+    queue_offsets: Int64s,
+    least_later: int,
+    met: tuple[int, int],
+) -> Ranges:
+    offsets = expected.rows(window).physical_offsets
+    possible = _is_possible(queue_offsets)
+    later = np.append(np.where(possible, queue_offsets, _NEVER)[1:], least_later)
+    later = np.minimum.accumulate(later[::-1])[::-1]
+    is_own = np.diff(offsets, prepend=-1) != 0  # a record put twice into one queue has one unit
+    rows = rows[(is_own & possible)[rows]]
+    is_superseded = (queue_offsets >= later)[rows]
+    numbers = rows + expected.firsts[window]
+    is_head, is_tail = (numbers < met[0]) | (met[0] < 0), numbers > met[1]
+    kind = is_head * 4 + is_superseded * 2 + is_tail
+    is_first = np.ones(len(rows), np.bool_)
+    is_first[1:] = (np.diff(rows) != 1) | (np.diff(kind) != 0)
+    firsts = np.flatnonzero(is_first)
+    found = np.empty(len(firsts), RANGE_ROW)
+    found["physical_offset"] = offsets[rows[firsts]]
+    found["queue_offset"] = queue_offsets[rows[firsts]]
+    found["records"] = np.diff(firsts, append=len(rows))
+    found["is_head"], found["is_tail"] = is_head[firsts], is_tail[firsts]
+    found["is_superseded"] = is_superseded[firsts]
+    return found
+
+
+def _is_possible(queue_offsets: Int64s) -> Bools:
+    return np.asarray((queue_offsets >= 0) & (queue_offsets <= MAX_QUEUE_OFFSET))
+
+
+def _joined(ranges: Ranges) -> Ranges:
+    """Join ranges before the first unit, and behind the last: the border of two windows may part them."""
+    if not len(ranges):
+        return ranges
+    is_first = ~(ranges["is_head"] | ranges["is_tail"])
+    is_first[:1] = True
+    for name in ("is_head", "is_tail", "is_superseded"):
+        is_first[1:] |= ranges[name][1:] != ranges[name][:-1]
+    firsts = np.flatnonzero(is_first)
+    joined = ranges[firsts]
+    joined["records"] = np.add.reduceat(ranges["records"], firsts)
+    return joined
+
+
+def report_missing(
+    report: QueueReport, task: QueueCheckTask, ranges: Ranges, redispatch_start: int | None
+) -> None:
+    """Report records without unit.
+
+    What lies at the end of an unclean log is dispatched again by the next start; in a clean store no start
+    does that, or loses the first of them (5.3.2+).
+
+    Args:
+        report: of the queue.
+        task: what is known of the store.
+        ranges: the records, ``(n,)`` of ``RANGE_ROW``.
+        redispatch_start: physical offset from which the next start dispatches anew. None if no start does
+            that, or it is not known.
+    """
+    if report.check.deleted:
+        _report_deleted(report, ranges[ranges["is_head"]])
+        ranges = ranges[~ranges["is_head"]]
+    is_lag = ranges["is_tail"] & task.unclean
+    if redispatch_start is not None:
+        is_lag &= ranges["physical_offset"] >= redispatch_start
+    is_late = is_lag | ranges["is_superseded"]
+    shown = report.log.max_per_code
+    for number, row in enumerate(ranges[:shown]):
+        severity = Severity.WARNING if is_late[number] else None
+        _report_range(report, MissingRange._make(row.item()), severity, is_lag=bool(is_lag[number]))
+    for severity, rest in ((None, ~is_late[shown:]), (Severity.WARNING, is_late[shown:])):
+        count = int(ranges["records"][shown:][rest].sum())
+        report.add(CQ_MISSING_MSG, "more records without unit", severity=severity, count=count)
+
+
+def _report_range(
+    report: QueueReport, missing: MissingRange, severity: Severity | None, *, is_lag: bool
+) -> None:
+    segment = _file_of(report, missing)
+    report.add(
+        CQ_MISSING_MSG,
+        _sentence(missing, is_lag=is_lag),
+        segment=segment,
+        position=None if segment is None else missing.queue_offset * UNIT_SIZE - segment.start,
+        count=missing.records,
+        severity=severity,
+        length=None if segment is None else missing.records * UNIT_SIZE,
+        queue_offset=missing.queue_offset,
+        physical_offset=missing.physical_offset,
+        expected=missing.records,
+        observed=0,
+    )
+
+
+def _report_deleted(report: QueueReport, ranges: Ranges) -> None:
+    """Say once that the queue was deleted with its topic."""
+    if not len(ranges):
+        return
+    count, first = int(ranges["records"].sum()), MissingRange._make(ranges[0].item())
+    report.add(
+        CQ_TOPIC_GONE,
+        f"{counted(count, 'record has no unit', 'records have no unit')}, and topics.json has no such topic:"
+        f" it was deleted; {_place_of(first)}",
+        count=count,
+        queue_offset=first.queue_offset,
+        physical_offset=first.physical_offset,
+        expected=count,
+        observed=0,
+    )
+
+
+def _place_of(missing: MissingRange) -> str:
+    return f"the first has queue offset {missing.queue_offset} and lies at {missing.physical_offset}"
+
+
+def _sentence(missing: MissingRange, *, is_lag: bool) -> str:
+    first = _place_of(missing)
+    if missing.is_superseded:
+        without = counted(missing.records, "record has no unit", "records have no unit")
+        return f"{without}; the queue offsets came again, as if the topic had been created anew; {first}"
+    one, many = "record has no unit", "records have no unit"
+    if is_lag:
+        one, many = "of the last records has no unit yet", "of the last records have no unit yet"
+    return f"{counted(missing.records, one, many)}; {first}"
+
+
+def _file_of(report: QueueReport, missing: MissingRange) -> Segment | None:
+    files = report.check.files
+    if files is None or report.check.batch:
+        return None
+    return files.segment_at(missing.queue_offset * UNIT_SIZE)

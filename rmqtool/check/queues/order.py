@@ -1,0 +1,262 @@
+"""Level 1 of a queue: what its units say without the log.
+
+A unit that a broker takes for valid has an offset that is not negative and a positive size
+(``ConsumeQueue#recover``, 4.9.8 and 5.3.3); the first other one ends the queue. Records do not overlap, so
+each unit's record begins behind the end of the one before.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rmqtool.check.queues.report import Problem, QueueReport, Telling
+from rmqtool.dispatch.policy import NEVER
+from rmqtool.findings.consumequeue import (
+    BQ_BAD_UNIT,
+    BQ_BASE_GAP,
+    CQ_BAD_UNIT,
+    CQ_PHY_ORDER,
+    CQ_PREBLANK,
+    CQ_PREBLANK_VISIBLE,
+    CQ_STALE_TAIL,
+    CQ_ZERO_INSIDE,
+)
+from rmqtool.findings.wording import counted
+from rmqtool.formats.consumequeue import BATCH_COMPACTED_OFFSET, PREBLANK_SIZE
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from rmqtool.check.queues.reader import Units
+    from rmqtool.check.tasks import QueueCheckTask
+    from rmqtool.findings import FindingCode
+    from rmqtool.store.segments import Segment
+
+    Int64s = npt.NDArray[np.int64]
+    Bools = npt.NDArray[np.bool_]
+
+
+class UnitOrder:
+    """Goes through the units of one queue.
+
+    Args:
+        report: of the queue.
+        task: bounds of the log.
+
+    Attributes:
+        counted: units so far that are not zero.
+    """
+
+    def __init__(self, report: QueueReport, task: QueueCheckTask) -> None:
+        self._report = report
+        self._log_start, self._log_end = task.log_start, task.log_end  # NEVER: the log is not shown
+        self._first_segment: Segment | None = None
+        self._begun = False  # a unit that is not pre-blank was met
+        self._preblank = 0
+        self._zeros: tuple[Segment, int, int] | None = None  # file, position and number where zeros began
+        self._end = -1  # of the record of the last unit
+        self._base_end: int | None = None  # msgBaseOffset and batchSize of the last batch unit
+        self._steps = _LastStep(task.log_end)
+        self.counted = 0
+
+    def zeros(self, hole: Units) -> None:
+        """Take note of a hole."""
+        self._begun = True
+        self._note_zeros(hole, 0)
+
+    def feed(self, units: Units) -> tuple[Int64s, list[Problem]]:
+        """Look at a chunk; return rows of real units, and problems that count if the queue goes on."""
+        self._first_segment = self._first_segment or units.segment
+        offsets, sizes = units.column("physicalOffset"), units.column("size")
+        is_zero = (offsets == 0) & (sizes == 0) & (units.column("tagsCode") == 0)
+        is_bad = ~is_zero & ((offsets < 0) | (sizes <= 0))
+        if self._report.check.batch:
+            is_zero &= units.column("batchSize") == 0
+            is_bad |= ~is_zero & _is_bad_batch(units)
+            is_preblank = np.zeros(len(units), np.bool_)
+        else:
+            is_preblank, is_misplaced = self._preblanks(units, offsets, sizes)
+            is_bad |= is_misplaced
+        self.counted += int(np.count_nonzero(~is_zero))
+        self._zero_runs(units, is_zero)
+        self._report.report(
+            Problem(self._bad_code, units, np.flatnonzero(is_bad), lambda row: _tell_bad(units, row))
+        )
+        real = np.flatnonzero(~(is_zero | is_bad | is_preblank))
+        return real, self._order(units, real, offsets, sizes)
+
+    def finish(self) -> None:
+        """Say what is said once of a queue."""
+        if not self._preblank or self._first_segment is None:
+            return
+        first, count = self._first_segment, self._preblank
+        sentence = f"{counted(count, 'pre-blank unit')} at the start of {first.label}"
+        self._report.add(CQ_PREBLANK, sentence, segment=first, position=0, length=count * 20)
+        if self._log_start == 0 and 0 < self._log_end < NEVER:
+            self._report.add(
+                CQ_PREBLANK_VISIBLE, f"{sentence}, though the log begins at 0", segment=first, position=0
+            )
+
+    def judge_tail(self) -> None:
+        """Decide without the log what a last step back is: left over by a truncation, or damage."""
+        step = self._steps
+        if step.problem is None or not step.looks_stale:
+            self._report.confirm_pending()
+            return
+        self._report.drop_pending()
+        units, row = step.problem.units, int(step.problem.rows[-1])
+        sentence = f"{counted(step.units, 'unit')} behind its end, from unit {units.first_number + row} on"
+        self._report.add(
+            CQ_STALE_TAIL,
+            sentence,
+            segment=units.segment,
+            position=units.position_of(row),
+            physical_offset=int(units.rows["physicalOffset"][row]),
+            count=step.units,
+        )
+
+    @property
+    def _bad_code(self) -> FindingCode:
+        return BQ_BAD_UNIT if self._report.check.batch else CQ_BAD_UNIT
+
+    def _preblanks(self, units: Units, offsets: Int64s, sizes: Int64s) -> tuple[Bools, Bools]:
+        """Tell pre-blank units in their place from those elsewhere (``ConsumeQueue#fillPreBlank``)."""
+        is_wide = sizes == PREBLANK_SIZE  # a size that no record has
+        legal = np.zeros(len(units), np.bool_)
+        if not self._begun and units.segment is self._first_segment:
+            others = np.flatnonzero(~is_wide)
+            count = int(others[0]) if len(others) else len(units)
+            legal[:count] = ((offsets == 0) & (units.column("tagsCode") == 0))[:count]
+            self._preblank += int(legal.sum())
+            self._begun = count < len(units)
+        return legal, is_wide & ~legal
+
+    def _zero_runs(self, units: Units, is_zero: Bools) -> None:
+        """Report runs of zero units that others follow, keep the last one in mind."""
+        if not is_zero.any() and self._zeros is None:
+            return
+        edges = np.flatnonzero(np.diff(is_zero.astype(np.int8), prepend=0, append=0))
+        starts, stops = edges[::2].tolist(), edges[1::2].tolist()
+        if not starts or starts[0] > 0:
+            self._end_zeros(units, 0)
+        runs = list(zip(starts, stops, strict=True))
+        limit = self._report.log.max_per_code
+        for start, stop in runs[:limit]:
+            self._note_zeros(units, start)
+            if stop < len(units):
+                self._end_zeros(units, stop)
+        inside = [run for run in runs[limit:] if run[1] < len(units)]
+        if inside:
+            self._note_zeros(units, inside[-1][0])
+            self._end_zeros(units, inside[-1][1], len(inside))
+        if runs and runs[-1][1] == len(units):
+            self._note_zeros(units, runs[-1][0])
+
+    def _note_zeros(self, units: Units, row: int) -> None:
+        if self._zeros is None:
+            self._zeros = units.segment, units.position_of(row), units.first_number + row
+
+    def _end_zeros(self, units: Units, row: int, count: int = 1) -> None:
+        if self._zeros is None:
+            return
+        segment, position, number = self._zeros
+        self._zeros = None
+        stop = units.first_number + row
+        self._report.add(
+            CQ_ZERO_INSIDE,
+            f"units {number} to {stop - 1} are zeros, and others follow",
+            segment=segment,
+            position=position,
+            length=(stop - number) * units.unit_size,
+            queue_offset=None if self._report.check.batch else number,
+            count=count,
+        )
+
+    def _order(self, units: Units, real: Int64s, offsets: Int64s, sizes: Int64s) -> list[Problem]:
+        if not len(real):
+            return []
+        starts, ends = offsets[real], offsets[real] + sizes[real]
+        ends_before = np.concatenate([[self._end], ends[:-1]])
+        broken = starts < ends_before
+        self._end = int(ends[-1])
+        problems = self._bases(units, real)
+        if broken.any():
+            rows = real[broken]
+            before = dict(zip(rows.tolist(), ends_before[broken].tolist(), strict=True))
+            problems.append(
+                Problem(CQ_PHY_ORDER, units, rows, lambda row: _tell_order(units, row, before[row]))
+            )
+        self._steps.feed(units, real, starts, broken)
+        return problems
+
+    def _bases(self, units: Units, real: Int64s) -> list[Problem]:
+        """Hold base offsets against each other: each is the one before and its batch."""
+        if not self._report.check.batch:
+            return []
+        bases = units.column("msgBaseOffset")[real]
+        ends = bases + units.column("batchSize")[real]
+        first = bases[0] if self._base_end is None else self._base_end
+        before = np.concatenate([[first], ends[:-1]])
+        self._base_end = int(ends[-1])
+        rows = real[bases != before]
+        wanted = dict(zip(real.tolist(), before.tolist(), strict=True)) if len(rows) else {}
+        return [Problem(BQ_BASE_GAP, units, rows, lambda row: _tell_base(units, row, wanted[row]))]
+
+
+class _LastStep:
+    """The last place where offsets do not go up, and whether the units behind it look left over.
+
+    A truncation moves the queue's end and clears nothing. Units written since lie before the step; those
+    behind it are older, and ascend: up to the highest new one, or beyond the log's end.
+    """
+
+    def __init__(self, log_end: int) -> None:
+        self._log_end = log_end
+        self._highest = -1
+        self.problem: Problem | None = None
+        self.units = 0
+        self.looks_stale = False
+
+    def feed(self, units: Units, real: Int64s, starts: Int64s, broken: Bools) -> None:
+        steps = np.flatnonzero(broken)
+        tail = starts
+        if len(steps):
+            first = int(steps[-1])
+            self._highest = max(self._highest, int(starts[:first].max(initial=-1)))
+            row = real[first : first + 1]
+            self.problem = Problem(CQ_PHY_ORDER, units, row, lambda _: Telling(""))
+            self.units, self.looks_stale = 0, self._log_end <= 0 or self._highest < self._log_end
+            tail = starts[first:]
+        if self.problem is None:
+            self._highest = max(self._highest, int(starts.max(initial=-1)))
+        self.units += len(tail)
+        if self.looks_stale:
+            beyond = self._log_end if self._log_end > 0 else np.iinfo(np.int64).max
+            self.looks_stale = bool(((tail <= self._highest) | (tail >= beyond)).all())
+
+
+def _is_bad_batch(units: Units) -> Bools:
+    """As ``BatchConsumeQueue#recover`` (5.3.3), and the two fields that are constants."""
+    counts = (units.column("msgBaseOffset") < 0) | (units.column("batchSize") <= 0)
+    constants = (units.column("compactedOffset") != BATCH_COMPACTED_OFFSET) | (units.column("reserved") != 0)
+    return np.asarray(counts | constants)
+
+
+def _tell_bad(units: Units, row: int) -> Telling:
+    offset, size = int(units.rows["physicalOffset"][row]), int(units.rows["size"][row])
+    if size == PREBLANK_SIZE:
+        return Telling("is a pre-blank unit, or of its size, behind the first unit", observed=size)
+    return Telling(f"cannot be: offset {offset}, size {size}", observed=size)
+
+
+def _tell_order(units: Units, row: int, end: int) -> Telling:
+    offset = int(units.rows["physicalOffset"][row])
+    sentence = f"points at {offset}, before {end}, where the record of the unit before it ends"
+    return Telling(sentence, end, offset)
+
+
+def _tell_base(units: Units, row: int, wanted: int) -> Telling:
+    base = int(units.rows["msgBaseOffset"][row])
+    return Telling(f"begins at offset {base}, the one before it ends at {wanted}", wanted, base)

@@ -1,0 +1,146 @@
+"""Findings about the units of one queue, held back where only what follows tells whether they count."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from rmqtool.findings import Finding, FindingCode, FindingLog, Observed, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import numpy as np
+    import numpy.typing as npt
+
+    from rmqtool.check.queues.reader import Units
+    from rmqtool.check.tasks import QueueCheck
+    from rmqtool.store.segments import Segment
+
+    Int64s = npt.NDArray[np.int64]
+
+
+class Telling(NamedTuple):
+    """What is said of one unit; the message goes on behind ``unit N of TOPIC/QUEUE``."""
+
+    message: str
+    expected: Observed = None
+    observed: Observed = None
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Units of a chunk with the same thing wrong.
+
+    Attributes:
+        code: what.
+        units: the chunk.
+        rows: ``(n,)``, which of its units.
+        tell: says it of one row.
+        severity: other than the code's usual one.
+    """
+
+    code: FindingCode
+    units: Units
+    rows: Int64s
+    tell: Callable[[int], Telling]
+    severity: Severity | None = None
+
+
+class QueueReport:
+    """The findings of one queue.
+
+    Behind the end of a queue may lie units that a truncation left: what is wrong with them does not count.
+    So problems wait until a unit that belongs to the queue is met behind them (`settle`).
+
+    Args:
+        check: the queue.
+        max_findings: findings of a code that are kept.
+    """
+
+    def __init__(self, check: QueueCheck, max_findings: int) -> None:
+        self.check = check
+        self.log = FindingLog(max_findings)
+        self._pending = FindingLog(max_findings)
+
+    @property
+    def name(self) -> str:
+        """Return topic and queue id."""
+        return f"{self.check.topic}/{self.check.queue_id}"
+
+    def add(
+        self,
+        code: FindingCode,
+        message: str,
+        *,
+        segment: Segment | None = None,
+        position: int | None = None,
+        count: int = 1,
+        severity: Severity | None = None,
+        **fields: Observed,
+    ) -> None:
+        """Add a finding about the queue; ``fields`` are those of `Finding`."""
+        finding = Finding(
+            code=code,
+            file=None if segment is None else segment.label,
+            position=position,
+            topic=self.check.topic,
+            queue_id=self.check.queue_id,
+            message=f"{self.name}: {message}",
+            severity_override=severity,
+            **fields,  # type: ignore[arg-type]
+        )
+        self.log.add(finding, count=count)
+
+    def report(self, problem: Problem) -> None:
+        """Add a problem that counts."""
+        self._note(problem, problem.rows, self.log)
+
+    def settle(self, problems: Sequence[Problem], confirmed: int | None) -> None:
+        """Add the problems of a chunk as far as the queue goes on behind them, hold back the others.
+
+        Args:
+            problems: of the chunk.
+            confirmed: number of the last unit in it that belongs to the queue; None if no unit does.
+        """
+        if confirmed is not None:
+            self.confirm_pending()
+        for problem in problems:
+            numbers = problem.units.first_number + problem.rows
+            is_early = numbers <= (-1 if confirmed is None else confirmed)
+            self._note(problem, problem.rows[is_early], self.log)
+            self._note(problem, problem.rows[~is_early], self._pending)
+
+    def confirm_pending(self) -> None:
+        """Add what was held back."""
+        self.log.merge(self._pending)
+        self.drop_pending()
+
+    def drop_pending(self) -> None:
+        """Forget what was held back."""
+        self._pending = FindingLog(self.log.max_per_code)
+
+    def _note(self, problem: Problem, rows: Int64s, log: FindingLog) -> None:
+        shown = rows[: log.max_per_code].tolist()
+        for row in shown[:-1]:
+            log.add(self._finding(problem, row))
+        if shown:
+            log.add(self._finding(problem, shown[-1]), count=len(rows) - len(shown) + 1)
+
+    def _finding(self, problem: Problem, row: int) -> Finding:
+        units, telling = problem.units, problem.tell(row)
+        number = units.first_number + row
+        return Finding(
+            code=problem.code,
+            file=units.segment.label,
+            position=units.position_of(row),
+            length=units.unit_size,
+            topic=self.check.topic,
+            queue_id=self.check.queue_id,
+            queue_offset=None if self.check.batch else number,
+            physical_offset=int(units.rows["physicalOffset"][row]),
+            expected=telling.expected,
+            observed=telling.observed,
+            message=f"unit {number} of {self.name} {telling.message}",
+            severity_override=problem.severity,
+        )

@@ -1,0 +1,79 @@
+"""Units whose queue has no record where they point: is there a record of another queue, or none?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rmqtool.check.queues.report import Problem, QueueReport, Telling
+from rmqtool.findings.consumequeue import CQ_DANGLING, CQ_SUPERFLUOUS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from rmqtool.check.queues.reader import Units
+    from rmqtool.reput.blocks import Block
+
+    Int64s = npt.NDArray[np.int64]
+
+_MOST_PENDING = 1 << 20
+_CHUNK_ROWS = 1 << 19
+
+
+class Strangers:
+    """Collects such units of many queues, and goes through the records of the log for all of them at once.
+
+    Args:
+        blocks: where the units of all records lie.
+    """
+
+    def __init__(self, blocks: Sequence[Block]) -> None:
+        self._blocks = blocks
+        self._pending: list[tuple[QueueReport, Units, Int64s]] = []
+        self._count = 0
+
+    def add(self, report: QueueReport, units: Units, rows: Int64s) -> None:
+        """Add units of a chunk; their finding comes with `settle`, or sooner when many have gathered."""
+        if not len(rows):
+            return
+        self._pending.append((report, units, rows))
+        self._count += len(rows)
+        if self._count > _MOST_PENDING:
+            self.settle()
+
+    def settle(self) -> None:
+        """Report all units that were added.
+
+        Raises:
+            OSError: a block file cannot be read.
+        """
+        if not self._pending:
+            return
+        offsets = [units.column("physicalOffset")[rows] for _, units, rows in self._pending]
+        records = self._records_among(np.unique(np.concatenate(offsets)))
+        for (report, units, rows), places in zip(self._pending, offsets, strict=True):
+            is_record = np.isin(places, records)
+            report.report(Problem(CQ_SUPERFLUOUS, units, rows[is_record], _tell_other_queue))
+            report.report(Problem(CQ_DANGLING, units, rows[~is_record], _tell_no_record))
+        self._pending, self._count = [], 0
+
+    def _records_among(self, offsets: Int64s) -> Int64s:
+        """Return those of some offsets, ascending, at which a record with units begins."""
+        found = np.zeros(len(offsets), np.bool_)
+        for block in self._blocks:
+            for first in range(0, block.count("units"), _CHUNK_ROWS):
+                count = min(_CHUNK_ROWS, block.count("units") - first)
+                places = block.read("units", first, count)["physicalOffset"].astype(np.int64)
+                found |= np.isin(offsets, places)
+        return offsets[found]
+
+
+def _tell_other_queue(_: int) -> Telling:
+    return Telling("points at a record of another queue")
+
+
+def _tell_no_record(_: int) -> Telling:
+    return Telling("points at a place where no record begins")

@@ -1,0 +1,77 @@
+"""Verify a store: its layout here; what is in the files, from level 1 on, in ``contents``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqtool.check.model import (
+    MAX_LEVEL,
+    Examined,
+    VerifyInterruptedError,
+    VerifyReport,
+    VerifyRequest,
+)
+from rmqtool.errors import RefusedError, UsageError
+from rmqtool.findings import Finding, FindingLog
+from rmqtool.findings.places import ST_LOCKED
+from rmqtool.store.layout import layout_findings
+from rmqtool.store.lock import lock_holder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.progress import Progress
+    from rmqtool.store import Store
+
+_BETWEEN = "engine"
+"""The stage that is named where none is under way: engine and scratch files come up, or go."""
+
+
+def verify(request: VerifyRequest, progress: Progress) -> VerifyReport:
+    """Verify a store, or the part of it that is shown.
+
+    Raises:
+        UsageError: there is no such level.
+        RefusedError: a broker holds the store's lock, and ``live`` does not say to go on.
+        EnvironmentFailureError: a directory cannot be listed, or scratch files cannot be written.
+        VerifyInterruptedError: Ctrl-C; it carries the report so far.
+    """
+    if not 0 <= request.level <= MAX_LEVEL:
+        raise UsageError(f"--level {request.level}: there are 0 to {MAX_LEVEL}")
+    findings = FindingLog(request.max_findings)
+    findings.extend(_lock_findings(request))
+    report = VerifyReport(str(request.store.base), request.level, findings, Examined())
+    try:
+        with report.stage("layout"):
+            findings.extend(layout_findings(request.store))
+        if request.level > 0:
+            _warn_of_defaults(request.store, progress)
+            # Here, because the layout alone needs no compiler, and takes a fraction of a second without.
+            from rmqtool.check.stages import check_contents
+
+            check_contents(request, report, progress)
+    except KeyboardInterrupt:
+        report.interrupted = report.interrupted or _BETWEEN
+        raise VerifyInterruptedError(report) from None
+    return report
+
+
+def _lock_findings(request: VerifyRequest) -> Iterator[Finding]:
+    root = request.store.root
+    holder = lock_holder(root) if root is not None else None
+    if holder is None:
+        return
+    if not request.live:
+        raise RefusedError(
+            f"{root}: {holder} holds the store's lock; stop the broker, or add --live to verify what the"
+            " store holds now"
+        )
+    yield Finding(code=ST_LOCKED, file="lock", message=f"{holder} holds the store's lock")
+
+
+def _warn_of_defaults(store: Store, progress: Progress) -> None:
+    for setting in store.settings.defaulted_sizes():
+        progress.warn(
+            f"{setting.name} is not known from the files: {setting.value} assumed;"
+            f" give the broker's with -c broker.conf or -p {setting.name}=N"
+        )

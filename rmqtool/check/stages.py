@@ -1,0 +1,131 @@
+"""Go through what is in the files: the log, the queues and the index, what speaks of all of them."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from rmqtool.check.checkpoint import check_checkpoint, is_log_cut
+from rmqtool.check.consumer_offsets import check_offsets, checked_half_offsets
+from rmqtool.check.derived import check_derived
+from rmqtool.check.guard import run_guarded
+from rmqtool.check.log.checks import check_log
+from rmqtool.check.log.model import LogCheck, LogResult
+from rmqtool.check.model import CheckInterruptedError
+from rmqtool.dispatch.policy import DispatchPolicy
+from rmqtool.engine import open_engine
+from rmqtool.findings import Finding, FindingLog, Structure
+from rmqtool.reput.scratch import open_scratch
+from rmqtool.reput.warm import compile_check_kernels, compile_kernels
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.check.model import Examined, VerifyReport, VerifyRequest
+    from rmqtool.engine import Engine
+    from rmqtool.progress import Progress
+    from rmqtool.store import Store
+    from rmqtool.store.segments import StoreFile
+    from rmqtool.store.staging import StagingHandle
+
+_DERIVED_LEVEL = 2
+"""From here on derived files are held against the log."""
+
+_BALANCE_LEVEL = 3
+"""From here on half messages, op messages and commits are held against each other."""
+
+
+def check_contents(request: VerifyRequest, report: VerifyReport, progress: Progress) -> None:
+    """Add to a report what is in the files.
+
+    Raises:
+        UsageError: no place for scratch files is named that a cluster sees.
+        RefusedError: scratch files would lie in the store.
+        EnvironmentFailureError: scratch files cannot be written, or the engine failed.
+        KeyboardInterrupt: the report has what was found so far, and the stage that was interrupted.
+    """
+    roots = request.store.evidence_roots
+    with open_scratch(request.engine, roots) as area, open_engine(request.engine) as engine:
+        if request.engine.kind != "local":
+            compile_check_kernels()
+            compile_kernels()  # while Java starts; in this process, threads share what the first compiles
+        _Contents(request, report, progress).check(area.handle, engine)
+
+
+def _no_files(_store: Store) -> tuple[StoreFile, ...]:
+    return ()
+
+
+class _Contents:
+    """The stages of one run."""
+
+    def __init__(self, request: VerifyRequest, report: VerifyReport, progress: Progress) -> None:
+        self._request = request
+        self._report = report
+        self._progress = progress
+
+    def check(self, staging: StagingHandle, engine: Engine) -> None:
+        """Check one after the other."""
+        log: LogResult | None = None
+        if len(self._request.store.commitlog):
+            with self._stage("log"):
+                log = self._log(staging, engine)
+        log_cut = log is not None and self._is_log_cut(log)
+        with self._stage("derived"):
+            findings, examined = check_derived(self._request, log, engine, self._progress, log_cut=log_cut)
+            self._add(findings, examined)
+        if self._request.store.root is not None:
+            self._consumers()
+
+    @contextmanager
+    def _stage(self, name: str) -> Iterator[None]:
+        """Keep what a check found before it was interrupted."""
+        with self._report.stage(name):
+            try:
+                yield
+            except CheckInterruptedError as stop:
+                self._add(stop.findings, stop.examined)
+                raise
+
+    def _is_log_cut(self, log: LogResult) -> bool:
+        """Hold the checkpoint against the log; tell whether the log was longer once."""
+        store = self._request.store
+        if log.latest_ms is None or self._request.live:  # a running broker writes both meanwhile
+            return False
+        found = run_guarded(
+            partial(check_checkpoint, latest_ms=log.latest_ms), _no_files, Structure.STORE, store
+        )
+        ahead = [found] if isinstance(found, Finding) else found
+        self._report.findings.extend(ahead)
+        return is_log_cut(ahead)
+
+    def _consumers(self) -> None:
+        """Hold consumer offsets against the queues."""
+        check = partial(check_offsets, max_findings=self._request.max_findings)
+        found = run_guarded(check, _no_files, Structure.STORE, self._request.store)
+        if isinstance(found, Finding):
+            self._report.findings.add(found)
+        else:
+            self._report.findings.merge(found)
+
+    def _log(self, staging: StagingHandle, engine: Engine) -> LogResult:
+        request = self._request
+        policy = DispatchPolicy.from_settings(request.store.settings)
+        check = LogCheck(
+            log=request.store.commitlog,
+            policy=policy if request.level >= _DERIVED_LEVEL else replace(policy, index_enabled=False),
+            staging=staging,
+            max_findings=request.max_findings,
+            live=request.live,
+            unclean=request.live or request.store.abort is not None,
+            half_offsets=checked_half_offsets(request.store) if request.level >= _BALANCE_LEVEL else None,
+        )
+        result = check_log(check, engine, self._progress)
+        self._add(result.findings, result.examined)
+        return result
+
+    def _add(self, findings: FindingLog, examined: Examined) -> None:
+        self._report.findings.merge(findings)
+        self._report.examined += examined

@@ -1,0 +1,106 @@
+"""What the checks of derived files get: the files that are there and, from level 2 on, what the log demands.
+
+Tasks are picklable; an engine runs them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rmqtool.reput.blocks import Block
+    from rmqtool.reput.indexes import IndexStream
+    from rmqtool.reput.queues import QueuePlan
+    from rmqtool.store.geometry import Geometry
+    from rmqtool.store.segments import FileQueue, StoreFile
+
+
+@dataclass(frozen=True, slots=True)
+class QueueCheck:
+    """One queue.
+
+    Attributes:
+        topic: as Java decodes it.
+        queue_id: the queue.
+        batch: whether it is a batch consume queue.
+        files: its files; None if it has no directory.
+        ext_files: its files in ``consumequeue_ext``; None if it has none there.
+        expected: runs of the units that the log demands; None if it demands none, and below level 2.
+        deleted: its topic was deleted: a broker has deleted the queue, and an unclean start since then has
+            put the log's last records back.
+    """
+
+    topic: str
+    queue_id: int
+    batch: bool
+    files: FileQueue | None
+    ext_files: FileQueue | None
+    expected: QueuePlan | None
+    deleted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class QueueCheckTask:
+    """Some queues, whole.
+
+    Attributes:
+        queues: the queues.
+        blocks: where the expected runs lie.
+        log_start: physical offset of the log's first byte.
+        log_end: physical offset behind the last true record of the log.
+        file_size: ``mappedFileSizeConsumeQueue``.
+        ext_file_size: ``mappedFileSizeConsumeQueueExt``.
+        batch_file_size: ``mapperFileSizeBatchConsumeQueue``.
+        level: 1 each file on its own, 2 against the log, 3 completeness.
+        ext: ``enableConsumeQueueExt``.
+        unclean: ``abort`` is present (or the store is live): the next start repairs lag at the log's end.
+        max_findings: findings of one code that are kept.
+        live: a broker appends meanwhile: what points at ``log_end`` or behind it came later, no damage.
+    """
+
+    queues: tuple[QueueCheck, ...]
+    blocks: tuple[Block, ...]
+    log_start: int
+    log_end: int
+    file_size: int
+    ext_file_size: int
+    batch_file_size: int
+    level: int
+    ext: bool
+    unclean: bool
+    max_findings: int
+    live: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class IndexCheckTask:
+    """The whole index: its files are one stream.
+
+    Attributes:
+        files: by name.
+        geometry: slots and items of each file.
+        expected: entries that the log demands, in log order; None below level 2.
+        log_start: physical offset of the log's first byte.
+        log_end: physical offset behind the last true record of the log.
+        level: 1 each file on its own, 2 against the log, 3 completeness.
+        index_enabled: ``messageIndexEnable``.
+        unclean: ``abort`` is present (or the store is live).
+        max_findings: findings of one code that are kept.
+        live: as in ``QueueCheckTask``.
+        stale_stop: physical offset behind the old records that a truncation left behind ``log_end``, if any.
+        geometry_known: ``geometry`` was given or proven; otherwise files of another size cannot be read.
+    """
+
+    files: tuple[StoreFile, ...]
+    geometry: Geometry
+    expected: IndexStream | None
+    log_start: int
+    log_end: int
+    level: int
+    index_enabled: bool
+    unclean: bool
+    max_findings: int
+    live: bool = False
+    stale_stop: int = 0
+    geometry_known: bool = True

@@ -1,0 +1,17 @@
+"""PREDICTION: what a broker of a given release does with a store when it starts, before anybody starts one.
+
+``store_files`` loads as the broker does (``loading``, ``index_files``, ``first_file``), ``unit_queue``,
+``ext_queue`` and ``batch_queue`` are its queues in memory, ``log_walk`` is the log as recovery reads it,
+``derived`` takes what is dispatched, ``reput`` catches up as 4.9 does, ``losses`` counts what is gone and
+what stays missing, and ``predict`` goes through it all in the broker's order. Nothing is written.
+
+A master with the default switches is assumed: no DLedger, controller or duplication mode,
+``checkCRCOnRecover`` on, ``messageIndexSafe``, ``forceVerifyPropCRC`` and ``recheckReputOffsetFromCq`` off.
+"""
+
+from __future__ import annotations
+
+from rmqtool.recovery.model import Prediction
+from rmqtool.recovery.predict import predict_recovery
+
+__all__ = ["Prediction", "predict_recovery"]

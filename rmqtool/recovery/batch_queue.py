@@ -1,0 +1,161 @@
+"""A batch consume queue in the broker's memory (5.0.0+).
+
+Sources: ``BatchConsumeQueue#recover``, ``#truncateDirtyLogicFiles``, ``#correctMinOffset``,
+``#putBatchMessagePositionInfo`` (5.3.3).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rmqtool.formats import record_dtype
+from rmqtool.formats.consumequeue import BATCH_UNIT, BATCH_UNIT_SIZE
+from rmqtool.recovery.units import Appended
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from rmqtool.releases import Release
+    from rmqtool.store.segments import Segment
+
+    Int64s = npt.NDArray[np.int64]
+    Rows = npt.NDArray[Any]
+
+_DTYPE = record_dtype(BATCH_UNIT)
+_FILES_RECOVERED = 3
+_NOTHING = (1 << 63) - 1
+
+
+class BatchQueue:
+    """The state of one batch consume queue; of units that are appended only the first and last are kept.
+
+    Args:
+        segments: its files as loaded, by name.
+        file_size: bytes of a file.
+
+    Attributes:
+        deleted: labels of files that the broker deletes.
+        max_physical_offset: start, not end, of the last record with a unit; -1 if none.
+        minimum: min offset; -1 if there is none.
+        maximum: max offset.
+        found: max offset as recovery of the queue finds it.
+    """
+
+    batch = True
+    holes = 0
+
+    def __init__(self, segments: list[Segment], file_size: int) -> None:
+        self._size = file_size
+        self._segments = list(segments)
+        self._rows: list[Rows] = [self._read(segment) for segment in segments]
+        self._put: tuple[int, int] | None = None
+        self.deleted: list[str] = []
+        self.max_physical_offset = -1
+        self.minimum, self.maximum = -1, 0
+        if segments:
+            self._recover()
+        self.found = self.maximum
+        self._covered = self._coverage()
+
+    def put(self, bases: Int64s, physical_offsets: Int64s, batch_sizes: Int64s) -> Appended:
+        """Put units in log order, all arrays ``(n,)``; nothing is compared but the physical offset."""
+        before = np.concatenate(([self.max_physical_offset], physical_offsets))
+        keep = physical_offsets > np.maximum.accumulate(before)[:-1]
+        kept = int(keep.sum())
+        if kept:
+            self.max_physical_offset = int(physical_offsets[keep][-1])
+            self.maximum = int((bases + batch_sizes)[keep][-1])
+            self._put = self._put or (int(bases[keep][0]), int(physical_offsets[keep][0]))
+        return Appended(kept, 0, 0)
+
+    def absent(self, physical_offsets: Int64s, sizes: Int64s) -> npt.NDArray[np.bool_]:
+        """Tell which records have no unit in the files as they are found, by the range that those cover."""
+        first, last = self._covered
+        found: npt.NDArray[np.bool_] = (physical_offsets < first) | (physical_offsets > last) | (sizes <= 0)
+        return found
+
+    def truncate(self, physical_offset: int) -> None:
+        """Drop units from ``physical_offset`` on; what was appended since the start lies before it."""
+        if self._put is not None:
+            return
+        self.max_physical_offset = physical_offset - 1
+        while self._rows:
+            rows = self._read(self._segments[-1])
+            if rows["physicalOffset"][0] < physical_offset:
+                kept = _valid(rows) & (rows["physicalOffset"] < physical_offset)
+                kept[0] = True
+                self._rows[-1] = _leading(rows, kept)
+                self.max_physical_offset = int(self._rows[-1]["physicalOffset"][-1])
+                break
+            self._delete_last()
+        self._revise()
+
+    def destroy(self) -> None:
+        """Delete everything, as for a log without files."""
+        while self._rows:
+            self._delete_last()
+        self._revise()
+
+    def correct_minimum(self, log_start: int, _release: Release) -> None:
+        """Find the first unit whose record the log still has."""
+        rows = self._rows[0] if self._rows else None
+        if rows is None or not len(rows):
+            self.minimum = self._put[0] if self._put else -1
+            return
+        self.minimum = int(rows["msgBaseOffset"][0])
+        expired = rows["physicalOffset"] < log_start
+        count = len(expired) if expired.all() else int(expired.argmin())
+        if count:
+            self.minimum = int(rows["msgBaseOffset"][count - 1] + rows["batchSize"][count - 1])
+
+    def _coverage(self) -> tuple[int, int]:
+        if not self._rows or not len(self._rows[0]):
+            return _NOTHING, -1
+        return int(self._rows[0]["physicalOffset"][0]), self.max_physical_offset
+
+    def _read(self, segment: Segment) -> Rows:
+        rows = np.zeros(self._size // BATCH_UNIT_SIZE, _DTYPE)
+        segment.read_into(0, rows.view(np.uint8).data, [])
+        return rows
+
+    def _recover(self) -> None:
+        first = max(len(self._rows) - _FILES_RECOVERED, 0)
+        for number in range(first, len(self._rows)):
+            rows = self._rows[number]
+            self._rows[number] = _leading(rows, _valid(rows))
+            if len(self._rows[number]):
+                self.max_physical_offset = int(self._rows[number]["physicalOffset"][-1])
+            if len(self._rows[number]) < len(rows):
+                while len(self._rows) > number + 1:
+                    self._delete_last()
+                break
+        self._revise()
+
+    def _revise(self) -> None:
+        """Java: ``reviseMaxAndMinOffsetInQueue``."""
+        self.minimum, self.maximum = -1, 0
+        if self._rows and len(self._rows[0]):
+            self.minimum = int(self._rows[0]["msgBaseOffset"][0])
+        for rows in self._rows[:-3:-1]:
+            if len(rows):
+                self.maximum = int(rows["msgBaseOffset"][-1] + rows["batchSize"][-1])
+                break
+
+    def _delete_last(self) -> None:
+        self._rows.pop()
+        self.deleted.append(self._segments.pop().label)
+
+
+def _valid(rows: Rows) -> npt.NDArray[np.bool_]:
+    return (
+        (rows["physicalOffset"] >= 0)
+        & (rows["size"] > 0)
+        & (rows["msgBaseOffset"] >= 0)
+        & (rows["batchSize"] > 0)
+    )
+
+
+def _leading(rows: Rows, kept: npt.NDArray[np.bool_]) -> Rows:
+    return rows if kept.all() else rows[: int(kept.argmin())]

@@ -1,0 +1,166 @@
+"""Consume queues and index in the broker's memory, fed by what is dispatched."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rmqtool.dispatch.grouping import order_by_queue
+from rmqtool.dispatch.rows import NO_EXT_UNIT
+from rmqtool.recovery.batch_queue import BatchQueue
+from rmqtool.recovery.model import Dispatched, QueueOutcome
+from rmqtool.recovery.unit_queue import UnitQueue
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from rmqtool.recovery.index_files import IndexState
+    from rmqtool.recovery.units import QueueKey
+    from rmqtool.reput.dispatcher import Dispatcher
+    from rmqtool.scan.walk import MessageBatch
+
+    Int64s = npt.NDArray[np.int64]
+
+Queue = UnitQueue | BatchQueue
+
+
+class DispatchStallError(Exception):
+    """The dispatch of a record fails, as an LMQ offset in it is no number; the argument is its place."""
+
+
+@dataclass
+class Tally:
+    """What became of a queue's units.
+
+    Attributes:
+        appended: units appended.
+        misplaced: those of them at another place than their queue offset.
+        dropped: put in vain.
+        missing: never put, and not there.
+    """
+
+    appended: int = 0
+    misplaced: int = 0
+    dropped: int = 0
+    missing: int = 0
+
+
+@dataclass
+class Derived:
+    """The derived files, changed as the broker would.
+
+    Attributes:
+        queues: by topic and queue id.
+        index: the index files.
+        unit_file_size: bytes of a consume queue file.
+        batch_file_size: bytes of a batch consume queue file.
+        batch_topics: topics whose new queues are batch queues.
+        tallies: by queue.
+        places: ranges ``[first place, behind the last place)`` of the records dispatched.
+    """
+
+    queues: dict[QueueKey, Queue]
+    index: IndexState
+    unit_file_size: int
+    batch_file_size: int
+    batch_topics: frozenset[str]
+    tallies: dict[QueueKey, Tally] = field(default_factory=dict)
+    places: list[tuple[int, int]] = field(default_factory=list)
+
+    @property
+    def max_physical_offset(self) -> int:
+        """Return the largest ``maxPhysicOffset`` of any queue, -1 without queues."""
+        return max((queue.max_physical_offset for queue in self.queues.values()), default=-1)
+
+    def take(self, dispatcher: Dispatcher, batch: MessageBatch, done: Dispatched) -> None:
+        """Dispatch a batch.
+
+        Raises:
+            DispatchStallError: the dispatch of a record fails; what comes before it is taken.
+        """
+        if not len(batch.rows):
+            return
+        dispatcher.clear()
+        stalled = dispatcher.dispatch(batch)
+        put = dispatcher.taken()
+        done.messages += put.messages
+        done.entries += len(put.entries)
+        self.index.put(put.entries, put.idles)
+        order, starts = order_by_queue(put.units, len(dispatcher.queues))
+        for number in np.flatnonzero(np.diff(starts)):
+            key = dispatcher.key(int(number))
+            done.units += self._put(key, put.units[order[starts[number] : starts[number + 1]]])
+        if stalled is not None:
+            raise DispatchStallError(int(batch.rows["place"][stalled]))
+        place, last = int(batch.rows["place"][0]), batch.rows[-1]
+        done.start = place if done.start is None else done.start
+        done.stop = int(last["place"] + last["total_size"])
+        self.places.append((place, int(last["place"]) + 1))
+
+    def truncate(self, physical_offset: int) -> None:
+        """Drop what lies behind the log's new end from all queues."""
+        for queue in self.queues.values():
+            queue.truncate(physical_offset)
+
+    def destroy(self) -> None:
+        """Delete all queues."""
+        for queue in self.queues.values():
+            queue.destroy()
+
+    def is_dispatched(self, places: Int64s) -> npt.NDArray[np.bool_]:
+        """Tell which records were dispatched, by their places, ``(n,)`` ascending."""
+        if not self.places:
+            return np.zeros(len(places), np.bool_)
+        ranges = np.array(sorted(self.places), np.int64)
+        stops = np.maximum.accumulate(ranges[:, 1])  # reput may begin before recovery did
+        number = np.searchsorted(ranges[:, 0], places, "right") - 1
+        found: npt.NDArray[np.bool_] = (number >= 0) & (places < stops[number])
+        return found
+
+    def outcomes(self) -> list[QueueOutcome]:
+        """Return the queues as they are now, by topic and queue id."""
+        return [self._outcome(key, queue) for key, queue in sorted(self.queues.items())]
+
+    def tally(self, key: QueueKey) -> Tally:
+        """Return a queue's tally, a new one if it has none."""
+        return self.tallies.setdefault(key, Tally())
+
+    def queue(self, key: QueueKey) -> Queue:
+        """Return a queue, a new one without files if it is not there."""
+        if key not in self.queues:
+            is_batch = key[0] in self.batch_topics
+            self.queues[key] = (
+                BatchQueue([], self.batch_file_size) if is_batch else UnitQueue([], self.unit_file_size)
+            )
+        return self.queues[key]
+
+    def _outcome(self, key: QueueKey, queue: Queue) -> QueueOutcome:
+        tally = self.tally(key)
+        return QueueOutcome(
+            topic=key[0],
+            queue_id=key[1],
+            batch=queue.batch,
+            found=queue.found,
+            minimum=queue.minimum,
+            maximum=queue.maximum,
+            appended=tally.appended,
+            misplaced=tally.misplaced,
+            dropped=tally.dropped,
+            missing=tally.missing + queue.holes,
+        )
+
+    def _put(self, key: QueueKey, units: npt.NDArray[np.void]) -> int:
+        queue = self.queue(key)
+        if isinstance(queue, UnitQueue):
+            queue.put_ext(int(np.count_nonzero(units["store_timestamp_ms"] != NO_EXT_UNIT)))
+        last = units["batch_size" if queue.batch else "size"].astype(np.int64)
+        put = queue.put(
+            np.ascontiguousarray(units["queue_offset"]), np.ascontiguousarray(units["physical_offset"]), last
+        )
+        tally = self.tally(key)
+        tally.appended += put.appended
+        tally.misplaced += put.misplaced
+        tally.dropped += put.dropped
+        return put.appended

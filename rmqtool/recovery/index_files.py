@@ -1,0 +1,142 @@
+"""The index in the broker's memory: which files it loads and deletes, and what it puts into them.
+
+Sources: ``IndexService#load``, ``#buildIndex``, ``IndexFile#putKey`` (4.9.8, 5.3.3).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rmqtool.errors import EnvironmentFailureError
+from rmqtool.formats import struct_of
+from rmqtool.formats.index import HEADER, HEADER_SIZE
+from rmqtool.javacompat import parse_long
+from rmqtool.recovery.model import IndexFileOutcome, Refusal
+from rmqtool.store.listing import label_of
+from rmqtool.store.reading import ReadOnlyFile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    import numpy.typing as npt
+
+    from rmqtool.releases import Release
+
+    Rows = npt.NDArray[np.void]
+
+_NO_FILE = "cannot be opened as an index file"
+
+
+@dataclass
+class _File:
+    label: str | None
+    items: int
+    begin_phy_offset: int
+    end_phy_offset: int
+
+
+class IndexState:
+    """The list of index files.
+
+    Args:
+        items: ``maxIndexNum``; item 0 is never used.
+
+    Attributes:
+        deleted: labels of files that loading deletes.
+        ignored: labels of entries that loading passes over.
+        refusals: what makes the broker refuse.
+    """
+
+    def __init__(self, items: int) -> None:
+        self._capacity = items - 1
+        self._files: list[_File] = []
+        self._loaded: list[tuple[int, int]] = []
+        self.deleted: list[str] = []
+        self.ignored: list[str] = []
+        self.refusals: list[Refusal] = []
+
+    @property
+    def end_phy_offset(self) -> int:
+        """Return endPhyOffset of the last file: messages below are not indexed."""
+        return self._files[-1].end_phy_offset if self._files else 0
+
+    @property
+    def outcomes(self) -> list[IndexFileOutcome]:
+        """Return the files as they are now."""
+        return [IndexFileOutcome(file.label, file.items, file.end_phy_offset) for file in self._files]
+
+    def load(self, paths: Iterable[Path], base: Path, release: Release, delete_after_ms: int | None) -> None:
+        """Load the files of the index directory.
+
+        Args:
+            paths: its entries.
+            base: what labels are relative to.
+            release: whose rules apply.
+            delete_after_ms: indexMsgTimestamp behind an unclean stop: files that end later are deleted.
+        """
+        is_over = False
+        for path in sorted(paths):
+            label = label_of(path, base)
+            header = None if is_over or parse_long(path.name) is None else _header(path)
+            if header is None:
+                self.ignored.append(label)
+                if not is_over and parse_long(path.name) is not None:
+                    is_over = True  # 4.9.8 goes on without it and all that follow
+                    self.refusals += [Refusal(label, _NO_FILE)] if release.refuses_unreadable_index else []
+                continue
+            _, end_ms, begin, end, _, count = struct_of(HEADER).unpack(header)
+            if delete_after_ms is not None and end_ms > delete_after_ms:
+                self.deleted.append(label)
+            else:
+                self._files.append(_File(label, max(count - 1, 0), begin, end))
+        self._loaded = [(file.begin_phy_offset, file.end_phy_offset) for file in self._files if file.items]
+
+    def put(self, entries: Rows, idles: Rows) -> None:
+        """Put entries in log order; a message without entries makes a full last file's successor.
+
+        Args:
+            entries: ``(n,)`` of ``ENTRY_ROW``.
+            idles: ``(k,)`` of ``IDLE_ROW``, counted from the first of ``entries``.
+        """
+        offsets = entries["physical_offset"]
+        done = 0
+        for idle in idles["entries_before"] if len(idles) else ():
+            done = self._put(offsets, done, int(idle))
+            self._last()
+        self._put(offsets, done, len(offsets))
+
+    def covers(self, offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Tell which records the loaded files have entries of, by their ranges; ``(n,)``."""
+        covered = np.zeros(len(offsets), np.bool_)
+        for begin, end in self._loaded:
+            covered |= (offsets >= begin) & (offsets <= end)
+        return covered
+
+    def _put(self, offsets: npt.NDArray[np.int64], start: int, stop: int) -> int:
+        while start < stop:
+            file = self._last()
+            count = min(stop - start, self._capacity - file.items)
+            file.items += count
+            start += count
+            file.end_phy_offset = int(offsets[start - 1])
+        return stop
+
+    def _last(self) -> _File:
+        """Java: ``getAndCreateLastIndexFile``, called for every message before it is looked at."""
+        if not self._files or self._files[-1].items >= self._capacity:
+            end = self.end_phy_offset
+            self._files.append(_File(None, 0, end, end))
+        return self._files[-1]
+
+
+def _header(path: Path) -> bytes | None:
+    """Return the header, zeros behind the end of a short file; None where there is no file to open."""
+    try:
+        with ReadOnlyFile(path) as file:
+            return file.read_at(0, HEADER_SIZE, []).ljust(HEADER_SIZE, b"\0")
+    except EnvironmentFailureError:
+        return None

@@ -1,0 +1,129 @@
+"""What a broker accepts when it loads a directory, and what makes it refuse to start.
+
+Sources: ``MappedFileQueue#doLoad``, ``DefaultMessageStore#loadConsumeQueue`` (4.9.8),
+``ConsumeQueueStore#loadConsumeQueues`` (5.3.3).
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rmqtool.errors import EnvironmentFailureError
+from rmqtool.javacompat import parse_int, parse_long
+from rmqtool.recovery.model import Refusal
+from rmqtool.store.listing import label_of
+from rmqtool.store.segments import Segment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rmqtool.releases import Release
+
+
+@dataclass
+class LoadedFiles:
+    """The files of one file queue as the broker has them in memory after loading.
+
+    Attributes:
+        segments: by name.
+        deleted: labels of files that loading deletes, by their start.
+        refusals: entries that make the broker refuse.
+    """
+
+    segments: list[Segment] = field(default_factory=list)
+    deleted: dict[int, str] = field(default_factory=dict)
+    refusals: list[Refusal] = field(default_factory=list)
+
+
+@dataclass
+class LoadedQueue:
+    """A queue's directory.
+
+    Attributes:
+        topic: name of the topic's directory.
+        queue_id: number that the directory's name stands for.
+        files: what is in it.
+    """
+
+    topic: str
+    queue_id: int
+    files: LoadedFiles
+
+
+def load_files(directories: Iterable[Path], base: Path, size: int, release: Release) -> LoadedFiles:
+    """Load the files of one file queue; all reasons to refuse are named, the broker stops at the first.
+
+    Args:
+        directories: one, or several for a commit log on several paths.
+        base: what labels are relative to.
+        size: the configured size of a file in bytes.
+        release: whose rules apply.
+
+    Raises:
+        EnvironmentFailureError: a directory may not be read.
+    """
+    loaded = LoadedFiles()
+    entries = sorted(
+        (entry for path in directories for entry in list_directory(path)), key=lambda one: one.name
+    )
+    for number, path in enumerate(entries):
+        label, size_bytes = label_of(path, base), _length(path)
+        if release.deletes_empty_last_file and path.is_dir():
+            continue
+        if release.deletes_empty_last_file and size_bytes == 0 and number == len(entries) - 1:
+            loaded.deleted[parse_long(path.name) or 0] = label
+            continue
+        reason = _refusal_reason(path, size_bytes, size)
+        if reason is None:
+            loaded.segments.append(Segment(path, label, size_bytes, parse_long(path.name) or 0))
+        else:
+            loaded.refusals.append(Refusal(label, reason))
+    return loaded
+
+
+def _refusal_reason(path: Path, size_bytes: int, size: int) -> str | None:
+    if path.is_dir():
+        return "is a directory"
+    if size_bytes != size:
+        return f"has {size_bytes} bytes instead of {size}"
+    return "is not named by a number" if parse_long(path.name) is None else None
+
+
+def load_queues(directory: Path, base: Path, size: int, release: Release) -> list[LoadedQueue]:
+    """Load all queues of a tree ``TOPIC/QUEUEID``; what is named otherwise is passed over.
+
+    Raises:
+        EnvironmentFailureError: a directory may not be read.
+    """
+    return [
+        LoadedQueue(topic.name, number, load_files((path,), base, size, release))
+        for topic in sorted(list_directory(directory))
+        for path in sorted(list_directory(topic))
+        if (number := parse_int(path.name)) is not None
+    ]
+
+
+def list_directory(directory: Path) -> list[Path]:
+    """List a directory; what is none, or not there, is an empty one (``File#listFiles`` returns null).
+
+    Raises:
+        EnvironmentFailureError: it may not be read.
+    """
+    try:
+        with os.scandir(directory) as listing:
+            return [Path(entry.path) for entry in listing]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as failure:
+        raise EnvironmentFailureError(f"{directory}: cannot be listed: {failure.strerror}") from failure
+
+
+def _length(path: Path) -> int:
+    """Return what ``File#length`` does: 0 where a link leads nowhere."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0

@@ -1,0 +1,201 @@
+"""The start of a broker in its own order: load, recover the queues, recover the log, catch up.
+
+Sources: ``DefaultMessageStore#load``, ``#recover``, ``#start``; ``CommitLog#recoverNormally``,
+``#recoverAbnormally`` (4.9.8, 5.3.3).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from rmqtool.dispatch.policy import DispatchPolicy
+from rmqtool.errors import UsageError
+from rmqtool.recovery.derived import DispatchStallError
+from rmqtool.recovery.first_file import first_file
+from rmqtool.recovery.hazards import hazards_of
+from rmqtool.recovery.log_walk import RecoveryWalk
+from rmqtool.recovery.losses import count_missing, lost_records
+from rmqtool.recovery.model import (
+    Cut,
+    Dispatched,
+    Prediction,
+    Recovery,
+    Refusal,
+    Reput,
+)
+from rmqtool.recovery.reput import catch_up
+from rmqtool.recovery.store_files import LoadedStore, load_store
+from rmqtool.recovery.unit_queue import EmptyLastFileError
+from rmqtool.reput.dispatcher import Dispatcher
+from rmqtool.scan.records import check_record
+from rmqtool.scan.rows import rules_of
+from rmqtool.scan.window import Window
+from rmqtool.store.places import PathKind
+
+if TYPE_CHECKING:
+    from rmqtool.releases import Release
+    from rmqtool.scan.walk import MessageBatch
+    from rmqtool.store import Settings, Store
+    from rmqtool.store.segments import Segment
+
+_NOT_PREDICTED = ("ST-ROCKSDB", "ST-DLEDGER")
+_START_BYTES = 8
+
+
+def predict_recovery(store: Store, release: Release) -> Prediction:
+    """Predict what a broker does with a store when it starts.
+
+    Args:
+        store: a whole store; its settings are taken for the broker's.
+        release: the broker's.
+
+    Raises:
+        EnvironmentFailureError: a file cannot be opened or read.
+        UsageError: it is only a part of a store, or one whose recovery goes other ways.
+    """
+    if store.kind is not PathKind.STORE or store.root is None:
+        raise UsageError(f"{store.base}: a start is predicted for whole stores; give the store root")
+    for feature in store.features:
+        if feature.code.code in _NOT_PREDICTED:
+            raise UsageError(
+                f"{feature.label}: {feature.code.title}; a start of such a store is not predicted"
+            )
+    prediction = Prediction(str(store.base), release)
+    loaded = load_store(store, store.root, prediction)
+    if prediction.loads:
+        _Start(loaded, prediction, broker_policy(store.settings, release, loaded)).run()
+    return prediction
+
+
+def broker_policy(settings: Settings, release: Release, loaded: LoadedStore) -> DispatchPolicy:
+    """Return the switches of a broker of that release, whichever wrote the store."""
+    return DispatchPolicy(
+        release=release,
+        delay_levels_ms=settings.delay_levels.delay_ms,
+        index_enabled=settings.message_index_enable,
+        multi_dispatch=settings.enable_multi_dispatch is not False,
+        lmq=settings.enable_lmq is not False,
+        ext=settings.enable_consume_queue_ext,
+        batch_topics=loaded.derived.batch_topics,
+    )
+
+
+class _Start:
+    """A start under way."""
+
+    def __init__(self, loaded: LoadedStore, prediction: Prediction, policy: DispatchPolicy) -> None:
+        self.loaded, self.prediction, self.policy = loaded, prediction, policy
+        self.derived, self.log = loaded.derived, loaded.log
+        self.release = prediction.release
+        self.rules = rules_of(policy.release.records)
+        self.dispatcher = Dispatcher(policy, end_phy_offset=loaded.derived.index.end_phy_offset)
+
+    def run(self) -> None:
+        try:
+            if self.log:
+                self._recover()
+            else:
+                self._without_log()
+            self._correct_minimums()
+        except DispatchStallError as stall:
+            self.prediction.refusals.append(_refusal(int(stall.args[0]), self.log))
+        if not self.prediction.loads:
+            return
+        if self.log and self.prediction.cut is not None:
+            self._catch_up(self.prediction.cut.physical_offset)
+        self._conclude()
+
+    def _without_log(self) -> None:
+        """Java: "the commitlog files are deleted, and delete the consume queue files"."""
+        reason = "the log has no files: all consume queues are deleted"
+        self.prediction.recovery = Recovery("abnormal" if self.loaded.unclean else "normal", None, 0, reason)
+        self.derived.destroy()
+
+    def _recover(self) -> None:
+        max_end = self.derived.max_physical_offset
+        loaded = self.loaded
+        number, recovery = first_file(self.log, loaded.unclean, loaded.checkpoint, max_end, self.release)
+        self.prediction.recovery = recovery
+        walk = RecoveryWalk(self.log[number:], self.rules)
+        for batch in walk.batches():
+            self._dispatch_again(batch, max_end)
+        if max_end >= walk.end:
+            self.derived.truncate(walk.end)
+        self._cut(walk)
+
+    def _dispatch_again(self, batch: MessageBatch, max_end: int) -> None:
+        if not self.loaded.unclean:
+            if self.release.reputs_from_queues:
+                return
+            behind = batch.rows["physical_offset"] > max_end
+            if not behind.all():
+                batch = replace(batch, rows=batch.rows[behind], values=batch.values[behind])
+        self.derived.take(self.dispatcher, batch, self.prediction.recovered)
+
+    def _cut(self, walk: RecoveryWalk) -> None:
+        segment, end = walk.last, walk.end
+        if segment is None:
+            return
+        self.prediction.lost = lost_records(self.log, end, self.policy)
+        self.prediction.cut = describe_cut(segment, end, self.release, bool(self.prediction.lost))
+        gone = [one for one in self.log if one.start > end]
+        self.prediction.deleted += [one.label for one in gone]
+        for label in walk.unreadable:
+            self.prediction.hazards.append(
+                f"{label} cannot be read in places: a broker that maps it may die of SIGBUS."
+            )
+
+    def _correct_minimums(self) -> None:
+        start = self.log[0].start if self.log else -1
+        for (topic, queue_id), queue in self.derived.queues.items():
+            try:
+                queue.correct_minimum(start, self.release)
+            except EmptyLastFileError as failure:
+                label = f"consumequeue/{topic}/{queue_id}/{failure}"
+                reason = "is the queue's last file and has no unit when 5.3 looks for the last one: it fails"
+                self.prediction.refusals.append(Refusal(label, reason))
+
+    def _catch_up(self, end: int) -> None:
+        if not self.release.reputs_from_queues:
+            self.prediction.reput = Reput(end, None, Dispatched())
+            return
+        kept = [one for one in self.log if one.start <= end]
+        reput = catch_up(kept, end, self.rules, self.derived, self.dispatcher)
+        self.prediction.reput = reput
+        if reput.stalled_at is None:
+            self._correct_minimums()
+
+    def _conclude(self) -> None:
+        prediction, derived = self.prediction, self.derived
+        if prediction.cut is not None:
+            end = prediction.cut.physical_offset
+            _, prediction.missing_entries = count_missing(self.log, end, self.policy, derived)
+        for _, queue in sorted(derived.queues.items()):
+            prediction.deleted += queue.deleted
+        prediction.deleted += derived.index.deleted
+        prediction.queues = derived.outcomes()
+        prediction.index = derived.index.outcomes
+        prediction.hazards += hazards_of(prediction)
+
+
+def describe_cut(segment: Segment, end: int, release: Release, records_behind: bool) -> Cut:
+    """Say what lies where recovery ends the log."""
+    position = end - segment.start
+    window = Window(segment)
+    found = check_record(
+        window, position, release.records, base=segment.start, check_crc=True, read_body=True
+    )
+    start = window.read_at(position, _START_BYTES)
+    code, reason = found.code.code if found.code else None, found.reason
+    if found.success:
+        code, reason = None, "the end of the last file"
+    elif not any(start) and not records_behind:
+        code, reason = None, "zeros: the end of the log"
+    return Cut(end, segment.label, position, code, reason)
+
+
+def _refusal(place: int, log: list[Segment]) -> Refusal:
+    label = next((one.label for one in log if one.start <= place < one.stop), "commitlog")
+    reason = f"has a record at {place} whose INNER_MULTI_QUEUE_OFFSET is no number: its dispatch fails"
+    return Refusal(label, reason)

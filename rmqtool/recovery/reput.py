@@ -1,0 +1,79 @@
+"""How a 4.9 broker catches up while it starts, and what it does over damage.
+
+Source: ``DefaultMessageStore#start``, ``ReputMessageService#doReput``,
+``MappedFileQueue#findMappedFileByOffset`` (4.9.8); see ``rmqtool.reput.chain`` for the two counters.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqtool.recovery.derived import DispatchStallError
+from rmqtool.recovery.model import Dispatched, Reput
+from rmqtool.reput.chain import Region
+from rmqtool.scan.rows import Outcome
+from rmqtool.scan.walk import SegmentWalk
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    import numpy.typing as npt
+
+    from rmqtool.recovery.derived import Derived
+    from rmqtool.reput.dispatcher import Dispatcher
+    from rmqtool.store.segments import Segment
+
+
+def catch_up(
+    segments: Sequence[Segment],
+    log_end: int,
+    rules: npt.NDArray[np.int64],
+    derived: Derived,
+    dispatcher: Dispatcher,
+) -> Reput:
+    """Dispatch from the end of the consume queues to the end of the log.
+
+    Args:
+        segments: the log's files after recovery.
+        log_end: where recovery ended the log.
+        rules: how the broker reads a record.
+        derived: changed.
+        dispatcher: feeds it.
+
+    Raises:
+        EnvironmentFailureError: a file cannot be opened or read.
+    """
+    start = max(derived.max_physical_offset, segments[0].start)
+    done = Dispatched()
+    place = start
+    while place < log_end:
+        segment = next((one for one in segments if one.start <= place < one.stop), None)
+        if segment is None:
+            return Reput(start, place, done)
+        try:
+            place = _region(segment, place, min(segment.stop, log_end), rules, derived, dispatcher, done)
+        except DispatchStallError as stall:
+            return Reput(start, int(stall.args[0]), done)
+    return Reput(start, None, done)
+
+
+def _region(
+    segment: Segment,
+    place: int,
+    stop: int,
+    rules: npt.NDArray[np.int64],
+    derived: Derived,
+    dispatcher: Dispatcher,
+    done: Dispatched,
+) -> int:
+    """Dispatch what can be read of a file; return where the next region begins."""
+    walk = SegmentWalk(segment, rules)
+    for batch in walk.batches(place, stop):
+        derived.take(dispatcher, batch, done)
+    segment.close()
+    region = Region()
+    region.add(walk.mismatches)
+    if walk.outcome == Outcome.BLANK:
+        return region.rolled(walk.place, segment, segment.size_bytes)
+    return region.behind(stop)

@@ -1,0 +1,165 @@
+"""The store as the broker loads it: log, queues, index, checkpoint, and every reason to refuse."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rmqtool.recovery.batch_queue import BatchQueue
+from rmqtool.recovery.derived import Derived, Queue
+from rmqtool.recovery.ext_queue import ExtFailureError, ExtQueue
+from rmqtool.recovery.first_file import Checkpoint, read_checkpoint
+from rmqtool.recovery.index_files import IndexState
+from rmqtool.recovery.loading import LoadedQueue, list_directory, load_files, load_queues
+from rmqtool.recovery.model import Prediction, Refusal
+from rmqtool.recovery.unit_queue import UnitQueue
+from rmqtool.store.broker_json import (
+    ConfigFileError,
+    batch_queue_topics,
+    load_broker_json,
+    parse_broker_json,
+)
+from rmqtool.store.places import DIRECTORY_NAMES, PathKind
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rmqtool.recovery.units import QueueKey
+    from rmqtool.store import Store
+    from rmqtool.store.segments import Segment
+
+# What the broker reads before, with or behind the store; one that cannot be decoded keeps it from starting.
+_CONFIG_FILES = (
+    "topics.json",
+    "consumerOffset.json",
+    "subscriptionGroup.json",
+    "consumerFilter.json",
+    "delayOffset.json",
+)
+
+
+@dataclass
+class LoadedStore:
+    """What is in the broker's memory before it recovers.
+
+    Attributes:
+        log: the commit log's files.
+        derived: queues, recovered each by itself, and index.
+        checkpoint: its times.
+        unclean: whether ``abort`` is there.
+    """
+
+    log: list[Segment]
+    derived: Derived
+    checkpoint: Checkpoint
+    unclean: bool
+
+
+def load_store(store: Store, root: Path, prediction: Prediction) -> LoadedStore:
+    """Load a store; refusals and deletions are added to ``prediction``.
+
+    Raises:
+        EnvironmentFailureError: a directory may not be read.
+    """
+    release, unclean = prediction.release, store.abort is not None
+    log = load_files(store.commitlog.directories, store.base, store.settings.commitlog_file_size, release)
+    prediction.refusals += log.refusals
+    prediction.deleted += log.deleted.values()
+    prediction.refusals += _config_refusals(root)
+    checkpoint = read_checkpoint(root / "checkpoint")
+    if isinstance(checkpoint, Refusal):
+        prediction.refusals.append(checkpoint)
+        checkpoint = Checkpoint()
+    batch_topics = _batch_topics(root) if release.batch_queues else frozenset()
+    derived = Derived(
+        _load_queues(store, root, batch_topics, prediction),
+        _load_index(store, root, checkpoint.index_ms if unclean else None, prediction),
+        store.settings.consumequeue_file_size,
+        store.settings.batchconsumequeue_file_size,
+        batch_topics,
+    )
+    return LoadedStore(log.segments, derived, checkpoint, unclean)
+
+
+def _load_queues(
+    store: Store, root: Path, batch_topics: frozenset[str], prediction: Prediction
+) -> dict[QueueKey, Queue]:
+    settings, release = store.settings, prediction.release
+    queues: dict[QueueKey, Queue] = {}
+    size = settings.consumequeue_file_size
+    for one in load_queues(_tree(root, PathKind.CONSUMEQUEUE), store.base, size, release):
+        _note(one, prediction, one.topic in batch_topics)
+        ext = _load_ext(store, root, one, prediction) if settings.enable_consume_queue_ext else None
+        try:
+            queue = UnitQueue(one.files.segments, size, one.files.deleted, ext)
+        except ExtFailureError as failure:
+            prediction.refusals.append(Refusal(failure.label, str(failure)))
+        else:
+            queues[one.topic, one.queue_id] = queue
+    if release.batch_queues:
+        size = settings.batchconsumequeue_file_size
+        for one in load_queues(_tree(root, PathKind.BATCHCONSUMEQUEUE), store.base, size, release):
+            _note(one, prediction, one.topic not in batch_topics)
+            prediction.deleted += one.files.deleted.values()
+            queues[one.topic, one.queue_id] = BatchQueue(one.files.segments, size)
+    return queues
+
+
+def _load_ext(store: Store, root: Path, queue: LoadedQueue, prediction: Prediction) -> ExtQueue:
+    directory = _tree(root, PathKind.CONSUMEQUEUE_EXT) / queue.topic / str(queue.queue_id)
+    size = store.settings.consumequeue_ext_file_size
+    files = load_files((directory,), store.base, size, prediction.release)
+    prediction.refusals += files.refusals
+    return ExtQueue(files.segments, size, files.deleted)
+
+
+def _tree(root: Path, kind: PathKind) -> Path:
+    return root / DIRECTORY_NAMES[kind]
+
+
+def _note(queue: LoadedQueue, prediction: Prediction, wrong_type: bool) -> None:
+    prediction.refusals += queue.files.refusals
+    if wrong_type:  # ConsumeQueueStore#queueTypeShouldBe (5.3.3)
+        reason = f"says otherwise of topic {queue.topic} than the directory that its queues lie in"
+        prediction.refusals.append(Refusal("config/topics.json", reason))
+
+
+def _load_index(store: Store, root: Path, index_ms: int | None, prediction: Prediction) -> IndexState:
+    index = IndexState(store.settings.index_geometry.items)
+    paths = list_directory(_tree(root, PathKind.INDEX))
+    index.load(paths, store.base, prediction.release, index_ms)
+    prediction.refusals += index.refusals
+    prediction.ignored += index.ignored
+    return index
+
+
+def _batch_topics(root: Path) -> frozenset[str]:
+    """Return the topics that the broker knows to have batch queues: those of topics.json alone."""
+    try:
+        return batch_queue_topics(load_broker_json(root / "config" / "topics.json"))
+    except ConfigFileError:
+        return frozenset()
+
+
+def _config_refusals(root: Path) -> list[Refusal]:
+    """Java: ``ConfigManager#load`` (4.9.8, 5.3.3): only a ``.bak`` that is needed and undecodable counts."""
+    refusals = []
+    for name in _CONFIG_FILES:
+        path = root / "config" / name
+        if _decodes(path) is not True and _decodes(path.with_name(name + ".bak")) is False:
+            refusals.append(Refusal(f"config/{name}", "cannot be decoded, nor can its .bak"))
+    return refusals
+
+
+def _decodes(path: Path) -> bool | None:
+    """Tell whether a config file can be decoded; None if it is missing or empty."""
+    try:
+        text = path.read_text("utf-8", "replace")
+        if not text:
+            return None
+        parse_broker_json(text)
+    except OSError:
+        return None
+    except ValueError:
+        return False
+    return True

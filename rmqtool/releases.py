@@ -1,0 +1,149 @@
+"""RELEASES: what each released broker does with the files of a store, one field for every rule that changed.
+
+Each release is the one before it with what it changed, so this page is the history of the format and of the
+broker's rules. Rules elsewhere ask a field, never for a version. What a new release needs is a row here.
+Compared: 4.9.8, 5.3.3, 5.3.4, 5.4.0, 5.5.0 and 5.5.1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from rmqtool.errors import UsageError
+
+
+class CleanStart(StrEnum):
+    """Where a start without ``abort`` begins to read the log (``CommitLog#recoverNormally``)."""
+
+    THIRD_LAST = "third-last"  # up to 5.3.1
+    BY_QUEUES = "by-queues"  # 5.3.2+: the newest file that begins at or before the end of the queues
+
+
+class UncleanStart(StrEnum):
+    """Which file matches after a crash (``CommitLog#isMappedFileMatchedRecover``)."""
+
+    BY_TIME = "by-time"  # first record's store time against min(physic, logics) - 3 s
+    BY_OFFSET = "by-offset"  # 5.5.0+: its offset against checkpoint[40], else its time against logics
+
+
+@dataclass(frozen=True, slots=True)
+class RecordRules:
+    """What differs between brokers, and between them and an examiner, when a record is read.
+
+    Attributes:
+        checks_room: TOTALSIZE is held against the bytes left before the magic is looked at (5.3.2+).
+        knows_v2: V2 records, with topics over 127 bytes, are read (5.1.0+).
+        knows_inner_batch: INNER_NUM and INNER_BASE are parsed (5.0.0+).
+        requires_numbers: a property that should be a number and is none makes the record fail (every broker).
+    """
+
+    checks_room: bool = True
+    knows_v2: bool = True
+    knows_inner_batch: bool = True
+    requires_numbers: bool = True
+
+
+EXAMINER = RecordRules(checks_room=False, knows_inner_batch=False, requires_numbers=False)
+"""What the kernels of an examiner go by: the numbers of inner batches are looked at elsewhere."""
+
+LENIENT = RecordRules(checks_room=False, requires_numbers=False)
+"""For reading evidence: whatever can be decoded is a record."""
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """The rules of one released broker.
+
+    Attributes:
+        name: the release.
+        line: the line that users know it by, ``4.9`` or ``5.x``.
+        records: how records are read.
+        batch_queues: topics can have batch consume queues (5.0.0+).
+        skips_slash: multi-dispatch names with a path separator are skipped (5.1.2+).
+        no_multi_dispatch: prefixes of topics whose messages go to no further queue (5.1.1+).
+        tag_items: the index has an item for TAGS (5.4.0+, ``IndexService#buildIndex``).
+        new_index_count: indexCount of an index file that is made and not used.
+        deletes_empty_last_file: an empty last file is deleted at start, and directories are passed over;
+            older brokers refuse both (5.1.3+, ``MappedFileQueue#doLoad``).
+        refuses_unreadable_index: an index file that cannot be opened as one stops the start; older brokers go
+            on without it and all that follow (5.x).
+        halves_for_minimum: the min offset of a queue is searched by halving (5.x,
+            ``ConsumeQueue#correctMinOffset``).
+        delay_table_after_recovery: recovery does not know messageDelayLevel yet (up to 4.9.8).
+        reputs_from_queues: reput goes on where the queues end, while the store starts (4.9).
+        clean_start: where a start without ``abort`` begins.
+        unclean_start: where one with ``abort`` begins.
+        first_record_must_parse: a file matches only if its first record does parse, CRC included (5.3.4+).
+        recover_window: at most ``commitLogRecoverMaxNum`` files are walked back (5.4.0+).
+    """
+
+    name: str
+    line: str
+    records: RecordRules = RecordRules(checks_room=False, knows_v2=False, knows_inner_batch=False)
+    batch_queues: bool = False
+    skips_slash: bool = False
+    no_multi_dispatch: tuple[str, ...] = ()
+    tag_items: bool = False
+    new_index_count: int = 0
+    deletes_empty_last_file: bool = False
+    refuses_unreadable_index: bool = False
+    halves_for_minimum: bool = False
+    delay_table_after_recovery: bool = True
+    reputs_from_queues: bool = True
+    clean_start: CleanStart = CleanStart.THIRD_LAST
+    unclean_start: UncleanStart = UncleanStart.BY_TIME
+    first_record_must_parse: bool = False
+    recover_window: bool = False
+
+
+_4_9_8 = Release("4.9.8", "4.9")
+_5_3_3 = replace(
+    _4_9_8,
+    name="5.3.3",
+    line="5.x",
+    records=RecordRules(),
+    batch_queues=True,
+    skips_slash=True,
+    no_multi_dispatch=("%RETRY%", "rmq_sys_", "SCHEDULE_TOPIC_XXXX"),
+    new_index_count=1,
+    deletes_empty_last_file=True,
+    refuses_unreadable_index=True,
+    halves_for_minimum=True,
+    delay_table_after_recovery=False,
+    reputs_from_queues=False,
+    clean_start=CleanStart.BY_QUEUES,
+)
+_5_3_4 = replace(_5_3_3, name="5.3.4", first_record_must_parse=True)
+_5_4_0 = replace(_5_3_4, name="5.4.0", tag_items=True, recover_window=True)
+_5_5_0 = replace(
+    _5_4_0,
+    name="5.5.0",
+    unclean_start=UncleanStart.BY_OFFSET,
+    no_multi_dispatch=(*_5_4_0.no_multi_dispatch, "%DLQ%"),
+)
+_5_5_1 = replace(_5_5_0, name="5.5.1")
+
+RELEASES: dict[str, Release] = {
+    release.name: release for release in (_4_9_8, _5_3_3, _5_3_4, _5_4_0, _5_5_0, _5_5_1)
+}
+"""The releases whose rules are known, oldest first, by name."""
+
+OLDEST, NEWEST = _4_9_8, _5_5_1
+DEFAULT = _5_3_3
+"""Whose rules are taken where nothing in a store tells."""
+
+LINES: dict[str, Release] = {"4.9": _4_9_8, "5.x": _5_3_3}
+"""Names of lines that users may give instead of a release; each means the newest that its sign covers."""
+
+
+def release_named(name: str) -> Release:
+    """Return a release by its name, or the one that a line stands for.
+
+    Raises:
+        UsageError: There is no such release; the message lists those there are.
+    """
+    found = RELEASES.get(name) or LINES.get(name)
+    if found is None:
+        raise UsageError(f"broker version {name!r}: give one of {', '.join((*LINES, *RELEASES))}")
+    return found

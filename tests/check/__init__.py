@@ -1,0 +1,3 @@
+"""Tests of `rmqtool.check`."""
+
+from __future__ import annotations

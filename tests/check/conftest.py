@@ -1,0 +1,43 @@
+"""Stores to check."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rmqtool.check import expected
+from rmqtool.check.index import columns
+from rmqtool.check.queues import reader, unmatched_units
+from tests.check.store_edits import DemandCache, EditedStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture(scope="session")
+def demand_cache() -> Iterator[DemandCache]:
+    """Demands of fixtures' logs, scanned once a session."""
+    cache = DemandCache()
+    yield cache
+    cache.close()
+
+
+@pytest.fixture
+def plain(tmp_path: Path, demand_cache: DemandCache) -> EditedStore:
+    """A copy of a store whose log begins at 0, with twelve index files of 39 items, the last not full."""
+    return EditedStore.copy("plain-5.3.3", tmp_path, demand_cache)
+
+
+@pytest.fixture(params=[False, True], ids=["whole", "pieces"])
+def pieces(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read files and expected rows whole, then in pieces of a few rows: no border may show."""
+    if request.param:
+        monkeypatch.setattr(expected, "WINDOW_ROWS", 3)
+        monkeypatch.setattr(reader, "_FIRST_CHUNK_UNITS", 1)
+        monkeypatch.setattr(reader, "_LARGEST_CHUNK_UNITS", 4)
+        monkeypatch.setattr(columns, "_CHUNK_ITEMS", 5)
+        monkeypatch.setattr(columns, "_CHUNK_SLOTS", 7)
+        monkeypatch.setattr(unmatched_units, "_CHUNK_ROWS", 3)
+        monkeypatch.setattr(unmatched_units, "_MOST_PENDING", 0)

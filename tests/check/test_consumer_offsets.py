@@ -1,0 +1,100 @@
+"""Offsets in config/ against the bounds of their queues."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rmqtool.check.consumer_offsets import check_offsets, consumed_offsets
+from rmqtool.store import open_store
+from tests.check.store_edits import EditedStore
+from tests.store.fixture_stores import STORE_ROOTS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.check.store_edits import DemandCache
+
+
+@pytest.fixture
+def store(tmp_path: Path, demand_cache: DemandCache) -> EditedStore:
+    """A copy of a store in which TopicTest/0 has 24 messages, from 0 on."""
+    return EditedStore.copy("plain-5.3.3", tmp_path, demand_cache)
+
+
+def findings(root: Path, name: str, text: str) -> list[tuple[str, int | None, object, object]]:
+    (root / "config").mkdir(exist_ok=True)
+    (root / "config" / name).write_text(text)
+    log = check_offsets(open_store(root), 100)
+    return [(one.code.code, one.queue_id, one.expected, one.observed) for one in log]
+
+
+@pytest.mark.parametrize("root", STORE_ROOTS, ids=lambda root: root.name)
+def test_offsets_of_real_stores_are_within_bounds(root: Path) -> None:
+    """What a broker wrote about its own queues is right."""
+    assert check_offsets(open_store(root), 100).counts == {}
+
+
+def test_offsets_ahead_are_named(store: EditedStore) -> None:
+    """The end of a queue is still inside; one more is not. Integer keys need no quotes."""
+    text = '{"offsetTable":{"TopicTest@g":{0:24,1:26},"TopicTest@h":{0:25}}}'
+    assert findings(store.root, "consumerOffset.json", text) == [
+        ("OF-AHEAD", 1, 25, 26),
+        ("OF-AHEAD", 0, 24, 25),
+    ]
+
+
+def test_offsets_behind_an_expired_head_are_named(tmp_path: Path, demand_cache: DemandCache) -> None:
+    """Messages that expired before the group read them are told, once a queue."""
+    store = EditedStore.copy("expiredhead-4.9.8", tmp_path, demand_cache)
+    found = findings(store.root, "consumerOffset.json", '{"offsetTable":{"TopicTest@late":{0:3}}}')
+    assert [one[0] for one in found] == ["OF-BEHIND"]
+
+
+def test_light_queues_have_one_number(tmp_path: Path, demand_cache: DemandCache) -> None:
+    """lmqConsumerOffset.json has no queue ids."""
+    store = EditedStore.copy("lmq-5.3.3", tmp_path, demand_cache)
+    text = '{"lmqOffsetTable":{"%LMQ%all@g":1,"%LMQ%all@h":100000}}'
+    assert [one[::3] for one in findings(store.root, "lmqConsumerOffset.json", text)] == [
+        ("OF-AHEAD", 100000)
+    ]
+
+
+def test_delay_levels_are_queues_of_the_schedule_topic(tmp_path: Path, demand_cache: DemandCache) -> None:
+    """Level n is queue n-1."""
+    store = EditedStore.copy("delay-5.3.3", tmp_path, demand_cache)
+    found = findings(store.root, "delayOffset.json", '{"offsetTable":{1:0,3:5000,0:9,"x":1}}')
+    assert [one[::3] for one in found] == [("OF-AHEAD", 5000)]
+    assert found[0][1] == 2
+
+
+def test_batch_queues_count_messages(tmp_path: Path, demand_cache: DemandCache) -> None:
+    """The bounds of a batch queue are those of its messages, not of its units."""
+    store = EditedStore.copy("batchcq-5.3.3", tmp_path, demand_cache)
+    text = '{"offsetTable":{"Streams@g":{0:0,1:100000}}}'
+    assert [one[:2] for one in findings(store.root, "consumerOffset.json", text)] == [("OF-AHEAD", 1)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "not json",
+        "[]",
+        "{}",
+        '{"offsetTable":[]}',
+        '{"offsetTable":{"TopicTest@g":7.5,"noseparator":{0:99},"TopicTest@h":{"x":99,"1":-1,"2":"99"}}}',
+        '{"offsetTable":{"Gone@g":{0:99},"../..@g":{0:99},"@g":{0:1}}}',
+    ],
+)
+def test_other_shapes_are_passed_over(text: str, store: EditedStore) -> None:
+    """What is no offset of a queue that is there says nothing, and breaks nothing."""
+    assert findings(store.root, "consumerOffset.json", text) == []
+
+
+def test_the_reader_is_named(store: EditedStore) -> None:
+    """Group, queue and both numbers stand in the sentence."""
+    findings(store.root, "consumerOffset.json", '{"offsetTable":{"TopicTest@readers":{0:99}}}')
+    (finding,) = check_offsets(open_store(store.root), 100)
+    assert finding.message == "group readers stands at 99 in TopicTest/0, beyond the queue's end, 24"
+    assert [one.reader for one in consumed_offsets(open_store(store.root))] == ["group readers"]

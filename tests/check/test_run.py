@@ -1,0 +1,195 @@
+"""A verification from end to end: levels, parts of stores, locks, engines, a check that fails by itself."""
+
+from __future__ import annotations
+
+import fcntl
+import multiprocessing
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rmqtool.check.model import VerifyReport, VerifyRequest
+from rmqtool.check.run import verify
+from rmqtool.engine import EngineOptions
+from rmqtool.errors import ExitStatus, RefusedError, UsageError
+from rmqtool.store import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from multiprocessing.synchronize import Event
+
+STORES = Path(__file__).parents[2] / "fixtures/stores"
+NAMES = sorted(path.name for path in STORES.iterdir() if path.is_dir())
+
+
+class Silent:
+    """Hears what a run says of its progress."""
+
+    def __init__(self) -> None:
+        self.warnings: list[str] = []
+
+    def stage(self, name: str, total_bytes: int | None) -> None:
+        return None
+
+    def advance(self, done_bytes: int) -> None:
+        return None
+
+    def note(self, sentence: str) -> None:
+        return None
+
+    def warn(self, sentence: str) -> None:
+        self.warnings.append(sentence)
+
+
+def run(path: Path, *, conf: bool = True, **options: Any) -> VerifyReport:  # noqa: ANN401 - of the request
+    """Verify a store with its broker.conf."""
+    broker_conf = path / "broker.conf"
+    store = open_store(path, broker_conf=broker_conf if conf and broker_conf.is_file() else None)
+    return verify(VerifyRequest(store, **{"engine": EngineOptions("local", jobs=2)} | options), Silent())
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> Path:
+    """Copy a store, to be damaged."""
+    return Path(shutil.copytree(STORES / "plain-5.3.3", tmp_path / "store"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("conf", [True, False], ids=["conf", "inferred"])
+def test_stores_of_real_brokers_are_clean_at_every_level(name: str, conf: bool) -> None:
+    for level in range(4):
+        report = run(STORES / name, conf=conf, level=level)
+        errors = [one.to_json() for one in report.findings if one.severity == "error"]
+        assert (report.result, errors) == ("clean", [])
+
+
+def test_each_level_says_what_it_examined(plain: Path) -> None:
+    nothing, *deeper = (run(plain, level=level).examined.to_json() for level in range(4))
+    assert set(nothing.values()) == {0}
+    for examined in deeper:
+        assert examined == deeper[0]
+    assert deeper[0]["records"] == 163
+    assert deeper[0]["bytes"] == 8192 * deeper[0]["commitlogFiles"]
+    assert min(deeper[0].values()) > 0
+
+
+def test_there_are_four_levels(plain: Path) -> None:
+    for level in (-1, 4):
+        with pytest.raises(UsageError, match="--level"):
+            run(plain, level=level)
+
+
+def test_the_verdict_follows_what_is_damaged(plain: Path) -> None:
+    index = next((plain / "index").iterdir())
+    _flip(index, 40)
+    report = run(plain)
+    assert (report.result, int(report.exit_status())) == ("derived-damage", 1)
+    assert run(plain, level=0).result == "clean"
+    _flip(plain / "commitlog" / f"{0:020d}", 95)
+    report = run(plain)
+    assert (report.result, int(report.exit_status())) == ("log-damage", 5)
+    assert int(report.exit_status("never")) == 0
+
+
+def _flip(path: Path, at: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[at] ^= 0x10
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("part", ["commitlog", "consumequeue", "index", f"commitlog/{0:020d}"])
+def test_a_part_of_a_store_is_checked_on_its_own(plain: Path, part: str) -> None:
+    report = run(plain / part)
+    assert report.result == "clean"
+    examined = report.examined
+    assert (examined.records > 0) == part.startswith("commitlog")
+    assert (examined.units > 0) == (part == "consumequeue")
+    assert (examined.items > 0) == (part == "index")
+
+
+def test_json_has_the_fields_of_the_contract(plain: Path) -> None:
+    report = run(plain).to_json()
+    assert list(report) == [
+        "schema",
+        "store",
+        "level",
+        "result",
+        "examined",
+        "findings",
+        "counts",
+        "exitStatus",
+    ]
+    assert report["schema"] == "rmqtool.verify/1"
+    assert report["counts"] == {"CL-TAIL-ZERO": 1} | report["counts"]
+
+
+def _hold(path: Path, held: Event, done: Event) -> None:
+    with path.open("r+b") as file:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
+        held.set()
+        done.wait(30)
+
+
+@pytest.fixture
+def locked(plain: Path) -> Iterator[Path]:
+    """A store whose lock another process holds."""
+    context = multiprocessing.get_context("spawn")
+    held, done = context.Event(), context.Event()
+    holder = context.Process(target=_hold, args=(plain / "lock", held, done))
+    holder.start()
+    assert held.wait(30)
+    yield plain
+    done.set()
+    holder.join()
+
+
+def test_a_running_broker_is_not_disturbed(locked: Path) -> None:
+    with pytest.raises(RefusedError, match=r"holds the store's lock.*--live"):
+        run(locked)
+    report = run(locked, live=True)
+    assert report.result == "clean"
+    assert report.findings.counts["ST-LOCKED"] == 1
+
+
+def test_a_check_that_fails_by_itself_is_a_finding(plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(task: object) -> None:
+        raise ZeroDivisionError("unforeseen")
+
+    monkeypatch.setattr("rmqtool.check.index.checks.check_index", fail)
+    report = run(plain)
+    (finding,) = (one for one in report.findings if one.code.code == "RM-INTERNAL")
+    assert "ZeroDivisionError: unforeseen" in finding.message
+    assert finding.file is not None
+    assert finding.file.startswith("index/")
+    assert report.result == "derived-damage"
+    assert report.examined.units > 0
+
+
+@pytest.mark.spark
+def test_spark_finds_the_same_in_the_same_order(plain: Path) -> None:
+    _flip(plain / "commitlog" / f"{8192:020d}", 300)
+    _flip(plain / "consumequeue" / "TopicTest" / "0" / f"{0:020d}", 5)
+    _flip(next((plain / "index").iterdir()), 40)
+    here = run(plain).to_json()
+    assert here["findings"]
+    assert run(plain, engine=EngineOptions("spark", jobs=2)).to_json() == here
+
+
+@pytest.mark.parametrize("recovers_all", [True, False], ids=["recovers all", "recovers the end"])
+def test_a_lost_queue_is_lag_only_where_the_next_start_makes_it_anew(
+    tmp_path: Path, recovers_all: bool
+) -> None:
+    """After a crash a start dispatches from one file on: from the first if the checkpoint has no times."""
+    root = tmp_path / "store"
+    shutil.copytree(STORES / "segments-5.3.3", root)
+    (root / "abort").touch()
+    if recovers_all:
+        (root / "checkpoint").write_bytes(bytes(4096))
+    else:  # as if the last flush was long after the last record
+        (root / "checkpoint").write_bytes((1 << 50).to_bytes(8, "big") * 3 + bytes(4072))
+    shutil.rmtree(next((root / "consumequeue").iterdir()))
+    report = run(root)
+    assert report.findings.counts["CQ-MISSING-MSG"] > 0
+    assert report.exit_status() == (ExitStatus.CLEAN if recovers_all else ExitStatus.NEGATIVE)

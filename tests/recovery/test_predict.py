@@ -1,0 +1,172 @@
+"""What a prediction says; whether brokers agree is tested in `tests/broker/test_prediction.py`."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rmqtool.errors import UsageError
+from rmqtool.recovery import Prediction, predict_recovery
+from rmqtool.releases import RELEASES
+from rmqtool.scan.record_walk import walk
+from rmqtool.scan.records import Record
+from rmqtool.store import open_store
+from tests.broker.stores import fixture_store
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rmqtool.releases import Release
+
+EACH_RELEASE = pytest.mark.parametrize("release", RELEASES.values(), ids=list(RELEASES))
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Give a copy of a store that was stopped cleanly."""
+    return fixture_store("plain-5.3.3").copy_to(tmp_path / "store")
+
+
+def _records(root: Path) -> list[Record]:
+    log = open_store(root).commitlog
+    found = [event for event in walk(log.segments) if isinstance(event, Record)]
+    log.close()
+    return found
+
+
+def _flip(root: Path, physical_offset: int) -> None:
+    """Flip a bit in the body of the record at an offset of the log."""
+    segment = open_store(root).commitlog.segment_at(physical_offset)
+    assert segment is not None
+    data = bytearray(segment.path.read_bytes())
+    data[physical_offset - segment.start + 88] ^= 1
+    segment.path.write_bytes(data)
+
+
+def _predict(root: Path, release: Release) -> Prediction:
+    return predict_recovery(open_store(root), release)
+
+
+@EACH_RELEASE
+def test_whole_store_loses_nothing(root: Path, release: Release) -> None:
+    """A clean store starts, keeps every record, and has nothing to catch up."""
+    prediction = _predict(root, release)
+    last = _records(root)[-1]
+    assert prediction.starts
+    assert prediction.cut is not None
+    assert (prediction.cut.code, prediction.cut.physical_offset) == (
+        None,
+        last.physical_offset + len(last.raw),
+    )
+    assert (prediction.lost, prediction.deleted, prediction.hazards) == ([], [], [])
+    assert prediction.missing_entries == 0
+
+
+@EACH_RELEASE
+def test_flipped_bit_costs_every_record_behind_it(root: Path, release: Release) -> None:
+    """Recovery cuts the log at a wrong checksum; what it loses is counted by topic."""
+    every = _records(root)
+    (root / "abort").touch()
+    (root / "checkpoint").unlink()
+    victim = next(record for record in every[3:] if record.body_length)
+    _flip(root, victim.physical_offset)
+    prediction = _predict(root, release)
+    behind = [record for record in every if record.physical_offset >= victim.physical_offset]
+    assert prediction.cut is not None
+    assert prediction.cut.code == "CL-CRC"
+    assert prediction.cut.physical_offset == victim.physical_offset
+    assert sum(loss.messages for loss in prediction.lost) == len(behind)
+    assert sum(loss.bytes for loss in prediction.lost) == sum(len(record.raw) for record in behind)
+    assert {loss.topic for loss in prediction.lost} == {record.topic for record in behind}
+    assert sum(label.startswith("commitlog/") for label in prediction.deleted) > 0
+
+
+@EACH_RELEASE
+def test_stray_file_stops_the_broker(root: Path, release: Release) -> None:
+    """A file that an operator left in the log's directory is named as the reason why nothing starts."""
+    (root / "commitlog" / "notes.txt").write_text("moved on Tuesday")
+    prediction = _predict(root, release)
+    assert not prediction.loads
+    assert [refusal.file for refusal in prediction.refusals] == ["commitlog/notes.txt"]
+    assert "16 bytes" in prediction.refusals[0].reason
+    assert prediction.recovery is None
+
+
+def test_lag_costs_a_unit_in_5_3_and_none_in_4_9(root: Path) -> None:
+    """5.3 passes over the first record that was not dispatched; 4.9 dispatches it."""
+    last = _records(root)[-1]
+    queue = root / "consumequeue" / last.topic / str(last.head.queue_id)
+    file = max(queue.iterdir())
+    data = file.read_bytes()
+    used = len(data.rstrip(b"\0")) // 20 if any(data) else 0
+    unit = last.physical_offset.to_bytes(8)
+    at = data.rindex(unit)
+    assert at // 20 in {used, used - 1}
+    file.write_bytes(data[:at] + bytes(len(data) - at))
+    old, new = _predict(root, RELEASES["4.9.8"]), _predict(root, RELEASES["5.3.3"])
+    assert sum(one.missing for one in old.queues) == 0
+    assert sum(one.appended for one in old.queues) == 1
+    assert sum(one.missing for one in new.queues) == 1
+    assert any("none will come" in text for text in new.hazards)
+
+
+@EACH_RELEASE
+def test_log_without_files_costs_all_queues(root: Path, release: Release) -> None:
+    """Where the log has no file, a broker deletes every consume queue file."""
+    queue_files = {
+        path.relative_to(root).as_posix() for path in (root / "consumequeue").rglob("*") if path.is_file()
+    }
+    shutil.rmtree(root / "commitlog")
+    prediction = predict_recovery(open_store(root), release)
+    assert set(prediction.deleted) == queue_files
+    assert all(one.maximum == 0 for one in prediction.queues)
+
+
+@EACH_RELEASE
+def test_document_is_json_of_plain_numbers(root: Path, release: Release) -> None:
+    """The report can be written as JSON, and says which release it speaks of."""
+    (root / "abort").touch()
+    document = json.loads(json.dumps(_predict(root, release).to_json()))
+    assert document["schema"] == "rmqtool.prediction/1"
+    assert document["brokerVersion"] == release.name
+    assert document["recovery"]["kind"] == "abnormal"
+    assert document["dispatchedByRecovery"]["messages"] > 0
+
+
+def test_part_of_a_store_is_refused(root: Path) -> None:
+    """A start cannot be predicted from a directory of the store alone."""
+    with pytest.raises(UsageError, match="store root"):
+        predict_recovery(open_store(root / "commitlog"), RELEASES["5.3.3"])
+
+
+def _rocksdb(path: Path) -> None:
+    path.mkdir()
+    (path / "CURRENT").write_text("MANIFEST-000005\n")
+    (path / "MANIFEST-000005").write_bytes(bytes(50))
+
+
+def test_pop_records_in_rocksdb_change_no_start(root: Path) -> None:
+    """A broker on file queues may keep pop records in kvStore; its start is the same as without."""
+    without = _predict(root, RELEASES["5.3.3"]).to_json()
+    _rocksdb(root / "kvStore")
+    assert _predict(root, RELEASES["5.3.3"]).to_json() == without
+
+
+def test_start_on_rocksdb_queues_is_refused(root: Path) -> None:
+    """Queues in RocksDB recover in other ways, so nothing is said of that start."""
+    shutil.rmtree(root / "consumequeue")
+    _rocksdb(root / "consumequeue")
+    with pytest.raises(UsageError, match="consumequeue: RocksDB"):
+        _predict(root, RELEASES["5.3.3"])
+
+
+@EACH_RELEASE
+def test_nothing_is_written(root: Path, release: Release) -> None:
+    """The evidence has the same files with the same times afterwards."""
+    (root / "abort").touch()
+    before = {path: (path.stat().st_mtime_ns, path.stat().st_size) for path in root.rglob("*")}
+    _predict(root, release)
+    assert before == {path: (path.stat().st_mtime_ns, path.stat().st_size) for path in root.rglob("*")}
