@@ -20,6 +20,12 @@ RECORD_BYTES = len(record(0))
 MESSAGES_A_FILE = 2
 FILE_BYTES = MESSAGES_A_FILE * RECORD_BYTES + 30
 QUEUE_FILE_BYTES = 20 * 8
+_SIZES: dict[str, Any] = {
+    "mappedFileSizeCommitLog": FILE_BYTES,
+    "mappedFileSizeConsumeQueue": QUEUE_FILE_BYTES,
+    "maxHashSlotNum": 50,
+    "maxIndexNum": 40,
+}
 
 
 class TinyLog:
@@ -52,9 +58,17 @@ class TinyLog:
         offsets = self.offsets[:messages]
         units = b"".join(struct_of(UNIT).pack(offset, RECORD_BYTES, 0) for offset in offsets)
         for at in range(0, max(len(units), 1), QUEUE_FILE_BYTES):
-            data = units[at : at + QUEUE_FILE_BYTES].ljust(QUEUE_FILE_BYTES, b"\0")
-            self._write(f"consumequeue/TopicTest/0/{at:020d}", data)
+            self.queue_file(at, units[at : at + QUEUE_FILE_BYTES])
         return self
+
+    def queue_file(self, start: int, units: bytes) -> TinyLog:
+        """Write one file of the queue."""
+        self._write(f"consumequeue/TopicTest/0/{start:020d}", units.ljust(QUEUE_FILE_BYTES, b"\0"))
+        return self
+
+    def blank_at(self, file: int) -> int:
+        """Return where the BLANK of a file begins, by the file's number."""
+        return file * FILE_BYTES + MESSAGES_A_FILE * RECORD_BYTES
 
     def checkpoint(
         self, *, physic: int = 0, logics: int = 0, index: int = 0, logics_offset: int = 0
@@ -84,10 +98,12 @@ class TinyLog:
 
     def open(self, **given: Any) -> Store:  # noqa: ANN401 - any setting
         """Open the store, with settings of its broker."""
-        sizes = {"mappedFileSizeCommitLog": FILE_BYTES, "mappedFileSizeConsumeQueue": QUEUE_FILE_BYTES}
-        return open_store(
-            self.root, properties=[f"{name}={value}" for name, value in (sizes | given).items()]
-        )
+        return open_store(self.root, properties=self.settings(**given))
+
+    @staticmethod
+    def settings(**given: Any) -> list[str]:  # noqa: ANN401 - any setting
+        """Return the lines of its broker's properties file."""
+        return [f"{name}={value}" for name, value in (_SIZES | given).items()]
 
     def _write(self, label: str, data: bytes) -> None:
         path = self.root / label
