@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.javacompat import decode_utf8, string_hash
+from rmqtool.dispatch.tag_items import TagItems
 from rmqtool.releases import DEFAULT
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ class Switch(IntEnum):
     MAX_DELAY_LEVEL = 4
     UNTIL_TIMESTAMP = 5
     PASSES_STALLS = 6  # what is put, not how far a broker gets: see `rmqtool.dispatch.kernels.dispatch`
+    TAG_ITEMS_START = 7  # 5.4.0+: messages from this physical offset on have an index entry for TAGS
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,7 @@ class DispatchPolicy:
         topics: globs of the topics to take; empty takes all.
         exclude_topics: globs of the topics to leave out.
         until_timestamp_ms: messages stored later are left out.
+        tag_items: the messages that have an index entry for TAGS; None: all or none, as the release has it.
     """
 
     release: Release = DEFAULT
@@ -77,6 +79,7 @@ class DispatchPolicy:
     topics: tuple[str, ...] = ()
     exclude_topics: tuple[str, ...] = ()
     until_timestamp_ms: int = NEVER
+    tag_items: TagItems | None = None
 
     @classmethod
     def from_settings(cls, settings: Settings) -> DispatchPolicy:
@@ -114,6 +117,7 @@ class DispatchPolicy:
         switches[Switch.SKIPS_SLASH] = self.release.skips_slash
         switches[Switch.MAX_DELAY_LEVEL] = max(self.delay_levels_ms, default=0)
         switches[Switch.UNTIL_TIMESTAMP] = self.until_timestamp_ms
+        switches[Switch.TAG_ITEMS_START] = (self.tag_items or TagItems.of(self.release)).start
         return switches
 
     def delay_table(self) -> npt.NDArray[np.int64]:
@@ -145,8 +149,3 @@ class DispatchPolicy:
         if any(fnmatchcase(topic, glob) for glob in self.exclude_topics):
             return False
         return not self.topics or any(fnmatchcase(topic, glob) for glob in self.topics)
-
-
-def index_seed(raw_topic: bytes) -> int:
-    """Return the hash of ``topic#``, from which a key's hash goes on (``IndexService#buildKey``)."""
-    return string_hash(decode_utf8(raw_topic) + "#")
