@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum, IntFlag
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.dispatch.tag_items import TagItems
-from rmqtool.releases import DEFAULT
+from rmqtool.dispatch.tag_items import ALL_TAG_ITEMS, TagItems
+from rmqtool.releases import DEFAULT, LINES
+from rmqtool.store import Origin
+from rmqtool.store.settings import BROKER_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -97,6 +99,17 @@ class DispatchPolicy:
             ext=settings.enable_consume_queue_ext,
             batch_topics=settings.batch_topics,
         )
+
+    @classmethod
+    def to_check(cls, settings: Settings) -> DispatchPolicy:
+        """Return the policy by which derived files are checked.
+
+        Entries of tags are demanded, though none is missed, unless the signs say that no broker of 5.4.0 or
+        later had the store: then there are none. A line such as 5.x leaves it open, as does a mere default.
+        """
+        policy, version = cls.from_settings(settings), settings[BROKER_VERSION]
+        is_open = version.origin is Origin.DEFAULT or LINES.get(str(version.value)) is DEFAULT
+        return replace(policy, tag_items=ALL_TAG_ITEMS) if is_open or policy.release.tag_items else policy
 
     @property
     def partial(self) -> bool:

@@ -45,7 +45,7 @@ class TagItems:
             return cls(_FIRST if text == "all" else _NEVER)
         start = parse_long(text.removeprefix(_FROM)) if text.startswith(_FROM) else None
         if start is None or start < 0:
-            raise UsageError(f"tag items {text!r}: give all, none or from:PHY, PHY a physical offset")
+            raise UsageError(f"tag items {text!r}: give auto, all, none or from:PHY, PHY a physical offset")
         return cls(start)
 
     def __str__(self) -> str:
