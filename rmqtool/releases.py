@@ -82,6 +82,7 @@ class Release:
             ``CommitLog#isMappedFileMatchedRecover``).
         truncates_by_new_end: queues are truncated if they reach the log's end once recovery has dispatched;
             older brokers ask where they ended before (5.3.4+, ``ConsumeQueueStore#truncateDirty``).
+        rocksdb: the version of RocksDB in ``rocksdbstore/OPTIONS-*`` (5.4.0+).
         recover_window: at most ``commitLogRecoverMaxNum`` files are walked back (5.4.0+,
             ``CommitLog#recoverNormally``, ``#recoverAbnormally``).
         needs_last_unit: the start fails if a queue's last file has no unit when its min offset is corrected
@@ -116,6 +117,7 @@ class Release:
     accelerated_recovery: bool = False
     checks_stored_offset: bool = False
     writes_whole_pages: bool = False
+    rocksdb: str = ""
 
 
 _4_9_8 = Release("4.9.8", "4.9")
@@ -143,7 +145,7 @@ _5_3_4 = replace(
     first_record_must_parse=True,
     truncates_by_new_end=True,
 )
-_5_4_0 = replace(_5_3_4, name="5.4.0", tag_items=True, recover_window=True)
+_5_4_0 = replace(_5_3_4, name="5.4.0", tag_items=True, recover_window=True, rocksdb="8.4.0")
 _5_5_0 = replace(
     _5_4_0,
     name="5.5.0",
@@ -153,6 +155,7 @@ _5_5_0 = replace(
     accelerated_recovery=True,
     checks_stored_offset=True,
     writes_whole_pages=True,
+    rocksdb="8.4.4",
 )
 _5_5_1 = replace(_5_5_0, name="5.5.1", records=RecordRules(refuses_negative_size=True))
 

@@ -32,16 +32,19 @@ class Setting:
         value: Its value; None where the broker has none, or where each record decides by itself.
         origin: Where it comes from.
         note: Why, in a few words; empty when that is plain.
+        candidates: The values that it may have as well as not, where the files leave that open.
     """
 
     name: str
     value: SettingValue
     origin: Origin
     note: str = ""
+    candidates: tuple[str, ...] = ()
 
-    def to_json(self) -> dict[str, SettingValue]:
+    def to_json(self) -> dict[str, SettingValue | list[str]]:
         """Return the object that JSON reports show for the setting."""
-        return {"value": self.value, "origin": self.origin.value}
+        shown: dict[str, SettingValue | list[str]] = {"value": self.value, "origin": self.origin.value}
+        return shown | {"candidates": list(self.candidates)} if self.candidates else shown
 
 
 def _integer(name: str, text: str) -> int:
