@@ -14,7 +14,7 @@ from rmqtool.errors import UsageError
 from rmqtool.findings.commitlog import CL_PHY_MISMATCH
 from rmqtool.recovery.derived import DispatchStallError
 from rmqtool.recovery.first_file import Start, acceleration_refusal, first_file, skip_refusal
-from rmqtool.recovery.hazards import hazards_of
+from rmqtool.recovery.hazards import hazards_of, settings_hazards, window_hazards
 from rmqtool.recovery.log_walk import RecoveryWalk
 from rmqtool.recovery.losses import count_missing, lost_records
 from rmqtool.recovery.model import (
@@ -63,7 +63,7 @@ def predict_recovery(store: Store, release: Release) -> Prediction:
             raise UsageError(
                 f"{feature.label}: {feature.code.title}; a start of such a store is not predicted"
             )
-    prediction = Prediction(str(store.base), release)
+    prediction = Prediction(str(store.base), release, hazards=settings_hazards(store.settings, release))
     loaded = load_store(store, store.root, prediction)
     if prediction.loads:
         switches = RecoverySwitches.from_settings(store.settings, release)
@@ -195,6 +195,7 @@ class _Start:
         prediction.queues = derived.outcomes()
         prediction.index = derived.index.outcomes
         prediction.hazards += hazards_of(prediction)
+        prediction.hazards += window_hazards(prediction, self.start.switches.window, len(self.log))
 
 
 def cut_at(
