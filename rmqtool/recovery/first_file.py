@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rmqtool.derived.checkpoint import loaded_checkpoint
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.formats import struct_of
-from rmqtool.formats.checkpoint import CHECKPOINT, CHECKPOINT_SIZE
+from rmqtool.formats.checkpoint import Checkpoint
 from rmqtool.formats.message import HEAD_SIZES, MAGIC_V1, MAGIC_V2, decode_head
 from rmqtool.recovery.model import Recovery, Refusal
 from rmqtool.releases import CleanStart, Release
@@ -20,21 +19,6 @@ if TYPE_CHECKING:
     from rmqtool.store.segments import Segment
 
 _FILES_RECOVERED = 3  # CommitLog#recoverNormally up to 5.3.1
-_SLACK_MS = 3000  # StoreCheckpoint#getMinTimestamp
-
-
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
-    """The times that recovery goes by; zeros where there is no checkpoint."""
-
-    physic_ms: int = 0
-    logics_ms: int = 0
-    index_ms: int = 0
-
-    @property
-    def minimum_ms(self) -> int:
-        """Return ``StoreCheckpoint#getMinTimestamp``."""
-        return max(min(self.physic_ms, self.logics_ms) - _SLACK_MS, 0)
 
 
 def read_checkpoint(path: Path) -> Checkpoint | Refusal:
@@ -42,11 +26,9 @@ def read_checkpoint(path: Path) -> Checkpoint | Refusal:
     if not path.exists():
         return Checkpoint()
     try:
-        with ReadOnlyFile(path) as file:
-            data = file.read_at(0, CHECKPOINT_SIZE, []).ljust(CHECKPOINT_SIZE, b"\0")
+        return loaded_checkpoint(ReadOnlyFile(path))
     except EnvironmentFailureError:
         return Refusal("checkpoint", "cannot be opened as a file")
-    return Checkpoint(*struct_of(CHECKPOINT).unpack(data)[:3])
 
 
 def first_file(

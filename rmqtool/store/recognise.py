@@ -5,17 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqtool.formats import struct_of
-from rmqtool.formats.checkpoint import CHECKPOINT, CHECKPOINT_FILE_SIZE
+from rmqtool.formats.checkpoint import CHECKPOINT_FILE_SIZE, CHECKPOINTS
 from rmqtool.formats.consumequeue import (
     BATCH_COMPACTED_OFFSET,
-    BATCH_UNIT,
     BATCH_UNIT_SIZE,
-    EXT_HEAD,
-    EXT_HEAD_SIZE,
-    UNIT,
+    BATCH_UNITS,
+    EXT_HEADS,
     UNIT_SIZE,
+    UNITS,
 )
-from rmqtool.formats.index import HEADER, HEADER_SIZE
+from rmqtool.formats.index import HEADERS, SLOT_SIZE
 from rmqtool.formats.message import BLANK, BLANK_MAGIC, MAGIC_V1, MAGIC_V2
 
 if TYPE_CHECKING:
@@ -60,40 +59,38 @@ def _is_commitlog(head: bytes) -> bool:
 
 
 def _is_checkpoint(head: bytes) -> bool:
-    fields = struct_of(CHECKPOINT)
-    if any(head[fields.size :]):
+    fields = CHECKPOINTS.decode(head)
+    if fields is None or any(head[CHECKPOINTS.size :]):
         return False
-    times = fields.unpack_from(head)[:3]
+    times = fields.physic_msg_timestamp_ms, fields.logics_msg_timestamp_ms, fields.index_msg_timestamp_ms
     return any(times) and all(time == 0 or _is_time(time) for time in times)
 
 
 def _is_index(head: bytes, size_bytes: int) -> bool:
-    if len(head) < HEADER_SIZE or size_bytes % 4:
+    header = HEADERS.decode(head)
+    if header is None or size_bytes % SLOT_SIZE:
         return False
-    begin, end, begin_phy, end_phy, used, count = struct_of(HEADER).unpack_from(head)
+    begin, end, begin_phy, end_phy, used, count = header
     return bool(
         _is_time(begin) and begin <= end < _LATEST_MS and 0 <= begin_phy <= end_phy and used >= 0 < count
     )
 
 
 def _is_unit(head: bytes) -> bool:
-    if len(head) < UNIT_SIZE:
-        return False
-    physical_offset, size, _ = struct_of(UNIT).unpack_from(head)
-    return bool(physical_offset >= 0 and size > 0)
+    unit = UNITS.decode(head)
+    return unit is not None and unit.physical_offset >= 0 and unit.size > 0
 
 
 def _is_batch_unit(head: bytes) -> bool:
-    if len(head) < BATCH_UNIT_SIZE:
+    unit = BATCH_UNITS.decode(head)
+    if unit is None or unit.physical_offset < 0 or unit.size <= 0:
         return False
-    fields = struct_of(BATCH_UNIT).unpack_from(head)
-    physical_offset, size, _, store_time, base, batch_size, compacted, _ = fields
-    plausible = physical_offset >= 0 and size > 0 and base >= 0 and batch_size > 0
-    return bool(plausible and _is_time(store_time) and compacted == BATCH_COMPACTED_OFFSET)
+    plausible = unit.msg_base_offset >= 0 and unit.batch_size > 0 and _is_time(unit.store_timestamp_ms)
+    return plausible and unit.compacted_offset == BATCH_COMPACTED_OFFSET
 
 
 def _is_ext_unit(head: bytes) -> bool:
-    if len(head) < EXT_HEAD_SIZE:
+    unit = EXT_HEADS.decode(head)
+    if unit is None or unit.bit_map_size < 0:
         return False
-    size, _, store_time, bit_map_size = struct_of(EXT_HEAD).unpack_from(head)
-    return bool(size == EXT_HEAD_SIZE + bit_map_size and bit_map_size >= 0 and _is_time(store_time))
+    return unit.size == EXT_HEADS.size + unit.bit_map_size and _is_time(unit.store_timestamp_ms)

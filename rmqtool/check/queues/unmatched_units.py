@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from rmqtool.check.queues.reader import Units
+    from rmqtool.derived.queue_files import Units
     from rmqtool.reput.blocks import Block
 
     Int64s = npt.NDArray[np.int64]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple
 from typing import TYPE_CHECKING
 
 from rmqtool.commands.diff.align import Reaches
@@ -11,7 +10,7 @@ from rmqtool.commands.diff.index import IndexEntries, diff_tables, index_rows
 from rmqtool.commands.diff.log import diff_logs, log_reaches
 from rmqtool.commands.diff.model import Change, Difference
 from rmqtool.commands.diff.units import ExtUnitEntries, UnitEntries, ext_unit_rows, unit_rows
-from rmqtool.commands.info import read_checkpoint
+from rmqtool.derived.checkpoint import read_checkpoint
 from rmqtool.errors import UsageError
 from rmqtool.formats import layout
 from rmqtool.formats.checkpoint import CHECKPOINT
@@ -21,7 +20,7 @@ from rmqtool.store.files import TREE_DEPTH
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.commands.diff.model import Comparison
+    from rmqtool.commands.diff.model import Comparison, Value
     from rmqtool.store import QueueFiles, Store
 
     Key = tuple[str | int | None, ...]
@@ -165,14 +164,15 @@ def _diff_index(a: Store, b: Store, reaches: Reaches, comparison: Comparison) ->
 
 
 def _diff_checkpoint(a: Store, b: Store, comparison: Comparison) -> Iterator[Difference]:
-    one, other = read_checkpoint(a.checkpoint), read_checkpoint(b.checkpoint)
+    one, other = read_checkpoint(a.checkpoint, []), read_checkpoint(b.checkpoint, [])
     if one is None or other is None:
         have = one is not None, other is not None
         yield from _one_sided(a, b, PathKind.CHECKPOINT, *have, comparison)
         return
-    for field, left, right in zip(layout(CHECKPOINT), astuple(one), astuple(other), strict=True):
+    for field, left, right in zip(layout(CHECKPOINT), one, other, strict=True):
         if left != right:
             sentence = f"{field.name} is {left} and {right}"
-            values = {field.name: left}, {field.name: right}
-            found = Difference("checkpoint", Change.CHANGED, sentence, a=values[0], b=values[1], normal=True)
+            a_says: dict[str, Value] = {field.name: left}
+            b_says: dict[str, Value] = {field.name: right}
+            found = Difference("checkpoint", Change.CHANGED, sentence, a=a_says, b=b_says, normal=True)
             yield comparison.count(found)

@@ -10,11 +10,12 @@ from rmqtool.commands.dump.hex import HexRows
 from rmqtool.commands.dump.index import dump_index_file
 from rmqtool.commands.dump.log import dump_log
 from rmqtool.commands.dump.queues import dump_queues
+from rmqtool.derived.checkpoint import read_checkpoint
 from rmqtool.derived.index_files import warn_of_assumed_geometry
 from rmqtool.errors import UsageError
 from rmqtool.findings import Severity, Structure
 from rmqtool.findings.places import CP_SIZE
-from rmqtool.formats import checkpoint, struct_of
+from rmqtool.formats.checkpoint import CHECKPOINT_FILE_SIZE
 from rmqtool.store import PathKind
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from rmqtool.progress import Progress
     from rmqtool.store import Store, StoreFile
 
-_CHECKPOINT = struct_of(checkpoint.CHECKPOINT)
 _KINDS: tuple[PathKind, ...] = tuple(kind for kind in PathKind if kind is not PathKind.STORE)
 
 
@@ -87,13 +87,12 @@ def _dump_index(store: Store, request: DumpRequest, progress: Progress) -> Itera
 def _dump_checkpoint(file: StoreFile | None) -> Iterator[rows.Row]:
     if file is None:
         return
-    data = file.read_at(0, _CHECKPOINT.size)
-    if len(data) == _CHECKPOINT.size:
-        yield rows.Checkpoint(*_CHECKPOINT.unpack(data))
-    if file.size_bytes != checkpoint.CHECKPOINT_FILE_SIZE:
-        sentence = f"{file.label} has {file.size_bytes} bytes instead of {checkpoint.CHECKPOINT_FILE_SIZE}"
+    fields = read_checkpoint(file)
+    if fields is not None:
+        yield rows.Checkpoint(*fields)
+    if file.size_bytes != CHECKPOINT_FILE_SIZE:
+        sentence = f"{file.label} has {file.size_bytes} bytes instead of {CHECKPOINT_FILE_SIZE}"
         yield rows.Damage(file.label, 0, None, file.size_bytes, CP_SIZE, sentence, Structure.CHECKPOINT)
-    file.close()
 
 
 def _note_strays(store: Store, progress: Progress) -> None:

@@ -35,7 +35,7 @@ def _consulted(inquiry: Inquiry, begin_ms: int, end_ms: int) -> Iterator[IndexFi
     """Yield the files that a broker walks: newest first, none behind one that begins too early."""
     for index_file in index_files(inquiry):
         header, label = index_file.header, index_file.file.label
-        if header is None:
+        if index_file.is_short:
             continue
         first, last = header.begin_timestamp_ms, header.end_timestamp_ms
         if is_time_matched(header, begin_ms, end_ms):
@@ -65,7 +65,7 @@ class _Walk:
         round and round; here that ends the chain, and is said.
         """
         header = index_file.header
-        if header is None or header.index_count <= 1:
+        if not index_file.has_items:
             return
         slot = self.key_hash % index_file.slots
         number, newest = index_file.slot(slot), header.index_count

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from rmqtool.commands.query.inquiry import Inquiry
     from rmqtool.commands.query.request import KeyQuestion
-    from rmqtool.derived.index_files import Item
+    from rmqtool.formats.index import Item
     from rmqtool.scan.records import Record
 
 _SUSPICIOUS = (Reason.NO_RECORD, Reason.WRONG_RECORD)
@@ -81,7 +81,7 @@ class IndexSearch:
         return len(search.found) == self._request.max_messages
 
     def _explain_times(self, index_file: IndexFile) -> None:
-        why = rules_out(index_file.header, self._request.begin_ms, self._request.end_ms)
+        why = rules_out(index_file, self._request.begin_ms, self._request.end_ms)
         if why is not None:
             label = index_file.file.label
             message = f"{label}: a broker rules it out, because {why}; walked here all the same"
@@ -194,8 +194,7 @@ class IndexSearch:
         return None
 
     def _found(self, index_file: IndexFile, place: str, item: Item) -> tuple[Reason, str]:
-        header = index_file.header
-        begin_ms = 0 if header is None else header.begin_timestamp_ms
+        begin_ms = index_file.header.begin_timestamp_ms
         time_ms = begin_ms + item.time_diff * 1000
         message = f"{place} leads to log offset {item.physical_offset}"
         if self._request.admits_time(time_ms) and item.time_diff >= 0:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rmqtool.commands.query.inquiry import Inquiry
-    from rmqtool.derived.index_files import Header
+    from rmqtool.formats.index import Header
     from rmqtool.scan.records import Record
     from rmqtool.store import Store
 
@@ -36,10 +36,10 @@ def coverage(store: Store) -> tuple[int, int] | None:
     """Return physical offsets of the first and the last indexed message; None without items."""
     headers: list[Header] = []
     for file in store.index_files:
-        header = IndexFile(file, store.settings.index_geometry).header
+        index_file = IndexFile(file, store.settings.index_geometry)
         file.close()
-        if header is not None and header.index_count > 1:
-            headers.append(header)
+        if index_file.has_items:
+            headers.append(index_file.header)
     if not headers:
         return None
     return min(one.begin_phy_offset for one in headers), max(one.end_phy_offset for one in headers)
@@ -63,7 +63,7 @@ class IndexReach:
     def pass_file(self, index_file: IndexFile) -> None:
         """Look at what lies behind a file and before the newer one."""
         header, label = index_file.header, index_file.file.label
-        if header is None or index_file.last_item == 0:
+        if index_file.last_item == 0:
             return
         end = header.end_phy_offset
         if self._newer is None:
