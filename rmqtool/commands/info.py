@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rmqtool.commands import rows
+from rmqtool import rows
 from rmqtool.derived.checkpoint import read_checkpoint
 from rmqtool.derived.index_files import IndexFile
 from rmqtool.derived.queue_bounds import queue_bounds

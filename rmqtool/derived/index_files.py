@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     Int64s = npt.NDArray[np.int64]
     Bools = npt.NDArray[np.bool_]
 
+LARGEST_LONG = (1 << 63) - 1
+"""Until when a question without an end asks."""
+
 _LOOK_UP_WINDOW_BYTES = 4096
 _SLOT_BLOCK = 1 << 18
 _NO_ITEM = Item(0, 0, 0, 0)
@@ -221,6 +224,14 @@ class IndexFile:
         if item.previous > self.last_item:
             return f"item {number} of slot {slot} leads out of the file"
         return None
+
+    def is_time_matched(self, begin_ms: int, end_ms: int) -> bool:
+        """Whether a broker walks its chains when it is asked for a key between two store times.
+
+        Java: ``IndexFile#isTimeMatched`` (4.9.8, 5.3.3).
+        """
+        first, last = self.header.begin_timestamp_ms, self.header.end_timestamp_ms
+        return (begin_ms < first and end_ms > last) or first <= begin_ms <= last or first <= end_ms <= last
 
     def take_unreadable(self) -> list[UnreadableRange]:
         """Return ranges that could not be read since the last call."""

@@ -31,8 +31,7 @@ def emit_queues(bundle: QueueBundle) -> QueueTotals:
     """Write all files of a bundle's queues.
 
     Raises:
-        EnvironmentFailureError: a file cannot be written.
-        OSError: a block file cannot be read.
+        EnvironmentFailureError: a file cannot be written, or a block file not read.
     """
     totals = QueueTotals()
     for plan in bundle.plans:

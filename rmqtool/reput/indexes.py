@@ -166,8 +166,7 @@ def emit_index(plan: IndexPlan) -> int:
     """Write one index file; return how many entries it holds.
 
     Raises:
-        EnvironmentFailureError: the file cannot be written.
-        OSError: a block file cannot be read.
+        EnvironmentFailureError: the file cannot be written, or a block file not read.
     """
     header = new_header(*plan.previous)
     slots = np.zeros(plan.geometry.slots, np.int32)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
     from pathlib import Path
 
-    from rmqtool.commands.rebuild_report import RebuildReport
+    from rmqtool.commands.rebuild.report import RebuildReport
     from tests.broker.damage_cases import Ranges
 
 pytestmark = pytest.mark.broker

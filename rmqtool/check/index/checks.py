@@ -27,8 +27,7 @@ def check_index(task: IndexCheckTask) -> tuple[FindingLog, Examined]:
     looked at on their own.
 
     Raises:
-        EnvironmentFailureError: an index file cannot be opened or read.
-        OSError: a block file cannot be read.
+        EnvironmentFailureError: an index file, or a block file, cannot be read.
     """
     log = FindingLog(task.max_findings)
     if any(not _is_readable(task, file) for file in task.files):

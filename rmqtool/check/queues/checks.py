@@ -44,8 +44,7 @@ def check_queues(
         log_cut: the log is known to have lost its end (the checkpoint is later): units beyond it are errors.
 
     Raises:
-        EnvironmentFailureError: a file of a queue cannot be opened or read.
-        OSError: a block file cannot be read.
+        EnvironmentFailureError: a file of a queue, or a block file, cannot be read.
     """
     strangers = Strangers(task.blocks)
     reports, examined = [], Examined()

@@ -48,7 +48,7 @@ class Strangers:
         """Report all units that were added.
 
         Raises:
-            OSError: a block file cannot be read.
+            EnvironmentFailureError: a block file cannot be read.
         """
         if not self._pending:
             return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqtool.commands import rows
+from rmqtool import rows
 from rmqtool.derived.index_files import IndexFile
 from rmqtool.findings import Structure
 from rmqtool.findings.index import IX_COUNT, IX_SIZE

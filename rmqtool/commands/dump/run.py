@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqtool.commands import rows
+from rmqtool import rows
 from rmqtool.commands.dump.config import dump_config
 from rmqtool.commands.dump.hex import HexRows
 from rmqtool.commands.dump.index import dump_index_file

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rmqtool.commands import rows
+from rmqtool import rows
 from rmqtool.derived.ext_files import ExtFile
 from rmqtool.derived.queue_files import CutUnit, QueueFile, ZeroUnits
 from rmqtool.findings import Structure

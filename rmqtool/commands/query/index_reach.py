@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqtool.commands.messages import keys_of
-from rmqtool.commands.query.explain import Reason
-from rmqtool.commands.query.lookahead import look_behind
 from rmqtool.derived.index_files import IndexFile
 from rmqtool.formats.message import TRANSACTION_MASK, TRANSACTION_ROLLBACK
+from rmqtool.lookup.explain import Reason
+from rmqtool.lookup.peek import peek_after
+from rmqtool.rows.messages import keys_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rmqtool.commands.query.inquiry import Inquiry
     from rmqtool.formats.index import Header
+    from rmqtool.lookup.context import Inquiry
     from rmqtool.scan.records import Record
     from rmqtool.store import Store
 
@@ -87,7 +87,7 @@ class IndexReach:
 
     def _look(self, reason: Reason, what: str, edge: int | None, start: int, stop: int | None) -> None:
         """Look beyond an edge of what the index covers."""
-        look = look_behind(self._log, start, stop, is_indexed)
+        look = peek_after(self._log, start, stop, is_indexed)
         self._tell(reason, what, look.record, {"physicalOffset": edge})
         if look.record is None and not look.is_complete:
             message = f"{what}: what lies beyond is not indexed, or has no keys"
@@ -99,7 +99,7 @@ class IndexReach:
             message = f"{label} ends with log offset {end}, and {newer} begins with {begin}"
             self._inquiry.explain_doubt(Reason.INDEX_GAP, message, label, **facts)
             return
-        look = look_behind(self._log, end, begin, is_indexed)
+        look = peek_after(self._log, end, begin, is_indexed)
         what = f"{label} goes up to log offset {end}, {newer} begins with {begin}"
         self._tell(Reason.INDEX_GAP, what, look.record, facts)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqtool.commands.rows import LayoutField
 from rmqtool.errors import UsageError
 from rmqtool.formats import batch, checkpoint, consumequeue, index, layout, message
+from rmqtool.rows import LayoutField
 from rmqtool.store import PathKind
 
 if TYPE_CHECKING:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from itertools import count, islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqtool.commands.messages import has_unit
-from rmqtool.commands.query.explain import Reason
-from rmqtool.commands.query.lookahead import look_behind
-from rmqtool.commands.query.queue_shape import file_doubts
 from rmqtool.derived.queue_bounds import first_holding, queue_bounds
 from rmqtool.derived.queue_files import QueueFile
 from rmqtool.formats.consumequeue import BATCH_UNIT_SIZE, BATCH_UNITS, PREBLANK_SIZE, UNIT_SIZE, UNITS
 from rmqtool.javacompat import parse_long
+from rmqtool.lookup.explain import Reason
+from rmqtool.lookup.peek import peek_after
+from rmqtool.lookup.queue_shape import file_doubts
+from rmqtool.rows.messages import has_unit
 from rmqtool.scan.record_at import record_at
 from rmqtool.scan.window import Window
 from rmqtool.store import PathKind
@@ -21,7 +21,7 @@ from rmqtool.store.features import is_rocksdb
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from rmqtool.commands.query.inquiry import Inquiry
+    from rmqtool.lookup.context import Inquiry
     from rmqtool.scan.records import Record
     from rmqtool.store import QueueFiles, Segment, Store
 
@@ -68,7 +68,7 @@ def queues_problem(store: Store) -> tuple[Reason, str] | None:
     return None
 
 
-class QueueReader:
+class QueueConsumer:
     """One queue of a store, as a consumer reads it; damage is told and never believed.
 
     Args:
@@ -222,7 +222,7 @@ class QueueReader:
         """Say when the log holds messages of the queue before the first one that has a unit."""
         first = next(self.entries(self.bounds.min_offset, 1), None)
         stop = None if first is None else first.physical_offset
-        look = look_behind(self._log, self._log.start - 1, stop, self._is_of_queue)
+        look = peek_after(self._log, self._log.start - 1, stop, self._is_of_queue)
         if look.record is not None:
             low, offset = self.bounds.min_offset, look.record.physical_offset
             message = f"{self.name} begins with offset {low}, an earlier message lies at log offset {offset}"
@@ -240,7 +240,7 @@ class QueueReader:
         end = self.bounds.max_offset
         last = next(self.entries(end - 1, 1), None) if end > self.bounds.min_offset else None
         start = self._log.start - 1 if last is None else last.physical_offset
-        look = look_behind(self._log, start, None, self._is_of_queue)
+        look = peek_after(self._log, start, None, self._is_of_queue)
         if look.record is not None and not self._is_too_late(look.record):
             offset = look.record.physical_offset
             message = f"{self.name} ends before offset {end}, its next message lies at log offset {offset}"
