@@ -2,7 +2,7 @@
 
 Rows are dataclasses (`rmqtool.rows`); how they look is decided in ``report``, which options there are in
 ``cli``. Damage comes as rows too (`rows.Damage`); exceptions are for usage and environment. The look-ups
-(``info``, ``query``, ``dump`` of little) load neither numpy nor numba, so that they answer within milliseconds;
+(``info``, ``query``, ``dump`` of little) load neither numpy nor numba, so that they answer in milliseconds,
 but for a wrong ``__CRC32#``: whether it came with the message is asked of its whole segment, by kernels.
 """
 

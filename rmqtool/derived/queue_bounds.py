@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.derived.queue_files import QueueFile
 from rmqtool.formats.consumequeue import BATCH_UNITS, PREBLANK_SIZE, UNITS, Unit
-from rmqtool.store.places import PathKind
+from rmqtool.store.kinds import PathKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable

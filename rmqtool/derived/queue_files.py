@@ -8,9 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from rmqtool.formats.consumequeue import BATCH_UNITS, UNITS
-from rmqtool.store.places import PathKind
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -29,11 +26,6 @@ UnitT = TypeVar("UnitT", bound=tuple[int, ...])
 
 _FIRST_CHUNK_UNITS = 1 << 12  # most queues of a store are short, and their files large and empty
 _LARGEST_CHUNK_UNITS = 1 << 18
-
-
-def units_of(kind: PathKind) -> Decoder[Any]:
-    """Return the units of a kind of queue: of consume queues or of batch consume queues."""
-    return BATCH_UNITS if kind is PathKind.BATCHCONSUMEQUEUE else UNITS
 
 
 class PlacedUnit(NamedTuple, Generic[UnitT]):

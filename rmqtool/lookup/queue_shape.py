@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rmqtool.derived.queue_files import QueueFile, units_of
-from rmqtool.formats.consumequeue import PREBLANK_SIZE
+from rmqtool.derived.queue_files import QueueFile
+from rmqtool.formats.consumequeue import PREBLANK_SIZE, UNITS
 from rmqtool.scan.window import Window
-from rmqtool.store import PathKind
+from rmqtool.store.kinds import KINDS, PathKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,7 +53,7 @@ def _edge_doubts(segments: tuple[Segment, ...], kind: PathKind) -> Iterator[str]
 
 def _edges(segment: Segment, kind: PathKind) -> tuple[int | None, int | None]:
     """Return where first and last unit of a file lead to; None for an invalid, -1 for a pre-blank one."""
-    file: QueueFile[Any] = QueueFile(segment, units_of(kind))
+    file: QueueFile[Any] = QueueFile(segment, KINDS[kind].units or UNITS)
     first, last = (
         None if unit.size <= 0 else -1 if unit.size == PREBLANK_SIZE else int(unit.physical_offset)
         for unit in (file.unit(0), file.unit(max(0, file.room - 1)))

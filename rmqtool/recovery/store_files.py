@@ -20,7 +20,7 @@ from rmqtool.store.broker_json import (
     load_broker_json,
     parse_broker_json,
 )
-from rmqtool.store.places import DIRECTORY_NAMES, PathKind
+from rmqtool.store.kinds import DIRECTORY_NAMES, PathKind
 
 if TYPE_CHECKING:
     from pathlib import Path

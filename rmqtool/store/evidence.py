@@ -14,7 +14,7 @@ from rmqtool.formats.message import BLANK, MAGIC_V2
 from rmqtool.store.broker_json import ConfigFileError, batch_queue_topics, load_broker_json
 from rmqtool.store.geometry import Geometry, geometry_of_size, infer_geometry
 from rmqtool.store.index_zone import infer_index_zone
-from rmqtool.store.places import PathKind
+from rmqtool.store.kinds import PathKind
 from rmqtool.store.reading import ReadOnlyFile
 from rmqtool.store.sizes import infer_file_size
 

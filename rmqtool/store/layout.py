@@ -30,8 +30,8 @@ from rmqtool.store.broker_json import ConfigFileError, load_broker_json
 from rmqtool.store.features import is_rocksdb
 from rmqtool.store.files import TREE_DEPTH
 from rmqtool.store.index_layout import index_findings
+from rmqtool.store.kinds import QUEUE_KINDS, PathKind
 from rmqtool.store.listing import label_of
-from rmqtool.store.places import QUEUE_KINDS, PathKind
 from rmqtool.store.reading import kind_of_non_file
 from rmqtool.store.setting import Origin
 

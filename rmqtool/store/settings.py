@@ -10,7 +10,7 @@ from rmqtool.javacompat import read_delay_levels
 from rmqtool.releases import release_named
 from rmqtool.store.geometry import Geometry
 from rmqtool.store.index_zone import local_zone, zone_of_name
-from rmqtool.store.places import PathKind
+from rmqtool.store.kinds import PathKind
 from rmqtool.store.setting import DEFINITIONS, Origin, Setting
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from rmqtool.commands.diff.entries import Row
     from rmqtool.commands.diff.model import Comparison, Value
-    from rmqtool.store import FileQueue, QueueFiles
+    from rmqtool.store import FileQueue
 
     Rows = npt.NDArray[Any]
 
@@ -101,14 +101,12 @@ def batch_rows(files: FileQueue, comparison: Comparison) -> Iterator[Rows]:
     comparison.note_unreadable(reader.unreadable)
 
 
-def lone_ext_rows(queue: QueueFiles | None) -> Iterator[Rows]:
+def lone_ext_rows(files: FileQueue) -> Iterator[Rows]:
     """Yield the units of an ext queue."""
-    if queue is None:
-        return
     total = 0
     units = (
         (unit.head, zlib.crc32(unit.bit_map))
-        for segment in queue.files
+        for segment in files
         for unit in ExtFile(segment).rows()
         if unit.bit_map is not None
     )

@@ -5,25 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import UsageError
-from rmqtool.formats import batch, checkpoint, consumequeue, index, layout, message
+from rmqtool.formats import layout
 from rmqtool.rows import LayoutField
-from rmqtool.store import PathKind
+from rmqtool.store.kinds import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_SCHEMAS = {
-    PathKind.COMMITLOG: {
-        "message": message.MESSAGE,
-        "blank": message.BLANK,
-        "inner-message": batch.INNER_MESSAGE,
-    },
-    PathKind.CONSUMEQUEUE: {"unit": consumequeue.UNIT},
-    PathKind.CONSUMEQUEUE_EXT: {"ext-unit": consumequeue.EXT_UNIT},
-    PathKind.BATCHCONSUMEQUEUE: {"batch-unit": consumequeue.BATCH_UNIT},
-    PathKind.INDEX: {"index-header": index.HEADER, "slot": index.SLOT, "item": index.ITEM},
-    PathKind.CHECKPOINT: {"checkpoint": checkpoint.CHECKPOINT},
-}
+    from rmqtool.store import PathKind
 
 
 def layout_rows(kind: PathKind | None = None) -> Iterator[LayoutField]:
@@ -32,10 +21,11 @@ def layout_rows(kind: PathKind | None = None) -> Iterator[LayoutField]:
     Raises:
         UsageError: That kind of file is text.
     """
-    if kind is PathKind.CONFIG:
+    kinds = tuple(KINDS) if kind is None else (kind,)
+    if not any(KINDS[one].schemas for one in kinds):
         raise UsageError("--layout: files in config/ are JSON; they have no fields at fixed places")
-    for schemas in _SCHEMAS.values() if kind is None else [_SCHEMAS[kind]]:
-        for structure, schema in schemas.items():
+    for one_kind in kinds:
+        for structure, schema in KINDS[one_kind].schemas.items():
             for one in layout(schema, sysFlag=0):
                 yield LayoutField(
                     structure, one.name, one.java_name, one.offset, one.size, one.unit, one.meaning

@@ -47,7 +47,7 @@ def dump_queue(queue: QueueFiles, from_queue_offset: int = 0) -> Iterator[rows.R
         queue: The queue.
         from_queue_offset: Units of a consume queue below this are not read.
     """
-    dump_file = _DUMPS[queue.kind]
+    dump_file = UNIT_DUMPS[queue.kind]
     first_byte = from_queue_offset * UNIT_SIZE if queue.kind is PathKind.CONSUMEQUEUE else 0
     segments = queue.files.segments
     for gap in queue.files.gaps():
@@ -120,7 +120,7 @@ def _dump_ext_units(
         yield rows.ExtUnit(*place, address, size, tags_code, store_timestamp_ms, unit.bit_map)
 
 
-_DUMPS: dict[PathKind, Callable[[QueueFiles, Segment, Window, int, bool], Iterator[rows.Row]]] = {
+UNIT_DUMPS: dict[PathKind, Callable[[QueueFiles, Segment, Window, int, bool], Iterator[rows.Row]]] = {
     PathKind.CONSUMEQUEUE: partial(_dump_units, kind=_UnitKind(UNITS, CQ_BAD_UNIT, _unit)),
     PathKind.BATCHCONSUMEQUEUE: partial(_dump_units, kind=_UnitKind(BATCH_UNITS, BQ_BAD_UNIT, _batch_unit)),
     PathKind.CONSUMEQUEUE_EXT: _dump_ext_units,
