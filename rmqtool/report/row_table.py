@@ -1,4 +1,4 @@
-"""The table of all rows in README: what json, ndjson and csv hold."""
+"""The table of all rows in the manual: what json, ndjson and csv hold."""
 
 from __future__ import annotations
 
