@@ -33,7 +33,7 @@ from rmqtool.reput.dispatcher import Dispatcher
 from rmqtool.scan.records import check_record
 from rmqtool.scan.rows import rules_of
 from rmqtool.scan.window import Window
-from rmqtool.store.places import PathKind
+from rmqtool.store.kinds import PathKind
 
 if TYPE_CHECKING:
     from rmqtool.releases import Release

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rmqtool.derived.queue_files import QueueFile
 from rmqtool.dispatch.append import State, append_units, new_state
-from rmqtool.formats import record_dtype
-from rmqtool.formats.consumequeue import PREBLANK_SIZE, UNIT, UNIT_SIZE
+from rmqtool.formats.consumequeue import PREBLANK_SIZE, UNIT_SIZE, UNITS
 from rmqtool.recovery.ext_queue import NO_ADDRESS, ExtQueue, last_address
 from rmqtool.recovery.units import Appended, Units, search_first_live
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     Int64s = npt.NDArray[np.int64]
 
-_DTYPE = record_dtype(UNIT)
 _FILES_RECOVERED = 3
 _NOTHING = (1 << 63) - 1
 
@@ -239,9 +238,9 @@ class UnitQueue:
 
     def _units(self, start: int) -> Units:
         """Return the units of a file, those appended over those on disk."""
-        rows = np.zeros(self._size // UNIT_SIZE, _DTYPE)
+        rows = np.zeros(self._size // UNIT_SIZE, UNITS.dtype)
         if start in self._on_disk:
-            self._on_disk[start].read_into(0, rows.view(np.uint8).data, [])
+            rows = QueueFile(self._on_disk[start], UNITS).loaded(self._size)
         units = Units(*(rows[name].astype(np.int64) for name in ("physicalOffset", "size", "tagsCode")))
         for at, chunk in self._chunks:
             units.cover((at - start) // UNIT_SIZE, chunk)

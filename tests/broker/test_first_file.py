@@ -40,11 +40,11 @@ def test_every_state(version: jvm.Version, unclean: bool, tmp_path: Path) -> Non
         arguments += [log.root, conf]
     rows = jvm.judge(version, "recover", *arguments, timeout=300)
     found = []
-    for (name, (root, conf, prediction, before)), row in zip(predictions.items(), rows, strict=True):
-        unlike = differences(prediction, row, before)
+    for (name, (root, conf, prediction, before)), outcome in zip(predictions.items(), rows, strict=True):
+        unlike = differences(prediction, outcome, before)
         if prediction.starts and prediction.cut is not None and not unlike:
             missing = sum(queue.missing + queue.dropped for queue in prediction.queues)
-            was = missing_units(root, conf, row, prediction.cut.physical_offset)
+            was = missing_units(root, conf, outcome, prediction.cut.physical_offset)
             unlike = [] if missing == was else [f"missing: predicted {missing}, was {was}"]
         found += [f"{name}: {text}" for text in unlike]
     assert not found, "\n".join(found)

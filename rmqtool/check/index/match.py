@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.check.expected import ExpectedEntries
-    from rmqtool.check.index.columns import Items
     from rmqtool.check.tasks import IndexCheckTask
+    from rmqtool.derived.index_files import Items
 
     Int64s = npt.NDArray[np.int64]
     Bools = npt.NDArray[np.bool_]
