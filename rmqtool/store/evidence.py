@@ -24,7 +24,7 @@ from rmqtool.store.broker_version import (
 )
 from rmqtool.store.geometry import Geometry, geometry_of_size, infer_geometry
 from rmqtool.store.index_zone import infer_index_zone
-from rmqtool.store.places import PathKind
+from rmqtool.store.kinds import PathKind
 from rmqtool.store.reading import ReadOnlyFile
 from rmqtool.store.sizes import infer_file_size
 

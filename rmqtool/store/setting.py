@@ -98,7 +98,7 @@ class Definition:
 
 _BY_RECORD = "decided by each record's own INNER_MULTI_QUEUE_OFFSET"
 
-# Defaults of MessageStoreConfig, the same in 4.9.8 and 5.3.3.
+# Defaults of MessageStoreConfig, the same in every release that has the setting.
 DEFINITIONS: dict[str, Definition] = {
     definition.name: definition
     for definition in (
@@ -123,6 +123,14 @@ DEFINITIONS: dict[str, Definition] = {
         Definition("maxMsgsNumBatch", _size, 64),
         Definition("storeType", _text, "default"),
         Definition("enableDLegerCommitLog", _boolean, False),
+        Definition("checkCRCOnRecover", _boolean, True),
+        Definition("messageIndexSafe", _boolean, False),
+        Definition("commitLogRecoverMaxNum", _integer, 10),
+        Definition("checkCommitLogOffsetOnRecover", _boolean, False),
+        Definition("enableAcceleratedRecovery", _boolean, False),
+        Definition("writeWithoutMmap", _boolean, False),
+        Definition("indexRocksDBEnable", _boolean, False),
+        Definition("transRocksDBEnable", _boolean, False),
     )
 }
 """Broker properties that concern the store, by name."""

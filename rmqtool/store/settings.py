@@ -11,7 +11,7 @@ from rmqtool.releases import DEFAULT, RELEASES, release_named
 from rmqtool.store.broker_version import Signs, infer_version
 from rmqtool.store.geometry import Geometry
 from rmqtool.store.index_zone import local_zone, zone_of_name
-from rmqtool.store.places import PathKind
+from rmqtool.store.kinds import PathKind
 from rmqtool.store.setting import DEFINITIONS, Origin, Setting
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn
 
 if TYPE_CHECKING:
-    from rmqtool.commands.compare import FileDifference
+    from rmqtool.commands.rebuild.compare import FileDifference
+    from rmqtool.dispatch.tag_evidence import TagRule
     from rmqtool.findings import FindingLog
     from rmqtool.reput.damage import SkippedRange
     from rmqtool.reput.pipeline import ReputResult
@@ -19,8 +20,10 @@ _INSTALL = (
     "To install: stop the broker and remove abort; move the store's {names} away and put the ones in {out}"
     " in their place; keep commitlog/, config/ and checkpoint. Install both parts of one rebuild and put"
     " nothing else beside them: brokers of 5.0.0 to 5.3.1 do not complete a consume queue that ends before"
-    " the log does, and 5.3.2 and later lose a record doing so. A start that still finds abort deletes index"
-    " files that are newer than the checkpoint."
+    " the log does, 5.3.2 and later lose a record doing so, and 5.4.0 and later look at the newest"
+    " commitLogRecoverMaxNum (10) files of the log only: do not delete {names} for a start to make them anew,"
+    " as all before those files would get no unit and no index entry. A start that still finds abort deletes"
+    " index files that are newer than the checkpoint."
 )
 _PARTIAL = "This result is partial: a broker must not start on it."
 
@@ -39,6 +42,7 @@ class RebuildReport:
         bytes_read: bytes of the log up to the last dispatched record.
         skipped: damaged ranges that were not dispatched.
         findings: what is wrong with the log.
+        tags: which messages have an index entry for their tags, and why; None without an index.
         compared: whether the present files were compared.
         differences: first difference of every file that differs.
         mode: ``broker``: what a running master's reput builds.
@@ -53,6 +57,7 @@ class RebuildReport:
     bytes_read: int
     skipped: list[SkippedRange]
     findings: FindingLog
+    tags: TagRule | None
     compared: bool = False
     differences: list[FileDifference] = field(default_factory=list)
     mode: str = "broker"
@@ -89,6 +94,7 @@ class RebuildReport:
             "engine": self.engine,
             "partial": self.partial,
             "settings": self.settings,
+            "tagItems": None if self.tags is None else self.tags.to_json(),
             "records": self.result.messages,
             "bytes": self.bytes_read,
             "units": self.result.units,
