@@ -17,8 +17,9 @@ from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import Finding, FindingLog, Structure
 from rmqtool.findings.places import ST_SETTINGS
 from rmqtool.formats.consumequeue import UNIT_SIZE
-from rmqtool.recovery.first_file import first_file, read_checkpoint
+from rmqtool.recovery.first_file import Start, first_file, read_checkpoint
 from rmqtool.recovery.model import Refusal
+from rmqtool.recovery.switches import RecoverySwitches
 from rmqtool.reput.blocks import UNIT_COLUMNS
 from rmqtool.reput.indexes import index_stream
 from rmqtool.store.deleted_topics import KnownTopics
@@ -166,7 +167,9 @@ def _redispatch_start(request: VerifyRequest) -> int | None:
     checkpoint = read_checkpoint(store.root / "checkpoint")
     if isinstance(checkpoint, Refusal):
         return None
-    _, recovery = first_file(store.commitlog.segments, True, checkpoint, 0, store.settings.release)
+    release = store.settings.release
+    switches = RecoverySwitches.from_settings(store.settings, release)
+    _, recovery = first_file(store.commitlog.segments, Start(release, True, checkpoint, 0, switches))
     return recovery.physical_offset
 
 

@@ -88,6 +88,7 @@ class Part:
     name: str
     path: str
     code: str
+    empty: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +149,9 @@ def summarise(store: Store, max_findings: int = 10) -> StoreSummary:
         queues=queues,
         index=index,
         index_coverage=_coverage(index, log),
-        other_parts=tuple(Part(one.code.title, one.label, one.code.code) for one in store.features),
+        other_parts=tuple(
+            Part(one.code.title, one.label, one.code.code, one.is_empty) for one in store.parts
+        ),
         checkpoint=None if checkpoint is None else rows.Checkpoint(*checkpoint),
         abort=store.abort is not None,
         abort_process=_abort_process(store),

@@ -31,7 +31,7 @@ _NOTHING = (1 << 63) - 1
 
 
 class EmptyLastFileError(Exception):
-    """5.3.3 looks for the last unit of a last file that has none; the message names the file."""
+    """A broker looks for the last unit of a last file that has none; the message names the file."""
 
 
 class UnitQueue:
@@ -154,10 +154,10 @@ class UnitQueue:
         """Find the first unit whose record the log still has.
 
         Raises:
-            EmptyLastFileError: 5.3.3 cannot do it.
+            EmptyLastFileError: a release of 5.x before 5.5.0 cannot do it.
         """
         if release.halves_for_minimum:
-            self._correct_minimum_5(log_start)
+            self._correct_minimum_5(log_start, release)
         else:
             self._correct_minimum_4(log_start)
 
@@ -272,14 +272,14 @@ class UnitQueue:
             if live.any():
                 self._set_minimum(first, units, int(live.argmax()))
 
-    def _correct_minimum_5(self, log_start: int) -> None:
+    def _correct_minimum_5(self, log_start: int, release: Release) -> None:
         if not self._starts or self._min_logic >= self._end:
             return
         first, last = self._starts[0], self._starts[-1]
         written = self._written(last)
-        if written == 0:
+        if written == 0 and release.needs_last_unit:
             raise EmptyLastFileError(f"{last:020}")
-        if self._units(last).physical_offsets[written - 1] < log_start:
+        if written and self._units(last).physical_offsets[written - 1] < log_start:
             self._min_logic = self._end
             return
         intact = self._min_logic >= first

@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from rmqtool import rows
+from rmqtool.dispatch.index_keys import index_keys
 from rmqtool.findings import Severity, Structure
 from rmqtool.findings.commitlog import CL_PROP_CRC
 from rmqtool.formats import message
@@ -73,7 +74,7 @@ class MessageFilter:
     def admits_names(self, properties: dict[str, str]) -> bool:
         """Whether a message with these properties has the tag and the key."""
         has_tag = self.tag is None or properties.get("TAGS") == self.tag
-        return has_tag and (self.key is None or self.key in _keys_in(properties))
+        return has_tag and (self.key is None or self.key in index_keys(properties))
 
     def _may_hold(self, sys_flag: int) -> bool:
         return self.inside_batches and bool(sys_flag & INNER_BATCH_FLAG)
@@ -87,13 +88,7 @@ class MessageFilter:
 
 def keys_of(record: Record) -> list[str]:
     """Return the keys by which a record is indexed, in the order of the index."""
-    return _keys_in(record.properties)
-
-
-def _keys_in(properties: dict[str, str]) -> list[str]:
-    unique = properties.get("UNIQ_KEY")
-    keys = split_keys(properties.get("KEYS", ""))
-    return keys if unique is None else [unique, *keys]
+    return index_keys(record.properties)
 
 
 def has_unit(record: Record) -> bool:

@@ -248,6 +248,7 @@ class Checkpoint:
     index_msg_timestamp_ms: int
     master_flushed_offset: int
     confirm_phy_offset: int
+    logics_physical_offset: int
 
 
 @dataclass(frozen=True, slots=True)

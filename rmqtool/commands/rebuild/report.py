@@ -10,6 +10,7 @@ from rmqtool.findings import FailOn
 
 if TYPE_CHECKING:
     from rmqtool.commands.rebuild.compare import FileDifference
+    from rmqtool.dispatch.tag_evidence import TagRule
     from rmqtool.findings import FindingLog
     from rmqtool.reput.damage import SkippedRange
     from rmqtool.reput.pipeline import ReputResult
@@ -39,6 +40,7 @@ class RebuildReport:
         bytes_read: bytes of the log up to the last dispatched record.
         skipped: damaged ranges that were not dispatched.
         findings: what is wrong with the log.
+        tags: which messages have an index entry for their tags, and why; None without an index.
         compared: whether the present files were compared.
         differences: first difference of every file that differs.
         mode: ``broker``: what a running master's reput builds.
@@ -53,6 +55,7 @@ class RebuildReport:
     bytes_read: int
     skipped: list[SkippedRange]
     findings: FindingLog
+    tags: TagRule | None
     compared: bool = False
     differences: list[FileDifference] = field(default_factory=list)
     mode: str = "broker"
@@ -89,6 +92,7 @@ class RebuildReport:
             "engine": self.engine,
             "partial": self.partial,
             "settings": self.settings,
+            "tagItems": None if self.tags is None else self.tags.to_json(),
             "records": self.result.messages,
             "bytes": self.bytes_read,
             "units": self.result.units,

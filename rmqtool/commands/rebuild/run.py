@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from rmqtool.commands.rebuild.compare import compare_derived
 from rmqtool.commands.rebuild.report import RebuildReport
 from rmqtool.dispatch.policy import NEVER, DispatchPolicy
+from rmqtool.dispatch.tag_evidence import TagRule, tag_rule
 from rmqtool.engine import EngineOptions, open_engine
 from rmqtool.errors import EnvironmentFailureError, RefusedError, UsageError
 from rmqtool.findings import FindingLog
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
+    from rmqtool.dispatch.tag_items import TagItems
     from rmqtool.engine import Engine
     from rmqtool.progress import Progress
     from rmqtool.store import Store
@@ -57,6 +59,7 @@ class RebuildRequest:
         until_offset: stop at this physical offset.
         live: go on although a broker holds the store's lock.
         max_findings: findings of one code that are kept in full.
+        tag_items: which messages get an index entry for their tags; None: as the store shows.
     """
 
     store: Store
@@ -71,6 +74,7 @@ class RebuildRequest:
     until_offset: int | None = None
     live: bool = False
     max_findings: int = 10
+    tag_items: TagItems | None = None
 
     @property
     def directories(self) -> tuple[str, ...]:
@@ -110,13 +114,21 @@ def rebuild(request: RebuildRequest, progress: Progress, engine: Engine | None =
     return report
 
 
-def dispatch_policy(request: RebuildRequest) -> DispatchPolicy:
+def _tag_rule(request: RebuildRequest) -> TagRule | None:
+    """Return which messages get an index entry for their tags; None where no index is made."""
+    if "index" not in request.parts or not request.store.settings.message_index_enable:
+        return None
+    return tag_rule(request.store) if request.tag_items is None else TagRule.given(request.tag_items)
+
+
+def _dispatch_policy(request: RebuildRequest, tags: TagRule | None) -> DispatchPolicy:
     """Return the broker's switches, and the user's choice of messages."""
     return replace(
         DispatchPolicy.from_settings(request.store.settings),
         topics=request.topics,
         exclude_topics=request.exclude_topics,
         until_timestamp_ms=NEVER if request.until_timestamp_ms is None else request.until_timestamp_ms,
+        tag_items=None if tags is None else tags.value,
     )
 
 
@@ -156,7 +168,7 @@ def _staging(request: RebuildRequest) -> AbstractContextManager[StagingArea]:
     return open_scratch(request.engine, roots) if request.out is None else StagingArea(request.out, roots)
 
 
-def _plan(request: RebuildRequest, area: StagingArea) -> ReputPlan:
+def _plan(request: RebuildRequest, area: StagingArea, tags: TagRule | None) -> ReputPlan:
     settings = request.store.settings
     sizes = QueueGeometry(
         settings.consumequeue_file_size,
@@ -166,7 +178,7 @@ def _plan(request: RebuildRequest, area: StagingArea) -> ReputPlan:
     return ReputPlan(
         log=request.store.commitlog.without_excess(settings.commitlog_file_size),
         file_size=settings.commitlog_file_size,
-        policy=dispatch_policy(request),
+        policy=_dispatch_policy(request, tags),
         staging=area.handle,
         parts=request.parts,
         queue_geometry=sizes,
@@ -177,7 +189,10 @@ def _plan(request: RebuildRequest, area: StagingArea) -> ReputPlan:
 
 
 def _run(request: RebuildRequest, area: StagingArea, engine: Engine, progress: Progress) -> RebuildReport:
-    plan = _plan(request, area)
+    tags = _tag_rule(request)
+    if tags is not None:
+        tags.tell(progress)
+    plan = _plan(request, area, tags)
     emit = request.compare or not request.dry_run
     result = run_reput(plan, engine, progress, emit=emit)
     start = time.perf_counter()
@@ -188,7 +203,7 @@ def _run(request: RebuildRequest, area: StagingArea, engine: Engine, progress: P
     more, count = counted_skips(result.chain)
     findings.add(more, count=count)
     result.seconds["survey"] = round(time.perf_counter() - start, 3)
-    return _report(request, plan, result, skipped, findings)
+    return _report(request, plan, result, skipped, findings, tags)
 
 
 def _report(
@@ -197,6 +212,7 @@ def _report(
     result: ReputResult,
     skipped: list[SkippedRange],
     findings: FindingLog,
+    tags: TagRule | None,
 ) -> RebuildReport:
     return RebuildReport(
         store=str(request.store.base),
@@ -208,4 +224,5 @@ def _report(
         bytes_read=result.chain.end - plan.log.start,
         skipped=[part for part in skipped if part.damage],
         findings=findings,
+        tags=tags,
     )
