@@ -5,12 +5,12 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from rmqtool.commands.query.absence import explain_unindexed, index_problem
 from rmqtool.commands.query.by_id import by_offset, by_offset_id, id_questions
 from rmqtool.commands.query.by_key import indexed, with_collisions
 from rmqtool.commands.query.defects import MetDefects
 from rmqtool.commands.query.hints import advise
 from rmqtool.commands.query.log_answers import LogAnswers
+from rmqtool.commands.query.miss_reasons import explain_unindexed, index_problem
 from rmqtool.lookup.context import Inquiry
 from rmqtool.lookup.explain import Explanation, Reason
 from rmqtool.lookup.queue import QueueConsumer, find_queue, queues_problem
