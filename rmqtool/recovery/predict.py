@@ -28,6 +28,7 @@ from rmqtool.recovery.reput import catch_up
 from rmqtool.recovery.store_files import LoadedStore, load_store
 from rmqtool.recovery.unit_queue import EmptyLastFileError
 from rmqtool.reput.dispatcher import Dispatcher
+from rmqtool.scan.classify import failure_code
 from rmqtool.scan.records import check_record
 from rmqtool.scan.rows import rules_of
 from rmqtool.scan.window import Window
@@ -187,7 +188,8 @@ def describe_cut(segment: Segment, end: int, release: Release, records_behind: b
         window, position, release.records, base=segment.start, check_crc=True, read_body=True
     )
     start = window.read_at(position, _START_BYTES)
-    code, reason = found.code.code if found.code else None, found.reason
+    code: str | None = failure_code(found.outcome, start, segment.stop - end).code
+    reason = found.reason
     if found.success:
         code, reason = None, "the end of the last file"
     elif not any(start) and not records_behind:

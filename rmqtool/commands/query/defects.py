@@ -10,7 +10,7 @@ from rmqtool.findings import FindingLog
 if TYPE_CHECKING:
     from rmqtool.commands.messages import MessageRows
     from rmqtool.progress import Progress
-    from rmqtool.scan.record_walk import Defect
+    from rmqtool.scan.classify import Defect
 
 
 class MetDefects:
