@@ -30,12 +30,14 @@ from rmqtool.recovery.store_files import LoadedStore, load_store
 from rmqtool.recovery.switches import RecoverySwitches
 from rmqtool.recovery.unit_queue import EmptyLastFileError
 from rmqtool.reput.dispatcher import Dispatcher
+from rmqtool.scan.classify import failure_code
 from rmqtool.scan.records import check_record
 from rmqtool.scan.rows import rules_of
 from rmqtool.scan.window import Window
 from rmqtool.store.kinds import PathKind
 
 if TYPE_CHECKING:
+    from rmqtool.findings import FindingCode
     from rmqtool.releases import Release
     from rmqtool.scan.walk import MessageBatch
     from rmqtool.store import Settings, Store
@@ -216,7 +218,8 @@ def cut_at(
         window, position, release.records, base=segment.start, check_crc=switches.check_crc, read_body=True
     )
     start = window.read_at(position, _START_BYTES)
-    code, reason = found.code, found.reason
+    code: FindingCode | None = failure_code(found.outcome, start, segment.stop - end)
+    reason = found.reason
     if found.record is not None:
         code, reason = CL_PHY_MISMATCH, "PHYSICALOFFSET is outside the file"
     elif found.success:

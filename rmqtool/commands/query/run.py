@@ -18,7 +18,8 @@ from rmqtool.lookup.times import records_by_time
 from rmqtool.progress import LimitedProgress
 from rmqtool.rows import Message
 from rmqtool.rows.messages import MessageRows
-from rmqtool.scan.record_walk import Defect, walk
+from rmqtool.scan.classify import Defect, FoundEdge
+from rmqtool.scan.record_walk import walk_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -148,7 +149,8 @@ class Query:
         if record is not None:
             yield record
             return
-        for event in islice(walk(self._inquiry.store.commitlog.segments, offset, offset + 1), 1):
+        events = walk_log(FoundEdge.of(self._inquiry.store), offset, offset + 1)
+        for event in islice(events, 1):
             if isinstance(event, Defect) and event.physical_offset <= offset:
                 self._defects.note(event)
 
