@@ -112,9 +112,7 @@ class Evidence:
         newer_offsets = has_newer_offsets(root)
         since = newest_sign(
             places_since(root),
-            ("5.5.0", "logicsPhysicalOffset in the checkpoint")
-            if checkpoint.logics_physical_offset
-            else None,
+            ("5.5.0", "logicsPhysicalOffset in the checkpoint") if newest_offset else None,
             ("5.4.0", FORM_OF_OFFSETS) if newer_offsets else None,
             (OLDEST_5, "offsets in the checkpoint") if any(older_offsets) else None,
             (OLDEST_5, "process id in abort") if _size_of_file(root, "abort") > 0 else None,
