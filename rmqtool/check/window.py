@@ -8,7 +8,7 @@ from rmqtool.findings import Finding, Severity
 from rmqtool.findings.consumequeue import CQ_LAG
 from rmqtool.findings.places import ST_WINDOW
 from rmqtool.recovery.window import NO_UNITS, Window, window_of
-from rmqtool.store.places import DIRECTORY_NAMES, PathKind
+from rmqtool.store.kinds import DIRECTORY_NAMES, PathKind
 
 if TYPE_CHECKING:
     from rmqtool.store import Store

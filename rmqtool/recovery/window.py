@@ -8,13 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rmqtool.formats.checkpoint import Checkpoint
 from rmqtool.recovery.batch_queue import BatchQueue
-from rmqtool.recovery.first_file import Checkpoint, Start, first_file, read_checkpoint
+from rmqtool.recovery.first_file import Start, first_file, read_checkpoint
 from rmqtool.recovery.loading import load_queues
 from rmqtool.recovery.model import Refusal
 from rmqtool.recovery.switches import RecoverySwitches, recover_window
 from rmqtool.recovery.unit_queue import UnitQueue
-from rmqtool.store.places import DIRECTORY_NAMES, PathKind
+from rmqtool.store.kinds import DIRECTORY_NAMES, PathKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

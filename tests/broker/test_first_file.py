@@ -34,7 +34,7 @@ def test_every_state(version: jvm.Version, unclean: bool, tmp_path: Path) -> Non
         if unclean:
             log.crash()
         conf = tmp_path / f"{number}.conf"
-        conf.write_text("\n".join(TinyLog.settings(**(state.given | _RESTRICTED.get(version, {})))))
+        conf.write_text("\n".join(TinyLog.settings(**{**state.given, **_RESTRICTED.get(version, {})})))
         prediction = predict_recovery(open_store(log.root, broker_conf=conf), RELEASES[version])
         predictions[state.name] = log.root, conf, prediction, store_files(log.root)
         arguments += [log.root, conf]
