@@ -49,7 +49,6 @@ class Switch(IntEnum):
     MAX_DELAY_LEVEL = 4
     UNTIL_TIMESTAMP = 5
     PASSES_STALLS = 6  # what is put, not how far a broker gets: see `rmqtool.dispatch.kernels.dispatch`
-    TAG_ITEMS_START = 7  # 5.4.0+: messages from this physical offset on have an index entry for TAGS
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,7 @@ class DispatchPolicy:
         topics: globs of the topics to take; empty takes all.
         exclude_topics: globs of the topics to leave out.
         until_timestamp_ms: messages stored later are left out.
-        tag_items: the messages that have an index entry for TAGS; None: all or none, as the release has it.
+        tag_items: the messages that have an index entry for TAGS; None: all or none, as the release does.
     """
 
     release: Release = DEFAULT
@@ -130,8 +129,12 @@ class DispatchPolicy:
         switches[Switch.SKIPS_SLASH] = self.release.skips_slash
         switches[Switch.MAX_DELAY_LEVEL] = max(self.delay_levels_ms, default=0)
         switches[Switch.UNTIL_TIMESTAMP] = self.until_timestamp_ms
-        switches[Switch.TAG_ITEMS_START] = (self.tag_items or TagItems.of(self.release)).start
         return switches
+
+    def tag_turns(self) -> npt.NDArray[np.int64]:
+        """Return from which physical offsets on messages have an entry for TAGS, or have none, by turns."""
+        chosen = TagItems.of(self.release) if self.tag_items is None else self.tag_items
+        return np.array(chosen.turns, np.int64)
 
     def delay_table(self) -> npt.NDArray[np.int64]:
         """Return the delay in ms by level, -1 where a level has no entry, ``(levels + 1,)``.

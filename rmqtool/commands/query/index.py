@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from rmqtool.commands.messages import keys_of
 from rmqtool.commands.query.broker_times import rules_out
 from rmqtool.commands.query.explain import Reason
 from rmqtool.commands.query.index_reach import IndexReach
 from rmqtool.derived.index_files import IndexFile, warn_of_assumed_geometry
+from rmqtool.dispatch.index_keys import item_keys
 from rmqtool.findings.wording import counted
 from rmqtool.javacompat import index_key_hash
 from rmqtool.scan.record_at import record_at
@@ -179,7 +179,8 @@ class IndexSearch:
         return Reason.NO_RECORD, why
 
     def _unfitness(self, record: Record, search: _Search) -> tuple[Reason, str] | None:
-        if search.key_hash not in (index_key_hash(record.topic, key) for key in keys_of(record)):
+        keys = item_keys(record.properties)
+        if search.key_hash not in (index_key_hash(record.topic, key) for key in keys):
             return Reason.WRONG_RECORD, "the record there has no key of that hash"
         question = search.question
         if not question.answered_by(record):
