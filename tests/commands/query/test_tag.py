@@ -81,9 +81,8 @@ def test_times_hold_for_tags_as_well() -> None:
 def test_collisions_are_the_hits_of_the_index() -> None:
     """A broker answers from tag items alone: of an older broker's messages it finds none."""
     store = opened("upgrade533-5.5.1")
-    (topic, tag), places = next(
-        one for one in tagged(store, has_unit).items() if one[1][0] < 7706 < one[1][-1]
-    )
+    of_both = (one for one in tagged(store, has_unit).items() if one[1][0] < 7706 < one[1][-1])
+    (topic, tag), places = next(of_both)
     found, _ = asked(store, QueryRequest(topic=topic, tag=tag, collisions=True))
     assert found
     assert set(found) < set(places)
