@@ -64,6 +64,19 @@ class Toolchain:
     java_version: str
 
 
+@dataclass(frozen=True)
+class Found:
+    """A store that a broker is to open.
+
+    Attributes:
+        root: The store, which the broker changes.
+        conf: The broker's properties.
+    """
+
+    root: Path
+    conf: Path
+
+
 @functools.cache
 def toolchain() -> Toolchain | str:
     """Find Maven and its JDK; a sentence when something is missing."""
@@ -255,28 +268,44 @@ def rebuild(
     return row
 
 
+def recover(version: Version, stores: Sequence[Found], *, timeout: float = 300) -> list[Row]:
+    """Start brokers on stores, many in one JVM; what each found and made of it, by store."""
+    return judge(version, "recover", *_words(stores), timeout=timeout)
+
+
+def regenerate(version: Version, stores: Sequence[Found], *, timeout: float = 300) -> list[Row]:
+    """Do the same, and wait until brokers have dispatched all of the log, or get no further (`settled`)."""
+    return judge(version, "regenerate", *_words(stores), timeout=timeout)
+
+
+def _words(stores: Sequence[Found]) -> list[Path]:
+    return [path for store in stores for path in (store.root, store.conf)]
+
+
 def serve(
     version: Version,
-    root: Path,
-    conf: Path,
+    stores: Sequence[Found],
     *,
     append: int = 0,
     restart: bool = False,
-    timeout: float = 120,
+    timeout: float = 300,
     timezone: str = "UTC",
-) -> list[Row]:
-    """Let the broker open a store and serve every message and every key of it.
+) -> list[list[Row]]:
+    """Let brokers open stores, many in one JVM, and serve every message and every key of them.
 
     Each row carries `phase`: `as-found`, then `after-append` when messages were appended and `after-restart`
     when the broker was stopped cleanly and opened again. A field that is null in Java is absent.
 
     Returns:
-        Rows of type `queue`, `message` and `query` (at most 64 offsets a query, as in the broker).
+        Rows of type `queue`, `message` and `query` (at most 64 offsets a query, as in the broker), by store.
     """
-    args: list[str | Path] = ["serve", root, conf]
-    args += ["--append", str(append)] if append else []
-    args += ["--restart"] if restart else []
-    return judge(version, *args, timeout=timeout, timezone=timezone, options=SHORT_LIVED)
+    with tempfile.TemporaryDirectory() as folder:
+        files = [Path(folder) / str(number) for number in range(len(stores))]
+        args: list[str | Path] = ["serve", str(append), str(restart).lower()]
+        for store, file in zip(stores, files, strict=True):
+            args += [store.root, store.conf, file]
+        judge(version, *args, timeout=timeout, timezone=timezone, options=SHORT_LIVED)
+        return [[json.loads(line) for line in file.read_text("utf-8").splitlines()] for file in files]
 
 
 def _tools() -> Toolchain:

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.check.expected import ExpectedEntries
-    from rmqtool.check.index.columns import Items
     from rmqtool.check.tasks import IndexCheckTask
+    from rmqtool.derived.index_files import Items
 
     Int64s = npt.NDArray[np.int64]
     Bools = npt.NDArray[np.bool_]
@@ -79,8 +79,6 @@ class IndexMatch:
         self._times = _Times()
         self._tagged: set[int] = set()  # windows in which an entry of tags has an item
         self._spoiled = [np.zeros(0, np.int64)]  # where messages lie with an item of none of their keys
-            np.zeros(0, np.int64)
-        ]  # physical offsets of messages with an item of no key of theirs
 
     def open(self, report: FileReport) -> None:
         """Begin a file."""

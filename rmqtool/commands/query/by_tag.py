@@ -10,27 +10,23 @@ import heapq
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
-from rmqtool.commands.query.explain import Reason
-from rmqtool.commands.query.queue import QueueReader
 from rmqtool.dispatch.tag_evidence import tag_rule
 from rmqtool.dispatch.tag_items import ALL_TAG_ITEMS
 from rmqtool.findings.wording import counted
-from rmqtool.formats import consumequeue, struct_of
+from rmqtool.formats.consumequeue import BATCH_UNITS, UNITS
 from rmqtool.javacompat import string_hash
+from rmqtool.lookup.explain import Reason
+from rmqtool.lookup.queue import QueueConsumer
 from rmqtool.scan.record_at import record_at
 from rmqtool.store import PathKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.commands.query.inquiry import Inquiry
-    from rmqtool.commands.query.request import KeyQuestion
+    from rmqtool.lookup.context import Inquiry
+    from rmqtool.lookup.request import KeyQuestion
     from rmqtool.scan.records import Record
     from rmqtool.store import QueueFiles, Segment
-
-_UNIT = struct_of(consumequeue.UNIT)
-_BATCH_UNIT = struct_of(consumequeue.BATCH_UNIT)
-_CHUNK_UNITS = 1 << 14
 
 
 def has_all_tag_items(inquiry: Inquiry) -> bool:
@@ -66,7 +62,7 @@ class _QueueSearch:
     """The search in one queue, from its end on."""
 
     def __init__(self, inquiry: Inquiry, question: KeyQuestion, queue: QueueFiles) -> None:
-        self._reader = QueueReader(inquiry, queue)
+        self._queue = QueueConsumer(inquiry, queue)
         self._inquiry = inquiry
         self._question = question
         self._code = string_hash(question.key)
@@ -75,7 +71,7 @@ class _QueueSearch:
     def records(self) -> Iterator[Record]:
         """Yield the messages that answer, newest first."""
         request = self._inquiry.request
-        for segment in reversed(self._reader.queue.files.segments):
+        for segment in reversed(self._queue.queue.files.segments):
             for physical_offset in self._offsets(segment):
                 record = record_at(self._inquiry.store.commitlog, physical_offset)
                 if record is None or not self._question.answered_by(record):
@@ -83,28 +79,28 @@ class _QueueSearch:
                 if request.admits_time(record.head.store_timestamp_ms):
                     yield record
 
-    def _offsets(self, segment: Segment) -> Iterator[int]:
-        """Yield where the candidates of a file lie, newest first.
+    def _offsets(self, segment: Segment) -> list[int]:
+        """Return where the candidates of a file lie, newest first.
 
         A code beyond 32 bits is none of tags but the address of an ext unit, or a time of delivery.
         """
-        unit = _BATCH_UNIT if self._reader.is_of_batches else _UNIT
-        count = segment.size_bytes // unit.size
-        for stop in range(count, 0, -_CHUNK_UNITS):
-            start = max(stop - _CHUNK_UNITS, 0)
-            data = segment.read_at(start * unit.size, (stop - start) * unit.size, [])
-            whole = data[: len(data) // unit.size * unit.size]
-            rows = [row[:3] for row in unit.iter_unpack(whole)]
-            self._units += len(rows)
-            for physical_offset, size, code in reversed(rows):
-                if size > 0 and (code == self._code or not -(1 << 31) <= code < 1 << 31):
-                    self._candidates += 1
-                    yield physical_offset
+        import numpy as np  # most questions need none
+
+        units = BATCH_UNITS if self._queue.is_of_batches else UNITS
+        data = segment.read_at(0, segment.size_bytes, [])
+        rows = np.frombuffer(data, units.dtype, len(data) // units.size)
+        rows = rows[rows["size"] > 0]
+        codes = rows["tagsCode"]
+        found = rows["physicalOffset"][(codes == self._code) | (codes < -(1 << 31)) | (codes >= 1 << 31)]
+        self._units += len(rows)
+        self._candidates += len(found)
+        offsets: list[int] = found[::-1].tolist()
+        return offsets
 
     def finish(self) -> None:
         """Say how far the search went, and what the queue does not hold."""
-        message = f"{self._reader.name}: of {counted(self._units, 'unit')}, {self._candidates} may have it"
+        message = f"{self._queue.name}: of {counted(self._units, 'unit')}, {self._candidates} may have it"
         self._inquiry.explanation.add(Reason.QUEUE, message, None, tagsCode=self._code)
-        self._reader.check_begin()
-        self._reader.check_end()
-        self._reader.queue.files.close()
+        self._queue.check_begin()
+        self._queue.check_end()
+        self._queue.queue.files.close()

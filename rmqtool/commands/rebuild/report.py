@@ -9,7 +9,7 @@ from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn
 
 if TYPE_CHECKING:
-    from rmqtool.commands.compare import FileDifference
+    from rmqtool.commands.rebuild.compare import FileDifference
     from rmqtool.dispatch.tag_evidence import TagRule
     from rmqtool.findings import FindingLog
     from rmqtool.reput.damage import SkippedRange

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from rmqtool.derived.queue_bounds import read_batch_unit, read_unit
-from rmqtool.formats import consumequeue, struct_of
+from rmqtool.derived.queue_files import QueueFile
+from rmqtool.formats.consumequeue import PREBLANK_SIZE, UNITS
 from rmqtool.scan.window import Window
-from rmqtool.store import PathKind
+from rmqtool.store.kinds import KINDS, PathKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqtool.store import QueueFiles, Segment
     from rmqtool.store.settings import Settings
-
-_UNIT_SIZE = struct_of(consumequeue.UNIT).size
-_BATCH_UNIT_SIZE = struct_of(consumequeue.BATCH_UNIT).size
 
 
 def file_doubts(queue: QueueFiles, settings: Settings, log_start: int) -> Iterator[str]:
@@ -39,14 +36,14 @@ def file_doubts(queue: QueueFiles, settings: Settings, log_start: int) -> Iterat
         yield f"between {gap.after.label} and {gap.before.label} files are missing"
     if len(files) and files.start > 0 and log_start == 0:
         yield f"the files before {files.segments[0].label} are missing, though the log goes back to 0"
-    yield from _edge_doubts(files.segments, is_of_batches=is_of_batches)
+    yield from _edge_doubts(files.segments, queue.kind)
 
 
-def _edge_doubts(segments: tuple[Segment, ...], *, is_of_batches: bool) -> Iterator[str]:
+def _edge_doubts(segments: tuple[Segment, ...], kind: PathKind) -> Iterator[str]:
     """Yield which files lack a unit at their start or end, or lead back in the log."""
     highest = -1
     for segment in segments:
-        first, last = _edges(segment, is_of_batches=is_of_batches)
+        first, last = _edges(segment, kind)
         if (first is None or last is None) and not (segment == segments[-1] and _ends_well(segment, first)):
             yield f"{segment.label} has no unit at its start, or none at its end"
         if first is not None and 0 <= first <= highest:
@@ -54,14 +51,12 @@ def _edge_doubts(segments: tuple[Segment, ...], *, is_of_batches: bool) -> Itera
         highest = max([highest, *(one for one in (first, last) if one is not None)])
 
 
-def _edges(segment: Segment, *, is_of_batches: bool) -> tuple[int | None, int | None]:
+def _edges(segment: Segment, kind: PathKind) -> tuple[int | None, int | None]:
     """Return where first and last unit of a file lead to; None for an invalid, -1 for a pre-blank one."""
-    width = _BATCH_UNIT_SIZE if is_of_batches else _UNIT_SIZE
-    read = read_batch_unit if is_of_batches else read_unit
-    units = (read(segment, number) for number in (0, max(0, segment.size_bytes // width - 1)))
+    file: QueueFile[Any] = QueueFile(segment, KINDS[kind].units or UNITS)
     first, last = (
-        None if size <= 0 else -1 if size == consumequeue.PREBLANK_SIZE else physical_offset
-        for physical_offset, size, *_ in units
+        None if unit.size <= 0 else -1 if unit.size == PREBLANK_SIZE else int(unit.physical_offset)
+        for unit in (file.unit(0), file.unit(max(0, file.room - 1)))
     )
     return first, last
 

@@ -29,7 +29,7 @@ class Look(NamedTuple):
     is_complete: bool
 
 
-def look_behind(log: FileQueue, start: int, stop: int | None, wanted: Callable[[Record], bool]) -> Look:
+def peek_after(log: FileQueue, start: int, stop: int | None, wanted: Callable[[Record], bool]) -> Look:
     """Look at the first records behind one place and before another.
 
     Args:

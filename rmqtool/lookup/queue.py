@@ -5,13 +5,14 @@ from __future__ import annotations
 from itertools import count, islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqtool.commands.messages import has_unit
-from rmqtool.commands.query.explain import Reason
-from rmqtool.commands.query.lookahead import look_behind
-from rmqtool.commands.query.queue_shape import file_doubts
-from rmqtool.derived.queue_bounds import first_holding, queue_bounds, read_batch_unit, read_unit
-from rmqtool.formats import consumequeue, struct_of
+from rmqtool.derived.queue_bounds import first_holding, queue_bounds
+from rmqtool.derived.queue_files import QueueFile
+from rmqtool.formats.consumequeue import BATCH_UNIT_SIZE, BATCH_UNITS, PREBLANK_SIZE, UNIT_SIZE, UNITS
 from rmqtool.javacompat import parse_long
+from rmqtool.lookup.explain import Reason
+from rmqtool.lookup.peek import peek_after
+from rmqtool.lookup.queue_shape import file_doubts
+from rmqtool.rows.messages import has_unit
 from rmqtool.scan.record_at import record_at
 from rmqtool.scan.window import Window
 from rmqtool.store import PathKind
@@ -20,12 +21,9 @@ from rmqtool.store.features import is_rocksdb
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from rmqtool.commands.query.inquiry import Inquiry
+    from rmqtool.lookup.context import Inquiry
     from rmqtool.scan.records import Record
     from rmqtool.store import QueueFiles, Segment, Store
-
-_UNIT_SIZE = struct_of(consumequeue.UNIT).size
-_BATCH_UNIT_SIZE = struct_of(consumequeue.BATCH_UNIT).size
 
 
 class Entry(NamedTuple):
@@ -70,7 +68,7 @@ def queues_problem(store: Store) -> tuple[Reason, str] | None:
     return None
 
 
-class QueueReader:
+class QueueConsumer:
     """One queue of a store, as a consumer reads it; damage is told and never believed.
 
     Args:
@@ -185,26 +183,26 @@ class QueueReader:
 
     def _unit_entries(self, queue_offsets: Iterable[int]) -> Iterator[Entry]:
         for number in queue_offsets:
-            segment = self.queue.files.segment_at(number * _UNIT_SIZE)
+            segment = self.queue.files.segment_at(number * UNIT_SIZE)
             if segment is None:
                 self._note_missing_file(number)
                 return
-            position = number * _UNIT_SIZE - segment.start
-            physical_offset, size, _ = read_unit(segment, position // _UNIT_SIZE)
-            if physical_offset < 0 or size <= 0:
+            position = number * UNIT_SIZE - segment.start
+            unit = QueueFile(segment, UNITS).unit(position // UNIT_SIZE)
+            if unit.physical_offset < 0 or unit.size <= 0:
                 self._note_end(segment, position, f"{self.name} offset {number} is no valid unit")
                 return
-            if size == consumequeue.PREBLANK_SIZE:
+            if unit.size == PREBLANK_SIZE:
                 self._explain_preblank(number)
             else:
-                yield Entry(number, physical_offset)
+                yield Entry(number, unit.physical_offset)
 
     def _explain_preblank(self, number: int) -> None:
         message = f"{self.name} offset {number} is a pre-blank unit: the queue began behind it"
         self._explanation.add(Reason.UNIT, message, queueOffset=number)
 
     def _note_missing_file(self, number: int) -> None:
-        if number * _UNIT_SIZE < self.queue.files.stop:
+        if number * UNIT_SIZE < self.queue.files.stop:
             message = f"{self.name}: there is no file that would hold offset {number}"
             self._explanation.add(Reason.UNIT, message, queueOffset=number)
         else:
@@ -213,7 +211,7 @@ class QueueReader:
     def _note_end(self, segment: Segment, position: int, message: str) -> None:
         """Tell an invalid unit that ends the queue from one in the middle of it."""
         behind = Window(segment).skip_zeros(position)
-        later = any(one.start > segment.start and any(one.read_at(0, _UNIT_SIZE)) for one in self.queue.files)
+        later = any(one.start > segment.start and any(one.read_at(0, UNIT_SIZE)) for one in self.queue.files)
         if later or behind < segment.size_bytes:
             self._inquiry.doubt(f"{message}, though others follow: the queue may be damaged")
         else:
@@ -224,7 +222,7 @@ class QueueReader:
         """Say when the log holds messages of the queue before the first one that has a unit."""
         first = next(self.entries(self.bounds.min_offset, 1), None)
         stop = None if first is None else first.physical_offset
-        look = look_behind(self._log, self._log.start - 1, stop, self._is_of_queue)
+        look = peek_after(self._log, self._log.start - 1, stop, self._is_of_queue)
         if look.record is not None:
             low, offset = self.bounds.min_offset, look.record.physical_offset
             message = f"{self.name} begins with offset {low}, an earlier message lies at log offset {offset}"
@@ -242,7 +240,7 @@ class QueueReader:
         end = self.bounds.max_offset
         last = next(self.entries(end - 1, 1), None) if end > self.bounds.min_offset else None
         start = self._log.start - 1 if last is None else last.physical_offset
-        look = look_behind(self._log, start, None, self._is_of_queue)
+        look = peek_after(self._log, start, None, self._is_of_queue)
         if look.record is not None and not self._is_too_late(look.record):
             offset = look.record.physical_offset
             message = f"{self.name} ends before offset {end}, its next message lies at log offset {offset}"
@@ -257,23 +255,24 @@ class QueueReader:
         """Yield the batches from the one that holds an offset on; each begins where one ends."""
         expected, is_first = max(queue_offset, self.bounds.min_offset), True
         for segment in self.queue.files:
+            file = QueueFile(segment, BATCH_UNITS)
 
             def ends_behind(number: int) -> bool:
-                _, size, _, _, base, batch_size, *_ = read_batch_unit(segment, number)  # noqa: B023 - used at once
-                return size <= 0 or base + batch_size > queue_offset
+                unit = file.unit(number)  # noqa: B023 - used at once
+                return unit.size <= 0 or unit.msg_base_offset + unit.batch_size > queue_offset
 
-            room = segment.size_bytes // _BATCH_UNIT_SIZE
-            for number in range(first_holding(room, ends_behind), room):
-                physical_offset, size, _, _, base, batch_size, *_ = read_batch_unit(segment, number)
-                if size <= 0:
+            for number in range(first_holding(file.room, ends_behind), file.room):
+                unit = file.unit(number)
+                base = unit.msg_base_offset
+                if unit.size <= 0:
                     message = f"unit {number} of {segment.label} is no valid batch"
-                    self._note_end(segment, number * _BATCH_UNIT_SIZE, message)
+                    self._note_end(segment, number * BATCH_UNIT_SIZE, message)
                     return
                 if base > expected or (base < expected and not is_first):
                     why = f"begins with offset {base}, the one before it ends before {expected}"
                     self._inquiry.doubt(f"unit {number} of {segment.label} {why}")
-                expected, is_first = base + batch_size, False
-                yield Entry(base, physical_offset)
+                expected, is_first = base + unit.batch_size, False
+                yield Entry(base, unit.physical_offset)
         self.check_end()
 
 

@@ -8,8 +8,8 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from rmqtool.commands.compare import compare_derived
-from rmqtool.commands.rebuild_report import RebuildReport
+from rmqtool.commands.rebuild.compare import compare_derived
+from rmqtool.commands.rebuild.report import RebuildReport
 from rmqtool.dispatch.policy import NEVER, DispatchPolicy
 from rmqtool.dispatch.tag_evidence import TagRule, tag_rule
 from rmqtool.engine import EngineOptions, open_engine

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqtool.commands import rows
-from rmqtool.commands.decompression import BodyError, decompress
+from rmqtool import rows
 from rmqtool.findings import Structure
 from rmqtool.findings.records import CL_INNER_BATCH
 from rmqtool.formats.batch import INNER_BATCH_FLAG
 from rmqtool.javacompat import parse_int, split_keys, tags_hash, wrap_long
+from rmqtool.rows.decompression import BodyError, decompress
 from rmqtool.scan.inner_batch import BatchError, inner_messages
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from rmqtool.commands.messages import MessageFilter
+    from rmqtool.rows.messages import MessageFilter
     from rmqtool.scan.inner_batch import InnerMessage
 
 

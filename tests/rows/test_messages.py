@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rmqtool.commands.messages import host_text, keys_of, offset_id_of, tags_code
 from rmqtool.javacompat import read_delay_levels
+from rmqtool.rows.messages import host_text, keys_of, offset_id_of, tags_code
 from rmqtool.scan.record_walk import walk
 from rmqtool.scan.records import Record
 from tests.scan.log_builder import STORE_TIMESTAMP_MS, record, segment

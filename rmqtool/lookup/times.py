@@ -6,17 +6,17 @@ import heapq
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from rmqtool.commands.query.explain import Reason
-from rmqtool.commands.query.queue import QueueReader, find_queue, is_in_batch
 from rmqtool.derived.queue_bounds import first_holding
+from rmqtool.lookup.explain import Reason
+from rmqtool.lookup.queue import QueueConsumer, find_queue, is_in_batch
 from rmqtool.scan.record_at import record_at
 from rmqtool.store import PathKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.commands.query.inquiry import Inquiry
-    from rmqtool.commands.query.queue import Entry
+    from rmqtool.lookup.context import Inquiry
+    from rmqtool.lookup.queue import Entry
     from rmqtool.scan.records import Record
     from rmqtool.store import QueueFiles
 
@@ -29,7 +29,7 @@ def records_by_time(inquiry: Inquiry) -> Iterator[Record]:
     Java: ``ConsumeQueue#getOffsetInQueueByTime`` (5.3.3) finds the same first message; 4.9.8 first chooses a
     file of the queue by its modification time, which a copy does not keep.
     """
-    searches = [_TimeSearch(inquiry, QueueReader(inquiry, queue)) for queue in _queues(inquiry)]
+    searches = [_TimeSearch(inquiry, QueueConsumer(inquiry, queue)) for queue in _queues(inquiry)]
     if searches:
         message = (
             "a 4.9 broker first chooses a file of the queue by its modification time: on a copy of the store"
@@ -64,7 +64,7 @@ def _queues(inquiry: Inquiry) -> list[QueueFiles]:
 class _TimeSearch:
     """The search in one queue."""
 
-    def __init__(self, inquiry: Inquiry, reader: QueueReader) -> None:
+    def __init__(self, inquiry: Inquiry, reader: QueueConsumer) -> None:
         self._inquiry = inquiry
         self._reader = reader
         self._log = inquiry.store.commitlog

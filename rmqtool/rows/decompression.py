@@ -11,7 +11,7 @@ import zlib
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from rmqtool.commands import rows
+from rmqtool import rows
 from rmqtool.errors import UsageError
 
 if TYPE_CHECKING:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rmqtool.commands.query.explain import Explanation, Reason
-from rmqtool.commands.query.remarks import Silence
+from rmqtool.lookup.explain import Explanation, Reason
+from rmqtool.progress import NullProgress
 
 if TYPE_CHECKING:
-    from rmqtool.commands.query.request import QueryRequest
+    from rmqtool.lookup.request import QueryRequest
     from rmqtool.progress import Progress
     from rmqtool.store import Store
 
@@ -34,7 +34,7 @@ class Inquiry:
 
     def beside(self, request: QueryRequest) -> Inquiry:
         """Return another question to the store, of which nothing is told."""
-        return Inquiry(self.store, request, Silence())
+        return Inquiry(self.store, request, NullProgress())
 
     def doubt(self, sentence: str) -> None:
         """Say what makes it possible that messages are missed."""

@@ -8,8 +8,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from rmqtool.commands import rows
-from rmqtool.commands.system_messages import explanation_of
+from rmqtool import rows
 from rmqtool.dispatch.index_keys import index_keys
 from rmqtool.findings import Severity, Structure
 from rmqtool.findings.commitlog import CL_PROP_CRC
@@ -17,6 +16,7 @@ from rmqtool.formats import message
 from rmqtool.formats.batch import INNER_BATCH_FLAG
 from rmqtool.javacompat import parse_int, split_keys, tags_hash, wrap_long
 from rmqtool.javacompat.ids import encode_offset_id
+from rmqtool.rows.system_messages import explanation_of
 from rmqtool.scan.record_walk import Blank, Defect
 from rmqtool.scan.records import SCHEDULE_TOPIC, Record
 

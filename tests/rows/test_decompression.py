@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqtool.commands.decompression import BodyError, decompress
 from rmqtool.errors import UsageError
+from rmqtool.rows.decompression import BodyError, decompress
 
 OLD_ZLIB, LZ4, ZSTD, ZLIB = 0x001, 0x101, 0x201, 0x301
 BODY = b"once upon a time " * 1000

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class Message:
     """A record of the commit log; hosts are ``ip:port`` or ``[ip6]:port``, the body as stored.
 
-    ``explanation`` says what a message of the broker's own is about: `rmqtool.commands.system_messages`.
+    ``explanation`` says what a message of the broker's own is about: `rmqtool.rows.system_messages`.
     """
 
     type: ClassVar = "message"
@@ -248,6 +248,7 @@ class Checkpoint:
     index_msg_timestamp_ms: int
     master_flushed_offset: int
     confirm_phy_offset: int
+    logics_physical_offset: int
 
 
 @dataclass(frozen=True, slots=True)
