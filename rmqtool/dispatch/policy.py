@@ -154,7 +154,8 @@ class DispatchPolicy:
             traits |= Trait.SCHEDULE
         if topic in self.batch_topics:
             traits |= Trait.BATCH
-        if topic.startswith(self.release.no_multi_dispatch):
+        prefixes = self.release.no_multi_dispatch
+        if topic.startswith(prefixes) or (prefixes and topic == SCHEDULE_TOPIC):
             traits |= Trait.NO_MULTI_DISPATCH
         if not self.takes(topic):
             traits |= Trait.EXCLUDED
