@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.dispatch.tag_items import ALL_TAG_ITEMS, TagItems
-from rmqtool.releases import DEFAULT, LINES
-from rmqtool.store import Origin
-from rmqtool.store.settings import BROKER_VERSION
+from rmqtool.releases import DEFAULT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -104,11 +102,10 @@ class DispatchPolicy:
         """Return the policy by which derived files are checked.
 
         Entries of tags are demanded, though none is missed, unless the signs say that no broker of 5.4.0 or
-        later had the store: then there are none. A line such as 5.x leaves it open, as does a mere default.
+        later had the store: then there are none.
         """
-        policy, version = cls.from_settings(settings), settings[BROKER_VERSION]
-        is_open = version.origin is Origin.DEFAULT or LINES.get(str(version.value)) is DEFAULT
-        return replace(policy, tag_items=ALL_TAG_ITEMS) if is_open or policy.release.tag_items else policy
+        policy = cls.from_settings(settings)
+        return policy if settings.touched_by_5_4 is False else replace(policy, tag_items=ALL_TAG_ITEMS)
 
     @property
     def partial(self) -> bool:
