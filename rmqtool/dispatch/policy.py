@@ -13,6 +13,7 @@ from rmqtool.dispatch.tag_items import ALL_TAG_ITEMS, TagItems
 from rmqtool.releases import DEFAULT, LINES
 from rmqtool.store import Origin
 from rmqtool.store.settings import BROKER_VERSION
+from rmqtool.topics import SCHEDULE_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from rmqtool.releases import Release
     from rmqtool.store import Settings
 
-SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 NEVER = (1 << 63) - 1
 """A time or offset that nothing reaches: no limit."""
 

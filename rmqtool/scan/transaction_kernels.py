@@ -19,8 +19,8 @@ from rmqtool.javacompat.kernels import find_property, parse_int, parse_long
 from rmqtool.javacompat.kernels.jit import as_int
 from rmqtool.jit import kernel
 from rmqtool.scan.kernels import read_i64
-from rmqtool.scan.records import HALF_TOPIC, OP_TOPIC
 from rmqtool.scan.rows import Property
+from rmqtool.topics import HALF_TOPIC, OP_TOPIC
 
 if TYPE_CHECKING:
     from typing import Any
