@@ -11,6 +11,7 @@ import numpy as np
 
 from rmqtool.dispatch.tag_items import ALL_TAG_ITEMS, TagItems
 from rmqtool.releases import DEFAULT
+from rmqtool.topics import SCHEDULE_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from rmqtool.releases import Release
     from rmqtool.store import Settings
 
-SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 NEVER = (1 << 63) - 1
 """A time or offset that nothing reaches: no limit."""
 

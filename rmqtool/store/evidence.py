@@ -26,6 +26,7 @@ from rmqtool.store.index_zone import infer_index_zone
 from rmqtool.store.kinds import PathKind
 from rmqtool.store.reading import ReadOnlyFile
 from rmqtool.store.sizes import infer_file_size
+from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 
 _SAMPLED_QUEUES = 64
 _SAMPLED_INDEX_FILES = 8
-_LMQ_PREFIX = "%LMQ%"
 
 
 class Evidence:
@@ -87,7 +87,7 @@ class Evidence:
 
     def has_light_queues(self) -> bool:
         """Return whether there are queues of ``%LMQ%`` names."""
-        return any(topic.startswith(_LMQ_PREFIX) for topic in self._store.topics(PathKind.CONSUMEQUEUE))
+        return any(topic.startswith(LMQ_PREFIX) for topic in self._store.topics(PathKind.CONSUMEQUEUE))
 
     def batch_topics(self) -> frozenset[str]:
         """Return the topics with batch queues: those of topics.json and those that have such files."""

@@ -11,6 +11,7 @@ from rmqtool.commands.query.index_reach import coverage, is_rolled_back
 from rmqtool.lookup.explain import Reason
 from rmqtool.lookup.request import QueryRequest
 from rmqtool.store.features import is_rocksdb
+from rmqtool.topics import DEAD_LETTER_PREFIX, HALF_TOPIC, RETRY_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -21,13 +22,12 @@ if TYPE_CHECKING:
     from rmqtool.store import Store
 
 _SOUGHT_ELSEWHERE = 20  # keys that are looked up under every topic
-_HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
 _SYSTEM_TOPICS = {
-    _HALF_TOPIC: "as a half message: its transaction was not committed when it was written",
-    "SCHEDULE_TOPIC_XXXX": "as a delayed message, before its delivery",
-    "rmq_sys_wheel_timer": "as a timer message, before its delivery",
+    HALF_TOPIC: "as a half message: its transaction was not committed when it was written",
+    SCHEDULE_TOPIC: "as a delayed message, before its delivery",
+    TIMER_TOPIC: "as a timer message, before its delivery",
 }
-_PREFIXES = {"%RETRY%": "as a message to be consumed again", "%DLQ%": "as a dead letter"}
+_PREFIXES = {RETRY_PREFIX: "as a message to be consumed again", DEAD_LETTER_PREFIX: "as a dead letter"}
 
 
 def index_problem(store: Store) -> tuple[Reason, str] | None:
@@ -98,7 +98,7 @@ def _explain_other_topics(inquiry: Inquiry, question: KeyQuestion) -> None:
 
 def _explain_other(inquiry: Inquiry, question: KeyQuestion, other: KeyQuestion, offset: int) -> None:
     what = "unique key" if other.unique else "tag" if other.is_tag else "key"
-    reason = Reason.PREPARED if other.topic == _HALF_TOPIC else Reason.OTHER_TOPIC
+    reason = Reason.PREPARED if other.topic == HALF_TOPIC else Reason.OTHER_TOPIC
     message = f"{question.key} is a {what} of topic {other.topic} (log offset {offset}){_role(other.topic)}"
     inquiry.explanation.add(reason, message, topic=other.topic, physicalOffset=offset)
 
