@@ -2,7 +2,18 @@
 
 Each release is the one before it with what it changed, so this page is the history of the format and of the
 broker's rules. Rules elsewhere ask a field, never for a version. What a new release needs is a row here.
-Compared: 4.9.8, 5.3.3, 5.3.4, 5.4.0, 5.5.0 and 5.5.1.
+Compared: 4.9.8, 5.3.3, 5.3.4, 5.4.0, 5.5.0 and 5.5.1 (`fixtures/make/compare_releases.py`).
+
+Methods that rules cite and that changed without changing what is found in files, which is no row here:
+
+* 5.3.4: ``DefaultMessageStore#load``, ``#start`` and ``ConsumeQueue#putMessagePositionInfo`` ask a state machine
+  for what to write into the broker's log; ``MappedFileQueue#doLoad``, ``DefaultMappedFile#init`` and
+  ``#appendMessage`` pass ``writeWithoutMmap`` on; ``DefaultMessageStore#deleteTopics`` leaves it to the queues.
+* 5.5.1: ``ConsumeQueue#correctMinOffset`` goes on where the min offset is the end of the queue and finds no
+  unit there, and puts both offsets of a queue without files back to those of a new one;
+  ``CommitLog#checkMessageAndReturnSize`` uses an array again (``maxCheckMessageReuseBufferSize``), so that a
+  part longer than its record may fail in another way, with the same end of the log;
+  ``DefaultAppendMessageCallback#doAppend`` takes the offsets of light queues itself.
 """
 
 from __future__ import annotations

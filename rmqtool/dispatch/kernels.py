@@ -84,7 +84,7 @@ def _put_own_unit(
 def _asks_for_more_queues(buffer: Buffer, values: Int64s) -> bool:
     """Whether a message names further queues, and offsets in them.
 
-    ``MultiDispatchUtils#checkMultiDispatchQueue`` (5.3.3), ``DefaultMessageStore#…`` (4.9.8).
+    ``MultiDispatchUtils#checkMultiDispatchQueue`` (5.3.3) and its like in 4.9.8.
     """
     return not (
         is_blank(buffer, values[_QUEUES, 0], values[_QUEUES, 1])
