@@ -6,9 +6,9 @@ Compared: 4.9.8, 5.3.3, 5.3.4, 5.4.0, 5.5.0 and 5.5.1 (`fixtures/make/compare_re
 
 Methods that rules cite and that changed without changing what is found in files, which is no row here:
 
-* 5.3.4: ``DefaultMessageStore#load``, ``#start`` and ``ConsumeQueue#putMessagePositionInfo`` ask a state machine
-  for what to write into the broker's log; ``MappedFileQueue#doLoad``, ``DefaultMappedFile#init`` and
-  ``#appendMessage`` pass ``writeWithoutMmap`` on; ``DefaultMessageStore#deleteTopics`` leaves it to the queues.
+* 5.3.4: ``DefaultMessageStore#load``, ``#start`` and ``ConsumeQueue#putMessagePositionInfo`` ask a state
+  machine what to say in the broker's own log; ``MappedFileQueue#doLoad``, ``DefaultMappedFile#init`` and
+  ``#appendMessage`` pass ``writeWithoutMmap`` on; ``DefaultMessageStore#deleteTopics`` calls others.
 * 5.5.1: ``ConsumeQueue#correctMinOffset`` goes on where the min offset is the end of the queue and finds no
   unit there, and puts both offsets of a queue without files back to those of a new one;
   ``CommitLog#checkMessageAndReturnSize`` uses an array again (``maxCheckMessageReuseBufferSize``), so that a

@@ -3,14 +3,15 @@
 Signs (5.3.3 to 5.5.1): places that only newer brokers make (`rmqtool.store.features`), the version of RocksDB
 in the newest ``rocksdbstore/OPTIONS-*``, of which each start of 5.4.0+ writes one, ``checkpoint[40]``, which
 5.5.0+ writes and older ones leave alone, and the form of ``config/consumerOffset.json``, which a running
-broker writes every few seconds. They narrow it down to a range of releases; that is said, never guessed.
+broker writes every few seconds: without it, an older broker that was started last leaves no sign. All this
+narrows it down to a range of releases; that is said, never guessed.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import EnvironmentFailureError
@@ -67,12 +68,14 @@ class Signs:
         rocksdb: RocksDB's version in the newest ``rocksdbstore/OPTIONS-*`` and its path in the store; None
             where there is none that can be read.
         has_older_offsets: ``config/consumerOffset.json`` has the form of brokers before 5.4.0.
+        has_newer_offsets: it has that of 5.4.0+.
         has_checkpoint: whether a checkpoint with times is there.
     """
 
     since: tuple[str, str] | None = None
     rocksdb: tuple[str, str] | None = None
     has_older_offsets: bool = False
+    has_newer_offsets: bool = False
     has_checkpoint: bool = False
 
     @property
@@ -86,11 +89,12 @@ def infer_version(signs: Signs) -> BrokerVersion | None:
     if signs.touched_by_5_4 and signs.has_older_offsets:
         reason = f"{FORM_OF_OFFSETS}; {_FIRST_WITH_ROCKSDB} or newer was here before"
         return _between("", _LAST_WITHOUT_ROCKSDB, reason)
-    if signs.touched_by_5_4 and signs.rocksdb is not None:
-        return _last_started(*signs.rocksdb)
+    if signs.since is not None and signs.touched_by_5_4:
+        oldest, reason = signs.since
+        found = _last_started(*signs.rocksdb) if signs.rocksdb else _between(oldest, NEWEST.name, reason)
+        return found if signs.has_newer_offsets else _or_older(found)
     if signs.since is not None:
-        newest = NEWEST.name if signs.touched_by_5_4 else _LAST_WITHOUT_ROCKSDB
-        return _between(signs.since[0], newest, signs.since[1])
+        return _between(signs.since[0], _LAST_WITHOUT_ROCKSDB, signs.since[1])
     if signs.has_checkpoint:
         names = tuple(name for name in RELEASES if _number(name) < _number(OLDEST_5))
         return BrokerVersion(
@@ -107,6 +111,17 @@ def _last_started(rocksdb: str, path: str) -> BrokerVersion:
         return BrokerVersion(RELEASES[names[-1]], names, " or ".join(names) if names[1:] else "", reason)
     reason += f", which no known release has; the rules of {NEWEST.name} are taken"
     return BrokerVersion(NEWEST, (NEWEST.name,), f"newer than {NEWEST.name}, perhaps", reason)
+
+
+def _or_older(found: BrokerVersion) -> BrokerVersion:
+    """Return the same with what an older broker hides that was started after it and wrote no offsets.
+
+    It leaves alone all that only newer ones make. What it dispatched has no tag items, if it has tags.
+    """
+    older = tuple(name for name, release in RELEASES.items() if not release.rocksdb)
+    names = found.said or " or ".join(found.candidates)
+    said = f"{names}, or {_LAST_WITHOUT_ROCKSDB} or older after it"
+    return replace(found, candidates=(*older, *found.candidates), said=said)
 
 
 def _between(oldest: str, newest: str, reason: str) -> BrokerVersion:

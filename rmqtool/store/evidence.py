@@ -121,6 +121,7 @@ class Evidence:
             since=since or self._first_magics_v2(),
             rocksdb=rocksdb_of_last_start(root),
             has_older_offsets=newer_offsets is False,
+            has_newer_offsets=newer_offsets is True,
             has_checkpoint=any(checkpoint),
         )
 

@@ -69,6 +69,7 @@ def version(root: Path) -> tuple[object, tuple[str, ...], str]:
 def test_the_newest_options_file_tells_who_was_started_last(
     root: Path, rocksdb: str, said: tuple[str, tuple[str, ...], str]
 ) -> None:
+    offsets(root, "5.4")
     options(root, 7, "8.4.0")
     options(root, 100_000_009, rocksdb)
     value, candidates, note = version(root)
@@ -78,6 +79,7 @@ def test_the_newest_options_file_tells_who_was_started_last(
 
 
 def test_a_broker_that_is_not_known_is_no_known_one(root: Path) -> None:
+    offsets(root, "5.4")
     options(root, 9, "9.1.0")
     value, candidates, note = version(root)
     assert (value, candidates) == (NEWEST.name, (NEWEST.name,))
@@ -93,6 +95,7 @@ def test_a_broker_that_is_not_known_is_no_known_one(root: Path) -> None:
     ],
 )
 def test_less_tells_less(root: Path, make: Callable[[Path], None], oldest: str, reason: str) -> None:
+    offsets(root, "5.4")
     make(root)
     value, candidates, note = version(root)
     assert (value, candidates[0], candidates[-1]) == (NEWEST.name, oldest, NEWEST.name)
@@ -114,10 +117,20 @@ def test_an_older_broker_that_wrote_last_is_told_from_the_newer_one_before_it(ro
 
 
 @pytest.mark.parametrize("form", ["strict", "none"])
-def test_offsets_that_tell_nothing(root: Path, form: str) -> None:
+def test_without_the_brokers_offsets_an_older_one_may_have_come_last(root: Path, form: str) -> None:
     options(root, 7, "8.4.0")
     offsets(root, form)
-    assert version(root)[0] == "5.4.0"
+    value, candidates, note = version(root)
+    assert (value, candidates) == ("5.4.0", ("4.9.8", "5.3.3", "5.3.4", "5.4.0"))
+    assert note == ("5.4.0, or 5.3.4 or older after it: rocksdb_version=8.4.0 in rocksdbstore/OPTIONS-000007")
+    options(root, 8, "8.4.4")
+    assert version(root)[2].startswith("5.5.0 or 5.5.1, or 5.3.4 or older after it: rocksdb_version=8.4.4 ")
+
+
+def test_a_downgraded_store_may_be_its_older_brokers() -> None:
+    value, candidates, _ = version(fixture("downgrade-5.3.3"))
+    assert value == "5.5.1"
+    assert "5.3.3" in candidates
 
 
 @pytest.mark.parametrize(
@@ -163,13 +176,13 @@ def test_what_only_looks_like_a_sign_is_none(root: Path) -> None:
     path = options(root, 9, "8.4.4")
     path.unlink()
     os.mkfifo(path)
-    assert version(root)[2].startswith("5.4.0 to 5.5.1: rocksdbstore")
+    assert version(root)[2].startswith("5.4.0 to 5.5.1, or 5.3.4 or older after it: rocksdbstore")
     path.unlink()
     path.symlink_to(path.name)
     assert version(root)[0] == LAST
     path.unlink()
     path.write_bytes(b"rocksdb_version=" + b"9" * 100)
-    assert version(root)[2].startswith("5.4.0 to 5.5.1: rocksdbstore")
+    assert version(root)[2].startswith("5.4.0 to 5.5.1, or 5.3.4 or older after it: rocksdbstore")
     path.write_bytes(os.urandom(1 << 16))
     with path.open("r+b") as stream:
         stream.truncate(1 << 40)
