@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from rmqtool.errors import UsageError
+from rmqtool.topics import RETRY_PREFIX, SYSTEM_PREFIX
 
 
 class CleanStart(StrEnum):
@@ -139,7 +140,7 @@ _5_3_3 = replace(
     records=RecordRules(),
     batch_queues=True,
     skips_slash=True,
-    no_multi_dispatch=("%RETRY%", "rmq_sys_"),
+    no_multi_dispatch=(RETRY_PREFIX, SYSTEM_PREFIX),
     new_index_count=1,
     deletes_empty_last_file=True,
     refuses_unreadable_index=True,

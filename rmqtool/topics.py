@@ -14,6 +14,8 @@ SYSTEM_PREFIX = "rmq_sys_"
 
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 TIMER_TOPIC = "rmq_sys_wheel_timer"
+REVIVE_PREFIX = "rmq_sys_REVIVE_LOG_"
+"""What is popped and acknowledged, followed by the cluster's name (5.0.0+)."""
 HALF_TOPIC, OP_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 ROCKSDB_HALF_TOPIC = "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC"
 ROCKSDB_OP_TOPIC = "RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC"
@@ -26,6 +28,7 @@ EXPLAINED_TOPICS = (
     "RMQ_SYS_ROCKSDB_TRANS_",
     SCHEDULE_TOPIC,
     TIMER_TOPIC,
+    REVIVE_PREFIX,
 )
 """How topics begin whose messages say something beside what was sent."""
 

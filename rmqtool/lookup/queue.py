@@ -17,6 +17,7 @@ from rmqtool.scan.record_at import record_at
 from rmqtool.scan.window import Window
 from rmqtool.store import PathKind
 from rmqtool.store.features import is_rocksdb
+from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -57,7 +58,7 @@ def places_of(record: Record) -> Iterator[QueuePlace]:
     for name, text in zip(names, offsets, strict=True):
         offset = parse_long(text)
         if name and offset is not None:
-            yield QueuePlace(name, 0 if name.startswith("%LMQ%") else record.head.queue_id, offset)
+            yield QueuePlace(name, 0 if name.startswith(LMQ_PREFIX) else record.head.queue_id, offset)
 
 
 def queues_problem(store: Store) -> tuple[Reason, str] | None:

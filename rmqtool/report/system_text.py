@@ -36,9 +36,35 @@ def _half(found: dict[str, Any], _: Callable[[int], str]) -> str:
 
 
 def _op(found: dict[str, Any], _: Callable[[int], str]) -> str:
+    if "physicalOffset" in found:
+        return f"ends the half message at physical offset {_known(found['physicalOffset'])}"
+    return f"ends the half messages of queue offset {_offsets(found)}"
+
+
+def _offsets(found: dict[str, Any]) -> str:
     offsets = found["queueOffsets"]
     more = f" and {len(offsets) - _NAMED} more" if len(offsets) > _NAMED else ""
-    return f"ends the half messages of queue offset {', '.join(map(str, offsets[:_NAMED])) or '?'}{more}"
+    return f"{', '.join(map(str, offsets[:_NAMED])) or '?'}{more}"
+
+
+def _known(value: object) -> str:
+    return "?" if value is None else str(value)
+
+
+def _popped(found: dict[str, Any]) -> str:
+    return f"{_meant_for(found)} by group {_known(found['group'])}"
+
+
+def _check_point(found: dict[str, Any], time: Callable[[int], str]) -> str:
+    due = found["reviveTimestamp"]
+    until = "" if due is None else f", hidden until {time(due)}"
+    suspended = ", suspended" if found.get("suspended") else ""
+    first, count = _known(found["queueOffset"]), _known(found["count"])
+    return f"{count} popped from queue offset {first} of {_popped(found)}{until}{suspended}"
+
+
+def _acknowledged(found: dict[str, Any], _: Callable[[int], str]) -> str:
+    return f"acknowledges queue offset {_offsets(found)} of {_popped(found)}"
 
 
 def _delay(found: dict[str, Any], time: Callable[[int], str]) -> str:
@@ -46,7 +72,8 @@ def _delay(found: dict[str, Any], time: Callable[[int], str]) -> str:
 
 
 def _timer(found: dict[str, Any], time: Callable[[int], str]) -> str:
-    return f"timer message for {_meant_for(found)}{_due(found, time)}"
+    rolled = f", rolled: {found['rollLabel']}" if "rollLabel" in found else ""
+    return f"timer message for {_meant_for(found)}{_due(found, time)}{rolled}"
 
 
 def _due(found: dict[str, Any], time: Callable[[int], str]) -> str:
@@ -79,5 +106,7 @@ _SENTENCES: dict[str, Callable[[dict[str, Any], Callable[[int], str]], str]] = {
     "timer": _timer,
     "retry": _retry,
     "dead-letter": _dead_letter,
+    "pop-check-point": _check_point,
+    "pop-ack": _acknowledged,
     "multi-dispatch": _multi_dispatch,
 }

@@ -1,21 +1,23 @@
 """What messages of the broker's own topics are about: what their raw fields mean, said in fields.
 
 Source: ``TransactionalMessageUtil``, ``TransactionalMessageServiceImpl``, ``TopicValidator``, ``MixAll``,
-``MessageConst`` (4.9.8, 5.3.3), ``TimerMessageStore`` (5.0.0+).
+``MessageConst`` (4.9.8, 5.3.3), ``TimerMessageStore`` (5.0.0+), ``PopCheckPoint``, ``AckMsg`` (5.5.1).
 """
 
 from __future__ import annotations
 
+import json
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from rmqtool.javacompat import parse_int, parse_long
+from rmqtool.javacompat import parse_int, parse_long, wrap_long
 from rmqtool.topics import (
     DEAD_LETTER_PREFIX,
     EXPLAINED_TOPICS,
     HALF_TOPIC,
     OP_TOPIC,
     RETRY_PREFIX,
+    REVIVE_PREFIX,
     ROCKSDB_HALF_TOPIC,
     ROCKSDB_OP_TOPIC,
     SCHEDULE_TOPIC,
@@ -37,7 +39,8 @@ def explanation_of(record: Record, tags_code: int) -> Explanation | None:
 
     ``half`` and ``delay`` name the topic and queue that a message is meant for, ``timer`` also; ``op`` the
     half messages that it ends, by queue offset or by log offset; ``retry`` and ``dead-letter`` the group;
-    ``multi-dispatch`` the other queues.
+    ``pop-check-point`` and ``pop-ack`` what a group was given and has acknowledged; ``multi-dispatch`` the
+    other queues.
 
     Args:
         record: The message.
@@ -51,6 +54,8 @@ def explanation_of(record: Record, tags_code: int) -> Explanation | None:
         return _multi_dispatch(record.properties) if "INNER_MULTI_DISPATCH" in record.properties else None
     if topic.startswith((RETRY_PREFIX, DEAD_LETTER_PREFIX)):
         return _group(record)
+    if topic.startswith(REVIVE_PREFIX):
+        return _pop(record)
     explain = _EXPLAINED.get(topic)
     return None if explain is None else explain(record, tags_code)
 
@@ -86,18 +91,76 @@ def _delay(record: Record, tags_code: int) -> Explanation | None:
 
 
 def _timer(record: Record, _: int) -> Explanation:
+    """A message that waits longer than the wheel reaches is rolled; RocksDB's timer labels it so (5.4.0+)."""
     due = parse_long(record.properties.get("TIMER_OUT_MS", ""))
-    return {"kind": "timer", **_meant_for(record), "deliverTimestamp": due}
+    label = record.properties.get("TIMER_ROLL_LABEL")
+    told = {} if label is None else {"rollLabel": label}
+    return {"kind": "timer", **_meant_for(record), "deliverTimestamp": due, **told}
 
 
 def _group(record: Record) -> Explanation:
+    """Name the group; one that got a message by pop names itself in ORIGIN_GROUP, too (5.4.0+)."""
     is_retry = record.topic.startswith(RETRY_PREFIX)
+    origin = record.properties.get("ORIGIN_GROUP")
+    told = {} if origin is None else {"originGroup": origin}
     return {
         "kind": "retry" if is_retry else "dead-letter",
         "group": record.topic.removeprefix(RETRY_PREFIX if is_retry else DEAD_LETTER_PREFIX),
         "topic": record.properties.get("RETRY_TOPIC"),
         "reconsumeTimes": record.head.reconsume_times,
+        **told,
     }
+
+
+def _pop(record: Record) -> Explanation | None:
+    """Read a check point of pop, by its tag ``ck``, or what was acknowledged of one: ``ack``, ``bAck``.
+
+    ``sp`` of a check point, 5.5.0+, is whether it is suspended.
+    """
+    read = _POP.get(record.properties.get("TAGS", ""))
+    if read is None:
+        return None
+    try:
+        found = json.loads(record.body)
+    except (ValueError, RecursionError):
+        return None
+    return read(found) if isinstance(found, dict) else None
+
+
+def _popped(found: dict[str, object]) -> Explanation:
+    return {"group": _text(found.get("c")), "topic": _text(found.get("t")), "queueId": _long(found.get("q"))}
+
+
+def _check_point(found: dict[str, object]) -> Explanation:
+    suspended = {"suspended": found["sp"]} if isinstance(found.get("sp"), bool) else {}
+    popped, invisible = _long(found.get("pt")), _long(found.get("it"))
+    due = None if popped is None or invisible is None else wrap_long(popped + invisible)
+    return {
+        "kind": "pop-check-point",
+        **_popped(found),
+        "queueOffset": _long(found.get("so")),
+        "count": _long(found.get("n")),
+        "reviveTimestamp": due,
+        **suspended,
+    }
+
+
+def _acknowledged(found: dict[str, object]) -> Explanation:
+    many = found.get("aol")
+    offsets = map(_long, many if isinstance(many, list) else [found.get("ao")])
+    known = [offset for offset in offsets if offset is not None]
+    return {"kind": "pop-ack", **_popped(found), "queueOffsets": known}
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _long(value: object) -> int | None:
+    """Return a number that a Java long can hold, None for anything else."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        return None
+    return value if wrap_long(value) == value else None
 
 
 def _multi_dispatch(properties: dict[str, str]) -> Explanation:
@@ -113,6 +176,12 @@ def _queue(name: str, offset: int | None) -> Explanation:
     told = {} if lite is None else {"parentTopic": lite[0], "liteTopic": lite[1]}
     return {"topic": name, "queueOffset": offset, **told}
 
+
+_POP: dict[str, Callable[[dict[str, object]], Explanation]] = {
+    "ck": _check_point,
+    "ack": _acknowledged,
+    "bAck": _acknowledged,
+}
 
 _EXPLAINED: dict[str, Callable[[Record, int], Explanation | None]] = {
     HALF_TOPIC: _half,

@@ -175,6 +175,7 @@ def _is_system_topic(buffer: Buffer, row: Row) -> bool:
         or _begins_with(buffer, start, stop, _EXPLAINED[3])
         or _begins_with(buffer, start, stop, _EXPLAINED[4])
         or _begins_with(buffer, start, stop, _EXPLAINED[5])
+        or _begins_with(buffer, start, stop, _EXPLAINED[6])
     )
 
 
