@@ -3,7 +3,8 @@
 Rooms, lowest first; imports go down only (``tests/house`` enforces it):
 
 ``errors`` usage and environment errors, each with its exit status; ``topics`` names of the broker's own;
-``releases`` what each broker does with files; ``jit`` how kernels are compiled; ``progress`` what is said while work goes on;
+``releases`` what each broker does with files; ``jit`` how kernels are compiled; ``progress`` what is said
+while work goes on;
 ``formats`` layouts as construct schemas; ``javacompat`` what Java does with strings and checksums;
 ``findings`` what can be wrong; ``store`` where bytes lie; ``scan`` bytes of log to arrays of messages;
 ``derived`` readers of queues, index and checkpoint; ``dispatch`` messages to what the store must contain;
