@@ -15,8 +15,8 @@ CP_AHEAD = FindingCode(
     ),
     broker_effect="An abnormal recovery starts too late and leaves queues and index incomplete.",
     remedy=(
-        "Move the checkpoint away before the next start: recovery then begins at the first file, from 5.4.0 on "
-        "at the 10th newest (commitLogRecoverMaxNum)."
+        "Move the checkpoint away before the next start: recovery then begins at the first file, from 5.4.0 "
+        "on at the 10th newest (commitLogRecoverMaxNum)."
     ),
     origin="CommitLog#recoverAbnormally, StoreCheckpoint#getMinTimestamp",
 )
@@ -27,7 +27,8 @@ CP_ZERO = FindingCode(
     title="checkpoint without times",
     meaning="physicMsgTimestamp is 0: the broker died soon after its first start.",
     broker_effect=(
-        "Scans the whole log after an unclean stop, from 5.4.0 on its newest 10 files (commitLogRecoverMaxNum)."
+        "Scans the whole log after an unclean stop, from 5.4.0 on its newest 10 files "
+        "(commitLogRecoverMaxNum)."
     ),
     remedy="None needed.",
     origin="StoreCheckpoint#getMinTimestamp",
