@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from rmqtool.commands.rebuild_report import RebuildReport
+    from rmqtool.commands.rebuild.report import RebuildReport
     from rmqtool.errors import ExitStatus
 
 _Function = TypeVar("_Function", bound="Callable[..., Any]")

@@ -6,9 +6,11 @@ sixth). Brokers leave the fields alone that they do not know.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from construct import Int64sb, Struct
 
-from rmqtool.formats.fields import fixed_size
+from rmqtool.formats.fields import Decoder
 
 CHECKPOINT = Struct(
     "physicMsgTimestamp" / Int64sb * "physicMsgTimestamp; ms; last record of the last flushed segment",
@@ -20,5 +22,24 @@ CHECKPOINT = Struct(
     / Int64sb
     * "logicsPhysicalOffset; bytes in the log; last record put into a consume queue",
 )
-CHECKPOINT_SIZE: int = fixed_size(CHECKPOINT)
 CHECKPOINT_FILE_SIZE = 4096
+_SLACK_MS = 3000
+
+
+class Checkpoint(NamedTuple):
+    """The fields of a checkpoint; zeros where there is none."""
+
+    physic_msg_timestamp_ms: int = 0
+    logics_msg_timestamp_ms: int = 0
+    index_msg_timestamp_ms: int = 0
+    master_flushed_offset: int = 0
+    confirm_phy_offset: int = 0
+    logics_physical_offset: int = 0
+
+    @property
+    def minimum_ms(self) -> int:
+        """Return ``StoreCheckpoint#getMinTimestamp``: recovery goes by it."""
+        return max(min(self.physic_msg_timestamp_ms, self.logics_msg_timestamp_ms) - _SLACK_MS, 0)
+
+
+CHECKPOINTS = Decoder(CHECKPOINT, Checkpoint._make)

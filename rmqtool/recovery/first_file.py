@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from rmqtool.derived.checkpoint import loaded_checkpoint
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.formats import struct_of
-from rmqtool.formats.checkpoint import CHECKPOINT, CHECKPOINT_SIZE
+from rmqtool.formats.checkpoint import Checkpoint
 from rmqtool.formats.message import HEAD_SIZES, MAGIC_V1, MAGIC_V2, decode_head
 from rmqtool.javacompat import wrap_int
 from rmqtool.recovery.model import Recovery, Refusal
@@ -26,29 +26,6 @@ if TYPE_CHECKING:
     from rmqtool.store.segments import Segment
 
 _FILES_RECOVERED = 3  # CommitLog#recoverNormally up to 5.3.1
-_SLACK_MS = 3000  # StoreCheckpoint#getMinTimestamp
-
-
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
-    """What recovery goes by; zeros where there is no checkpoint.
-
-    Attributes:
-        physic_ms: physicMsgTimestamp.
-        logics_ms: logicsMsgTimestamp.
-        index_ms: indexMsgTimestamp.
-        logics_offset: logicsPhysicalOffset, which brokers before 5.5.0 do not read.
-    """
-
-    physic_ms: int = 0
-    logics_ms: int = 0
-    index_ms: int = 0
-    logics_offset: int = 0
-
-    @property
-    def minimum_ms(self) -> int:
-        """Return ``StoreCheckpoint#getMinTimestamp``."""
-        return max(min(self.physic_ms, self.logics_ms) - _SLACK_MS, 0)
 
 
 def read_checkpoint(path: Path) -> Checkpoint | Refusal:
@@ -56,12 +33,9 @@ def read_checkpoint(path: Path) -> Checkpoint | Refusal:
     if not path.exists():
         return Checkpoint()
     try:
-        with ReadOnlyFile(path) as file:
-            data = file.read_at(0, CHECKPOINT_SIZE, []).ljust(CHECKPOINT_SIZE, b"\0")
+        return loaded_checkpoint(ReadOnlyFile(path))
     except EnvironmentFailureError:
         return Refusal("checkpoint", "cannot be opened as a file")
-    physic, logics, index, _, _, logics_offset = struct_of(CHECKPOINT).unpack(data)
-    return Checkpoint(physic, logics, index, logics_offset)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +119,7 @@ def acceleration_refusal(start: Start) -> Refusal | None:
     checkpoint = start.checkpoint
     if not (start.unclean and start.switches.accelerated):
         return None
-    if checkpoint.physic_ms <= 0 or checkpoint.logics_offset > 0:
+    if checkpoint.physic_msg_timestamp_ms <= 0 or checkpoint.logics_physical_offset > 0:
         return None
     return Refusal("checkpoint", "has no logicsPhysicalOffset, which enableAcceleratedRecovery=true goes by")
 
@@ -165,7 +139,7 @@ def _accelerated(first: Segment, start: Start) -> int:
     """Return the bytes of the first file that are passed over (``CommitLog#recoverAbnormally``, 5.5.0+)."""
     if not (start.unclean and start.switches.accelerated):
         return 0
-    offset = start.checkpoint.logics_offset - first.start
+    offset = start.checkpoint.logics_physical_offset - first.start
     return 0 if offset < 0 else wrap_int(offset)  # Java casts it
 
 
@@ -186,16 +160,18 @@ def _match(start: Start) -> _Match:
     Up to 5.4.0 the second is a part of ``CommitLog#isMappedFileMatchedRecover``.
     """
     checkpoint, safe = start.checkpoint, start.switches.index_safe
-    index_ms = checkpoint.index_ms if safe else None
+    index_ms = checkpoint.index_msg_timestamp_ms if safe else None
     also = ", messageIndexSafe" if safe else ""
     if not start.unclean:
         return _Match(index_ms, start.queue_end, f"where the consume queues end{also}")
     if start.release.unclean_start is UncleanStart.BY_TIME:
         latest_ms = checkpoint.minimum_ms
         return _Match(latest_ms if index_ms is None else min(latest_ms, index_ms), None, f"checkpoint{also}")
-    if checkpoint.logics_offset > 0:
-        return _Match(index_ms, checkpoint.logics_offset, f"logicsPhysicalOffset of the checkpoint{also}")
-    latest_ms = checkpoint.logics_ms
+    if checkpoint.logics_physical_offset > 0:
+        return _Match(
+            index_ms, checkpoint.logics_physical_offset, f"logicsPhysicalOffset of the checkpoint{also}"
+        )
+    latest_ms = checkpoint.logics_msg_timestamp_ms
     return _Match(
         latest_ms if index_ms is None else min(latest_ms, index_ms), None, f"logicsMsgTimestamp{also}"
     )

@@ -6,7 +6,7 @@ import json
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from rmqtool.commands import rows
+from rmqtool import rows
 from rmqtool.formats.consumequeue import EXT_ADDRESS_BASE, EXT_ADDRESS_MAX
 from rmqtool.report.escaping import escape_json, escape_text
 from rmqtool.report.folding import fold, wrapped

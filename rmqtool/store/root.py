@@ -11,8 +11,9 @@ from rmqtool.store.evidence import Evidence
 from rmqtool.store.features import Feature, features_of
 from rmqtool.store.files import Root, StoreFiles
 from rmqtool.store.given import OPTION_NOTE, given_settings
+from rmqtool.store.kinds import DIRECTORY_NAMES, QUEUE_KINDS, PathKind
 from rmqtool.store.names import real_path
-from rmqtool.store.places import CONFIG_DIRECTORY, DIRECTORY_NAMES, QUEUE_KINDS, PathKind, Place, find_place
+from rmqtool.store.places import CONFIG_DIRECTORY, Place, find_place
 from rmqtool.store.settings import Settings
 
 if TYPE_CHECKING:

@@ -13,15 +13,15 @@ import numpy as np
 from rmqtool.findings import Finding, FindingLog
 from rmqtool.findings.transactions import CL_HALF, CL_IN_DOUBT, CL_OP, CL_PREPARED
 from rmqtool.findings.wording import counted
-from rmqtool.scan.records import HALF_TOPIC, OP_TOPIC
 from rmqtool.scan.transaction_kernels import TRANSACTION_ROW, Role
+from rmqtool.topics import HALF_TOPIC, OP_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     import numpy.typing as npt
 
-    from rmqtool.check.log.segment_scan import SegmentTrail
+    from rmqtool.check.log.segment_scan import SegmentScan
     from rmqtool.findings import FindingCode
     from rmqtool.reput.blocks import Block
     from rmqtool.store.segments import FileQueue
@@ -56,11 +56,11 @@ class TransactionTask:
 
 
 def transaction_task(
-    log: FileQueue, trails: Sequence[SegmentTrail], checked: Mapping[int, int], max_findings: int
+    log: FileQueue, scans: Sequence[SegmentScan], checked: Mapping[int, int], max_findings: int
 ) -> TransactionTask:
     """Make the task of what the splits found."""
-    blocks = tuple(report.block.slim(_COLUMN) for trail in trails for report in trail.reports)
-    sound = tuple((stretch.start, stretch.stop) for trail in trails for stretch in trail.stretches)
+    blocks = tuple(report.block.slim(_COLUMN) for scan in scans for report in scan.reports)
+    sound = tuple((run.start, run.stop) for scan in scans for run in scan.runs)
     return TransactionTask(log, blocks, sound, checked, max_findings)
 
 
@@ -68,7 +68,7 @@ def check_transactions(task: TransactionTask) -> FindingLog:
     """Hold half messages, op messages and commits against each other.
 
     Raises:
-        OSError: a block file cannot be read.
+        EnvironmentFailureError: a block file cannot be read.
     """
     return _Balance(task).run()
 
