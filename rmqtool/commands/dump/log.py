@@ -11,7 +11,7 @@ from rmqtool.commands.query.inquiry import Inquiry
 from rmqtool.commands.query.queue import QueueReader, find_queue
 from rmqtool.commands.query.remarks import Remarks
 from rmqtool.commands.query.times import records_by_time
-from rmqtool.scan.classify import FoundEdge
+from rmqtool.scan.log_edge import FoundEdge
 from rmqtool.scan.record_walk import record_defects, walk_log
 from rmqtool.scan.records import Record, check_record
 from rmqtool.store import FileQueue, PathKind

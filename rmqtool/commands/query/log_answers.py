@@ -13,7 +13,7 @@ from rmqtool.commands.query.request import KeyQuestion
 from rmqtool.commands.query.scan import LogScan
 from rmqtool.formats import message
 from rmqtool.javacompat import string_hash
-from rmqtool.scan.classify import FoundEdge
+from rmqtool.scan.log_edge import FoundEdge
 from rmqtool.scan.sieve import EARLIEST_MS, LATEST_MS, Sieve
 
 if TYPE_CHECKING:

@@ -18,7 +18,8 @@ from rmqtool.commands.query.queue import QueueReader, find_queue, queues_problem
 from rmqtool.commands.query.remarks import Remarks
 from rmqtool.commands.query.times import records_by_time
 from rmqtool.commands.rows import Message
-from rmqtool.scan.classify import Defect, FoundEdge
+from rmqtool.scan.classify import Defect
+from rmqtool.scan.log_edge import FoundEdge
 from rmqtool.scan.record_walk import walk_log
 
 if TYPE_CHECKING:
