@@ -9,7 +9,7 @@ from enum import IntEnum
 
 
 class ExitStatus(IntEnum):
-    """Exit status of every command; the one table that README and the command line share."""
+    """Exit status of every command; the one table that the manual and the command line share."""
 
     CLEAN = 0
     NEGATIVE = 1

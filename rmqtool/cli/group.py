@@ -41,6 +41,7 @@ COMMANDS = {
     ),
     "rebuild-index": Entry("rmqtool.cli.rebuild", "Rebuild", "Build index/ anew from the commit log."),
     "decode-id": Entry("rmqtool.cli.decode_id", "Aids", "Take message ids apart: offset ids and unique ids."),
+    "help": Entry("rmqtool.cli.manual", "Aids", "Print a page of the manual, or the list of its pages."),
     "completion": Entry("rmqtool.cli.completion", "Aids", "Print the completion script of a shell."),
 }
 _EXIT_STATUS = [
@@ -139,7 +140,8 @@ class LazyGroup(click.Group):
         with formatter.section("Exit status"):
             formatter.write_dl(_EXIT_STATUS)
         write_examples(_EXAMPLES, formatter)
-        formatter.write("\n  rmqtool COMMAND --help tells the options of a command, with examples.\n")
+        formatter.write("\n  rmqtool COMMAND --help tells the options of a command, with examples;\n")
+        formatter.write("  rmqtool help lists the pages of the manual.\n")
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

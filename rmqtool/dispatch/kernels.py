@@ -2,8 +2,8 @@
 
 Sources (4.9.8, 5.3.3): ``CommitLogDispatcherBuildConsumeQueue#dispatch``,
 ``ConsumeQueue#putMessagePositionInfoWrapper`` and ``#multiDispatchLmqQueue``,
-``BatchConsumeQueue#putMessagePositionInfoWrapper``, ``IndexService#buildIndex``, and for the tags code
-``CommitLog#checkMessageAndReturnSize``.
+``BatchConsumeQueue#putMessagePositionInfoWrapper``, ``IndexService#buildIndex`` (also 5.4.0, 5.5.1), and for
+the tags code ``CommitLog#checkMessageAndReturnSize``.
 """
 
 from __future__ import annotations
@@ -93,34 +93,62 @@ def _asks_for_more_queues(buffer: Buffer, values: Int64s) -> bool:
 
 
 @kernel
-def _put_entries(buffer: Buffer, row: Row, values: Int64s, seed: int, entries: Rows, count: int) -> int:
-    """Put the unique key, then the keys cut at single spaces; return the new count."""
+def _put_entry(entries: Rows, count: int, row: Row, key_hash: int, of_tags: bool) -> int:
+    """Put one entry; return the new count."""
+    entry = entries[count]
+    entry.key_hash = abs_int(key_hash)
+    entry.physical_offset = row.physical_offset
+    entry.store_timestamp_ms = row.store_timestamp_ms
+    entry.of_tags = of_tags
+    return count + 1
+
+
+@kernel
+def _put_entries(
+    buffer: Buffer, row: Row, values: Int64s, queue: Row, with_tags: bool, entries: Rows, count: int
+) -> int:
+    """Put the unique key, the keys cut at single spaces, and the tags as a whole; return the new count."""
     if values[_UNIQ_KEY, 0] >= 0:
-        key_hash = hash_utf8(buffer, values[_UNIQ_KEY, 0], values[_UNIQ_KEY, 1], seed)
-        entries[count].key_hash = abs_int(key_hash)
-        entries[count].physical_offset = row.physical_offset
-        entries[count].store_timestamp_ms = row.store_timestamp_ms
-        count += 1
+        key_hash = hash_utf8(buffer, values[_UNIQ_KEY, 0], values[_UNIQ_KEY, 1], queue.topic_seed)
+        count = _put_entry(entries, count, row, key_hash, False)
     if values[_KEYS, 0] >= 0:
         start, stop = next_key(buffer, values[_KEYS, 0], values[_KEYS, 1])
         while start >= 0:
-            entries[count].key_hash = abs_int(hash_utf8(buffer, start, stop, seed))
-            entries[count].physical_offset = row.physical_offset
-            entries[count].store_timestamp_ms = row.store_timestamp_ms
-            count += 1
+            key_hash = hash_utf8(buffer, start, stop, queue.topic_seed)
+            count = _put_entry(entries, count, row, key_hash, False)
             start, stop = next_key(buffer, stop, values[_KEYS, 1])
+    if with_tags and values[_TAGS, 1] > values[_TAGS, 0]:
+        key_hash = hash_utf8(buffer, values[_TAGS, 0], values[_TAGS, 1], queue.tag_seed)
+        count = _put_entry(entries, count, row, key_hash, True)
     return count
 
 
 @kernel
+def _has_tag_item(row: Row, tag_turns: Int64s) -> bool:
+    """Whether a broker of 5.4.0 or later dispatched the message."""
+    turns = 0
+    for turn in tag_turns:
+        turns += row.physical_offset >= turn
+    return turns % 2 == 1
+
+
+@kernel
 def _index(
-    buffer: Buffer, row: Row, values: Int64s, seed: int, entries: Rows, idles: Rows, counts: Int64s
+    buffer: Buffer,
+    row: Row,
+    values: Int64s,
+    queue: Row,
+    tag_turns: Int64s,
+    entries: Rows,
+    idles: Rows,
+    counts: Int64s,
 ) -> None:
     """Put the message's index entries, or note that it put none."""
     before = counts[_ENTRIES]
     rollback = row.sys_flag & TRANSACTION_MASK == TRANSACTION_ROLLBACK
     if row.physical_offset >= counts[_END] and not rollback:
-        counts[_ENTRIES] = _put_entries(buffer, row, values, seed, entries, before)
+        with_tags = _has_tag_item(row, tag_turns)
+        counts[_ENTRIES] = _put_entries(buffer, row, values, queue, with_tags, entries, before)
     if counts[_ENTRIES] > before:
         counts[_END] = row.physical_offset
     elif counts[_IDLES] == 0 or idles[counts[_IDLES] - 1].entries_before != before:
@@ -136,7 +164,7 @@ def _has_room(values: Int64s, units: Rows, entries: Rows, idles: Rows, counts: I
     keys_length = values[_KEYS, 1] - values[_KEYS, 0]
     return bool(
         len(units) - counts[_UNITS] >= 2 + names_length
-        and len(entries) - counts[_ENTRIES] >= 2 + keys_length
+        and len(entries) - counts[_ENTRIES] >= 3 + keys_length  # the unique key and the tags beside them
         and len(idles) - counts[_IDLES] >= 1
     )
 
@@ -149,6 +177,7 @@ def dispatch(
     first: int,
     switches: Int64s,
     delays: Int64s,
+    tag_turns: Int64s,
     slots: npt.NDArray[np.int32],
     queues: Rows,
     names: Buffer,
@@ -167,6 +196,7 @@ def dispatch(
         first: the first row to dispatch.
         switches: see ``Switch``.
         delays: delay in ms by level.
+        tag_turns: see ``DispatchPolicy.tag_turns``.
         slots: the queue table's slots.
         queues: the queue table's rows, of ``QUEUE_ROW``.
         names: the queue table's names.
@@ -211,7 +241,7 @@ def dispatch(
             return outcome, number
         counts[_MESSAGES] += 1
         if switches[_INDEX]:
-            _index(buffer, row, value, queues[queue].topic_seed, entries, idles, counts)
+            _index(buffer, row, value, queues[queue], tag_turns, entries, idles, counts)
         if outcome == _STALLED:
             return outcome, number
     return _DONE, len(rows)

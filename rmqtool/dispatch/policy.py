@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum, IntFlag
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.javacompat import decode_utf8, string_hash
+from rmqtool.dispatch.tag_items import ALL_TAG_ITEMS, TagItems
 from rmqtool.releases import DEFAULT
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ class DispatchPolicy:
         topics: globs of the topics to take; empty takes all.
         exclude_topics: globs of the topics to leave out.
         until_timestamp_ms: messages stored later are left out.
+        tag_items: the messages that have an index entry for TAGS; None: all or none, as the release does.
     """
 
     release: Release = DEFAULT
@@ -77,6 +78,7 @@ class DispatchPolicy:
     topics: tuple[str, ...] = ()
     exclude_topics: tuple[str, ...] = ()
     until_timestamp_ms: int = NEVER
+    tag_items: TagItems | None = None
 
     @classmethod
     def from_settings(cls, settings: Settings) -> DispatchPolicy:
@@ -94,6 +96,16 @@ class DispatchPolicy:
             ext=settings.enable_consume_queue_ext,
             batch_topics=settings.batch_topics,
         )
+
+    @classmethod
+    def to_check(cls, settings: Settings) -> DispatchPolicy:
+        """Return the policy by which derived files are checked.
+
+        Entries of tags are demanded, though none is missed, unless the signs say that no broker of 5.4.0 or
+        later had the store: then there are none.
+        """
+        policy = cls.from_settings(settings)
+        return policy if settings.touched_by_5_4 is False else replace(policy, tag_items=ALL_TAG_ITEMS)
 
     @property
     def partial(self) -> bool:
@@ -116,6 +128,11 @@ class DispatchPolicy:
         switches[Switch.UNTIL_TIMESTAMP] = self.until_timestamp_ms
         return switches
 
+    def tag_turns(self) -> npt.NDArray[np.int64]:
+        """Return from which physical offsets on messages have an entry for TAGS, or have none, by turns."""
+        chosen = TagItems.of(self.release) if self.tag_items is None else self.tag_items
+        return np.array(chosen.turns, np.int64)
+
     def delay_table(self) -> npt.NDArray[np.int64]:
         """Return the delay in ms by level, -1 where a level has no entry, ``(levels + 1,)``.
 
@@ -134,7 +151,8 @@ class DispatchPolicy:
             traits |= Trait.SCHEDULE
         if topic in self.batch_topics:
             traits |= Trait.BATCH
-        if topic.startswith(self.release.no_multi_dispatch):
+        prefixes = self.release.no_multi_dispatch
+        if topic.startswith(prefixes) or (prefixes and topic == SCHEDULE_TOPIC):
             traits |= Trait.NO_MULTI_DISPATCH
         if not self.takes(topic):
             traits |= Trait.EXCLUDED
@@ -145,8 +163,3 @@ class DispatchPolicy:
         if any(fnmatchcase(topic, glob) for glob in self.exclude_topics):
             return False
         return not self.topics or any(fnmatchcase(topic, glob) for glob in self.topics)
-
-
-def index_seed(raw_topic: bytes) -> int:
-    """Return the hash of ``topic#``, from which a key's hash goes on (``IndexService#buildKey``)."""
-    return string_hash(decode_utf8(raw_topic) + "#")

@@ -14,7 +14,10 @@ CP_AHEAD = FindingCode(
         "log cut back."
     ),
     broker_effect="An abnormal recovery starts too late and leaves queues and index incomplete.",
-    remedy="Move the checkpoint away before the next start: recovery then begins at the first file.",
+    remedy=(
+        "Move the checkpoint away before the next start: recovery then begins at the first file, from 5.4.0 on "
+        "at the 10th newest (commitLogRecoverMaxNum)."
+    ),
     origin="CommitLog#recoverAbnormally, StoreCheckpoint#getMinTimestamp",
 )
 CP_ZERO = FindingCode(
@@ -23,7 +26,9 @@ CP_ZERO = FindingCode(
     structure=Structure.CHECKPOINT,
     title="checkpoint without times",
     meaning="physicMsgTimestamp is 0: the broker died soon after its first start.",
-    broker_effect="Scans the whole log after an unclean stop.",
+    broker_effect=(
+        "Scans the whole log after an unclean stop, from 5.4.0 on its newest 10 files (commitLogRecoverMaxNum)."
+    ),
     remedy="None needed.",
     origin="StoreCheckpoint#getMinTimestamp",
 )
@@ -44,7 +49,8 @@ CP_MISSING = FindingCode(
     title="no checkpoint",
     meaning="There is no checkpoint file beside the commit log.",
     broker_effect=(
-        "Reads it as zeros: after an unclean stop all index files are deleted and the whole log is scanned."
+        "Reads it as zeros: after an unclean stop all index files are deleted and the whole log is scanned, "
+        "from 5.4.0 on its newest 10 files (commitLogRecoverMaxNum)."
     ),
     remedy="None needed for a clean start.",
     origin="StoreCheckpoint#<init>, IndexService#load",
@@ -103,6 +109,21 @@ ST_ROCKSDB = FindingCode(
     broker_effect="Reads it with its own library.",
     remedy="Use the broker's exporter; rmqtool examines the commit log only.",
     origin="RocksDBConsumeQueueStore (5.2.0+)",
+)
+ST_ROCKSDB_BESIDE = FindingCode(
+    code="ST-ROCKSDB-BESIDE",
+    severity=Severity.INFO,
+    structure=Structure.STORE,
+    title="RocksDB beside the files",
+    meaning=(
+        "A RocksDB database with rows lies beside the files, which are complete without it: rocksdbstore/ "
+        "(indexRocksDBEnable, timerRocksDBEnable, transRocksDBEnable; every 5.4.0+ broker makes it, and "
+        "mostly leaves it empty), or a copy of the consume queues (rocksdbCQDoubleWriteEnable). It was not "
+        "examined."
+    ),
+    broker_effect="Uses it for what its settings say.",
+    remedy="None needed.",
+    origin="MessageRocksDBStorage (5.4.0+), CombineConsumeQueueStore (5.3.4+)",
 )
 ST_DLEDGER = FindingCode(
     code="ST-DLEDGER",
@@ -166,6 +187,26 @@ ST_ABORT = FindingCode(
     broker_effect="Takes the long way at the next start: abnormal recovery, newest index files deleted.",
     remedy="Copy the store before the next start if anything else is wrong with it.",
     origin="DefaultMessageStore#isTempFileExist",
+)
+ST_WINDOW = FindingCode(
+    code="ST-WINDOW",
+    severity=Severity.WARNING,
+    structure=Structure.STORE,
+    title="a start makes units of the newest files only",
+    meaning=(
+        "The queues are damaged or gone, and the log has more files than a start of 5.4.0 and later looks at "
+        "(commitLogRecoverMaxNum, 10). Up to 5.3.4 deleting consumequeue/ made a clean start build it anew; "
+        "now that loses the units of all older files. An error if the queues are gone already."
+    ),
+    broker_effect=(
+        "Makes units and index entries from the 10th newest file on, and pre-blank units before them: "
+        "consumers and queries never see the older messages."
+    ),
+    remedy=(
+        "Before the next start, rebuild the consume queues and the index (rmqtool rebuild), or set "
+        "commitLogRecoverMaxNum to the number of the log's files."
+    ),
+    origin="CommitLog#recoverNormally, CommitLog#recoverAbnormally (5.4.0+)",
 )
 ST_LOCKED = FindingCode(
     code="ST-LOCKED",

@@ -1,4 +1,4 @@
-"""The table of all finding codes in README."""
+"""The table of all finding codes in the manual."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The index: ``IndexService#buildIndex`` and ``IndexFile#putKey``, in memory (4.9.8, 5.3.3)."""
+"""The index: ``IndexService#buildIndex`` and ``IndexFile#putKey``, in memory (4.9.8, 5.3.3, 5.5.1)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from rmqtool.javacompat import index_key_hash, trunc_div, wrap_long
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.broker_model.messages import Request
 
 
@@ -68,8 +70,9 @@ class IndexFile:
 class IndexService:
     """All files, newest last."""
 
-    def __init__(self, slots: int, items: int) -> None:
+    def __init__(self, slots: int, items: int, has_tag_item: Callable[[int], bool] = lambda _: False) -> None:
         self._slots, self._items = slots, items
+        self._has_tag_item = has_tag_item  # asked with a physical offset
         self.files: list[IndexFile] = []
 
     def build(self, request: Request) -> None:
@@ -81,6 +84,8 @@ class IndexService:
         for key in request.properties.get("KEYS", "").split(" "):
             if key:
                 self._put(request, key)
+        if self._has_tag_item(request.physical_offset) and request.properties.get("TAGS"):
+            self._put(request, "T#" + request.properties["TAGS"])
 
     def _put(self, request: Request, key: str) -> None:
         key_hash = index_key_hash(request.topic, key)

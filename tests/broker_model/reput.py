@@ -49,7 +49,7 @@ class BrokerModel:
 
     def __post_init__(self) -> None:
         self.queues: dict[tuple[str, int], ConsumeQueue | BatchConsumeQueue] = {}
-        self.index = IndexService(self.sizes.slots, self.sizes.items)
+        self.index = IndexService(self.sizes.slots, self.sizes.items, self._has_tag_item)
         self.dispatched: list[tuple[int, Request]] = []
 
     @property
@@ -69,6 +69,15 @@ class BrokerModel:
         if self.policy.index_enabled:
             self.index.build(request)
 
+    def _has_tag_item(self, physical_offset: int) -> bool:
+        """Tell whether a broker of 5.4.0 or later dispatched what lies there."""
+        has = self.policy.release.tag_items
+        if self.policy.tag_items is not None:
+            has = False
+            for turn in self.policy.tag_items.turns:
+                has = not has if physical_offset >= turn else has
+        return has
+
     def _put_position(self, request: Request) -> None:
         queue = self._find_queue(request.topic, request.queue_id)
         if isinstance(queue, BatchConsumeQueue):
@@ -87,8 +96,10 @@ class BrokerModel:
     def _is_multi(self, request: Request) -> bool:
         if not self.policy.multi_dispatch:
             return False
-        excluded = ("%RETRY%", "rmq_sys_")
-        if self.is_5 and (request.topic.startswith(excluded) or request.topic == "SCHEDULE_TOPIC_XXXX"):
+        excluded = ["%RETRY%", "rmq_sys_", *(["%DLQ%"] if self.policy.release.name >= "5.5" else [])]
+        if self.is_5 and (
+            request.topic.startswith(tuple(excluded)) or request.topic == "SCHEDULE_TOPIC_XXXX"
+        ):
             return False
         names = request.properties.get("INNER_MULTI_DISPATCH", "")
         offsets = request.properties.get("INNER_MULTI_QUEUE_OFFSET", "")

@@ -32,6 +32,7 @@ COMMANDS = {
     "decode-id": ("decode-id", "C0A80114E24018B4AAC24AF57400002A", "\x1b[31m"),
     "completion": ("completion", "bash"),
     "help": ("info", "--help"),
+    "manual": ("help", "tour"),
 }
 FORMATS = {
     "info": ("json", "ndjson", "csv"),

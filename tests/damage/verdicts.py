@@ -10,7 +10,7 @@ from rmqtool.commands.dump import log as dump_log
 from rmqtool.commands.dump.request import DumpRequest
 from rmqtool.commands.info import summarise
 from rmqtool.commands.query.scan import LogScan
-from rmqtool.commands.rows import Damage
+from rmqtool.rows import Damage
 from rmqtool.scan.classify import Defect
 from rmqtool.scan.log_edge import FoundEdge
 from rmqtool.scan.sieve import Sieve

@@ -25,7 +25,7 @@ from rmqtool.store.names import safe_component
 from tests.broker_model.index import IndexService
 from tests.broker_model.messages import Request
 from tests.broker_model.reput import BrokerModel, Sizes
-from tests.builders import POLICY_4_9, POLICY_5, LogBuilder, memory_segment, properties, staging
+from tests.builders import POLICY_4_9, POLICY_5, POLICY_5_5, LogBuilder, memory_segment, properties, staging
 from tests.dispatch.test_append import describe
 from tests.scan.log_builder import STORE_TIMESTAMP_MS
 from tests.strategies import BATCH_TOPIC, logs
@@ -37,7 +37,7 @@ SIZE = 1 << 20
 Units = dict[tuple[str, int], list[dict[str, int]]]
 
 
-@pytest.fixture(params=[POLICY_4_9, POLICY_5], ids=["4.9.8", "5.3.3"])
+@pytest.fixture(params=[POLICY_4_9, POLICY_5, POLICY_5_5], ids=["4.9.8", "5.3.3", "5.5.1"])
 def policy(request: pytest.FixtureRequest) -> DispatchPolicy:
     chosen: DispatchPolicy = request.param
     return chosen
@@ -92,7 +92,7 @@ def offsets_by_queue(units: Units) -> dict[tuple[str, int], list[int]]:
 
 
 @settings(max_examples=25, deadline=None)
-@given(logs(hostile=True, lies=True, most=8), st.sampled_from([POLICY_4_9, POLICY_5]))
+@given(logs(hostile=True, lies=True, most=8), st.sampled_from([POLICY_4_9, POLICY_5, POLICY_5_5]))
 def test_entries_are_what_the_index_service_puts(log: LogBuilder, policy: DispatchPolicy) -> None:
     """In order, with all transaction types, and none below the offset indexed before."""
     model = BrokerModel(policy, Sizes(items=100_000))
@@ -227,6 +227,13 @@ def test_topics_without_multi_dispatch_in_5(topic: str) -> None:
     fields = {"topic": topic.encode(), "properties": light("%LMQ%a", "3")}
     assert set(one(POLICY_5, **fields)[1]) == {(topic, 0)}
     assert set(one(POLICY_4_9, **fields)[1]) == {(topic, 0), ("%LMQ%a", 0)}
+
+
+@pytest.mark.parametrize("topic", ["%DLQ%group", "SCHEDULE_TOPIC_XXXXX"])
+def test_topics_of_nearly_such_names_have_it(policy: DispatchPolicy, topic: str) -> None:
+    """5.5 assigns no offsets to dead letters; where a record has some, all brokers put its units."""
+    fields = {"topic": topic.encode(), "properties": light("%LMQ%a", "3")}
+    assert set(one(policy, **fields)[1]) == {(topic, 0), ("%LMQ%a", 0)}
 
 
 def test_names_with_a_separator_are_passed_before_their_offset_is_read_in_5() -> None:

@@ -1,4 +1,4 @@
-"""README's examples: found, run, and written back with ``python -m tests.house.readme``."""
+"""README and the manual, held against the tool; ``python -m tests.house.readme`` writes them anew."""
 
 from __future__ import annotations
 
@@ -10,64 +10,79 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from rmqtool.cli.group import COMMANDS
 from rmqtool.report.catalogue_table import catalogue_table
 from rmqtool.report.row_table import row_table
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
+DOCS = ROOT / "rmqtool" / "docs"
+TOURS = (README, DOCS / "tour.md")
+"""The pages whose commands can be pasted, one after the other, by who stands in a clone."""
+
 RMQTOOL = str(Path(sys.executable).with_name("rmqtool"))
 
 _PATIENCE_S = 120
-_BLOCK = re.compile(r"(?<=```console\n)(.*?)(?=```)", re.DOTALL)
-_STEP = re.compile(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
-_HELP = re.compile(r"(?<=<!-- help -->\n)(.*?)(?=<!-- end -->)", re.DOTALL)
-_CATALOGUE = re.compile(r"(?<=<!-- catalogue -->\n)(.*?)(?=<!-- end -->)", re.DOTALL)
+_STEP = re.compile(r"```sh\n(?P<command>.*?)```\n(?:\n```text\n(?P<output>.*?)```\n)?", re.DOTALL)
+_MADE_BY_MKTEMP = re.compile(r"/tmp/tmp\.\w{10}\b")
+_CLEAN_UP = """trap 'case $PWD in /tmp/tmp.*) rm -rf "$PWD" ;; esac' EXIT\n"""
+"""What ``mktemp -d`` made at its usual place, for the length of its name decides where lines are wrapped."""
 
-_ROWS = re.compile(r"(?<=<!-- rows -->\n)(.*?)(?=<!-- end -->)", re.DOTALL)
+_GENERATED = re.compile(r"(<!-- (\w+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
 
 class Step(NamedTuple):
-    """One command of a session with the output that README shows."""
+    """The lines of one block for a shell, and the output that is shown below; None where there is none."""
 
     command: str
     output: str
 
 
-def sessions(text: str) -> list[list[Step]]:
-    """Return the console blocks, each a list of steps that share a directory."""
-    return [[Step(*step) for step in _STEP.findall(block)] for block in _BLOCK.findall(text)]
+def steps(page: str) -> list[Step]:
+    """Return what is to be pasted of a page, from its top to its bottom."""
+    return [Step(found["command"], found["output"] or "") for found in _STEP.finditer(page)]
 
 
-def run(command: str, scratch: Path) -> str:
-    """Return what a step shows on a terminal of 80 columns, standard output first.
+def run(commands: list[str], scratch: Path) -> list[str]:
+    """Return what each command shows on a terminal of 80 columns, standard output first.
 
-    ``$OUT`` is a directory that does not exist yet.
+    One shell runs them all, as it does for who pastes them; it begins in this checkout.
+
+    Args:
+        commands: Lines for bash.
+        scratch: An empty directory.
     """
-    out = str(scratch / "out")
-    script = f'rmqtool() {{ {shlex.quote(RMQTOOL)} "$@"; }}; {command.replace("$OUT", out)}'
+    script = _CLEAN_UP + f'rmqtool() {{ {shlex.quote(RMQTOOL)} "$@"; }}\n'
+    for number, command in enumerate(commands):
+        script += f"{{\n{command}\n}} 2> {scratch}/remarks-{number}; printf '\\0'\n"
     terminal, inside = pty.openpty()
     try:
-        with tempfile.TemporaryFile() as remarks:
-            process = subprocess.Popen(
-                ["bash", "-c", script],
-                cwd=ROOT,
-                stdin=subprocess.DEVNULL,
-                stdout=inside,
-                stderr=remarks,
-                env=_environment(scratch),
-            )
-            os.close(inside)
-            data = b"".join(iter(lambda: _read(terminal), b""))
-            process.wait(_PATIENCE_S)
-            remarks.seek(0)
-            data += remarks.read()
+        process = subprocess.Popen(
+            ["bash", "-c", script],
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            stdout=inside,
+            env=_environment(scratch),
+        )
+        os.close(inside)
+        data = b"".join(iter(lambda: _read(terminal), b""))
+        process.wait(_PATIENCE_S)
     finally:
         os.close(terminal)
-    shown = data.decode().replace("\r\n", "\n").replace(out, "$OUT").replace(f"{ROOT}/", "")
-    return "".join(f"{line.rstrip()}\n" for line in re.sub(r"\b\d+\.\d\d\b", "0.00", shown).splitlines())
+    shown = data.decode().replace("\r\n", "\n").split("\0")[:-1]
+    remarks = [(scratch / f"remarks-{number}").read_text() for number in range(len(commands))]
+    return [_steady(one + more) for one, more in zip(shown, remarks, strict=True)]
+
+
+def _steady(shown: str) -> str:
+    """Return an output without what differs from run to run: seconds, and names that ``mktemp`` made."""
+    shown = _MADE_BY_MKTEMP.sub("/tmp/tmp.XXXXXXXXXX", shown)
+    shown = re.sub(r"\b\d+\.\d\d\b", "0.00", shown)
+    return "".join(f"{line.rstrip()}\n" for line in shown.splitlines())
 
 
 def _read(terminal: int) -> bytes:
@@ -94,27 +109,39 @@ def here() -> dict[str, str]:
     return {"PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(Path("~/.cache").expanduser())}
 
 
-def help_texts() -> str:
-    """Return the reference: the help of every command."""
-    parts = []
-    for name in COMMANDS:
-        with tempfile.TemporaryDirectory() as scratch:
-            text = run(f"rmqtool {name} --help", Path(scratch))
-        parts.append(f"\n### `rmqtool {name}`\n\n```text\n{text}```\n")
-    return "".join(parts) + "\n"
+def help_text(name: str) -> str:
+    """Return the help of a command as a block of its page."""
+    with tempfile.TemporaryDirectory() as scratch:
+        return f"```text\n{run([f'rmqtool {name} --help'], Path(scratch))[0]}```\n"
 
 
-def refreshed(text: str) -> str:
-    """Return README with every output as it is now."""
+def generated(path: Path) -> dict[str, str]:
+    """Return what must stand between the marks of a page, by the name of the mark."""
+    made: dict[str, Callable[[], str]] = {
+        "rows": row_table,
+        "catalogue": catalogue_table,
+        "help": lambda: help_text(path.stem),
+    }
+    return {kind: made[kind]() for _, kind, _, _ in _GENERATED.findall(path.read_text())}
 
-    def session(block: re.Match[str]) -> str:
-        with tempfile.TemporaryDirectory() as scratch:
-            return _STEP.sub(lambda step: f"$ {step[1]}\n{run(step[1], Path(scratch))}", block[0])
 
-    text = _CATALOGUE.sub(lambda _: catalogue_table(), _BLOCK.sub(session, text))
-    text = _ROWS.sub(lambda _: row_table(), text)
-    return _HELP.sub(lambda _: help_texts(), text)
+def refreshed(path: Path) -> str:
+    """Return a page with every output and table as it is now."""
+    text, tables = path.read_text(), generated(path)
+    text = _GENERATED.sub(lambda found: found[1] + tables[found[2]] + found[4], text)
+    if path not in TOURS:
+        return text
+    with tempfile.TemporaryDirectory() as scratch:
+        outputs = iter(run([step.command for step in steps(text)], Path(scratch)))
+
+    def step(found: re.Match[str]) -> str:
+        output = next(outputs)
+        shown = f"\n```text\n{output}```\n" if output else ""
+        return f"```sh\n{found['command']}```\n{shown}"
+
+    return _STEP.sub(step, text)
 
 
 if __name__ == "__main__":
-    README.write_text(refreshed(README.read_text()))
+    for page_path in [README, *sorted(DOCS.glob("*.md"))]:
+        page_path.write_text(refreshed(page_path))

@@ -1,4 +1,4 @@
-"""The catalogue of findings: every code has cases, every case a code, and README lists them all."""
+"""The catalogue of findings: every code has cases, every case a code, and the manual lists them all."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_cases_name_codes_that_there_are(case: Case) -> None:
     assert {*case.also, *case.gone, *case.rebuilt} <= CATALOG.keys()
 
 
-def test_readme_lists_the_catalogue() -> None:
-    table = (ROOT / "README.md").read_text().partition("<!-- catalogue -->")[2]
+def test_manual_lists_the_catalogue() -> None:
+    table = (ROOT / "rmqtool/docs/findings.md").read_text().partition("<!-- catalogue -->")[2]
     rows = re.findall(r"^\| `([A-Z]+-[A-Z-]+)` \| (\w+) \|", table, re.MULTILINE)
     assert rows == [(entry.code, entry.severity.value) for entry in CATALOG.values()]

@@ -1,4 +1,4 @@
-"""What README shows is what happens: sessions are run, tables and help texts are compared."""
+"""What README and the manual show is what happens: tours are pasted, tables and help texts are compared."""
 
 from __future__ import annotations
 
@@ -11,46 +11,61 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqtool.cli.group import COMMANDS
+from rmqtool.cli.manual import TOPICS
 from rmqtool.errors import ExitStatus
-from rmqtool.report.catalogue_table import catalogue_table
-from rmqtool.report.row_table import row_table
-from tests.house.readme import README, RMQTOOL, ROOT, Step, help_texts, here, run, sessions
+from tests.house.readme import DOCS, README, RMQTOOL, ROOT, TOURS, generated, here, run, steps
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 TEXT = README.read_text()
+PAGES = sorted(DOCS.glob("*.md"))
 
 
-def test_readme_has_sessions() -> None:
-    assert sum(len(session) for session in sessions(TEXT)) >= 5
+def test_readme_is_short() -> None:
+    assert len(TEXT.splitlines()) <= 250
 
 
-@pytest.mark.parametrize("session", sessions(TEXT), ids=lambda session: session[0].command[:40])
-def test_session_prints_what_readme_shows(session: list[Step], tmp_path: Path) -> None:
-    """If this fails because the tool changed: ``python -m tests.house.readme`` writes README anew."""
-    for step in session:
-        assert run(step.command, tmp_path).splitlines() == step.output.splitlines(), step.command
+def test_tours_have_steps() -> None:
+    assert all(sum(bool(step.output) for step in steps(page.read_text())) >= 4 for page in TOURS)
 
 
-def test_reference_is_the_help_of_the_commands() -> None:
-    assert help_texts() in TEXT
+@pytest.mark.parametrize("page", TOURS, ids=lambda page: page.stem)
+def test_tour_prints_what_it_shows(page: Path, tmp_path: Path) -> None:
+    """If this fails because the tool changed: ``python -m tests.house.readme`` writes the page anew."""
+    shown = steps(page.read_text())
+    for step, output in zip(shown, run([step.command for step in shown], tmp_path), strict=True):
+        assert output.splitlines() == step.output.splitlines(), step.command
 
 
-def test_table_of_findings_is_the_catalogue() -> None:
-    """Both ways: the table is made of the catalogue."""
-    assert f"<!-- catalogue -->\n{catalogue_table()}<!-- end -->" in TEXT
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_what_is_generated_is_as_the_code_says(page: Path) -> None:
+    """Help texts, the catalogue of findings, the members of rows. Both ways: the text is made of the code."""
+    text = page.read_text()
+    for kind, made in generated(page).items():
+        assert f"<!-- {kind} -->\n{made}<!-- end -->" in text
 
 
-def test_table_of_rows_is_made_of_their_classes() -> None:
-    assert f"<!-- rows -->\n{row_table()}<!-- end -->" in TEXT
+def test_every_command_and_every_topic_has_a_page() -> None:
+    pages = {page.stem: page.read_text() for page in PAGES}
+    assert set(pages) == set(COMMANDS) | set(TOPICS)
+    assert all(text.startswith(f"# {TOPICS.get(name, f'rmqtool {name}')}\n") for name, text in pages.items())
+    assert [name for name in COMMANDS if "\n<!-- help -->\n" not in pages[name]] == []
+    assert "\n<!-- catalogue -->\n" in pages["findings"]
+    assert "\n<!-- rows -->\n" in pages["rows"]
+
+
+@pytest.mark.parametrize("page", [README, *PAGES], ids=lambda page: page.stem)
+def test_links_lead_somewhere(page: Path) -> None:
+    targets = re.findall(r"\]\(([^)]+)\)", page.read_text())
+    assert [target for target in targets if not (page.parent / target).is_file()] == []
 
 
 def recipes() -> dict[str, str]:
     """Return the shell lines of the recipe for CI, as a shell gets them."""
-    section = TEXT.split("\n## In CI and from cron\n", 1)[1].split("\n## ", 1)[0]
-    step = re.search(r"^  run: (.*)$", section, re.MULTILINE)
-    blocks = dict(re.findall(r"```(sh|crontab)\n(.*?)\n```", section, re.DOTALL))
+    page = (DOCS / "ci.md").read_text()
+    step = re.search(r"^  run: (.*)$", page, re.MULTILINE)
+    blocks = dict(re.findall(r"```(sh|crontab)\n(.*?)\n```", page, re.DOTALL))
     assert step is not None
     cron = blocks["crontab"].split(" ", 5)[5].replace(r"\%", "%")
     return {"shell": blocks["sh"], "actions": step[1], "cron": cron}
@@ -89,20 +104,33 @@ def test_recipe_for_ci(kind: str, damaged: bool, tmp_path: Path) -> None:
         assert {"verify.xml", "verify.sarif"} <= {path.name for path in tmp_path.iterdir()}
 
 
-def table_after(heading: str) -> list[list[str]]:
-    """Return the cells of the table below a heading, without its head."""
-    section = TEXT.split(f"\n{heading}\n", 1)[1].split("\n#", 1)[0]
-    rows = re.findall(r"^\| (.*) \|$", section, re.MULTILINE)
-    return [[cell.strip() for cell in re.split(r"(?<!\\)\|", row)] for row in rows[1:] if row[0] != "-"]
+def table_of(text: str, first_cell: str) -> list[list[str]]:
+    """Return the cells of the table whose head begins with a word, without its head."""
+    rows = re.search(rf"^\| {first_cell} \|.*\n\|[- |]*\n((?:\| .*\n)+)", text, re.MULTILINE)
+    assert rows is not None
+    return [
+        [cell.strip() for cell in re.split(r"(?<!\\)\|", row.strip("| "))] for row in rows[1].splitlines()
+    ]
 
 
 def test_exit_status_table_is_the_one_in_the_code() -> None:
-    assert [int(row[0]) for row in table_after("## Exit status")] == [int(status) for status in ExitStatus]
+    rows = table_of((DOCS / "exit-status.md").read_text(), "Code")
+    assert [int(row[0]) for row in rows] == [int(status) for status in ExitStatus]
 
 
 def test_command_table_is_the_one_in_the_code() -> None:
-    documented = {row[0].strip("`").split()[1]: row[1] for row in table_after("## Commands")}
+    documented = {}
+    for command, summary in table_of(TEXT, "Command"):
+        found = re.fullmatch(r"\[`rmqtool (\S+).*`\]\(rmqtool/docs/(\S+)\.md\)", command)
+        assert found is not None
+        assert found[1] == found[2]
+        documented[found[1]] = summary
     assert documented == {name: entry.summary for name, entry in COMMANDS.items()}
+
+
+def test_topic_table_is_the_one_in_the_code() -> None:
+    rows = [[f"`{topic}`", f"[{title}](rmqtool/docs/{topic}.md)"] for topic, title in TOPICS.items()]
+    assert table_of(TEXT, "Topic") == rows
 
 
 def test_the_two_commands_are_one_line_each() -> None:

@@ -131,7 +131,7 @@ def test_document_is_json_of_plain_numbers(root: Path, release: Release) -> None
     (root / "abort").touch()
     document = json.loads(json.dumps(_predict(root, release).to_json()))
     assert document["schema"] == "rmqtool.prediction/1"
-    assert document["brokerVersion"] == release
+    assert document["brokerVersion"] == release.name
     assert document["recovery"]["kind"] == "abnormal"
     assert document["dispatchedByRecovery"]["messages"] > 0
 

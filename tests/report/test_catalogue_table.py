@@ -1,4 +1,4 @@
-"""The table of codes that README holds."""
+"""The table of codes that the manual holds."""
 
 from __future__ import annotations
 

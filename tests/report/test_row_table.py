@@ -1,4 +1,4 @@
-"""What README says of rows is what is printed of real stores: names, their order, and JSON types."""
+"""What the manual says of rows is what is printed of real stores: names, their order, and JSON types."""
 
 from __future__ import annotations
 

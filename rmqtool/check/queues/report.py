@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from rmqtool.check.queues.reader import Units
     from rmqtool.check.tasks import QueueCheck
+    from rmqtool.derived.queue_files import Units
     from rmqtool.store.segments import Segment
 
     Int64s = npt.NDArray[np.int64]
 
 
-class Telling(NamedTuple):
+class Detail(NamedTuple):
     """What is said of one unit; the message goes on behind ``unit N of TOPIC/QUEUE``."""
 
     message: str
@@ -43,7 +43,7 @@ class Problem:
     code: FindingCode
     units: Units
     rows: Int64s
-    tell: Callable[[int], Telling]
+    tell: Callable[[int], Detail]
     severity: Severity | None = None
 
 

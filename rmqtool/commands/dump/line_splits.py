@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.commands import rows
-from rmqtool.commands.messages import MessageRows
+from rmqtool import rows
 from rmqtool.formats.message import BLANK_MAGIC
 from rmqtool.releases import LENIENT
+from rmqtool.rows.messages import MessageRows
 from rmqtool.scan.classify import classified
 from rmqtool.scan.gap_walk import GapWalk, gap_of
 from rmqtool.scan.gaps import Gap, Outcome
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from rmqtool.commands.messages import MessageFilter
     from rmqtool.javacompat import DelayLevels
+    from rmqtool.rows.messages import MessageFilter
     from rmqtool.scan.classify import Defect
     from rmqtool.scan.json_kernels import BodyForm
     from rmqtool.scan.log_edge import FoundEdge

@@ -14,8 +14,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from rmqtool.commands.dump.line_splits import LineSplit, write_split
-from rmqtool.commands.messages import MessageRows
 from rmqtool.engine.local import usable_cpus
+from rmqtool.rows.messages import MessageRows
 from rmqtool.scan.classify import missing_blank
 from rmqtool.scan.log_edge import FoundEdge
 from rmqtool.scan.record_walk import ChainWalk
@@ -25,7 +25,7 @@ from rmqtool.scan.splits import stitch
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
-    from rmqtool.commands import rows
+    from rmqtool import rows
     from rmqtool.commands.dump.line_splits import LineJob, Written
 
 

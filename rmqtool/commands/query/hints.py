@@ -5,18 +5,17 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from rmqtool.commands.query.by_id import spellings
-from rmqtool.commands.query.explain import Reason
-from rmqtool.commands.query.queue import find_queue, queues_problem
-from rmqtool.commands.query.topics import topics_of
+from rmqtool.commands.query.by_id import spellings, topics_of
 from rmqtool.javacompat import split_keys
+from rmqtool.lookup.explain import Reason
+from rmqtool.lookup.queue import find_queue, queues_problem
 from rmqtool.store import PathKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rmqtool.commands.query.inquiry import Inquiry
-    from rmqtool.commands.query.request import KeyQuestion
+    from rmqtool.lookup.context import Inquiry
+    from rmqtool.lookup.request import KeyQuestion
 
 _NAMED = 10
 
@@ -69,7 +68,7 @@ def _advise_key(inquiry: Inquiry, question: KeyQuestion) -> None:
     if question.unique and len(spellings(key)) > 1:
         message = f"clients write unique keys in upper case: ask for {key.upper()}"
         inquiry.explanation.advise(Reason.KEY_FORM, message)
-    if not question.unique and " " in key:
+    if not question.unique and not question.is_tag and " " in key:
         pieces = ", ".join(split_keys(key)) or "none"
         message = f"KEYS is cut at every space, so {key!r} is never indexed as a whole; ask for {pieces}"
         inquiry.explanation.advise(Reason.KEYS_SPLIT, message)

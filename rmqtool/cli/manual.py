@@ -1,0 +1,76 @@
+"""``rmqtool help``: the pages of the manual, which are installed with the package."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from importlib.resources import files
+
+import click
+from click.shell_completion import CompletionItem
+
+from rmqtool.cli.group import COMMANDS as ALL_COMMANDS
+from rmqtool.cli.help import Command
+from rmqtool.errors import ExitStatus
+
+TOPICS = {
+    "tour": "Tour",
+    "exit-status": "Exit status",
+    "settings": "Settings",
+    "ci": "In CI and from cron",
+    "rows": "Rows",
+    "findings": "Findings",
+}
+"""The pages that are of no command, with their titles."""
+
+_EXAMPLES = """\
+# what pages there are
+rmqtool help
+# what verify checks, and all its options
+rmqtool help verify
+# what every finding means
+rmqtool help findings
+"""
+
+
+def page(topic: str) -> str:
+    """Return a page of the manual in Markdown, without the marks of what is generated.
+
+    Args:
+        topic: The name of a command, or one of `TOPICS`.
+
+    Raises:
+        click.UsageError: There is no such page.
+    """
+    if topic not in ALL_COMMANDS | TOPICS:
+        close = get_close_matches(topic, [*TOPICS, *ALL_COMMANDS], n=1)
+        hint = f" Did you mean {close[0]!r}?" if close else " Without a topic, help lists them."
+        raise click.UsageError(f"No page about {topic!r}.{hint}")
+    text = files("rmqtool").joinpath("docs", f"{topic}.md").read_text("utf-8")
+    return "".join(line for line in text.splitlines(keepends=True) if not line.startswith("<!-- "))
+
+
+def _contents() -> str:
+    """Return the list of pages."""
+    widest = max(map(len, [*TOPICS, *ALL_COMMANDS]))
+    titles = TOPICS | {name: entry.summary for name, entry in ALL_COMMANDS.items()}
+    lines = [f"  {name:<{widest}}  {title}\n" for name, title in titles.items()]
+    return "rmqtool help TOPIC prints one of these pages:\n\n" + "".join(lines)
+
+
+def _complete(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Offer the pages."""
+    return [CompletionItem(name) for name in [*TOPICS, *ALL_COMMANDS] if name.startswith(incomplete)]
+
+
+@click.command("help", cls=Command, examples=_EXAMPLES)
+@click.argument("topic", required=False, shell_complete=_complete)
+def help_command(topic: str | None) -> ExitStatus:
+    """Print a page of the manual, or the list of its pages.
+
+    TOPIC is a command or one of the pages that are listed without a TOPIC. Pages are Markdown.
+    """
+    click.echo(_contents() if topic is None else page(topic), nl=False)
+    return ExitStatus.CLEAN
+
+
+COMMANDS = {"help": help_command}

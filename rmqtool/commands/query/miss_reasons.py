@@ -1,0 +1,109 @@
+"""Why the index has nothing: what can be told without reading the whole log."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from rmqtool.commands.query.by_id import topics_of
+from rmqtool.commands.query.index import IndexSearch
+from rmqtool.commands.query.index_reach import coverage, is_rolled_back
+from rmqtool.lookup.explain import Reason
+from rmqtool.lookup.request import QueryRequest
+from rmqtool.store.features import is_rocksdb
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from rmqtool.lookup.context import Inquiry
+    from rmqtool.lookup.request import KeyQuestion
+    from rmqtool.scan.records import Record
+    from rmqtool.store import Store
+
+_SOUGHT_ELSEWHERE = 20  # keys that are looked up under every topic
+_HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
+_SYSTEM_TOPICS = {
+    _HALF_TOPIC: "as a half message: its transaction was not committed when it was written",
+    "SCHEDULE_TOPIC_XXXX": "as a delayed message, before its delivery",
+    "rmq_sys_wheel_timer": "as a timer message, before its delivery",
+}
+_PREFIXES = {"%RETRY%": "as a message to be consumed again", "%DLQ%": "as a dead letter"}
+
+
+def index_problem(store: Store) -> tuple[Reason, str] | None:
+    """Say why no index can answer; None if there are index files."""
+    if store.index_files:
+        return None
+    directory = store.root / "index" if store.root is not None else None
+    if directory is not None and is_rocksdb(directory):
+        return Reason.INDEX_ROCKSDB, f"{directory} is a RocksDB database, which is not read"
+    if not store.settings.message_index_enable:
+        return Reason.INDEX_DISABLED, "messageIndexEnable is false: this broker builds no index"
+    return Reason.INDEX_MISSING, f"there are no index files in {directory or store.place.path}"
+
+
+def explain_absence(inquiry: Inquiry, questions: Sequence[KeyQuestion]) -> None:
+    """Tell what may be the reason that questions have no answer in the index."""
+    if not inquiry.explanation.wanted:
+        return
+    if not inquiry.store.settings.message_index_enable:
+        message = "messageIndexEnable is false: nothing is added to the index any more"
+        inquiry.explanation.add(Reason.INDEX_DISABLED, message)
+    for question in questions[:_SOUGHT_ELSEWHERE]:
+        _explain_other_topics(inquiry, question)
+
+
+def explain_unindexed(inquiry: Inquiry, question: KeyQuestion, records: Iterable[Record]) -> Iterator[Record]:
+    """Pass on what the log has for a key; tell why the index does not lead to it, where it does not."""
+    indexed: set[int] = set()
+    problem = index_problem(inquiry.store)
+    if problem is None:
+        search = IndexSearch(inquiry.beside(QueryRequest()))
+        indexed.update(search.answers([question])[0])
+    covered = coverage(inquiry.store)
+    for record in records:
+        offset = record.physical_offset
+        if offset not in indexed and not is_rolled_back(record):
+            reason, why = problem or _why_unindexed(offset, covered)
+            message = f"the message at log offset {offset} is not in the index: {why}"
+            inquiry.explanation.add(reason, message, physicalOffset=offset)
+        yield record
+
+
+def _why_unindexed(offset: int, covered: tuple[int, int] | None) -> tuple[Reason, str]:
+    if covered is None:
+        return Reason.INDEX_BEHIND, "the index files hold nothing"
+    begin, end = covered
+    if offset > end:
+        return Reason.INDEX_BEHIND, f"the index goes up to log offset {end}"
+    if offset < begin:
+        return Reason.INDEX_BEGINS_LATER, f"the index begins with log offset {begin}"
+    return Reason.NOT_INDEXED, "its place lies within what the index covers; rebuild-index makes a new one"
+
+
+def _explain_other_topics(inquiry: Inquiry, question: KeyQuestion) -> None:
+    """Look the key up under every other topic: a half or delayed message is indexed under the system's."""
+    beside = inquiry.beside(QueryRequest(max_messages=1))
+    names = dict.fromkeys((*topics_of(beside.store, beside.progress), *_SYSTEM_TOPICS))
+    others = [
+        replace(question, topic=topic, unique=unique)
+        for topic in names
+        if topic != question.topic
+        for unique in ((False,) if question.is_tag else (question.unique, not question.unique))
+    ]
+    for other, found in zip(others, IndexSearch(beside).answers(others), strict=True):
+        if found:
+            _explain_other(inquiry, question, other, found[0])
+
+
+def _explain_other(inquiry: Inquiry, question: KeyQuestion, other: KeyQuestion, offset: int) -> None:
+    what = "unique key" if other.unique else "tag" if other.is_tag else "key"
+    reason = Reason.PREPARED if other.topic == _HALF_TOPIC else Reason.OTHER_TOPIC
+    message = f"{question.key} is a {what} of topic {other.topic} (log offset {offset}){_role(other.topic)}"
+    inquiry.explanation.add(reason, message, topic=other.topic, physicalOffset=offset)
+
+
+def _role(topic: str) -> str:
+    roles = [role for prefix, role in _PREFIXES.items() if topic.startswith(prefix)]
+    role = _SYSTEM_TOPICS.get(topic, roles[0] if roles else "")
+    return f", {role}" if role else ""
