@@ -11,13 +11,13 @@ import click
 from rmqtool.cli.help import Command
 from rmqtool.cli.options import shared_options
 from rmqtool.cli.session import Session
-from rmqtool.cli.times import parse_optional_time
 from rmqtool.commands.decode_id import Reading, decode_id
 from rmqtool.errors import ExitStatus
 from rmqtool.report.id_text import reading_lines
 from rmqtool.report.records import write_records
 from rmqtool.report.sinks import Format
 from rmqtool.store.index_zone import local_zone
+from rmqtool.times import parse_optional_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -102,8 +102,7 @@ def _status(comparison: Comparison, fail_on: FailOn, *, replica: bool) -> ExitSt
         return ExitStatus.CLEAN
     if comparison.is_damaged:
         return ExitStatus.LOG_DAMAGED
-    is_different = comparison.counts.total() or (comparison.normal.total() and not replica)
-    return ExitStatus.NEGATIVE if is_different else ExitStatus.CLEAN
+    return ExitStatus.NEGATIVE if comparison.differs(replica=replica) else ExitStatus.CLEAN
 
 
 COMMANDS = {"diff": diff_command}

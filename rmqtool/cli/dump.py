@@ -13,7 +13,6 @@ from rmqtool.cli.completers import complete_queue, complete_topic
 from rmqtool.cli.help import Command
 from rmqtool.cli.options import A_PATH, AN_OFFSET, shared_options, time_options, type_option
 from rmqtool.cli.session import Session
-from rmqtool.cli.times import parse_optional_time
 from rmqtool.commands import rows
 from rmqtool.commands.dump import DumpRequest, dump
 from rmqtool.commands.layouts import layout_rows
@@ -24,6 +23,7 @@ from rmqtool.report.bodies import BodyFiles
 from rmqtool.report.objects import BodyMode
 from rmqtool.report.sinks import Format, open_sink
 from rmqtool.store import PathKind
+from rmqtool.times import parse_optional_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -12,13 +12,13 @@ from rmqtool.cli.help import Command
 from rmqtool.cli.key_file import read_keys
 from rmqtool.cli.options import A_PATH, AN_OFFSET, shared_options, time_options
 from rmqtool.cli.session import Session
-from rmqtool.cli.times import parse_optional_time
 from rmqtool.commands import rows
 from rmqtool.commands.query import Explanation, Query, QueryRequest
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, UsageError
 from rmqtool.findings import FailOn
 from rmqtool.findings.wording import counted
 from rmqtool.report.sinks import open_sink
+from rmqtool.times import parse_optional_time
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,8 +11,8 @@ from rmqtool.cli.engine_options import engine_of, engine_options
 from rmqtool.cli.help import Command
 from rmqtool.cli.options import A_PATH, AN_OFFSET, shared_options
 from rmqtool.cli.session import Session
-from rmqtool.cli.times import parse_optional_time
 from rmqtool.report.sinks import Format, to_json
+from rmqtool.times import parse_optional_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rmqtool.commands.query.explain import Explanation, Reason
-from rmqtool.commands.query.remarks import Silence
+from rmqtool.progress import NullProgress
 
 if TYPE_CHECKING:
     from rmqtool.commands.query.request import QueryRequest
@@ -34,7 +34,7 @@ class Inquiry:
 
     def beside(self, request: QueryRequest) -> Inquiry:
         """Return another question to the store, of which nothing is told."""
-        return Inquiry(self.store, request, Silence())
+        return Inquiry(self.store, request, NullProgress())
 
     def doubt(self, sentence: str) -> None:
         """Say what makes it possible that messages are missed."""

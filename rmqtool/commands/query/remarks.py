@@ -49,19 +49,3 @@ class Remarks:
         if self._left_out:
             self._progress.warn(f"{self._left_out} more warnings like these were left out")
             self._left_out = 0
-
-
-class Silence:
-    """A progress that says nothing, for questions that a user did not ask."""
-
-    def stage(self, name: str, total_bytes: int | None) -> None:
-        """Say nothing."""
-
-    def advance(self, done_bytes: int) -> None:
-        """Say nothing."""
-
-    def note(self, sentence: str) -> None:
-        """Say nothing."""
-
-    def warn(self, sentence: str) -> None:
-        """Say nothing."""
