@@ -7,9 +7,9 @@ from datetime import UTC, timedelta, timezone
 
 import pytest
 
-from rmqtool.times import parse_time
 from rmqtool.errors import UsageError
 from rmqtool.report.times import time_text
+from rmqtool.times import parse_time
 
 SHANGHAI = timezone(timedelta(hours=8))
 
