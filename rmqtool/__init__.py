@@ -7,9 +7,11 @@ files; ``jit`` how kernels are compiled; ``progress`` what is said while work go
 give them;
 ``formats`` layouts as construct schemas; ``javacompat`` what Java does with strings and checksums;
 ``findings`` what can be wrong; ``store`` where bytes lie; ``scan`` bytes of log to arrays of messages;
-``derived`` readers of queues and index; ``dispatch`` messages to what the store must contain; ``engine``
-where functions run; ``reput`` the pipeline; ``recovery`` what a broker's start does; ``check`` what is wrong;
-``commands`` one module per command, typed rows; ``api`` the library; ``report`` how rows look;
+``derived`` readers of queues, index and checkpoint; ``dispatch`` messages to what the store must contain;
+``engine`` where functions run; ``reput`` the pipeline; ``recovery`` what a broker's start does;
+``check`` what is wrong; ``rows`` typed rows, and rows of records; ``lookup`` messages by way of their queues;
+``commands`` one module or package per command, none knows another; ``api`` the library;
+``report`` how rows look;
 ``cli`` the door.
 """
 
@@ -63,8 +65,8 @@ _HOMES = {
     "commands.diff.model": ("Difference",),
     "commands.info": ("StoreSummary",),
     "commands.query": ("KeyQuestion",),
-    "commands.rebuild_report": ("RebuildReport",),
-    "commands.rows": ("BatchUnit", "Chain", "Damage", "IndexHeader", "Item", "Message", "Slot", "Unit"),
+    "commands.rebuild.report": ("RebuildReport",),
+    "rows": ("BatchUnit", "Chain", "Damage", "IndexHeader", "Item", "Message", "Slot", "Unit"),
     "engine": ("EngineError",),
     "errors": (
         "EnvironmentFailureError",
@@ -86,8 +88,7 @@ if TYPE_CHECKING:
     from rmqtool.commands.diff.model import Difference
     from rmqtool.commands.info import StoreSummary
     from rmqtool.commands.query import KeyQuestion
-    from rmqtool.commands.rebuild_report import RebuildReport
-    from rmqtool.commands.rows import BatchUnit, Chain, Damage, IndexHeader, Item, Message, Slot, Unit
+    from rmqtool.commands.rebuild.report import RebuildReport
     from rmqtool.engine import EngineError
     from rmqtool.errors import (
         EnvironmentFailureError,
@@ -98,6 +99,7 @@ if TYPE_CHECKING:
     )
     from rmqtool.findings import Finding, FindingCode
     from rmqtool.recovery import Prediction
+    from rmqtool.rows import BatchUnit, Chain, Damage, IndexHeader, Item, Message, Slot, Unit
     from rmqtool.store import Setting
 else:
 

@@ -8,9 +8,9 @@ from rmqtool.api.arguments import check_least
 from rmqtool.api.reading import Reading
 from rmqtool.api.results import rows_of
 from rmqtool.commands.dump import DumpRequest
-from rmqtool.commands.rows import Chain, IndexHeader, Item, Slot
 from rmqtool.derived.index_files import IndexFile
 from rmqtool.progress import KeptRemarks
+from rmqtool.rows import Chain, IndexHeader, Item, Slot
 from rmqtool.store import PathKind
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Index:
         self._files = files
 
     def __len__(self) -> int:
-        return sum(max(0, file.last_item) for file in self._opened())
+        return sum(file.last_item for file in self._opened())
 
     def __iter__(self) -> Iterator[Item]:
         return self.items()
@@ -52,8 +52,7 @@ class Index:
         Raises:
             EnvironmentFailureError: A file cannot be opened or read.
         """
-        found = ((one.file.label, one.header) for one in self._opened())
-        return tuple(IndexHeader(label, *header) for label, header in found if header is not None)
+        return tuple(IndexHeader(one.file.label, *one.header) for one in self._opened() if not one.is_short)
 
     def items(
         self,

@@ -11,7 +11,8 @@ from rmqtool.api.opened import kind_named
 from rmqtool.api.store import Store
 from rmqtool.store import open_store
 from rmqtool.store.index_zone import local_zone, zone_of_name
-from rmqtool.store.places import DIRECTORY_NAMES, looks_like_store
+from rmqtool.store.kinds import DIRECTORY_NAMES
+from rmqtool.store.places import looks_like_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from rmqtool.api.arguments import check_least
 from rmqtool.api.results import rows_of
-from rmqtool.commands.rows import BatchUnit, Unit
 from rmqtool.derived.queue_bounds import queue_bounds
 from rmqtool.progress import KeptRemarks
+from rmqtool.rows import BatchUnit, Unit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from rmqtool.api.arguments import Time
     from rmqtool.api.results import Rows
     from rmqtool.api.store import Store
-    from rmqtool.commands.rows import Message
     from rmqtool.derived.queue_bounds import Bounds
     from rmqtool.progress import Progress
+    from rmqtool.rows import Message
     from rmqtool.store import QueueFiles
 
 

@@ -6,19 +6,19 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from rmqtool.api.arguments import check_least, time_ms
-from rmqtool.commands.decompression import COMPRESSED_FLAG, decompressed
 from rmqtool.commands.dump import DumpRequest, dump
-from rmqtool.commands.inner_batches import with_inner_messages
-from rmqtool.commands.messages import MessageFilter
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.formats.batch import INNER_BATCH_FLAG
+from rmqtool.rows.decompression import COMPRESSED_FLAG, decompressed
+from rmqtool.rows.inner_batches import with_inner_messages
+from rmqtool.rows.messages import MessageFilter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import tzinfo
 
+    from rmqtool import rows
     from rmqtool.api.arguments import Time
-    from rmqtool.commands import rows
     from rmqtool.progress import Progress
     from rmqtool.store import PathKind
     from rmqtool.store import Store as StoreFiles

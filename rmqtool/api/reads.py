@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from rmqtool.api.reading import LineBodies, OnCorrupt
     from rmqtool.api.results import Answer, Rows
     from rmqtool.commands.query import KeyQuestion
-    from rmqtool.commands.rows import Message, Row
     from rmqtool.progress import Progress
+    from rmqtool.rows import Message, Row
 
 
 class ReadStore(OpenedStore):
@@ -70,7 +70,7 @@ class ReadStore(OpenedStore):
         """
         from rmqtool.api.reading import check_log, reading_of
         from rmqtool.api.results import rows_of
-        from rmqtool.commands.rows import Message
+        from rmqtool.rows import Message
 
         check_log(self.files)
         check_least(1, limit=limit)

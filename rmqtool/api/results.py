@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from rmqtool.commands import rows
-from rmqtool.commands.decompression import decompressed
+from rmqtool import rows
 from rmqtool.errors import UnansweredError
 from rmqtool.findings import FindingLog
+from rmqtool.rows.decompression import decompressed
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rmqtool.api.index import Index
     from rmqtool.api.results import Differences
     from rmqtool.check.model import VerifyReport
-    from rmqtool.commands.rebuild_report import RebuildReport
+    from rmqtool.commands.rebuild.report import RebuildReport
     from rmqtool.engine import Engine
     from rmqtool.progress import Progress
     from rmqtool.recovery import Prediction
@@ -175,7 +175,7 @@ class Store(ReadStore):
             RefusedError: A broker holds the lock, the output exists, or it lies inside the store.
             EnvironmentFailureError: Reading the log or writing the output failed; nothing was left behind.
         """
-        from rmqtool.commands.rebuild import PARTS, RebuildRequest, rebuild
+        from rmqtool.commands.rebuild.run import PARTS, RebuildRequest, rebuild
 
         check_least(0, until_offset=until_offset, max_findings=max_findings)
         chosen = frozenset(names_of(parts))

@@ -9,10 +9,13 @@ import pytest
 from tests.broker import jvm
 
 
-@pytest.fixture(autouse=True)
-def _broker(request: pytest.FixtureRequest) -> None:
-    """Skip a test marked `broker` with the reason why no broker can run here, or fail it where one must."""
-    if request.node.get_closest_marker("broker") is None:
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test marked `broker` with the reason why no broker can run here, or fail it where one must.
+
+    A hook, as a fixture would come behind those of the module, which start brokers.
+    """
+    if item.get_closest_marker("broker") is None:
         return
     reason = jvm.available()
     if reason is None:

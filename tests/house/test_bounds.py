@@ -31,7 +31,7 @@ from unittest import mock
 from rmqtool.commands.dump import line_splits
 from rmqtool.commands.dump.line_splits import LineJob
 from rmqtool.commands.dump.lines import log_lines
-from rmqtool.commands.messages import MessageFilter
+from rmqtool.rows.messages import MessageFilter
 from rmqtool.reput import dispatcher
 from rmqtool.reput.pipeline import run_reput
 from rmqtool.scan.json_kernels import BodyForm
