@@ -30,6 +30,7 @@ __all__ = [
     "Difference",
     "Differences",
     "EngineError",
+    "EngineOptions",
     "EnvironmentFailureError",
     "Finding",
     "FindingCode",
@@ -60,14 +61,19 @@ __all__ = [
 ]
 
 _HOMES = {
-    "api": ("Answer", "Differences", "Index", "Queue", "Rows", "Store", "decode_id", "open", "open_engine"),
+    "api.engines": ("open_engine",),
+    "api.index": ("Index",),
+    "api.opening": ("decode_id", "open"),
+    "api.queue": ("Queue",),
+    "api.results": ("Answer", "Differences", "Rows"),
+    "api.store": ("Store",),
     "check.model": ("VerifyInterruptedError", "VerifyReport"),
     "commands.diff.model": ("Difference",),
     "commands.info": ("StoreSummary",),
     "commands.query": ("KeyQuestion",),
     "commands.rebuild.report": ("RebuildReport",),
     "rows": ("BatchUnit", "Chain", "Damage", "IndexHeader", "Item", "Message", "Slot", "Unit"),
-    "engine": ("EngineError",),
+    "engine": ("EngineError", "EngineOptions"),
     "errors": (
         "EnvironmentFailureError",
         "RefusedError",
@@ -83,13 +89,18 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _MODULES = frozenset({"errors", "progress"})
 
 if TYPE_CHECKING:
-    from rmqtool.api import Answer, Differences, Index, Queue, Rows, Store, decode_id, open, open_engine
+    from rmqtool.api.engines import open_engine
+    from rmqtool.api.index import Index
+    from rmqtool.api.opening import decode_id, open
+    from rmqtool.api.queue import Queue
+    from rmqtool.api.results import Answer, Differences, Rows
+    from rmqtool.api.store import Store
     from rmqtool.check.model import VerifyInterruptedError, VerifyReport
     from rmqtool.commands.diff.model import Difference
     from rmqtool.commands.info import StoreSummary
     from rmqtool.commands.query import KeyQuestion
     from rmqtool.commands.rebuild.report import RebuildReport
-    from rmqtool.engine import EngineError
+    from rmqtool.engine import EngineError, EngineOptions
     from rmqtool.errors import (
         EnvironmentFailureError,
         RefusedError,

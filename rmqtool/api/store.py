@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from rmqtool.api.arguments import check_least, engine_of, names_of, path_of, time_ms
+from rmqtool.api.arguments import check_least, names_of, path_of, time_ms
 from rmqtool.api.opened import QUEUE_KINDS
 from rmqtool.api.queue import Queue
 from rmqtool.api.reads import ReadStore
@@ -15,12 +15,12 @@ from rmqtool.progress import NullProgress
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rmqtool.api.arguments import AnyPath, EngineKind, Time
+    from rmqtool.api.arguments import AnyPath, Time
+    from rmqtool.api.engines import AnyEngine
     from rmqtool.api.index import Index
     from rmqtool.api.results import Differences
     from rmqtool.check.model import VerifyReport
     from rmqtool.commands.rebuild.report import RebuildReport
-    from rmqtool.engine import Engine
     from rmqtool.progress import Progress
     from rmqtool.recovery import Prediction
 
@@ -70,7 +70,7 @@ class Store(ReadStore):
         level: int = 3,
         max_findings: int = 100,
         live: bool = False,
-        engine: EngineKind | Engine = "local",
+        engine: AnyEngine = "local",
         jobs: int | None = None,
         progress: Progress | None = None,
     ) -> VerifyReport:
@@ -80,7 +80,7 @@ class Store(ReadStore):
             level: 0 layout, 1 each file on its own, 2 derived files against the log, 3 completeness.
             max_findings: Findings of one code that are kept; the rest is counted.
             live: Read a store whose lock a broker holds.
-            engine: ``local``, ``spark``, or one that `rmqtool.open_engine` opened.
+            engine: ``local``, ``spark``, `rmqtool.EngineOptions`, or what `rmqtool.open_engine` opened.
             jobs: Tasks at a time; None is all cores.
             progress: Told what is going on.
 
@@ -90,6 +90,7 @@ class Store(ReadStore):
             EnvironmentFailureError: A directory cannot be listed, or scratch files cannot be written.
             VerifyInterruptedError: Ctrl-C; it carries the report so far.
         """
+        from rmqtool.api.engines import engine_of
         from rmqtool.check.model import VerifyRequest
         from rmqtool.check.run import verify
 
@@ -148,7 +149,7 @@ class Store(ReadStore):
         until_offset: int | None = None,
         live: bool = False,
         max_findings: int = 10,
-        engine: EngineKind | Engine = "local",
+        engine: AnyEngine = "local",
         jobs: int | None = None,
         progress: Progress | None = None,
     ) -> RebuildReport:
@@ -166,7 +167,7 @@ class Store(ReadStore):
             until_offset: Stop at this physical offset.
             live: Read a store whose lock a broker holds.
             max_findings: Findings of one code that are kept; the rest is counted.
-            engine: ``local``, ``spark``, or one that `rmqtool.open_engine` opened.
+            engine: ``local``, ``spark``, `rmqtool.EngineOptions`, or what `rmqtool.open_engine` opened.
             jobs: Tasks at a time; None is all cores.
             progress: Told what is going on.
 
@@ -175,6 +176,7 @@ class Store(ReadStore):
             RefusedError: A broker holds the lock, the output exists, or it lies inside the store.
             EnvironmentFailureError: Reading the log or writing the output failed; nothing was left behind.
         """
+        from rmqtool.api.engines import engine_of
         from rmqtool.commands.rebuild.run import PARTS, RebuildRequest, rebuild
 
         check_least(0, until_offset=until_offset, max_findings=max_findings)
