@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
+from rmqtool import rows
 from rmqtool.api.arguments import check_least, time_ms
 from rmqtool.commands.dump import DumpRequest, dump
 from rmqtool.errors import EnvironmentFailureError, UsageError
+from rmqtool.findings import Severity
 from rmqtool.formats.batch import INNER_BATCH_FLAG
 from rmqtool.rows.decompression import COMPRESSED_FLAG, decompressed
 from rmqtool.rows.inner_batches import with_inner_messages
@@ -17,14 +19,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import tzinfo
 
-    from rmqtool import rows
     from rmqtool.api.arguments import Time
     from rmqtool.progress import Progress
     from rmqtool.store import PathKind
     from rmqtool.store import Store as StoreFiles
 
-OnCorrupt = Literal["resync", "stop"]
-LineBodies = Literal["none", "text", "hex"]
+OnCorrupt = Literal["resync", "stop", "fail"]
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,16 @@ class Reading:
         found = dump(store, replace(self.request, odd_flags=odd_flags), progress)
         if self.unpack_batches:
             found = with_inner_messages(found, self.request.messages)
-        return decompressed(found, progress) if self.decompress else found
+        if self.decompress:
+            found = decompressed(found, progress)
+        return _up_to_error(found) if self.request.on_corrupt == "fail" else found
+
+
+def _up_to_error(found: Iterator[rows.Row]) -> Iterator[rows.Row]:
+    for row in found:
+        yield row
+        if isinstance(row, rows.Damage) and row.severity is Severity.ERROR:
+            return
 
 
 def reading_of(
@@ -73,7 +82,7 @@ def reading_of(
     slots: bool = False,
     chains: bool = False,
     hex: bool = False,
-    lines: LineBodies | None = None,
+    lines: str | None = None,
 ) -> Reading:
     """Return what a caller's arguments ask for: see `Store.dump`.
 
@@ -81,8 +90,8 @@ def reading_of(
         UsageError: A time is none, an offset is negative, or a word is none of those there are.
     """
     check_least(0, from_offset=from_offset, to_offset=to_offset, from_queue_offset=from_queue_offset)
-    if on_corrupt not in {"resync", "stop"}:
-        raise UsageError(f"--on-corrupt {on_corrupt!r}: give resync or stop")
+    if on_corrupt not in {"resync", "stop", "fail"}:
+        raise UsageError(f"--on-corrupt {on_corrupt!r}: give resync, stop or fail")
     wanted = MessageFilter(
         topic=topic,
         queue_id=queue,

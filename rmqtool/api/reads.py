@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from rmqtool.api.arguments import Time
-    from rmqtool.api.reading import LineBodies, OnCorrupt
+    from rmqtool.api.reading import OnCorrupt
     from rmqtool.api.results import Answer, Rows
     from rmqtool.commands.query import KeyQuestion
     from rmqtool.progress import Progress
@@ -59,7 +59,7 @@ class ReadStore(OpenedStore):
             to_offset: Before this physical offset.
             from_queue_offset: From this queue offset on.
             limit: At most so many.
-            on_corrupt: ``resync`` goes on behind damage, ``stop`` ends at it.
+            on_corrupt: ``resync`` goes on behind damage, ``stop`` ends at it, ``fail`` at the first error.
             decompress: Unpack bodies that SYSFLAG says are compressed.
             progress: Told what is going on.
 
@@ -111,7 +111,7 @@ class ReadStore(OpenedStore):
         slots: bool = False,
         chains: bool = False,
         hex: bool = False,
-        lines: LineBodies | None = None,
+        lines: str | None = None,
         progress: Progress | None = None,
     ) -> Iterator[Row]:
         """Return all rows of the files, structure by structure, damage where it lies among them.
@@ -129,14 +129,14 @@ class ReadStore(OpenedStore):
             from_offset: From this physical offset on; inside a record the next one is the first.
             to_offset: Before this physical offset.
             from_queue_offset: From this queue offset on.
-            on_corrupt: ``resync`` goes on behind damage, ``stop`` ends at it.
+            on_corrupt: ``resync`` goes on behind damage, ``stop`` ends at it, ``fail`` at the first error.
             decompress: Unpack bodies that SYSFLAG says are compressed.
             unpack_batches: Also the messages of inner batches, a row each.
             slots: Also the used slots of index files.
             chains: Also the chains of index files.
             hex: Also the bytes of every row, field by field.
             lines: Messages of a large log may come as ready lines of ndjson, on all cores, with bodies in
-                this form.
+                this form: ``none``, ``text`` or ``hex``.
             progress: Told what is going on.
 
         Raises:

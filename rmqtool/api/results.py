@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from rmqtool.commands.diff.model import Comparison, Difference
-    from rmqtool.commands.query import Explanation, KeyQuestion, Query, Step
+    from rmqtool.commands.query import Explanation, KeyQuestion, Query, Reason, Step
     from rmqtool.progress import KeptRemarks
 
 R = TypeVar("R")
@@ -132,6 +132,11 @@ class Answer(Rows["rows.Message"]):
     def steps(self) -> tuple[Step, ...]:
         """Return the steps to the answer so far: all with ``explain=True``, else those that help further."""
         return tuple(self._explanation.steps)
+
+    @property
+    def left_out(self) -> dict[Reason, int]:
+        """Return how many steps were met beyond those that are kept, by what they are about."""
+        return self._explanation.left_out
 
     @property
     def hints(self) -> tuple[str, ...]:

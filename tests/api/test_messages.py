@@ -61,7 +61,7 @@ def test_times_are_numbers_texts_or_datetimes(plain: Path) -> None:
         ({"begin": 1.5}, "begin=1.5 is no time"),
         ({"from_offset": -1}, "from_offset=-1: must be at least 0"),
         ({"limit": 0}, "limit=0: must be at least 1"),
-        ({"on_corrupt": "ignore"}, "give resync or stop"),
+        ({"on_corrupt": "ignore"}, "give resync, stop or fail"),
     ],
 )
 def test_nonsense_is_told_at_the_call(plain: Path, options: dict[str, object], message: str) -> None:
@@ -80,6 +80,8 @@ def test_damage_is_collected_while_rows_are_drawn(damaged: Path, torn: Path) -> 
     assert 163 > sum(1 for _ in resumed) > sum(1 for _ in stopped) > 0
     assert any(one.severity == "error" for one in resumed.findings)
     assert any(one.severity == "error" for one in stopped.findings)
+    *_, last = rmqtool.open(damaged).dump(on_corrupt="fail")
+    assert isinstance(last, rmqtool.Damage)
 
 
 def test_remarks_are_kept_and_told(plain: Path) -> None:
