@@ -12,9 +12,15 @@ is imported before a Spark engine opens.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
+
 from rmqtool.engine.interface import Engine, EngineError, EngineOptions, MapInterruptedError
 from rmqtool.engine.local import LocalEngine, usable_cpus
 from rmqtool.errors import UsageError
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
 
 __all__ = [
     "Engine",
@@ -23,6 +29,7 @@ __all__ = [
     "LocalEngine",
     "MapInterruptedError",
     "open_engine",
+    "opened_engine",
     "runs_elsewhere",
     "usable_cpus",
 ]
@@ -54,3 +61,8 @@ def open_engine(options: EngineOptions) -> Engine:
     from rmqtool.engine.spark import SparkEngine
 
     return SparkEngine(options)
+
+
+def opened_engine(options: EngineOptions, engine: Engine | None) -> AbstractContextManager[Engine]:
+    """Return an engine for the length of a ``with``: one that is open already, and stays so, or a new one."""
+    return open_engine(options) if engine is None else nullcontext(engine)
