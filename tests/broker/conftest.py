@@ -1,22 +1,14 @@
-"""Tests marked `broker` run where Maven and a JDK are; elsewhere they are skipped, or fail when required."""
+"""Tests marked `broker` run where Maven and a JDK are; elsewhere they are skipped before all else."""
 
 from __future__ import annotations
-
-import os
 
 import pytest
 
 from tests.broker import jvm
 
 
-@pytest.fixture(autouse=True)
-def _broker(request: pytest.FixtureRequest) -> None:
-    """Skip a test marked `broker` with the reason why no broker can run here, or fail it where one must."""
-    if request.node.get_closest_marker("broker") is None:
-        return
-    reason = jvm.available()
-    if reason is None:
-        return
-    if os.environ.get(jvm.REQUIRED) == "1":
-        pytest.fail(f"{jvm.REQUIRED} is set, but {reason}", pytrace=False)
-    pytest.skip(reason)
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test marked `broker` with the reason why no broker can run here."""
+    if item.get_closest_marker("broker") is not None and (reason := jvm.available()) is not None:
+        pytest.skip(reason)
