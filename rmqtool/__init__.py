@@ -6,9 +6,10 @@ Rooms, lowest first; imports go down only (``tests/house`` enforces it):
 files; ``jit`` how kernels are compiled; ``progress`` what is said while work goes on;
 ``formats`` layouts as construct schemas; ``javacompat`` what Java does with strings and checksums;
 ``findings`` what can be wrong; ``store`` where bytes lie; ``scan`` bytes of log to arrays of messages;
-``derived`` readers of queues and index; ``dispatch`` messages to what the store must contain; ``engine``
-where functions run; ``reput`` the pipeline; ``recovery`` what a broker's start does; ``check`` what is wrong;
-``commands`` one module per command, typed rows; ``report`` how rows look;
+``derived`` readers of queues, index and checkpoint; ``dispatch`` messages to what the store must contain;
+``engine`` where functions run; ``reput`` the pipeline; ``recovery`` what a broker's start does;
+``check`` what is wrong; ``rows`` typed rows, and rows of records; ``lookup`` messages by way of their queues;
+``commands`` one module or package per command, none knows another; ``report`` how rows look;
 ``cli`` the door.
 """
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+_MOST_WARNINGS = 20
+
 
 class Progress(Protocol):
     """Where a command reports its stages and remarks; they go to standard error, never to the data."""
@@ -23,3 +25,60 @@ class Progress(Protocol):
     def warn(self, sentence: str) -> None:
         """Say something that the user should not miss."""
         ...
+
+
+class LimitedProgress:
+    """Says each warning once, and no more of them than a person reads; a damaged queue has one at every unit.
+
+    Args:
+        progress: Who is told.
+    """
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._warned: set[str] = set()
+        self._left_out = 0
+
+    def stage(self, name: str, total_bytes: int | None) -> None:
+        """Begin a stage."""
+        self._progress.stage(name, total_bytes)
+
+    def advance(self, done_bytes: int) -> None:
+        """Say how far the stage is."""
+        self._progress.advance(done_bytes)
+
+    def note(self, sentence: str) -> None:
+        """Say something worth knowing."""
+        self._progress.note(sentence)
+
+    def warn(self, sentence: str) -> None:
+        """Say something that the user should not miss, unless it was said, or too much was."""
+        if sentence in self._warned:
+            return
+        if len(self._warned) < _MOST_WARNINGS:
+            self._warned.add(sentence)
+            self._progress.warn(sentence)
+        else:
+            self._left_out += 1
+
+    def finish(self) -> None:
+        """Say how many warnings were left out."""
+        if self._left_out:
+            self._progress.warn(f"{self._left_out} more warnings like these were left out")
+            self._left_out = 0
+
+
+class NullProgress:
+    """A progress that says nothing, for questions that a user did not ask."""
+
+    def stage(self, name: str, total_bytes: int | None) -> None:
+        """Say nothing."""
+
+    def advance(self, done_bytes: int) -> None:
+        """Say nothing."""
+
+    def note(self, sentence: str) -> None:
+        """Say nothing."""
+
+    def warn(self, sentence: str) -> None:
+        """Say nothing."""

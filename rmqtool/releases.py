@@ -17,14 +17,15 @@ class CleanStart(StrEnum):
     """Where a start without ``abort`` begins to read the log (``CommitLog#recoverNormally``)."""
 
     THIRD_LAST = "third-last"  # up to 5.3.1
-    BY_QUEUES = "by-queues"  # 5.3.2+: the newest file that begins at or before the end of the queues
+    BY_QUEUES = "by-queues"  # 5.3.2, 5.3.3: the newest file that begins at or before the end of the queues
+    BY_FIRST_RECORD = "by-first-record"  # 5.3.4+: the newest whose first record says that it lies there
 
 
 class UncleanStart(StrEnum):
-    """Which file matches after a crash (``CommitLog#isMappedFileMatchedRecover``)."""
+    """Which file matches after a crash (``ConsumeQueueStore#isMappedFileMatchedRecover``)."""
 
     BY_TIME = "by-time"  # first record's store time against min(physic, logics) - 3 s
-    BY_OFFSET = "by-offset"  # 5.5.0+: its offset against checkpoint[40], else its time against logics
+    BY_OFFSET = "by-offset"  # 5.5.0+: its offset against logicsPhysicalOffset, else its time against logics
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +37,15 @@ class RecordRules:
         knows_v2: V2 records, with topics over 127 bytes, are read (5.1.0+).
         knows_inner_batch: INNER_NUM and INNER_BASE are parsed (5.0.0+).
         requires_numbers: a property that should be a number and is none makes the record fail (every broker).
+        refuses_negative_size: a negative TOTALSIZE fails before the magic is looked at; older brokers take
+            one with the magic of a BLANK for a BLANK (5.5.1+).
     """
 
     checks_room: bool = True
     knows_v2: bool = True
     knows_inner_batch: bool = True
     requires_numbers: bool = True
+    refuses_negative_size: bool = False
 
 
 EXAMINER = RecordRules(checks_room=False, knows_inner_batch=False, requires_numbers=False)
@@ -74,8 +78,21 @@ class Release:
         reputs_from_queues: reput goes on where the queues end, while the store starts (4.9).
         clean_start: where a start without ``abort`` begins.
         unclean_start: where one with ``abort`` begins.
-        first_record_must_parse: a file matches only if its first record does parse, CRC included (5.3.4+).
-        recover_window: at most ``commitLogRecoverMaxNum`` files are walked back (5.4.0+).
+        first_record_must_parse: a file matches only if its first record does parse, CRC included (5.3.4+,
+            ``CommitLog#isMappedFileMatchedRecover``).
+        truncates_by_new_end: queues are truncated if they reach the log's end once recovery has dispatched;
+            older brokers ask where they ended before (5.3.4+, ``ConsumeQueueStore#truncateDirty``).
+        rocksdb: the version of RocksDB in ``rocksdbstore/OPTIONS-*`` (5.4.0+).
+        recover_window: at most ``commitLogRecoverMaxNum`` files are walked back (5.4.0+,
+            ``CommitLog#recoverNormally``, ``#recoverAbnormally``).
+        needs_last_unit: the start fails if a queue's last file has no unit when its min offset is corrected
+            (5.0.0 to 5.4.0, ``ConsumeQueue#correctMinOffset``).
+        accelerated_recovery: ``enableAcceleratedRecovery`` means queues in files, too (5.5.0+,
+            ``ConsumeQueueStore#getDispatchFromPhyOffset``, ``CommitLog#recoverAbnormally``).
+        checks_stored_offset: knows ``checkCommitLogOffsetOnRecover`` (5.5.0+,
+            ``CommitLog#recoverAbnormally``).
+        writes_whole_pages: with ``writeWithoutMmap`` a record is written together with what the buffer holds
+            up to the next page of the file (5.5.0+, ``DefaultMappedFile``).
     """
 
     name: str
@@ -94,7 +111,13 @@ class Release:
     clean_start: CleanStart = CleanStart.THIRD_LAST
     unclean_start: UncleanStart = UncleanStart.BY_TIME
     first_record_must_parse: bool = False
+    truncates_by_new_end: bool = False
     recover_window: bool = False
+    needs_last_unit: bool = False
+    accelerated_recovery: bool = False
+    checks_stored_offset: bool = False
+    writes_whole_pages: bool = False
+    rocksdb: str = ""
 
 
 _4_9_8 = Release("4.9.8", "4.9")
@@ -113,16 +136,28 @@ _5_3_3 = replace(
     delay_table_after_recovery=False,
     reputs_from_queues=False,
     clean_start=CleanStart.BY_QUEUES,
+    needs_last_unit=True,
 )
-_5_3_4 = replace(_5_3_3, name="5.3.4", first_record_must_parse=True)
-_5_4_0 = replace(_5_3_4, name="5.4.0", tag_items=True, recover_window=True)
+_5_3_4 = replace(
+    _5_3_3,
+    name="5.3.4",
+    clean_start=CleanStart.BY_FIRST_RECORD,
+    first_record_must_parse=True,
+    truncates_by_new_end=True,
+)
+_5_4_0 = replace(_5_3_4, name="5.4.0", tag_items=True, recover_window=True, rocksdb="8.4.0")
 _5_5_0 = replace(
     _5_4_0,
     name="5.5.0",
     unclean_start=UncleanStart.BY_OFFSET,
     no_multi_dispatch=(*_5_4_0.no_multi_dispatch, "%DLQ%"),
+    needs_last_unit=False,
+    accelerated_recovery=True,
+    checks_stored_offset=True,
+    writes_whole_pages=True,
+    rocksdb="8.4.4",
 )
-_5_5_1 = replace(_5_5_0, name="5.5.1")
+_5_5_1 = replace(_5_5_0, name="5.5.1", records=RecordRules(refuses_negative_size=True))
 
 RELEASES: dict[str, Release] = {
     release.name: release for release in (_4_9_8, _5_3_3, _5_3_4, _5_4_0, _5_5_0, _5_5_1)

@@ -33,6 +33,7 @@ R = TypeVar("R")
 _DELAY_MS = read_delay_levels(str(DEFINITIONS["messageDelayLevel"].default)).delay_ms
 POLICY_4_9 = DispatchPolicy(RELEASES["4.9.8"], _DELAY_MS)
 POLICY_5 = DispatchPolicy(RELEASES["5.3.3"], _DELAY_MS)
+POLICY_5_5 = DispatchPolicy(RELEASES["5.5.1"], _DELAY_MS)
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rmqtool.derived.checkpoint import loaded_checkpoint
 from rmqtool.findings import Finding
 from rmqtool.findings.places import CP_AHEAD
-from rmqtool.formats import struct_of
-from rmqtool.formats.checkpoint import CHECKPOINT, CHECKPOINT_SIZE
+from rmqtool.formats.checkpoint import CHECKPOINT
 from rmqtool.formats.fields import offsets
 
 if TYPE_CHECKING:
@@ -36,9 +36,7 @@ def check_checkpoint(store: Store, latest_ms: int) -> list[Finding]:
     file = store.checkpoint
     if file is None:
         return []
-    data = file.read_at(0, CHECKPOINT_SIZE, []).ljust(CHECKPOINT_SIZE, b"\0")
-    file.close()
-    times = dict(zip(_FIELDS, struct_of(CHECKPOINT).unpack(data), strict=True))
+    times = dict(zip(_FIELDS, loaded_checkpoint(file), strict=True))
     return list(_ahead(file.label, {name: times[name] for name in _TIMES}, latest_ms))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -10,6 +9,7 @@ from rmqtool.derived.queue_bounds import Bounds, queue_bounds
 from rmqtool.dispatch.policy import SCHEDULE_TOPIC
 from rmqtool.findings import Finding, FindingLog
 from rmqtool.findings.places import OF_AHEAD, OF_BEHIND
+from rmqtool.formats.timer import TIMER_CHECKPOINTS
 from rmqtool.scan.records import HALF_TOPIC
 from rmqtool.store import PathKind
 from rmqtool.store.broker_json import ConfigFileError, load_broker_json
@@ -27,8 +27,6 @@ _DELAYS = "delayOffset.json"
 _CHECKER_GROUP = "CID_RMQ_SYS_TRANS"  # MixAll.CID_SYS_RMQ_TRANS
 TIMER_CHECKPOINT = "timercheck"
 TIMER_TOPIC = "rmq_sys_wheel_timer"
-_TIMER_FIELDS = struct.Struct(">4q")
-"""``TimerCheckpoint`` (5.0.0+): time, place in the timer log, queue offset, the master's queue offset."""
 _KINDS = (PathKind.CONSUMEQUEUE, PathKind.BATCHCONSUMEQUEUE)
 
 
@@ -96,11 +94,9 @@ def _of_timer(store: Store) -> Iterator[Consumed]:
     if path is None or not path.is_file():
         return
     with ReadOnlyFile(path) as file:
-        data = file.read_at(0, _TIMER_FIELDS.size, [])
-    if len(data) == _TIMER_FIELDS.size:
-        offset = _TIMER_FIELDS.unpack(data)[2]
-        if offset >= 0:
-            yield Consumed(f"config/{TIMER_CHECKPOINT}", TIMER_TOPIC, 0, "timer", offset)
+        found = TIMER_CHECKPOINTS.decode(file.read_at(0, TIMER_CHECKPOINTS.size, []))
+    if found is not None and found.last_timer_queue_offset >= 0:
+        yield Consumed(f"config/{TIMER_CHECKPOINT}", TIMER_TOPIC, 0, "timer", found.last_timer_queue_offset)
 
 
 def checked_half_offsets(store: Store) -> dict[int, int]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rmqtool.check.guard import run_guarded
 from rmqtool.check.log.illegal_queues import is_suspect
@@ -17,17 +17,18 @@ from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import Finding, FindingLog, Structure
 from rmqtool.findings.places import ST_SETTINGS
 from rmqtool.formats.consumequeue import UNIT_SIZE
-from rmqtool.recovery.first_file import first_file, read_checkpoint
+from rmqtool.recovery.first_file import Start, first_file, read_checkpoint
 from rmqtool.recovery.model import Refusal
+from rmqtool.recovery.switches import RecoverySwitches
 from rmqtool.reput.blocks import UNIT_COLUMNS
 from rmqtool.reput.indexes import index_stream
 from rmqtool.store.deleted_topics import KnownTopics
 from rmqtool.store.features import is_rocksdb
-from rmqtool.store.places import PathKind
+from rmqtool.store.kinds import QUEUE_KINDS, PathKind
 from rmqtool.store.setting import Origin
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from rmqtool.check.log.model import LogResult
     from rmqtool.check.model import VerifyRequest
@@ -67,22 +68,67 @@ def check_derived(
         CheckInterruptedError: Ctrl-C; it carries what was found so far.
     """
     derived = _Derived(request, log if request.level >= _EXPECTED_LEVEL else None, log)
-    check = partial(_check_queues, redispatch_start=_redispatch_start(request), log_cut=log_cut)
-    queues = partial(run_guarded, check, _queue_evidence, Structure.CONSUMEQUEUE)
-    index = derived.index_task()
     answers: list[_Answer] = []
     try:
-        progress.stage("queues", None)
-        answers += engine.map(queues, derived.queue_tasks())
-        if index is not None:
-            progress.stage("index", None)
-            answers += engine.map(_guarded_index, [index])
+        for one in derived_checks(_redispatch_start(request), log_cut=log_cut):
+            if tasks := one.tasks(derived):
+                progress.stage(one.stage, None)
+                answers += engine.map(one.guarded, tasks)
     except MapInterruptedError as stop:
         answers += [stop.results[number] for number in sorted(stop.results)]
         raise CheckInterruptedError(*_sum(answers, request.max_findings)) from None
     except KeyboardInterrupt:
         raise CheckInterruptedError(*_sum(answers, request.max_findings)) from None
     return _sum(answers, request.max_findings)
+
+
+@dataclass(frozen=True)
+class DerivedCheck:
+    """How some kinds of derived files are checked.
+
+    Attributes:
+        kinds: the kinds.
+        stage: what is said meanwhile.
+        tasks: shares the work out.
+        check: does a task.
+        files: those that a task reads.
+        structure: part of the store that trouble with a file counts for.
+    """
+
+    kinds: frozenset[PathKind]
+    stage: str
+    tasks: Callable[[_Derived], Sequence[Any]]
+    check: Callable[[Any], _Checked]
+    files: Callable[[Any], Sequence[StoreFile]]
+    structure: Structure
+
+    @property
+    def guarded(self) -> Callable[[Any], _Answer]:
+        """Return ``check``, which gives a finding where a file makes trouble; an engine can send it."""
+        return partial(run_guarded, self.check, self.files, self.structure)
+
+
+def derived_checks(redispatch_start: int | None, *, log_cut: bool) -> tuple[DerivedCheck, ...]:
+    """Return the checks of derived files, kind by kind, in their order."""
+    queues = partial(_check_queues, redispatch_start=redispatch_start, log_cut=log_cut)
+    return (
+        DerivedCheck(
+            frozenset(QUEUE_KINDS),
+            "queues",
+            _Derived.queue_tasks,
+            queues,
+            _queue_evidence,
+            Structure.CONSUMEQUEUE,
+        ),
+        DerivedCheck(
+            frozenset({PathKind.INDEX}),
+            "index",
+            _Derived.index_tasks,
+            _check_index,
+            _index_evidence,
+            Structure.INDEX,
+        ),
+    )
 
 
 def _sum(answers: Sequence[_Answer], max_findings: int) -> _Checked:
@@ -121,7 +167,9 @@ def _redispatch_start(request: VerifyRequest) -> int | None:
     checkpoint = read_checkpoint(store.root / "checkpoint")
     if isinstance(checkpoint, Refusal):
         return None
-    _, recovery = first_file(store.commitlog.segments, True, checkpoint, 0, store.settings.release)
+    release = store.settings.release
+    switches = RecoverySwitches.from_settings(store.settings, release)
+    _, recovery = first_file(store.commitlog.segments, Start(release, True, checkpoint, 0, switches))
     return recovery.physical_offset
 
 
@@ -145,9 +193,6 @@ def _queue_evidence(task: QueueCheckTask) -> Sequence[StoreFile]:
 
 def _index_evidence(task: IndexCheckTask) -> Sequence[StoreFile]:
     return task.files
-
-
-_guarded_index = partial(run_guarded, _check_index, _index_evidence, Structure.INDEX)
 
 
 class _Derived:
@@ -236,13 +281,13 @@ class _Derived:
             return found  # IO-DENIED of level 0 says so
         return found
 
-    def index_task(self) -> IndexCheckTask | None:
-        """Return the index's task; None if it is not shown, or no files."""
+    def index_tasks(self) -> list[IndexCheckTask]:
+        """Return the index's one task; none if it is not shown, or no files."""
         root = self._store.roots.get(PathKind.INDEX)
         if root is None or is_rocksdb(root.paths[0]):
-            return None
+            return []
         settings = self._store.settings
-        return IndexCheckTask(
+        task = IndexCheckTask(
             files=self._store.index_files,
             geometry=settings.index_geometry,
             stale_stop=self._stale_stop,
@@ -256,6 +301,7 @@ class _Derived:
             max_findings=self._request.max_findings,
             live=self._request.live,
         )
+        return [task]
 
 
 def _by_queue(plans: Sequence[QueuePlan]) -> dict[bool, dict[tuple[str, int], QueuePlan]]:

@@ -63,11 +63,19 @@ class UnitRows:
 
 @dataclass(frozen=True, slots=True)
 class EntryRows:
-    """Expected index entries of a window; every column ``(n,)``."""
+    """Expected index entries of a window; every column ``(n,)``.
+
+    Attributes:
+        physical_offsets: of the records, ascending.
+        key_hashes: of the keys.
+        store_timestamps_ms: of the records.
+        of_tags: whether it is the entry of TAGS, which a broker before 5.4.0 does not put.
+    """
 
     physical_offsets: Int64s
     key_hashes: npt.NDArray[np.int32]
     store_timestamps_ms: Int64s
+    of_tags: Bools
 
 
 class Windows:
@@ -216,6 +224,28 @@ class ExpectedEntries(Windows):
         spans = [Span(block, 0, block.count("entries")) for block in blocks if block.count("entries")]
         super().__init__(spans, "entries", "physical_offset")
         self._loaded: tuple[int, EntryRows] | None = None
+        self._without_tags: set[int] = set()
+
+    def seen(self, number: int) -> Bools:
+        """Return which rows of a window were met; to be changed in place, then `settle` it."""
+        if number in self._without_tags:
+            self._without_tags.remove(number)
+            self._seen[number] = ~self.rows(number).of_tags
+        return super().seen(number)
+
+    def settle(self, number: int) -> None:
+        """Forget a window's rows if all of them were met, or all but those of tags."""
+        super().settle(number)
+        kept = self._seen.get(number)
+        if kept is not None and np.array_equal(kept, ~self.rows(number).of_tags):
+            del self._seen[number]
+            self._without_tags.add(number)
+
+    def unseen(self, number: int) -> Int64s:
+        """Return the rows of a window that were not met."""
+        if number in self._without_tags:
+            return np.flatnonzero(self.rows(number).of_tags)
+        return super().unseen(number)
 
     def rows(self, number: int) -> EntryRows:
         """Return a window; the last one is kept, as chunks of an index file are smaller.
@@ -234,6 +264,7 @@ class ExpectedEntries(Windows):
             np.ascontiguousarray(entries["physical_offset"]),
             np.ascontiguousarray(entries["key_hash"]),
             np.ascontiguousarray(entries["store_timestamp_ms"]),
+            np.ascontiguousarray(entries["of_tags"]),
         )
 
 

@@ -112,7 +112,7 @@ class _Contents:
 
     def _log(self, staging: StagingHandle, engine: Engine) -> LogResult:
         request = self._request
-        policy = DispatchPolicy.from_settings(request.store.settings)
+        policy = DispatchPolicy.to_check(request.store.settings)
         check = LogCheck(
             log=request.store.commitlog,
             policy=policy if request.level >= _DERIVED_LEVEL else replace(policy, index_enabled=False),

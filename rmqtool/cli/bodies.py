@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rmqtool.commands.decompression import COMPRESSED_FLAG, decompressed
-from rmqtool.commands.inner_batches import with_inner_messages
-from rmqtool.commands.messages import MessageFilter
 from rmqtool.formats.batch import INNER_BATCH_FLAG
 from rmqtool.report.objects import BodyMode
+from rmqtool.rows.decompression import COMPRESSED_FLAG, decompressed
+from rmqtool.rows.inner_batches import with_inner_messages
+from rmqtool.rows.messages import MessageFilter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any, TypeVar
 
-    from rmqtool.commands import rows
+    from rmqtool import rows
     from rmqtool.progress import Progress
 
     _Function = TypeVar("_Function", bound=Callable[..., Any])

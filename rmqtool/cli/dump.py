@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rmqtool import rows
 from rmqtool.cli.bodies import BodyChoice, body_options
 from rmqtool.cli.completers import complete_queue, complete_topic
 from rmqtool.cli.help import Command
 from rmqtool.cli.options import A_PATH, AN_OFFSET, shared_options, time_options, type_option
 from rmqtool.cli.session import Session
 from rmqtool.cli.times import parse_optional_time
-from rmqtool.commands import rows
 from rmqtool.commands.dump import DumpRequest, dump
-from rmqtool.commands.layouts import layout_rows
-from rmqtool.commands.messages import MessageFilter
+from rmqtool.commands.dump.layouts import layout_rows
 from rmqtool.errors import ExitStatus, UsageError
 from rmqtool.findings import FindingLog, Severity
 from rmqtool.report.bodies import BodyFiles
 from rmqtool.report.objects import BodyMode
 from rmqtool.report.sinks import Format, open_sink
+from rmqtool.rows.messages import MessageFilter
 from rmqtool.store import PathKind
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ from rmqtool.commands.info import summarise
 from rmqtool.report.info_report import info_document, info_objects, write_info_csv
 from rmqtool.report.sinks import Format, to_json
 from rmqtool.store import PathKind
-from rmqtool.store.places import DIRECTORY_NAMES, looks_like_store
+from rmqtool.store.kinds import DIRECTORY_NAMES
+from rmqtool.store.places import looks_like_store
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rmqtool import rows
 from rmqtool.cli.bodies import BodyChoice, body_options
 from rmqtool.cli.completers import complete_queue, complete_topic
 from rmqtool.cli.help import Command
@@ -13,7 +14,6 @@ from rmqtool.cli.key_file import read_keys
 from rmqtool.cli.options import A_PATH, AN_OFFSET, shared_options, time_options
 from rmqtool.cli.session import Session
 from rmqtool.cli.times import parse_optional_time
-from rmqtool.commands import rows
 from rmqtool.commands.query import Explanation, Query, QueryRequest
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, UsageError
 from rmqtool.findings import FailOn

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from rmqtool.commands.rebuild_report import RebuildReport
+    from rmqtool.commands.rebuild.report import RebuildReport
     from rmqtool.errors import ExitStatus
 
 _Function = TypeVar("_Function", bound="Callable[..., Any]")
@@ -69,6 +69,14 @@ _OPTIONS = (
     click.option("--until-timestamp", metavar="TIME", help="Nothing stored later than this; partial."),
     click.option(
         "--until-offset", type=AN_OFFSET, metavar="P", help="Stop at this physical offset; partial."
+    ),
+    click.option(
+        "--tag-items",
+        default="auto",
+        show_default=True,
+        metavar="auto|all|none|from:PHY",
+        help="Which messages get an index entry for their tags, as brokers since 5.4.0 make one; auto: as the"
+        " present index shows, else as the store's broker does.",
     ),
     click.option("--dry-run", is_flag=True, help="Plan and count, write nothing."),
     click.option("--compare", is_flag=True, help="Compare with the store's present files, byte by byte."),
@@ -122,7 +130,9 @@ def _rebuild(store_path: Path, parts: frozenset[str], options: dict[str, Any]) -
     session.note_settings(store)
     note_engine(options, engine, session.console)
     from rmqtool.commands.rebuild import RebuildRequest, rebuild
+    from rmqtool.dispatch.tag_items import TagItems
 
+    tag_items = options["tag_items"]
     request = RebuildRequest(
         store=store,
         out=options["out"],
@@ -136,6 +146,7 @@ def _rebuild(store_path: Path, parts: frozenset[str], options: dict[str, Any]) -
         until_offset=options["until_offset"],
         live=options["live"],
         max_findings=options["max_findings"],
+        tag_items=None if tag_items == "auto" else TagItems.parse(tag_items),
     )
     with session.output(store, whole=True) as stream:
         report = rebuild(request, session.console)

@@ -14,9 +14,6 @@ if TYPE_CHECKING:
 
     from rmqtool.javacompat.ids import ClientId
 
-_LARGEST_PORT = 0xFFFF
-_LARGEST_OFFSET = 1 << 53
-"""Eight PiB of log: an offset beyond it is part of a unique id."""
 _MONTHS = 12
 _MONTH_MS = 31 * 24 * 3600 * 1000
 
@@ -94,15 +91,14 @@ def _readings(text: str, near_ms: int | None, zone: tzinfo, now_ms: int | None) 
     unique_id = decode_unique_id(text, near_ms, zone)
     if offset_id is None or unique_id is None:
         return
-    doubt = _offset_doubt(offset_id.port, offset_id.physical_offset)
     yield Reading(
         text,
         "offset-id",
-        doubt is None,
+        offset_id.doubt is None,
         offset_id.host,
         port=offset_id.port,
         physical_offset=offset_id.physical_offset,
-        doubt=doubt,
+        doubt=offset_id.doubt,
     )
     beyond = unique_id.delta_ms >= _MONTH_MS
     candidates = None
@@ -121,11 +117,3 @@ def _readings(text: str, near_ms: int | None, zone: tzinfo, now_ms: int | None) 
         candidates_ms=candidates,
         doubt="later than the end of any month" if beyond else None,
     )
-
-
-def _offset_doubt(port: int, physical_offset: int) -> str | None:
-    if not 0 < port <= _LARGEST_PORT:
-        return "no port has that number"
-    if not 0 <= physical_offset < _LARGEST_OFFSET:
-        return "no log is that long"
-    return None

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rmqtool.commands import rows
+from rmqtool import rows
+from rmqtool.derived.checkpoint import read_checkpoint
 from rmqtool.derived.index_files import IndexFile
 from rmqtool.derived.queue_bounds import queue_bounds
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import FindingLog, Structure
 from rmqtool.findings.places import IO_DENIED
-from rmqtool.formats import checkpoint, struct_of
 from rmqtool.scan.log_end import find_log_end, first_record
 from rmqtool.store import PathKind
 from rmqtool.store.layout import layout_findings
@@ -22,9 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqtool.findings import Finding
-    from rmqtool.store import QueueFiles, Setting, Store, StoreFile
+    from rmqtool.store import QueueFiles, Setting, Store
 
-_CHECKPOINT = struct_of(checkpoint.CHECKPOINT)
 _LONGEST_PROCESS_ID = 10
 
 
@@ -89,6 +88,7 @@ class Part:
     name: str
     path: str
     code: str
+    empty: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +140,7 @@ def summarise(store: Store, max_findings: int = 10) -> StoreSummary:
     index = tuple(_index_summaries(store, findings))
     for finding in _layout(store, findings):
         findings.add(finding)
+    checkpoint = read_checkpoint(store.checkpoint, [])
     return StoreSummary(
         path=str(store.place.path),
         kind=store.kind.value,
@@ -148,22 +149,15 @@ def summarise(store: Store, max_findings: int = 10) -> StoreSummary:
         queues=queues,
         index=index,
         index_coverage=_coverage(index, log),
-        other_parts=tuple(Part(one.code.title, one.label, one.code.code) for one in store.features),
-        checkpoint=read_checkpoint(store.checkpoint),
+        other_parts=tuple(
+            Part(one.code.title, one.label, one.code.code, one.is_empty) for one in store.parts
+        ),
+        checkpoint=None if checkpoint is None else rows.Checkpoint(*checkpoint),
         abort=store.abort is not None,
         abort_process=_abort_process(store),
         lock_holder=_holder(store, findings),
         findings=findings,
     )
-
-
-def read_checkpoint(file: StoreFile | None) -> rows.Checkpoint | None:
-    """Return the fields of a checkpoint; None if there is none, or it is too short to hold them."""
-    if file is None:
-        return None
-    data = file.read_at(0, _CHECKPOINT.size, [])
-    file.close()
-    return rows.Checkpoint(*_CHECKPOINT.unpack(data)) if len(data) == _CHECKPOINT.size else None
 
 
 def _holder(store: Store, findings: FindingLog) -> str | None:
@@ -262,8 +256,7 @@ def _index_summaries(store: Store, findings: FindingLog) -> Iterator[IndexSummar
         except EnvironmentFailureError as failure:
             findings.add(_denied(failure, Structure.INDEX))
             continue
-        header = index_file.header
-        if header is not None:
+        if not index_file.is_short:
             numbers = (index_file.last_item, index_file.item_room)
-            yield IndexSummary(file.label, *numbers, *header[:4])
+            yield IndexSummary(file.label, *numbers, *index_file.header[:4])
         file.close()

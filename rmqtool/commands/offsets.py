@@ -12,10 +12,11 @@ from itertools import groupby
 from typing import TYPE_CHECKING, ClassVar
 
 from rmqtool.check.consumer_offsets import consumed_offsets
-from rmqtool.derived.queue_bounds import queue_bounds, read_unit
+from rmqtool.derived.queue_bounds import queue_bounds
+from rmqtool.derived.queue_files import QueueFile
 from rmqtool.findings import Finding
 from rmqtool.findings.places import OF_AHEAD, OF_BEHIND
-from rmqtool.formats.consumequeue import UNIT_SIZE
+from rmqtool.formats.consumequeue import UNIT_SIZE, UNITS
 from rmqtool.scan.record_at import record_at
 from rmqtool.store import PathKind
 from rmqtool.store.broker_json import ConfigFileError, load_broker_json
@@ -178,7 +179,9 @@ class _Queues:
         segment = None if queue is None else queue.files.segment_at(position)
         if segment is None:
             return None
-        physical_offset = read_unit(segment, (position - segment.start) // UNIT_SIZE)[0]
+        physical_offset = (
+            QueueFile(segment, UNITS).unit((position - segment.start) // UNIT_SIZE).physical_offset
+        )
         segment.close()
         record = record_at(self._store.commitlog, physical_offset)
         return None if record is None else record.head.store_timestamp_ms

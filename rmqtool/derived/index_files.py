@@ -1,29 +1,44 @@
-"""One index file as bytes say it: header, slots, items, chains; nothing is trusted before it is checked."""
+"""One index file as bytes say it: header, slots, items, chains; nothing is trusted before it is checked.
+
+Rows are for look-ups and need no numpy, columns are for whole files.
+"""
 
 from __future__ import annotations
 
 from array import array
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from rmqtool.formats import index, struct_of
+from rmqtool.formats import index
+from rmqtool.formats.index import HEADER_SIZE, HEADERS, ITEM_SIZE, ITEMS, SLOT_SIZE, SLOTS, Item
 from rmqtool.scan.window import Window
 from rmqtool.store import Origin
+from rmqtool.store.geometry import own_geometry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    import numpy as np
+    import numpy.typing as npt
 
     from rmqtool.progress import Progress
     from rmqtool.store import Store, StoreFile
     from rmqtool.store.geometry import Geometry
     from rmqtool.store.reading import UnreadableRange
 
-_HEADER = struct_of(index.HEADER)
-_SLOT = struct_of(index.SLOT)
-_ITEM = struct_of(index.ITEM)
+    Int32s = npt.NDArray[np.int32]
+    Int64s = npt.NDArray[np.int64]
+    Bools = npt.NDArray[np.bool_]
+
+LARGEST_LONG = (1 << 63) - 1
+"""Until when a question without an end asks."""
+
 _LOOK_UP_WINDOW_BYTES = 4096
 _SLOT_BLOCK = 1 << 18
-_NO_ITEM = (0, 0, 0, 0)
+_NO_ITEM = Item(0, 0, 0, 0)
+_CHUNK_ITEMS = 1 << 18
+_CHUNK_SLOTS = 1 << 20
 
 
 def warn_of_assumed_geometry(store: Store, progress: Progress) -> bool:
@@ -31,9 +46,7 @@ def warn_of_assumed_geometry(store: Store, progress: Progress) -> bool:
     if not store.index_files or store.settings["maxHashSlotNum"].origin is not Origin.DEFAULT:
         return False
     geometry = store.settings.index_geometry
-    if any(
-        (header := IndexFile(one, geometry).header) and header.index_count > 1 for one in store.index_files
-    ):
+    if any(IndexFile(one, geometry).has_items for one in store.index_files):
         progress.warn(
             f"the index files do not tell their number of slots: {geometry.slots} assumed; give the broker's"
             " with -c broker.conf or -p maxHashSlotNum=N"
@@ -41,24 +54,27 @@ def warn_of_assumed_geometry(store: Store, progress: Progress) -> bool:
     return True
 
 
-class Header(NamedTuple):
-    """The header of an index file."""
+def open_index_file(file: StoreFile, geometry: Geometry) -> IndexFile:
+    """Read a file's header; by the geometry that its contents prove, where the given one cannot be right.
 
-    begin_timestamp_ms: int
-    end_timestamp_ms: int
-    begin_phy_offset: int
-    end_phy_offset: int
-    hash_slot_count: int
-    index_count: int
+    Raises:
+        EnvironmentFailureError: the file cannot be opened or read.
+    """
+    return IndexFile(file, own_geometry(file, geometry) or geometry)
 
 
-class Item(NamedTuple):
-    """An item of an index file."""
+@dataclass(frozen=True, slots=True)
+class Items:
+    """Consecutive items of one file; every column ``(n,)``."""
 
-    key_hash: int
-    physical_offset: int
-    time_diff: int
-    previous: int
+    first: int
+    key_hashes: Int32s
+    physical_offsets: Int64s
+    time_diffs: Int64s
+    previous: Int32s
+
+    def __len__(self) -> int:
+        return len(self.key_hashes)
 
 
 class IndexFile:
@@ -67,42 +83,63 @@ class IndexFile:
     Args:
         file: The file.
         geometry: Its slots and items.
-        window_bytes: How much is kept at hand; little for a look-up, which jumps.
+        window_bytes: How much is kept at hand for rows; little for a look-up, which jumps.
+
+    Attributes:
+        file: As given.
+        geometry: As given.
+        header: Its header; zeros behind the end of a file that `is_short`.
+        is_short: Whether it has no whole header.
+        unreadable: Ranges that the disk did not deliver, but for those of rows that were not taken.
     """
 
     def __init__(
         self, file: StoreFile, geometry: Geometry, window_bytes: int = _LOOK_UP_WINDOW_BYTES
     ) -> None:
         self.file = file
-        self.slots = geometry.slots
-        self._items = geometry.items
+        self.geometry = geometry
+        self.unreadable: list[UnreadableRange] = []
         self._window = Window(file, window_bytes)
-        head = self._window.read_at(0, _HEADER.size)
-        self.header = Header._make(_HEADER.unpack(head)) if len(head) == _HEADER.size else None
+        head = file.read_at(0, min(HEADER_SIZE, file.size_bytes), self.unreadable)
+        self.is_short = len(head) < HEADER_SIZE
+        self.header = HEADERS.padded(head)
+
+    @property
+    def slots(self) -> int:
+        """Return ``maxHashSlotNum``."""
+        return self.geometry.slots
+
+    @property
+    def has_items(self) -> bool:
+        """Whether its header counts items, be they there or not."""
+        return not self.is_short and self.header.index_count > 1
+
+    @property
+    def used(self) -> int:
+        """Return how many items the header counts, as far as a file that a broker extended can hold them."""
+        return min(max(self.header.index_count, 1), self.geometry.items) - 1
 
     @property
     def item_room(self) -> int:
         """Return the highest item number that the bytes at hand can hold."""
-        left = self.file.size_bytes - index.item_position(self.slots, 0)
-        return max(0, min(self._items, left // _ITEM.size) - 1)
+        left = self.file.size_bytes - self.item_position(0)
+        return max(0, min(self.geometry.items, left // ITEM_SIZE) - 1)
 
     @property
     def last_item(self) -> int:
-        """Return the number of the newest item; 0 in a file without items."""
-        if self.header is None:
-            return 0
+        """Return the number of the newest item whose bytes are at hand; 0 in a file without items."""
         return max(0, min(self.header.index_count - 1, self.item_room))
 
     @property
     def problem(self) -> str | None:
         """Say what is wrong with the header; None if nothing is."""
-        if self.header is None:
+        if self.is_short:
             return "it is too short for a header"
         count = self.header.index_count
         if not 0 <= count <= self.item_room + 1:
             return f"its header counts {count} items, there is room for {self.item_room}"
-        behind = self.item(self.last_item + 1) if self.last_item < self.item_room else None
-        if behind not in {None, _NO_ITEM}:
+        after = self.item(self.last_item + 1) if self.last_item < self.item_room else None
+        if after not in {None, _NO_ITEM}:
             return f"its header counts {self.last_item} items, and there is one more"
         return None
 
@@ -112,7 +149,7 @@ class IndexFile:
 
         Java: ``IndexFile#putKey``: up to 4.7.0 hashSlotCount is that of items, which is no loss.
         """
-        if self.header is None or self.header.hash_slot_count == self.last_item:
+        if self.is_short or self.header.hash_slot_count == self.last_item:
             return 0
         return max(0, self.header.hash_slot_count - self._count_used_slots())
 
@@ -120,26 +157,29 @@ class IndexFile:
         count = 0
         for number in range(0, self.slots, _SLOT_BLOCK):
             room = min(_SLOT_BLOCK, self.slots - number)
-            data = self._window.read_at(index.slot_position(number), room * _SLOT.size)
+            data = self._window.read_at(index.slot_position(number), room * SLOT_SIZE)
             if data.count(0) != len(data):
-                values = array("i", data[: len(data) // _SLOT.size * _SLOT.size])
+                values = array("i", data[: len(data) // SLOT_SIZE * SLOT_SIZE])
                 count += len(values) - values.count(0)
         return count
 
+    def item_position(self, item: int) -> int:
+        """Return the position in the file of an item."""
+        return index.item_position(self.geometry.slots, item)
+
     def slot(self, number: int) -> int:
         """Return the item a slot points to; 0 if the file ends before."""
-        data = self._window.read_at(index.slot_position(number), _SLOT.size)
-        return int(_SLOT.unpack(data)[0]) if len(data) == _SLOT.size else 0
+        slot = SLOTS.decode(self._window.read_at(index.slot_position(number), SLOT_SIZE))
+        return 0 if slot is None else slot.item
 
     def item(self, number: int) -> Item | None:
         """Return an item; None if the file ends before."""
-        data = self._window.read_at(index.item_position(self.slots, number), _ITEM.size)
-        return Item._make(_ITEM.unpack(data)) if len(data) == _ITEM.size else None
+        return ITEMS.decode(self._window.read_at(self.item_position(number), ITEM_SIZE))
 
     def items(self) -> Iterator[tuple[int, Item]]:
         """Yield number and item of all items in the order of the log."""
         for number in range(1, self.last_item + 1):
-            self._window.focus(index.item_position(self.slots, number))
+            self._window.focus(self.item_position(number))
             item = self.item(number)
             if item is None:
                 return
@@ -147,10 +187,10 @@ class IndexFile:
 
     def used_slots(self) -> Iterator[tuple[int, int]]:
         """Yield number and value of the slots that are not zero."""
-        stop = min(index.slot_position(self.slots), self.file.size_bytes // _SLOT.size * _SLOT.size)
+        stop = min(index.slot_position(self.slots), self.file.size_bytes // SLOT_SIZE * SLOT_SIZE)
         position = index.slot_position(0)
         while (position := self._window.skip_zeros(position)) < stop:
-            number = (position - index.slot_position(0)) // _SLOT.size
+            number = (position - index.slot_position(0)) // SLOT_SIZE
             self._window.focus(index.slot_position(number))
             yield number, self.slot(number)
             position = index.slot_position(number + 1)
@@ -185,6 +225,68 @@ class IndexFile:
             return f"item {number} of slot {slot} leads out of the file"
         return None
 
+    def is_time_matched(self, begin_ms: int, end_ms: int) -> bool:
+        """Whether a broker walks its chains when it is asked for a key between two store times.
+
+        Java: ``IndexFile#isTimeMatched`` (4.9.8, 5.3.3).
+        """
+        first, last = self.header.begin_timestamp_ms, self.header.end_timestamp_ms
+        return (begin_ms < first and end_ms > last) or first <= begin_ms <= last or first <= end_ms <= last
+
     def take_unreadable(self) -> list[UnreadableRange]:
         """Return ranges that could not be read since the last call."""
-        return self._window.take_unreadable()
+        found = [*self.unreadable, *self._window.take_unreadable()]
+        self.unreadable.clear()
+        return found
+
+    def item_columns(self) -> Iterator[Items]:
+        """Yield the items that the header counts; those that the file does not have are zeros."""
+        import numpy as np
+
+        for first in range(1, self.used + 1, _CHUNK_ITEMS):
+            count = min(_CHUNK_ITEMS, self.used + 1 - first)
+            rows = np.frombuffer(self._bytes(self.item_position(first), count * ITEM_SIZE), ITEMS.dtype)
+            yield Items(
+                first,
+                rows["keyHash"].astype(np.int32),
+                rows["physicalOffset"].astype(np.int64),
+                rows["timeDiff"].astype(np.int64),
+                rows["previous"].astype(np.int32),
+            )
+
+    def slot_columns(self) -> Iterator[tuple[int, Int32s]]:
+        """Yield the number of a first slot, and slots from there on."""
+        import numpy as np
+
+        for first in range(0, self.slots, _CHUNK_SLOTS):
+            count = min(_CHUNK_SLOTS, self.slots - first)
+            data = self._bytes(index.slot_position(first), count * SLOT_SIZE)
+            yield first, np.frombuffer(data, SLOTS.dtype)["item"].astype(np.int32)
+
+    def unused_items(self) -> Iterator[tuple[int, Bools]]:
+        """Yield the number of a first item behind those in use, and which items from there on are not zero.
+
+        Item 0, which no broker uses, comes first. Holes of a sparse file are passed over.
+        """
+        yield 0, _nonzero(self._bytes(self.item_position(0), ITEM_SIZE))
+        item, size = self.used + 1, min(self.file.size_bytes, self.geometry.size_bytes)
+        while self.item_position(item) < size:
+            data_start = self.file.next_data(self.item_position(item))
+            item += max(data_start - self.item_position(item), 0) // ITEM_SIZE
+            count = min(_CHUNK_ITEMS, self.geometry.items - item)
+            if count <= 0 or data_start >= size:
+                return
+            yield item, _nonzero(self._bytes(self.item_position(item), count * ITEM_SIZE))
+            item += count
+
+    def _bytes(self, position: int, length: int) -> bytes:
+        return self.file.read_at(position, length, self.unreadable).ljust(length, b"\0")
+
+
+def _nonzero(data: bytes) -> Bools:
+    import numpy as np
+
+    rows = np.frombuffer(data, np.uint8)
+    if not rows.any():
+        return np.zeros(len(rows) // ITEM_SIZE, np.bool_)
+    return np.asarray(rows.reshape(-1, ITEM_SIZE).any(axis=1))

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqtool.formats import consumequeue, struct_of
-from rmqtool.store import PathKind
+from rmqtool.derived.queue_files import QueueFile
+from rmqtool.formats.consumequeue import BATCH_UNITS, PREBLANK_SIZE, UNITS, Unit
+from rmqtool.store.kinds import PathKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rmqtool.store import FileQueue, QueueFiles, Segment
+    from rmqtool.formats.consumequeue import BatchUnit
+    from rmqtool.store import FileQueue, QueueFiles
 
-_UNIT = struct_of(consumequeue.UNIT)
-_BATCH_UNIT = struct_of(consumequeue.BATCH_UNIT)
-_PREBLANK = (0, consumequeue.PREBLANK_SIZE, 0)
+_PREBLANK = Unit(0, PREBLANK_SIZE, 0)
 
 
 class Bounds(NamedTuple):
@@ -35,25 +34,24 @@ def queue_bounds(queue: QueueFiles, log_start: int) -> Bounds:
         queue: A consume queue, or a batch consume queue.
         log_start: Physical offset at which the log begins.
     """
+    if not queue.files.segments:
+        return Bounds(0, 0)
     if queue.kind is PathKind.BATCHCONSUMEQUEUE:
         return _batch_bounds(queue.files, log_start)
-    segments = queue.files.segments
-    if not segments:
-        return Bounds(0, 0)
-    last = _last_begun(segments, _UNIT.size)
-    max_offset = (last.start // _UNIT.size) + _count_valid(last)
-    for segment in segments:
-        count = _count_valid(segment)
-        alive = first_holding(count, partial(_is_alive, segment, log_start))
+    files = [QueueFile(segment, UNITS) for segment in queue.files]
+    last = next((file for file in reversed(files) if file.is_begun), files[0])
+    max_offset = last.first_number + _count_valid(last)
+    for file in files:
+
+        def is_alive(number: int) -> bool:
+            unit = file.unit(number)  # noqa: B023 - used at once
+            return unit != _PREBLANK and unit.physical_offset >= log_start
+
+        count = _count_valid(file)
+        alive = first_holding(count, is_alive)
         if alive < count:
-            return Bounds(segment.start // _UNIT.size + alive, max_offset)
+            return Bounds(file.first_number + alive, max_offset)
     return Bounds(max_offset, max_offset)
-
-
-def _last_begun(segments: tuple[Segment, ...], width: int) -> Segment:
-    """Return the last file that has a unit; a broker creates a file with its first unit."""
-    begun = (segment for segment in reversed(segments) if any(segment.read_at(0, width, [])))
-    return next(begun, segments[0])
 
 
 def first_holding(count: int, holds: Callable[[int], bool]) -> int:
@@ -65,57 +63,32 @@ def first_holding(count: int, holds: Callable[[int], bool]) -> int:
     return low
 
 
-def read_unit(segment: Segment, number: int) -> tuple[int, int, int]:
-    """Return the fields of a unit of a consume queue; zeros behind the end of the file."""
-    data = segment.read_at(number * _UNIT.size, _UNIT.size, [])
-    physical_offset, size, tags_code = _UNIT.unpack(data.ljust(_UNIT.size, b"\0"))
-    return physical_offset, size, tags_code
-
-
-def _count_valid(segment: Segment) -> int:
+def _count_valid(file: QueueFile[Unit]) -> int:
     """Return the units before the first invalid one, as if all behind it were invalid."""
 
     def is_invalid(number: int) -> bool:
-        physical_offset, size, _ = read_unit(segment, number)
-        return physical_offset < 0 or size <= 0
+        unit = file.unit(number)
+        return unit.physical_offset < 0 or unit.size <= 0
 
-    return first_holding(segment.size_bytes // _UNIT.size, is_invalid)
-
-
-def _is_alive(segment: Segment, log_start: int, number: int) -> bool:
-    unit = read_unit(segment, number)
-    return unit != _PREBLANK and unit[0] >= log_start
+    return first_holding(file.room, is_invalid)
 
 
-def _batch_bounds(files: FileQueue, log_start: int) -> Bounds:
+def _batch_bounds(queue: FileQueue, log_start: int) -> Bounds:
     """Return base of the first live unit, and last base with its batch."""
-    segments = files.segments
-    if not segments:
-        return Bounds(0, 0)
-    last = _last_begun(segments, _BATCH_UNIT.size)
+    files = [QueueFile(segment, BATCH_UNITS) for segment in queue]
+    last = next((file for file in reversed(files) if file.is_begun), files[0])
     count = _count_batch_units(last)
     if count == 0:
         return Bounds(0, 0)
-    *_, base, batch_size, _, _ = read_batch_unit(last, count - 1)
-    max_offset = base + batch_size
-    for segment in segments:
-        count = _count_batch_units(segment)
-        alive = first_holding(count, partial(_is_alive_batch, segment, log_start))
+    newest = last.unit(count - 1)
+    max_offset = newest.msg_base_offset + newest.batch_size
+    for file in files:
+        count = _count_batch_units(file)
+        alive = first_holding(count, lambda number: file.unit(number).physical_offset >= log_start)  # noqa: B023
         if alive < count:
-            return Bounds(read_batch_unit(segment, alive)[4], max_offset)
+            return Bounds(file.unit(alive).msg_base_offset, max_offset)
     return Bounds(max_offset, max_offset)
 
 
-def _count_batch_units(segment: Segment) -> int:
-    room = segment.size_bytes // _BATCH_UNIT.size
-    return first_holding(room, lambda number: read_batch_unit(segment, number)[1] <= 0)
-
-
-def _is_alive_batch(segment: Segment, log_start: int, number: int) -> bool:
-    return read_batch_unit(segment, number)[0] >= log_start
-
-
-def read_batch_unit(segment: Segment, number: int) -> tuple[int, ...]:
-    """Return the fields of a unit of a batch consume queue; zeros behind the end of the file."""
-    data = segment.read_at(number * _BATCH_UNIT.size, _BATCH_UNIT.size, [])
-    return _BATCH_UNIT.unpack(data.ljust(_BATCH_UNIT.size, b"\0"))
+def _count_batch_units(file: QueueFile[BatchUnit]) -> int:
+    return first_holding(file.room, lambda number: file.unit(number).size <= 0)

@@ -2,8 +2,8 @@
 
 Sources (4.9.8, 5.3.3): ``CommitLogDispatcherBuildConsumeQueue#dispatch``,
 ``ConsumeQueue#putMessagePositionInfoWrapper`` and ``#multiDispatchLmqQueue``,
-``BatchConsumeQueue#putMessagePositionInfoWrapper``, ``IndexService#buildIndex``, and for the tags code
-``CommitLog#checkMessageAndReturnSize``.
+``BatchConsumeQueue#putMessagePositionInfoWrapper``, ``IndexService#buildIndex`` (also 5.4.0, 5.5.1), and for
+the tags code ``CommitLog#checkMessageAndReturnSize``.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ _DONE, _NEW_QUEUE, _FULL, _STALLED = (outcome.value for outcome in DispatchOutco
 _UNITS, _ENTRIES, _IDLES, _END, _MESSAGES = (count.value for count in Count)
 _INDEX, _MULTI, _MAX_LEVEL = Switch.INDEX.value, Switch.MULTI_DISPATCH.value, Switch.MAX_DELAY_LEVEL.value
 _UNTIL, _PASSES = Switch.UNTIL_TIMESTAMP.value, Switch.PASSES_STALLS.value
+_TAG_ITEMS = Switch.TAG_ITEMS_START.value
 _SCHEDULE, _BATCH, _NO_MULTI = Trait.SCHEDULE.value, Trait.BATCH.value, Trait.NO_MULTI_DISPATCH.value
 _EXCLUDED, _UNSAFE = Trait.EXCLUDED.value, Trait.UNSAFE.value
 _KEYS, _UNIQ_KEY, _TAGS, _DELAY, _QUEUES, _OFFSETS, _NUM, _BASE = (name.value for name in Property)
@@ -93,34 +94,53 @@ def _asks_for_more_queues(buffer: Buffer, values: Int64s) -> bool:
 
 
 @kernel
-def _put_entries(buffer: Buffer, row: Row, values: Int64s, seed: int, entries: Rows, count: int) -> int:
-    """Put the unique key, then the keys cut at single spaces; return the new count."""
+def _put_entry(entries: Rows, count: int, row: Row, key_hash: int, of_tags: bool) -> int:
+    """Put one entry; return the new count."""
+    entry = entries[count]
+    entry.key_hash = abs_int(key_hash)
+    entry.physical_offset = row.physical_offset
+    entry.store_timestamp_ms = row.store_timestamp_ms
+    entry.of_tags = of_tags
+    return count + 1
+
+
+@kernel
+def _put_entries(
+    buffer: Buffer, row: Row, values: Int64s, queue: Row, with_tags: bool, entries: Rows, count: int
+) -> int:
+    """Put the unique key, the keys cut at single spaces, and the tags as a whole; return the new count."""
     if values[_UNIQ_KEY, 0] >= 0:
-        key_hash = hash_utf8(buffer, values[_UNIQ_KEY, 0], values[_UNIQ_KEY, 1], seed)
-        entries[count].key_hash = abs_int(key_hash)
-        entries[count].physical_offset = row.physical_offset
-        entries[count].store_timestamp_ms = row.store_timestamp_ms
-        count += 1
+        key_hash = hash_utf8(buffer, values[_UNIQ_KEY, 0], values[_UNIQ_KEY, 1], queue.topic_seed)
+        count = _put_entry(entries, count, row, key_hash, False)
     if values[_KEYS, 0] >= 0:
         start, stop = next_key(buffer, values[_KEYS, 0], values[_KEYS, 1])
         while start >= 0:
-            entries[count].key_hash = abs_int(hash_utf8(buffer, start, stop, seed))
-            entries[count].physical_offset = row.physical_offset
-            entries[count].store_timestamp_ms = row.store_timestamp_ms
-            count += 1
+            key_hash = hash_utf8(buffer, start, stop, queue.topic_seed)
+            count = _put_entry(entries, count, row, key_hash, False)
             start, stop = next_key(buffer, stop, values[_KEYS, 1])
+    if with_tags and values[_TAGS, 1] > values[_TAGS, 0]:
+        key_hash = hash_utf8(buffer, values[_TAGS, 0], values[_TAGS, 1], queue.tag_seed)
+        count = _put_entry(entries, count, row, key_hash, True)
     return count
 
 
 @kernel
 def _index(
-    buffer: Buffer, row: Row, values: Int64s, seed: int, entries: Rows, idles: Rows, counts: Int64s
+    buffer: Buffer,
+    row: Row,
+    values: Int64s,
+    queue: Row,
+    switches: Int64s,
+    entries: Rows,
+    idles: Rows,
+    counts: Int64s,
 ) -> None:
     """Put the message's index entries, or note that it put none."""
     before = counts[_ENTRIES]
     rollback = row.sys_flag & TRANSACTION_MASK == TRANSACTION_ROLLBACK
     if row.physical_offset >= counts[_END] and not rollback:
-        counts[_ENTRIES] = _put_entries(buffer, row, values, seed, entries, before)
+        with_tags = row.physical_offset >= switches[_TAG_ITEMS]
+        counts[_ENTRIES] = _put_entries(buffer, row, values, queue, with_tags, entries, before)
     if counts[_ENTRIES] > before:
         counts[_END] = row.physical_offset
     elif counts[_IDLES] == 0 or idles[counts[_IDLES] - 1].entries_before != before:
@@ -136,7 +156,7 @@ def _has_room(values: Int64s, units: Rows, entries: Rows, idles: Rows, counts: I
     keys_length = values[_KEYS, 1] - values[_KEYS, 0]
     return bool(
         len(units) - counts[_UNITS] >= 2 + names_length
-        and len(entries) - counts[_ENTRIES] >= 2 + keys_length
+        and len(entries) - counts[_ENTRIES] >= 3 + keys_length  # the unique key and the tags beside them
         and len(idles) - counts[_IDLES] >= 1
     )
 
@@ -211,7 +231,7 @@ def dispatch(
             return outcome, number
         counts[_MESSAGES] += 1
         if switches[_INDEX]:
-            _index(buffer, row, value, queues[queue].topic_seed, entries, idles, counts)
+            _index(buffer, row, value, queues[queue], switches, entries, idles, counts)
         if outcome == _STALLED:
             return outcome, number
     return _DONE, len(rows)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum, IntFlag
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.javacompat import decode_utf8, string_hash
-from rmqtool.releases import DEFAULT
+from rmqtool.dispatch.tag_items import ALL_TAG_ITEMS, TagItems
+from rmqtool.releases import DEFAULT, LINES
+from rmqtool.store import Origin
+from rmqtool.store.settings import BROKER_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,6 +49,7 @@ class Switch(IntEnum):
     MAX_DELAY_LEVEL = 4
     UNTIL_TIMESTAMP = 5
     PASSES_STALLS = 6  # what is put, not how far a broker gets: see `rmqtool.dispatch.kernels.dispatch`
+    TAG_ITEMS_START = 7  # 5.4.0+: messages from this physical offset on have an index entry for TAGS
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,7 @@ class DispatchPolicy:
         topics: globs of the topics to take; empty takes all.
         exclude_topics: globs of the topics to leave out.
         until_timestamp_ms: messages stored later are left out.
+        tag_items: the messages that have an index entry for TAGS; None: all or none, as the release has it.
     """
 
     release: Release = DEFAULT
@@ -77,6 +81,7 @@ class DispatchPolicy:
     topics: tuple[str, ...] = ()
     exclude_topics: tuple[str, ...] = ()
     until_timestamp_ms: int = NEVER
+    tag_items: TagItems | None = None
 
     @classmethod
     def from_settings(cls, settings: Settings) -> DispatchPolicy:
@@ -94,6 +99,17 @@ class DispatchPolicy:
             ext=settings.enable_consume_queue_ext,
             batch_topics=settings.batch_topics,
         )
+
+    @classmethod
+    def to_check(cls, settings: Settings) -> DispatchPolicy:
+        """Return the policy by which derived files are checked.
+
+        Entries of tags are demanded, though none is missed, unless the signs say that no broker of 5.4.0 or
+        later had the store: then there are none. A line such as 5.x leaves it open, as does a mere default.
+        """
+        policy, version = cls.from_settings(settings), settings[BROKER_VERSION]
+        is_open = version.origin is Origin.DEFAULT or LINES.get(str(version.value)) is DEFAULT
+        return replace(policy, tag_items=ALL_TAG_ITEMS) if is_open or policy.release.tag_items else policy
 
     @property
     def partial(self) -> bool:
@@ -114,6 +130,7 @@ class DispatchPolicy:
         switches[Switch.SKIPS_SLASH] = self.release.skips_slash
         switches[Switch.MAX_DELAY_LEVEL] = max(self.delay_levels_ms, default=0)
         switches[Switch.UNTIL_TIMESTAMP] = self.until_timestamp_ms
+        switches[Switch.TAG_ITEMS_START] = (self.tag_items or TagItems.of(self.release)).start
         return switches
 
     def delay_table(self) -> npt.NDArray[np.int64]:
@@ -145,8 +162,3 @@ class DispatchPolicy:
         if any(fnmatchcase(topic, glob) for glob in self.exclude_topics):
             return False
         return not self.topics or any(fnmatchcase(topic, glob) for glob in self.topics)
-
-
-def index_seed(raw_topic: bytes) -> int:
-    """Return the hash of ``topic#``, from which a key's hash goes on (``IndexService#buildKey``)."""
-    return string_hash(decode_utf8(raw_topic) + "#")

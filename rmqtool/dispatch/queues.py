@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.dispatch.policy import index_seed
 from rmqtool.dispatch.queue_kernels import find_queue, hash_queue
 from rmqtool.dispatch.rows import QUEUE_ROW
+from rmqtool.dispatch.tag_items import index_seeds
 from rmqtool.javacompat import decode_utf8
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class QueueTable:
         row = self.rows[self._count]
         row["name_start"], row["name_length"] = self._names_used, len(name)
         row["queue_id"], row["canonical"] = queue_id, canonical
-        row["topic_seed"] = index_seed(raw_topic)
+        row["topic_seed"], row["tag_seed"] = index_seeds(raw_topic)
         row["traits"] = int(self._policy.traits(topic, unsafe=not self._is_safe_name(topic)))
         self.names[self._names_used : self._names_used + len(name)] = name
         row["hash"] = hash_queue(self.names, self._names_used, self._names_used + len(name), queue_id)

@@ -13,6 +13,7 @@ QUEUE_ROW = np.dtype(
         ("name_length", np.int32),
         ("queue_id", np.int32),
         ("topic_seed", np.int64),  # hash of "topic#"
+        ("tag_seed", np.int64),  # hash of "topic#T#"
         ("traits", np.int32),
         ("canonical", np.int32),  # the queue of the same name in valid UTF-8: where the units go
     ],
@@ -33,7 +34,13 @@ UNIT_ROW = np.dtype(
 )
 
 ENTRY_ROW = np.dtype(
-    [("physical_offset", np.int64), ("store_timestamp_ms", np.int64), ("key_hash", np.int32)], align=True
+    [
+        ("physical_offset", np.int64),
+        ("store_timestamp_ms", np.int64),
+        ("key_hash", np.int32),
+        ("of_tags", np.bool_),  # the entry of TAGS (5.4.0+), the last one of its message
+    ],
+    align=True,
 )
 
 IDLE_ROW = np.dtype([("entries_before", np.int64), ("store_timestamp_ms", np.int64)])

@@ -119,7 +119,9 @@ IX_GONE = FindingCode(
     structure=Structure.INDEX,
     title="index does not reach the log's end",
     meaning=(
-        "The index misses a range of the log, at the end or inside: deleted after a crash and not rebuilt."
+        "The index misses a range of the log, at the end or inside: deleted after a crash and not rebuilt. "
+        "From 5.4.0 on a start after a crash leaves a hole inside as a rule, for it dispatches only the "
+        "last files of the log."
     ),
     broker_effect="Never rebuilds it; the messages are not found by key.",
     remedy="Rebuild the index from the log (rmqtool rebuild-index).",
@@ -140,7 +142,10 @@ IX_WRONG = FindingCode(
     severity=Severity.ERROR,
     structure=Structure.INDEX,
     title="item differs from the record",
-    meaning="An item's key hash, offset or time differ from the record it stands for.",
+    meaning=(
+        "An item's key hash, offset or time differ from the record it stands for; so does an item of tags "
+        "where no broker of 5.4.0 or later has been."
+    ),
     broker_effect="Does not find the message, or finds another one.",
     remedy="Rebuild the index from the log (rmqtool rebuild-index).",
     origin="IndexFile#putKey",
@@ -212,4 +217,20 @@ IX_NAME_ORDER = FindingCode(
     broker_effect="Treats the name order as the order of time; queries may stop too early.",
     remedy="Rebuild the index from the log (rmqtool rebuild-index).",
     origin="IndexService#load, IndexService#queryOffset",
+)
+IX_TAG_MIX = FindingCode(
+    code="IX-TAG-MIX",
+    severity=Severity.INFO,
+    structure=Structure.INDEX,
+    title="messages with tag items and without",
+    meaning=(
+        "Some messages have an item for their tags, others have none: brokers before and since 5.4.0 wrote "
+        "the index. Each message is judged by itself; both kinds are healthy."
+    ),
+    broker_effect="Does not find the messages without by their tags; by keys it finds all.",
+    remedy=(
+        "None needed. rmqtool rebuild makes the same again, or gives all messages their tag items "
+        "(--tag-items all)."
+    ),
+    origin="IndexService#buildIndex",
 )

@@ -104,6 +104,21 @@ ST_ROCKSDB = FindingCode(
     remedy="Use the broker's exporter; rmqtool examines the commit log only.",
     origin="RocksDBConsumeQueueStore (5.2.0+)",
 )
+ST_ROCKSDB_BESIDE = FindingCode(
+    code="ST-ROCKSDB-BESIDE",
+    severity=Severity.INFO,
+    structure=Structure.STORE,
+    title="RocksDB beside the files",
+    meaning=(
+        "A RocksDB database with rows lies beside the files, which are complete without it: rocksdbstore/ "
+        "(indexRocksDBEnable, timerRocksDBEnable, transRocksDBEnable; every 5.4.0+ broker makes it, and "
+        "mostly leaves it empty), or a copy of the consume queues (rocksdbCQDoubleWriteEnable). It was not "
+        "examined."
+    ),
+    broker_effect="Uses it for what its settings say.",
+    remedy="None needed.",
+    origin="MessageRocksDBStorage (5.4.0+), CombineConsumeQueueStore (5.3.4+)",
+)
 ST_DLEDGER = FindingCode(
     code="ST-DLEDGER",
     severity=Severity.WARNING,

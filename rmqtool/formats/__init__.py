@@ -2,13 +2,14 @@
 
 Nothing outside this room knows an offset. From a schema ``layout`` derives the table of fields (offset,
 width, Java name, unit), ``record_dtype`` the numpy dtype of an array of records, ``struct_of`` the
-``struct.Struct`` of a fixed part. Kernels take their offsets from ``layout`` when their module is imported.
+``struct.Struct`` of a fixed part; a ``Decoder`` reads records of integers by both. Kernels take their
+offsets from ``layout`` when their module is imported.
 
 All integers are big-endian, two's complement; nothing is aligned or padded.
 """
 
 from __future__ import annotations
 
-from rmqtool.formats.fields import FieldLayout, layout, record_dtype, struct_of
+from rmqtool.formats.fields import Decoder, FieldLayout, layout, record_dtype, struct_of
 
-__all__ = ["FieldLayout", "layout", "record_dtype", "struct_of"]
+__all__ = ["Decoder", "FieldLayout", "layout", "record_dtype", "struct_of"]

@@ -6,16 +6,29 @@ Sources: ``ConsumeQueue#putMessagePositionInfo``, ``BatchConsumeQueue#putBatchMe
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from construct import Bytes, Const, Int16sb, Int32sb, Int64sb, Rebuild, Struct, len_, this
 
-from rmqtool.formats.fields import fixed_size
+from rmqtool.formats.fields import Decoder, fixed_size
 
 UNIT = Struct(
     "physicalOffset" / Int64sb * "offset; bytes in the log; where the record lies",
     "size" / Int32sb * "size; bytes; TOTALSIZE of the record",
     "tagsCode" / Int64sb * "tagsCode; -; hash of TAGS, deliver time in ms, or address of an ext unit",
 )
-UNIT_SIZE: int = fixed_size(UNIT)
+
+
+class Unit(NamedTuple):
+    """A unit of a consume queue."""
+
+    physical_offset: int
+    size: int
+    tags_code: int
+
+
+UNITS = Decoder(UNIT, Unit._make)
+UNIT_SIZE = UNITS.size
 
 PREBLANK_SIZE = 0x7FFFFFFF
 """SIZE of a pre-blank unit, ``(0, 0x7FFFFFFF, 0)``: fills the first file below the first offset."""
@@ -30,7 +43,23 @@ BATCH_UNIT = Struct(
     "compactedOffset" / Int32sb * "INVALID_POS; -; -1",
     "reserved" / Int32sb * "reserved; -; 0",
 )
-BATCH_UNIT_SIZE: int = fixed_size(BATCH_UNIT)
+
+
+class BatchUnit(NamedTuple):
+    """A unit of a batch consume queue."""
+
+    physical_offset: int
+    size: int
+    tags_code: int
+    store_timestamp_ms: int
+    msg_base_offset: int
+    batch_size: int
+    compacted_offset: int
+    reserved: int
+
+
+BATCH_UNITS = Decoder(BATCH_UNIT, BatchUnit._make)
+BATCH_UNIT_SIZE = BATCH_UNITS.size
 BATCH_COMPACTED_OFFSET = -1
 
 EXT_HEAD = Struct(
@@ -39,7 +68,19 @@ EXT_HEAD = Struct(
     "storeTimestamp" / Int64sb * "msgStoreTime; ms; STORETIMESTAMP of the record",
     "bitMapSize" / Int16sb * "bitMapSize; bytes; 0 without SQL filters",
 )
-EXT_HEAD_SIZE: int = fixed_size(EXT_HEAD)
+
+
+class ExtHead(NamedTuple):
+    """A unit of an ext queue, but for its bit map."""
+
+    size: int
+    tags_code: int
+    store_timestamp_ms: int
+    bit_map_size: int
+
+
+EXT_HEADS = Decoder(EXT_HEAD, ExtHead._make)
+EXT_HEAD_SIZE = EXT_HEADS.size
 
 EXT_UNIT = Struct(
     "size"
@@ -50,7 +91,10 @@ EXT_UNIT = Struct(
     "bitMap" / Bytes(this.bitMapSize) * "filterBitMap; -; which SQL filters match",
 )
 
-EXT_END = Struct("size" / Const(-1, Int16sb) * "size; -; -1: the next unit opens the next file")
+EXT_END_SIZE = -1
+"""SIZE in the place of a unit that the file has no room for."""
+EXT_END = Struct("size" / Const(EXT_END_SIZE, Int16sb) * "size; -; -1: the next unit opens the next file")
+EXT_SIZE_BYTES: int = fixed_size(EXT_END)
 EXT_END_ROOM = 4
 """``ConsumeQueueExt.END_BLANK_DATA_LENGTH``: a unit must leave this many bytes of its file."""
 

@@ -7,12 +7,18 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import construct
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     import numpy as np
+
+
+RowT = TypeVar("RowT", bound=tuple[int, ...])
 
 
 @dataclass(frozen=True)
@@ -106,3 +112,46 @@ def record_dtype(schema: construct.Struct) -> np.dtype[Any]:
         kind = "i" if field.code.islower() else "u"
         formats.append((field.name, f">{kind}{field.size}"))
     return np.dtype(formats)
+
+
+class Decoder(Generic[RowT]):
+    """Reads records of integers: one as a named tuple, without numpy, or many as a structured array.
+
+    Args:
+        schema: Integers only.
+        make: ``_make`` of a named tuple. Its fields are those of the schema in snake case, in their order;
+            ``_ms`` where it is milliseconds.
+
+    Attributes:
+        schema: As given.
+        make: As given.
+        size: Bytes of a record.
+    """
+
+    def __init__(self, schema: construct.Struct, make: Callable[[Iterable[Any]], RowT]) -> None:
+        self.schema = schema
+        self.make = make
+        self._struct = struct_of(schema)
+        self.size = self._struct.size
+
+    @cached_property
+    def dtype(self) -> np.dtype[Any]:
+        """Return the dtype of an array of records, its fields named as in the schema."""
+        return record_dtype(self.schema)
+
+    def decode(self, data: bytes, position: int = 0) -> RowT | None:
+        """Return the record at a position; None where the bytes end before it does."""
+        if len(data) - position < self.size:
+            return None
+        return self.make(self._struct.unpack_from(data, position))
+
+    def padded(self, data: bytes) -> RowT:
+        """Return the record that some bytes begin with, zeros behind their end.
+
+        Brokers read short files so: ``DefaultMappedFile`` extends them to their size.
+        """
+        return self.make(self._struct.unpack(data[: self.size].ljust(self.size, b"\0")))
+
+    def encode(self, values: Iterable[int]) -> bytes:
+        """Return the bytes of a record."""
+        return self._struct.pack(*values)

@@ -9,9 +9,11 @@ Sources: ``IndexHeader``, ``IndexFile#putKey`` (4.9.8, 5.3.3).
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from construct import Int32sb, Int64sb, Struct
 
-from rmqtool.formats.fields import fixed_size
+from rmqtool.formats.fields import Decoder
 
 HEADER = Struct(
     "beginTimestamp" / Int64sb * "beginTimestamp; ms; store time of the first item",
@@ -21,10 +23,8 @@ HEADER = Struct(
     "hashSlotCount" / Int32sb * "hashSlotCount; slots; slots in use (4.7.1+)",
     "indexCount" / Int32sb * "indexCount; items; number of the next item, the first is 1",
 )
-HEADER_SIZE: int = fixed_size(HEADER)
 
 SLOT = Struct("item" / Int32sb * "slotValue; item; newest item of the chain, 0 = none")
-SLOT_SIZE: int = fixed_size(SLOT)
 
 ITEM = Struct(
     "keyHash" / Int32sb * "keyHash; -; |hash of topic#key|",
@@ -32,7 +32,40 @@ ITEM = Struct(
     "timeDiff" / Int32sb * "timeDiff; s; since the header's begin time when the item was put",
     "previous" / Int32sb * "slotValue; item; next older item of the chain, 0 = end",
 )
-ITEM_SIZE: int = fixed_size(ITEM)
+
+
+class Header(NamedTuple):
+    """The header of an index file."""
+
+    begin_timestamp_ms: int
+    end_timestamp_ms: int
+    begin_phy_offset: int
+    end_phy_offset: int
+    hash_slot_count: int
+    index_count: int
+
+
+class Slot(NamedTuple):
+    """A slot of an index file."""
+
+    item: int
+
+
+class Item(NamedTuple):
+    """An item of an index file."""
+
+    key_hash: int
+    physical_offset: int
+    time_diff: int
+    previous: int
+
+
+HEADERS = Decoder(HEADER, Header._make)
+SLOTS = Decoder(SLOT, Slot._make)
+ITEMS = Decoder(ITEM, Item._make)
+HEADER_SIZE = HEADERS.size
+SLOT_SIZE = SLOTS.size
+ITEM_SIZE = ITEMS.size
 
 
 def slot_position(slot: int) -> int:

@@ -23,6 +23,9 @@ _CLIENT_ID_VERSION = 1
 _CLIENT_ID_EPOCH_YEAR = 2021
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
+_LARGEST_PORT = 0xFFFF
+_LARGEST_OFFSET = 1 << 53
+"""Eight PiB of log: an offset beyond it is part of a unique id."""
 
 
 class OffsetId(NamedTuple):
@@ -37,6 +40,15 @@ class OffsetId(NamedTuple):
     def host(self) -> str:
         """The address as text, without the port."""
         return str(ipaddress.ip_address(self.address))
+
+    @property
+    def doubt(self) -> str | None:
+        """Why no broker can have given such an id, as any unique id can be read as one; None if one can."""
+        if not 0 < self.port <= _LARGEST_PORT:
+            return "no port has that number"
+        if not 0 <= self.physical_offset < _LARGEST_OFFSET:
+            return "no log is that long"
+        return None
 
 
 class UniqueId(NamedTuple):

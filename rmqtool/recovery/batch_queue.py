@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rmqtool.formats import record_dtype
-from rmqtool.formats.consumequeue import BATCH_UNIT, BATCH_UNIT_SIZE
+from rmqtool.derived.queue_files import QueueFile
+from rmqtool.formats.consumequeue import BATCH_UNITS
 from rmqtool.recovery.units import Appended
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     Int64s = npt.NDArray[np.int64]
     Rows = npt.NDArray[Any]
 
-_DTYPE = record_dtype(BATCH_UNIT)
 _FILES_RECOVERED = 3
 _NOTHING = (1 << 63) - 1
 
@@ -116,9 +115,7 @@ class BatchQueue:
         return int(self._rows[0]["physicalOffset"][0]), self.max_physical_offset
 
     def _read(self, segment: Segment) -> Rows:
-        rows = np.zeros(self._size // BATCH_UNIT_SIZE, _DTYPE)
-        segment.read_into(0, rows.view(np.uint8).data, [])
-        return rows
+        return QueueFile(segment, BATCH_UNITS).loaded(self._size)
 
     def _recover(self) -> None:
         first = max(len(self._rows) - _FILES_RECOVERED, 0)

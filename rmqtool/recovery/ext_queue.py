@@ -8,11 +8,19 @@ met no address. What a start appends has no bit map: a broker's filters are not 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.formats.consumequeue import EXT_ADDRESS_BASE, EXT_ADDRESS_MAX, EXT_END_ROOM, EXT_HEAD_SIZE
+from rmqtool.derived.ext_files import ExtFile
+from rmqtool.formats.consumequeue import (
+    EXT_ADDRESS_BASE,
+    EXT_ADDRESS_MAX,
+    EXT_END_ROOM,
+    EXT_HEAD_SIZE,
+    EXT_HEADS,
+    EXT_SIZE_BYTES,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -24,8 +32,6 @@ if TYPE_CHECKING:
     Int64s = npt.NDArray[np.int64]
 
 NO_ADDRESS = 1
-_FIRST_READ_BYTES = 1 << 16
-_BITS_AT = EXT_HEAD_SIZE - 2
 
 
 class ExtFailureError(Exception):
@@ -34,13 +40,6 @@ class ExtFailureError(Exception):
     def __init__(self, label: str, position: int) -> None:
         super().__init__(f"has an ext unit at {position} that runs out of the file: recovery fails")
         self.label = label
-
-
-class _Found(NamedTuple):
-    """The end of a file's units; ``fails`` where the next one has no end."""
-
-    position: int
-    fails: bool
 
 
 def last_address(tags_codes: Int64s) -> int:
@@ -79,7 +78,7 @@ class ExtQueue:
             ExtFailureError: it cannot be done, so the broker does not start.
         """
         for segment in self._segments.values():
-            found = _end_of_units(segment)
+            found = ExtFile(segment).size_chain()
             if found.fails:
                 raise ExtFailureError(segment.label, found.position)
             self._end = segment.start + found.position
@@ -115,14 +114,13 @@ class ExtQueue:
             return
         position = offset % self._size
         limit = self._end - segment.start if segment.start == self._starts[-1] else self._size
-        head = segment.read_at(position, min(EXT_HEAD_SIZE, max(limit - position, 0)), [])
-        size = int.from_bytes(head[:2], "big", signed=True)
-        if len(head) < 2 or size < 1:
+        data = segment.read_at(position, min(EXT_HEAD_SIZE, max(limit - position, 0)), [])
+        head = EXT_HEADS.padded(data)
+        if len(data) < EXT_SIZE_BYTES or head.size < 1:
             return
-        bits = int.from_bytes(head[_BITS_AT:EXT_HEAD_SIZE], "big", signed=True)
-        if len(head) < EXT_HEAD_SIZE or position + EXT_HEAD_SIZE + max(bits, 0) > limit:
+        if len(data) < EXT_HEAD_SIZE or position + EXT_HEAD_SIZE + max(head.bit_map_size, 0) > limit:
             raise ExtFailureError(segment.label, position)
-        self._end = offset + size
+        self._end = offset + head.size
         self._delete([start for start in self._starts if start > self._end])
 
     def _segment_of(self, offset: int) -> Segment | None:
@@ -135,36 +133,3 @@ class ExtQueue:
     def _delete(self, starts: list[int]) -> None:
         self._gone |= {start: self._segments[start].label for start in starts if start in self._segments}
         self._starts = [start for start in self._starts if start not in starts]
-
-
-def _end_of_units(segment: Segment) -> _Found:
-    """Skip from unit to unit by their sizes; zeros behind the units stay unread."""
-    length = _FIRST_READ_BYTES
-    while True:
-        data = segment.read_at(0, min(length, segment.size_bytes), [])
-        found = _skip(data)
-        if not found.fails or len(data) < length:
-            return found
-        length *= 8
-
-
-def _skip(data: bytes) -> _Found:
-    position = 0
-    while position + 2 <= len(data):
-        size = int.from_bytes(data[position : position + 2], "big", signed=True)
-        if size <= 0:
-            return _Found(position, fails=False)
-        if position + size > len(data):
-            return _Found(position, fails=True)
-        position += size * max(_alike(data, position, size), 1)
-    return _Found(position, fails=True)
-
-
-def _alike(data: bytes, position: int, size: int) -> int:
-    """Return how many units from ``position`` on have the same size, of those that lie whole in the data."""
-    if size < 2:
-        return 1
-    count = (len(data) - position) // size
-    sizes = np.ndarray((count,), ">i2", data, position, (size,))
-    other = np.flatnonzero(sizes != size)
-    return int(other[0]) if len(other) else count

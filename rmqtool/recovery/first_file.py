@@ -1,40 +1,31 @@
-"""Which recovery runs, and which file of the log it begins with."""
+"""Which recovery runs, and where in the log it begins to read."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
+from rmqtool.derived.checkpoint import loaded_checkpoint
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.formats import struct_of
-from rmqtool.formats.checkpoint import CHECKPOINT, CHECKPOINT_SIZE
+from rmqtool.formats.checkpoint import Checkpoint
 from rmqtool.formats.message import HEAD_SIZES, MAGIC_V1, MAGIC_V2, decode_head
+from rmqtool.javacompat import wrap_int
 from rmqtool.recovery.model import Recovery, Refusal
-from rmqtool.releases import CleanStart, Release
+from rmqtool.releases import CleanStart, UncleanStart
+from rmqtool.scan.records import check_record
+from rmqtool.scan.window import Window
 from rmqtool.store.reading import ReadOnlyFile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from rmqtool.formats.message import MessageHead
+    from rmqtool.recovery.switches import RecoverySwitches
+    from rmqtool.releases import Release
     from rmqtool.store.segments import Segment
 
 _FILES_RECOVERED = 3  # CommitLog#recoverNormally up to 5.3.1
-_SLACK_MS = 3000  # StoreCheckpoint#getMinTimestamp
-
-
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
-    """The times that recovery goes by; zeros where there is no checkpoint."""
-
-    physic_ms: int = 0
-    logics_ms: int = 0
-    index_ms: int = 0
-
-    @property
-    def minimum_ms(self) -> int:
-        """Return ``StoreCheckpoint#getMinTimestamp``."""
-        return max(min(self.physic_ms, self.logics_ms) - _SLACK_MS, 0)
 
 
 def read_checkpoint(path: Path) -> Checkpoint | Refusal:
@@ -42,54 +33,178 @@ def read_checkpoint(path: Path) -> Checkpoint | Refusal:
     if not path.exists():
         return Checkpoint()
     try:
-        with ReadOnlyFile(path) as file:
-            data = file.read_at(0, CHECKPOINT_SIZE, []).ljust(CHECKPOINT_SIZE, b"\0")
+        return loaded_checkpoint(ReadOnlyFile(path))
     except EnvironmentFailureError:
         return Refusal("checkpoint", "cannot be opened as a file")
-    return Checkpoint(*struct_of(CHECKPOINT).unpack(data)[:3])
 
 
-def first_file(
-    segments: Sequence[Segment], unclean: bool, checkpoint: Checkpoint, max_end: int, release: Release
-) -> tuple[int, Recovery]:
-    """Return the number of the file that recovery begins with, and why.
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What the choice depends on, beside the log.
+
+    Attributes:
+        release: whose rules apply.
+        unclean: whether ``abort`` is there.
+        checkpoint: as the broker reads it.
+        queue_end: largest ``maxPhysicOffset`` of any consume queue, -1 without queues.
+        switches: the broker's settings.
+    """
+
+    release: Release
+    unclean: bool
+    checkpoint: Checkpoint
+    queue_end: int
+    switches: RecoverySwitches
+
+
+@dataclass(frozen=True, slots=True)
+class _Match:
+    """What the first record of the file must be like; None asks nothing.
+
+    Attributes:
+        latest_ms: its store time at most.
+        last_offset: its PHYSICALOFFSET at most.
+        asks: what gave the limits, for people.
+    """
+
+    latest_ms: int | None
+    last_offset: int | None
+    asks: str
+
+    def takes(self, head: MessageHead | None) -> bool:
+        if head is None or head.store_timestamp_ms == 0:
+            return False
+        in_time = self.latest_ms is None or head.store_timestamp_ms <= self.latest_ms
+        return in_time and (self.last_offset is None or head.physical_offset <= self.last_offset)
+
+    def __str__(self) -> str:
+        limits = []
+        if self.last_offset is not None:
+            limits.append(f"lies at or before {self.last_offset}")
+        if self.latest_ms is not None:
+            limits.append(f"was stored by {self.latest_ms}")
+        return f"{' and '.join(limits)} ({self.asks})"
+
+
+def first_file(segments: Sequence[Segment], start: Start) -> tuple[int, Recovery]:
+    """Return the number of the file that recovery begins with, and where in it, and why.
 
     Args:
         segments: the log's files, at least one.
-        unclean: whether ``abort`` is there.
-        checkpoint: its times.
-        max_end: largest ``maxPhysicOffset`` of any consume queue.
-        release: whose rules apply.
+        start: what else counts.
+
+    Raises:
+        EnvironmentFailureError: a file cannot be opened or read.
     """
-    if unclean:
-        number, reason = _abnormal(segments, checkpoint, release)
+    release = start.release
+    if start.unclean or release.clean_start is CleanStart.BY_FIRST_RECORD:
+        number, reason = _walk_back(segments, _match(start), start)
     elif release.clean_start is CleanStart.THIRD_LAST:
         number, reason = max(len(segments) - _FILES_RECOVERED, 0), "the third last file, or the first"
     else:
-        number, reason = _behind_queues(segments, max_end)
+        number, reason = _by_queues(segments, start.queue_end)
     first = segments[number]
-    return number, Recovery("abnormal" if unclean else "normal", first.label, first.start, reason)
+    skipped = _accelerated(first, start)
+    if skipped:
+        reason += "; enableAcceleratedRecovery: from logicsPhysicalOffset of the checkpoint on"
+    kind: Literal["normal", "abnormal"] = "abnormal" if start.unclean else "normal"
+    return number, Recovery(kind, first.label, first.start + skipped, reason)
 
 
-def _behind_queues(segments: Sequence[Segment], max_end: int) -> tuple[int, str]:
+def acceleration_refusal(start: Start) -> Refusal | None:
+    """Return why a broker with ``enableAcceleratedRecovery`` does not load, whatever the log is like.
+
+    Java: ``ConsumeQueueStore#getDispatchFromPhyOffset`` (5.5.0, 5.5.1).
+    """
+    checkpoint = start.checkpoint
+    if not (start.unclean and start.switches.accelerated):
+        return None
+    if checkpoint.physic_msg_timestamp_ms <= 0 or checkpoint.logics_physical_offset > 0:
+        return None
+    return Refusal("checkpoint", "has no logicsPhysicalOffset, which enableAcceleratedRecovery=true goes by")
+
+
+def skip_refusal(first: Segment, recovery: Recovery) -> Refusal | None:
+    """Return why recovery cannot begin where it should: the place is not within its first file."""
+    if first.start <= recovery.physical_offset <= first.stop:
+        return None
+    reason = (
+        f"has a logicsPhysicalOffset that is not within {first.label}, the file that recovery begins with:"
+        " with enableAcceleratedRecovery=true that fails"
+    )
+    return Refusal("checkpoint", reason)
+
+
+def _accelerated(first: Segment, start: Start) -> int:
+    """Return the bytes of the first file that are passed over (``CommitLog#recoverAbnormally``, 5.5.0+)."""
+    if not (start.unclean and start.switches.accelerated):
+        return 0
+    offset = start.checkpoint.logics_physical_offset - first.start
+    return 0 if offset < 0 else wrap_int(offset)  # Java casts it
+
+
+def _by_queues(segments: Sequence[Segment], queue_end: int) -> tuple[int, str]:
     """Java: ``CommitLog#recoverNormally`` (5.3.2, 5.3.3)."""
     for number in range(len(segments) - 1, 0, -1):
-        if segments[number].start <= max_end:
-            return number, f"the newest file that begins at or before {max_end}, where the consume queues end"
-    return 0, f"the consume queues end at {max_end}: the first file"
+        if segments[number].start <= queue_end:
+            return (
+                number,
+                f"the newest file that begins at or before {queue_end}, where the consume queues end",
+            )
+    return 0, f"the consume queues end at {queue_end}: the first file"
 
 
-def _abnormal(segments: Sequence[Segment], checkpoint: Checkpoint, release: Release) -> tuple[int, str]:
-    for number in range(len(segments) - 1, -1, -1):
-        if _matches(segments[number], checkpoint.minimum_ms, release):
-            return number, f"the newest file whose first record was stored by {checkpoint.minimum_ms}"
-    return 0, f"no file begins with a record stored by {checkpoint.minimum_ms}: the first file"
+def _match(start: Start) -> _Match:
+    """Java: ``ConsumeQueueStore#isMappedFileMatchedRecover``, ``IndexService#isMappedFileMatchedRecover``.
+
+    Up to 5.4.0 the second is a part of ``CommitLog#isMappedFileMatchedRecover``.
+    """
+    checkpoint, safe = start.checkpoint, start.switches.index_safe
+    index_ms = checkpoint.index_msg_timestamp_ms if safe else None
+    also = ", messageIndexSafe" if safe else ""
+    if not start.unclean:
+        return _Match(index_ms, start.queue_end, f"where the consume queues end{also}")
+    if start.release.unclean_start is UncleanStart.BY_TIME:
+        latest_ms = checkpoint.minimum_ms
+        return _Match(latest_ms if index_ms is None else min(latest_ms, index_ms), None, f"checkpoint{also}")
+    if checkpoint.logics_physical_offset > 0:
+        return _Match(
+            index_ms, checkpoint.logics_physical_offset, f"logicsPhysicalOffset of the checkpoint{also}"
+        )
+    latest_ms = checkpoint.logics_msg_timestamp_ms
+    return _Match(
+        latest_ms if index_ms is None else min(latest_ms, index_ms), None, f"logicsMsgTimestamp{also}"
+    )
 
 
-def _matches(segment: Segment, minimum_ms: int, release: Release) -> bool:
-    """Java: ``CommitLog#isMappedFileMatchedRecover`` (4.9.8, 5.3.3) with ``messageIndexSafe`` off."""
+def _walk_back(segments: Sequence[Segment], match: _Match, start: Start) -> tuple[int, str]:
+    """Look for the newest file that matches, in as many as the release walks back.
+
+    Java: ``CommitLog#recoverNormally`` (5.3.4+), ``#recoverAbnormally``.
+    """
+    window = start.switches.window
+    for looked_at, number in enumerate(range(len(segments) - 1, -1, -1), 1):
+        if match.takes(_first_record(segments[number], start)):
+            return number, f"the newest file whose first record {match}"
+        if looked_at == window and number:
+            reason = f"no first record of the newest {window} files (commitLogRecoverMaxNum) {match}"
+            return number, f"{reason}: the oldest of them"
+    return 0, f"no file's first record {match}: the first file"
+
+
+def _first_record(segment: Segment, start: Start) -> MessageHead | None:
+    """Return the head of what a broker takes for a file's first record."""
+    records = start.release.records
+    if start.release.first_record_must_parse:
+        checked = check_record(
+            Window(segment),
+            0,
+            records,
+            base=segment.start,
+            check_crc=start.switches.check_crc,
+            read_body=True,
+        )
+        return checked.record.head if checked.record else None
     head = decode_head(segment.read_at(0, max(HEAD_SIZES), []))
-    magics = (MAGIC_V1, MAGIC_V2) if release.records.knows_v2 else (MAGIC_V1,)
-    if head is None or head.magic not in magics:
-        return False
-    return head.store_timestamp_ms != 0 and head.store_timestamp_ms <= minimum_ms
+    magics = (MAGIC_V1, MAGIC_V2) if records.knows_v2 else (MAGIC_V1,)
+    return head if head is not None and head.magic in magics else None

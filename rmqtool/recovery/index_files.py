@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.formats import struct_of
-from rmqtool.formats.index import HEADER, HEADER_SIZE
+from rmqtool.formats.index import HEADERS, Header
 from rmqtool.javacompat import parse_long
 from rmqtool.recovery.model import IndexFileOutcome, Refusal
 from rmqtool.store.listing import label_of
@@ -88,11 +87,11 @@ class IndexState:
                     is_over = True  # 4.9.8 goes on without it and all that follow
                     self.refusals += [Refusal(label, _NO_FILE)] if release.refuses_unreadable_index else []
                 continue
-            _, end_ms, begin, end, _, count = struct_of(HEADER).unpack(header)
-            if delete_after_ms is not None and end_ms > delete_after_ms:
+            if delete_after_ms is not None and header.end_timestamp_ms > delete_after_ms:
                 self.deleted.append(label)
             else:
-                self._files.append(_File(label, max(count - 1, 0), begin, end))
+                items = max(header.index_count - 1, 0)
+                self._files.append(_File(label, items, header.begin_phy_offset, header.end_phy_offset))
         self._loaded = [(file.begin_phy_offset, file.end_phy_offset) for file in self._files if file.items]
 
     def put(self, entries: Rows, idles: Rows) -> None:
@@ -133,10 +132,10 @@ class IndexState:
         return self._files[-1]
 
 
-def _header(path: Path) -> bytes | None:
+def _header(path: Path) -> Header | None:
     """Return the header, zeros behind the end of a short file; None where there is no file to open."""
     try:
         with ReadOnlyFile(path) as file:
-            return file.read_at(0, HEADER_SIZE, []).ljust(HEADER_SIZE, b"\0")
+            return HEADERS.padded(file.read_at(0, HEADERS.size, []))
     except EnvironmentFailureError:
         return None

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from rmqtool.recovery.switches import RecoverySwitches
     from rmqtool.scan.walk import MessageBatch
     from rmqtool.store.segments import Segment
 
@@ -26,14 +27,16 @@ _CHUNK_BYTES = 1 << 20
 
 @dataclass
 class RecoveryWalk:
-    """The records that recovery accepts, from the first byte of a file on.
+    """The records that recovery accepts.
 
-    Java: the loops of ``CommitLog#recoverNormally`` and ``#recoverAbnormally`` (4.9.8, 5.3.3): the first
-    record that fails in any way ends the log; BLANK leads to the next file, whatever its name.
+    Java: the loops of ``CommitLog#recoverNormally`` and ``#recoverAbnormally`` (4.9.8, 5.3.3 to 5.5.1): the
+    first record that fails in any way ends the log; BLANK leads to the next file, whatever its name.
 
     Attributes:
-        segments: the log's files from that file on.
+        segments: the log's files from the first that it reads on.
         rules: how this broker reads a record.
+        switches: what it checks.
+        start: physical offset in the first file at which it begins.
         end: physical offset of the end of the log, once the walk is over.
         last: the file it lies in.
         unreadable: whether the disk failed: a broker that maps files dies of it.
@@ -41,6 +44,8 @@ class RecoveryWalk:
 
     segments: Sequence[Segment]
     rules: Rules
+    switches: RecoverySwitches
+    start: int
     end: int = 0
     last: Segment | None = None
     unreadable: list[str] = field(default_factory=list)
@@ -63,8 +68,9 @@ class RecoveryWalk:
 
     def _segment(self, walk: SegmentWalk) -> Generator[MessageBatch, None, bool]:
         """Yield what is accepted of a file; return whether recovery goes on to the next."""
-        for batch in walk.batches(walk.segment.start, walk.segment.stop):
-            good = _first_bad(walk, batch)
+        start = self.start if walk.segment is self.segments[0] else walk.segment.start
+        for batch in walk.batches(start, walk.segment.stop):
+            good = self._first_bad(walk, batch)
             if good < len(batch.rows):
                 self.end = int(batch.rows["place"][good])
                 yield replace(batch, rows=batch.rows[:good], values=batch.values[:good])
@@ -73,8 +79,17 @@ class RecoveryWalk:
         self.end = walk.place
         return walk.outcome == Outcome.BLANK
 
+    def _first_bad(self, walk: SegmentWalk, batch: MessageBatch) -> int:
+        """Return the row that ends the log, as many as there are if none does."""
+        good = _first_bad_crc(walk, batch) if self.switches.check_crc else len(batch.rows)
+        if self.switches.check_offsets:
+            stored = batch.rows["physical_offset"][:good]
+            outside = (stored < walk.segment.start) | (stored > walk.segment.stop)
+            good = int(outside.argmax()) if outside.any() else good
+        return good
 
-def _first_bad(walk: SegmentWalk, batch: MessageBatch) -> int:
+
+def _first_bad_crc(walk: SegmentWalk, batch: MessageBatch) -> int:
     if not walk.window.cut:
         return int(first_bad_crc(batch.buffer, batch.rows))
     row = batch.rows[0]  # a record longer than the window is alone in it, without its body

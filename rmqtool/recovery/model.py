@@ -35,7 +35,7 @@ class Recovery:
     Attributes:
         kind: ``normal`` without ``abort``, else ``abnormal``.
         file: the log's file that it begins with; None for a log without files.
-        physical_offset: that file's first byte.
+        physical_offset: where it begins: that file's first byte, or a place in it that the broker was told.
         reason: why that file.
     """
 

@@ -1,7 +1,7 @@
 """The start of a broker in its own order: load, recover the queues, recover the log, catch up.
 
 Sources: ``DefaultMessageStore#load``, ``#recover``, ``#start``; ``CommitLog#recoverNormally``,
-``#recoverAbnormally`` (4.9.8, 5.3.3).
+``#recoverAbnormally`` (4.9.8, 5.3.3 to 5.5.1).
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.errors import UsageError
+from rmqtool.findings.commitlog import CL_PHY_MISMATCH
 from rmqtool.recovery.derived import DispatchStallError
-from rmqtool.recovery.first_file import first_file
+from rmqtool.recovery.first_file import Start, acceleration_refusal, first_file, skip_refusal
 from rmqtool.recovery.hazards import hazards_of
 from rmqtool.recovery.log_walk import RecoveryWalk
 from rmqtool.recovery.losses import count_missing, lost_records
@@ -26,12 +27,13 @@ from rmqtool.recovery.model import (
 )
 from rmqtool.recovery.reput import catch_up
 from rmqtool.recovery.store_files import LoadedStore, load_store
+from rmqtool.recovery.switches import RecoverySwitches
 from rmqtool.recovery.unit_queue import EmptyLastFileError
 from rmqtool.reput.dispatcher import Dispatcher
 from rmqtool.scan.records import check_record
 from rmqtool.scan.rows import rules_of
 from rmqtool.scan.window import Window
-from rmqtool.store.places import PathKind
+from rmqtool.store.kinds import PathKind
 
 if TYPE_CHECKING:
     from rmqtool.releases import Release
@@ -64,7 +66,8 @@ def predict_recovery(store: Store, release: Release) -> Prediction:
     prediction = Prediction(str(store.base), release)
     loaded = load_store(store, store.root, prediction)
     if prediction.loads:
-        _Start(loaded, prediction, broker_policy(store.settings, release, loaded)).run()
+        switches = RecoverySwitches.from_settings(store.settings, release)
+        _Start(loaded, prediction, broker_policy(store.settings, release, loaded), switches).run()
     return prediction
 
 
@@ -84,14 +87,22 @@ def broker_policy(settings: Settings, release: Release, loaded: LoadedStore) -> 
 class _Start:
     """A start under way."""
 
-    def __init__(self, loaded: LoadedStore, prediction: Prediction, policy: DispatchPolicy) -> None:
+    def __init__(
+        self, loaded: LoadedStore, prediction: Prediction, policy: DispatchPolicy, switches: RecoverySwitches
+    ) -> None:
         self.loaded, self.prediction, self.policy = loaded, prediction, policy
         self.derived, self.log = loaded.derived, loaded.log
         self.release = prediction.release
         self.rules = rules_of(policy.release.records)
         self.dispatcher = Dispatcher(policy, end_phy_offset=loaded.derived.index.end_phy_offset)
+        queue_end = loaded.derived.max_physical_offset
+        self.start = Start(self.release, loaded.unclean, loaded.checkpoint, queue_end, switches)
 
     def run(self) -> None:
+        refusal = acceleration_refusal(self.start)
+        if refusal:
+            self.prediction.refusals.append(refusal)
+            return
         try:
             if self.log:
                 self._recover()
@@ -113,24 +124,29 @@ class _Start:
         self.derived.destroy()
 
     def _recover(self) -> None:
-        max_end = self.derived.max_physical_offset
-        loaded = self.loaded
-        number, recovery = first_file(self.log, loaded.unclean, loaded.checkpoint, max_end, self.release)
+        number, recovery = first_file(self.log, self.start)
         self.prediction.recovery = recovery
-        walk = RecoveryWalk(self.log[number:], self.rules)
+        refusal = skip_refusal(self.log[number], recovery)
+        if refusal:
+            self.prediction.refusals.append(refusal)
+            return
+        walk = RecoveryWalk(self.log[number:], self.rules, self.start.switches, recovery.physical_offset)
         for batch in walk.batches():
-            self._dispatch_again(batch, max_end)
-        if max_end >= walk.end:
+            self._dispatch_again(batch)
+        queue_end = self.start.queue_end
+        if self.release.truncates_by_new_end:
+            queue_end = self.derived.max_physical_offset
+        if queue_end >= walk.end:
             self.derived.truncate(walk.end)
         self._cut(walk)
 
-    def _dispatch_again(self, batch: MessageBatch, max_end: int) -> None:
+    def _dispatch_again(self, batch: MessageBatch) -> None:
         if not self.loaded.unclean:
             if self.release.reputs_from_queues:
                 return
-            behind = batch.rows["physical_offset"] > max_end
-            if not behind.all():
-                batch = replace(batch, rows=batch.rows[behind], values=batch.values[behind])
+            later = batch.rows["physical_offset"] > self.start.queue_end
+            if not later.all():
+                batch = replace(batch, rows=batch.rows[later], values=batch.values[later])
         self.derived.take(self.dispatcher, batch, self.prediction.recovered)
 
     def _cut(self, walk: RecoveryWalk) -> None:
@@ -138,7 +154,9 @@ class _Start:
         if segment is None:
             return
         self.prediction.lost = lost_records(self.log, end, self.policy)
-        self.prediction.cut = describe_cut(segment, end, self.release, bool(self.prediction.lost))
+        self.prediction.cut = cut_at(
+            segment, end, self.release, self.start.switches, bool(self.prediction.lost)
+        )
         gone = [one for one in self.log if one.start > end]
         self.prediction.deleted += [one.label for one in gone]
         for label in walk.unreadable:
@@ -179,20 +197,32 @@ class _Start:
         prediction.hazards += hazards_of(prediction)
 
 
-def describe_cut(segment: Segment, end: int, release: Release, records_behind: bool) -> Cut:
-    """Say what lies where recovery ends the log."""
+def cut_at(
+    segment: Segment, end: int, release: Release, switches: RecoverySwitches, records_after: bool
+) -> Cut:
+    """Return the cut of a log that recovery ends at ``end``, with what lies there.
+
+    Args:
+        segment: the file that recovery stopped in.
+        end: physical offset of the log's end.
+        release: whose rules apply.
+        switches: what recovery checks.
+        records_after: whether true records lie after the end.
+    """
     position = end - segment.start
     window = Window(segment)
     found = check_record(
-        window, position, release.records, base=segment.start, check_crc=True, read_body=True
+        window, position, release.records, base=segment.start, check_crc=switches.check_crc, read_body=True
     )
     start = window.read_at(position, _START_BYTES)
-    code, reason = found.code.code if found.code else None, found.reason
-    if found.success:
+    code, reason = found.code, found.reason
+    if found.record is not None:
+        code, reason = CL_PHY_MISMATCH, "PHYSICALOFFSET is outside the file"
+    elif found.success:
         code, reason = None, "the end of the last file"
-    elif not any(start) and not records_behind:
+    elif not any(start) and not records_after:
         code, reason = None, "zeros: the end of the log"
-    return Cut(end, segment.label, position, code, reason)
+    return Cut(end, segment.label, position, code.code if code else None, reason)
 
 
 def _refusal(place: int, log: list[Segment]) -> Refusal:

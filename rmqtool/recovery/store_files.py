@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rmqtool.formats.checkpoint import Checkpoint
 from rmqtool.recovery.batch_queue import BatchQueue
 from rmqtool.recovery.derived import Derived, Queue
 from rmqtool.recovery.ext_queue import ExtFailureError, ExtQueue
-from rmqtool.recovery.first_file import Checkpoint, read_checkpoint
+from rmqtool.recovery.first_file import read_checkpoint
 from rmqtool.recovery.index_files import IndexState
 from rmqtool.recovery.loading import LoadedQueue, list_directory, load_files, load_queues
 from rmqtool.recovery.model import Prediction, Refusal
@@ -19,7 +20,7 @@ from rmqtool.store.broker_json import (
     load_broker_json,
     parse_broker_json,
 )
-from rmqtool.store.places import DIRECTORY_NAMES, PathKind
+from rmqtool.store.kinds import DIRECTORY_NAMES, PathKind
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -73,7 +74,7 @@ def load_store(store: Store, root: Path, prediction: Prediction) -> LoadedStore:
     batch_topics = _batch_topics(root) if release.batch_queues else frozenset()
     derived = Derived(
         _load_queues(store, root, batch_topics, prediction),
-        _load_index(store, root, checkpoint.index_ms if unclean else None, prediction),
+        _load_index(store, root, checkpoint.index_msg_timestamp_ms if unclean else None, prediction),
         store.settings.consumequeue_file_size,
         store.settings.batchconsumequeue_file_size,
         batch_topics,

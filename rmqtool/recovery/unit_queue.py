@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rmqtool.derived.queue_files import QueueFile
 from rmqtool.dispatch.append import State, append_units, new_state
-from rmqtool.formats import record_dtype
-from rmqtool.formats.consumequeue import PREBLANK_SIZE, UNIT, UNIT_SIZE
+from rmqtool.formats.consumequeue import PREBLANK_SIZE, UNIT_SIZE, UNITS
 from rmqtool.recovery.ext_queue import NO_ADDRESS, ExtQueue, last_address
 from rmqtool.recovery.units import Appended, Units, search_first_live
 
@@ -26,13 +26,12 @@ if TYPE_CHECKING:
 
     Int64s = npt.NDArray[np.int64]
 
-_DTYPE = record_dtype(UNIT)
 _FILES_RECOVERED = 3
 _NOTHING = (1 << 63) - 1
 
 
 class EmptyLastFileError(Exception):
-    """5.3.3 looks for the last unit of a last file that has none; the message names the file."""
+    """A broker looks for the last unit of a last file that has none; the message names the file."""
 
 
 class UnitQueue:
@@ -155,10 +154,10 @@ class UnitQueue:
         """Find the first unit whose record the log still has.
 
         Raises:
-            EmptyLastFileError: 5.3.3 cannot do it.
+            EmptyLastFileError: a release of 5.x before 5.5.0 cannot do it.
         """
         if release.halves_for_minimum:
-            self._correct_minimum_5(log_start)
+            self._correct_minimum_5(log_start, release)
         else:
             self._correct_minimum_4(log_start)
 
@@ -239,9 +238,9 @@ class UnitQueue:
 
     def _units(self, start: int) -> Units:
         """Return the units of a file, those appended over those on disk."""
-        rows = np.zeros(self._size // UNIT_SIZE, _DTYPE)
+        rows = np.zeros(self._size // UNIT_SIZE, UNITS.dtype)
         if start in self._on_disk:
-            self._on_disk[start].read_into(0, rows.view(np.uint8).data, [])
+            rows = QueueFile(self._on_disk[start], UNITS).loaded(self._size)
         units = Units(*(rows[name].astype(np.int64) for name in ("physicalOffset", "size", "tagsCode")))
         for at, chunk in self._chunks:
             units.cover((at - start) // UNIT_SIZE, chunk)
@@ -273,14 +272,14 @@ class UnitQueue:
             if live.any():
                 self._set_minimum(first, units, int(live.argmax()))
 
-    def _correct_minimum_5(self, log_start: int) -> None:
+    def _correct_minimum_5(self, log_start: int, release: Release) -> None:
         if not self._starts or self._min_logic >= self._end:
             return
         first, last = self._starts[0], self._starts[-1]
         written = self._written(last)
-        if written == 0:
+        if written == 0 and release.needs_last_unit:
             raise EmptyLastFileError(f"{last:020}")
-        if self._units(last).physical_offsets[written - 1] < log_start:
+        if written and self._units(last).physical_offsets[written - 1] < log_start:
             self._min_logic = self._end
             return
         intact = self._min_logic >= first

@@ -10,7 +10,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from rmqtool.commands import rows
+from rmqtool import rows
 from rmqtool.formats import message
 from rmqtool.formats.consumequeue import EXT_ADDRESS_BASE, EXT_ADDRESS_MAX
 from rmqtool.javacompat import masked_crc32

@@ -93,7 +93,10 @@ def _facts(summary: StoreSummary, zone: tzinfo | None) -> list[tuple[str, str]]:
         times = (found.physic_msg_timestamp_ms, found.logics_msg_timestamp_ms, found.index_msg_timestamp_ms)
         for name, timestamp_ms in zip(("log", "queues", "index"), times, strict=True):
             facts.append((f"checkpoint, {name}", time_text(timestamp_ms, zone) if timestamp_ms else "-"))
-    facts += [(part.name, f"{escape_text(part.path)}: not examined") for part in summary.other_parts]
+    facts += [
+        (part.name, f"{escape_text(part.path)}: {'empty' if part.empty else 'not examined'}")
+        for part in summary.other_parts
+    ]
     facts.append(("stopped cleanly", _abort_text(summary)))
     facts.append(("lock", f"held by {summary.lock_holder}" if summary.lock_holder else "free"))
     return facts

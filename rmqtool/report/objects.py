@@ -8,7 +8,7 @@ from enum import StrEnum
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from rmqtool.commands import rows
+from rmqtool import rows
 from rmqtool.report.escaping import escape_bytes
 
 if TYPE_CHECKING:

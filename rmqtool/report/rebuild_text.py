@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import TextIO
 
-    from rmqtool.commands.rebuild_report import RebuildReport
+    from rmqtool.commands.rebuild.report import RebuildReport
 
 _LISTED = 20
 
@@ -31,6 +31,8 @@ def _lines(report: RebuildReport) -> Iterator[str]:
     yield f"{'records':<14} {document['records']:,} in {size_text(report.bytes_read)} of log"
     yield f"{'units':<14} {document['units']:,} in {counted(document['queues'], 'queue', spec=',')}"
     yield f"{'index entries':<14} {document['indexEntries']:,}"
+    if report.tags is not None:
+        yield f"{'tag items':<14} {report.tags.value}"
     files = ", ".join(f"{count} {name}" for name, count in sorted(document["files"].items()))
     yield f"{'files':<14} {files or 'none'}"
     stages = ", ".join(f"{name} {seconds:.2f}" for name, seconds in report.seconds.items())

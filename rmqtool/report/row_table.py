@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, get_args
 
-from rmqtool.commands import rows
+from rmqtool import rows
 from rmqtool.commands.decode_id import Reading
 from rmqtool.commands.diff.model import Difference
 from rmqtool.commands.offsets import Progress

@@ -6,7 +6,7 @@ import json
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from rmqtool.commands import rows
+from rmqtool import rows
 from rmqtool.formats.consumequeue import EXT_ADDRESS_BASE, EXT_ADDRESS_MAX
 from rmqtool.report.escaping import escape_json, escape_text
 from rmqtool.report.folding import fold, wrapped
@@ -167,11 +167,12 @@ class RowText:
     def _checkpoint(self, row: rows.Checkpoint) -> str:
         return "\n".join(
             (
-                f"  physicMsgTimestamp   {self._time(row.physic_msg_timestamp_ms)}",
-                f"  logicsMsgTimestamp   {self._time(row.logics_msg_timestamp_ms)}",
-                f"  indexMsgTimestamp    {self._time(row.index_msg_timestamp_ms)}",
-                f"  masterFlushedOffset  {row.master_flushed_offset}",
-                f"  confirmPhyOffset     {row.confirm_phy_offset}",
+                f"  physicMsgTimestamp    {self._time(row.physic_msg_timestamp_ms)}",
+                f"  logicsMsgTimestamp    {self._time(row.logics_msg_timestamp_ms)}",
+                f"  indexMsgTimestamp     {self._time(row.index_msg_timestamp_ms)}",
+                f"  masterFlushedOffset   {row.master_flushed_offset}",
+                f"  confirmPhyOffset      {row.confirm_phy_offset}",
+                f"  logicsPhysicalOffset  {row.logics_physical_offset}",
             )
         )
 

@@ -7,7 +7,7 @@ import json
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
-from rmqtool.commands import rows
+from rmqtool import rows
 from rmqtool.report.escaping import escape_controls, escape_json, escape_text
 from rmqtool.report.objects import BodyMode, columns_of, row_object
 from rmqtool.report.row_text import RowText

@@ -9,7 +9,7 @@ from rmqtool.report.escaping import escape_text
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rmqtool.commands.rows import Message
+    from rmqtool.rows import Message
 
 _NAMED = 8
 """Queue offsets that are named; a batch of op messages has thousands."""

@@ -9,7 +9,6 @@ import numpy as np
 from rmqtool.dispatch.append import State, append_units, new_state
 from rmqtool.dispatch.rows import NO_EXT_UNIT
 from rmqtool.formats import consumequeue as formats
-from rmqtool.formats import record_dtype
 from rmqtool.reput.blocks import UNIT_DTYPE
 from rmqtool.reput.filequeue import FileQueueWriter
 from rmqtool.reput.queues import QueueTotals
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-EXT_DTYPE = record_dtype(formats.EXT_HEAD)
-BATCH_DTYPE = record_dtype(formats.BATCH_UNIT)
 _PREBLANK = np.array([(0, formats.PREBLANK_SIZE, 0)], UNIT_DTYPE)
 _CHUNK_UNITS = 1 << 18
 
@@ -34,8 +31,7 @@ def emit_queues(bundle: QueueBundle) -> QueueTotals:
     """Write all files of a bundle's queues.
 
     Raises:
-        EnvironmentFailureError: a file cannot be written.
-        OSError: a block file cannot be read.
+        EnvironmentFailureError: a file cannot be written, or a block file not read.
     """
     totals = QueueTotals()
     for plan in bundle.plans:
@@ -149,8 +145,8 @@ class _ExtWriter:
     def address(self, units: Array, store_timestamps_ms: Array) -> None:
         """Write the ext units of units and put their addresses where the tags codes were."""
         own = np.flatnonzero(store_timestamps_ms != NO_EXT_UNIT)
-        ext_units = np.zeros(len(own), EXT_DTYPE)
-        ext_units["size"] = EXT_DTYPE.itemsize
+        ext_units = np.zeros(len(own), formats.EXT_HEADS.dtype)
+        ext_units["size"] = formats.EXT_HEAD_SIZE
         ext_units["tagsCode"] = units["tagsCode"][own]
         ext_units["storeTimestamp"] = store_timestamps_ms[own]
         done = 0
@@ -160,7 +156,7 @@ class _ExtWriter:
                 self._end_file()
                 continue
             first = formats.EXT_ADDRESS_BASE + self._writer.address
-            addresses = first + np.arange(count) * EXT_DTYPE.itemsize
+            addresses = first + np.arange(count) * formats.EXT_HEAD_SIZE
             units["tagsCode"][own[done : done + count]] = addresses
             self._writer.append(ext_units[done : done + count].data.cast("B"))
             done += count
@@ -172,7 +168,7 @@ class _ExtWriter:
 
     def _fitting(self) -> int:
         room = self._writer.room or self._file_size
-        return max(room - formats.EXT_END_ROOM, 0) // EXT_DTYPE.itemsize
+        return max(room - formats.EXT_END_ROOM, 0) // formats.EXT_HEAD_SIZE
 
     def _end_file(self) -> None:
         self._writer.append(memoryview(formats.EXT_END.build({})))
@@ -193,7 +189,7 @@ def _emit_batch_queue(bundle: QueueBundle, plan: QueuePlan, totals: QueueTotals)
         before = np.maximum.accumulate(np.concatenate([[last_offset], offsets]))
         keep = offsets > before[:-1]
         last_offset = int(before[-1])
-        batch_units = np.zeros(count, BATCH_DTYPE)
+        batch_units = np.zeros(count, formats.BATCH_UNITS.dtype)
         for name in UNIT_DTYPE.names or ():
             batch_units[name] = units[name]
         batch_units["storeTimestamp"] = block.read("store_timestamps", first, count)

@@ -11,7 +11,6 @@ from rmqtool.dispatch.putkey import Header, new_header, put_keys
 from rmqtool.dispatch.rows import IDLE_ROW
 from rmqtool.errors import UsageError
 from rmqtool.formats import index as formats
-from rmqtool.formats import layout, record_dtype
 from rmqtool.reput.blocks import ENTRY_COLUMNS
 from rmqtool.reput.names import IndexNames
 
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-ITEM_DTYPE = record_dtype(formats.ITEM)
 _CHUNK_ENTRIES = 1 << 18
 _LARGEST_FILE_BYTES = (1 << 31) - 1
 _PAGE_SLOTS = 1024  # 4096 bytes: slots are written by the page, empty ones stay holes
@@ -168,8 +166,7 @@ def emit_index(plan: IndexPlan) -> int:
     """Write one index file; return how many entries it holds.
 
     Raises:
-        EnvironmentFailureError: the file cannot be written.
-        OSError: a block file cannot be read.
+        EnvironmentFailureError: the file cannot be written, or a block file not read.
     """
     header = new_header(*plan.previous)
     slots = np.zeros(plan.geometry.slots, np.int32)
@@ -182,8 +179,7 @@ def emit_index(plan: IndexPlan) -> int:
             header[Header.INDEX_COUNT] = plan.empty_count
         else:
             _write_slots(file, slots)
-        names = [field.name for field in layout(formats.HEADER)]
-        file.write_at(0, formats.HEADER.build(dict(zip(names, header.tolist(), strict=True))))
+        file.write_at(0, formats.HEADERS.encode(header.tolist()))
     return sum(entries.count for entries in plan.entries)
 
 
@@ -198,7 +194,7 @@ def _put(entries: Array, slots: Array, header: Array) -> Array:
     time_diffs = np.empty(len(entries), np.int32)
     previous = np.empty(len(entries), np.int32)
     put_keys(entries, slots, header, time_diffs, previous)
-    items = np.empty(len(entries), ITEM_DTYPE)
+    items = np.empty(len(entries), formats.ITEMS.dtype)
     items["keyHash"] = entries["key_hash"]
     items["physicalOffset"] = entries["physical_offset"]
     items["timeDiff"] = time_diffs
@@ -212,7 +208,7 @@ def _write_slots(file: StagedFile, slots: Array) -> None:
     used = np.flatnonzero(np.logical_or.reduceat(slots, starts))
     for pages in np.split(used, np.flatnonzero(np.diff(used) > 1) + 1):
         first, stop = int(pages[0]) * _PAGE_SLOTS, (int(pages[-1]) + 1) * _PAGE_SLOTS
-        table = slots[first:stop].astype(">i4")
+        table = slots[first:stop].astype(formats.SLOTS.dtype["item"])
         file.write_at(formats.slot_position(first), table.data.cast("B"))
 
 

@@ -59,10 +59,11 @@ _BAD_MAGIC, _BAD_LENGTH, _BAD_NUMBER = (
     Outcome.BAD_NUMBER.value,
 )
 _STOP, _FULL = Outcome.STOP.value, Outcome.FULL.value
-_CHECKS_ROOM, _KNOWS_V2, _KNOWS_INNER_BATCH = (
+_CHECKS_ROOM, _KNOWS_V2, _KNOWS_INNER_BATCH, _REFUSES_NEGATIVE_SIZE = (
     Rules.CHECKS_ROOM.value,
     Rules.KNOWS_V2.value,
     Rules.KNOWS_INNER_BATCH.value,
+    Rules.REFUSES_NEGATIVE_SIZE.value,
 )
 _DELAY, _INNER_NUM, _INNER_BASE = Property.DELAY.value, Property.INNER_NUM.value, Property.INNER_BASE.value
 
@@ -117,6 +118,8 @@ def _check_start(
         return _NEED, 0, 0
     total_size = read_i32(buffer, at)
     if rules[_CHECKS_ROOM] and room - 4 < as_int(np.int32(total_size - 4)):
+        return _BAD_LENGTH, total_size, 0
+    if rules[_REFUSES_NEGATIVE_SIZE] and total_size < 0:
         return _BAD_LENGTH, total_size, 0
     magic = read_i32(buffer, at + _MAGIC_AT)
     if magic == _BLANK_MAGIC:

@@ -153,6 +153,7 @@ def check_record(
         return Checked(False, -1, code=CL_BAD_MAGIC, reason=f"only {left} bytes are left in the file")
     total_size, magic = _START.unpack(start)
     fits = not rules.checks_room or left - 4 >= wrap_int(total_size - 4)
+    fits = fits and not (rules.refuses_negative_size and total_size < 0)
     if fits and magic == message.BLANK_MAGIC:
         return Checked(True, 0)
     if not fits or not _knows(rules, magic):

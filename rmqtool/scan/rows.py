@@ -86,6 +86,7 @@ class Rules(IntEnum):
     CHECKS_ROOM = 0  # 5.3.2+: TOTALSIZE is held against the bytes left before the magic is looked at
     KNOWS_V2 = 1  # 5.1.0+
     KNOWS_INNER_BATCH = 2  # 5.0.0+: INNER_NUM and INNER_BASE are parsed
+    REFUSES_NEGATIVE_SIZE = 3  # 5.5.1+: a negative TOTALSIZE fails, whatever the magic
 
 
 def rules_of(records: RecordRules) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
@@ -94,4 +95,5 @@ def rules_of(records: RecordRules) -> np.ndarray[tuple[int], np.dtype[np.int64]]
     rules[Rules.CHECKS_ROOM] = records.checks_room
     rules[Rules.KNOWS_V2] = records.knows_v2
     rules[Rules.KNOWS_INNER_BATCH] = records.knows_inner_batch
+    rules[Rules.REFUSES_NEGATIVE_SIZE] = records.refuses_negative_size
     return rules

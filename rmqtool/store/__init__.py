@@ -12,8 +12,8 @@ Nothing here needs numpy: a look-up must answer within milliseconds of its start
 from __future__ import annotations
 
 from rmqtool.store.files import QueueFiles
+from rmqtool.store.kinds import PathKind
 from rmqtool.store.names import component_problem, safe_component
-from rmqtool.store.places import PathKind
 from rmqtool.store.reading import ReadOnlyFile, UnreadableRange
 from rmqtool.store.root import Store, open_store
 from rmqtool.store.segments import FileQueue, Gap, Segment, StoreFile, Stray

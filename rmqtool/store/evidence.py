@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import cached_property
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
@@ -12,9 +13,18 @@ from rmqtool.formats.checkpoint import CHECKPOINT, CHECKPOINT_SIZE
 from rmqtool.formats.consumequeue import BATCH_UNIT_SIZE, UNIT_SIZE
 from rmqtool.formats.message import BLANK, MAGIC_V2
 from rmqtool.store.broker_json import ConfigFileError, batch_queue_topics, load_broker_json
+from rmqtool.store.broker_version import (
+    FORM_OF_OFFSETS,
+    OLDEST_5,
+    Signs,
+    has_newer_offsets,
+    newest_sign,
+    places_since,
+    rocksdb_of_last_start,
+)
 from rmqtool.store.geometry import Geometry, geometry_of_size, infer_geometry
 from rmqtool.store.index_zone import infer_index_zone
-from rmqtool.store.places import PathKind
+from rmqtool.store.kinds import PathKind
 from rmqtool.store.reading import ReadOnlyFile
 from rmqtool.store.sizes import infer_file_size
 
@@ -29,26 +39,6 @@ if TYPE_CHECKING:
 _SAMPLED_QUEUES = 64
 _SAMPLED_INDEX_FILES = 8
 _LMQ_PREFIX = "%LMQ%"
-
-# Files and directories that a 4.9 broker never makes.
-_MADE_BY_5X = (
-    "abort.bak",
-    "timerwheel",
-    "timerlog",
-    "compaction",
-    "batchconsumequeue",
-    "epochFileCheckpoint",
-    "brokerIdentity",
-    "kvStore",
-    "tiered_index_file",
-    "config/timercheck",
-    "config/timermetrics",
-    "config/topicQueueMapping.json",
-    "config/consumerOrderInfo.json",
-    "config/messageRequestMode.json",
-    "config/tieredStoreMetadata.json",
-    "config/rdb",
-)
 
 
 class Evidence:
@@ -111,15 +101,27 @@ class Evidence:
         except ConfigFileError:
             return present  # reported by `rmqtool.store.layout`
 
-    def broker_version(self) -> tuple[str, str] | None:
-        """Return ("4.9" or "5.x", why), or None where nothing tells."""
-        reason = self._sign_of_5x()
-        if reason is not None:
-            return "5.x", reason
+    @cached_property
+    def signs(self) -> Signs:
+        """Return what the files tell of the brokers that were here."""
         root = self._store.root
-        if root is not None and any(self._checkpoint_fields()):
-            return "4.9", "a checkpoint, and nothing that only 5.x makes"
-        return None
+        if root is None:
+            return Signs(since=self._first_magics_v2())
+        fields = self._checkpoint_fields()
+        newer_offsets = has_newer_offsets(root)
+        since = newest_sign(
+            places_since(root),
+            ("5.5.0", "logicsPhysicalOffset in the checkpoint") if any(fields[5:]) else None,
+            ("5.4.0", FORM_OF_OFFSETS) if newer_offsets else None,
+            (OLDEST_5, "offsets in the checkpoint") if any(fields[3:5]) else None,
+            (OLDEST_5, "process id in abort") if _size_of_file(root, "abort") > 0 else None,
+        )
+        return Signs(
+            since=since or self._first_magics_v2(),
+            rocksdb=rocksdb_of_last_start(root),
+            has_older_offsets=newer_offsets is False,
+            has_checkpoint=any(fields),
+        )
 
     def index_zone(self) -> timezone | None:
         """Return the time zone of the index files' names."""
@@ -132,24 +134,12 @@ class Evidence:
                 with suppress(EnvironmentFailureError):
                     yield queue.files
 
-    def _sign_of_5x(self) -> str | None:
-        root = self._store.root
-        if root is not None:
-            for name in _MADE_BY_5X:
-                if (root / name).exists():
-                    return name
-            if any(self._checkpoint_fields()[3:]):
-                return "offsets in the checkpoint"
-            if _size_of_file(root, "abort") > 0:
-                return "process id in abort"
-        return self._first_magics_v2()
-
-    def _first_magics_v2(self) -> str | None:
+    def _first_magics_v2(self) -> tuple[str, str] | None:
         for segment in chain(self._store.commitlog.segments[:1], self._store.commitlog.segments[-2:]):
             start = struct_of(BLANK)
             head = segment.read_at(0, start.size, [])
             if len(head) == start.size and start.unpack(head)[1] == MAGIC_V2:
-                return "a V2 record"
+                return "5.1.0", "a V2 record"
         return None
 
     def _checkpoint_fields(self) -> tuple[int, ...]:

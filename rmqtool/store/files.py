@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rmqtool.store.features import rocksdb_files
+from rmqtool.store.kinds import PathKind
 from rmqtool.store.listing import (
     digits_of,
     label_of,
@@ -17,7 +18,7 @@ from rmqtool.store.listing import (
     list_index_files,
 )
 from rmqtool.store.names import safe_component
-from rmqtool.store.places import BACKUP, PathKind, is_config_name
+from rmqtool.store.places import BACKUP, is_config_name
 from rmqtool.store.segments import NAME_DIGITS, FileQueue, Segment, StoreFile, Stray
 
 if TYPE_CHECKING:

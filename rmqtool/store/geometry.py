@@ -7,18 +7,18 @@ its chain, the newest item lies at the header's last offset and is what its slot
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rmqtool.formats import struct_of
 from rmqtool.formats.index import (
-    HEADER,
     HEADER_SIZE,
+    HEADERS,
     ITEM,
     ITEM_SIZE,
-    SLOT,
+    ITEMS,
     SLOT_SIZE,
+    SLOTS,
+    Item,
     file_size,
     item_position,
     slot_position,
@@ -37,7 +37,6 @@ _WINDOW = 4 << 20
 _SAMPLES = 64
 _MAX_CANDIDATES = 1000
 _LARGEST_INT = (1 << 31) - 1
-_BEGIN_PHY = struct.Struct(">q")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,12 +119,12 @@ class _Probe:
     @classmethod
     def open(cls, file: StoreFile) -> _Probe | None:
         """Read the header; None if the file has no items or is too short for one."""
-        header = file.read_at(0, HEADER_SIZE, [])
-        if len(header) < HEADER_SIZE:
+        header = HEADERS.decode(file.read_at(0, HEADER_SIZE, []))
+        if header is None:
             return None
-        _, _, begin_phy, end_phy, _, index_count = struct_of(HEADER).unpack(header)
+        begin_phy, end_phy = header.begin_phy_offset, header.end_phy_offset
         size_bytes = file.reader.size_bytes()
-        count = index_count - 1
+        count = header.index_count - 1
         possible = 0 < count <= (size_bytes - HEADER_SIZE) // ITEM_SIZE and 0 <= begin_phy <= end_phy
         return cls(file, size_bytes, begin_phy, end_phy, count) if possible else None
 
@@ -148,7 +147,7 @@ class _Probe:
         if not self.ends_fit(geometry):
             return False
         first = self._item(geometry, 1)
-        if not any(first) or first[3] != 0:
+        if not any(first) or first.previous != 0:
             return False  # zeros prove nothing: unused space would be item 1 of a log that begins at 0
         step = max(1, self.count // _SAMPLES)
         return all(self._item_fits(geometry, number) for number in range(1, self.count + 1, step))
@@ -158,8 +157,8 @@ class _Probe:
         if self.count >= geometry.items:
             return False
         newest = self._item(geometry, self.count)
-        ends = self._item(geometry, 1)[1], newest[1]
-        return ends == (self.begin_phy, self.end_phy) and self._slot(geometry, newest[0]) == self.count
+        ends = self._item(geometry, 1).physical_offset, newest.physical_offset
+        return ends == (self.begin_phy, self.end_phy) and self._slot(geometry, newest.key_hash) == self.count
 
     def _item_fits(self, geometry: Geometry, number: int) -> bool:
         key_hash, phy, time_diff, previous = self._item(geometry, number)
@@ -173,16 +172,15 @@ class _Probe:
             return False
         if previous == 0:
             return True
-        return bool(self._item(geometry, previous)[0] % geometry.slots == key_hash % geometry.slots)
+        return bool(self._item(geometry, previous).key_hash % geometry.slots == key_hash % geometry.slots)
 
-    def _item(self, geometry: Geometry, number: int) -> tuple[int, int, int, int]:
+    def _item(self, geometry: Geometry, number: int) -> Item:
         data = self.file.read_at(item_position(geometry.slots, number), ITEM_SIZE, [])
-        key_hash, phy, time_diff, previous = struct_of(ITEM).unpack(data.ljust(ITEM_SIZE, b"\xff"))
-        return key_hash, phy, time_diff, previous
+        return ITEMS.padded(data.ljust(ITEM_SIZE, b"\xff"))
 
     def _slot(self, geometry: Geometry, key_hash: int) -> int:
         data = self.file.read_at(slot_position(key_hash % geometry.slots), SLOT_SIZE, [])
-        return int(struct_of(SLOT).unpack(data.ljust(SLOT_SIZE, b"\xff"))[0])
+        return SLOTS.padded(data.ljust(SLOT_SIZE, b"\xff")).item
 
     def _slots_if_newest_at(self, position: int) -> int:
         return (position - self.count * ITEM_SIZE - HEADER_SIZE) // SLOT_SIZE
@@ -207,7 +205,7 @@ class _Probe:
         """Yield slot counts that put the newest item where the header's last offset is found."""
         if self.end_phy == 0:
             return
-        needle = _BEGIN_PHY.pack(self.end_phy)
+        needle = ITEM.physicalOffset.build(self.end_phy)
         overlap = len(needle) - 1
         found = 0
         for start in range(HEADER_SIZE, self.size_bytes, _WINDOW):

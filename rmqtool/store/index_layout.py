@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.findings import Finding, Severity
 from rmqtool.findings.index import IX_GEOMETRY, IX_SIZE, IX_STRAY, IX_UNUSED
-from rmqtool.formats import struct_of
-from rmqtool.formats.index import HEADER, HEADER_SIZE
+from rmqtool.formats.index import HEADERS
 from rmqtool.store.geometry import own_geometry
 from rmqtool.store.setting import Origin
 
@@ -102,8 +101,8 @@ def _unproven(file: StoreFile, size: int) -> Finding:
 
 
 def _item_count(file: StoreFile) -> int:
-    header = file.read_at(0, HEADER_SIZE, [])
-    return int(struct_of(HEADER).unpack(header)[-1]) - 1 if len(header) == HEADER_SIZE else 0
+    header = HEADERS.decode(file.read_at(0, HEADERS.size, []))
+    return 0 if header is None else header.index_count - 1
 
 
 def _wrong_size(size: int, file: StoreFile) -> Finding:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from rmqtool.errors import UsageError
-from rmqtool.formats import struct_of
-from rmqtool.formats.index import HEADER, HEADER_SIZE
+from rmqtool.formats.index import HEADERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -84,14 +83,11 @@ class _LocalZone(tzinfo):
 
 
 def _offset_of(file: StoreFile) -> timedelta | None:
-    header = file.read_at(0, HEADER_SIZE, [])
-    if len(header) < HEADER_SIZE:
-        return None
-    begin_ms, _, _, _, _, count = struct_of(HEADER).unpack(header)
+    header = HEADERS.decode(file.read_at(0, HEADERS.size, []))
     named_ms = _wall_clock_ms(file.path.name)
-    if named_ms is None or begin_ms <= 0 or count <= 1:
+    if header is None or named_ms is None or header.begin_timestamp_ms <= 0 or header.index_count <= 1:
         return None
-    quarters, rest = divmod(named_ms - begin_ms + _TOLERANCE_MS, _QUARTER_HOUR_MS)
+    quarters, rest = divmod(named_ms - header.begin_timestamp_ms + _TOLERANCE_MS, _QUARTER_HOUR_MS)
     if rest > 2 * _TOLERANCE_MS or not _WESTMOST <= quarters <= _EASTMOST:
         return None
     return timedelta(minutes=15 * quarters)

@@ -25,14 +25,13 @@ from rmqtool.findings.places import (
     ST_PATH,
     ST_SETTINGS,
 )
-from rmqtool.formats import struct_of
-from rmqtool.formats.checkpoint import CHECKPOINT, CHECKPOINT_FILE_SIZE, CHECKPOINT_SIZE
+from rmqtool.formats.checkpoint import CHECKPOINT_FILE_SIZE, CHECKPOINTS
 from rmqtool.store.broker_json import ConfigFileError, load_broker_json
 from rmqtool.store.features import is_rocksdb
 from rmqtool.store.files import TREE_DEPTH
 from rmqtool.store.index_layout import index_findings
+from rmqtool.store.kinds import QUEUE_KINDS, PathKind
 from rmqtool.store.listing import label_of
-from rmqtool.store.places import QUEUE_KINDS, PathKind
 from rmqtool.store.reading import kind_of_non_file
 from rmqtool.store.setting import Origin
 
@@ -273,5 +272,4 @@ def _checkpoint_findings(store: Store) -> Iterator[Finding]:
 
 def _log_time_ms(checkpoint: StoreFile) -> int:
     """Return physicMsgTimestamp; 0 if nothing was ever flushed."""
-    data = checkpoint.read_at(0, CHECKPOINT_SIZE, []).ljust(CHECKPOINT_SIZE, b"\0")
-    return int(struct_of(CHECKPOINT).unpack(data)[0])
+    return CHECKPOINTS.padded(checkpoint.read_at(0, CHECKPOINTS.size, [])).physic_msg_timestamp_ms

@@ -5,39 +5,13 @@ from __future__ import annotations
 import os
 import stat
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 
 from rmqtool.errors import EnvironmentFailureError, UsageError
+from rmqtool.store.kinds import DIRECTORY_NAMES, QUEUE_KINDS, PathKind, kind_of_bytes
 from rmqtool.store.listing import INDEX_NAME_DIGITS, digits_of
 from rmqtool.store.reading import ReadOnlyFile, kind_of_non_file
-from rmqtool.store.recognise import kind_of_bytes
 from rmqtool.store.segments import NAME_DIGITS
-
-
-class PathKind(StrEnum):
-    """Kinds of PATH; the values but ``store`` are those of ``--type``."""
-
-    STORE = "store"
-    COMMITLOG = "commitlog"
-    CONSUMEQUEUE = "consumequeue"
-    CONSUMEQUEUE_EXT = "consumequeue-ext"
-    BATCHCONSUMEQUEUE = "batchconsumequeue"
-    INDEX = "index"
-    CHECKPOINT = "checkpoint"
-    CONFIG = "config"
-
-
-QUEUE_KINDS = (PathKind.CONSUMEQUEUE, PathKind.CONSUMEQUEUE_EXT, PathKind.BATCHCONSUMEQUEUE)
-
-DIRECTORY_NAMES: dict[PathKind, str] = {
-    PathKind.COMMITLOG: "commitlog",
-    PathKind.CONSUMEQUEUE: "consumequeue",
-    PathKind.CONSUMEQUEUE_EXT: "consumequeue_ext",
-    PathKind.BATCHCONSUMEQUEUE: "batchconsumequeue",
-    PathKind.INDEX: "index",
-}
-"""Directories in a store root (``StorePathConfigHelper``)."""
 
 CONFIG_DIRECTORY, BACKUP = "config", ".bak"
 
@@ -112,7 +86,7 @@ def _place_of_file(path: Path, kind: PathKind | None) -> Place:
     if placed is None:
         with ReadOnlyFile(path) as file:
             found = kind_of_bytes(file)
-        placed = (PathKind(found), None) if found else None
+        placed = (found, None) if found else None
     if kind is not None:
         return Place(path, kind, True, placed[1] if placed and placed[0] is kind else None)
     if placed is None:
@@ -177,8 +151,7 @@ def _kind_from_contents(path: Path) -> PathKind | None:
     for name in names:
         if digits_of(name, NAME_DIGITS) is not None:
             with ReadOnlyFile(path / name) as file:
-                found = kind_of_bytes(file)
-            return PathKind(found) if found else None
+                return kind_of_bytes(file)
     return None
 
 

@@ -11,8 +11,9 @@ from rmqtool.store.evidence import Evidence
 from rmqtool.store.features import Feature, features_of
 from rmqtool.store.files import Root, StoreFiles
 from rmqtool.store.given import OPTION_NOTE, given_settings
+from rmqtool.store.kinds import DIRECTORY_NAMES, QUEUE_KINDS, PathKind
 from rmqtool.store.names import real_path
-from rmqtool.store.places import CONFIG_DIRECTORY, DIRECTORY_NAMES, QUEUE_KINDS, PathKind, Place, find_place
+from rmqtool.store.places import CONFIG_DIRECTORY, Place, find_place
 from rmqtool.store.settings import Settings
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class Store(StoreFiles):
         place: What PATH turned out to be.
         roots: Where the structures of the whole store lie.
         given: The settings that were given.
-        broker_version: ``4.9`` or ``5.x``, when the user says so.
+        broker_version: a release or a line of them, when the user says so.
         timezone: Zone of the index files' names, when the user says so.
     """
 
@@ -78,7 +79,12 @@ class Store(StoreFiles):
 
     @property
     def features(self) -> tuple[Feature, ...]:
-        """Return the parts of the store that rmqtool names and does not examine."""
+        """Return the parts of the store that rmqtool names and does not examine, if they hold anything."""
+        return tuple(feature for feature in self.parts if not feature.is_empty)
+
+    @property
+    def parts(self) -> tuple[Feature, ...]:
+        """Return the same, and those that are there and empty."""
         return features_of(self.root) if self.root is not None else ()
 
     @property
@@ -111,7 +117,7 @@ def open_store(
         kind: The user's ``--type``.
         broker_conf: The broker's own properties file.
         properties: Single broker settings ``NAME=VALUE``; they win over the file.
-        broker_version: ``4.9`` or ``5.x``; inferred by default.
+        broker_version: a release or a line of them; inferred by default.
         timezone: Zone of the index files' names; inferred by default.
 
     Raises:

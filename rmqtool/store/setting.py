@@ -32,16 +32,19 @@ class Setting:
         value: Its value; None where the broker has none, or where each record decides by itself.
         origin: Where it comes from.
         note: Why, in a few words; empty when that is plain.
+        candidates: The values that it may have as well as not, where the files leave that open.
     """
 
     name: str
     value: SettingValue
     origin: Origin
     note: str = ""
+    candidates: tuple[str, ...] = ()
 
-    def to_json(self) -> dict[str, SettingValue]:
+    def to_json(self) -> dict[str, SettingValue | list[str]]:
         """Return the object that JSON reports show for the setting."""
-        return {"value": self.value, "origin": self.origin.value}
+        shown: dict[str, SettingValue | list[str]] = {"value": self.value, "origin": self.origin.value}
+        return shown | {"candidates": list(self.candidates)} if self.candidates else shown
 
 
 def _integer(name: str, text: str) -> int:
@@ -95,7 +98,7 @@ class Definition:
 
 _BY_RECORD = "decided by each record's own INNER_MULTI_QUEUE_OFFSET"
 
-# Defaults of MessageStoreConfig, the same in 4.9.8 and 5.3.3.
+# Defaults of MessageStoreConfig, the same in every release that has the setting.
 DEFINITIONS: dict[str, Definition] = {
     definition.name: definition
     for definition in (
@@ -120,6 +123,14 @@ DEFINITIONS: dict[str, Definition] = {
         Definition("maxMsgsNumBatch", _size, 64),
         Definition("storeType", _text, "default"),
         Definition("enableDLegerCommitLog", _boolean, False),
+        Definition("checkCRCOnRecover", _boolean, True),
+        Definition("messageIndexSafe", _boolean, False),
+        Definition("commitLogRecoverMaxNum", _integer, 10),
+        Definition("checkCommitLogOffsetOnRecover", _boolean, False),
+        Definition("enableAcceleratedRecovery", _boolean, False),
+        Definition("writeWithoutMmap", _boolean, False),
+        Definition("indexRocksDBEnable", _boolean, False),
+        Definition("transRocksDBEnable", _boolean, False),
     )
 }
 """Broker properties that concern the store, by name."""

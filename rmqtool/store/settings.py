@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from rmqtool.formats.consumequeue import UNIT_SIZE
 from rmqtool.javacompat import read_delay_levels
-from rmqtool.releases import release_named
+from rmqtool.releases import DEFAULT, RELEASES, release_named
+from rmqtool.store.broker_version import Signs, infer_version
 from rmqtool.store.geometry import Geometry
 from rmqtool.store.index_zone import local_zone, zone_of_name
-from rmqtool.store.places import PathKind
+from rmqtool.store.kinds import PathKind
 from rmqtool.store.setting import DEFINITIONS, Origin, Setting
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class Settings:
     Args:
         given: Settings that the user gave, by name.
         evidence: Infers the others from the files.
-        broker_version: ``4.9`` or ``5.x``, when the user says so.
+        broker_version: a release or a line of them, when the user says so.
         timezone: Zone of the index files' names, when the user says so.
 
     Raises:
@@ -56,8 +57,9 @@ class Settings:
         self._settled = dict(given)
         self._evidence: Evidence | None = evidence
         if broker_version is not None:
-            release_named(broker_version)
-            self._settled[BROKER_VERSION] = Setting(BROKER_VERSION, broker_version, Origin.GIVEN)
+            name = release_named(broker_version).name
+            note = "" if name == broker_version else f"as {broker_version}"
+            self._settled[BROKER_VERSION] = Setting(BROKER_VERSION, name, Origin.GIVEN, note)
         if timezone is not None:
             zone_of_name(timezone)
             self._settled[INDEX_TIMEZONE] = Setting(INDEX_TIMEZONE, timezone, Origin.GIVEN)
@@ -72,15 +74,16 @@ class Settings:
         for name in (*DEFINITIONS, BROKER_VERSION, INDEX_TIMEZONE):
             yield self[name]
 
-    def __getstate__(self) -> tuple[dict[str, Setting], frozenset[str]]:
-        return {setting.name: setting for setting in self}, self.batch_topics
+    def __getstate__(self) -> tuple[dict[str, Setting], frozenset[str], bool | None]:
+        return {setting.name: setting for setting in self}, self.batch_topics, self.touched_by_5_4
 
-    def __setstate__(self, state: tuple[dict[str, Setting], frozenset[str]]) -> None:
+    def __setstate__(self, state: tuple[dict[str, Setting], frozenset[str], bool | None]) -> None:
         self._settled = state[0]
         self._evidence = None
         self.__dict__["batch_topics"] = state[1]
+        self.__dict__["touched_by_5_4"] = state[2]
 
-    def to_json(self) -> dict[str, dict[str, SettingValue]]:
+    def to_json(self) -> dict[str, dict[str, SettingValue | list[str]]]:
         """Return ``{NAME: {"value", "origin"}}`` of all settings."""
         return {setting.name: setting.to_json() for setting in self}
 
@@ -163,6 +166,18 @@ class Settings:
         """Return whose rules apply: the broker's that wrote the store last."""
         return release_named(str(self[BROKER_VERSION].value))
 
+    @cached_property
+    def touched_by_5_4(self) -> bool | None:
+        """Return whether a 5.4.0+ broker was ever started on the store, whoever wrote it last.
+
+        None where that cannot be told: files without a store root around them, and no word of the version.
+        """
+        signs = Signs() if self._evidence is None else self._evidence.signs
+        if signs.touched_by_5_4:
+            return True
+        version = self[BROKER_VERSION]
+        return None if version.origin is Origin.DEFAULT else self.release.tag_items
+
     @property
     def index_timezone(self) -> tzinfo:
         """Return the zone in which index files are named."""
@@ -229,10 +244,11 @@ def _default(name: str) -> Setting:
 
 
 def _infer_version(evidence: Evidence) -> Setting:
-    found = evidence.broker_version()
+    found = infer_version(evidence.signs)
     if found is None:
-        return Setting(BROKER_VERSION, "5.x", Origin.DEFAULT, "nothing in the store tells")
-    return Setting(BROKER_VERSION, found[0], Origin.INFERRED, found[1])
+        note = "nothing in the store tells"
+        return Setting(BROKER_VERSION, DEFAULT.name, Origin.DEFAULT, note, tuple(RELEASES))
+    return Setting(BROKER_VERSION, found.release.name, Origin.INFERRED, found.note, found.candidates)
 
 
 def _infer_zone(evidence: Evidence) -> Setting:

@@ -1,42 +1,51 @@
-"""Run the chosen cases of a module side by side: brokers mostly sleep while they start and stop."""
+"""Run the chosen cases of a module in groups, each in one JVM: brokers mostly sleep as they come and go."""
 
 from __future__ import annotations
 
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
-from tests.broker import jvm
-
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Hashable, Iterator
     from pathlib import Path
 
+C = TypeVar("C")
 R = TypeVar("R")
 
-WORKERS = 6
+WORKERS = 3
 
 
 @contextmanager
 def begun(
-    request: pytest.FixtureRequest, parameter: str, base: Path, run: Callable[[Any, Path], R]
-) -> Iterator[dict[Any, Future[R]]]:
-    """Begin ``run(case, folder)`` for every selected test of a module; yield the results to come, by case.
+    request: pytest.FixtureRequest,
+    parameter: str,
+    base: Path,
+    *,
+    group: Callable[[C], Hashable],
+    run: Callable[[list[C], Path], dict[C, R]],
+) -> Iterator[Callable[[C], R]]:
+    """Begin ``run(cases, folder)`` for the selected tests of a module; yield how to get a case's result.
 
     Args:
         request: Of a fixture of the module whose tests count.
         parameter: Name of the tests' parameter; its values can be keys of a dictionary.
-        base: Where each case gets a folder of its own.
-        run: Starts a broker and returns what a test judges; where no broker can run, it is not called.
+        base: Where each group gets a folder of its own.
+        group: What the cases of one call of ``run`` have in common.
+        run: Starts brokers and returns what a test judges, by case.
     """
-    if jvm.available() is not None:
-        yield {}
-        return
+    groups: defaultdict[Hashable, list[C]] = defaultdict(list)
+    for case in dict.fromkeys(_selected(request, parameter)):
+        groups[group(case)].append(case)
     with ThreadPoolExecutor(WORKERS) as pool:
-        cases = dict.fromkeys(_selected(request, parameter))
-        yield {case: pool.submit(run, case, _folder(base, number)) for number, case in enumerate(cases)}
+        running = {
+            name: pool.submit(run, cases, _folder(base, number))
+            for number, (name, cases) in enumerate(groups.items())
+        }
+        yield lambda case: running[group(case)].result()[case]
         pool.shutdown(cancel_futures=True)
 
 
@@ -46,7 +55,7 @@ def _folder(base: Path, number: int) -> Path:
     return folder
 
 
-def _selected(request: pytest.FixtureRequest, parameter: str) -> Iterator[object]:
+def _selected(request: pytest.FixtureRequest, parameter: str) -> Iterator[Any]:
     for item in request.session.items:
         if isinstance(item, pytest.Function) and item.path == request.path and hasattr(item, "callspec"):
             yield item.callspec.params[parameter]

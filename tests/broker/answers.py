@@ -6,8 +6,8 @@ import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from rmqtool.commands.messages import keys_of
-from rmqtool.commands.query.queue import places_of
+from rmqtool.lookup.queue import places_of
+from rmqtool.rows.messages import keys_of
 from rmqtool.scan.record_walk import walk
 from rmqtool.scan.records import Record
 from rmqtool.store import open_store

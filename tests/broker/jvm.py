@@ -1,8 +1,8 @@
 """The real broker's store classes, built once with Maven and run as the judge of a store.
 
-Sources: `fixtures/make`. The build lands outside the tree (`RMQTOOL_BROKER_CACHE`, else
-`~/.cache/rmqtool/broker`), keyed by a hash of the sources, so it is made once a machine; only that first
-build needs a network. Every call below starts one JVM, which changes the store it is given: pass copies
+Sources: `fixtures/make`. Jars and classes land outside the tree (`RMQTOOL_BROKER_CACHE`, else
+`~/.cache/rmqtool/broker`), keyed by a hash of what they are made from; only the first fetch of the jars needs
+a network. Every call below starts one JVM, which changes the store it is given: pass copies
 (`tests.broker.stores`).
 """
 
@@ -16,22 +16,26 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
+
+from tests.broker import brokers
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-Version = Literal["4.9.8", "5.3.3"]
+Version = brokers.Version
 Row = dict[str, Any]
 
-VERSIONS: tuple[Version, ...] = ("4.9.8", "5.3.3")
+VERSIONS = brokers.wanted()
 SOURCES = Path(__file__).resolve().parents[2] / "fixtures" / "make"
-REQUIRED = "RMQTOOL_REQUIRE_BROKER"
 
 _OLDEST_JDK = 17
 _BUILD_SECONDS = 900
+_BUILDS = 3  # side by side
 _TAIL_LINES = 40
 # What a broker's own start script opens, as far as the store needs it to unmap files on a current JDK.
 _FLAGS = (
@@ -59,6 +63,19 @@ class Toolchain:
     java_version: str
 
 
+@dataclass(frozen=True)
+class Found:
+    """A store that a broker is to open.
+
+    Attributes:
+        root: The store, which the broker changes.
+        conf: The broker's properties.
+    """
+
+    root: Path
+    conf: Path
+
+
 @functools.cache
 def toolchain() -> Toolchain | str:
     """Find Maven and its JDK; a sentence when something is missing."""
@@ -77,7 +94,7 @@ def toolchain() -> Toolchain | str:
 
 @functools.cache
 def available() -> str | None:
-    """Tell why no broker can be run here, or None when both versions are built and ready.
+    """Tell why no broker can be run here, or None when all versions are built and ready.
 
     Raises:
         BrokerFailure: The sources do not compile; that is a defect, not a missing tool.
@@ -86,8 +103,8 @@ def available() -> str | None:
     if isinstance(tools, str):
         return tools
     try:
-        for version in VERSIONS:
-            build(version)
+        with ThreadPoolExecutor(_BUILDS) as pool:
+            list(pool.map(build, VERSIONS))
     except BrokerFailure as failure:
         if _UNREACHABLE.search(str(failure)):
             return "the broker's jars are not in the local Maven repository and cannot be fetched"
@@ -97,40 +114,67 @@ def available() -> str | None:
 
 @functools.cache
 def build(version: Version) -> Path:
-    """Compile the Java sources against one broker version.
+    """Fetch the jars of one broker version, and compile the Java sources against them.
 
     Returns:
         The folder that holds `classes/` and `lib/`.
 
     Raises:
-        BrokerFailure: Maven failed, offline and online.
+        BrokerFailure: Maven failed, offline and online, or the sources do not compile.
     """
-    target = _cache() / _source_hash() / version
+    jars = _once(
+        _cache() / f"jars-{_digest([SOURCES / 'pom.xml'])}" / version, lambda at: _maven(version, at)
+    )
+    sources = [*_java_files("common"), *_java_files(brokers.BROKERS[version].shim)]
+    return _once(_cache() / _digest(sources) / version, lambda at: _compile(sources, jars, at))
+
+
+def _once(target: Path, make: Callable[[Path], None]) -> Path:
+    """Make a folder that is not there yet; test processes side by side make it once."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    with (target.parent / f"{version}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # test processes side by side build once
+    with (target.parent / f"{target.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
         done = target / "done"
         if not done.exists():
             shutil.rmtree(target, ignore_errors=True)
-            _maven(version, target.parent)
+            target.mkdir()
+            make(target)
             done.touch()
     return target
 
 
-def _maven(version: Version, root: Path) -> None:
-    """Package offline where the local repository has everything, else online."""
+def _maven(version: Version, target: Path) -> None:
+    """Copy the jars into a folder, offline where the local repository has everything, else online."""
     arguments = ["-q", "-B", "-f", str(SOURCES / "pom.xml"), f"-Drocketmq.version={version}"]
-    arguments += [f"-Dbuild.root={root}", "package"]
-    complaint = _complaint(["-o", *arguments]) and _complaint(arguments)
+    arguments += [f"-Drocketmq.jars={brokers.BROKERS[version].jars or version}", f"-Dlib={target}", "package"]
+    maven = str(_tools().maven)
+    complaint = _complaint([maven, "-o", *arguments]) and _complaint([maven, *arguments])
     if complaint:
         raise BrokerFailure(f"mvn package for {version} failed:\n{_tail(complaint)}")
 
 
-def _complaint(arguments: list[str]) -> str:
-    """Run Maven; what it printed if it failed, else nothing."""
-    result = subprocess.run(
-        [str(_tools().maven), *arguments], capture_output=True, text=True, check=False, timeout=_BUILD_SECONDS
-    )
+def _compile(sources: list[Path], jars: Path, target: Path) -> None:
+    (target / "lib").symlink_to(jars)
+    command = [
+        str(_tools().java.with_name("javac")),
+        "-nowarn",
+        "-encoding",
+        "UTF-8",
+        "-d",
+        str(target / "classes"),
+    ]
+    complaint = _complaint([*command, "-cp", f"{jars}/*", *map(str, sources)])
+    if complaint:
+        raise BrokerFailure(f"the sources of the judge do not compile:\n{_tail(complaint)}")
+
+
+def _java_files(folder: str) -> list[Path]:
+    return sorted((SOURCES / "src" / folder).rglob("*.java"))
+
+
+def _complaint(command: list[str]) -> str:
+    """Run a command; what it printed if it failed, else nothing."""
+    result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_BUILD_SECONDS)
     return (result.stdout + result.stderr or "no output") if result.returncode else ""
 
 
@@ -156,9 +200,21 @@ def run(
         BrokerFailure: It failed, hung, or printed something that is no JSON.
     """
     home = build(version)
-    command = [str(_tools().java), *_FLAGS, f"-Duser.timezone={timezone}", *options]
-    command += ["-cp", f"{home / 'classes'}:{home / 'lib'}/*", f"fixtures.{main}", *map(str, args)]
-    what = f"{main} {' '.join(map(str, args))} on {version}"
+    # RocksDB unpacks its library into the temporary folder, and a process that halts leaves it there.
+    with tempfile.TemporaryDirectory(prefix="rmqtool-broker-") as scratch:
+        command = [
+            str(_tools().java),
+            *_FLAGS,
+            f"-Drocketmq.version={version}",
+            f"-Duser.timezone={timezone}",
+        ]
+        command += [f"-Djava.io.tmpdir={scratch}", f"-Duser.home={scratch}", *options]
+        command += ["-cp", f"{home / 'classes'}:{home / 'lib'}/*", f"fixtures.{main}", *map(str, args)]
+        return _objects(command, f"{main} {' '.join(map(str, args))} on {version}", timeout)
+
+
+def _objects(command: list[str], what: str, timeout: float) -> list[Row]:
+    """Run a command and parse the JSON objects it prints."""
     try:
         result = subprocess.run(
             command,
@@ -211,28 +267,44 @@ def rebuild(
     return row
 
 
+def recover(version: Version, stores: Sequence[Found], *, timeout: float = 300) -> list[Row]:
+    """Start brokers on stores, many in one JVM; what each found and made of it, by store."""
+    return judge(version, "recover", *_words(stores), timeout=timeout)
+
+
+def regenerate(version: Version, stores: Sequence[Found], *, timeout: float = 300) -> list[Row]:
+    """Do the same, and wait until brokers have dispatched all of the log, or get no further (`settled`)."""
+    return judge(version, "regenerate", *_words(stores), timeout=timeout)
+
+
+def _words(stores: Sequence[Found]) -> list[Path]:
+    return [path for store in stores for path in (store.root, store.conf)]
+
+
 def serve(
     version: Version,
-    root: Path,
-    conf: Path,
+    stores: Sequence[Found],
     *,
     append: int = 0,
     restart: bool = False,
-    timeout: float = 120,
+    timeout: float = 300,
     timezone: str = "UTC",
-) -> list[Row]:
-    """Let the broker open a store and serve every message and every key of it.
+) -> list[list[Row]]:
+    """Let brokers open stores, many in one JVM, and serve every message and every key of them.
 
     Each row carries `phase`: `as-found`, then `after-append` when messages were appended and `after-restart`
     when the broker was stopped cleanly and opened again. A field that is null in Java is absent.
 
     Returns:
-        Rows of type `queue`, `message` and `query` (at most 64 offsets a query, as in the broker).
+        Rows of type `queue`, `message` and `query` (at most 64 offsets a query, as in the broker), by store.
     """
-    args: list[str | Path] = ["serve", root, conf]
-    args += ["--append", str(append)] if append else []
-    args += ["--restart"] if restart else []
-    return judge(version, *args, timeout=timeout, timezone=timezone, options=SHORT_LIVED)
+    with tempfile.TemporaryDirectory() as folder:
+        files = [Path(folder) / str(number) for number in range(len(stores))]
+        args: list[str | Path] = ["serve", str(append), str(restart).lower()]
+        for store, file in zip(stores, files, strict=True):
+            args += [store.root, store.conf, file]
+        judge(version, *args, timeout=timeout, timezone=timezone, options=SHORT_LIVED)
+        return [[json.loads(line) for line in file.read_text("utf-8").splitlines()] for file in files]
 
 
 def _tools() -> Toolchain:
@@ -247,10 +319,9 @@ def _cache() -> Path:
     return Path(given) if given else Path.home() / ".cache" / "rmqtool" / "broker"
 
 
-@functools.cache
-def _source_hash() -> str:
+def _digest(files: Sequence[Path]) -> str:
     digest = hashlib.sha256()
-    for file in (SOURCES / "pom.xml", *sorted((SOURCES / "src").rglob("*.java"))):
+    for file in files:
         digest.update(file.relative_to(SOURCES).as_posix().encode() + b"\0" + file.read_bytes() + b"\0")
     return digest.hexdigest()[:16]
 

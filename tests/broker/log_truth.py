@@ -22,11 +22,13 @@ class LogTruth:
         places: Physical offset by topic, queue id and queue offset; those of LMQs are left out.
         extras: Physical offsets by name and id of the extra queues of multi dispatch, in order.
         keys: Physical offsets by topic and key or unique key, in log order.
+        tags: Physical offsets by topic and TAGS, likewise.
     """
 
     places: dict[tuple[str, int, int], int] = field(default_factory=dict)
     extras: defaultdict[tuple[str, int], list[int]] = field(default_factory=lambda: defaultdict(list))
     keys: defaultdict[tuple[str, str], list[int]] = field(default_factory=lambda: defaultdict(list))
+    tags: defaultdict[tuple[str, str], list[int]] = field(default_factory=lambda: defaultdict(list))
 
 
 def read_truth(root: Path) -> LogTruth:
@@ -49,6 +51,8 @@ def _note(truth: LogTruth, log: LogCopy, place: int) -> None:
         return
     for key in {properties.get("UNIQ_KEY", ""), *properties.get("KEYS", "").split(" ")} - {""}:
         truth.keys[topic, key].append(place)
+    if properties.get("TAGS"):
+        truth.tags[topic, properties["TAGS"]].append(place)
     if transaction == message.TRANSACTION_PREPARED:
         return
     truth.places[topic, head.queue_id, head.queue_offset] = place

@@ -4,8 +4,9 @@ A start looks at the log's end before reput begins, and truncates it at the firs
 segments behind its end that are good, and the start is made to look at nothing else:
 
 * 4.9.8 (``CommitLog#recoverNormally``) begins with the third last file, and reput with the first.
-* 5.3.3 begins with the file that the greatest offset of any consume queue points into, and dispatches what
-  it reads. A bait queue points into an empty last segment, and truncation takes the bait away again.
+* 5.x begins with the file that the greatest offset of any consume queue points into, and dispatches what
+  it reads. A bait queue points into an empty last segment, and truncation takes the bait away again; since
+  5.4 ``commitLogRecoverMaxNum`` keeps a start from going back to a file with a record. 5.3.4 cannot be kept.
   ``duplicationEnable`` lets reput begin at the confirm offset, which is 0 without a checkpoint, and
   ``readUnCommitted`` lets it go on to the log's end.
 """
@@ -24,13 +25,17 @@ if TYPE_CHECKING:
 _SEGMENTS_LOOKED_AT = 3
 _BAIT = struct.Struct(">qiq")
 _RECORDS_A_SEGMENT = 2
+_SETTINGS = "duplicationEnable=true\nreadUnCommitted=true\ncommitLogRecoverMaxNum=1\n"
+
+VERSIONS = tuple(version for version in jvm.VERSIONS if version != "5.3.4")
+"""The brokers that can be made to build all of a damaged log."""
 
 
 def extend_log(root: Path, version: jvm.Version) -> None:
     """Add segments behind a log's last, so that a start of this version looks only at them."""
     last = sorted((root / "commitlog").iterdir())[-1]
     size, start = last.stat().st_size, int(last.name)
-    if version == "5.3.3":
+    if not version.startswith("4."):
         _write_segment(root, start + size, bytes(size))
         return
     for number in range(_SEGMENTS_LOOKED_AT):
@@ -38,23 +43,22 @@ def extend_log(root: Path, version: jvm.Version) -> None:
         _write_segment(root, start, _good_segment(start, size, number * _RECORDS_A_SEGMENT))
 
 
-def rebuild(version: jvm.Version, root: Path, conf: Path, *, timeout: float = 60) -> None:
-    """Let a running master build the derived files of an extended log.
+def rebuild(version: jvm.Version, stores: list[jvm.Found]) -> list[bool]:
+    """Let running masters build the derived files of extended logs.
 
-    A broker that waits for ever is killed after ``timeout`` seconds; what it wrote by then stays, as its
-    files are mapped.
-
-    Raises:
-        BrokerFailure: It was killed, or failed.
+    Returns:
+        Whether the whole log was dispatched, by store. Where it was not, what was written stays.
     """
-    if version == "5.3.3":
-        own_conf = root / "judge.conf"
-        own_conf.write_text(
-            conf.read_text("utf-8") + "duplicationEnable=true\nreadUnCommitted=true\n", "utf-8"
-        )
-        _lay_bait(root)
-        conf = own_conf
-    jvm.rebuild(version, root, conf, timeout=timeout, options=jvm.SHORT_LIVED)
+    own = stores if version.startswith("4.") else [_prepared(store) for store in stores]
+    rows = jvm.regenerate(version, own)
+    return [row["started"] and row["settled"] for row in rows]
+
+
+def _prepared(store: jvm.Found) -> jvm.Found:
+    _lay_bait(store.root)
+    conf = store.root / "judge.conf"
+    conf.write_text(store.conf.read_text("utf-8") + _SETTINGS, "utf-8")
+    return jvm.Found(store.root, conf)
 
 
 def _lay_bait(root: Path) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rmqtool.releases import release_named
 from tests.broker import jvm
 from tests.broker.ahead import begun
 from tests.broker.log_truth import LogTruth, read_truth
@@ -16,8 +17,7 @@ from tests.broker.stores import DERIVED, FixtureStore, fixture_store, fixture_st
 from tests.commands.rebuilding import contents, rebuild_store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from concurrent.futures import Future
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 pytestmark = pytest.mark.broker
@@ -31,19 +31,16 @@ Opening = tuple[str, jvm.Version]
 """A fixture, and the version of the broker that opens it."""
 
 OPENINGS: list[Opening] = [(store.name, store.version) for store in fixture_stores()]
-UPGRADES: list[Opening] = [
-    (f"{name}-4.9.8", "5.3.3")
-    for name in (
-        "plain",
-        "delay",
-        "transaction",
-        "lmq",
-        "ext",
-        "segments",
-        "expiredhead",
-        "indexfull",
-        "crash",
-    )
+_HAND_OVERS: dict[tuple[jvm.Version, jvm.Version], str] = {
+    ("4.9.8", "5.3.3"): "plain delay transaction lmq ext segments expiredhead indexfull crash",
+    ("4.9.8", "5.5.1"): "plain lmq ext expiredhead crash",
+    ("5.3.3", "5.5.1"): "plain lmq ext batchcq segments expiredhead indexfull crash",
+    ("5.4.0", "5.5.1"): "tags tagroll crash",
+    ("5.5.1", "5.3.3"): "plain lmq tags tagroll expiredhead crash",
+    ("5.5.1", "4.9.8"): "plain tagroll",
+}
+HAND_OVERS: list[Opening] = [
+    (f"{name}-{maker}", version) for (maker, version), names in _HAND_OVERS.items() for name in names.split()
 ]
 
 
@@ -69,19 +66,37 @@ class Service:
         return [row for row in self.ours if row["type"] == kind and row["phase"] == phase]
 
 
-def serve(opening: Opening, folder: Path) -> Service:
-    """Install our files beside the log alone, and let a broker work on them and on the original ones."""
-    name, version = opening
-    store = fixture_store(name)
-    rebuild_store(store.root, store.conf, folder / "rebuilt")
-    ours = install(store, folder / "rebuilt", folder / "ours")
-    own = install(store, store.expected, folder / "own")
-    before = derived(ours)
-    answers = [
-        jvm.serve(version, root, store.conf, append=APPENDED, restart=True, timezone=store.timezone)
-        for root in (ours, own)
-    ]
-    return Service(answers[0], answers[1], read_truth(store.root), before, derived(ours))
+def serve(openings: list[Opening], folder: Path) -> dict[Opening, Service]:
+    """Install our files beside the log alone, and let a broker work on them and on the original ones.
+
+    The openings have one broker version and one time zone.
+    """
+    stores = {opening: fixture_store(opening[0]) for opening in openings}
+    found: list[jvm.Found] = []
+    before = []
+    for number, store in enumerate(stores.values()):
+        own = folder / str(number)
+        rebuild_store(store.root, store.conf, own / "rebuilt")
+        found.append(jvm.Found(install(store, own / "rebuilt", own / "ours"), store.conf))
+        found.append(jvm.Found(install(store, store.expected, own / "own"), store.conf))
+        before.append(derived(own / "ours"))
+    ((version, timezone),) = {_judge(opening) for opening in openings}
+    answers = jvm.serve(version, found, append=APPENDED, restart=True, timezone=timezone)
+    return {
+        opening: Service(
+            answers[2 * number],
+            answers[2 * number + 1],
+            read_truth(store.root),
+            before[number],
+            derived(folder / str(number) / "ours"),
+        )
+        for number, (opening, store) in enumerate(stores.items())
+    }
+
+
+def _judge(opening: Opening) -> tuple[jvm.Version, str]:
+    """Return what one JVM can be only one of."""
+    return opening[1], fixture_store(opening[0]).timezone
 
 
 def install(store: FixtureStore, source: Path, root: Path) -> Path:
@@ -105,17 +120,18 @@ def derived(root: Path) -> dict[str, bytes]:
 @pytest.fixture(scope="module")
 def services(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[dict[Opening, Future[Service]]]:
-    with begun(request, "opening", tmp_path_factory.mktemp("acceptance"), serve) as running:
-        yield running
+) -> Iterator[Callable[[Opening], Service]]:
+    folder = tmp_path_factory.mktemp("acceptance")
+    with begun(request, "opening", folder, group=_judge, run=serve) as service_of:
+        yield service_of
 
 
 @pytest.fixture
-def service(opening: Opening, services: dict[Opening, Future[Service]]) -> Service:
-    return services[opening].result()
+def service(opening: Opening, services: Callable[[Opening], Service]) -> Service:
+    return services(opening)
 
 
-EVERY = pytest.mark.parametrize("opening", [*OPENINGS, *UPGRADES], ids=" on ".join)
+EVERY = pytest.mark.parametrize("opening", [*OPENINGS, *HAND_OVERS], ids=" on ".join)
 
 
 @EVERY
@@ -135,15 +151,19 @@ def test_every_message_is_served_from_its_place(service: Service) -> None:
 
 @EVERY
 def test_every_key_is_found(service: Service, opening: Opening) -> None:
-    """A key finds all messages that have it, or as many as one answer may hold."""
+    """A key, and since 5.4 a tag, finds all messages that have it, or as many as one answer may hold."""
     queries = service.rows("query", "as-found")
+    tag_items = release_named(fixture_store(opening[0]).version).tag_items
     for row in queries:
-        expected, found = service.truth.keys[row["topic"], row["key"]], row["physicalOffsets"]
+        topic, key, found = row["topic"], row["key"], row["physicalOffsets"]
+        expected = list(service.truth.keys[topic, key])
+        if tag_items and key.startswith("T#"):
+            expected += service.truth.tags[topic, key.removeprefix("T#")]
         if opening[0].startswith("noindex"):
             assert found == []
         else:
             assert set(expected) <= set(found) or len(found) == MOST_ANSWERS
-    assert bool(queries) == any(service.truth.keys.values())
+    assert bool(queries) == any([*service.truth.keys.values(), *service.truth.tags.values()])
 
 
 @EVERY

@@ -17,16 +17,13 @@ from tests.broker.stores import fixture_store
 from tests.commands.rebuilding import rebuild_store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from concurrent.futures import Future
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from rmqtool.commands.rebuild_report import RebuildReport
+    from rmqtool.commands.rebuild.report import RebuildReport
     from tests.broker.damage_cases import Ranges
 
 pytestmark = pytest.mark.broker
-
-SECONDS_UNTIL_IT_HANGS = 15
 
 Trial = tuple[jvm.Version, Case]
 
@@ -40,7 +37,7 @@ class Verdict:
         report: Of our rebuild.
         expected_skips: Ranges that it must name, if they are known.
         last_segment: Physical offset of the fixture's last segment; behind it lies what the judge needs.
-        hung: Whether the broker had to be killed.
+        hung: Whether the broker never came to the log's end.
     """
 
     differences: list[str]
@@ -56,8 +53,19 @@ class Verdict:
         return [(place, length) for place, length in ranges if place < self.last_segment]
 
 
-def judge(trial: Trial, folder: Path) -> Verdict:
-    """Damage a log, rebuild it, let the broker do the same."""
+@dataclass(frozen=True)
+class Damaged:
+    """A damaged log, what we rebuilt of it, and what a `Verdict` says of both."""
+
+    store: jvm.Found
+    out: Path
+    report: RebuildReport
+    expected_skips: Ranges
+    last_segment: int
+
+
+def prepare(trial: Trial, folder: Path) -> Damaged:
+    """Damage a log and rebuild it."""
     version, case = trial
     store = fixture_store(f"{case.fixture}-{version}")
     root = store.copy_log_to(folder / "store")
@@ -65,39 +73,47 @@ def judge(trial: Trial, folder: Path) -> Verdict:
     expected_skips = case.damage(log)
     running_master.extend_log(root, version)
     report = rebuild_store(root, store.conf, folder / "out")
-    hung = False
-    try:
-        running_master.rebuild(
-            version, root, store.conf, timeout=SECONDS_UNTIL_IT_HANGS if case.waits else 60
+    return Damaged(jvm.Found(root, store.conf), folder / "out", report, expected_skips, max(log.segments))
+
+
+def judge(trials: list[Trial], folder: Path) -> dict[Trial, Verdict]:
+    """Let brokers of one version do the same."""
+    damaged = [prepare(trial, folder / str(number)) for number, trial in enumerate(trials)]
+    (version,) = {version for version, _ in trials}
+    settled = running_master.rebuild(version, [one.store for one in damaged])
+    return {
+        trial: Verdict(
+            compare_derived(one.store.root, one.out),
+            one.report,
+            one.expected_skips,
+            one.last_segment,
+            hung=not whole,
         )
-    except jvm.BrokerFailure as failure:
-        if "still ran" not in str(failure) or not case.waits:
-            raise
-        hung = True
-    differences = compare_derived(root, folder / "out")
-    return Verdict(differences, report, expected_skips, max(log.segments), hung)
+        for trial, one, whole in zip(trials, damaged, settled, strict=True)
+    }
 
 
 @pytest.fixture(scope="module")
-def verdicts(
+def verdict_of(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[dict[Trial, Future[Verdict]]]:
-    with begun(request, "trial", tmp_path_factory.mktemp("damage"), judge) as running:
+) -> Iterator[Callable[[Trial], Verdict]]:
+    folder = tmp_path_factory.mktemp("damage")
+    with begun(request, "trial", folder, group=lambda trial: trial[0], run=judge) as running:
         yield running
 
 
 def trials(cases: tuple[Case, ...]) -> pytest.MarkDecorator:
-    each = [(version, case) for version in jvm.VERSIONS for case in cases]
+    each = [(version, case) for version in running_master.VERSIONS for case in cases]
     return pytest.mark.parametrize(
         "trial", each, ids=lambda trial: f"{trial[1].name} {trial[0]}".replace(" ", "-")
     )
 
 
 @trials(CASES)
-def test_as_a_running_master(trial: Trial, verdicts: dict[Trial, Future[Verdict]]) -> None:
+def test_as_a_running_master(trial: Trial, verdict_of: Callable[[Trial], Verdict]) -> None:
     """The same bytes, and what was left out is said."""
     version, case = trial
-    verdict = verdicts[trial].result()
+    verdict = verdict_of(trial)
     assert verdict.differences == []
     assert case.codes <= verdict.report.findings.counts.keys()
     if case.codes:
@@ -108,6 +124,6 @@ def test_as_a_running_master(trial: Trial, verdicts: dict[Trial, Future[Verdict]
 
 
 @trials(RANDOM)
-def test_random_bits(trial: Trial, verdicts: dict[Trial, Future[Verdict]]) -> None:
+def test_random_bits(trial: Trial, verdict_of: Callable[[Trial], Verdict]) -> None:
     """Wherever bits flip, the bytes are the broker's."""
-    assert verdicts[trial].result().differences == []
+    assert verdict_of(trial).differences == []

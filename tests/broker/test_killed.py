@@ -110,7 +110,7 @@ def test_a_store_that_goes_on_has_no_errors(
     if torn:
         tear(root, random.Random(1))
     before = len(records(root, store.conf))
-    jvm.serve(reader, root, store.conf, append=_APPENDED, restart=True)
+    jvm.serve(reader, [jvm.Found(root, store.conf)], append=_APPENDED, restart=True)
     report = verified(root)
     assert errors(report) == []
     assert report.examined.records >= before - torn + _APPENDED
@@ -124,7 +124,7 @@ def test_items_of_records_behind_a_cut_are_no_errors(version: jvm.Version, tmp_p
     root = store.copy_to(tmp_path / "store")
     shutil.copyfile(store.conf, root / "broker.conf")
     lose_magic(root, store.conf)
-    jvm.serve(version, root, store.conf, append=2, restart=True)
+    jvm.serve(version, [jvm.Found(root, store.conf)], append=2, restart=True)
     report = verified(root)
     (tail,) = (one for one in report.findings if one.code.code == "CL-TAIL-DIRTY")
     assert tail.physical_offset is not None
@@ -142,5 +142,5 @@ def test_a_log_that_was_cut_and_written_over_has_no_errors(version: jvm.Version,
     shutil.copyfile(store.conf, root / "broker.conf")
     lose_magic(root, store.conf)
     assert verified(root).exit_status() != 0
-    jvm.serve(version, root, store.conf, append=4, restart=True)
+    jvm.serve(version, [jvm.Found(root, store.conf)], append=4, restart=True)
     assert errors(verified(root)) == []

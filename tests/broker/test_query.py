@@ -14,7 +14,7 @@ from tests.broker.answers import ask_brokers
 from tests.broker.stores import fixture_stores
 
 if TYPE_CHECKING:
-    from rmqtool.commands.rows import Message
+    from rmqtool.rows import Message
     from rmqtool.store import Store
     from tests.broker.answers import Answered
 

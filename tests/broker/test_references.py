@@ -16,7 +16,13 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.broker
 
 
-@pytest.mark.parametrize("name", ["plain-4.9.8", "expiredhead-4.9.8", "plain-5.3.3", "crash-5.3.3"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("plain-4.9.8", "expiredhead-4.9.8", "plain-5.3.3", "crash-5.3.3", "plain-5.4.0", "crash-5.4.0"),
+        *("plain-5.5.1", "expiredhead-5.5.1", "tags-5.5.1", "handovers-5.5.1", "downgrade-5.3.3"),
+    ],
+)
 def test_broker_rebuilds_the_committed_files(name: str, tmp_path: Path) -> None:
     """A broker that finds only the log regenerates every byte of the fixture's expected files."""
     store = fixture_store(name)
@@ -26,24 +32,26 @@ def test_broker_rebuilds_the_committed_files(name: str, tmp_path: Path) -> None:
     assert compare_derived(store.expected, root) == []
 
 
-@pytest.mark.parametrize("name", ["plain-4.9.8", "plain-5.3.3"])
+@pytest.mark.parametrize("name", ["plain-4.9.8", "plain-5.3.3", "plain-5.5.1"])
 def test_broker_serves_what_the_recipe_says(name: str, tmp_path: Path) -> None:
     """Every record of the recipe is served from its queue with a good CRC, and its unique key finds it."""
     store = fixture_store(name)
-    rows = jvm.serve(store.version, store.copy_to(tmp_path / "store"), store.conf, timezone=store.timezone)
+    found = jvm.Found(store.copy_to(tmp_path / "store"), store.conf)
+    (rows,) = jvm.serve(store.version, [found], timezone=store.timezone)
     messages = [row for row in rows if row["type"] == "message"]
     assert len(messages) == store.recipe["records"]
     assert all(row["status"] == "FOUND" and row["crcOk"] for row in messages)
-    found = {(row["topic"], row["key"]): row["physicalOffsets"] for row in rows if row["type"] == "query"}
+    hits = {(row["topic"], row["key"]): row["physicalOffsets"] for row in rows if row["type"] == "query"}
     for row in messages:
         if "uniqKey" in row:
-            assert found[row["msgTopic"], row["uniqKey"]] == [row["physicalOffset"]]
+            assert hits[row["msgTopic"], row["uniqKey"]] == [row["physicalOffset"]]
 
 
 def test_appended_messages_follow_and_survive_a_restart(tmp_path: Path) -> None:
     """What the judge appends gets the next queue offsets and is still there after a clean restart."""
     store = fixture_store("plain-5.3.3")
-    rows = jvm.serve(store.version, store.copy_to(tmp_path / "store"), store.conf, append=7, restart=True)
+    found = jvm.Found(store.copy_to(tmp_path / "store"), store.conf)
+    (rows,) = jvm.serve(store.version, [found], append=7, restart=True)
     count = {
         phase: sum(row["type"] == "message" and row["phase"] == phase for row in rows)
         for phase in ("as-found", "after-append", "after-restart")

@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from tests.broker.brokers import BROKERS
 from tests.broker.stores import STORES, FixtureStore, fixture_stores
 
 EVERY = pytest.mark.parametrize("store", fixture_stores(), ids=lambda store: store.name)
@@ -38,9 +39,31 @@ def test_recipe_and_settings_agree(store: FixtureStore) -> None:
 def test_readme_lists_every_store() -> None:
     """The table in fixtures/README.md has each store, with the reference it has for each version."""
     readme = (STORES.parent / "README.md").read_text("utf-8")
-    listed: set[tuple[str, str]] = set()
-    for names, old, new in re.findall(r"^\| (`.+?) \|.*\| (\w*) ?\| (\w*) ?\|$", readme, re.MULTILINE):
-        for what in re.findall(r"`(\w+)`", names):
-            listed |= {(f"{what}-4.9.8", old), (f"{what}-5.3.3", new)}
-    stores = {(store.name, store.recipe["reference"]) for store in fixture_stores()}
-    assert {(name, reference) for name, reference in listed if reference} == stores
+    table = readme[readme.index("| Store |") :].partition("\n\n")[0].splitlines()
+    (_, _, *versions), _, *rows = ([cell.strip() for cell in row.split("|")[1:-1]] for row in table)
+    listed = {
+        (f"{what}-{version}", reference)
+        for names, _, *references in rows
+        for what in re.findall(r"`(\w+)`", names)
+        for version, reference in zip(versions, references, strict=True)
+        if reference
+    }
+    assert listed == {(store.name, store.recipe["reference"]) for store in fixture_stores()}
+
+
+def test_releases_have_fixtures() -> None:
+    """The releases of the gate are those that made the stores."""
+    assert {store.version for store in fixture_stores()} == {
+        version for version, broker in BROKERS.items() if broker.gate
+    }
+
+
+@EVERY
+def test_brokers_of_a_store_are_in_order(store: FixtureStore) -> None:
+    """Where several brokers wrote a store, each goes on behind the one before; the last gives its version."""
+    brokers = store.recipe.get("brokers", [{"version": store.version, "from": 0}])
+    starts = [broker["from"] for broker in brokers]
+    assert starts == sorted(set(starts))
+    assert starts[0] == 0
+    assert brokers[-1]["version"] == store.version
+    assert {broker["version"] for broker in brokers} <= BROKERS.keys()

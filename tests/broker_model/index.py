@@ -1,4 +1,4 @@
-"""The index: ``IndexService#buildIndex`` and ``IndexFile#putKey``, in memory (4.9.8, 5.3.3)."""
+"""The index: ``IndexService#buildIndex`` and ``IndexFile#putKey``, in memory (4.9.8, 5.3.3, 5.5.1)."""
 
 from __future__ import annotations
 
@@ -68,8 +68,9 @@ class IndexFile:
 class IndexService:
     """All files, newest last."""
 
-    def __init__(self, slots: int, items: int) -> None:
+    def __init__(self, slots: int, items: int, tag_items_from: int | None = None) -> None:
         self._slots, self._items = slots, items
+        self._tag_items_from = tag_items_from  # the first physical offset that a broker of 5.4.0+ dispatched
         self.files: list[IndexFile] = []
 
     def build(self, request: Request) -> None:
@@ -81,6 +82,9 @@ class IndexService:
         for key in request.properties.get("KEYS", "").split(" "):
             if key:
                 self._put(request, key)
+        is_tagged = self._tag_items_from is not None and request.physical_offset >= self._tag_items_from
+        if is_tagged and request.properties.get("TAGS"):
+            self._put(request, "T#" + request.properties["TAGS"])
 
     def _put(self, request: Request, key: str) -> None:
         key_hash = index_key_hash(request.topic, key)

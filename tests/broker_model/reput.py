@@ -49,12 +49,18 @@ class BrokerModel:
 
     def __post_init__(self) -> None:
         self.queues: dict[tuple[str, int], ConsumeQueue | BatchConsumeQueue] = {}
-        self.index = IndexService(self.sizes.slots, self.sizes.items)
+        self.index = IndexService(self.sizes.slots, self.sizes.items, self._tag_items_from)
         self.dispatched: list[tuple[int, Request]] = []
 
     @property
     def is_5(self) -> bool:
         return self.policy.release.line != "4.9"
+
+    @property
+    def _tag_items_from(self) -> int | None:
+        chosen = str(self.policy.tag_items or ("all" if self.policy.release.tag_items else "none"))
+        first = {"all": -2 * ENDLESS, "none": None}
+        return first[chosen] if chosen in first else int(chosen.removeprefix("from:"))
 
     # --- dispatch ---
 
@@ -87,8 +93,10 @@ class BrokerModel:
     def _is_multi(self, request: Request) -> bool:
         if not self.policy.multi_dispatch:
             return False
-        excluded = ("%RETRY%", "rmq_sys_")
-        if self.is_5 and (request.topic.startswith(excluded) or request.topic == "SCHEDULE_TOPIC_XXXX"):
+        excluded = ["%RETRY%", "rmq_sys_", *(["%DLQ%"] if self.policy.release.name >= "5.5" else [])]
+        if self.is_5 and (
+            request.topic.startswith(tuple(excluded)) or request.topic == "SCHEDULE_TOPIC_XXXX"
+        ):
             return False
         names = request.properties.get("INNER_MULTI_DISPATCH", "")
         offsets = request.properties.get("INNER_MULTI_QUEUE_OFFSET", "")

@@ -89,7 +89,7 @@ class Demands:
 
 def demands_of(store: Store, staging: StagingHandle) -> Demands:
     """Scan the log of a store file by file."""
-    policy = DispatchPolicy.from_settings(store.settings)
+    policy = DispatchPolicy.to_check(store.settings)
     blocks, end = [], store.commitlog.start
     for split in plan_splits(store.commitlog, NEVER, 1 << 28):
         report = scan_split(ScanTask(split, policy, staging))

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqtool.check import expected
-from rmqtool.check.index import columns
-from rmqtool.check.queues import reader, unmatched_units
+from rmqtool.check.queues import unmatched_units
+from rmqtool.derived import index_files, queue_files
 from tests.check.store_edits import DemandCache, EditedStore
 
 if TYPE_CHECKING:
@@ -35,9 +35,9 @@ def pieces(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
     """Read files and expected rows whole, then in pieces of a few rows: no border may show."""
     if request.param:
         monkeypatch.setattr(expected, "WINDOW_ROWS", 3)
-        monkeypatch.setattr(reader, "_FIRST_CHUNK_UNITS", 1)
-        monkeypatch.setattr(reader, "_LARGEST_CHUNK_UNITS", 4)
-        monkeypatch.setattr(columns, "_CHUNK_ITEMS", 5)
-        monkeypatch.setattr(columns, "_CHUNK_SLOTS", 7)
+        monkeypatch.setattr(queue_files, "_FIRST_CHUNK_UNITS", 1)
+        monkeypatch.setattr(queue_files, "_LARGEST_CHUNK_UNITS", 4)
+        monkeypatch.setattr(index_files, "_CHUNK_ITEMS", 5)
+        monkeypatch.setattr(index_files, "_CHUNK_SLOTS", 7)
         monkeypatch.setattr(unmatched_units, "_CHUNK_ROWS", 3)
         monkeypatch.setattr(unmatched_units, "_MOST_PENDING", 0)

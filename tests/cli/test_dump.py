@@ -41,6 +41,7 @@ _NAMES = {
     "item": "type file item slot keyHash physicalOffset timeDiff previous",
     "checkpoint": (
         "type physicMsgTimestamp logicsMsgTimestamp indexMsgTimestamp masterFlushedOffset confirmPhyOffset"
+        " logicsPhysicalOffset"
     ),
     "damage": "type file position physicalOffset length code message",
     "batch-unit": (

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rmqtool.commands.messages import has_unit, offset_id_of
 from rmqtool.commands.query import Query, QueryRequest
 from rmqtool.formats import index, struct_of
 from rmqtool.javacompat import index_key_hash, split_keys
 from rmqtool.report.console import Console
+from rmqtool.rows.messages import has_unit, offset_id_of
 from rmqtool.scan.record_walk import walk
 from rmqtool.scan.records import Record
 from rmqtool.store import open_store

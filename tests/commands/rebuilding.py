@@ -13,7 +13,7 @@ from rmqtool.store import open_store
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rmqtool.commands.rebuild_report import RebuildReport
+    from rmqtool.commands.rebuild.report import RebuildReport
     from rmqtool.engine import Engine
 
 LOCAL = EngineOptions("local", jobs=2)

@@ -115,7 +115,7 @@ class TestLock:
         def denied(_root: Path) -> None:
             raise EnvironmentFailureError("lock: cannot be opened: Permission denied")
 
-        monkeypatch.setattr("rmqtool.commands.rebuild.lock_holder", denied)
+        monkeypatch.setattr("rmqtool.commands.rebuild.run.lock_holder", denied)
         with pytest.raises(EnvironmentFailureError, match="lock"):
             rebuild_store(store.root, store.conf, tmp_path / "out")
         rebuild_store(store.root, store.conf, tmp_path / "out", live=True)

@@ -17,7 +17,7 @@ from tests.commands.rebuilding import rebuild_store
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rmqtool.commands.rebuild_report import RebuildReport
+    from rmqtool.commands.rebuild.report import RebuildReport
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 CASES = Path(__file__).resolve().parents[2] / "fixtures" / "damage"
-EXPECTED = Path(__file__).parents[1] / "commands" / "verify" / "expected.toml"
+EXPECTED = Path(__file__).parents[1] / "check" / "expected.toml"
 
 
 @dataclass(frozen=True)

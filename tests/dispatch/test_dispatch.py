@@ -18,6 +18,7 @@ from rmqtool.dispatch.queues import QueueTable
 from rmqtool.dispatch.rows import UNIT_ROW
 from rmqtool.formats import message
 from rmqtool.javacompat import index_key_hash, string_hash
+from rmqtool.releases import RELEASES
 from rmqtool.reput import dispatcher
 from rmqtool.reput.scan import ScanTask, SplitReport, scan_split
 from rmqtool.reput.splits import Split
@@ -25,7 +26,7 @@ from rmqtool.store.names import safe_component
 from tests.broker_model.index import IndexService
 from tests.broker_model.messages import Request
 from tests.broker_model.reput import BrokerModel, Sizes
-from tests.builders import POLICY_4_9, POLICY_5, LogBuilder, memory_segment, properties, staging
+from tests.builders import POLICY_4_9, POLICY_5, POLICY_5_5, LogBuilder, memory_segment, properties, staging
 from tests.dispatch.test_append import describe
 from tests.scan.log_builder import STORE_TIMESTAMP_MS
 from tests.strategies import BATCH_TOPIC, logs
@@ -37,7 +38,7 @@ SIZE = 1 << 20
 Units = dict[tuple[str, int], list[dict[str, int]]]
 
 
-@pytest.fixture(params=[POLICY_4_9, POLICY_5], ids=["4.9.8", "5.3.3"])
+@pytest.fixture(params=[POLICY_4_9, POLICY_5, POLICY_5_5], ids=["4.9.8", "5.3.3", "5.5.1"])
 def policy(request: pytest.FixtureRequest) -> DispatchPolicy:
     chosen: DispatchPolicy = request.param
     return chosen
@@ -92,7 +93,7 @@ def offsets_by_queue(units: Units) -> dict[tuple[str, int], list[int]]:
 
 
 @settings(max_examples=25, deadline=None)
-@given(logs(hostile=True, lies=True, most=8), st.sampled_from([POLICY_4_9, POLICY_5]))
+@given(logs(hostile=True, lies=True, most=8), st.sampled_from([POLICY_4_9, POLICY_5, POLICY_5_5]))
 def test_entries_are_what_the_index_service_puts(log: LogBuilder, policy: DispatchPolicy) -> None:
     """In order, with all transaction types, and none below the offset indexed before."""
     model = BrokerModel(policy, Sizes(items=100_000))
@@ -227,6 +228,13 @@ def test_topics_without_multi_dispatch_in_5(topic: str) -> None:
     fields = {"topic": topic.encode(), "properties": light("%LMQ%a", "3")}
     assert set(one(POLICY_5, **fields)[1]) == {(topic, 0)}
     assert set(one(POLICY_4_9, **fields)[1]) == {(topic, 0), ("%LMQ%a", 0)}
+
+
+def test_dead_letters_go_to_no_further_queue_since_5_5() -> None:
+    fields = {"topic": b"%DLQ%group", "properties": light("%LMQ%a", "3")}
+    before = (POLICY_4_9, POLICY_5, replace(POLICY_5, release=RELEASES["5.4.0"]))
+    found = [("%LMQ%a", 0) in one(policy, **fields)[1] for policy in (*before, POLICY_5_5)]
+    assert found == [True, True, True, False]
 
 
 def test_names_with_a_separator_are_passed_before_their_offset_is_read_in_5() -> None:

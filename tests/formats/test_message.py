@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool.formats import layout, message
+from tests.formats.test_decoders import snake_case
 
 GOLDEN = {
     "4.9.3 V1, IPv4": (
@@ -87,10 +88,9 @@ def test_struct_reader_equals_construct(fields: dict[str, Any]) -> None:
     hosts = {head.born_host: parsed.bornHost, head.store_host: parsed.storeHost}
     for raw, host in hosts.items():
         assert raw == host.address + host.port.to_bytes(4, "big", signed=True)
-    names = [field.name for field in layout(message.HEAD, sysFlag=fields["sysFlag"])]
-    for name, value in zip(names, head, strict=True):
-        if not name.endswith("Host"):
-            assert value == parsed[name], name
+    for field in layout(message.HEAD, sysFlag=fields["sysFlag"]):
+        if not field.name.endswith("Host"):
+            assert getattr(head, snake_case(field.name, field.unit)) == parsed[field.name], field.name
 
 
 @given(st.binary(max_size=112))

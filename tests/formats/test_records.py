@@ -18,7 +18,7 @@ FIXED = {
     "index header": (index.HEADER, 40),
     "index slot": (index.SLOT, 4),
     "index item": (index.ITEM, 20),
-    "checkpoint": (checkpoint.CHECKPOINT, 40),
+    "checkpoint": (checkpoint.CHECKPOINT, 48),
 }
 
 

@@ -1,4 +1,4 @@
-"""What is released: the same bytes twice, all that belongs to it and no more, at work far from the sources."""
+"""What is released: the same bytes twice, all that belongs to it and no more, at work in an empty venv."""
 
 from __future__ import annotations
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rmqtool.dispatch.tag_items import TagItems
 from tests.broker_model.reput import Sizes
-from tests.builders import POLICY_4_9, POLICY_5, LogBuilder
+from tests.builders import POLICY_4_9, POLICY_5, POLICY_5_5, LogBuilder
 from tests.reput.comparing import assert_as_the_model
 from tests.strategies import BATCH_TOPIC, FILE_SIZE, logs
 
@@ -29,8 +30,8 @@ file_sizes = st.builds(
 
 @st.composite
 def policies(draw: st.DrawFn) -> DispatchPolicy:
-    policy = draw(st.sampled_from([POLICY_4_9, POLICY_5]))
-    is_5 = policy is POLICY_5
+    policy = draw(st.sampled_from([POLICY_4_9, POLICY_5, POLICY_5_5]))
+    is_5 = policy is not POLICY_4_9
     return replace(
         policy,
         multi_dispatch=draw(st.sampled_from([True, True, False])),
@@ -38,6 +39,7 @@ def policies(draw: st.DrawFn) -> DispatchPolicy:
         ext=draw(st.booleans()),
         index_enabled=draw(st.sampled_from([True, True, False])),
         batch_topics=frozenset({BATCH_TOPIC}) if is_5 and draw(st.booleans()) else frozenset(),
+        tag_items=draw(st.one_of(st.none(), st.none(), st.builds(TagItems, st.integers(0, 2 * FILE_SIZE)))),
     )
 
 
@@ -66,3 +68,9 @@ def test_damaged_logs_4_9(log: LogBuilder, split_bytes: int) -> None:
 @given(logs(damage=True, lies=True, halves=True), split_sizes)
 def test_damaged_logs_5(log: LogBuilder, split_bytes: int) -> None:
     assert_as_the_model(log.files(), FILE_SIZE, POLICY_5, split_bytes=split_bytes)
+
+
+@settings(max_examples=25, deadline=None)
+@given(logs(damage=True, lies=True, halves=True), split_sizes)
+def test_damaged_logs_5_5(log: LogBuilder, split_bytes: int) -> None:
+    assert_as_the_model(log.files(), FILE_SIZE, POLICY_5_5, split_bytes=split_bytes)

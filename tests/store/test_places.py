@@ -10,7 +10,7 @@ import pytest
 
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.store import PathKind, open_store
-from rmqtool.store.places import QUEUE_KINDS
+from rmqtool.store.kinds import QUEUE_KINDS
 from tests.store.fixture_stores import fixture
 
 if TYPE_CHECKING:

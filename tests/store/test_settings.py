@@ -34,7 +34,8 @@ def test_what_is_inferred_of_a_broker_s_store_is_what_the_broker_was_given(root:
 @pytest.mark.parametrize("root", STORE_ROOTS, ids=lambda root: root.name)
 def test_the_broker_s_version_is_recognised(root: Path) -> None:
     setting = open_store(root).settings["brokerVersion"]
-    assert (setting.value, setting.origin) == ("4.9" if "-4.9" in root.name else "5.x", Origin.INFERRED)
+    assert setting.origin is Origin.INFERRED
+    assert root.name.rpartition("-")[2] in setting.candidates
 
 
 @pytest.mark.parametrize(

@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqtool.check.expected import ExpectedEntries
-from rmqtool.check.index.columns import open_index_file
 from rmqtool.check.index.match import IndexMatch
 from rmqtool.check.index.shape import FileReport, IndexShape
 from rmqtool.check.model import Examined
+from rmqtool.derived.index_files import open_index_file
 from rmqtool.findings import FindingLog, Severity, Structure
 from rmqtool.findings.index import IX_NAME_ORDER
 from rmqtool.store.unreadable import unreadable_findings
 
 if TYPE_CHECKING:
-    from rmqtool.check.index.columns import IndexFile
     from rmqtool.check.tasks import IndexCheckTask
-    from rmqtool.derived.index_files import Header
+    from rmqtool.derived.index_files import IndexFile
+    from rmqtool.formats.index import Header
     from rmqtool.store.segments import StoreFile
 
 
@@ -27,8 +27,7 @@ def check_index(task: IndexCheckTask) -> tuple[FindingLog, Examined]:
     looked at on their own.
 
     Raises:
-        EnvironmentFailureError: an index file cannot be opened or read.
-        OSError: a block file cannot be read.
+        EnvironmentFailureError: an index file, or a block file, cannot be read.
     """
     log = FindingLog(task.max_findings)
     if any(not _is_readable(task, file) for file in task.files):
@@ -77,7 +76,7 @@ def _check_file(
     """Read a file once; return the offset of its first item, None without items."""
     if match is not None:
         match.open(report)
-    for items in index.items():
+    for items in index.item_columns():
         shape.feed(items)
         if match is not None:
             match.feed(items)

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rmqtool.check.index.missing import missing_ranges
 from rmqtool.check.index.shape import FileReport, time_diff
+from rmqtool.check.index.tag_turns import tag_mix
 from rmqtool.dispatch.compare_kernels import ItemMatch, match_items
 from rmqtool.findings import Finding, FindingLog, Severity
 from rmqtool.findings.index import (
@@ -25,8 +27,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.check.expected import ExpectedEntries
-    from rmqtool.check.index.columns import Items
     from rmqtool.check.tasks import IndexCheckTask
+    from rmqtool.derived.index_files import Items
 
     Int64s = npt.NDArray[np.int64]
     Bools = npt.NDArray[np.bool_]
@@ -75,6 +77,7 @@ class IndexMatch:
         self._previous_end_ms: int | None = None
         self._files: list[tuple[FileReport, MatchedFile]] = []
         self._times = _Times()
+        self._tagged: set[int] = set()
 
     def open(self, report: FileReport) -> None:
         """Begin a file."""
@@ -105,6 +108,8 @@ class IndexMatch:
             found[at[hit]] = rows[hit] + self._expected.firsts[window]
             times_ms[at[hit]] = wanted.store_timestamps_ms[rows[hit]]
             matches[at] = kinds
+            if wanted.of_tags[rows[kinds == ItemMatch.TAKEN]].any():
+                self._tagged.add(window)
         self._note_taken(file, found[matches == ItemMatch.TAKEN])
         self._tell(report, file, items, matches)
         self._check_times(report, items, matches, times_ms)
@@ -134,6 +139,8 @@ class IndexMatch:
             self._tell_beyond()
         if self._task.level >= _COMPLETE:
             self._tell_missing()
+            mix = tag_mix(self._expected, self._tagged)
+            self._log.extend([] if mix is None else [mix])
 
     def _note_taken(self, file: MatchedFile, found: Int64s) -> None:
         if len(found):
@@ -215,43 +222,31 @@ class IndexMatch:
             is_followed = is_followed or file.last >= 0
 
     def _tell_missing(self) -> None:
-        starts, stops = self._missing()
+        missing = missing_ranges(self._expected)
         firsts = np.array([file.first for _, file in self._files if file.first >= 0], np.int64)
         lasts = np.array([file.last for _, file in self._files if file.last >= 0], np.int64)
         # A whole range between files was deleted with its file; an entry inside of one was never there.
-        is_gone = ((starts == 0) | np.isin(starts - 1, lasts)) & (
-            (stops == self._expected.total) | np.isin(stops, firsts)
+        # Since 5.4.0 a start after a crash leaves such a hole as a rule: it deletes the files newer than the
+        # checkpoint and dispatches only the last files of the log again.
+        is_gone = ((missing.starts == 0) | np.isin(missing.starts - 1, lasts)) & (
+            (missing.stops == self._expected.total) | np.isin(missing.stops, firsts)
         )
         for code, chosen in ((IX_GONE, is_gone), (IX_MISSING, ~is_gone)):
             rows = np.flatnonzero(chosen)
             shown = rows[: self._log.max_per_code].tolist()
             for row in shown:
-                start, stop = int(starts[row]), int(stops[row])
-                offset = self._offset_of(start)
-                without = counted(stop - start, "entry has", "entries have")
+                keys = int(missing.keys[row])
+                offset = self._offset_of(int(missing.first_keys[row]))
+                without = counted(keys, "entry has", "entries have")
                 rest = rows[len(shown) :] if row == shown[-1] else rows[:0]
                 finding = Finding(
                     code=code,
                     physical_offset=offset,
-                    expected=stop - start,
+                    expected=keys,
                     observed=0,
                     message=f"{without} no item; the first is of the record at {offset}",
                 )
-                self._log.add(finding, count=stop - start + int((stops[rest] - starts[rest]).sum()))
-
-    def _missing(self) -> tuple[Int64s, Int64s]:
-        """Return the bounds of the ranges of entries without item."""
-        starts: list[Int64s] = [np.zeros(0, np.int64)]
-        stops: list[Int64s] = [np.zeros(0, np.int64)]
-        for window in range(len(self._expected.spans)):
-            rows = self._expected.unseen(window) + self._expected.firsts[window]
-            if len(rows):
-                cuts = np.flatnonzero(np.diff(rows) != 1)
-                starts.append(rows[np.concatenate([[0], cuts + 1])])
-                stops.append(rows[np.concatenate([cuts, [len(rows) - 1]])] + 1)
-        first, last = np.concatenate(starts), np.concatenate(stops)
-        joined = np.flatnonzero(first[1:] == last[:-1])
-        return np.delete(first, joined + 1), np.delete(last, joined)
+                self._log.add(finding, count=keys + int(missing.keys[rest].sum()))
 
     def _offset_of(self, number: int) -> int:
         window = int(np.searchsorted(self._expected.firsts, number, side="right")) - 1

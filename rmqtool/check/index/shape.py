@@ -24,8 +24,8 @@ from rmqtool.formats.index import HEADER, ITEM_SIZE, SLOT_SIZE, slot_position
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from rmqtool.check.index.columns import IndexFile, Items
-    from rmqtool.derived.index_files import Header
+    from rmqtool.derived.index_files import IndexFile, Items
+    from rmqtool.formats.index import Header
 
     Int64s = npt.NDArray[np.int64]
     Bools = npt.NDArray[np.bool_]
@@ -246,7 +246,7 @@ class IndexShape:
         """Compare the slots with the newest items of their chains."""
         used_slots, count = 0, self._index.used + 1
         is_live = self.torn is Severity.INFO
-        for first, slots in self._index.slots():
+        for first, slots in self._index.slot_columns():
             newest = self._newest[first : first + len(slots)]
             used_slots += int(np.count_nonzero(newest))
             rows = np.flatnonzero(slots != newest)

@@ -113,7 +113,7 @@ def check_offsets(task: OffsetTask) -> Breaks:
     """Find where queue offsets do not follow.
 
     Raises:
-        OSError: a block file cannot be read.
+        EnvironmentFailureError: a block file cannot be read.
     """
     found = Breaks([], Counter())
     for plan in task.plans:

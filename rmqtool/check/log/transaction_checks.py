@@ -68,7 +68,7 @@ def check_transactions(task: TransactionTask) -> FindingLog:
     """Hold half messages, op messages and commits against each other.
 
     Raises:
-        OSError: a block file cannot be read.
+        EnvironmentFailureError: a block file cannot be read.
     """
     return _Balance(task).run()
 

@@ -12,19 +12,20 @@ from rmqtool.check.queues.ext import NO_EXT_TIME, ExtQueue
 from rmqtool.check.queues.match import UnitMatch
 from rmqtool.check.queues.missing import missing_ranges, report_missing
 from rmqtool.check.queues.order import UnitOrder
-from rmqtool.check.queues.reader import BATCH_DTYPE, UNIT_DTYPE, QueueReader
 from rmqtool.check.queues.report import Problem, QueueReport
 from rmqtool.check.queues.unmatched_units import Strangers
+from rmqtool.derived.queue_files import QueueReader
 from rmqtool.findings import FindingLog, Structure
 from rmqtool.findings.consumequeue import BQ_BAD_UNIT, CQ_BAD_UNIT, CQ_PHY_ORDER
+from rmqtool.formats.consumequeue import BATCH_UNITS, UNITS
 from rmqtool.store.unreadable import unreadable_findings
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.check.queues.missing import Ranges
-    from rmqtool.check.queues.reader import Units
     from rmqtool.check.tasks import QueueCheck, QueueCheckTask
+    from rmqtool.derived.queue_files import Units
 
     Int64s = npt.NDArray[np.int64]
 
@@ -43,8 +44,7 @@ def check_queues(
         log_cut: the log is known to have lost its end (the checkpoint is later): units beyond it are errors.
 
     Raises:
-        EnvironmentFailureError: a file of a queue cannot be opened or read.
-        OSError: a block file cannot be read.
+        EnvironmentFailureError: a file of a queue, or a block file, cannot be read.
     """
     strangers = Strangers(task.blocks)
     reports, examined = [], Examined()
@@ -86,7 +86,7 @@ class _QueueRun:
     def run(self) -> None:
         """Read the queue's files once and report."""
         if self._check.files is not None:
-            reader = QueueReader(self._check.files, BATCH_DTYPE if self._check.batch else UNIT_DTYPE)
+            reader = QueueReader(self._check.files, BATCH_UNITS if self._check.batch else UNITS)
             for units in reader:
                 self._feed(units)
             self._tell_reading(reader)

@@ -2,52 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rmqtool.check.queues.report import Problem, Telling
+from rmqtool.derived.ext_files import ExtFile
 from rmqtool.findings import Structure
 from rmqtool.findings.consumequeue import CQ_EXT_DANGLING, CQ_EXT_ORPHAN, CQ_EXT_UNIT
 from rmqtool.formats import consumequeue as formats
-from rmqtool.formats import struct_of
 from rmqtool.store.unreadable import unreadable_findings
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from rmqtool.check.queues.reader import Units
     from rmqtool.check.queues.report import QueueReport
+    from rmqtool.derived.ext_files import ExtColumns
+    from rmqtool.derived.queue_files import Units
     from rmqtool.store.reading import UnreadableRange
     from rmqtool.store.segments import FileQueue, Segment
 
     Int64s = npt.NDArray[np.int64]
     Bools = npt.NDArray[np.bool_]
 
-_HEAD = struct_of(formats.EXT_HEAD)
-_HEAD_DTYPE = np.dtype([("size", ">i2"), ("tags", ">i8"), ("time", ">i8"), ("bits", ">i2")])
-_END_SIZE = -1
-_FIRST_READ_BYTES = 1 << 16
-_LARGEST_UNIT = 1 << 15
-
 NO_EXT_TIME, LOST_EXT_TIME = -1, -2
 """In place of an ext unit's store time: the unit has no ext address; there is nothing at its address."""
-
-
-@dataclass
-class _ExtFile:
-    """The units of one ext file; ``(n,)`` each.
-
-    Attributes:
-        positions: in the file, ascending.
-        tags_codes: of the messages.
-        times_ms: store times.
-    """
-
-    positions: Int64s
-    tags_codes: Int64s
-    times_ms: Int64s
 
 
 class ExtQueue:
@@ -64,7 +43,7 @@ class ExtQueue:
         self._files = files
         self._expected = expected or files is not None
         self._report = report
-        self._loaded: tuple[Segment, _ExtFile] | None = None
+        self._loaded: tuple[Segment, ExtColumns] | None = None
         self._used: dict[int, Bools] = {}
 
     def resolve(self, units: Units, rows: Int64s) -> tuple[Int64s, Int64s, list[Problem]]:
@@ -113,24 +92,23 @@ class ExtQueue:
                 )
             segment.close()
 
-    def _load(self, segment: Segment) -> _ExtFile:
+    def _load(self, segment: Segment) -> ExtColumns:
         if self._loaded is None or self._loaded[0] is not segment:
             bad: list[UnreadableRange] = []
-            file, stop = _load_units(segment, bad)
+            file = ExtFile(segment).columns(bad)
             self._loaded = segment, file
             if segment.start not in self._used:
                 self._used[segment.start] = np.zeros(len(file.positions), np.bool_)
                 self._report.log.extend(unreadable_findings(segment, bad, Structure.CONSUMEQUEUE))
-                self._check_end(segment, stop)
+                self._check_end(segment, file.stop)
         return self._loaded[1]
 
     def _check_end(self, segment: Segment, stop: int) -> None:
         """Report what ends the units of a file, unless it is the end mark, or zeros in the last file."""
-        head = segment.read_at(stop, 2, []).ljust(2, b"\0")
-        size = int.from_bytes(head, "big", signed=True)
+        size = ExtFile(segment).size_at(stop)
         is_last = self._files is None or segment is self._files.segments[-1]
         room = segment.size_bytes - stop
-        if size == _END_SIZE or (size == 0 and is_last):
+        if size == formats.EXT_END_SIZE or (size == 0 and is_last):
             return
         if size == 0:
             message = f"{segment.label} ends at {stop} without end mark, though another file follows"
@@ -139,49 +117,6 @@ class ExtQueue:
         else:
             message = f"ext unit at {stop} of {segment.label} has the size {size}, which its bit map denies"
         self._report.add(CQ_EXT_UNIT, message, segment=segment, position=stop, length=room, observed=size)
-
-
-def _load_units(segment: Segment, bad: list[UnreadableRange]) -> tuple[_ExtFile, int]:
-    """Return the units of an ext file and the position behind the last good one; zeros behind stay unread."""
-    length = _FIRST_READ_BYTES
-    while True:
-        bad.clear()
-        data = segment.read_at(0, min(length, segment.size_bytes), bad)
-        file, stop = _parse(data)
-        if len(data) < length or stop + _LARGEST_UNIT <= len(data):
-            return file, stop
-        length *= 8
-
-
-def _parse(data: bytes) -> tuple[_ExtFile, int]:
-    """Return the units at the start of some bytes, and where they end.
-
-    Units without bit maps have one size, so they are taken many at a time; others one by one.
-    """
-    pieces: list[tuple[Int64s, npt.NDArray[Any]]] = []
-    position = 0
-    while position + _HEAD.size <= len(data):
-        plain = _plain_units(data, position)
-        if len(plain):
-            pieces.append((position + np.arange(len(plain)) * _HEAD.size, plain))
-            position += plain.nbytes
-            continue
-        size, _, _, bits = _HEAD.unpack_from(data, position)
-        if bits < 0 or size != _HEAD.size + bits or position + size > len(data):
-            break
-        pieces.append((np.array([position]), np.frombuffer(data, _HEAD_DTYPE, 1, position)))
-        position += size
-    positions = np.concatenate([np.zeros(0, np.int64), *(at for at, _ in pieces)])
-    heads = np.concatenate([np.zeros(0, _HEAD_DTYPE), *(rows for _, rows in pieces)])
-    return _ExtFile(positions, heads["tags"].astype(np.int64), heads["time"].astype(np.int64)), position
-
-
-def _plain_units(data: bytes, position: int) -> npt.NDArray[Any]:
-    """Return the units without bit map that lie one behind the other from ``position`` on."""
-    count = (len(data) - position) // _HEAD.size
-    rows = np.frombuffer(data, _HEAD_DTYPE, min(count, 1 << 12), position)
-    other = np.flatnonzero((rows["size"] != _HEAD.size) | (rows["bits"] != 0))
-    return rows[: int(other[0])] if len(other) else rows
 
 
 def _tell_dangling(units: Units, row: int) -> Telling:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.check.expected import UnitRows
-    from rmqtool.check.queues.reader import Units
+    from rmqtool.derived.queue_files import Units
     from rmqtool.findings import FindingCode
 
     Int64s = npt.NDArray[np.int64]

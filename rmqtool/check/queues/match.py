@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.check.expected import ExpectedUnits
-    from rmqtool.check.queues.reader import Units
     from rmqtool.check.queues.unmatched_units import Strangers
     from rmqtool.check.tasks import QueueCheckTask
+    from rmqtool.derived.queue_files import Units
 
     Int64s = npt.NDArray[np.int64]
     Bools = npt.NDArray[np.bool_]

@@ -70,7 +70,7 @@ def missing_ranges(expected: ExpectedUnits, met: tuple[int, int]) -> Ranges:
         met: numbers of the first and the last that have one, -1 if none has.
 
     Raises:
-        OSError: a block file cannot be read.
+        EnvironmentFailureError: a block file cannot be read.
     """
     if not expected.is_unseen():
         return np.empty(0, RANGE_ROW)

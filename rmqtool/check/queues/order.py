@@ -24,13 +24,13 @@ from rmqtool.findings.consumequeue import (
     CQ_ZERO_INSIDE,
 )
 from rmqtool.findings.wording import counted
-from rmqtool.formats.consumequeue import BATCH_COMPACTED_OFFSET, PREBLANK_SIZE
+from rmqtool.formats.consumequeue import BATCH_COMPACTED_OFFSET, PREBLANK_SIZE, UNIT_SIZE
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from rmqtool.check.queues.reader import Units
     from rmqtool.check.tasks import QueueCheckTask
+    from rmqtool.derived.queue_files import Units
     from rmqtool.findings import FindingCode
     from rmqtool.store.segments import Segment
 
@@ -93,7 +93,7 @@ class UnitOrder:
             return
         first, count = self._first_segment, self._preblank
         sentence = f"{counted(count, 'pre-blank unit')} at the start of {first.label}"
-        self._report.add(CQ_PREBLANK, sentence, segment=first, position=0, length=count * 20)
+        self._report.add(CQ_PREBLANK, sentence, segment=first, position=0, length=count * UNIT_SIZE)
         if self._log_start == 0 and 0 < self._log_end < NEVER:
             self._report.add(
                 CQ_PREBLANK_VISIBLE, f"{sentence}, though the log begins at 0", segment=first, position=0

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from rmqtool.check.queues.reader import Units
     from rmqtool.check.tasks import QueueCheck
+    from rmqtool.derived.queue_files import Units
     from rmqtool.store.segments import Segment
 
     Int64s = npt.NDArray[np.int64]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from rmqtool.check.queues.reader import Units
+    from rmqtool.derived.queue_files import Units
     from rmqtool.reput.blocks import Block
 
     Int64s = npt.NDArray[np.int64]
@@ -48,7 +48,7 @@ class Strangers:
         """Report all units that were added.
 
         Raises:
-            OSError: a block file cannot be read.
+            EnvironmentFailureError: a block file cannot be read.
         """
         if not self._pending:
             return

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rmqtool.check.queues.reader import BATCH_DTYPE, QueueReader
-from rmqtool.commands import rows as row_types
 from rmqtool.commands.diff.align import NUMBER, ORDER, TIME, Rules
 from rmqtool.commands.diff.entries import Entries
-from rmqtool.commands.dump.units import dump_queue
+from rmqtool.derived.ext_files import ExtFile
+from rmqtool.derived.queue_files import QueueReader
+from rmqtool.formats.consumequeue import BATCH_UNITS
 from rmqtool.store import PathKind
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from rmqtool.commands.diff.entries import Row
     from rmqtool.commands.diff.model import Comparison, Value
-    from rmqtool.store import FileQueue, QueueFiles
+    from rmqtool.store import FileQueue
 
     Rows = npt.NDArray[Any]
 
@@ -85,7 +85,7 @@ class LoneExtEntries(Entries):
 
 def batch_rows(files: FileQueue, comparison: Comparison) -> Iterator[Rows]:
     """Yield the units of a batch consume queue; zeros stand for no unit."""
-    total, reader = 0, QueueReader(files, BATCH_DTYPE)
+    total, reader = 0, QueueReader(files, BATCH_UNITS)
     for units in reader:
         used = units.rows[
             np.frombuffer(units.rows.tobytes(), np.uint8).reshape(-1, units.unit_size).any(axis=1)
@@ -101,17 +101,20 @@ def batch_rows(files: FileQueue, comparison: Comparison) -> Iterator[Rows]:
     comparison.note_unreadable(reader.unreadable)
 
 
-def lone_ext_rows(queue: QueueFiles | None) -> Iterator[Rows]:
+def lone_ext_rows(files: FileQueue) -> Iterator[Rows]:
     """Yield the units of an ext queue."""
-    if queue is None:
-        return
     total = 0
-    units = (row for row in dump_queue(queue) if isinstance(row, row_types.ExtUnit))
+    units = (
+        (unit.head, zlib.crc32(unit.bit_map))
+        for segment in files
+        for unit in ExtFile(segment).rows()
+        if unit.bit_map is not None
+    )
     while chunk := list(islice(units, _CHUNK)):
         numbers = range(total, total + len(chunk))
         values = [
-            (number, number, unit.store_timestamp_ms, 0, unit.tags_code, zlib.crc32(unit.bit_map))
-            for number, unit in zip(numbers, chunk, strict=True)
+            (number, number, head.store_timestamp_ms, 0, head.tags_code, bit_map_crc)
+            for number, (head, bit_map_crc) in zip(numbers, chunk, strict=True)
         ]
         yield np.array(values, _EXT_ROW)
         total += len(chunk)

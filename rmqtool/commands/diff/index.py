@@ -6,19 +6,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rmqtool.check.index.columns import open_index_file
 from rmqtool.commands.diff.align import NUMBER, ORDER, TIME, Rules
 from rmqtool.commands.diff.entries import Entries
 from rmqtool.commands.diff.model import Change, Difference, Told
+from rmqtool.derived.index_files import open_index_file
+from rmqtool.formats import layout
+from rmqtool.formats.index import HEADER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import numpy.typing as npt
 
-    from rmqtool.check.index.columns import IndexFile
     from rmqtool.commands.diff.entries import Row
     from rmqtool.commands.diff.model import Comparison, Value
+    from rmqtool.derived.index_files import IndexFile
     from rmqtool.store import Store
 
     Rows = npt.NDArray[Any]
@@ -27,7 +29,7 @@ _ROW = np.dtype(
     [(name, np.int64) for name in (ORDER, NUMBER, TIME, "physical_offset")] + [("key_hash", np.int32)]
 )
 _SECOND_MS = 1000
-_HEADER = ("beginTimestamp", "endTimestamp", "beginPhyOffset", "endPhyOffset", "hashSlotCount", "indexCount")
+_HEADER = tuple(field.name for field in layout(HEADER))
 
 
 class IndexEntries(Entries):
@@ -63,7 +65,7 @@ def index_rows(store: Store, comparison: Comparison) -> Iterator[Rows]:
     for file in store.index_files:
         opened = open_index_file(file, store.settings.index_geometry)
         begin_ms = opened.header.begin_timestamp_ms
-        for items in opened.items():
+        for items in opened.item_columns():
             rows = np.zeros(len(items), _ROW)
             rows[ORDER] = rows["physical_offset"] = items.physical_offsets
             rows[NUMBER] = total + np.arange(len(items))
@@ -108,10 +110,10 @@ def _diff_file(one: IndexFile, other: IndexFile) -> Iterator[Difference]:
         a: dict[str, Value] = {name: pair[0] for name, pair in wrong.items()}
         b: dict[str, Value] = {name: pair[1] for name, pair in wrong.items()}
         yield Difference("index", Change.CHANGED, f"header of {labels}: {text}", a=a, b=b)
-    for (first, ours), (_, theirs) in zip(one.slots(), other.slots(), strict=True):
+    for (first, ours), (_, theirs) in zip(one.slot_columns(), other.slot_columns(), strict=True):
         for slot in np.flatnonzero(ours != theirs).tolist():
             yield _link(f"slot {first + slot} of {labels}", int(ours[slot]), int(theirs[slot]))
-    for mine, yours in zip(one.items(), other.items(), strict=True):
+    for mine, yours in zip(one.item_columns(), other.item_columns(), strict=True):
         for item in np.flatnonzero(mine.previous != yours.previous).tolist():
             name = f"the chain at item {mine.first + item} of {labels}"
             yield _link(name, int(mine.previous[item]), int(yours.previous[item]))

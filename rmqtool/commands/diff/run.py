@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple
 from typing import TYPE_CHECKING
 
 from rmqtool.commands.diff.align import Reaches
@@ -11,7 +10,7 @@ from rmqtool.commands.diff.index import IndexEntries, diff_tables, index_rows
 from rmqtool.commands.diff.log import diff_logs, log_reaches
 from rmqtool.commands.diff.model import Change, Difference
 from rmqtool.commands.diff.units import ExtUnitEntries, UnitEntries, ext_unit_rows, unit_rows
-from rmqtool.commands.info import read_checkpoint
+from rmqtool.derived.checkpoint import read_checkpoint
 from rmqtool.errors import UsageError
 from rmqtool.formats import layout
 from rmqtool.formats.checkpoint import CHECKPOINT
@@ -19,12 +18,16 @@ from rmqtool.store import FileQueue, PathKind
 from rmqtool.store.files import TREE_DEPTH
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-    from rmqtool.commands.diff.model import Comparison
+    from rmqtool.commands.diff.model import Comparison, Value
     from rmqtool.store import QueueFiles, Store
 
     Key = tuple[str | int | None, ...]
+    _QueueDiff = Callable[
+        [QueueFiles, tuple[FileQueue, FileQueue], tuple[Store, Store], Reaches, Comparison],
+        Iterator[Difference],
+    ]
 
 _NO_FILES = FileQueue((), ())
 
@@ -98,7 +101,8 @@ def _diff_queues(
         known = pair[0] or pair[1]
         if known is not None:
             comparison.compared["queues"] += 1
-            yield from _diff_queue(known, pair, (a, b), reaches, comparison)
+            one, other = (_NO_FILES if queue is None else queue.files for queue in pair)
+            yield from QUEUE_DIFFS[kind](known, (one, other), (a, b), reaches, comparison)
         for queue in pair:
             if queue is not None:
                 queue.files.close()
@@ -106,26 +110,6 @@ def _diff_queues(
 
 def _sortable(part: str | int | None) -> tuple[int, str]:
     return (part, "") if isinstance(part, int) else (-1, str(part))
-
-
-def _diff_queue(
-    known: QueueFiles,
-    pair: tuple[QueueFiles | None, QueueFiles | None],
-    stores: tuple[Store, Store],
-    reaches: Reaches,
-    comparison: Comparison,
-) -> Iterator[Difference]:
-    """Compare one queue; a side that has not its directory has no unit of it."""
-    name = comparison, known.topic, known.queue_id
-    one, other = (_NO_FILES if queue is None else queue.files for queue in pair)
-    if known.kind is PathKind.BATCHCONSUMEQUEUE:
-        yield from BatchEntries(*name).compare(
-            batch_rows(one, comparison), batch_rows(other, comparison), reaches
-        )
-    elif known.kind is PathKind.CONSUMEQUEUE_EXT:
-        yield from LoneExtEntries(*name).compare(lone_ext_rows(pair[0]), lone_ext_rows(pair[1]), reaches)
-    else:
-        yield from _diff_units(known, (one, other), stores, reaches, comparison)
 
 
 def _diff_units(
@@ -147,6 +131,36 @@ def _diff_units(
         one.close()
 
 
+def _diff_batch_units(
+    known: QueueFiles,
+    files: tuple[FileQueue, FileQueue],
+    _stores: tuple[Store, Store],
+    reaches: Reaches,
+    comparison: Comparison,
+) -> Iterator[Difference]:
+    ours, theirs = (batch_rows(one, comparison) for one in files)
+    yield from BatchEntries(comparison, known.topic, known.queue_id).compare(ours, theirs, reaches)
+
+
+def _diff_lone_ext_units(
+    known: QueueFiles,
+    files: tuple[FileQueue, FileQueue],
+    _stores: tuple[Store, Store],
+    reaches: Reaches,
+    comparison: Comparison,
+) -> Iterator[Difference]:
+    ours, theirs = map(lone_ext_rows, files)
+    yield from LoneExtEntries(comparison, known.topic, known.queue_id).compare(ours, theirs, reaches)
+
+
+QUEUE_DIFFS: dict[PathKind, _QueueDiff] = {
+    PathKind.CONSUMEQUEUE: _diff_units,
+    PathKind.BATCHCONSUMEQUEUE: _diff_batch_units,
+    PathKind.CONSUMEQUEUE_EXT: _diff_lone_ext_units,
+}
+"""Who compares each kind of queue; a side that has not its directory has no files of it."""
+
+
 def _ext_files(store: Store, queue: QueueFiles) -> FileQueue:
     if queue.topic is None or queue.queue_id is None:
         return _NO_FILES
@@ -165,14 +179,15 @@ def _diff_index(a: Store, b: Store, reaches: Reaches, comparison: Comparison) ->
 
 
 def _diff_checkpoint(a: Store, b: Store, comparison: Comparison) -> Iterator[Difference]:
-    one, other = read_checkpoint(a.checkpoint), read_checkpoint(b.checkpoint)
+    one, other = read_checkpoint(a.checkpoint, []), read_checkpoint(b.checkpoint, [])
     if one is None or other is None:
         have = one is not None, other is not None
         yield from _one_sided(a, b, PathKind.CHECKPOINT, *have, comparison)
         return
-    for field, left, right in zip(layout(CHECKPOINT), astuple(one), astuple(other), strict=True):
+    for field, left, right in zip(layout(CHECKPOINT), one, other, strict=True):
         if left != right:
             sentence = f"{field.name} is {left} and {right}"
-            values = {field.name: left}, {field.name: right}
-            found = Difference("checkpoint", Change.CHANGED, sentence, a=values[0], b=values[1], normal=True)
+            a_says: dict[str, Value] = {field.name: left}
+            b_says: dict[str, Value] = {field.name: right}
+            found = Difference("checkpoint", Change.CHANGED, sentence, a=a_says, b=b_says, normal=True)
             yield comparison.count(found)

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rmqtool.check.queues.reader import UNIT_DTYPE, QueueReader
 from rmqtool.commands.diff.align import NUMBER, ORDER, TIME, Rules
 from rmqtool.commands.diff.entries import Entries
+from rmqtool.derived.ext_files import ExtReader
+from rmqtool.derived.queue_files import QueueReader
 from rmqtool.formats import consumequeue as formats
-from rmqtool.formats import struct_of
-from rmqtool.scan.window import Window
 from rmqtool.store import PathKind
 
 if TYPE_CHECKING:
@@ -20,14 +19,13 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from rmqtool.check.queues.reader import Units
     from rmqtool.commands.diff.entries import Row
     from rmqtool.commands.diff.model import Comparison, Value
-    from rmqtool.store import FileQueue, Segment
+    from rmqtool.derived.queue_files import Units
+    from rmqtool.store import FileQueue
 
     Rows = npt.NDArray[Any]
 
-_EXT_HEAD = struct_of(formats.EXT_HEAD)
 _NO_EXT = -1
 _ROW = np.dtype([(name, np.int64) for name in (ORDER, NUMBER, TIME, "physical_offset", "size", "tags_code")])
 _EXT_ROW = np.dtype([*_ROW.descr, ("ext_time_ms", np.int64), ("bit_map_crc", np.int64)])
@@ -74,7 +72,7 @@ class ExtUnitEntries(UnitEntries):
 
 def unit_rows(files: FileQueue, comparison: Comparison) -> Iterator[Rows]:
     """Yield the units of a queue; zeros and pre-blanks stand for no unit."""
-    reader = QueueReader(files, UNIT_DTYPE)
+    reader = QueueReader(files, formats.UNITS)
     for units in reader:
         rows = _rows(units, _ROW)
         if len(rows):
@@ -84,15 +82,16 @@ def unit_rows(files: FileQueue, comparison: Comparison) -> Iterator[Rows]:
 
 def ext_unit_rows(files: FileQueue, ext_files: FileQueue, comparison: Comparison) -> Iterator[Rows]:
     """Yield the units of a queue with what their ext units say."""
-    ext, reader = _ExtUnits(ext_files), QueueReader(files, UNIT_DTYPE)
+    ext, reader = ExtReader(ext_files), QueueReader(files, formats.UNITS)
     for units in reader:
         rows = _rows(units, _EXT_ROW)
         rows["ext_time_ms"] = rows["bit_map_crc"] = _NO_EXT
         for number in np.flatnonzero(rows["tags_code"] <= formats.EXT_ADDRESS_MAX).tolist():
-            found = ext.read(int(rows["tags_code"][number]))
-            if found is not None:
-                rows["tags_code"][number], rows["ext_time_ms"][number] = found[:2]
-                rows["bit_map_crc"][number] = found[2]
+            found = ext.at(int(rows["tags_code"][number]))
+            if found is not None and found.bit_map is not None:
+                rows["tags_code"][number] = found.head.tags_code
+                rows["ext_time_ms"][number] = found.head.store_timestamp_ms
+                rows["bit_map_crc"][number] = zlib.crc32(found.bit_map)
         if len(rows):
             yield rows
     comparison.note_unreadable(reader.unreadable)
@@ -108,31 +107,3 @@ def _rows(units: Units, dtype: np.dtype[Any]) -> Rows:
     is_used = (rest != 0) | ((rows["size"] != 0) & (rows["size"] != formats.PREBLANK_SIZE))
     used: Rows = rows[is_used]
     return used
-
-
-class _ExtUnits:
-    """Reads the ext units of one queue by address."""
-
-    def __init__(self, files: FileQueue) -> None:
-        self._files = files
-        self._segment: Segment | None = None
-        self._window: Window | None = None
-
-    def read(self, address: int) -> tuple[int, int, int] | None:
-        """Return tags code, store time and checksum of the bit map; None where no ext unit lies."""
-        place = address - formats.EXT_ADDRESS_BASE
-        segment = self._files.segment_at(place)
-        if segment is None:
-            return None
-        if self._window is None or segment is not self._segment:
-            self._segment, self._window = segment, Window(segment)
-        position = place - segment.start
-        self._window.focus(position)
-        data = self._window.read_at(position, _EXT_HEAD.size)
-        if len(data) < _EXT_HEAD.size:
-            return None
-        size, tags_code, store_timestamp_ms, bit_map_size = _EXT_HEAD.unpack(data)
-        if size != _EXT_HEAD.size + bit_map_size or bit_map_size < 0:
-            return None
-        bit_map = self._window.read_at(position + _EXT_HEAD.size, bit_map_size)
-        return tags_code, store_timestamp_ms, zlib.crc32(bit_map)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqtool.commands import rows
+from rmqtool import rows
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import Severity, Structure
 from rmqtool.findings.places import ST_CONFIG

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqtool.commands import rows
-from rmqtool.commands.messages import host_text
+from rmqtool import rows
 from rmqtool.findings import Structure
 from rmqtool.findings.consumequeue import BQ_BAD_UNIT, CQ_BAD_UNIT, CQ_EXT_UNIT
 from rmqtool.findings.index import IX_COUNT
 from rmqtool.formats import checkpoint, consumequeue, index, layout, message
+from rmqtool.rows.messages import host_text
 from rmqtool.scan.record_walk import Defect
 from rmqtool.store.files import store_file
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqtool.commands import rows
+from rmqtool import rows
 from rmqtool.derived.index_files import IndexFile
 from rmqtool.findings import Structure
 from rmqtool.findings.index import IX_COUNT, IX_SIZE
@@ -36,11 +36,10 @@ def dump_index_file(
         chains: Also the chain of each slot in use.
     """
     index_file = IndexFile(file, geometry, WINDOW_BYTES)
-    header = index_file.header
-    if header is None:
+    if index_file.is_short:
         yield _damage(file, 0, file.size_bytes, IX_SIZE, f"{file.label} is shorter than a header")
         return
-    yield rows.IndexHeader(file.label, *header)
+    yield rows.IndexHeader(file.label, *index_file.header)
     yield from _header_damage(index_file, index_file.file.size_bytes if assumed else geometry.size_bytes)
     if slots:
         for number, item in index_file.used_slots():
@@ -57,14 +56,12 @@ def dump_index_file(
 
 
 def _header_damage(index_file: IndexFile, size_bytes: int) -> Iterator[rows.Damage]:
-    file, header = index_file.file, index_file.header
+    file, count = index_file.file, index_file.header.index_count
     if file.size_bytes != size_bytes:
         sentence = f"{file.label} has {file.size_bytes} bytes, its settings ask for {size_bytes}"
         yield _damage(file, 0, file.size_bytes, IX_SIZE, sentence)
-    if header is not None and not 0 <= header.index_count <= index_file.item_room + 1:
-        sentence = (
-            f"indexCount of {file.label} is {header.index_count}, it has room for {index_file.item_room}"
-        )
+    if not 0 <= count <= index_file.item_room + 1:
+        sentence = f"indexCount of {file.label} is {count}, it has room for {index_file.item_room}"
         yield _damage(file, 0, HEADER_SIZE, IX_COUNT, sentence)
 
 

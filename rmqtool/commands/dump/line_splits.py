@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.commands import rows
-from rmqtool.commands.messages import MessageRows
+from rmqtool import rows
 from rmqtool.releases import EXAMINER
+from rmqtool.rows.messages import MessageRows
 from rmqtool.scan.line_kernels import Ended, write_lines
 from rmqtool.scan.plain_kernels import MAX_PROPERTIES, Wanted
 from rmqtool.scan.record_walk import Blank, ChainWalk
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from rmqtool.commands.messages import MessageFilter
     from rmqtool.javacompat import DelayLevels
+    from rmqtool.rows.messages import MessageFilter
     from rmqtool.scan.json_kernels import BodyForm
     from rmqtool.scan.record_walk import LogEvent
     from rmqtool.scan.walk import MessageBatch

@@ -13,15 +13,15 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from rmqtool.commands.dump.line_splits import Split, write_split
-from rmqtool.commands.messages import MessageRows
 from rmqtool.engine.local import usable_cpus
+from rmqtool.rows.messages import MessageRows
 from rmqtool.scan.record_walk import ChainWalk, gap_between, missing_blank
 from rmqtool.scan.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from rmqtool.commands import rows
+    from rmqtool import rows
     from rmqtool.commands.dump.line_splits import LineJob, Written
     from rmqtool.store import Segment
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rmqtool.commands.messages import MessageRows
-from rmqtool.commands.query import QueryRequest
-from rmqtool.commands.query.inquiry import Inquiry
-from rmqtool.commands.query.queue import QueueReader, find_queue
-from rmqtool.commands.query.remarks import Remarks
-from rmqtool.commands.query.times import records_by_time
+from rmqtool.lookup.context import Inquiry
+from rmqtool.lookup.queue import QueueConsumer, find_queue
+from rmqtool.lookup.request import QueryRequest
+from rmqtool.lookup.times import records_by_time
+from rmqtool.progress import LimitedProgress
+from rmqtool.rows.messages import MessageRows
 from rmqtool.scan.record_walk import record_defects, walk
 from rmqtool.scan.records import Record, check_record
 from rmqtool.store import FileQueue, PathKind
@@ -20,10 +20,10 @@ from rmqtool.store.segments import NAME_DIGITS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from rmqtool.commands import rows
+    from rmqtool import rows
     from rmqtool.commands.dump.request import DumpRequest
-    from rmqtool.commands.messages import MessageFilter
     from rmqtool.progress import Progress
+    from rmqtool.rows.messages import MessageFilter
     from rmqtool.store import QueueFiles, Store
 
 _BODY_FORMS = ("none", "text", "hex")
@@ -84,9 +84,9 @@ def _queue_messages(
         topic=wanted.topic, queue_id=wanted.queue_id, begin_ms=wanted.begin_ms, end_ms=wanted.end_ms
     )
     way_out = "dump the commitlog directory to read the log itself"
-    inquiry = Inquiry(store, request, Remarks(progress), way_out=way_out)
+    inquiry = Inquiry(store, request, LimitedProgress(progress), way_out=way_out)
     if wanted.begin_ms is None and wanted.end_ms is None:
-        reader = QueueReader(inquiry, queue)
+        reader = QueueConsumer(inquiry, queue)
         found = reader.records(max(wanted.from_queue_offset or 0, reader.bounds.min_offset), None)
     else:
         found = records_by_time(inquiry)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqtool.commands import rows
+from rmqtool import rows
 from rmqtool.commands.dump.units import dump_queue
 from rmqtool.javacompat import tags_hash
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from rmqtool.commands.messages import MessageFilter
+from rmqtool.rows.messages import MessageFilter
 from rmqtool.store import PathKind
 
 _LOG = (PathKind.COMMITLOG,)

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqtool.commands import rows
+from rmqtool import rows
 from rmqtool.commands.dump.config import dump_config
 from rmqtool.commands.dump.hex import HexRows
 from rmqtool.commands.dump.index import dump_index_file
 from rmqtool.commands.dump.log import dump_log
 from rmqtool.commands.dump.queues import dump_queues
+from rmqtool.derived.checkpoint import read_checkpoint
 from rmqtool.derived.index_files import warn_of_assumed_geometry
 from rmqtool.errors import UsageError
 from rmqtool.findings import Severity, Structure
 from rmqtool.findings.places import CP_SIZE
-from rmqtool.formats import checkpoint, struct_of
-from rmqtool.store import PathKind
+from rmqtool.formats.checkpoint import CHECKPOINT_FILE_SIZE
+from rmqtool.store.kinds import KINDS, QUEUE_KINDS, PathKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from rmqtool.commands.dump.request import DumpRequest
     from rmqtool.progress import Progress
-    from rmqtool.store import Store, StoreFile
+    from rmqtool.store import Store
 
-_CHECKPOINT = struct_of(checkpoint.CHECKPOINT)
-_KINDS: tuple[PathKind, ...] = tuple(kind for kind in PathKind if kind is not PathKind.STORE)
+    _Dump = Callable[[Store, DumpRequest, Progress], Iterator[rows.Row]]
 
 
 def dump(store: Store, request: DumpRequest, progress: Progress) -> Iterator[rows.Row]:
@@ -38,7 +38,7 @@ def dump(store: Store, request: DumpRequest, progress: Progress) -> Iterator[row
     """
     annotate = HexRows(store)
     for kind in _chosen_kinds(store, request):
-        for row in _dump_kind(store, kind, request, progress):
+        for row in DUMPS[kind](store, request, progress):
             yield row
             if request.hex:
                 yield from annotate.fields(row)
@@ -46,7 +46,7 @@ def dump(store: Store, request: DumpRequest, progress: Progress) -> Iterator[row
 
 
 def _chosen_kinds(store: Store, request: DumpRequest) -> list[PathKind]:
-    shown = [kind for kind in _KINDS if kind in store.roots]
+    shown = [kind for kind in KINDS if kind in store.roots]
     chosen: list[PathKind] = [kind for kind in shown if kind in (request.kinds or shown)]
     for option, applicable in request.applicable().items():
         narrowed = [kind for kind in chosen if kind in applicable]
@@ -56,18 +56,6 @@ def _chosen_kinds(store: Store, request: DumpRequest) -> list[PathKind]:
     if (request.slots or request.chains) and PathKind.INDEX not in chosen:
         raise UsageError(f"{store.place.path}: no index file is dumped, so there are no slots and chains")
     return chosen
-
-
-def _dump_kind(store: Store, kind: PathKind, request: DumpRequest, progress: Progress) -> Iterator[rows.Row]:
-    if kind is PathKind.COMMITLOG:
-        return dump_log(store, request, progress)
-    if kind is PathKind.INDEX:
-        return _dump_index(store, request, progress)
-    if kind is PathKind.CHECKPOINT:
-        return _dump_checkpoint(store.checkpoint)
-    if kind is PathKind.CONFIG:
-        return dump_config(store)
-    return dump_queues(store, kind, request, progress)
 
 
 def _dump_index(store: Store, request: DumpRequest, progress: Progress) -> Iterator[rows.Row]:
@@ -84,16 +72,16 @@ def _dump_index(store: Store, request: DumpRequest, progress: Progress) -> Itera
         progress.advance(done)
 
 
-def _dump_checkpoint(file: StoreFile | None) -> Iterator[rows.Row]:
+def _dump_checkpoint(store: Store, _request: DumpRequest, _progress: Progress) -> Iterator[rows.Row]:
+    file = store.checkpoint
     if file is None:
         return
-    data = file.read_at(0, _CHECKPOINT.size)
-    if len(data) == _CHECKPOINT.size:
-        yield rows.Checkpoint(*_CHECKPOINT.unpack(data))
-    if file.size_bytes != checkpoint.CHECKPOINT_FILE_SIZE:
-        sentence = f"{file.label} has {file.size_bytes} bytes instead of {checkpoint.CHECKPOINT_FILE_SIZE}"
+    fields = read_checkpoint(file)
+    if fields is not None:
+        yield rows.Checkpoint(*fields)
+    if file.size_bytes != CHECKPOINT_FILE_SIZE:
+        sentence = f"{file.label} has {file.size_bytes} bytes instead of {CHECKPOINT_FILE_SIZE}"
         yield rows.Damage(file.label, 0, None, file.size_bytes, CP_SIZE, sentence, Structure.CHECKPOINT)
-    file.close()
 
 
 def _note_strays(store: Store, progress: Progress) -> None:
@@ -103,3 +91,24 @@ def _note_strays(store: Store, progress: Progress) -> None:
             progress.warn(f"left out: {feature.label}: {feature.code.title}")
     for stray in (*store.commitlog.strays, *store.index_strays):
         progress.warn(f"left out: {stray.label} {stray.reason}")
+
+
+def _dump_config(store: Store, _request: DumpRequest, _progress: Progress) -> Iterator[rows.Row]:
+    return dump_config(store)
+
+
+def _queues(kind: PathKind) -> _Dump:
+    def dump_kind(store: Store, request: DumpRequest, progress: Progress) -> Iterator[rows.Row]:
+        return dump_queues(store, kind, request, progress)
+
+    return dump_kind
+
+
+DUMPS: dict[PathKind, _Dump] = {
+    PathKind.COMMITLOG: dump_log,
+    **{kind: _queues(kind) for kind in QUEUE_KINDS},
+    PathKind.INDEX: _dump_index,
+    PathKind.CHECKPOINT: _dump_checkpoint,
+    PathKind.CONFIG: _dump_config,
+}
+"""Who makes rows of each kind of file."""

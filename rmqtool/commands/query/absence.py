@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqtool.commands.query.explain import Reason
+from rmqtool.commands.query.by_id import topics_of
 from rmqtool.commands.query.index import IndexSearch
 from rmqtool.commands.query.index_reach import coverage, is_rolled_back
-from rmqtool.commands.query.request import KeyQuestion, QueryRequest
-from rmqtool.commands.query.topics import topics_of
+from rmqtool.lookup.explain import Reason
+from rmqtool.lookup.request import KeyQuestion, QueryRequest
 from rmqtool.store.features import is_rocksdb
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from rmqtool.commands.query.inquiry import Inquiry
+    from rmqtool.lookup.context import Inquiry
     from rmqtool.scan.records import Record
     from rmqtool.store import Store
 

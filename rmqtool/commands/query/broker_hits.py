@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from rmqtool.commands.query.broker_times import LARGEST_LONG, is_time_matched
-from rmqtool.commands.query.explain import Reason
 from rmqtool.commands.query.index import index_files
+from rmqtool.derived.index_files import LARGEST_LONG
+from rmqtool.lookup.explain import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.commands.query.inquiry import Inquiry
-    from rmqtool.commands.query.request import KeyQuestion
     from rmqtool.derived.index_files import IndexFile
+    from rmqtool.lookup.context import Inquiry
+    from rmqtool.lookup.request import KeyQuestion
 
 
 def broker_hits(inquiry: Inquiry, question: KeyQuestion) -> list[int]:
@@ -35,10 +35,10 @@ def _consulted(inquiry: Inquiry, begin_ms: int, end_ms: int) -> Iterator[IndexFi
     """Yield the files that a broker walks: newest first, none behind one that begins too early."""
     for index_file in index_files(inquiry):
         header, label = index_file.header, index_file.file.label
-        if header is None:
+        if index_file.is_short:
             continue
         first, last = header.begin_timestamp_ms, header.end_timestamp_ms
-        if is_time_matched(header, begin_ms, end_ms):
+        if index_file.is_time_matched(begin_ms, end_ms):
             yield index_file
         else:
             message = f"{label}: ruled out, its header says {first} to {last}"
@@ -65,7 +65,7 @@ class _Walk:
         round and round; here that ends the chain, and is said.
         """
         header = index_file.header
-        if header is None or header.index_count <= 1:
+        if not index_file.has_items:
             return
         slot = self.key_hash % index_file.slots
         number, newest = index_file.slot(slot), header.index_count

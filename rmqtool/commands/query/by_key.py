@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 from rmqtool.commands.query.absence import explain_absence
 from rmqtool.commands.query.broker_hits import broker_hits
-from rmqtool.commands.query.explain import Reason
 from rmqtool.commands.query.index import IndexSearch
 from rmqtool.findings.wording import counted
+from rmqtool.lookup.explain import Reason
 from rmqtool.scan.record_at import record_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rmqtool.commands.query.inquiry import Inquiry
-    from rmqtool.commands.query.request import KeyQuestion
+    from rmqtool.lookup.context import Inquiry
+    from rmqtool.lookup.request import KeyQuestion
     from rmqtool.scan.records import Record
 
 Answer = tuple["KeyQuestion | None", "Record"]

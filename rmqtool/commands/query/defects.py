@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqtool.commands.rows import Damage
 from rmqtool.findings import FindingLog
+from rmqtool.rows import Damage
 
 if TYPE_CHECKING:
-    from rmqtool.commands.messages import MessageRows
     from rmqtool.progress import Progress
+    from rmqtool.rows.messages import MessageRows
     from rmqtool.scan.record_walk import Defect
 
 

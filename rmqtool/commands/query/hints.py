@@ -5,18 +5,17 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from rmqtool.commands.query.by_id import spellings
-from rmqtool.commands.query.explain import Reason
-from rmqtool.commands.query.queue import find_queue, queues_problem
-from rmqtool.commands.query.topics import topics_of
+from rmqtool.commands.query.by_id import spellings, topics_of
 from rmqtool.javacompat import split_keys
+from rmqtool.lookup.explain import Reason
+from rmqtool.lookup.queue import find_queue, queues_problem
 from rmqtool.store import PathKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rmqtool.commands.query.inquiry import Inquiry
-    from rmqtool.commands.query.request import KeyQuestion
+    from rmqtool.lookup.context import Inquiry
+    from rmqtool.lookup.request import KeyQuestion
 
 _NAMED = 10
 

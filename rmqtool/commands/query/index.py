@@ -5,21 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from rmqtool.commands.messages import keys_of
-from rmqtool.commands.query.broker_times import rules_out
-from rmqtool.commands.query.explain import Reason
 from rmqtool.commands.query.index_reach import IndexReach
-from rmqtool.derived.index_files import IndexFile, warn_of_assumed_geometry
+from rmqtool.derived.index_files import LARGEST_LONG, IndexFile, warn_of_assumed_geometry
 from rmqtool.findings.wording import counted
 from rmqtool.javacompat import index_key_hash
+from rmqtool.lookup.explain import Reason
+from rmqtool.rows.messages import keys_of
 from rmqtool.scan.record_at import record_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rmqtool.commands.query.inquiry import Inquiry
-    from rmqtool.commands.query.request import KeyQuestion
-    from rmqtool.derived.index_files import Item
+    from rmqtool.formats.index import Item
+    from rmqtool.lookup.context import Inquiry
+    from rmqtool.lookup.request import KeyQuestion
     from rmqtool.scan.records import Record
 
 _SUSPICIOUS = (Reason.NO_RECORD, Reason.WRONG_RECORD)
@@ -81,9 +80,12 @@ class IndexSearch:
         return len(search.found) == self._request.max_messages
 
     def _explain_times(self, index_file: IndexFile) -> None:
-        why = rules_out(index_file.header, self._request.begin_ms, self._request.end_ms)
-        if why is not None:
-            label = index_file.file.label
+        begin_ms, end_ms = self._request.begin_ms, self._request.end_ms
+        if index_file.is_short or (begin_ms is None and end_ms is None):
+            return
+        if not index_file.is_time_matched(begin_ms or 0, LARGEST_LONG if end_ms is None else end_ms):
+            header, label = index_file.header, index_file.file.label
+            why = f"its header says {header.begin_timestamp_ms} to {header.end_timestamp_ms}"
             message = f"{label}: a broker rules it out, because {why}; walked here all the same"
             self._explanation.add(Reason.FILE_OUT_OF_TIME, message, label)
 
@@ -194,8 +196,7 @@ class IndexSearch:
         return None
 
     def _found(self, index_file: IndexFile, place: str, item: Item) -> tuple[Reason, str]:
-        header = index_file.header
-        begin_ms = 0 if header is None else header.begin_timestamp_ms
+        begin_ms = index_file.header.begin_timestamp_ms
         time_ms = begin_ms + item.time_diff * 1000
         message = f"{place} leads to log offset {item.physical_offset}"
         if self._request.admits_time(time_ms) and item.time_diff >= 0:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqtool.commands.messages import keys_of
-from rmqtool.commands.query.explain import Reason
-from rmqtool.commands.query.lookahead import look_behind
 from rmqtool.derived.index_files import IndexFile
 from rmqtool.formats.message import TRANSACTION_MASK, TRANSACTION_ROLLBACK
+from rmqtool.lookup.explain import Reason
+from rmqtool.lookup.peek import peek_after
+from rmqtool.rows.messages import keys_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rmqtool.commands.query.inquiry import Inquiry
-    from rmqtool.derived.index_files import Header
+    from rmqtool.formats.index import Header
+    from rmqtool.lookup.context import Inquiry
     from rmqtool.scan.records import Record
     from rmqtool.store import Store
 
@@ -36,10 +36,10 @@ def coverage(store: Store) -> tuple[int, int] | None:
     """Return physical offsets of the first and the last indexed message; None without items."""
     headers: list[Header] = []
     for file in store.index_files:
-        header = IndexFile(file, store.settings.index_geometry).header
+        index_file = IndexFile(file, store.settings.index_geometry)
         file.close()
-        if header is not None and header.index_count > 1:
-            headers.append(header)
+        if index_file.has_items:
+            headers.append(index_file.header)
     if not headers:
         return None
     return min(one.begin_phy_offset for one in headers), max(one.end_phy_offset for one in headers)
@@ -63,7 +63,7 @@ class IndexReach:
     def pass_file(self, index_file: IndexFile) -> None:
         """Look at what lies behind a file and before the newer one."""
         header, label = index_file.header, index_file.file.label
-        if header is None or index_file.last_item == 0:
+        if index_file.last_item == 0:
             return
         end = header.end_phy_offset
         if self._newer is None:
@@ -87,7 +87,7 @@ class IndexReach:
 
     def _look(self, reason: Reason, what: str, edge: int | None, start: int, stop: int | None) -> None:
         """Look beyond an edge of what the index covers."""
-        look = look_behind(self._log, start, stop, is_indexed)
+        look = peek_after(self._log, start, stop, is_indexed)
         self._tell(reason, what, look.record, {"physicalOffset": edge})
         if look.record is None and not look.is_complete:
             message = f"{what}: what lies beyond is not indexed, or has no keys"
@@ -99,7 +99,7 @@ class IndexReach:
             message = f"{label} ends with log offset {end}, and {newer} begins with {begin}"
             self._inquiry.explain_doubt(Reason.INDEX_GAP, message, label, **facts)
             return
-        look = look_behind(self._log, end, begin, is_indexed)
+        look = peek_after(self._log, end, begin, is_indexed)
         what = f"{label} goes up to log offset {end}, {newer} begins with {begin}"
         self._tell(Reason.INDEX_GAP, what, look.record, facts)
 

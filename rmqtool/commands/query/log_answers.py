@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from rmqtool.commands.messages import has_unit, keys_of
 from rmqtool.commands.query.by_id import spellings
-from rmqtool.commands.query.explain import Reason
-from rmqtool.commands.query.queue import places_of
-from rmqtool.commands.query.request import KeyQuestion
 from rmqtool.commands.query.scan import LogScan
 from rmqtool.formats import message
 from rmqtool.javacompat import string_hash
+from rmqtool.lookup.explain import Reason
+from rmqtool.lookup.queue import places_of
+from rmqtool.lookup.request import KeyQuestion
+from rmqtool.rows.messages import has_unit, keys_of
 from rmqtool.scan.sieve import EARLIEST_MS, LATEST_MS, Sieve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from rmqtool.commands.query.inquiry import Inquiry
-    from rmqtool.commands.query.request import QueryRequest
+    from rmqtool.lookup.context import Inquiry
+    from rmqtool.lookup.request import QueryRequest
     from rmqtool.scan.record_walk import Defect
     from rmqtool.scan.records import Record
 

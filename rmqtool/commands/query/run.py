@@ -5,27 +5,27 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from rmqtool.commands.messages import MessageRows
 from rmqtool.commands.query.absence import explain_unindexed, index_problem
 from rmqtool.commands.query.by_id import by_offset, by_offset_id, id_questions
 from rmqtool.commands.query.by_key import indexed, with_collisions
 from rmqtool.commands.query.defects import MetDefects
-from rmqtool.commands.query.explain import Explanation, Reason
 from rmqtool.commands.query.hints import advise
-from rmqtool.commands.query.inquiry import Inquiry
 from rmqtool.commands.query.log_answers import LogAnswers
-from rmqtool.commands.query.queue import QueueReader, find_queue, queues_problem
-from rmqtool.commands.query.remarks import Remarks
-from rmqtool.commands.query.times import records_by_time
-from rmqtool.commands.rows import Message
+from rmqtool.lookup.context import Inquiry
+from rmqtool.lookup.explain import Explanation, Reason
+from rmqtool.lookup.queue import QueueConsumer, find_queue, queues_problem
+from rmqtool.lookup.times import records_by_time
+from rmqtool.progress import LimitedProgress
+from rmqtool.rows import Message
+from rmqtool.rows.messages import MessageRows
 from rmqtool.scan.record_walk import Defect, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from rmqtool.commands.query.by_key import Answer
-    from rmqtool.commands.query.request import KeyQuestion, QueryRequest
     from rmqtool.findings import FindingLog
+    from rmqtool.lookup.request import KeyQuestion, QueryRequest
     from rmqtool.progress import Progress
     from rmqtool.scan.records import Record
     from rmqtool.store import Store
@@ -52,7 +52,7 @@ class Query:
         explanation: Explanation | None = None,
     ) -> None:
         explanation = Explanation(wanted=False) if explanation is None else explanation
-        self._remarks = Remarks(progress)
+        self._remarks = LimitedProgress(progress)
         self._inquiry = Inquiry(store, request, self._remarks, explanation)
         self._rows = MessageRows(store.commitlog, store.settings.delay_levels)
         self._defects = MetDefects(self._rows, self._remarks)
@@ -174,7 +174,7 @@ class Query:
         self._answered_by("the consume queue")
         queue = find_queue(self._inquiry.store, topic, queue_id)
         if queue is not None:
-            reader = QueueReader(self._inquiry, queue)
+            reader = QueueConsumer(self._inquiry, queue)
             reader.explain(queue_offset)
             yield from reader.records(queue_offset, self._inquiry.request.max_messages)
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rmqtool.commands.messages import has_unit, keys_of
 from rmqtool.commands.query import Query, QueryRequest
 from rmqtool.formats import index, struct_of
 from rmqtool.report.console import Console
+from rmqtool.rows.messages import has_unit, keys_of
 from rmqtool.scan.record_walk import walk
 from rmqtool.scan.records import Record
 from rmqtool.store import open_store

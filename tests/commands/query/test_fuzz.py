@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rmqtool.commands.messages import keys_of
 from rmqtool.commands.query import KeyQuestion, Query, QueryRequest
 from rmqtool.commands.query.index_reach import is_rolled_back
-from rmqtool.commands.query.queue import places_of
+from rmqtool.lookup.queue import places_of
 from rmqtool.report.console import Console
+from rmqtool.rows.messages import keys_of
 from rmqtool.scan.record_walk import walk
 from rmqtool.scan.records import Record
 from rmqtool.store import open_store

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rmqtool.commands.messages import keys_of
 from rmqtool.commands.query import KeyQuestion, QueryRequest
-from rmqtool.commands.query.inquiry import Inquiry
 from rmqtool.commands.query.log_answers import LogAnswers
 from rmqtool.commands.query.scan import LogScan
+from rmqtool.lookup.context import Inquiry
 from rmqtool.report.console import Console
+from rmqtool.rows.messages import keys_of
 from rmqtool.scan.sieve import Sieve
 from rmqtool.store import open_store
 from tests.builders import LogBuilder, memory_log

@@ -1,0 +1,72 @@
+"""Where an index goes over from messages without tag items to those with them, or back.
+
+Brokers of 5.4.0 and later put an item for TAGS behind those of the keys, older ones do not, and all append to
+the last file that is not full. So each message is judged by itself, and both kinds are healthy.
+"""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from rmqtool.findings import Finding
+from rmqtool.findings.index import IX_TAG_MIX
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from rmqtool.check.expected import EntryRows, ExpectedEntries
+
+    Int64s = npt.NDArray[np.int64]
+
+
+class _Turn(NamedTuple):
+    """Messages that are alike from one on."""
+
+    has_tag_items: bool
+    physical_offset: int
+
+
+def tag_mix(expected: ExpectedEntries, tagged: set[int]) -> Finding | None:
+    """Tell of an index that brokers before and since 5.4.0 wrote; None where all of it is of one kind.
+
+    Args:
+        expected: all entries, looked up.
+        tagged: the windows with an entry of tags that has an item.
+    """
+    if not tagged:
+        return None
+    turns = [next(alike) for _, alike in groupby(_turns(expected, tagged), lambda turn: turn.has_tag_items)]
+    if len(turns) < 2:
+        return None
+    offset = turns[1].physical_offset
+    if len(turns) == 2 and turns[1].has_tag_items:
+        how = f"from log offset {offset} on messages have tag items, and none before"
+    else:
+        how = f"tag items come or go {len(turns) - 1} times, first at log offset {offset}"
+    message = f"{how}: brokers before and since 5.4.0 wrote this index"
+    return Finding(code=IX_TAG_MIX, physical_offset=offset, message=message)
+
+
+def _turns(expected: ExpectedEntries, tagged: set[int]) -> Iterator[_Turn]:
+    """Yield, window by window, where messages change; neighbours from two windows may be alike."""
+    for window in range(len(expected.spans)):
+        unseen = expected.unseen(window)
+        if len(unseen) < expected.spans[window].count and (window in tagged or len(unseen)):
+            yield from _turns_of(expected.rows(window), unseen)
+
+
+def _turns_of(rows: EntryRows, unseen: Int64s) -> Iterator[_Turn]:
+    seen = np.ones(len(rows.of_tags), np.bool_)
+    seen[unseen] = False
+    tags = np.flatnonzero(rows.of_tags)
+    # A message without any item tells nothing; one that has no keys either may be of an older broker.
+    has_keys = (tags > 0) & (rows.physical_offsets[tags] == rows.physical_offsets[tags - 1])
+    tags = tags[seen[tags] | (has_keys & seen[tags - 1])]
+    changes = np.flatnonzero(np.concatenate([[True], np.diff(seen[tags].astype(np.int8)) != 0])[: len(tags)])
+    for row in tags[changes].tolist():
+        yield _Turn(bool(seen[row]), int(rows.physical_offsets[row]))

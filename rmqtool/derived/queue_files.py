@@ -1,0 +1,218 @@
+"""The files of consume queues and batch consume queues: units of one length, as rows or as columns.
+
+Rows are for look-ups and for whoever shows every unit; they need no numpy. Columns are for whole queues.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy as np
+    import numpy.typing as npt
+
+    from rmqtool.formats import Decoder
+    from rmqtool.scan.window import Window
+    from rmqtool.store.reading import UnreadableRange
+    from rmqtool.store.segments import FileQueue, Segment
+
+    Array = npt.NDArray[Any]
+    Int64s = npt.NDArray[np.int64]
+
+UnitT = TypeVar("UnitT", bound=tuple[int, ...])
+
+_FIRST_CHUNK_UNITS = 1 << 12  # most queues of a store are short, and their files large and empty
+_LARGEST_CHUNK_UNITS = 1 << 18
+
+
+class PlacedUnit(NamedTuple, Generic[UnitT]):
+    """A unit and its position in the file."""
+
+    position: int
+    unit: UnitT
+
+
+class ZeroUnits(NamedTuple):
+    """Zero units from one position to another; ``to_end`` where the file has nothing else behind them."""
+
+    position: int
+    stop: int
+    to_end: bool
+
+
+class CutUnit(NamedTuple):
+    """Bytes at the end of a file that are less than a unit, and not zero."""
+
+    position: int
+    length: int
+
+
+class QueueFile(Generic[UnitT]):
+    """One file of a queue.
+
+    Args:
+        segment: The file.
+        units: What it is made of.
+    """
+
+    def __init__(self, segment: Segment, units: Decoder[UnitT]) -> None:
+        self.segment = segment
+        self._units = units
+
+    @property
+    def room(self) -> int:
+        """Return how many whole units its bytes are."""
+        return self.segment.size_bytes // self._units.size
+
+    @property
+    def first_number(self) -> int:
+        """Return the number of its first unit in the queue."""
+        return self.segment.start // self._units.size
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether its first unit is there; a broker creates a file with its first unit."""
+        return any(self.segment.read_at(0, self._units.size, []))
+
+    def unit(self, number: int) -> UnitT:
+        """Return a unit by its number in the file; zeros behind the end of the file."""
+        return self._units.padded(self.segment.read_at(number * self._units.size, self._units.size, []))
+
+    def rows(self, window: Window, position: int = 0) -> Iterator[PlacedUnit[UnitT] | ZeroUnits | CutUnit]:
+        """Yield its units, one by one, and what lies between them.
+
+        Args:
+            window: On the file.
+            position: Of the first unit that is wanted.
+        """
+        width, size_bytes = self._units.size, self.segment.size_bytes
+        while position + width <= size_bytes:
+            window.focus(position)
+            data = window.read_at(position, width)
+            unit = self._units.decode(data)
+            if unit is None:
+                break
+            if any(data):
+                yield PlacedUnit(position, unit)
+                position += width
+                continue
+            stop = window.skip_zeros(position)
+            to_end = stop >= size_bytes
+            stop = size_bytes if to_end else position + (stop - position) // width * width
+            yield ZeroUnits(position, stop, to_end)
+            position = stop
+        left = size_bytes - position
+        if left > 0 and any(window.read_at(position, left)):
+            yield CutUnit(position, left)
+
+    def loaded(self, size_bytes: int) -> Array:
+        """Return its units as a broker maps them: ``(units in a file,)`` of the file's format, else zeros.
+
+        Args:
+            size_bytes: The configured size of a file.
+        """
+        import numpy as np
+
+        rows = np.zeros(size_bytes // self._units.size, self._units.dtype)
+        self.segment.read_into(0, rows.view(np.uint8).data, [])
+        return rows
+
+    def columns(self, stop: int, unreadable: list[UnreadableRange]) -> Iterator[Units]:
+        """Yield its units in chunks; holes of a sparse file are not read.
+
+        Args:
+            stop: Position at which the next file takes over.
+            unreadable: Receives the ranges that the disk did not deliver.
+        """
+        import numpy as np
+
+        width, dtype = self._units.size, self._units.dtype
+        whole = stop // width * width
+        position, chunk = 0, _FIRST_CHUNK_UNITS * width
+        while position < whole:
+            data_start = min(self.segment.next_data(position), whole) // width * width
+            if data_start > position:
+                yield Units(self.segment, position, np.empty(0, dtype), (data_start - position) // width)
+                position = data_start
+                continue
+            data = self.segment.read_at(position, min(chunk, whole - position), unreadable)
+            rows = np.frombuffer(data, dtype, len(data) // width)
+            if not len(rows):  # the file became shorter
+                return
+            yield Units(self.segment, position, rows)
+            position += rows.nbytes
+            chunk = min(4 * chunk, _LARGEST_CHUNK_UNITS * width)
+
+
+@dataclass(frozen=True)
+class Units:
+    """Consecutive units of one file.
+
+    Attributes:
+        segment: the file.
+        position: of the first unit in the file; of a hole, of its first byte.
+        rows: ``(n,)`` in the file's own format; a hole has none.
+        zeros: units that a hole stands for.
+    """
+
+    segment: Segment
+    position: int
+    rows: Array
+    zeros: int = 0
+
+    @property
+    def unit_size(self) -> int:
+        """Return the bytes of a unit."""
+        return int(self.rows.dtype.itemsize)
+
+    @property
+    def first_number(self) -> int:
+        """Return the number of the first unit in the queue."""
+        return (self.segment.start + self.position) // self.unit_size
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def column(self, name: str) -> Int64s:
+        """Return a field of all units, ``(n,)``."""
+        return self.rows[name].astype("int64")
+
+    def position_of(self, row: int) -> int:
+        """Return the position in the file of a unit."""
+        return self.position + row * self.unit_size
+
+
+@dataclass
+class QueueReader:
+    """Reads the units of one queue, column by column; each file is closed behind its last unit.
+
+    Attributes:
+        files: of the queue.
+        units: of which they are made.
+        unreadable: ranges that the disk did not deliver, by file.
+        ragged: files that end inside a unit, with the position and the bytes there.
+    """
+
+    files: FileQueue
+    units: Decoder[Any]
+    unreadable: list[tuple[Segment, list[UnreadableRange]]] = field(default_factory=list)
+    ragged: list[tuple[Segment, int, bytes]] = field(default_factory=list)
+
+    def __iter__(self) -> Iterator[Units]:
+        segments = self.files.segments
+        for number, segment in enumerate(segments):
+            stop = segment.size_bytes
+            if number + 1 < len(segments):
+                stop = min(stop, segments[number + 1].start - segment.start)
+            bad: list[UnreadableRange] = []
+            yield from QueueFile(segment, self.units).columns(stop, bad)
+            whole = stop // self.units.size * self.units.size
+            tail = segment.read_at(whole, stop - whole, bad)
+            if any(tail):
+                self.ragged.append((segment, whole, tail))
+            if bad:
+                self.unreadable.append((segment, bad))
+            segment.close()

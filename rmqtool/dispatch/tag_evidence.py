@@ -1,0 +1,213 @@
+"""Which rule for tag items a store follows: what its present index shows, else what its broker does.
+
+An index that several brokers wrote says itself which messages have tag items. It is sampled, not read: where
+messages without tag items end and those with them begin, the place between two samples is searched to the
+message. Nothing of it is trusted: a message counts only if its items are just those that its record asks for.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING, Self
+
+from rmqtool.derived.index_files import IndexFile
+from rmqtool.dispatch.index_keys import index_keys, tag_key
+from rmqtool.dispatch.tag_items import ALL_TAG_ITEMS, NO_TAG_ITEMS, TagItems
+from rmqtool.javacompat import index_key_hash
+from rmqtool.scan.record_at import record_at
+from rmqtool.store import Origin
+from rmqtool.store.settings import BROKER_VERSION
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rmqtool.progress import Progress
+    from rmqtool.scan.records import Record
+    from rmqtool.store import Store
+
+_SAMPLES = 256
+_MESSAGES_PER_SAMPLE = 16  # so many are looked at until one has tags
+
+
+@dataclass(frozen=True, slots=True)
+class TagRule:
+    """The rule, and why.
+
+    Attributes:
+        value: which messages have tag items.
+        origin: given, inferred or default.
+        reason: one sentence.
+        is_mixed: whether brokers before and since 5.4.0 took turns: no one rule makes the index again.
+    """
+
+    value: TagItems
+    origin: Origin
+    reason: str
+    is_mixed: bool = False
+
+    @classmethod
+    def given(cls, value: TagItems) -> Self:
+        """Return a rule that the user chose."""
+        return cls(value, Origin.GIVEN, "as asked for")
+
+    def to_json(self) -> dict[str, str]:
+        """Return the ``tagItems`` object of reports."""
+        return {"value": str(self.value), "origin": self.origin.value, "reason": self.reason}
+
+    def tell(self, progress: Progress) -> None:
+        """Say it; as a warning where a new index will differ from the present one."""
+        (progress.warn if self.is_mixed else progress.note)(f"tag items: {self.value}; {self.reason}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Message:
+    """A message in the index.
+
+    Attributes:
+        stop: number, among the items of all files, behind its last one.
+        physical_offset: where its record lies.
+        has_tag_item: None where it has no tags, or its items are not those of its record.
+    """
+
+    stop: int
+    physical_offset: int
+    has_tag_item: bool | None
+
+
+def tag_rule(store: Store) -> TagRule:
+    """Return the rule that made a store's index.
+
+    Raises:
+        EnvironmentFailureError: an index file, or a segment of the log, cannot be opened or read.
+    """
+    index = _Index(store)
+    try:
+        return _rule_of_index(index, store) or _rule_of_release(store)
+    finally:
+        index.close()
+
+
+def _rule_of_release(store: Store) -> TagRule:
+    """Return what the broker that wrote the store last does with every message."""
+    setting, release = store.settings[BROKER_VERSION], store.settings.release
+    since = "since 5.4.0 brokers put them" if release.tag_items else "brokers before 5.4.0 put none"
+    why = f" ({setting.note})" if setting.note else ""
+    return TagRule(TagItems.of(release), setting.origin, f"{since}, and this is {release.name}'s store{why}")
+
+
+def _rule_of_index(index: _Index, store: Store) -> TagRule | None:
+    """Return what the present index shows; None where no message tells."""
+    samples = index.samples()
+    turns = [(one, two) for one, two in pairwise(samples) if one.has_tag_item is not two.has_tag_item]
+    if not samples:
+        return None
+    if not turns:
+        have = samples[0].has_tag_item
+        reason = f"the messages of the present index have {'' if have else 'no '}tag items"
+        return TagRule(ALL_TAG_ITEMS if have else NO_TAG_ITEMS, Origin.INFERRED, reason)
+    if len(turns) > 1 or samples[0].has_tag_item:
+        rule = _rule_of_release(store)
+        first = turns[0][1].physical_offset
+        reason = (
+            "brokers before and since 5.4.0 took turns: in the present index tag items come or go"
+            f" {len(turns)} times or more, first before log offset {first}; no one rule makes it again, and"
+            f" {rule.reason}"
+        )
+        return TagRule(rule.value, rule.origin, reason, is_mixed=True)
+    first = index.first_tagged(*turns[0])
+    reason = f"the messages of the present index have tag items from log offset {first} on, and none before"
+    return TagRule(TagItems(first), Origin.INFERRED, reason)
+
+
+class _Index:
+    """The items of all index files as one sequence, numbered from 0."""
+
+    def __init__(self, store: Store) -> None:
+        self._log = store.commitlog
+        geometry = store.settings.index_geometry
+        self._files = [IndexFile(file, geometry) for file in store.index_files]
+        self._stops = list(accumulate(file.last_item for file in self._files))
+        self._total = self._stops[-1] if self._stops else 0
+
+    def close(self) -> None:
+        for index_file in self._files:
+            index_file.file.close()
+
+    def samples(self) -> list[_Message]:
+        """Return messages all over the index that have tags, in its order; closely at both ends."""
+        even = range(0, self._total, max(self._total // _SAMPLES, 1))
+        ends = [1 << power for power in range(self._total.bit_length())]
+        numbers = sorted({0, *even, *ends, *(self._total - number for number in ends)})
+        found: dict[int, _Message] = {}
+        for number, after in pairwise([*numbers, self._total]):
+            message = self._first_telling(number, after, _MESSAGES_PER_SAMPLE)
+            if message is not None:
+                found[message.stop] = message
+        return list(found.values())
+
+    def first_tagged(self, without: _Message, tagged: _Message) -> int:
+        """Return the physical offset of the first message with a tag item, of those behind one without."""
+        low, high, first = without.stop, tagged.stop, tagged.physical_offset
+        while low < high:
+            middle = (low + high) // 2
+            message = self._first_telling(middle, high, None)
+            if message is None:
+                high = middle
+            elif message.has_tag_item:
+                high, first = middle, message.physical_offset
+            else:
+                low = message.stop
+        return first
+
+    def _first_telling(self, start: int, stop: int, most: int | None) -> _Message | None:
+        """Return the first message that tells, of those with items in ``[start, stop)``."""
+        for count, message in enumerate(self._messages(start, stop)):
+            if message.has_tag_item is not None:
+                return message
+            if count + 1 == most:
+                break
+        return None
+
+    def _messages(self, start: int, stop: int) -> Iterator[_Message]:
+        while start < stop:
+            message = self._message(start)
+            yield message
+            start = message.stop
+
+    def _message(self, number: int) -> _Message:
+        """Return the message that an item belongs to."""
+        _, offset = self._item(number)
+        record = record_at(self._log, offset)
+        if record is None:
+            return _Message(number + 1, offset, None)
+        asked = _hashes(record)
+        start = stop = number
+        while start > 0 and number - start < len(asked) and self._item(start - 1)[1] == offset:
+            start -= 1
+        while stop < self._total and stop - start < len(asked) and self._item(stop)[1] == offset:
+            stop += 1
+        hashes = [self._item(one)[0] for one in range(start, stop)]
+        return _Message(max(stop, number + 1), offset, _has_tag_item(record, asked, hashes))
+
+    def _item(self, number: int) -> tuple[int, int]:
+        """Return hash and physical offset of an item; of one that is not there what no message has."""
+        file = bisect_right(self._stops, number)
+        before = self._stops[file - 1] if file else 0
+        item = self._files[file].item(number - before + 1)
+        return (-1, -1) if item is None else (item.key_hash, item.physical_offset)
+
+
+def _hashes(record: Record) -> list[int]:
+    """Return the hashes of all items that a record may have, the tag's last."""
+    keys = [*index_keys(record.properties), tag_key(record.properties.get("TAGS", ""))]
+    return [index_key_hash(record.topic, key) for key in keys]
+
+
+def _has_tag_item(record: Record, asked: Sequence[int], found: Sequence[int]) -> bool | None:
+    if not record.properties.get("TAGS"):
+        return None
+    if found == asked:
+        return True
+    return False if found == asked[:-1] else None

@@ -1,0 +1,31 @@
+"""The timer's checkpoint, ``config/timercheck`` (5.0.0+), as far as it is read.
+
+Source: ``TimerCheckpoint`` (5.3.3); what follows is the version of the metrics.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from construct import Int64sb, Struct
+
+from rmqtool.formats.fields import Decoder
+
+TIMER_CHECKPOINT = Struct(
+    "lastReadTime" / Int64sb * "lastReadTimeMs; ms; deliveries up to here are done",
+    "lastTimerLogFlushPos" / Int64sb * "lastTimerLogFlushPos; bytes in the timer log; flushed up to here",
+    "lastTimerQueueOffset" / Int64sb * "lastTimerQueueOffset; units; next of its topic to be read",
+    "masterTimerQueueOffset" / Int64sb * "masterTimerQueueOffset; units; how far the master has read",
+)
+
+
+class TimerCheckpoint(NamedTuple):
+    """How far the timer has come."""
+
+    last_read_time_ms: int
+    last_timer_log_flush_pos: int
+    last_timer_queue_offset: int
+    master_timer_queue_offset: int
+
+
+TIMER_CHECKPOINTS = Decoder(TIMER_CHECKPOINT, TimerCheckpoint._make)

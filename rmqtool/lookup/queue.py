@@ -1,0 +1,287 @@
+"""Messages by queue offset: the consume queue names the place, the record must agree."""
+
+from __future__ import annotations
+
+from itertools import count, islice
+from typing import TYPE_CHECKING, NamedTuple
+
+from rmqtool.derived.queue_bounds import first_holding, queue_bounds
+from rmqtool.derived.queue_files import QueueFile
+from rmqtool.formats.consumequeue import BATCH_UNIT_SIZE, BATCH_UNITS, PREBLANK_SIZE, UNIT_SIZE, UNITS
+from rmqtool.javacompat import parse_long
+from rmqtool.lookup.explain import Reason
+from rmqtool.lookup.peek import peek_after
+from rmqtool.lookup.queue_shape import file_doubts
+from rmqtool.rows.messages import has_unit
+from rmqtool.scan.record_at import record_at
+from rmqtool.scan.window import Window
+from rmqtool.store import PathKind
+from rmqtool.store.features import is_rocksdb
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from rmqtool.lookup.context import Inquiry
+    from rmqtool.scan.records import Record
+    from rmqtool.store import QueueFiles, Segment, Store
+
+
+class Entry(NamedTuple):
+    """A unit: the queue offset it stands for, and where its message lies."""
+
+    queue_offset: int
+    physical_offset: int
+
+
+class QueuePlace(NamedTuple):
+    """A place of a record in a queue."""
+
+    topic: str
+    queue_id: int
+    queue_offset: int
+
+
+def places_of(record: Record) -> Iterator[QueuePlace]:
+    """Yield the places at which a record is dispatched: in its own queue, and in its light queues.
+
+    Java: ``CommitLogDispatcherBuildConsumeQueue#dispatch``, ``LmqDispatch``/``MultiDispatch`` (4.9.8, 5.3.3);
+    a light queue has the id 0.
+    """
+    if not has_unit(record):
+        return
+    yield QueuePlace(record.topic, record.head.queue_id, record.head.queue_offset)
+    names = record.properties.get("INNER_MULTI_DISPATCH", "").split(",")
+    offsets = record.properties.get("INNER_MULTI_QUEUE_OFFSET", "").split(",")
+    if len(names) != len(offsets):
+        return
+    for name, text in zip(names, offsets, strict=True):
+        offset = parse_long(text)
+        if name and offset is not None:
+            yield QueuePlace(name, 0 if name.startswith("%LMQ%") else record.head.queue_id, offset)
+
+
+def queues_problem(store: Store) -> tuple[Reason, str] | None:
+    """Say why no queue can answer; None if they can."""
+    directory = None if store.root is None else store.root / "consumequeue"
+    if directory is not None and is_rocksdb(directory):
+        return Reason.QUEUE_MISSING, f"{directory} is a RocksDB database, which is not read"
+    return None
+
+
+class QueueConsumer:
+    """One queue of a store, as a consumer reads it; damage is told and never believed.
+
+    Args:
+        inquiry: The question.
+        queue: A consume queue, or a batch consume queue.
+    """
+
+    def __init__(self, inquiry: Inquiry, queue: QueueFiles) -> None:
+        self._inquiry = inquiry
+        self._log = inquiry.store.commitlog
+        self._explanation = inquiry.explanation
+        self._end_is_told = False
+        self.queue = queue
+        self.bounds = queue_bounds(queue, self._log.start)
+        self.name = f"{queue.topic}/{queue.queue_id}"
+        for sentence in file_doubts(queue, inquiry.store.settings, self._log.start):
+            inquiry.explain_doubt(Reason.QUEUE_DAMAGED, sentence)
+
+    @property
+    def is_of_batches(self) -> bool:
+        """Whether it is a batch consume queue."""
+        return self.queue.kind is PathKind.BATCHCONSUMEQUEUE
+
+    def explain(self, queue_offset: int) -> None:
+        """Tell the bounds of the queue, as an advice if the offset does not lie between them."""
+        low, high = self.bounds
+        tell = self._explanation.add if low <= queue_offset < high else self._explanation.advise
+        message = f"{self.name} holds the queue offsets from {low} to before {high}"
+        tell(Reason.QUEUE, message, minOffset=low, maxOffset=high)
+        if queue_offset < low:
+            self.check_begin()
+
+    def records(self, queue_offset: int, wanted: int | None) -> Iterator[Record]:
+        """Yield the messages from an offset on; what a unit leads to must be the message of that offset.
+
+        Args:
+            queue_offset: The first offset.
+            wanted: How many units are looked at; None is all.
+        """
+        for number, entry in enumerate(self.entries(queue_offset, wanted)):
+            record = self.record(entry)
+            is_due = number == 0 or entry.queue_offset <= queue_offset
+            if self.is_of_batches and is_due and not is_in_batch(queue_offset, entry, record):
+                self._explain_unfit(Entry(queue_offset, entry.physical_offset), "is in no batch")
+                if entry.queue_offset > queue_offset:
+                    break
+            elif record is not None:
+                yield record
+        self.queue.files.close()
+
+    def entries(self, queue_offset: int, wanted: int | None = None) -> Iterator[Entry]:
+        """Yield the units from a queue offset on."""
+        if self.is_of_batches:
+            yield from islice(self._batch_entries(queue_offset), wanted)
+        else:
+            yield from self._unit_entries(islice(count(queue_offset), wanted))
+
+    def place_of(self, record: Record) -> int | None:
+        """Return the offset that a record has in this queue, as its own or as a light one; None if none."""
+        places = (place for place in places_of(record) if place.topic == self.queue.topic)
+        return next((one.queue_offset for one in places if one.queue_id == self.queue.queue_id), None)
+
+    def record(self, entry: Entry, *, of_any_offset: bool = False) -> Record | None:
+        """Return the message of a unit; None, and say why, if there is none.
+
+        Args:
+            entry: The unit.
+            of_any_offset: Whether a message with another offset of this queue counts, too, unless the unit
+                of that offset leads to it: units of a broker that lost one lie beside their offsets.
+        """
+        record = record_at(self._log, entry.physical_offset)
+        found = None if record is None else self.place_of(record)
+        if record is None:
+            self._explain_absence(entry)
+        elif found is None:
+            owner = f"{record.topic}/{record.head.queue_id}"
+            self._explain_unfit(entry, f"points to a message of {owner}; the queue is damaged")
+        elif found != entry.queue_offset:
+            self._explain_unfit(entry, f"holds the message of queue offset {found}")
+            if not of_any_offset or self._leads_to(found, entry.physical_offset):
+                return None
+            return record
+        else:
+            message = f"{self.name} offset {found} leads to log offset {entry.physical_offset}"
+            self._explain(Reason.FOUND, message, entry)
+            return record
+        return None
+
+    def _leads_to(self, queue_offset: int, physical_offset: int) -> bool:
+        entries = islice(self.entries(queue_offset, 1), 1)
+        return Entry(queue_offset, physical_offset) in entries
+
+    def _explain(self, reason: Reason, message: str, entry: Entry) -> None:
+        queue_offset, physical_offset = entry
+        self._explanation.add(reason, message, queueOffset=queue_offset, physicalOffset=physical_offset)
+
+    def _explain_unfit(self, entry: Entry, why: str) -> None:
+        message = f"{self.name} offset {entry.queue_offset} {why}"
+        self._inquiry.doubt(message)
+        self._explain(Reason.UNIT, message, entry)
+
+    def _explain_absence(self, entry: Entry) -> None:
+        place, offset = f"{self.name} offset {entry.queue_offset}", entry.physical_offset
+        if offset < self._log.start:
+            why = f"nothing is left: the log begins at {self._log.start}"
+            self._inquiry.progress.warn(f"{place} points to log offset {offset}, where {why}")
+            self._explain(Reason.EXPIRED, f"{place}: {why}", entry)
+            return
+        why = "the log does not reach" if self._log.segment_at(offset) is None else "no record lies"
+        self._inquiry.doubt(f"{place} points to log offset {offset}, where {why}")
+        self._explain(Reason.NO_RECORD, f"{place}: {why}", entry)
+
+    def _unit_entries(self, queue_offsets: Iterable[int]) -> Iterator[Entry]:
+        for number in queue_offsets:
+            segment = self.queue.files.segment_at(number * UNIT_SIZE)
+            if segment is None:
+                self._note_missing_file(number)
+                return
+            position = number * UNIT_SIZE - segment.start
+            unit = QueueFile(segment, UNITS).unit(position // UNIT_SIZE)
+            if unit.physical_offset < 0 or unit.size <= 0:
+                self._note_end(segment, position, f"{self.name} offset {number} is no valid unit")
+                return
+            if unit.size == PREBLANK_SIZE:
+                self._explain_preblank(number)
+            else:
+                yield Entry(number, unit.physical_offset)
+
+    def _explain_preblank(self, number: int) -> None:
+        message = f"{self.name} offset {number} is a pre-blank unit: the queue began behind it"
+        self._explanation.add(Reason.UNIT, message, queueOffset=number)
+
+    def _note_missing_file(self, number: int) -> None:
+        if number * UNIT_SIZE < self.queue.files.stop:
+            message = f"{self.name}: there is no file that would hold offset {number}"
+            self._explanation.add(Reason.UNIT, message, queueOffset=number)
+        else:
+            self._check_end()
+
+    def _note_end(self, segment: Segment, position: int, message: str) -> None:
+        """Tell an invalid unit that ends the queue from one in the middle of it."""
+        behind = Window(segment).skip_zeros(position)
+        later = any(one.start > segment.start and any(one.read_at(0, UNIT_SIZE)) for one in self.queue.files)
+        if later or behind < segment.size_bytes:
+            self._inquiry.doubt(f"{message}, though others follow: the queue may be damaged")
+        else:
+            self._check_end()
+        self._explanation.add(Reason.UNIT, f"{message}: a broker ends the queue there")
+
+    def check_begin(self) -> None:
+        """Say when the log holds messages of the queue before the first one that has a unit."""
+        first = next(self.entries(self.bounds.min_offset, 1), None)
+        stop = None if first is None else first.physical_offset
+        look = peek_after(self._log, self._log.start - 1, stop, self._is_of_queue)
+        if look.record is not None:
+            low, offset = self.bounds.min_offset, look.record.physical_offset
+            message = f"{self.name} begins with offset {low}, an earlier message lies at log offset {offset}"
+            facts = {"minOffset": low, "physicalOffset": offset}
+            self._inquiry.explain_doubt(Reason.QUEUE_BEGINS_LATER, message, None, **facts)
+
+    def _is_of_queue(self, record: Record) -> bool:
+        return self.place_of(record) is not None
+
+    def _check_end(self) -> None:
+        """Say when the log goes on with messages of the queue behind the last one that has a unit."""
+        if self._end_is_told:
+            return
+        self._end_is_told = True
+        end = self.bounds.max_offset
+        last = next(self.entries(end - 1, 1), None) if end > self.bounds.min_offset else None
+        start = self._log.start - 1 if last is None else last.physical_offset
+        look = peek_after(self._log, start, None, self._is_of_queue)
+        if look.record is not None and not self._is_too_late(look.record):
+            offset = look.record.physical_offset
+            message = f"{self.name} ends before offset {end}, its next message lies at log offset {offset}"
+            self._inquiry.explain_doubt(Reason.QUEUE_BEHIND, message, maxOffset=end, physicalOffset=offset)
+
+    def _is_too_late(self, record: Record) -> bool:
+        """Whether a record, and so what follows it, was stored behind the times that are asked for."""
+        end_ms = self._inquiry.request.end_ms
+        return end_ms is not None and record.head.store_timestamp_ms > end_ms
+
+    def _batch_entries(self, queue_offset: int) -> Iterator[Entry]:
+        """Yield the batches from the one that holds an offset on; each begins where one ends."""
+        expected, is_first = max(queue_offset, self.bounds.min_offset), True
+        for segment in self.queue.files:
+            file = QueueFile(segment, BATCH_UNITS)
+
+            def ends_behind(number: int) -> bool:
+                unit = file.unit(number)  # noqa: B023 - used at once
+                return unit.size <= 0 or unit.msg_base_offset + unit.batch_size > queue_offset
+
+            for number in range(first_holding(file.room, ends_behind), file.room):
+                unit = file.unit(number)
+                base = unit.msg_base_offset
+                if unit.size <= 0:
+                    message = f"unit {number} of {segment.label} is no valid batch"
+                    self._note_end(segment, number * BATCH_UNIT_SIZE, message)
+                    return
+                if base > expected or (base < expected and not is_first):
+                    why = f"begins with offset {base}, the one before it ends before {expected}"
+                    self._inquiry.doubt(f"unit {number} of {segment.label} {why}")
+                expected, is_first = base + unit.batch_size, False
+                yield Entry(base, unit.physical_offset)
+        self._check_end()
+
+
+def is_in_batch(queue_offset: int, entry: Entry, record: Record | None) -> bool:
+    """Whether a batch holds an offset, as far as its record can tell."""
+    size = 1 if record is None else parse_long(record.properties.get("INNER_NUM", "")) or 1
+    return entry.queue_offset <= queue_offset and (record is None or queue_offset < entry.queue_offset + size)
+
+
+def find_queue(store: Store, topic: str, queue_id: int) -> QueueFiles | None:
+    """Return the consume queue or batch consume queue; None if there is neither."""
+    return store.queue(topic, queue_id) or store.queue(topic, queue_id, PathKind.BATCHCONSUMEQUEUE)

@@ -1,0 +1,148 @@
+"""Messages by store time: queues are searched by halves, as their messages were stored in order."""
+
+from __future__ import annotations
+
+import heapq
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from rmqtool.derived.queue_bounds import first_holding
+from rmqtool.lookup.explain import Reason
+from rmqtool.lookup.queue import QueueConsumer, find_queue, is_in_batch
+from rmqtool.scan.record_at import record_at
+from rmqtool.store import PathKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.lookup.context import Inquiry
+    from rmqtool.lookup.queue import Entry
+    from rmqtool.scan.records import Record
+    from rmqtool.store import QueueFiles
+
+_SKIPPED = 1000  # units without a message that are passed over to find the time of a place in the queue
+
+
+def records_by_time(inquiry: Inquiry) -> Iterator[Record]:
+    """Yield the messages of a topic or queue that were stored between two times, in log order.
+
+    Java: ``ConsumeQueue#getOffsetInQueueByTime`` (5.3.3) finds the same first message; 4.9.8 first chooses a
+    file of the queue by its modification time, which a copy does not keep.
+    """
+    searches = [_TimeSearch(inquiry, QueueConsumer(inquiry, queue)) for queue in _queues(inquiry)]
+    if searches:
+        message = (
+            "a 4.9 broker first chooses a file of the queue by its modification time: on a copy of the store"
+            " its answer can be another one"
+        )
+        inquiry.explanation.add(Reason.MODIFICATION_TIMES, message)
+        _explain_batches(searches, inquiry)
+    found = [search.records() for search in searches]
+    yield from heapq.merge(*found, key=lambda record: record.physical_offset)
+
+
+def _explain_batches(searches: list[_TimeSearch], inquiry: Inquiry) -> None:
+    """Java: ``BatchConsumeQueue#getOffsetInQueueByTime`` (5.3.3)."""
+    if any(search.is_of_batches for search in searches):
+        message = (
+            "for a time between two files of a batch queue, a broker begins with the last batch of the"
+            " older file, which was stored before"
+        )
+        inquiry.explanation.add(Reason.BATCH_QUEUE, message)
+
+
+def _queues(inquiry: Inquiry) -> list[QueueFiles]:
+    store, request = inquiry.store, inquiry.request
+    topic = request.topic or ""
+    if request.queue_id is not None:
+        queue = find_queue(store, topic, request.queue_id)
+        return [] if queue is None else [queue]
+    kinds = (PathKind.CONSUMEQUEUE, PathKind.BATCHCONSUMEQUEUE)
+    return list(chain.from_iterable(store.queues(kind, topic) for kind in kinds))
+
+
+class _TimeSearch:
+    """The search in one queue."""
+
+    def __init__(self, inquiry: Inquiry, reader: QueueConsumer) -> None:
+        self._inquiry = inquiry
+        self._reader = reader
+        self._log = inquiry.store.commitlog
+        self._request = inquiry.request
+        self._low, self._high = reader.bounds
+        self._met_end = False
+
+    @property
+    def is_of_batches(self) -> bool:
+        """Whether it is a batch queue."""
+        return self._reader.is_of_batches
+
+    def records(self) -> Iterator[Record]:
+        """Yield the messages between the times, in queue order."""
+        first = self.first_offset()
+        message = (
+            f"{self._reader.name}: of the queue offsets from {self._low} to before {self._high}, {first} is"
+            f" the first that was stored at {self._request.begin_ms or 0} or later"
+        )
+        bounds = {"minOffset": self._low, "maxOffset": self._high}
+        self._inquiry.explanation.add(Reason.QUEUE, message, None, queueOffset=first, **bounds)
+        if first == self._low:
+            self._reader.check_begin()
+        yield from self._walk(first)
+        self._check_order(first)
+        self._reader.queue.files.close()
+
+    def _walk(self, first: int) -> Iterator[Record]:
+        end_ms = self._request.end_ms
+        for entry in self._reader.entries(first):
+            record = self._reader.record(entry, of_any_offset=True)
+            if record is None:
+                continue
+            time_ms = record.head.store_timestamp_ms
+            if end_ms is not None and time_ms > end_ms:
+                self._met_end = True
+                return
+            if self._request.admits_time(time_ms):
+                yield record
+
+    def first_offset(self) -> int:
+        """Return the queue offset of the first message that is not too early; behind the last if none is."""
+        begin_ms = self._request.begin_ms
+        if begin_ms is None:
+            return self._low
+
+        def is_late(number: int) -> bool:
+            time_ms = self._time_from(self._low + number)
+            return time_ms is None or time_ms >= begin_ms
+
+        return self._low + first_holding(self._high - self._low, is_late)
+
+    def _time_from(self, queue_offset: int) -> int | None:
+        """Return when a message was stored; of one that cannot be, when one of the next ones was."""
+        for entry in self._reader.entries(queue_offset, _SKIPPED):
+            record = record_at(self._log, entry.physical_offset)
+            if record is not None and self._reader.place_of(record) is not None:
+                self._check_place(queue_offset, entry, record)
+                return record.head.store_timestamp_ms
+        return None
+
+    def _check_place(self, asked: int, entry: Entry, record: Record) -> None:
+        """Say when units lie beside their offsets: a search by halves goes astray there."""
+        place = self._reader.place_of(record)
+        is_within = asked < entry.queue_offset or is_in_batch(asked, entry, record)
+        if place != entry.queue_offset or (self.is_of_batches and not is_within):
+            units = f"at offset {asked} is the message of queue offset {place}"
+            self._inquiry.doubt(f"the units of {self._reader.name} lie beside their offsets: {units}")
+
+    def _check_order(self, first: int) -> None:
+        """Say when the ends of the queue contradict what was found: its store times do not ascend then."""
+        begin_ms, end_ms = self._request.begin_ms, self._request.end_ms
+        oldest = self._time_from(self._low) if first > self._low else None
+        newest = self._time_from(self._high - 1) if first < self._high else None
+        starts_late = oldest is not None and begin_ms is not None and oldest >= begin_ms
+        ends_early = newest is not None and begin_ms is not None and newest < begin_ms
+        if starts_late or ends_early or self._stopped_early(newest, end_ms):
+            self._inquiry.doubt(f"the store times of {self._reader.name} do not ascend")
+
+    def _stopped_early(self, newest: int | None, end_ms: int | None) -> bool:
+        return self._met_end and newest is not None and end_ms is not None and newest <= end_ms

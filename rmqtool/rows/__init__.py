@@ -1,0 +1,50 @@
+"""ROWS. What commands yield: one class for each ``type`` of the ndjson objects, and rows of records.
+
+``model`` has the classes; ``messages`` makes rows of what a walk over the log yields, and filters them;
+``system_messages`` says what the broker's own are about; ``decompression`` and ``inner_batches`` unpack
+bodies. How rows look is decided in ``report``.
+"""
+
+from __future__ import annotations
+
+from rmqtool.rows.model import (
+    BatchUnit,
+    Blank,
+    Chain,
+    Checkpoint,
+    ConfigEntry,
+    Damage,
+    ExtUnit,
+    FieldBytes,
+    IndexHeader,
+    InnerMessage,
+    Item,
+    LayoutField,
+    Lines,
+    Message,
+    Preblank,
+    Row,
+    Slot,
+    Unit,
+)
+
+__all__ = [
+    "BatchUnit",
+    "Blank",
+    "Chain",
+    "Checkpoint",
+    "ConfigEntry",
+    "Damage",
+    "ExtUnit",
+    "FieldBytes",
+    "IndexHeader",
+    "InnerMessage",
+    "Item",
+    "LayoutField",
+    "Lines",
+    "Message",
+    "Preblank",
+    "Row",
+    "Slot",
+    "Unit",
+]

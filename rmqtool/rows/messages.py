@@ -1,0 +1,215 @@
+"""From records of the log to rows, and which of them a user asks for."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from rmqtool import rows
+from rmqtool.dispatch.index_keys import index_keys
+from rmqtool.findings import Severity, Structure
+from rmqtool.findings.commitlog import CL_PROP_CRC
+from rmqtool.formats import message
+from rmqtool.formats.batch import INNER_BATCH_FLAG
+from rmqtool.javacompat import parse_int, split_keys, tags_hash, wrap_long
+from rmqtool.javacompat.ids import encode_offset_id
+from rmqtool.rows.system_messages import explanation_of
+from rmqtool.scan.record_walk import Blank, Defect
+from rmqtool.scan.records import SCHEDULE_TOPIC, Record
+
+if TYPE_CHECKING:
+    from rmqtool.javacompat import DelayLevels
+    from rmqtool.scan.record_walk import LogEvent
+    from rmqtool.store import FileQueue, Segment
+
+_PORT_BYTES = 4
+_TRANSACTION_TYPES = {
+    message.TRANSACTION_NONE: "none",
+    message.TRANSACTION_PREPARED: "prepared",
+    message.TRANSACTION_COMMIT: "commit",
+    message.TRANSACTION_ROLLBACK: "rollback",
+}
+_UNKNOWN_LEVEL_DELAY_MS = 1000
+
+
+@dataclass(frozen=True)
+class MessageFilter:
+    """What a message must be like; None asks for nothing.
+
+    Attributes:
+        topic: A glob over the stored topic.
+        queue_id: The queue.
+        tag: The whole TAGS property.
+        key: One of KEYS, or the unique key.
+        begin_ms: Store time, inclusive.
+        end_ms: Store time, inclusive.
+        from_queue_offset: Queue offset, inclusive.
+        inside_batches: Whether tag and key are asked of the messages in an inner batch, too: then every batch
+            may hold what is wanted.
+    """
+
+    topic: str | None = None
+    queue_id: int | None = None
+    tag: str | None = None
+    key: str | None = None
+    begin_ms: int | None = None
+    end_ms: int | None = None
+    from_queue_offset: int | None = None
+    inside_batches: bool = False
+
+    def admits(self, record: Record) -> bool:
+        """Whether a record is like that."""
+        head = record.head
+        return (
+            self.admits_queue(record.topic, head.queue_id)
+            and (self._may_hold(head.sys_flag) or self.admits_names(record.properties))
+            and (self.begin_ms is None or head.store_timestamp_ms >= self.begin_ms)
+            and (self.end_ms is None or head.store_timestamp_ms <= self.end_ms)
+            and (self.from_queue_offset is None or head.queue_offset >= self.from_queue_offset)
+        )
+
+    def admits_names(self, properties: dict[str, str]) -> bool:
+        """Whether a message with these properties has the tag and the key."""
+        has_tag = self.tag is None or properties.get("TAGS") == self.tag
+        return has_tag and (self.key is None or self.key in index_keys(properties))
+
+    def _may_hold(self, sys_flag: int) -> bool:
+        return self.inside_batches and bool(sys_flag & INNER_BATCH_FLAG)
+
+    def admits_queue(self, topic: str | None, queue_id: int | None) -> bool:
+        """Whether messages of a queue can be like that."""
+        return (self.topic is None or (topic is not None and fnmatchcase(topic, self.topic))) and (
+            self.queue_id is None or queue_id == self.queue_id
+        )
+
+
+def keys_of(record: Record) -> list[str]:
+    """Return the keys by which a record is indexed, in the order of the index."""
+    return index_keys(record.properties)
+
+
+def has_unit(record: Record) -> bool:
+    """Whether a record is put into its consume queue: prepared and rolled back ones are not.
+
+    Java: ``CommitLogDispatcherBuildConsumeQueue#dispatch`` (4.9.8, 5.3.3).
+    """
+    kind = record.head.sys_flag & message.TRANSACTION_MASK
+    return kind in {message.TRANSACTION_NONE, message.TRANSACTION_COMMIT}
+
+
+def tags_code(record: Record, delay_levels: DelayLevels) -> int:
+    """Return what the consume queue holds for a record: hash of the tags, or the time of delivery.
+
+    Java: ``CommitLog#checkMessageAndReturnSize``, ``ScheduleMessageService#computeDeliverTimestamp`` (4.9.8),
+    ``DefaultMessageStore#computeDeliverTimestamp`` (5.3.3).
+    """
+    level = parse_int(record.properties.get("DELAY", "")) if record.topic == SCHEDULE_TOPIC else None
+    if level is not None and (level := min(level, delay_levels.max_level)) > 0:
+        delay_ms = delay_levels.delay_ms.get(level, _UNKNOWN_LEVEL_DELAY_MS)
+        return wrap_long(record.head.store_timestamp_ms + delay_ms)
+    return tags_hash(record.properties.get("TAGS", ""))
+
+
+@lru_cache(maxsize=1024)
+def host_text(raw: bytes) -> str:
+    """Return a stored host, address bytes and an i32 port, as ``ip:port`` or ``[ip6]:port``."""
+    address = ipaddress.ip_address(raw[:-_PORT_BYTES])
+    port = int.from_bytes(raw[-_PORT_BYTES:], "big", signed=True)
+    return f"[{address}]:{port}" if address.version == 6 else f"{address}:{port}"
+
+
+def offset_id_of(record: Record) -> str:
+    """Return the offset message id, made of the store host and the PHYSICALOFFSET field."""
+    raw = record.head.store_host
+    port = int.from_bytes(raw[-_PORT_BYTES:], "big", signed=True)
+    return encode_offset_id(raw[:-_PORT_BYTES], port, record.head.physical_offset)
+
+
+class MessageRows:
+    """Makes rows of what a walk over a log yields.
+
+    Args:
+        log: The files, to tell where an offset lies.
+        delay_levels: The broker's delay table.
+    """
+
+    def __init__(self, log: FileQueue, delay_levels: DelayLevels) -> None:
+        self._log = log
+        self._delay_levels = delay_levels
+        self._segment: Segment | None = None
+
+    def row(self, event: LogEvent) -> rows.Message | rows.Blank | rows.Damage:
+        """Return the row of one event."""
+        file, position = self._place(event.physical_offset)
+        if isinstance(event, Record):
+            return self._message(event, file, position)
+        if isinstance(event, Blank):
+            return rows.Blank(file, position, event.physical_offset, event.total_size)
+        return self._damage(event, file, position)
+
+    def _damage(self, defect: Defect, file: str, position: int) -> rows.Damage:
+        return rows.Damage(
+            file,
+            position,
+            defect.physical_offset,
+            defect.length,
+            defect.code,
+            defect.message,
+            Structure.COMMITLOG,
+            Severity.WARNING if self._may_be_foreign(defect) else None,
+        )
+
+    def _may_be_foreign(self, defect: Defect) -> bool:
+        """Tell whether a wrong ``__CRC32#`` came with the message: what ``verify`` says of it, too."""
+        segment = self._log.segment_at(defect.physical_offset) if defect.code is CL_PROP_CRC else None
+        if segment is None:
+            return False
+        from rmqtool.check.log.record_crcs import file_has_none
+
+        return file_has_none(segment)
+
+    def _message(self, record: Record, file: str, position: int) -> rows.Message:
+        head, properties = record.head, record.properties
+        code = tags_code(record, self._delay_levels)
+        return rows.Message(
+            file=file,
+            position=position,
+            physical_offset=head.physical_offset,
+            total_size=head.total_size,
+            magic="V2" if head.magic == message.MAGIC_V2 else "V1",
+            body_crc=head.body_crc,
+            queue_id=head.queue_id,
+            flag=head.flag,
+            queue_offset=head.queue_offset,
+            sys_flag=head.sys_flag,
+            transaction_type=_TRANSACTION_TYPES[head.sys_flag & message.TRANSACTION_MASK],
+            born_timestamp_ms=head.born_timestamp_ms,
+            born_host=host_text(head.born_host),
+            store_timestamp_ms=head.store_timestamp_ms,
+            store_host=host_text(head.store_host),
+            reconsume_times=head.reconsume_times,
+            prepared_transaction_offset=head.prepared_transaction_offset,
+            topic=record.topic,
+            body_length=record.body_length,
+            body=record.body,
+            properties=properties,
+            tags=properties.get("TAGS"),
+            keys=split_keys(properties.get("KEYS", "")),
+            uniq_key=properties.get("UNIQ_KEY"),
+            tags_code=code,
+            msg_id=offset_id_of(record),
+            explanation=explanation_of(record, code),
+        )
+
+    def _place(self, physical_offset: int) -> tuple[str, int]:
+        """Return file and position of an offset; behind the last byte of a file counts as in it."""
+        segment = self._segment
+        if segment is None or not segment.start <= physical_offset < segment.stop:
+            segment = self._log.segment_at(physical_offset) or self._log.segment_at(physical_offset - 1)
+            self._segment = segment
+        if segment is None:
+            return "", 0
+        return segment.label, physical_offset - segment.start

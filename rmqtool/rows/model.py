@@ -1,0 +1,323 @@
+"""The rows that commands yield: one class per ``type`` of the ndjson objects, fields in their order.
+
+A field is called as in JSON, in snake case; ``_ms`` is added where the number is milliseconds. None is an
+absent value. ``file`` is a path relative to the store, ``position`` bytes from its start.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from rmqtool.findings import Finding
+
+if TYPE_CHECKING:
+    from rmqtool.findings import FindingCode, Severity, Structure
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A record of the commit log; hosts are ``ip:port`` or ``[ip6]:port``, the body as stored.
+
+    ``explanation`` says what a message of the broker's own is about: `rmqtool.rows.system_messages`.
+    """
+
+    type: ClassVar = "message"
+    file: str
+    position: int
+    physical_offset: int
+    total_size: int
+    magic: str
+    body_crc: int
+    queue_id: int
+    flag: int
+    queue_offset: int
+    sys_flag: int
+    transaction_type: str
+    born_timestamp_ms: int
+    born_host: str
+    store_timestamp_ms: int
+    store_host: str
+    reconsume_times: int
+    prepared_transaction_offset: int
+    topic: str
+    body_length: int
+    body: bytes
+    properties: dict[str, str]
+    tags: str | None
+    keys: list[str]
+    uniq_key: str | None
+    tags_code: int
+    msg_id: str
+    explanation: dict[str, object] | None
+
+
+@dataclass(frozen=True, slots=True)
+class InnerMessage:
+    """A message of an inner batch, number ``index`` of the record at ``physical_offset``.
+
+    ``batch_position`` is bytes from the start of the batch, decompressed; what the message does not say of
+    itself is the record's, as for a client.
+    """
+
+    type: ClassVar = "inner-message"
+    file: str
+    position: int
+    physical_offset: int
+    index: int
+    batch_position: int
+    total_size: int
+    queue_id: int
+    flag: int
+    queue_offset: int
+    sys_flag: int
+    born_timestamp_ms: int
+    born_host: str
+    store_timestamp_ms: int
+    store_host: str
+    topic: str
+    body_length: int
+    body: bytes
+    properties: dict[str, str]
+    tags: str | None
+    keys: list[str]
+    uniq_key: str | None
+    tags_code: int
+    msg_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Blank:
+    """The record that closes a full file of the log."""
+
+    type: ClassVar = "blank"
+    file: str
+    position: int
+    physical_offset: int
+    total_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Something wrong at one place; ``structure`` is the part of the store that it counts for.
+
+    ``severity_override`` is a severity other than the code's usual one.
+    """
+
+    type: ClassVar = "damage"
+    file: str
+    position: int | None
+    physical_offset: int | None
+    length: int | None
+    code: FindingCode
+    message: str
+    structure: Structure
+    severity_override: Severity | None = None
+
+    @property
+    def severity(self) -> Severity:
+        """Return how bad it is."""
+        return self.severity_override or self.code.severity
+
+    def finding(self) -> Finding:
+        """Return it as a finding, which decides the exit status."""
+        return Finding(
+            code=self.code,
+            file=self.file,
+            position=self.position,
+            length=self.length,
+            physical_offset=self.physical_offset,
+            message=self.message,
+            severity_override=self.severity_override,
+            structure_override=self.structure,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A unit of a consume queue."""
+
+    type: ClassVar = "unit"
+    file: str
+    position: int
+    topic: str | None
+    queue_id: int | None
+    queue_offset: int
+    physical_offset: int
+    size: int
+    tags_code: int
+
+
+@dataclass(frozen=True, slots=True)
+class Preblank(Unit):
+    """A unit that fills the first file of a queue below its first offset."""
+
+    type: ClassVar = "preblank"
+
+
+@dataclass(frozen=True, slots=True)
+class BatchUnit:
+    """A unit of a batch consume queue."""
+
+    type: ClassVar = "batch-unit"
+    file: str
+    position: int
+    topic: str | None
+    queue_id: int | None
+    physical_offset: int
+    size: int
+    tags_code: int
+    store_timestamp_ms: int
+    msg_base_offset: int
+    batch_size: int
+    compacted_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class ExtUnit:
+    """A unit of ``consumequeue_ext``; ``address`` is what consume queue units hold as tags code."""
+
+    type: ClassVar = "ext-unit"
+    file: str
+    position: int
+    topic: str | None
+    queue_id: int | None
+    address: int
+    size: int
+    tags_code: int
+    store_timestamp_ms: int
+    bit_map: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class IndexHeader:
+    """The header of an index file."""
+
+    type: ClassVar = "index-header"
+    file: str
+    begin_timestamp_ms: int
+    end_timestamp_ms: int
+    begin_phy_offset: int
+    end_phy_offset: int
+    hash_slot_count: int
+    index_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A slot of an index file that is in use."""
+
+    type: ClassVar = "slot"
+    file: str
+    slot: int
+    item: int
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """The items that a slot leads to, newest first; ``ends`` says how the chain ends."""
+
+    type: ClassVar = "chain"
+    file: str
+    slot: int
+    items: list[int]
+    ends: str
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """An item of an index file; ``time_diff`` in seconds; no slot for an illegal hash."""
+
+    type: ClassVar = "item"
+    file: str
+    item: int
+    slot: int | None
+    key_hash: int
+    physical_offset: int
+    time_diff: int
+    previous: int
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """The checkpoint."""
+
+    type: ClassVar = "checkpoint"
+    physic_msg_timestamp_ms: int
+    logics_msg_timestamp_ms: int
+    index_msg_timestamp_ms: int
+    master_flushed_offset: int
+    confirm_phy_offset: int
+    logics_physical_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEntry:
+    """One member of a table in a JSON file of the broker; no table for a member of the document itself."""
+
+    type: ClassVar = "config-entry"
+    file: str
+    table: str | None
+    name: str | None
+    value: object
+
+
+@dataclass(frozen=True, slots=True)
+class FieldBytes:
+    """One field of the row before, with its bytes, for ``dump --hex``; no value where it is bytes only.
+
+    ``offset`` counts from the row's first byte; ``size`` is that of the field where ``raw`` is cut short.
+    """
+
+    type: ClassVar = "bytes"
+    file: str
+    position: int
+    name: str
+    java_name: str
+    raw: bytes
+    value: int | str | None
+    offset: int
+    size: int
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutField:
+    """One field of a format, for ``dump --layout``; no offset behind a field of variable length."""
+
+    type: ClassVar = "field"
+    structure: str
+    name: str
+    java_name: str
+    offset: int | None
+    size: int | None
+    unit: str
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Rows of messages that are ndjson already, complete lines."""
+
+    type: ClassVar = "lines"
+    text: str
+
+
+Row = (
+    Message
+    | InnerMessage
+    | Lines
+    | Blank
+    | Damage
+    | Unit
+    | BatchUnit
+    | ExtUnit
+    | IndexHeader
+    | Slot
+    | Chain
+    | Item
+    | Checkpoint
+    | ConfigEntry
+    | FieldBytes
+    | LayoutField
+)

@@ -1,0 +1,171 @@
+"""Which broker wrote a store last, as far as its files tell.
+
+Signs (5.3.3 to 5.5.1): places that only newer brokers make (`rmqtool.store.features`), the version of RocksDB
+in the newest ``rocksdbstore/OPTIONS-*``, of which each start of 5.4.0+ writes one, ``checkpoint[40]``, which
+5.5.0+ writes and older ones leave alone, and the form of ``config/consumerOffset.json``, which a running
+broker writes every few seconds. They narrow it down to a range of releases; that is said, never guessed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rmqtool.errors import EnvironmentFailureError
+from rmqtool.releases import DEFAULT, NEWEST, RELEASES, Release
+from rmqtool.store.features import PLACES, ROCKSDB_STORE
+from rmqtool.store.reading import ReadOnlyFile
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_OPTIONS_NAME = re.compile(r"OPTIONS-([0-9]{1,18})")
+_OPTIONS_HEAD = 1 << 16
+_ROCKSDB_VERSION = re.compile(rb"^\s*rocksdb_version=([0-9.]{1,20})\s*$", re.MULTILINE)
+
+_OFFSETS_HEAD = 1 << 20
+_OFFSET_MAP = re.compile(rb'"[^"\\@]{1,512}@[^"\\@]{0,512}"\s*:\s*\{(\s*)-?[0-9]+\s*:')
+
+OLDEST_5 = "5.0.0"
+FORM_OF_OFFSETS = "the form of config/consumerOffset.json"
+
+_LAST_WITHOUT_ROCKSDB = [name for name, release in RELEASES.items() if not release.rocksdb][-1]
+_FIRST_WITH_ROCKSDB = next(name for name, release in RELEASES.items() if release.rocksdb)
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerVersion:
+    """Who wrote a store last.
+
+    Attributes:
+        release: whose rules are taken.
+        candidates: the releases with known rules that it may have been, oldest first.
+        said: the same in words, ``5.5.0 or 5.5.1``; empty where it is certain.
+        reason: what tells.
+    """
+
+    release: Release
+    candidates: tuple[str, ...]
+    said: str
+    reason: str
+
+    @property
+    def note(self) -> str:
+        """Return what is doubtful, and what tells."""
+        return f"{self.said}: {self.reason}" if self.said else self.reason
+
+
+@dataclass(frozen=True, slots=True)
+class Signs:
+    """What the files of one store tell of its brokers.
+
+    Attributes:
+        since: the newest release of which something is there that older ones do not make, None without; and
+            what that is.
+        rocksdb: RocksDB's version in the newest ``rocksdbstore/OPTIONS-*`` and its path in the store; None
+            where there is none that can be read.
+        has_older_offsets: ``config/consumerOffset.json`` has the form of brokers before 5.4.0.
+        has_checkpoint: whether a checkpoint with times is there.
+    """
+
+    since: tuple[str, str] | None = None
+    rocksdb: tuple[str, str] | None = None
+    has_older_offsets: bool = False
+    has_checkpoint: bool = False
+
+    @property
+    def touched_by_5_4(self) -> bool:
+        """Whether a 5.4.0+ broker was ever started on the store; an older one may have written last."""
+        return self.since is not None and _number(self.since[0]) >= _number(_FIRST_WITH_ROCKSDB)
+
+
+def infer_version(signs: Signs) -> BrokerVersion | None:
+    """Return who wrote a store last; None where nothing tells."""
+    if signs.touched_by_5_4 and signs.has_older_offsets:
+        reason = f"{FORM_OF_OFFSETS}; {_FIRST_WITH_ROCKSDB} or newer was here before"
+        return _between("", _LAST_WITHOUT_ROCKSDB, reason)
+    if signs.touched_by_5_4 and signs.rocksdb is not None:
+        return _last_started(*signs.rocksdb)
+    if signs.since is not None:
+        newest = NEWEST.name if signs.touched_by_5_4 else _LAST_WITHOUT_ROCKSDB
+        return _between(signs.since[0], newest, signs.since[1])
+    if signs.has_checkpoint:
+        names = tuple(name for name in RELEASES if _number(name) < _number(OLDEST_5))
+        return BrokerVersion(
+            RELEASES[names[-1]], names, "4.9.x", "a checkpoint, and nothing that only 5.x makes"
+        )
+    return None
+
+
+def _last_started(rocksdb: str, path: str) -> BrokerVersion:
+    """Return which 5.4.0+ broker was started last, by the RocksDB that it brings along."""
+    reason = f"rocksdb_version={rocksdb} in {path}"
+    names = tuple(name for name, release in RELEASES.items() if release.rocksdb == rocksdb)
+    if names:
+        return BrokerVersion(RELEASES[names[-1]], names, " or ".join(names) if names[1:] else "", reason)
+    reason += f", which no known release has; the rules of {NEWEST.name} are taken"
+    return BrokerVersion(NEWEST, (NEWEST.name,), f"newer than {NEWEST.name}, perhaps", reason)
+
+
+def _between(oldest: str, newest: str, reason: str) -> BrokerVersion:
+    """Return a range of releases; the rules taken are the default's, where they may be, else the newest's."""
+    low, high = _number(oldest) if oldest else (), _number(newest)
+    names = tuple(name for name in RELEASES if low <= _number(name) <= high)
+    release = DEFAULT if DEFAULT.name in names else RELEASES[names[-1]]
+    said = "" if oldest == newest else f"{oldest} to {newest}" if oldest else f"{newest} or older"
+    return BrokerVersion(release, names, said, reason)
+
+
+def places_since(root: Path) -> tuple[str, str] | None:
+    """Return the newest release of which a place is there, and the place; None if 4.x makes all of them."""
+    found = (
+        (place.since, path.relative_to(root).as_posix())
+        for place in PLACES
+        if _number(place.since) >= _number(OLDEST_5)
+        for path in place.found_in(root)
+    )
+    return newest_sign(*found)
+
+
+def newest_sign(*signs: tuple[str, str] | None) -> tuple[str, str] | None:
+    """Return the sign with the newest release, the first of equal ones."""
+    return max((sign for sign in signs if sign), key=lambda sign: _number(sign[0]), default=None)
+
+
+def rocksdb_of_last_start(root: Path) -> tuple[str, str] | None:
+    """Return RocksDB's version in the newest options file of ``rocksdbstore/``, and that file's path."""
+    try:
+        with os.scandir(root / ROCKSDB_STORE) as listing:
+            numbers = (_OPTIONS_NAME.fullmatch(entry.name) for entry in listing)
+            newest = max((match for match in numbers if match), key=lambda one: int(one[1]), default=None)
+    except OSError:
+        return None
+    if newest is None:
+        return None
+    version = _ROCKSDB_VERSION.search(_head(root / ROCKSDB_STORE / newest[0], _OPTIONS_HEAD))
+    return None if version is None else (version[1].decode("ascii"), f"{ROCKSDB_STORE}/{newest[0]}")
+
+
+def has_newer_offsets(root: Path) -> bool | None:
+    """Tell whether ``config/consumerOffset.json`` puts each offset on a line of its own, as 5.4.0+ does.
+
+    Older brokers begin an inner map on the line of its name, ``{0:29,1:102``. None where it is not there, has
+    no offsets, or was written by something else.
+    """
+    found = _OFFSET_MAP.search(_head(root / "config" / "consumerOffset.json", _OFFSETS_HEAD))
+    return None if found is None else b"\n" in found[1]
+
+
+def _head(path: Path, length: int) -> bytes:
+    """Return the beginning of a file, nothing of what is no file or may not be read: that is no sign."""
+    try:
+        with ReadOnlyFile(path) as file:
+            return file.read_at(0, length, [])
+    except EnvironmentFailureError:
+        return b""
+
+
+def _number(release: str) -> tuple[int, ...]:
+    return tuple(map(int, release.split(".")))
