@@ -48,9 +48,6 @@ class RecordRules:
     refuses_negative_size: bool = False
 
 
-EXAMINER = RecordRules(checks_room=False, knows_inner_batch=False, requires_numbers=False)
-"""What the kernels of an examiner go by: the numbers of inner batches are looked at elsewhere."""
-
 LENIENT = RecordRules(checks_room=False, requires_numbers=False)
 """For reading evidence: whatever can be decoded is a record."""
 

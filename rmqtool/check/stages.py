@@ -14,9 +14,10 @@ from rmqtool.check.guard import run_guarded
 from rmqtool.check.log.checks import check_log
 from rmqtool.check.log.model import LogCheck, LogResult
 from rmqtool.check.model import CheckInterruptedError
+from rmqtool.check.window import check_window
 from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.engine import open_engine
-from rmqtool.findings import Finding, FindingLog, Structure
+from rmqtool.findings import Finding, FindingLog, Severity, Structure
 from rmqtool.reput.scratch import open_scratch
 from rmqtool.reput.warm import compile_check_kernels, compile_kernels
 
@@ -78,6 +79,7 @@ class _Contents:
             self._add(findings, examined)
         if self._request.store.root is not None:
             self._consumers()
+            self._tell_window()
 
     @contextmanager
     def _stage(self, name: str) -> Iterator[None]:
@@ -109,6 +111,18 @@ class _Contents:
             self._report.findings.add(found)
         else:
             self._report.findings.merge(found)
+
+    def _tell_window(self) -> None:
+        """Tell what the next start leaves without units; a running broker is past that."""
+        if self._request.live:
+            return
+        damaged = any(
+            one.structure is Structure.CONSUMEQUEUE and one.severity is Severity.ERROR
+            for one in self._report.findings
+        )
+        check = partial(check_window, damaged=damaged)
+        found = run_guarded(check, _no_files, Structure.CONSUMEQUEUE, self._request.store)
+        self._report.findings.extend([found] if isinstance(found, Finding) else found)
 
     def _log(self, staging: StagingHandle, engine: Engine) -> LogResult:
         request = self._request

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _PREDICT = "--predict-recovery"
 _INFERRED = "inferred"
 _ALL = "all"
-_VERSION_LIKE = re.compile(r"\d+(\.\d+)+")
+_VERSION_LIKE = re.compile(r"v?\d+\.[\w.-]+")
 
 _EXAMPLES = """\
 # is this store sound

@@ -189,10 +189,12 @@ def _log_summary(store: Store, findings: FindingLog) -> LogSummary | None:
     if not segments:
         return None
     try:
-        first, end = first_record(segments), find_log_end(segments)
+        first, end = first_record(segments), find_log_end(segments, store.abort is not None)
     except EnvironmentFailureError as failure:
         findings.add(_denied(failure, Structure.COMMITLOG))
         return None
+    if end.tail is not None and (segment := store.commitlog.segment_at(end.tail.physical_offset)):
+        findings.add(end.tail.finding(segment))
     gaps = list(store.commitlog.gaps())
     store.commitlog.close()
     return LogSummary(

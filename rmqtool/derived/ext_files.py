@@ -48,7 +48,7 @@ class ExtColumns:
         positions: in the file, ascending.
         tags_codes: of the messages.
         times_ms: store times.
-        stop: position behind the last of them.
+        stop: position after the last of them.
     """
 
     positions: Int64s
@@ -98,11 +98,11 @@ class ExtFile:
             position += unit.head.size
 
     def size_at(self, position: int) -> int:
-        """Return the SIZE field at a position; 0 behind the end of the file."""
+        """Return the SIZE field at a position; 0 past the end of the file."""
         return EXT_HEADS.padded(self.segment.read_at(position, EXT_SIZE_BYTES, [])).size
 
     def columns(self, unreadable: list[UnreadableRange]) -> ExtColumns:
-        """Return its units; zeros behind them stay unread.
+        """Return its units; zeros after them stay unread.
 
         Args:
             unreadable: Receives the ranges that the disk did not deliver.
@@ -178,7 +178,7 @@ def _parse(data: bytes) -> ExtColumns:
 
 
 def _plain_units(data: bytes, position: int) -> Array:
-    """Return the units without bit map that lie one behind the other from ``position`` on."""
+    """Return the units without bit map that follow each other from ``position`` on."""
     import numpy as np
 
     count = (len(data) - position) // EXT_HEAD_SIZE

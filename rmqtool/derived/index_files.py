@@ -88,7 +88,7 @@ class IndexFile:
     Attributes:
         file: As given.
         geometry: As given.
-        header: Its header; zeros behind the end of a file that `is_short`.
+        header: Its header; zeros past the end of a file that `is_short`.
         is_short: Whether it has no whole header.
         unreadable: Ranges that the disk did not deliver, but for those of rows that were not taken.
     """
@@ -264,7 +264,7 @@ class IndexFile:
             yield first, np.frombuffer(data, SLOTS.dtype)["item"].astype(np.int32)
 
     def unused_items(self) -> Iterator[tuple[int, Bools]]:
-        """Yield the number of a first item behind those in use, and which items from there on are not zero.
+        """Yield the number of a first item after those in use, and which items from there on are not zero.
 
         Item 0, which no broker uses, comes first. Holes of a sparse file are passed over.
         """

@@ -55,7 +55,7 @@ def queue_bounds(queue: QueueFiles, log_start: int) -> Bounds:
 
 
 def first_holding(count: int, holds: Callable[[int], bool]) -> int:
-    """Return the first of the numbers 0..count that holds, when all behind it hold too; count if none."""
+    """Return the first of the numbers 0..count that holds, when all after it hold too; count if none."""
     low, high = 0, count
     while low < high:
         middle = (low + high) // 2
@@ -64,7 +64,7 @@ def first_holding(count: int, holds: Callable[[int], bool]) -> int:
 
 
 def _count_valid(file: QueueFile[Unit]) -> int:
-    """Return the units before the first invalid one, as if all behind it were invalid."""
+    """Return the units before the first invalid one, as if all after it were invalid."""
 
     def is_invalid(number: int) -> bool:
         unit = file.unit(number)

@@ -36,7 +36,7 @@ class PlacedUnit(NamedTuple, Generic[UnitT]):
 
 
 class ZeroUnits(NamedTuple):
-    """Zero units from one position to another; ``to_end`` where the file has nothing else behind them."""
+    """Zero units from one position to another; ``to_end`` where the file has nothing else after them."""
 
     position: int
     stop: int
@@ -78,7 +78,7 @@ class QueueFile(Generic[UnitT]):
         return any(self.segment.read_at(0, self._units.size, []))
 
     def unit(self, number: int) -> UnitT:
-        """Return a unit by its number in the file; zeros behind the end of the file."""
+        """Return a unit by its number in the file; zeros past the end of the file."""
         return self._units.padded(self.segment.read_at(number * self._units.size, self._units.size, []))
 
     def rows(self, window: Window, position: int = 0) -> Iterator[PlacedUnit[UnitT] | ZeroUnits | CutUnit]:
@@ -187,7 +187,7 @@ class Units:
 
 @dataclass
 class QueueReader:
-    """Reads the units of one queue, column by column; each file is closed behind its last unit.
+    """Reads the units of one queue, column by column; each file is closed after its last unit.
 
     Attributes:
         files: of the queue.

@@ -123,6 +123,25 @@ CQ_BAD_UNIT = FindingCode(
     remedy="Rebuild the consume queues from the log (rmqtool rebuild).",
     origin="ConsumeQueue#recover",
 )
+CQ_LAG = FindingCode(
+    code="CQ-LAG",
+    severity=Severity.ERROR,
+    structure=Structure.CONSUMEQUEUE,
+    title="queues end before what a start reads",
+    meaning=(
+        "All queues end before the oldest of the files that a start of 5.4.0 and later looks at "
+        "(commitLogRecoverMaxNum, 10): queues of an older copy, or cut back."
+    ),
+    broker_effect=(
+        "Never dispatches the records between, and appends every later unit of their queues too early, in a "
+        "wrong slot: consumers get other messages than they ask for."
+    ),
+    remedy=(
+        "Before the next start, rebuild the consume queues (rmqtool rebuild), or set commitLogRecoverMaxNum "
+        "to the number of the log's files."
+    ),
+    origin="CommitLog#recoverNormally (5.4.0+), ConsumeQueue#putMessagePositionInfo",
+)
 CQ_MISSING_MSG = FindingCode(
     code="CQ-MISSING-MSG",
     severity=Severity.ERROR,

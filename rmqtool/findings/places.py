@@ -182,6 +182,26 @@ ST_ABORT = FindingCode(
     remedy="Copy the store before the next start if anything else is wrong with it.",
     origin="DefaultMessageStore#isTempFileExist",
 )
+ST_WINDOW = FindingCode(
+    code="ST-WINDOW",
+    severity=Severity.WARNING,
+    structure=Structure.STORE,
+    title="a start makes units of the newest files only",
+    meaning=(
+        "The queues are damaged or gone, and the log has more files than a start of 5.4.0 and later looks at "
+        "(commitLogRecoverMaxNum, 10). Up to 5.3.4 deleting consumequeue/ made a clean start build it anew; "
+        "now that loses the units of all older files. An error if the queues are gone already."
+    ),
+    broker_effect=(
+        "Makes units and index entries from the 10th newest file on, and pre-blank units before them: "
+        "consumers and queries never see the older messages."
+    ),
+    remedy=(
+        "Before the next start, rebuild the consume queues and the index (rmqtool rebuild), or set "
+        "commitLogRecoverMaxNum to the number of the log's files."
+    ),
+    origin="CommitLog#recoverNormally, CommitLog#recoverAbnormally (5.4.0+)",
+)
 ST_LOCKED = FindingCode(
     code="ST-LOCKED",
     severity=Severity.WARNING,

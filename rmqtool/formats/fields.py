@@ -27,7 +27,7 @@ class FieldLayout:
 
     Attributes:
         name: our name of the field, as the ndjson objects have it.
-        offset: bytes from the record's first byte; None behind a field of variable length.
+        offset: bytes from the record's first byte; None after a field of variable length.
         size: width in bytes; None where it varies.
         code: ``struct`` and numpy type code (``i``, ``q``, …) of an integer; None for bytes.
         java_name: the field's name in RocketMQ's sources.
@@ -146,7 +146,7 @@ class Decoder(Generic[RowT]):
         return self.make(self._struct.unpack_from(data, position))
 
     def padded(self, data: bytes) -> RowT:
-        """Return the record that some bytes begin with, zeros behind their end.
+        """Return the record that some bytes begin with, zeros past their end.
 
         Brokers read short files so: ``DefaultMappedFile`` extends them to their size.
         """

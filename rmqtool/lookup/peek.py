@@ -5,8 +5,9 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from rmqtool.scan.classify import Defect
 from rmqtool.scan.record_at import record_at
-from rmqtool.scan.record_walk import Defect, walk
+from rmqtool.scan.record_walk import walk
 from rmqtool.scan.records import Record
 
 if TYPE_CHECKING:

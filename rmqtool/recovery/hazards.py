@@ -6,16 +6,55 @@ from typing import TYPE_CHECKING
 
 from rmqtool.dispatch.policy import SCHEDULE_TOPIC
 from rmqtool.findings.wording import counted
+from rmqtool.recovery.loading import PAGE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqtool.recovery.model import Prediction
+    from rmqtool.releases import Release
+    from rmqtool.store import Settings
 
 
 def hazards_of(prediction: Prediction) -> list[str]:
     """Return what a prediction implies beyond its numbers."""
     return [*_delayed(prediction), *_queues(prediction), *_reput(prediction), *_cut(prediction)]
+
+
+def window_hazards(prediction: Prediction, window: int | None, log_files: int) -> list[str]:
+    """Return what the window of a start means for a log with more files than it looks at.
+
+    Args:
+        prediction: whole, but for this.
+        window: files that the start looks at most; None without a limit.
+        log_files: files that the log has.
+    """
+    if window is None or log_files <= window:
+        return []
+    seen = f"the newest {window} of the log's {log_files} files (commitLogRecoverMaxNum)"
+    cure = (
+        f"rebuild the queues and the index first (rmqtool rebuild), or set it to {log_files} for this start"
+    )
+    if any(queue.missing or queue.misplaced for queue in prediction.queues):
+        return [f"The start looks at {seen}: {cure}."]
+    return [f"Deleting consumequeue/ before this start is no cure, as it looks at {seen}: {cure}."]
+
+
+def settings_hazards(settings: Settings, release: Release) -> list[str]:
+    """Return what follows from the settings alone."""
+    hazards = []
+    size = settings.commitlog_file_size
+    if release.writes_whole_pages and settings["writeWithoutMmap"].value and size % PAGE_BYTES:
+        hazards.append(
+            f"With writeWithoutMmap a file of the log that fills grows over its {size} bytes, which are no"
+            f" multiple of {PAGE_BYTES}: the start after that refuses it."
+        )
+    if release.rocksdb and (settings["indexRocksDBEnable"].value or settings["transRocksDBEnable"].value):
+        hazards.append(
+            "This assumes that what rocksdbstore/ holds is as far as the consume queues, as it cannot be"
+            " read; if it is not, the start reads more of the log and puts index entries twice."
+        )
+    return hazards
 
 
 def _delayed(prediction: Prediction) -> Iterator[str]:

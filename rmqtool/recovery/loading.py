@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from rmqtool.releases import Release
 
 
+PAGE_BYTES = 4096
+"""To a multiple of it a broker writes with writeWithoutMmap (``DefaultMappedFile#appendMessage``, 5.5.0+)."""
+
+
 @dataclass
 class LoadedFiles:
     """The files of one file queue as the broker has them in memory after loading.
@@ -88,7 +92,9 @@ def _refusal_reason(path: Path, size_bytes: int, size: int) -> str | None:
     if path.is_dir():
         return "is a directory"
     if size_bytes != size:
-        return f"has {size_bytes} bytes instead of {size}"
+        grown = size_bytes == -(-size // PAGE_BYTES) * PAGE_BYTES
+        cause = ", as writeWithoutMmap of 5.5.0 and later leaves a full file: cut it back" if grown else ""
+        return f"has {size_bytes} bytes instead of {size}{cause}"
     return "is not named by a number" if parse_long(path.name) is None else None
 
 

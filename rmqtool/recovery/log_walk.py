@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from rmqtool.dispatch.recovery_kernels import first_bad_crc
-from rmqtool.scan.rows import Outcome
+from rmqtool.scan.gap_walk import GapWalk
+from rmqtool.scan.gaps import Gap, Outcome
 from rmqtool.scan.walk import SegmentWalk
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.recovery.switches import RecoverySwitches
+    from rmqtool.releases import RecordRules
     from rmqtool.scan.walk import MessageBatch
     from rmqtool.store.segments import Segment
 
@@ -103,21 +105,21 @@ def _first_bad_crc(walk: SegmentWalk, batch: MessageBatch) -> int:
     return int(value & 0x7FFFFFFF == row["body_crc"])
 
 
-def true_batches(segment: Segment, start: int, stop: int, rules: Rules) -> Iterator[MessageBatch]:
+def true_batches(segment: Segment, start: int, stop: int, records: RecordRules) -> Iterator[MessageBatch]:
     """Yield the true records of a range: those that lie where they say, damage between them or not.
 
     Raises:
         EnvironmentFailureError: the file cannot be opened or read.
     """
-    walk = SegmentWalk(segment, rules)
-    place = start
-    while place < stop and walk.find(place, stop) == Outcome.RECORD:
-        for batch in walk.batches(walk.place, stop):
-            true = batch.rows["place"] == batch.rows["physical_offset"]
-            if true.all():
-                yield batch
-            elif true.any():
-                yield replace(batch, rows=batch.rows[true], values=batch.values[true])
-        if walk.outcome == Outcome.BLANK:
-            return
-        place = walk.place + 1
+    walk = GapWalk(segment, records)
+    first = walk.guess(start, stop)
+    if first is None:
+        return
+    for batch in walk.parts(first, stop):
+        if isinstance(batch, Gap):
+            continue
+        true = batch.rows["place"] == batch.rows["physical_offset"]
+        if true.all():
+            yield batch
+        elif true.any():
+            yield replace(batch, rows=batch.rows[true], values=batch.values[true])

@@ -14,7 +14,6 @@ from rmqtool.recovery.log_walk import true_batches
 from rmqtool.recovery.model import Loss
 from rmqtool.releases import NEWEST
 from rmqtool.reput.dispatcher import Dispatcher
-from rmqtool.scan.rows import rules_of
 from rmqtool.store.names import safe_component
 
 if TYPE_CHECKING:
@@ -59,11 +58,10 @@ def _count(queues: QueueTable, batch: MessageBatch, row: int, counts: Int64s) ->
 
 
 def _range(segments: Sequence[Segment], start: int, stop: int | None) -> Iterator[MessageBatch]:
-    rules = rules_of(NEWEST.records)
     for segment in segments:
         segment_stop = segment.stop if stop is None else min(segment.stop, stop)
         if segment.stop > start and segment.start < segment_stop:
-            yield from true_batches(segment, max(start, segment.start), segment_stop, rules)
+            yield from true_batches(segment, max(start, segment.start), segment_stop, NEWEST.records)
             segment.close()
 
 

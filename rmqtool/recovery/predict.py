@@ -14,7 +14,7 @@ from rmqtool.errors import UsageError
 from rmqtool.findings.commitlog import CL_PHY_MISMATCH
 from rmqtool.recovery.derived import DispatchStallError
 from rmqtool.recovery.first_file import Start, acceleration_refusal, first_file, skip_refusal
-from rmqtool.recovery.hazards import hazards_of
+from rmqtool.recovery.hazards import hazards_of, settings_hazards, window_hazards
 from rmqtool.recovery.log_walk import RecoveryWalk
 from rmqtool.recovery.losses import count_missing, lost_records
 from rmqtool.recovery.model import (
@@ -30,12 +30,14 @@ from rmqtool.recovery.store_files import LoadedStore, load_store
 from rmqtool.recovery.switches import RecoverySwitches
 from rmqtool.recovery.unit_queue import EmptyLastFileError
 from rmqtool.reput.dispatcher import Dispatcher
+from rmqtool.scan.classify import failure_code
 from rmqtool.scan.records import check_record
 from rmqtool.scan.rows import rules_of
 from rmqtool.scan.window import Window
 from rmqtool.store.kinds import PathKind
 
 if TYPE_CHECKING:
+    from rmqtool.findings import FindingCode
     from rmqtool.releases import Release
     from rmqtool.scan.walk import MessageBatch
     from rmqtool.store import Settings, Store
@@ -63,7 +65,7 @@ def predict_recovery(store: Store, release: Release) -> Prediction:
             raise UsageError(
                 f"{feature.label}: {feature.code.title}; a start of such a store is not predicted"
             )
-    prediction = Prediction(str(store.base), release)
+    prediction = Prediction(str(store.base), release, hazards=settings_hazards(store.settings, release))
     loaded = load_store(store, store.root, prediction)
     if prediction.loads:
         switches = RecoverySwitches.from_settings(store.settings, release)
@@ -195,6 +197,7 @@ class _Start:
         prediction.queues = derived.outcomes()
         prediction.index = derived.index.outcomes
         prediction.hazards += hazards_of(prediction)
+        prediction.hazards += window_hazards(prediction, self.start.switches.window, len(self.log))
 
 
 def cut_at(
@@ -215,7 +218,8 @@ def cut_at(
         window, position, release.records, base=segment.start, check_crc=switches.check_crc, read_body=True
     )
     start = window.read_at(position, _START_BYTES)
-    code, reason = found.code, found.reason
+    code: FindingCode | None = failure_code(found.outcome, start, segment.stop - end)
+    reason = found.reason
     if found.record is not None:
         code, reason = CL_PHY_MISMATCH, "PHYSICALOFFSET is outside the file"
     elif found.success:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from rmqtool.recovery.derived import DispatchStallError
 from rmqtool.recovery.model import Dispatched, Reput
 from rmqtool.reput.chain import Region
-from rmqtool.scan.rows import Outcome
+from rmqtool.scan.gaps import Outcome
 from rmqtool.scan.walk import SegmentWalk
 
 if TYPE_CHECKING:

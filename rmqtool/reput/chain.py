@@ -1,8 +1,6 @@
 """Follow the chain of records through all splits, as the broker's reput does, damage included.
 
-Every split was scanned from a guessed first record. Here its report is taken only if the chain arrives
-exactly there; otherwise the rest of the split is walked again from where the chain arrives, and splits that
-it jumped over are left out.
+The splits of a file are put together by ``stitch``; a broker does not read on over a gap.
 
 Over damage a running master goes by two counters (``ReputMessageService#doReput``, 4.9.8 and 5.3.3): it
 reads on in the mapped region at its buffer's position, and sums up TOTALSIZEs in ``reputFromOffset``. A
@@ -20,13 +18,13 @@ broker writes; the files are read as if it had gone on.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.scan.rows import Outcome
+from rmqtool.scan.gaps import Outcome
+from rmqtool.scan.splits import stitch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -34,7 +32,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.reput.scan import SplitReport
-    from rmqtool.reput.splits import Split
+    from rmqtool.scan.splits import Split
     from rmqtool.store.segments import FileQueue, Segment
 
     Rescan = Callable[[Split, int], SplitReport]
@@ -137,28 +135,22 @@ def follow(
         rescan: scans a split again from a given physical offset on.
     """
     chain = Chain()
-    starts = [(report.split.segment.start, report.split.start) for report in reports]
+    splits: dict[int, list[SplitReport]] = {}
+    for report in reports:
+        splits.setdefault(report.split.segment.start, []).append(report)
     place = chain.end = log.start
-    segment: Segment | None = None
-    region = Region()
-    while place < until:
-        if segment is None or place >= segment.stop:  # where files overlap, one is read to its end
-            segment = log.segment_at(place)
-        if segment is None:
+    while place < until and (segment := log.segment_at(place)) is not None:
+        # Where files overlap, one is read to its end.
+        region, last = Region(), None
+        for last in stitch(splits[segment.start], place, lambda one, due: rescan(one.split, due)):
+            _take(chain, last, region)
+        if last is None:
             break
-        report = reports[bisect_right(starts, (segment.start, place)) - 1]
-        if report.first_place != place:
-            report = rescan(report.split, place)
-        _take(chain, report, region)
-        if report.stalled:
-            chain.stalled = True
-            place = report.place
-            break
-        if report.outcome == Outcome.STOP and report.place < segment.stop:
-            place = report.place
-            continue
-        place = _next_region(chain, report, segment, region, file_size)
-        region = Region()
+        place = last.place
+        chain.stalled = last.stalled
+        if last.stalled or (last.outcome is Outcome.STOP and place < segment.stop):
+            break  # the latter: as far as was asked
+        place = _next_region(chain, last, segment, region, file_size)
     chain.stop = place
     return chain
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rmqtool.findings import Finding, Severity, Structure, code_of
+from rmqtool.findings.commitlog import CL_GAP, CL_HALF_RECORD, CL_STRAY
 from rmqtool.findings.wording import counted
-from rmqtool.reput.survey import Survey, SurveyTask, survey_ranges
-from rmqtool.scan.rows import Outcome
+from rmqtool.reput.gap_contents import GapContents, InspectTask, inspect_gaps
+from rmqtool.scan.classify import Defect, FoundEdge, classified
+from rmqtool.scan.gaps import Gap, Outcome
+from rmqtool.scan.splits import Split
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -19,17 +22,10 @@ if TYPE_CHECKING:
     from rmqtool.reput.scan import SplitReport
     from rmqtool.store.segments import FileQueue, Segment
 
+_RANKS = (Severity.INFO, Severity.WARNING, Severity.ERROR)
 _MOST_ITEMS = 64
 """Groups of ranges that an engine is given."""
 
-_CODES = {
-    Outcome.BLANK: "CL-BLANK-LEN",
-    Outcome.BAD_MAGIC: "CL-BAD-MAGIC",
-    Outcome.BAD_LENGTH: "CL-HALF-RECORD",
-    Outcome.MISMATCH: "CL-HALF-RECORD",
-    Outcome.BAD_NUMBER: "CL-NUMBER",
-    Outcome.STOP: "CL-HALF-RECORD",
-}
 _REASONS = {
     Outcome.BLANK: "a BLANK with good records behind it",
     Outcome.BAD_MAGIC: "no record begins here",
@@ -47,18 +43,18 @@ class SkippedRange:
     Attributes:
         skip: the bytes and why.
         segment: the file they lie in.
+        gap: what the bytes begin with; None if that is a record, which the broker does not see.
         records: true records that a salvage would keep.
         record_bytes: their size.
         damage: whether this is damage; False for the zeros and leftovers behind the log's last record.
-        zero: whether the range begins with zeros (damage) or is nothing else (the log's end).
     """
 
     skip: Skip
     segment: Segment
+    gap: Gap | None
     records: int
     record_bytes: int
     damage: bool
-    zero: bool
 
     @property
     def reason(self) -> str:
@@ -66,59 +62,66 @@ class SkippedRange:
         return _REASONS[self.skip.reason]
 
 
-def survey_skips(plan: ReputPlan, result: ReputResult, engine: Engine) -> list[SkippedRange]:
+def inspect_skips(plan: ReputPlan, result: ReputResult, engine: Engine) -> list[SkippedRange]:
     """Look at everything that was skipped.
 
     A skip is damage if the broker dispatched a record behind it, or a true record lies in it or behind it; a
     BLANK of the wrong length only if one lies in what it skips.
     """
     skips = [skip for skip in result.chain.skips if skip.place < plan.until_offset]
-    tasks = [_tasks(plan, skip) for skip in skips]
-    surveys = _survey([task for tasks_of_skip in tasks for task in tasks_of_skip], engine)
+    before = [skips[0], *skips] if skips else []
+    tasks = [_tasks(plan, skip, one) for skip, one in zip(skips, before, strict=False)]
+    contents = _inspect([task for tasks_of_skip in tasks for task in tasks_of_skip], engine)
     ranges: list[SkippedRange] = []
     records_behind = 0
     for skip, tasks_of_skip in zip(reversed(skips), reversed(tasks), strict=True):
-        found = [surveys[task.start] for task in tasks_of_skip]
+        found = [contents[task.split.start] for task in tasks_of_skip]
         segment = plan.log.segment_at(skip.place)
         if segment is None:
             continue
-        records = sum(survey.records for survey in found)
+        records = sum(one.records for one in found)
         records_behind += records
         damage = skip.place < result.chain.end or records_behind > 0
         if skip.reason == Outcome.BLANK:
             damage = records > 0
-        ranges.append(_range(skip, segment, found, damage=damage))
+        record_bytes = sum(one.record_bytes for one in found)
+        ranges.append(SkippedRange(skip, segment, found[0].gap, records, record_bytes, damage))
     return ranges[::-1]
 
 
-def _survey(tasks: list[SurveyTask], engine: Engine) -> dict[int, Survey]:
+def _inspect(tasks: list[InspectTask], engine: Engine) -> dict[int, GapContents]:
     """Look at ranges by the group: a torn log has hundreds of thousands, too many for an engine's items."""
     size = -(-len(tasks) // _MOST_ITEMS) or 1
     groups = [tasks[first : first + size] for first in range(0, len(tasks), size)]
-    return {survey.start: survey for group in engine.map(survey_ranges, groups) for survey in group}
+    return {one.start: one for group in engine.map(inspect_gaps, groups) for one in group}
 
 
-def _tasks(plan: ReputPlan, skip: Skip) -> list[SurveyTask]:
-    """Cut a skip at the segments' ends."""
-    stop = skip.place + skip.length
-    return [
-        SurveyTask(
-            segment, max(skip.place, segment.start), min(stop, segment.stop), plan.policy.release.records
-        )
-        for segment in plan.log.between(skip.place, stop)
-    ]
+def _tasks(plan: ReputPlan, skip: Skip, before: Skip) -> list[InspectTask]:
+    """Cut a skip at the segments' ends; from the skip before it in the same file, the walk leads there."""
+    tasks, stop = [], skip.place + skip.length
+    for segment in plan.log.between(skip.place, stop):
+        start = max(skip.place, segment.start)
+        leads = segment.start < before.place + before.length
+        due = min(start, max(before.place, segment.start)) if leads else start
+        split = Split(segment, start, min(stop, segment.stop))
+        tasks.append(InspectTask(split, due, plan.policy.release.records))
+    return tasks
 
 
-def _range(skip: Skip, segment: Segment, found: list[Survey], *, damage: bool) -> SkippedRange:
-    zero = found[0].zero_start if damage else all(survey.zero for survey in found)
-    records = sum(survey.records for survey in found)
-    return SkippedRange(skip, segment, records, sum(survey.record_bytes for survey in found), damage, zero)
+def log_findings(
+    plan: ReputPlan, result: ReputResult, ranges: Iterable[SkippedRange], *, unclean: bool
+) -> Iterator[Finding]:
+    """Yield what the way through the log found wrong with it.
 
-
-def log_findings(plan: ReputPlan, result: ReputResult, ranges: Iterable[SkippedRange]) -> Iterator[Finding]:
-    """Yield what the way through the log found wrong with it."""
-    for skipped in ranges:
-        yield _skip_finding(skipped, stalled=result.chain.stalled)
+    Args:
+        plan: what was made.
+        result: how that went.
+        ranges: what was skipped, in log order.
+        unclean: whether ``abort`` is there.
+    """
+    edge = FoundEdge(plan.log.segments, unclean)
+    for skips in _by_gap(ranges):
+        yield from _skip_findings(skips, edge)
     if result.chain.stalled:
         yield _log_finding(
             plan.log, result.chain.stop, "LMQ-STALL", "the broker repeats this record for ever"
@@ -137,41 +140,54 @@ def log_findings(plan: ReputPlan, result: ReputResult, ranges: Iterable[SkippedR
 def counted_skips(chain: Chain) -> tuple[Finding, int]:
     """Return a finding that stands for the skips which the chain only counted, and how many they are."""
     finding = Finding(
-        code=code_of(_CODES[Outcome.MISMATCH]),
+        code=CL_HALF_RECORD,
         message="more damage, only counted",
         severity_override=Severity.ERROR,
     )
     return finding, chain.more_skips
 
 
-def _skip_finding(skipped: SkippedRange, *, stalled: bool) -> Finding:
-    skip, segment = skipped.skip, skipped.segment
-    if skip.reason == Outcome.BLANK and not skipped.damage:
-        code, message = "CL-BLANK-LEN", ""
-    elif not skipped.damage and not stalled:
-        code = "CL-TAIL-ZERO" if skipped.zero else "CL-TAIL-DIRTY"
-        if skipped.zero and skip.place == segment.start:
-            code = "CL-PREALLOC"
-        message = ""
+def _by_gap(ranges: Iterable[SkippedRange]) -> Iterator[list[SkippedRange]]:
+    """Put together what one gap made the broker skip: in it, and records behind it that it does not find."""
+    skips: list[SkippedRange] = []
+    for skipped in ranges:
+        gap = skips[0].gap if skips else None
+        if gap is not None and (skipped.gap is None or skipped.skip.place < gap.stop):
+            skips.append(skipped)
+            continue
+        if skips:
+            yield skips
+        skips = [skipped]
+    if skips:
+        yield skips
+
+
+def _skip_findings(skips: list[SkippedRange], edge: FoundEdge) -> Iterator[Finding]:
+    """Yield what is wrong in one place, and beside it what the broker does about it."""
+    first = skips[0]
+    segment, beside = first.segment, _beside(skips)
+    if first.gap is None:  # led astray by damage that was only counted
+        defects = [Defect(CL_HALF_RECORD, first.skip.place, first.skip.length, first.reason)]
     else:
-        code = _CODES[skip.reason]
-        if skipped.zero and skip.reason == Outcome.BAD_MAGIC:
-            code = "CL-HOLE"
-        message = f"{skipped.reason}: the broker skips {counted(skip.length, 'byte')}"
-        if skipped.records:
-            message += (
-                f", with {counted(skipped.records, 'good record')} ({skipped.record_bytes} bytes) in them"
-            )
-    return Finding(
-        code=code_of(code),
-        file=segment.label,
-        position=skip.place - segment.start,
-        length=skip.length,
-        physical_offset=skip.place,
-        message=message,
-        # whatever else it says of the record: what a broker loses is an error
-        severity_override=Severity.ERROR if skipped.damage else None,
-    )
+        number = edge.segments.index(segment)
+        defects = list(classified(first.gap, segment, number, edge))
+    damage = any(one.damage for one in skips)
+    for defect in defects:
+        # What a broker loses is an error; what it need not have, is none.
+        severity = Severity.ERROR if damage else min(defect.severity, Severity.WARNING, key=_RANKS.index)
+        text = f"{defect.message}; {beside}" if beside and defect is defects[0] else defect.message
+        yield replace(defect, message=text, severity_override=severity).finding(segment)
+
+
+def _beside(skips: list[SkippedRange]) -> str:
+    """Say what the broker skips, and what a salvage would keep of that; empty if it loses nothing."""
+    if not any(one.damage for one in skips):
+        return ""
+    text = f"the broker skips {counted(sum(one.skip.length for one in skips), 'byte')}"
+    if records := sum(one.records for one in skips):
+        record_bytes = sum(one.record_bytes for one in skips)
+        text += f", with {counted(records, 'good record')} ({record_bytes} bytes) in them"
+    return text
 
 
 def _log_finding(log: FileQueue, place: int, code: str, message: str) -> Finding:
@@ -191,16 +207,27 @@ def _gap_finding(plan: ReputPlan, chain: Chain) -> Iterator[Finding]:
     behind = [segment for segment in plan.log if segment.start > chain.stop]
     if chain.stalled or not behind or chain.stop >= plan.until_offset:
         return
-    missing = behind[0].start - chain.stop
-    message = f"{counted(missing, 'byte')} of the log missing: nothing behind them is dispatched"
+    number = plan.log.segments.index(behind[0])
+    gap = FoundEdge(plan.log.segments, file_size=plan.file_size).missing_before(number)
+    lost = "nothing behind them is dispatched"
+    if gap is None:  # the file in front of it is shorter than it should be
+        before = plan.log.segments[number - 1]
+        yield Finding(
+            code=CL_STRAY,
+            file=before.label,
+            expected=plan.file_size,
+            observed=before.size_bytes,
+            message=f"{counted(behind[0].start - before.stop, 'byte')} of the file missing: {lost}",
+        )
+        return
     yield Finding(
-        code=code_of("CL-GAP"),
+        code=CL_GAP,
         file=behind[0].label,
-        physical_offset=chain.stop,
-        length=missing,
-        expected=chain.stop,
+        physical_offset=gap.physical_offset,
+        length=gap.length,
+        expected=gap.physical_offset,
         observed=behind[0].start,
-        message=message,
+        message=f"{counted(gap.length, 'byte')} of the log missing: {lost}",
     )
 
 

@@ -22,7 +22,7 @@ from rmqtool.reput.indexes import (
 )
 from rmqtool.reput.queues import QueueBundle, QueueTotals, bundle_queues, plan_queues
 from rmqtool.reput.scan import ScanTask, SplitReport, scan_split
-from rmqtool.reput.splits import SPLIT_BYTES, plan_splits
+from rmqtool.scan.splits import SPLIT_BYTES, plan_splits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from rmqtool.engine import Engine
     from rmqtool.reput.blocks import Block
     from rmqtool.reput.queues import QueueGeometry
-    from rmqtool.reput.splits import Split
+    from rmqtool.scan.splits import Split
     from rmqtool.store.geometry import Geometry
     from rmqtool.store.segments import FileQueue
     from rmqtool.store.staging import StagingHandle

@@ -9,7 +9,8 @@ import numpy as np
 
 from rmqtool.reput.blocks import write_block
 from rmqtool.reput.dispatcher import Dispatcher
-from rmqtool.scan.rows import MISMATCH_ROW, Outcome, rules_of
+from rmqtool.scan.gaps import Outcome
+from rmqtool.scan.rows import MISMATCH_ROW, rules_of
 from rmqtool.scan.walk import SegmentWalk
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from rmqtool.dispatch.policy import DispatchPolicy
     from rmqtool.reput.blocks import Block
-    from rmqtool.reput.splits import Split
+    from rmqtool.scan.splits import Split
     from rmqtool.store.reading import UnreadableRange
     from rmqtool.store.staging import StagingHandle
 
@@ -78,6 +79,21 @@ class SplitReport:
     unreadable: list[UnreadableRange] = field(default_factory=list)
     misplaced: list[tuple[int, int]] = field(default_factory=list)
     unsafe: list[tuple[str, int]] = field(default_factory=list)
+
+    @property
+    def split_stop(self) -> int:
+        """Return the physical offset behind the split."""
+        return self.split.stop
+
+    @property
+    def next_place(self) -> int:
+        """Return the physical offset at which the next record is due."""
+        return self.place
+
+    @property
+    def ended(self) -> bool:
+        """Whether the broker reads nothing of the segment behind this: it ends at the first gap."""
+        return self.outcome is not Outcome.STOP
 
 
 def _guess(walk: SegmentWalk, split: Split) -> int | None:

@@ -21,7 +21,7 @@ from rmqtool.scan.check_kernels import check_records, measure_times
 from rmqtool.scan.check_rows import HIT_ROW, MAX_HITS
 from rmqtool.scan.kernels import find_record, walk_records
 from rmqtool.scan.resync_kernels import walk_over_damage
-from rmqtool.scan.rows import DAMAGE_ROW, MESSAGE_ROW, MISMATCH_ROW, Property, rules_of
+from rmqtool.scan.rows import GAP_ROW, MESSAGE_ROW, MISMATCH_ROW, Property, rules_of
 from rmqtool.scan.transaction_kernels import TRANSACTION_ROW, collect_transactions
 
 
@@ -53,8 +53,8 @@ def compile_check_kernels() -> None:
     check_records(buffer, rows, 0, 0, 0, np.zeros(1, np.int64), np.empty(MAX_HITS, HIT_ROW))
     measure_times(rows, 0, 0)
     values = np.empty((0, len(Property), 2), np.int64)
-    passed, damages = np.empty(0, MISMATCH_ROW), np.empty(0, DAMAGE_ROW)
-    walk_over_damage(buffer, 0, 0, 0, 0, 0, 0, rules_of(DEFAULT.records), rows, values, passed, damages)
+    passed, gaps = np.empty(0, MISMATCH_ROW), np.empty(0, GAP_ROW)
+    walk_over_damage(buffer, 0, 0, 0, 0, 0, 0, rules_of(DEFAULT.records), rows, values, passed, gaps)
     collect_transactions(buffer, rows, values, 0, 0, 0, np.empty(0, TRANSACTION_ROW), 0)
     numbers, totals = np.empty(0, np.int64), np.zeros(len(Discontinuity), np.int64)
     find_breaks(numbers, numbers, 0, new_progress(None), np.empty(0, BREAK_ROW), totals)

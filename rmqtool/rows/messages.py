@@ -17,11 +17,12 @@ from rmqtool.formats.batch import INNER_BATCH_FLAG
 from rmqtool.javacompat import parse_int, split_keys, tags_hash, wrap_long
 from rmqtool.javacompat.ids import encode_offset_id
 from rmqtool.rows.system_messages import explanation_of
-from rmqtool.scan.record_walk import Blank, Defect
+from rmqtool.scan.record_walk import Blank
 from rmqtool.scan.records import SCHEDULE_TOPIC, Record
 
 if TYPE_CHECKING:
     from rmqtool.javacompat import DelayLevels
+    from rmqtool.scan.classify import Defect
     from rmqtool.scan.record_walk import LogEvent
     from rmqtool.store import FileQueue, Segment
 
@@ -159,7 +160,7 @@ class MessageRows:
             defect.code,
             defect.message,
             Structure.COMMITLOG,
-            Severity.WARNING if self._may_be_foreign(defect) else None,
+            Severity.WARNING if self._may_be_foreign(defect) else defect.severity_override,
         )
 
     def _may_be_foreign(self, defect: Defect) -> bool:

@@ -18,7 +18,8 @@ from rmqtool.formats import message
 from rmqtool.javacompat.kernels import parse_int, parse_long, parse_short, scan_properties
 from rmqtool.javacompat.kernels.jit import as_int
 from rmqtool.jit import kernel
-from rmqtool.scan.rows import PROPERTY_BOUNDS, PROPERTY_NAMES, Outcome, Property, Rules
+from rmqtool.scan.gaps import Outcome
+from rmqtool.scan.rows import PROPERTY_BOUNDS, PROPERTY_NAMES, Property, Rules
 
 if TYPE_CHECKING:
     from typing import Any
@@ -59,11 +60,12 @@ _BAD_MAGIC, _BAD_LENGTH, _BAD_NUMBER = (
     Outcome.BAD_NUMBER.value,
 )
 _STOP, _FULL = Outcome.STOP.value, Outcome.FULL.value
-_CHECKS_ROOM, _KNOWS_V2, _KNOWS_INNER_BATCH, _REFUSES_NEGATIVE_SIZE = (
+_CHECKS_ROOM, _KNOWS_V2, _KNOWS_INNER_BATCH, _REFUSES_NEGATIVE_SIZE, _REQUIRES_NUMBERS = (
     Rules.CHECKS_ROOM.value,
     Rules.KNOWS_V2.value,
     Rules.KNOWS_INNER_BATCH.value,
     Rules.REFUSES_NEGATIVE_SIZE.value,
+    Rules.REQUIRES_NUMBERS.value,
 )
 _DELAY, _INNER_NUM, _INNER_BASE = Property.DELAY.value, Property.INNER_NUM.value, Property.INNER_BASE.value
 
@@ -188,6 +190,8 @@ def _check_properties(buffer: Buffer, window_stop: int, segment_stop: int, total
 @kernel
 def _check_numbers(buffer: Buffer, rules: Int64s, row: Row, values: Int64s, complete: bool) -> bool:
     """Whether the properties that are parsed as numbers are numbers; the inner batch only if ``complete``."""
+    if not rules[_REQUIRES_NUMBERS]:
+        return True
     if values[_DELAY, 0] >= 0 and is_schedule_topic(buffer, row.topic_start, row.topic_stop):
         if not parse_int(buffer, values[_DELAY, 0], values[_DELAY, 1])[0]:
             return False

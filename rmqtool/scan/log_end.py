@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from rmqtool.findings.commitlog import CL_GHOST, CL_TAIL_ZERO
 from rmqtool.releases import LENIENT
-from rmqtool.scan.record_walk import Blank, walk
+from rmqtool.scan.classify import FoundEdge
+from rmqtool.scan.record_walk import Blank, ChainWalk
 from rmqtool.scan.records import Record, check_record
 from rmqtool.scan.resync import find_true
 from rmqtool.scan.window import WINDOW_BYTES, Window
@@ -13,10 +15,11 @@ from rmqtool.scan.window import WINDOW_BYTES, Window
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rmqtool.scan.classify import Defect
     from rmqtool.store.segments import Segment
 
 _LOOK_BACK_BYTES = (1 << 16, 1 << 20, 1 << 23)
-_START_BYTES = 8
+_NORMAL = (CL_TAIL_ZERO, CL_GHOST)
 _ZEROS = bytes(WINDOW_BYTES)
 
 
@@ -26,12 +29,17 @@ class LogEnd(NamedTuple):
     Attributes:
         last: The record, None in a log without any.
         end: Physical offset behind the last record or BLANK; the log's start when there is none.
-        ends_cleanly: Whether only zeros, or nothing, follow.
+        tail: What follows in that file, if that is anything but zeros.
     """
 
     last: Record | None
     end: int
-    ends_cleanly: bool
+    tail: Defect | None
+
+    @property
+    def ends_cleanly(self) -> bool:
+        """Whether only zeros, or nothing, follow."""
+        return self.tail is None
 
 
 def first_record(segments: Sequence[Segment]) -> Record | None:
@@ -41,28 +49,34 @@ def first_record(segments: Sequence[Segment]) -> Record | None:
     return check_record(Window(segments[0]), 0, LENIENT, base=segments[0].start).record
 
 
-def find_log_end(segments: Sequence[Segment]) -> LogEnd:
+def find_log_end(segments: Sequence[Segment], unclean: bool = False) -> LogEnd:
     """Find the last record of the log, and where it ends.
 
-    In the last file that is not empty, true records are searched backwards from the last byte that is not
+    In the last file that holds a record, true ones are searched backwards from the last byte that is not
     zero, and the chain is followed from there to its end. Damage further to the front is not seen.
+
+    Args:
+        segments: The files, by start.
+        unclean: ``abort`` is there: a torn record at the end is what the next start expects.
     """
-    for segment in reversed(segments):
-        if any(segment.read_at(0, _START_BYTES, [])):
-            return _end_of_segment(segment)
-    return LogEnd(None, segments[0].start if segments else 0, True)
+    edge = FoundEdge(segments, unclean)
+    if edge.last >= 0:
+        return _end_of_segment(edge)
+    return LogEnd(None, segments[0].start if segments else 0, None)
 
 
-def _end_of_segment(segment: Segment) -> LogEnd:
-    last, end, clean = None, segment.start, True
-    for event in walk([segment], segment.start + _safe_start(segment, last_used_byte(segment))):
+def _end_of_segment(edge: FoundEdge) -> LogEnd:
+    segment = edge.segments[edge.last]
+    last, end, tail = None, segment.start, None
+    start = segment.start + _safe_start(segment, last_used_byte(segment))
+    for event in ChainWalk(edge.last, edge).run(start, None):
         if isinstance(event, Record):
-            last, end = event, event.physical_offset + len(event.raw)
+            last, end, tail = event, event.physical_offset + len(event.raw), None
         elif isinstance(event, Blank):
             end = segment.stop
-        elif event.ends_chain:
-            clean = False
-    return LogEnd(last, end, clean)
+        elif not event.of_record and tail is None and event.code not in _NORMAL:
+            tail = event
+    return LogEnd(last, end, tail)
 
 
 def last_used_byte(segment: Segment) -> int:

@@ -9,26 +9,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rmqtool.findings import Severity
-from rmqtool.findings.commitlog import (
-    CL_BAD_MAGIC,
-    CL_BLANK_LEN,
-    CL_CRC,
-    CL_GAP,
-    CL_GHOST,
-    CL_HOLE,
-    CL_NO_BLANK,
-    CL_PHY_MISMATCH,
-    CL_PREALLOC,
-    CL_PROP_CRC,
-    CL_TAIL_DIRTY,
-    CL_TAIL_ZERO,
-)
-from rmqtool.findings.places import IO_UNREADABLE
+from rmqtool.findings.commitlog import CL_CRC, CL_PHY_MISMATCH, CL_PROP_CRC
 from rmqtool.findings.records import CL_NUMBER
 from rmqtool.formats import message, struct_of
 from rmqtool.javacompat import masked_crc32, parse_prop_crc_digits
 from rmqtool.releases import LENIENT
+from rmqtool.scan.classify import (
+    Defect,
+    FoundEdge,
+    classified,
+    ghosts,
+    missing_blank,
+    unreadable_part,
+)
+from rmqtool.scan.gaps import Gap, Outcome
 from rmqtool.scan.records import Record, check_record, number_problem
 from rmqtool.scan.resync import find_true, is_true
 from rmqtool.scan.window import Window
@@ -36,8 +30,7 @@ from rmqtool.scan.window import Window
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rmqtool.findings import FindingCode
-    from rmqtool.store.reading import UnreadableRange
+    from rmqtool.scan.records import Checked
     from rmqtool.store.segments import Segment
 
 LOOK_BACK_BYTES = 8 << 20
@@ -46,6 +39,8 @@ LOOK_BACK_BYTES = 8 << 20
 _CRC32_RESERVED_BYTES = 20  # CommitLog.CRC32_RESERVED_LEN (5.2.0+)
 _CRC32_NAME = b"__CRC32#\x01"
 _START = struct_of(message.BLANK)
+_PHYSICAL_OFFSET_AT = message.HEAD_OFFSETS[0]["physicalOffset"]
+_HEAD_BYTES = _PHYSICAL_OFFSET_AT + 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,34 +51,6 @@ class Blank:
     total_size: int
 
 
-@dataclass(frozen=True, slots=True)
-class Defect:
-    """Something wrong, or worth knowing, at one place of the log.
-
-    Attributes:
-        code: The catalogue entry.
-        physical_offset: Bytes from the start of the log.
-        length: Bytes concerned.
-        message: One sentence.
-    """
-
-    code: FindingCode
-    physical_offset: int
-    length: int
-    message: str
-
-    @property
-    def ends_chain(self) -> bool:
-        """Whether a broker cannot go on here."""
-        return self.code.severity is Severity.ERROR and not self.of_record
-
-    @property
-    def of_record(self) -> bool:
-        """Whether it speaks of a record that can be read, and follows."""
-        return self.code in _OF_RECORDS
-
-
-_OF_RECORDS = (CL_CRC, CL_PROP_CRC, CL_PHY_MISMATCH, CL_NUMBER)
 LogEvent = Record | Blank | Defect
 
 
@@ -103,54 +70,44 @@ def walk(
         end: Physical offset; records that start here or later are not yielded. None: to the end.
         on_damage: ``resync`` goes on behind damage, ``stop`` ends with it.
     """
-    for event in _walk_segments(segments, begin, end):
+    yield from walk_log(FoundEdge(segments), begin, end, on_damage)
+
+
+def walk_log(
+    edge: FoundEdge, begin: int = 0, end: int | None = None, on_damage: str = "resync"
+) -> Iterator[LogEvent]:
+    """Yield what ``walk`` does of the log of a store, of which more is known than its files."""
+    for event in _walk_segments(edge, begin, end):
         yield event
         if on_damage == "stop" and isinstance(event, Defect) and event.ends_chain:
             return
 
 
-def _walk_segments(segments: Sequence[Segment], begin: int, end: int | None) -> Iterator[LogEvent]:
+def _walk_segments(edge: FoundEdge, begin: int, end: int | None) -> Iterator[LogEvent]:
+    segments = edge.segments
     for number, segment in enumerate(segments):
         if end is not None and segment.start >= end:
             return
         if segment.stop > begin:
-            gap = gap_between(segments[number - 1], segment) if number else None
+            gap = edge.missing_before(number)
             if gap is not None and segment.start > begin:
                 yield gap
-            yield from ChainWalk(segment, segments[number + 1 :]).run(begin, end)
-
-
-def gap_between(one: Segment, two: Segment) -> Defect | None:
-    """Return what is missing between two files that follow each other; None if they join."""
-    if two.start <= one.stop:
-        return None
-    sentence = f"between {one.label} and {two.label} {two.start - one.stop} bytes of the log are missing"
-    return Defect(CL_GAP, one.stop, two.start - one.stop, sentence)
-
-
-def missing_blank(segment: Segment) -> Defect:
-    """Return what is wrong with a file that is full of records and does not end in a BLANK."""
-    return Defect(CL_NO_BLANK, segment.stop, 0, f"{segment.label} ends without BLANK")
-
-
-def unreadable_part(segment: Segment, bad: UnreadableRange) -> Defect:
-    """Return what is wrong with bytes that the disk did not deliver."""
-    sentence = f"{bad.length} bytes of {segment.label} cannot be read; taken for zeros"
-    return Defect(IO_UNREADABLE, segment.start + bad.position, bad.length, sentence)
+            yield from ChainWalk(number, edge).run(begin, end)
 
 
 class ChainWalk:
     """The walk of one file.
 
     Args:
-        segment: The file.
-        later: The files behind it.
+        number: Of the file in its log, from 0.
+        edge: Of that log.
     """
 
-    def __init__(self, segment: Segment, later: Sequence[Segment]) -> None:
-        self._segment = segment
-        self._window = Window(segment)
-        self._later = later
+    def __init__(self, number: int, edge: FoundEdge) -> None:
+        self._number = number
+        self._edge = edge
+        self._segment = edge.segments[number]
+        self._window = Window(self._segment)
 
     def run(self, begin: int, end: int | None) -> Iterator[LogEvent]:
         """Yield what lies between two physical offsets, as ``walk`` does."""
@@ -190,61 +147,46 @@ class ChainWalk:
                 position += checked.size
                 closed = False
                 continue
-            if checked.success:
-                yield from self._blank(position)
+            (total_size, _) = _START.unpack(window.read_at(position, _START.size).ljust(_START.size))
+            is_blank = checked.outcome is Outcome.BLANK
+            if is_blank and total_size == window.size_bytes - position:
+                yield from self._blank(position, total_size)
                 return
-            defect = self._damage(position, checked.code or CL_BAD_MAGIC, checked.reason)
-            yield defect
-            position += defect.length
+            gap = self._gap(position, checked)
+            yield from classified(gap, self._segment, self._number, self._edge)
+            position = gap.stop - base
             closed = True
-        if position == window.size_bytes <= stop and not closed and self.goes_on():
+            if is_blank and position == window.size_bytes:
+                yield Blank(gap.start, total_size)
+        if position == window.size_bytes <= stop and not closed:
             yield missing_blank(self._segment)
 
-    def _blank(self, position: int) -> Iterator[LogEvent]:
+    def _blank(self, position: int, total_size: int) -> Iterator[LogEvent]:
+        window, place = self._window, self._segment.start + position
+        yield Blank(place, total_size)
+        if window.skip_zeros(position + _START.size) < window.size_bytes:
+            yield ghosts(self._segment, place)
+
+    def _gap(self, position: int, checked: Checked) -> Gap:
+        """Return the bytes from ``position`` to the next true record or BLANK, or to the end of the file."""
         window, base = self._window, self._segment.start
-        (total_size, _) = _START.unpack(window.read_at(position, _START.size))
-        left = window.size_bytes - position
-        if total_size != left:
-            sentence = f"BLANK of TOTALSIZE {total_size} where {left} bytes are left in {self._segment.label}"
-            yield Defect(CL_BLANK_LEN, base + position, _START.size, sentence)
-        yield Blank(base + position, total_size)
-        ghost = window.skip_zeros(position + _START.size)
-        if ghost < window.size_bytes:
-            sentence = f"bytes that are not zero behind the BLANK of {self._segment.label}"
-            yield Defect(CL_GHOST, base + ghost, window.size_bytes - ghost, sentence)
-
-    def _damage(self, position: int, code: FindingCode, reason: str) -> Defect:
-        """Describe the bytes from ``position`` to the next true record, or to the end of the file."""
-        window = self._window
-        behind_zeros = window.skip_zeros(position)
-        starts_zero = behind_zeros - position >= _START.size
-        place = self._segment.start + position
-        if behind_zeros == window.size_bytes:
-            return self._zero_tail(position)
-        found = find_true(window, position + 1, self._segment.start)
-        length = (window.size_bytes if found is None else found) - position
-        if not starts_zero:
-            return Defect(code, place, length, f"no record at {place} for {length} bytes: {reason}")
-        if found is None and not self.goes_on():
-            sentence = f"behind the end of the log at {place}, zeros and then other bytes, but no record"
-            return Defect(CL_TAIL_DIRTY, place, length, sentence)
-        return Defect(
-            CL_HOLE, place, length, f"{behind_zeros - position} zero bytes at {place}, inside the log"
+        data_at = window.skip_zeros(position)
+        # TOTALSIZE, a record's first bytes, may begin with zeros.
+        found = find_true(window, max(position + 1, data_at - 3), base)
+        stop = window.size_bytes if found is None else found
+        head = window.read_at(position, _HEAD_BYTES).ljust(_HEAD_BYTES, b"\0")
+        total_size, magic = _START.unpack(head[: _START.size])
+        own = int.from_bytes(head[_PHYSICAL_OFFSET_AT:], "big", signed=True)
+        reason = checked.outcome or Outcome.BAD_MAGIC
+        return Gap(
+            start=base + position,
+            stop=base + stop,
+            reason=Outcome.MISMATCH if reason is Outcome.BLANK else reason,
+            total_size=total_size,
+            magic=magic,
+            own=own == base + position,
+            data_start=base + min(data_at, stop),
         )
-
-    def _zero_tail(self, position: int) -> Defect:
-        place, length = self._segment.start + position, self._window.size_bytes - position
-        label = self._segment.label
-        if self.goes_on():
-            sentence = f"{label} ends in {length} zero bytes without BLANK, though later files go on"
-            return Defect(CL_NO_BLANK, place, length, sentence)
-        if position == 0:
-            return Defect(CL_PREALLOC, place, length, f"{label} holds only zeros")
-        return Defect(CL_TAIL_ZERO, place, length, f"only zeros from {place} to the end of {label}")
-
-    def goes_on(self) -> bool:
-        """Tell whether a later file begins with something."""
-        return any(any(segment.read_at(0, _START.size)) for segment in self._later)
 
     def _unreadable(self) -> Iterator[Defect]:
         for bad in self._window.take_unreadable():

@@ -8,8 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from rmqtool.findings.commitlog import CL_BAD_MAGIC, CL_CRC, CL_HALF_RECORD, CL_HUGE_SIZE
-from rmqtool.findings.records import CL_NUMBER
 from rmqtool.formats import message, struct_of
 from rmqtool.javacompat import (
     decode_utf8,
@@ -21,11 +19,10 @@ from rmqtool.javacompat import (
     wrap_int,
 )
 from rmqtool.releases import NEWEST, RecordRules
+from rmqtool.scan.gaps import Outcome
 
 if TYPE_CHECKING:
     import struct
-
-    from rmqtool.findings import FindingCode
 
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 HALF_TOPIC, OP_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC"
@@ -35,7 +32,6 @@ SYSTEM_TOPICS = (RETRY_PREFIX, DEAD_LETTER_PREFIX, "RMQ_SYS_TRANS_", SCHEDULE_TO
 
 _START = struct_of(message.BLANK)
 _LARGEST_HEAD = max(message.HEAD_SIZES)
-_LARGEST_TEAR_BYTES = 64 << 20
 _WIDEST_HOSTS = (8, 20, 20, 20)  # bytes of the wider host by variant: it is read through a TOTALSIZE array
 
 
@@ -106,14 +102,14 @@ class Checked(NamedTuple):
         success: The broker goes on: a message, or a BLANK.
         size: Bytes to advance: TOTALSIZE; 0 at a BLANK; -1 when the broker cannot tell.
         record: The message on success with a size.
-        code: The kind of damage when there is no success.
+        outcome: What lies there; None where only the body's checksum is wrong.
         reason: One phrase about the damage.
     """
 
     success: bool
     size: int
     record: Record | None = None
-    code: FindingCode | None = None
+    outcome: Outcome | None = Outcome.RECORD
     reason: str = ""
 
 
@@ -150,12 +146,14 @@ def check_record(
     left = source.size_bytes - position
     start = source.read_at(position, _START.size)
     if len(start) < _START.size:
-        return Checked(False, -1, code=CL_BAD_MAGIC, reason=f"only {left} bytes are left in the file")
+        return Checked(
+            False, -1, outcome=Outcome.BAD_LENGTH, reason=f"only {left} bytes are left in the file"
+        )
     total_size, magic = _START.unpack(start)
     fits = not rules.checks_room or left - 4 >= wrap_int(total_size - 4)
     fits = fits and not (rules.refuses_negative_size and total_size < 0)
     if fits and magic == message.BLANK_MAGIC:
-        return Checked(True, 0)
+        return Checked(True, 0, outcome=Outcome.BLANK)
     if not fits or not _knows(rules, magic):
         return _start_failure(total_size, magic, left)
     head = message.decode_head(source.read_at(position, _LARGEST_HEAD))
@@ -163,7 +161,7 @@ def check_record(
     if head is None or parts is None:
         return _start_failure(total_size, magic, left)
     if parts.crc_differs:
-        return Checked(False, -1, code=CL_CRC, reason="the body's CRC-32 is not BODYCRC")
+        return Checked(False, -1, outcome=None, reason="the body's CRC-32 is not BODYCRC")
     return _judge(source, position, base, rules, head, parts)
 
 
@@ -174,18 +172,13 @@ def _knows(rules: RecordRules, magic: int) -> bool:
 def _start_failure(total_size: int, magic: int, left: int) -> Checked:
     """Name a failure for which the broker returns -1 by the first eight bytes."""
     if magic not in message.TOPIC_LENGTHS and magic != message.BLANK_MAGIC:
-        return Checked(
-            False, -1, code=CL_BAD_MAGIC, reason=f"0x{magic & 0xFFFFFFFF:08X} is no magic of a record"
-        )
+        reason = f"0x{magic & 0xFFFFFFFF:08X} is no magic of a record"
+        return Checked(False, -1, outcome=Outcome.BAD_MAGIC, reason=reason)
     if total_size < message.SMALLEST_RECORD or total_size > left:
         reason = f"TOTALSIZE {total_size}, {left} bytes left in the file"
-        return Checked(False, -1, code=size_code(total_size, left), reason=reason)
-    return Checked(False, -1, code=CL_HALF_RECORD, reason=f"a part runs past TOTALSIZE {total_size}")
-
-
-def size_code(total_size: int, left: int) -> FindingCode:
-    """Tell a torn record from a size that no broker would write; the largest file is below 2 GiB."""
-    return CL_HALF_RECORD if 0 < total_size <= left + _LARGEST_TEAR_BYTES else CL_HUGE_SIZE
+    else:
+        reason = f"a part runs past TOTALSIZE {total_size}"
+    return Checked(False, -1, outcome=Outcome.BAD_LENGTH, reason=reason)
 
 
 def _read_parts(
@@ -240,16 +233,15 @@ def _judge(
     topic = decode_utf8(parts.topic)
     properties = parse_properties(parts.properties)
     if rules.requires_numbers and not _delay_parses(topic, properties):
-        return Checked(False, -1, code=CL_NUMBER, reason="DELAY is no number")
+        return Checked(False, -1, outcome=Outcome.BAD_NUMBER, reason="DELAY is no number")
     if parts.read_length != head.total_size:
         reason = f"TOTALSIZE {head.total_size}, but the parts make {parts.read_length} bytes"
-        code = size_code(head.total_size, source.size_bytes - position)
-        return Checked(False, head.total_size, code=code, reason=reason)
+        return Checked(False, head.total_size, outcome=Outcome.MISMATCH, reason=reason)
     if rules.requires_numbers and rules.knows_inner_batch and not _inner_batch_parses(properties):
-        return Checked(False, -1, code=CL_NUMBER, reason="INNER_NUM or INNER_BASE is no number")
+        return Checked(False, -1, outcome=Outcome.BAD_NUMBER, reason="INNER_NUM or INNER_BASE is no number")
     raw = source.read_at(position, head.total_size)
     if len(raw) < head.total_size:  # the file shrinks while we read
-        return Checked(False, -1, code=CL_HALF_RECORD, reason="the file ends inside the record")
+        return Checked(False, -1, outcome=Outcome.STOP, reason="the file ends inside the record")
     return Checked(True, head.total_size, Record(base + position, head, topic, properties, raw))
 
 

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 from rmqtool.formats import message, struct_of
 from rmqtool.releases import LENIENT
 from rmqtool.scan.records import check_record
+from rmqtool.scan.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.scan.window import Window
+    from rmqtool.store.segments import Segment
 
 _START = struct_of(message.BLANK)
 _MAGIC_AT = message.HEAD_OFFSETS[0]["magic"]
@@ -77,3 +78,13 @@ def is_true(window: Window, position: int, base: int) -> bool:
     if head is None or head.physical_offset != base + position:
         return False
     return check_record(window, position, LENIENT, base=base).record is not None
+
+
+def holds_record(segment: Segment) -> bool:
+    """Whether a file of the log holds a record: the one it begins with, or else a true one."""
+    window, base = Window(segment), segment.start
+    if check_record(window, 0, LENIENT, base=base).record is not None:
+        return True
+    # TOTALSIZE, a record's first bytes, may begin with zeros.
+    found = find_true(window, max(0, window.skip_zeros(0) - 3), base)
+    return found is not None and check_record(window, found, LENIENT, base=base).record is not None

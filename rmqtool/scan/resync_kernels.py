@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from rmqtool.formats import message
 from rmqtool.jit import kernel
+from rmqtool.scan.gaps import Outcome
 from rmqtool.scan.kernels import find_record, read_i32, read_i64, walk_records
-from rmqtool.scan.rows import Outcome
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,7 +37,7 @@ def walk_over_damage(
     rows: Rows,
     values: Int64s,
     none_passed: Rows,
-    damages: Rows,
+    gaps: Rows,
 ) -> tuple[int, int, int, int]:
     """Walk as ``walk_records``; behind damage go on at the next true record, if the window has all of it.
 
@@ -53,10 +53,10 @@ def walk_over_damage(
         rows: filled, ``(n,)`` of ``MESSAGE_ROW``.
         values: filled, ``(n, 8, 2)``.
         none_passed: ``(0,)`` of ``MISMATCH_ROW``.
-        damages: filled, of ``DAMAGE_ROW``.
+        gaps: filled, of ``GAP_ROW``.
 
     Returns:
-        As ``walk_records``, with the number of damages in the last place.
+        As ``walk_records``, with the number of gaps in the last place.
     """
     count = found = 0
     while True:
@@ -74,7 +74,7 @@ def walk_over_damage(
             none_passed,
         )
         count += walked
-        if outcome in _NO_DAMAGE or cut or found == len(damages) or window_stop - at < _LARGEST_HEAD:
+        if outcome in _NO_DAMAGE or cut or found == len(gaps) or window_stop - at < _LARGEST_HEAD:
             return outcome, at, count, found
         if outcome == _BLANK and read_i32(buffer, at) == segment_stop - at:
             return outcome, at, count, found
@@ -83,12 +83,12 @@ def walk_over_damage(
         )
         if met not in (_RECORD, _BLANK):
             return outcome, at, count, found
-        damage = damages[found]
-        damage.row, damage.start, damage.stop = count, base + at, base + behind
-        damage.reason = _MISMATCH if outcome == _BLANK else outcome
-        damage.total_size, damage.magic = read_i32(buffer, at), read_i32(buffer, at + _MAGIC_AT)
-        damage.own = read_i64(buffer, at + _PHYSICAL_OFFSET_AT) == base + at
-        damage.data_start = min(base + _first_nonzero(buffer, at, window_stop), base + stop)
+        gap = gaps[found]
+        gap.row, gap.start, gap.stop = count, base + at, base + behind
+        gap.reason = _MISMATCH if outcome == _BLANK else outcome
+        gap.total_size, gap.magic = read_i32(buffer, at), read_i32(buffer, at + _MAGIC_AT)
+        gap.own = read_i64(buffer, at + _PHYSICAL_OFFSET_AT) == base + at
+        gap.data_start = min(base + _first_nonzero(buffer, at, behind), base + stop)
         found += 1
         at = behind
 

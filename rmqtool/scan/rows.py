@@ -51,7 +51,7 @@ MESSAGE_ROW = np.dtype(
 MISMATCH_ROW = np.dtype([("place", np.int64), ("total_size", np.int64), ("read_length", np.int64)])
 """A record whose lengths do not add up to its TOTALSIZE: the broker reads one and skips by the other."""
 
-DAMAGE_ROW = np.dtype(
+GAP_ROW = np.dtype(
     [
         ("row", np.int64),  # messages of the batch in front of it
         ("start", np.int64),  # physical offset
@@ -63,21 +63,7 @@ DAMAGE_ROW = np.dtype(
         ("own", np.int64),  # whether PHYSICALOFFSET is ``start``
     ]
 )
-"""Bytes of a window in which no record can be followed, with the record behind them in it, too."""
-
-
-class Outcome(IntEnum):
-    """What lies at a position: ``CommitLog#checkMessageAndReturnSize``, its failures told apart."""
-
-    NEED = 0  # the window ends before the record does
-    RECORD = 1
-    BLANK = 2  # success, size 0: roll to the next file
-    MISMATCH = 3  # failure, size > 0: the lengths do not add up to TOTALSIZE
-    BAD_MAGIC = 4  # from here on: failure, size -1
-    BAD_LENGTH = 5  # a part runs past the end of the file or past TOTALSIZE, or is negative
-    BAD_NUMBER = 6  # DELAY, INNER_NUM or INNER_BASE is no number
-    STOP = 7  # the walk came to the end it was given
-    FULL = 8  # no room for another row
+"""A ``Gap`` inside a window: the record behind it is in the window, too."""
 
 
 class Rules(IntEnum):
@@ -87,6 +73,7 @@ class Rules(IntEnum):
     KNOWS_V2 = 1  # 5.1.0+
     KNOWS_INNER_BATCH = 2  # 5.0.0+: INNER_NUM and INNER_BASE are parsed
     REFUSES_NEGATIVE_SIZE = 3  # 5.5.1+: a negative TOTALSIZE fails, whatever the magic
+    REQUIRES_NUMBERS = 4  # every broker: a number that is none makes the record fail
 
 
 def rules_of(records: RecordRules) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
@@ -96,4 +83,5 @@ def rules_of(records: RecordRules) -> np.ndarray[tuple[int], np.dtype[np.int64]]
     rules[Rules.KNOWS_V2] = records.knows_v2
     rules[Rules.KNOWS_INNER_BATCH] = records.knows_inner_batch
     rules[Rules.REFUSES_NEGATIVE_SIZE] = records.refuses_negative_size
+    rules[Rules.REQUIRES_NUMBERS] = records.requires_numbers
     return rules

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.formats.message import HEAD_SIZES, decode_head, host_variant
+from rmqtool.scan.gaps import Outcome
 from rmqtool.scan.kernels import find_record, walk_records
 from rmqtool.scan.resync_kernels import walk_over_damage
-from rmqtool.scan.rows import DAMAGE_ROW, MESSAGE_ROW, MISMATCH_ROW, Outcome, Property
+from rmqtool.scan.rows import GAP_ROW, MESSAGE_ROW, MISMATCH_ROW, Property
 from rmqtool.store.reading import UnreadableRange
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ class MessageBatch:
         values: ``(k, 8, 2)`` int64, ranges of the values of ``Property``; -1 where there is none.
         base: physical offset of the window's first byte.
         cut: body bytes that the window leaves out of its only record; 0 otherwise.
-        damages: ``(d,)`` of ``DAMAGE_ROW``, damage that the walk passed; none unless it was asked to.
+        gaps: ``(d,)`` of ``GAP_ROW``, damage that the walk passed; none unless it was asked to.
     """
 
     buffer: npt.NDArray[np.uint8]
@@ -108,7 +109,7 @@ class MessageBatch:
     values: npt.NDArray[np.int64]
     base: int = 0
     cut: int = 0
-    damages: npt.NDArray[np.void] = field(default_factory=lambda: np.empty(0, DAMAGE_ROW))
+    gaps: npt.NDArray[np.void] = field(default_factory=lambda: np.empty(0, GAP_ROW))
 
 
 @dataclass
@@ -120,7 +121,7 @@ class SegmentWalk:
         rules: see ``rmqtool.scan.rows.Rules``.
         stops_at_mismatch: whether a failure of size > 0 ends a walk, too; a broker walks on, and messages on
             both sides of it can be in one batch.
-        passes_damage: whether damage ends a walk only where the window does not show the next true record;
+        passes_gaps: whether damage ends a walk only where the window does not show the next true record;
             other damage is told in the batches. Needs ``stops_at_mismatch``.
         outcome: what ended the last walk: STOP, BLANK or a failure.
         place: physical offset of that end.
@@ -129,7 +130,7 @@ class SegmentWalk:
     segment: Segment
     rules: npt.NDArray[np.int64]
     stops_at_mismatch: bool = False
-    passes_damage: bool = False
+    passes_gaps: bool = False
     outcome: Outcome = Outcome.STOP
     place: int = 0
 
@@ -139,7 +140,7 @@ class SegmentWalk:
         self._values = np.empty((_ROWS, len(Property), 2), np.int64)
         self._passed = np.empty(0 if self.stops_at_mismatch else _ROWS, MISMATCH_ROW)
         self._mismatches: list[npt.NDArray[np.void]] = []
-        self._damages = np.empty(_ROWS if self.passes_damage else 0, DAMAGE_ROW)
+        self._gaps = np.empty(_ROWS if self.passes_gaps else 0, GAP_ROW)
 
     @property
     def unreadable(self) -> list[UnreadableRange]:
@@ -173,12 +174,12 @@ class SegmentWalk:
         self._mismatches.clear()
         stop = min(stop, self.segment.stop)
         while True:
-            if self.passes_damage:
-                count, damages = self._walk_torn_window(stop)
+            if self.passes_gaps:
+                count, gaps = self._walk_torn_window(stop)
             else:
-                count, damages = self._walk_window(stop, self._passed), 0
-            if count or damages:
-                yield self._batch(count, damages)
+                count, gaps = self._walk_window(stop, self._passed), 0
+            if count or gaps:
+                yield self._batch(count, gaps)
             if not self._goes_on(stop):
                 return
 
@@ -204,8 +205,8 @@ class SegmentWalk:
                     return Outcome.RECORD
                 self.place = window.base + 1
 
-    def _batch(self, count: int, damages: int) -> MessageBatch:
-        window, told = self.window, self._damages[:damages]
+    def _batch(self, count: int, gaps: int) -> MessageBatch:
+        window, told = self.window, self._gaps[:gaps]
         rows, values = self._rows[:count], self._values[:count]
         return MessageBatch(window.buffer, rows, values, window.base, window.cut, told)
 
@@ -233,17 +234,17 @@ class SegmentWalk:
 
     def _walk_torn_window(self, stop: int) -> tuple[int, int]:
         window = self.window
-        outcome, at, count, damages = walk_over_damage(
+        outcome, at, count, gaps = walk_over_damage(
             *self._reach(stop),
             window.cut,
             self.rules,
             self._rows,
             self._values,
             self._passed,
-            self._damages,
+            self._gaps,
         )
         self.outcome, self.place = Outcome(outcome), window.base + at
-        return int(count), int(damages)
+        return int(count), int(gaps)
 
     def _goes_on(self, stop: int) -> bool:
         """Prepare for what ended the window's walk; return False if it ended the segment's."""

@@ -33,6 +33,7 @@ ROCKSDB_STORE = "rocksdbstore"
 
 _DATABASE = ("CURRENT", "MANIFEST-*")
 _FILE_QUEUES = "consumequeue"
+_QUEUE_DATABASES = (_FILE_QUEUES, "consumequeue_rocksdb")
 _QUEUE_FILES = "*/*/" + 20 * "[0-9]"
 _ROCKSDB_FILE = re.compile(
     r"CURRENT|IDENTITY|LOCK|LOG(\.old\.[0-9]+)?|(MANIFEST|OPTIONS)-[0-9]+|[0-9]{6,}\.(log|sst|blob|dbtmp)"
@@ -131,7 +132,7 @@ def _code_of(root: Path, path: str, code: FindingCode) -> FindingCode:
     A broker that writes its queues twice reads the file queues
     (``MessageStoreConfig#rocksdbCQDoubleWriteEnable``, 5.3.3+).
     """
-    is_copy = path.startswith(_FILE_QUEUES) and _has_queue_files(root / _FILE_QUEUES)
+    is_copy = path in _QUEUE_DATABASES and _has_queue_files(root / _FILE_QUEUES)
     return ST_ROCKSDB_BESIDE if is_copy else code
 
 

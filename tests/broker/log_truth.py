@@ -13,6 +13,8 @@ from tests.broker.log_damage import LogCopy
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from rmqtool.releases import Release
+
 
 @dataclass
 class LogTruth:
@@ -31,16 +33,16 @@ class LogTruth:
     tags: defaultdict[tuple[str, str], list[int]] = field(default_factory=lambda: defaultdict(list))
 
 
-def read_truth(root: Path) -> LogTruth:
-    """Read an undamaged log."""
+def read_truth(root: Path, release: Release) -> LogTruth:
+    """Read an undamaged log that one release dispatched."""
     truth, log = LogTruth(), LogCopy(root)
     for places in log.records:
         for place in places:
-            _note(truth, log, place)
+            _note(truth, log, place, release)
     return truth
 
 
-def _note(truth: LogTruth, log: LogCopy, place: int) -> None:
+def _note(truth: LogTruth, log: LogCopy, place: int, release: Release) -> None:
     head = log.head(place)
     topic_at, properties_at = log.topic_at(place), log.properties_length_at(place)
     topic = decode_utf8(log.read(topic_at, properties_at - topic_at))
@@ -56,5 +58,7 @@ def _note(truth: LogTruth, log: LogCopy, place: int) -> None:
     if transaction == message.TRANSACTION_PREPARED:
         return
     truth.places[topic, head.queue_id, head.queue_offset] = place
+    if topic.startswith(release.no_multi_dispatch):
+        return
     for name in filter(None, properties.get("INNER_MULTI_DISPATCH", "").split(",")):
         truth.extras[name, 0 if name.startswith("%LMQ%") else head.queue_id].append(place)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rmqtool.dispatch.tag_items import TagItems
 from rmqtool.releases import release_named
 from tests.broker import jvm
 from tests.broker.ahead import begun
@@ -76,7 +77,8 @@ def serve(openings: list[Opening], folder: Path) -> dict[Opening, Service]:
     before = []
     for number, store in enumerate(stores.values()):
         own = folder / str(number)
-        rebuild_store(store.root, store.conf, own / "rebuilt")
+        rule = TagItems.of(release_named(store.version))  # a store of several brokers shows several
+        rebuild_store(store.root, store.conf, own / "rebuilt", tag_items=rule)
         found.append(jvm.Found(install(store, own / "rebuilt", own / "ours"), store.conf))
         found.append(jvm.Found(install(store, store.expected, own / "own"), store.conf))
         before.append(derived(own / "ours"))
@@ -86,7 +88,7 @@ def serve(openings: list[Opening], folder: Path) -> dict[Opening, Service]:
         opening: Service(
             answers[2 * number],
             answers[2 * number + 1],
-            read_truth(store.root),
+            read_truth(store.root, release_named(store.version)),
             before[number],
             derived(folder / str(number) / "ours"),
         )

@@ -10,7 +10,7 @@ from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.reput.indexes import index_stream
 from rmqtool.reput.queues import plan_queues
 from rmqtool.reput.scan import ScanTask, scan_split
-from rmqtool.reput.splits import plan_splits
+from rmqtool.scan.splits import plan_splits
 from rmqtool.store import PathKind, Store, open_store
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rmqtool.check.log.checks import check_log
 from rmqtool.check.log.model import LogCheck, LogResult
 from rmqtool.formats import message
-from rmqtool.reput.splits import SPLIT_BYTES
+from rmqtool.scan.splits import SPLIT_BYTES
 from rmqtool.store.segments import FileQueue, Segment
 from tests.builders import POLICY_5, InlineEngine, NoWatcher, properties, staging
 from tests.scan.log_builder import STORE_TIMESTAMP_MS, blank, record

@@ -135,7 +135,7 @@ def test_rocksdb_is_named(run: Callable[..., Run], plain_copy: Path) -> None:
     (plain_copy / "consumequeue" / "MANIFEST-000004").write_bytes(b"x")
     found = run("info", plain_copy, "--format", "json")
     assert "ST-ROCKSDB" in found.document["counts"]
-    part = {"name": "RocksDB instead of files", "path": "consumequeue", "code": "ST-ROCKSDB"}
+    part = {"name": "RocksDB instead of files", "path": "consumequeue", "code": "ST-ROCKSDB", "empty": False}
     assert part in found.document["otherParts"]
     assert "consumequeue: not examined" in run("info", plain_copy).out
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqtool.findings import CATALOG
+from rmqtool.releases import RELEASES
 from tests.cli.conftest import STORES
 from tests.cli.spoiling import LOG_FILE, spoil_log, spoil_queue
 
@@ -86,7 +87,11 @@ def test_worst_of_several_stores_decides(run: Callable[..., Run], plain: Path, p
         (["STORE", "--report", "junit:"], "junit:FILE or sarif:FILE"),
         (["STORE", "--manifest", "x"], "write:FILE or check:FILE"),
         (["STORE", "--report", "junit:absent", "--report", "sarif:absent"], "one file"),
-        (["STORE", "--predict-recovery=4.8"], "4.9.8"),
+        (["STORE", "--predict-recovery=4.8"], "'4.9.8', '5.3.3', '5.3.4', '5.4.0', '5.5.0', '5.5.1', 'all'"),
+        (["--predict-recovery", "5.4.9", "STORE"], "'5.4.9' is not one of '4.9.8'"),
+        (["--predict-recovery", "5.x", "STORE"], "'5.x' is not one of '4.9.8'"),
+        (["--predict-recovery", "v5.5.1", "STORE"], "'v5.5.1' is not one of '4.9.8'"),
+        (["--predict-recovery", "5.5.1"], "give a PATH"),
         (["STORE", "--master", "local[2]"], "--engine spark"),
         (["STORE", "STORE", "--baseline", "x"], "one store"),
         (["STORE", "STORE", "--manifest", "check:x"], "one store"),
@@ -185,7 +190,10 @@ def test_explanations_are_data_too(run: Callable[..., Run]) -> None:
     [
         (["--predict-recovery", "STORE"], ["4.9.8"]),
         (["STORE", "--predict-recovery"], ["4.9.8"]),
-        (["--predict-recovery", "both", "STORE"], ["4.9.8", "5.3.3"]),
+        (["--predict-recovery", "inferred", "STORE"], ["4.9.8"]),
+        (["--predict-recovery=inferred", "STORE"], ["4.9.8"]),
+        (["--predict-recovery", "all", "STORE"], list(RELEASES)),
+        *((["--predict-recovery", name, "STORE"], [name]) for name in RELEASES),
         (["--predict-recovery=5.3.3", "STORE"], ["5.3.3"]),
         (["--predict-recovery", "--", "STORE"], ["4.9.8"]),
         (["STORE"], []),
@@ -200,6 +208,27 @@ def test_prediction_takes_a_version_or_none(
     )
     assert done.status == 0
     assert [one["brokerVersion"] for one in done.document.get("predictions", [])] == versions
+
+
+@pytest.mark.parametrize("name", ["5.4.9", "5.5.1-copy", "v5.3"])
+def test_a_store_may_be_named_like_a_version(
+    run: Callable[..., Run], plain_copy: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(plain_copy.parent)
+    plain_copy.rename(plain_copy.parent / name)
+    done = run("verify", "--level", 0, "--format", "json", "--predict-recovery", name)
+    assert [one["brokerVersion"] for one in done.document["predictions"]] == ["4.9.8"]
+
+
+def test_a_store_named_as_a_release_is_taken_by_its_path(
+    run: Callable[..., Run], plain_copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(plain_copy.parent)
+    plain_copy.rename(plain_copy.parent / "5.4.0")
+    words = ["verify", "--level", 0, "--format", "json", "--predict-recovery"]
+    for rest in (["5.4.0", "5.4.0"], ["./5.4.0"]):
+        (one,) = run(*words, *rest).document["predictions"]
+        assert one["brokerVersion"] == ("5.4.0" if len(rest) == 2 else "4.9.8")
 
 
 # Parts of a store and engines

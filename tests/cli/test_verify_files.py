@@ -38,7 +38,7 @@ def test_evidence_is_left_alone(run: Callable[..., Run], plain_copy: Path, tmp_p
     spoil_queue(plain_copy)
     before = state_of(plain_copy)
     reports = ["--report", f"junit:{tmp_path / 'j'}", "--report", f"sarif:{tmp_path / 's'}"]
-    run("verify", plain_copy, *reports, "--manifest", f"write:{tmp_path / 'm'}", "--predict-recovery=both")
+    run("verify", plain_copy, *reports, "--manifest", f"write:{tmp_path / 'm'}", "--predict-recovery=all")
     assert state_of(plain_copy) == before
 
 

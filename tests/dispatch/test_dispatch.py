@@ -21,7 +21,7 @@ from rmqtool.javacompat import index_key_hash, string_hash
 from rmqtool.releases import RELEASES
 from rmqtool.reput import dispatcher
 from rmqtool.reput.scan import ScanTask, SplitReport, scan_split
-from rmqtool.reput.splits import Split
+from rmqtool.scan.splits import Split
 from rmqtool.store.names import safe_component
 from tests.broker_model.index import IndexService
 from tests.broker_model.messages import Request

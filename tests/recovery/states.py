@@ -226,7 +226,7 @@ OTHER_UNCLEAN = (
     ),
     Row(
         "a PHYSICALOFFSET outside its file that nobody checks",
-        lambda log: _move(log.checkpoint(logics_offset=log.offsets[20]), 25, FILE_BYTES),
+        lambda log: _move(log.checkpoint(logics_offset=log.offsets[20]), 27, FILE_BYTES),
     ),
 )
 

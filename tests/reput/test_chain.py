@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rmqtool.reput.chain import Skip
-from rmqtool.scan.rows import Outcome
+from rmqtool.scan.gaps import Outcome
 from rmqtool.store.segments import FileQueue
 from tests.broker_model.reput import BrokerModel
 from tests.builders import (

@@ -15,7 +15,7 @@ from rmqtool.engine import LocalEngine
 from rmqtool.reput.pipeline import ReputPlan, ReputResult, emit_task, run_reput
 from rmqtool.reput.queues import QueueGeometry
 from rmqtool.reput.scan import ScanTask, scan_split
-from rmqtool.reput.splits import plan_splits
+from rmqtool.scan.splits import plan_splits
 from rmqtool.store import Store, open_store
 from rmqtool.store.staging import StagingArea
 from tests.broker.compare import compare_derived

@@ -11,7 +11,7 @@ from rmqtool.formats import message
 from rmqtool.reput.chain import follow
 from rmqtool.reput.queues import plan_queues
 from rmqtool.reput.scan import ScanTask, scan_split
-from rmqtool.reput.splits import Split, plan_splits
+from rmqtool.scan.splits import Split, plan_splits
 from tests.broker_model.reput import Sizes
 from tests.builders import POLICY_4_9, POLICY_5, LogBuilder, build, memory_log, properties, staging
 from tests.scan.log_builder import record

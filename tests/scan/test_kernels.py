@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from rmqtool.formats import message
 from rmqtool.releases import DEFAULT, RELEASES
+from rmqtool.scan.gaps import Outcome
 from rmqtool.scan.records import check_record
-from rmqtool.scan.rows import Outcome, rules_of
+from rmqtool.scan.rows import rules_of
 from rmqtool.scan.walk import SegmentWalk
 from tests.broker_model.messages import ByteBuffer, check_message
 from tests.builders import POLICY_4_9, POLICY_5, memory_segment, properties

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rmqtool.scan.log_end import find_log_end, first_record, last_used_byte
+from rmqtool.scan.log_end import LogEnd, find_log_end, first_record, last_used_byte
 from rmqtool.scan.record_walk import walk
 from rmqtool.scan.records import Record
 from rmqtool.store import Segment
@@ -42,9 +42,9 @@ def test_a_log_that_ends_in_damage(tmp_path: Path) -> None:
 
 
 def test_a_log_without_records(tmp_path: Path) -> None:
-    assert find_log_end([]) == (None, 0, True)
+    assert find_log_end([]) == LogEnd(None, 0, None)
     assert first_record([]) is None
-    assert find_log_end([segment(tmp_path, SIZE, bytes(SIZE))]) == (None, SIZE, True)
+    assert find_log_end([segment(tmp_path, SIZE, bytes(SIZE))]) == LogEnd(None, SIZE, None)
 
 
 def test_holes_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from rmqtool.formats import message
 from rmqtool.releases import DEFAULT
 from rmqtool.scan import walk as walk_module
+from rmqtool.scan.gaps import Outcome
 from rmqtool.scan.kernels import walk_records
-from rmqtool.scan.rows import Outcome, rules_of
+from rmqtool.scan.rows import rules_of
 from rmqtool.scan.walk import SegmentWalk
 from rmqtool.store.reading import UnreadableRange
 from tests.builders import POLICY_4_9, POLICY_5, memory_segment

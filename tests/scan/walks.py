@@ -9,7 +9,8 @@ from unittest import mock
 
 from rmqtool.javacompat import decode_utf8
 from rmqtool.scan import walk as walk_module
-from rmqtool.scan.rows import Outcome, Property, rules_of
+from rmqtool.scan.gaps import Outcome
+from rmqtool.scan.rows import Property, rules_of
 from rmqtool.scan.walk import MessageBatch, SegmentWalk
 from tests.broker_model.messages import ByteBuffer, check_message
 

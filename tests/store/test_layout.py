@@ -11,6 +11,7 @@ import pytest
 
 from rmqtool.findings import Severity, exit_status
 from rmqtool.store import open_store
+from rmqtool.store.features import is_rocksdb
 from rmqtool.store.layout import layout_findings
 from tests.store.fixture_stores import STORE_ROOTS, fixture
 
@@ -126,6 +127,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], None], str, int, set[str]]] = {
     "timer": (_make, "timerlog", 0, {"ST-TIMER"}),
     "pop records": (_rocksdb, "kvStore", 0, {"ST-POP"}),
     "rocksdb settings": (_rocksdb, "config/topics", 0, {"ST-ROCKSDB"}),
+    "rocksdb for all settings": (_rocksdb, "config/metadata", 0, {"ST-ROCKSDB"}),
     "rocksdb queues": (_replace_by_rocksdb, "consumequeue", 0, {"ST-ROCKSDB"}),
     "batch topic with simple queues": (_batch_orders, "config/topics.json", 0, {"CQ-TYPE"}),
 }
@@ -135,9 +137,37 @@ def test_queues_that_are_written_twice(root: Path) -> None:
     """By rocksdbCQDoubleWriteEnable: the files of RocksDB lie beside the topics, which the broker reads."""
     sound = _codes(root)
     _rocksdb(root / "consumequeue")
-    assert _codes(root) == sound
+    copied = sound + Counter(["ST-ROCKSDB-BESIDE"])
+    assert _codes(root) == copied
     (root / "consumequeue" / "000004.txt").touch()
-    assert _codes(root) == sound + Counter(["CQ-STRAY-DIR"])
+    assert _codes(root) == copied + Counter(["CQ-STRAY-DIR"])
+    _rocksdb(root / "consumequeue_rocksdb")
+    assert _codes(root)["ST-ROCKSDB-BESIDE"] == 2
+
+
+def test_what_every_start_of_5_4_makes_is_named_and_no_finding(root: Path) -> None:
+    sound = _codes(root)
+    _rocksdb(root / "rocksdbstore")
+    (root / "rocksdbstore" / "000004.log").write_bytes(b"")
+    store = open_store(root)
+    assert [(part.label, part.is_empty) for part in store.parts] == [("rocksdbstore", True)]
+    assert (store.features, _codes(root)) == ((), sound)
+    (root / "rocksdbstore" / "000012.sst").write_bytes(b"x")
+    assert [feature.label for feature in open_store(root).features] == ["rocksdbstore"]
+    assert _codes(root) == sound + Counter(["ST-ROCKSDB-BESIDE"])
+
+
+def test_queues_in_a_database_of_their_own_directory(root: Path) -> None:
+    shutil.rmtree(root / "consumequeue")
+    _rocksdb(root / "consumequeue_rocksdb")
+    assert _codes(root)["ST-ROCKSDB"] == 1
+    assert is_rocksdb(root / "consumequeue")
+
+
+@pytest.mark.parametrize("name", ["timerwheel.1024", "timerwheel.1024.tmp"])
+def test_snapshots_of_the_timer_wheel_are_its_own(root: Path, name: str) -> None:
+    (root / name).touch()
+    assert "ST-TIMER" in _codes(root)
 
 
 @pytest.mark.parametrize("name", DAMAGE)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from rmqtool.check.log.check_split import CheckReport
-    from rmqtool.check.log.segment_scan import SegmentTrail
+    from rmqtool.check.log.segment_scan import SegmentScan
     from rmqtool.engine import Engine
     from rmqtool.reput.blocks import Block
     from rmqtool.reput.pipeline import Watcher
@@ -71,62 +71,62 @@ class _LogChecker:
 
     def run(self) -> LogResult:
         check = self._check
-        trails = list(self._reader.follow(self._findings))
-        last = max((number for number, trail in enumerate(trails) if trail.stretches), default=-1)
+        scans = list(self._reader.follow(self._findings))
+        last = max((number for number, scan in enumerate(scans) if scan.runs), default=-1)
         if check.unclean and not check.live and last >= 0:
-            trails[last] = self._without_torn_record(trails[last])
-        stale, trails, plans, breaks = self._without_stale_tail(trails, last)
-        self._report_records(trails)
+            scans[last] = self._without_torn_record(scans[last])
+        stale, scans, plans, breaks = self._without_stale_tail(scans, last)
+        self._report_records(scans)
         if not check.live:
-            end = LogEnd(last, stale, check.unclean)
-            self._findings.extend(damage_findings(trails, end))
-        self._count_the_rest(trails)
-        add_breaks(self._findings, check.log, breaks, _lost(trails))
+            end = LogEnd(last, stale, unclean=check.unclean)
+            self._findings.extend(damage_findings(scans, end))
+        self._count_the_rest(scans)
+        add_breaks(self._findings, check.log, breaks, _lost(scans))
         if check.half_offsets is not None:
-            task = transaction_task(check.log, trails, check.half_offsets, check.max_findings)
+            task = transaction_task(check.log, scans, check.half_offsets, check.max_findings)
             self._findings.merge(self._engine.map(check_transactions, [task])[0])
-        stops = [trail.records_stop for trail in trails]
+        stops = [scan.records_stop for scan in scans]
         log_end = max((stop for stop in stops if stop is not None), default=check.log.start)
         return LogResult(
             findings=self._findings,
             examined=Examined(
-                commitlog_files=len(trails),
-                records=sum(report.records for report in _reports(trails)),
+                commitlog_files=len(scans),
+                records=sum(report.records for report in _reports(scans)),
                 bytes=self._reader.bytes_read,
             ),
-            blocks=_blocks(trails),
+            blocks=_blocks(scans),
             plans=tuple(plans),
             log_start=check.log.start,
             log_end=log_end,
             stale_stop=log_end if stale is None else stale.stop,
-            latest_ms=max((one.last_ms for trail in trails for one in trail.stretches), default=None),
+            latest_ms=max((one.last_ms for scan in scans for one in scan.runs), default=None),
         )
 
-    def _without_torn_record(self, trail: SegmentTrail) -> SegmentTrail:
+    def _without_torn_record(self, scan: SegmentScan) -> SegmentScan:
         """Leave out the log's last record if its body never reached the disk: the next start cuts it."""
-        found = torn_record(trail)
+        found = torn_record(scan)
         if found is None or found.physical_offset is None:
-            return trail
+            return scan
         message = f"the log's last record is torn: {found.message}"
         self._findings.add(replace(found, severity_override=Severity.WARNING, message=message))
-        return self._reader.cut(trail, found.physical_offset)
+        return self._reader.cut(scan, found.physical_offset)
 
     def _without_stale_tail(
-        self, trails: list[SegmentTrail], last: int
-    ) -> tuple[StaleTail | None, list[SegmentTrail], list[QueuePlan], Breaks]:
+        self, scans: list[SegmentScan], last: int
+    ) -> tuple[StaleTail | None, list[SegmentScan], list[QueuePlan], Breaks]:
         """Leave out old records behind the log's end; return them, and what is left."""
-        plans, breaks = self._continuity(trails)
+        plans, breaks = self._continuity(scans)
         if last < 0 or self._check.live:
-            return None, trails, plans, breaks
-        for stale in stale_candidates(trails[last]):
-            if stale.behind_damage or repeats_from(breaks, stale.start):
-                kept = [*trails[:last], self._reader.cut(trails[last], stale.start), *trails[last + 1 :]]
+            return None, scans, plans, breaks
+        for stale in stale_candidates(scans[last]):
+            if stale.behind_gap or repeats_from(breaks, stale.start):
+                kept = [*scans[:last], self._reader.cut(scans[last], stale.start), *scans[last + 1 :]]
                 return stale, kept, *self._continuity(kept)
-        return None, trails, plans, breaks
+        return None, scans, plans, breaks
 
-    def _continuity(self, trails: Sequence[SegmentTrail]) -> tuple[list[QueuePlan], Breaks]:
+    def _continuity(self, scans: Sequence[SegmentScan]) -> tuple[list[QueuePlan], Breaks]:
         check = self._check
-        blocks = _blocks(trails)
+        blocks = _blocks(scans)
         plans = plan_queues(blocks, check.policy)
         tasks = offset_tasks(
             plans,
@@ -137,38 +137,38 @@ class _LogChecker:
         )
         return plans, merge_breaks(self._engine.map(check_offsets, tasks) if tasks else [])
 
-    def _report_records(self, trails: Sequence[SegmentTrail]) -> None:
+    def _report_records(self, scans: Sequence[SegmentScan]) -> None:
         suspects: dict[tuple[bytes, int], int] = {}
-        for trail in trails:
-            self._findings.merge(record_findings(trail.reports, self._check.max_findings))
-        for report in _reports(trails):
+        for scan in scans:
+            self._findings.merge(record_findings(scan.reports, self._check.max_findings))
+        for report in _reports(scans):
             for queue, place in report.suspects.items():
                 suspects.setdefault(queue, place)
-        for trail in trails:
-            bad = joined(one for report in trail.reports for one in report.unreadable)
-            self._findings.extend(unreadable_findings(trail.segment, bad, Structure.COMMITLOG))
-            if trail.reports:
-                self._findings.extend(changed_findings(trail.segment))
+        for scan in scans:
+            bad = joined(one for report in scan.reports for one in report.unreadable)
+            self._findings.extend(unreadable_findings(scan.segment, bad, Structure.COMMITLOG))
+            if scan.reports:
+                self._findings.extend(changed_findings(scan.segment))
         self._findings.extend(suspect_findings(self._check.log, suspects))
-        self._findings.extend(steps_back(trails))
+        self._findings.extend(steps_back(scans))
 
-    def _count_the_rest(self, trails: Sequence[SegmentTrail]) -> None:
+    def _count_the_rest(self, scans: Sequence[SegmentScan]) -> None:
         """Count what the splits had no room to tell apart."""
-        for report in _reports(trails):
+        for report in _reports(scans):
             file = report.split.segment.label
             damage = Finding(code=CL_BAD_MAGIC, file=file, message="more damage, only counted")
-            self._findings.add(damage, count=report.more_damage)
+            self._findings.add(damage, count=report.more_gaps)
             self._findings.add(Finding(code=CL_TS_BACK, file=file), count=report.more_steps)
 
 
-def _reports(trails: Iterable[SegmentTrail]) -> Iterator[CheckReport]:
-    for trail in trails:
-        yield from trail.reports
+def _reports(scans: Iterable[SegmentScan]) -> Iterator[CheckReport]:
+    for scan in scans:
+        yield from scan.reports
 
 
-def _blocks(trails: Iterable[SegmentTrail]) -> tuple[Block, ...]:
-    return tuple(report.block for report in _reports(trails))
+def _blocks(scans: Iterable[SegmentScan]) -> tuple[Block, ...]:
+    return tuple(report.block for report in _reports(scans))
 
 
-def _lost(trails: Iterable[SegmentTrail]) -> list[tuple[int, int]]:
-    return [(damage.start, damage.stop) for trail in trails for damage in trail.damages]
+def _lost(scans: Iterable[SegmentScan]) -> list[tuple[int, int]]:
+    return [(damage.start, damage.stop) for scan in scans for damage in scan.gaps]

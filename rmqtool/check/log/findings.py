@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from rmqtool.check.log.check_split import CheckReport
-    from rmqtool.check.log.record_runs import Stretch
-    from rmqtool.check.log.segment_scan import SegmentTrail
+    from rmqtool.check.log.record_runs import RecordRun
+    from rmqtool.check.log.segment_scan import SegmentScan
     from rmqtool.store.reading import UnreadableRange
     from rmqtool.store.segments import Segment
 
@@ -62,23 +62,23 @@ def changed_findings(segment: Segment) -> Iterator[Finding]:
         yield Finding(code=IO_CHANGED, file=segment.label, expected=segment.size_bytes, observed=size_bytes)
 
 
-def steps_back(trails: Iterable[SegmentTrail]) -> Iterator[Finding]:
+def steps_back(scans: Iterable[SegmentScan]) -> Iterator[Finding]:
     """Yield a finding wherever a record was stored before the one in front of it."""
-    before: Stretch | None = None
-    for trail in trails:
-        for stretch in trail.stretches:
-            if before is not None and stretch.first_ms < before.last_ms:
-                yield _step_back(trail.segment, before, stretch)
-            before = stretch
+    before: RecordRun | None = None
+    for scan in scans:
+        for run in scan.runs:
+            if before is not None and run.first_ms < before.last_ms:
+                yield _step_back(scan.segment, before, run)
+            before = run
 
 
-def _step_back(segment: Segment, before: Stretch, stretch: Stretch) -> Finding:
+def _step_back(segment: Segment, before: RecordRun, run: RecordRun) -> Finding:
     return Finding(
         code=CL_TS_BACK,
         file=segment.label,
-        position=stretch.start - segment.start,
-        physical_offset=stretch.start,
+        position=run.start - segment.start,
+        physical_offset=run.start,
         expected=before.last_ms,
-        observed=stretch.first_ms,
-        message=f"STORETIMESTAMP {stretch.first_ms}, {before.last_ms - stretch.first_ms} ms before the last",
+        observed=run.first_ms,
+        message=f"STORETIMESTAMP {run.first_ms}, {before.last_ms - run.first_ms} ms before the last",
     )

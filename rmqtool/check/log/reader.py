@@ -1,4 +1,4 @@
-"""The trails of a log: its splits read by an engine, put together, read again where that is needed."""
+"""The scans of a log: its splits read by an engine, put together, read again where that is needed."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from rmqtool.check.guard import run_guarded
 from rmqtool.check.log.check_split import CheckReport, CheckTask, check_split
-from rmqtool.check.log.segment_scan import SegmentTrail, follow_segment
+from rmqtool.check.log.segment_scan import SegmentScan, stitch_segment
 from rmqtool.check.log.stale_tail import without_tail
 from rmqtool.dispatch.policy import NEVER
 from rmqtool.engine import MapInterruptedError
 from rmqtool.findings import Finding, Severity, Structure
 from rmqtool.findings.places import IO_CHANGED
-from rmqtool.reput.splits import Split, plan_splits
 from rmqtool.scan.log_end import find_log_end
+from rmqtool.scan.splits import Split, plan_splits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -92,7 +92,7 @@ class LogReader:
         """Return the bytes of the splits that were read."""
         return sum(split.stop - split.start for split in self.splits[: len(self.answers)])
 
-    def follow(self, findings: FindingLog, reread: Recheck | None = None) -> Iterator[SegmentTrail]:
+    def follow(self, findings: FindingLog, reread: Recheck | None = None) -> Iterator[SegmentScan]:
         """Put the splits together, file by file; a file that cannot be read has no records.
 
         Args:
@@ -108,26 +108,26 @@ class LogReader:
 
     def _follow(
         self, segment: Segment, answers: Sequence[Answer], findings: FindingLog, reread: Recheck
-    ) -> SegmentTrail:
+    ) -> SegmentScan:
         try:
-            return follow_segment(segment, [_required(one) for one in answers], reread)
+            return stitch_segment(segment, [_required(one) for one in answers], reread)
         except _SegmentFailedError as failure:
             gone = self._check.live and failure.finding.code is IO_CHANGED  # retention is at work
             findings.add(
                 replace(failure.finding, severity_override=Severity.WARNING) if gone else failure.finding
             )
-            return SegmentTrail(segment, place=segment.start)
+            return SegmentScan(segment, place=segment.start)
 
-    def cut(self, trail: SegmentTrail, place: int) -> SegmentTrail:
-        """Return a file's trail with the reports of records from ``place`` on read anew, without those."""
+    def cut(self, scan: SegmentScan, place: int) -> SegmentScan:
+        """Return a file's scan with the reports of records from ``place`` on read anew, without those."""
         reports = []
-        for report in trail.reports:
+        for report in scan.reports:
             if report.first_place is not None and report.first_place < place:
                 stop = min(report.split.stop, place)
                 whole = stop == report.split.stop
                 split = replace(report.split, stop=stop)
                 reports.append(report if whole else self._reread(split, report.first_place))
-        return replace(without_tail(trail, place), reports=reports)
+        return replace(without_tail(scan, place), reports=reports)
 
     def _task(self, split: Split, first_place: int | None = None) -> CheckTask:
         check = self._check

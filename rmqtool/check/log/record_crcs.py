@@ -13,9 +13,8 @@ from rmqtool.check.log.record_checks import RecordChecker
 from rmqtool.findings import FindingLog
 from rmqtool.findings.commitlog import CL_PROP_CRC
 from rmqtool.releases import NEWEST
-from rmqtool.reput.survey import first_nonzero
-from rmqtool.scan.rows import Outcome, rules_of
-from rmqtool.scan.walk import SegmentWalk
+from rmqtool.scan.gap_walk import GapWalk
+from rmqtool.scan.gaps import Gap
 
 if TYPE_CHECKING:
     from rmqtool.store.segments import Segment
@@ -41,18 +40,9 @@ def file_has_none(segment: Segment) -> bool:
     """
     findings = FindingLog(1)
     checker = RecordChecker(segment, findings)
-    walk = SegmentWalk(segment, rules_of(NEWEST.records), stops_at_mismatch=True)
-    records, place = 0, segment.start
-    while walk.find(_next_data(segment, place), segment.stop) != Outcome.STOP:
-        for batch in walk.batches(walk.place, segment.stop):
-            checker.check(batch)
-            records += len(batch.rows)
-        if walk.outcome in {Outcome.STOP, Outcome.BLANK}:
-            break
-        place = walk.place + 1
+    records = 0
+    for part in GapWalk(segment, NEWEST.records).parts(segment.start, segment.stop):
+        if not isinstance(part, Gap):
+            checker.check(part)
+            records += len(part.rows)
     return most_have_none(records, checker.sound_crcs, findings.counts.get(CL_PROP_CRC.code, 0))
-
-
-def _next_data(segment: Segment, place: int) -> int:
-    """Return where the next record may begin: TOTALSIZE, its first bytes, may begin with zeros."""
-    return max(place, first_nonzero(segment, place, segment.stop) - 3)

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from rmqtool.check.log.check_split import CheckReport
     from rmqtool.check.log.model import LogCheck
     from rmqtool.check.log.reader import LogReader
-    from rmqtool.check.log.segment_scan import SegmentTrail
-    from rmqtool.reput.splits import Split
+    from rmqtool.check.log.segment_scan import SegmentScan
+    from rmqtool.scan.splits import Split
 
 
 def log_so_far(reader: LogReader, check: LogCheck) -> CheckInterruptedError:
@@ -34,15 +34,15 @@ def log_so_far(reader: LogReader, check: LogCheck) -> CheckInterruptedError:
         check: what was asked.
     """
     findings = FindingLog(check.max_findings)
-    trails = list(_trails(reader, findings))
-    last = max((number for number, trail in enumerate(trails) if trail.stretches), default=-1)
-    for number, trail in enumerate(trails[: last + 1]):
-        reports = trail.reports if number < last else list(_sure_reports(trail))
+    scans = list(_scans(reader, findings))
+    last = max((number for number, scan in enumerate(scans) if scan.runs), default=-1)
+    for number, scan in enumerate(scans[: last + 1]):
+        reports = scan.reports if number < last else list(_sure_reports(scan))
         findings.merge(record_findings(reports, check.max_findings))
     if not check.live:
-        findings.extend(damage_findings(trails[: max(last, 0)], LogEnd(last, stale=None, forgiven=False)))
-    records = sum(report.records for trail in trails for report in trail.reports)
-    examined = Examined(commitlog_files=len(trails), records=records, bytes=reader.bytes_read)
+        findings.extend(damage_findings(scans[: max(last, 0)], LogEnd(last, stale=None, unclean=False)))
+    records = sum(report.records for scan in scans for report in scan.reports)
+    examined = Examined(commitlog_files=len(scans), records=records, bytes=reader.bytes_read)
     return CheckInterruptedError(findings, examined)
 
 
@@ -54,23 +54,23 @@ def _no_reread(split: Split, _place: int) -> CheckReport:
     raise _RereadError(f"{split.segment.label} from {split.start} on")
 
 
-def _trails(reader: LogReader, findings: FindingLog) -> Iterator[SegmentTrail]:
-    """Yield the trails of the files whose splits fit, up to the first file where they do not."""
-    trails = reader.follow(findings, _no_reread)
+def _scans(reader: LogReader, findings: FindingLog) -> Iterator[SegmentScan]:
+    """Yield the scans of the files whose splits fit, up to the first file where they do not."""
+    scans = reader.follow(findings, _no_reread)
     while True:
         try:
-            yield next(trails)
+            yield next(scans)
         except (StopIteration, _RereadError):
             return
 
 
-def _sure_reports(trail: SegmentTrail) -> Iterator[CheckReport]:
+def _sure_reports(scan: SegmentScan) -> Iterator[CheckReport]:
     """Yield the reports of a file behind which nothing is known, as far as no end of the log can be."""
-    sure = min((stale.start for stale in stale_candidates(trail)), default=NEVER)
-    torn = torn_record(trail)
+    sure = min((stale.start for stale in stale_candidates(scan)), default=NEVER)
+    torn = torn_record(scan)
     if torn is not None and torn.physical_offset is not None:
         sure = min(sure, torn.physical_offset)
-    for report in trail.reports:
+    for report in scan.reports:
         if report.split.stop > sure:
             return
         yield report

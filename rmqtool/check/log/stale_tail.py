@@ -11,13 +11,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from rmqtool.check.log.record_runs import Damage, Stretch
-from rmqtool.scan.rows import Outcome
+from rmqtool.check.log.record_runs import RecordRun
+from rmqtool.scan.gaps import Gap, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.check.log.segment_scan import SegmentTrail
+    from rmqtool.check.log.segment_scan import SegmentScan
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,46 +28,46 @@ class StaleTail:
         start: physical offset of the log's end.
         stop: physical offset behind the last old record.
         records: old records.
-        behind_damage: whether bytes that are no record lie between the end and the first of them.
+        behind_gap: whether bytes that are no record lie between the end and the first of them.
     """
 
     start: int
     stop: int
     records: int
-    behind_damage: bool
+    behind_gap: bool
 
 
-def stale_candidates(trail: SegmentTrail) -> Iterator[StaleTail]:
+def stale_candidates(scan: SegmentScan) -> Iterator[StaleTail]:
     """Yield what could be a stale tail in the last file of the log, the longest first.
 
     Everything in one was stored before the record in front of it.
     """
-    latest_behind = _latest_behind(trail)
-    before: Stretch | None = None
-    damage: Damage | None = None
-    for number, part in enumerate(trail.parts):
-        if isinstance(part, Damage):
-            damage = part
+    latest_behind = _latest_behind(scan)
+    before: RecordRun | None = None
+    gap: Gap | None = None
+    for number, part in enumerate(scan.parts):
+        if isinstance(part, Gap):
+            gap = part
             continue
         if before is not None and latest_behind[number] < before.last_ms:
-            old = [one for one in trail.parts[number:] if isinstance(one, Stretch)]
-            start = part.start if damage is None else damage.start
-            yield StaleTail(start, old[-1].stop, sum(one.records for one in old), damage is not None)
-        before, damage = part, None
+            old = [one for one in scan.parts[number:] if isinstance(one, RecordRun)]
+            start = part.start if gap is None else gap.start
+            yield StaleTail(start, old[-1].stop, sum(one.records for one in old), gap is not None)
+        before, gap = part, None
 
 
-def without_tail(trail: SegmentTrail, start: int) -> SegmentTrail:
+def without_tail(scan: SegmentScan, start: int) -> SegmentScan:
     """Return the parts of a file that lie before ``start``; its reports are left as they are."""
-    parts = [replace(part, stop=min(part.stop, start)) for part in trail.parts if part.start < start]
-    return replace(trail, parts=parts, end=Outcome.STOP, place=start)
+    parts = [replace(part, stop=min(part.stop, start)) for part in scan.parts if part.start < start]
+    return replace(scan, parts=parts, end=Outcome.STOP, place=start)
 
 
-def _latest_behind(trail: SegmentTrail) -> list[int]:
+def _latest_behind(scan: SegmentScan) -> list[int]:
     """Return for every part the latest store time in it and behind it."""
     latest_ms = -(1 << 63)
     found = []
-    for part in reversed(trail.parts):
-        if isinstance(part, Stretch):
+    for part in reversed(scan.parts):
+        if isinstance(part, RecordRun):
             latest_ms = max(latest_ms, part.last_ms)
         found.append(latest_ms)
     return found[::-1]

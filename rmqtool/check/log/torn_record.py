@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 from rmqtool.findings.commitlog import CL_CRC
 
 if TYPE_CHECKING:
-    from rmqtool.check.log.segment_scan import SegmentTrail
+    from rmqtool.check.log.segment_scan import SegmentScan
     from rmqtool.findings import Finding
 
 
-def torn_record(trail: SegmentTrail) -> Finding | None:
+def torn_record(scan: SegmentScan) -> Finding | None:
     """Return the finding about the last record of a file, if its body is not what its checksum says."""
     found = (
         finding
-        for report in trail.reports
+        for report in scan.reports
         for finding in report.findings
-        if finding.code is CL_CRC and _stop_of(finding) == trail.records_stop
+        if finding.code is CL_CRC and _stop_of(finding) == scan.records_stop
     )
     return next(found, None)
 

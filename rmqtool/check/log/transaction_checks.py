@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from rmqtool.check.log.segment_scan import SegmentTrail
+    from rmqtool.check.log.segment_scan import SegmentScan
     from rmqtool.findings import FindingCode
     from rmqtool.reput.blocks import Block
     from rmqtool.store.segments import FileQueue
@@ -56,11 +56,11 @@ class TransactionTask:
 
 
 def transaction_task(
-    log: FileQueue, trails: Sequence[SegmentTrail], checked: Mapping[int, int], max_findings: int
+    log: FileQueue, scans: Sequence[SegmentScan], checked: Mapping[int, int], max_findings: int
 ) -> TransactionTask:
     """Make the task of what the splits found."""
-    blocks = tuple(report.block.slim(_COLUMN) for trail in trails for report in trail.reports)
-    sound = tuple((stretch.start, stretch.stop) for trail in trails for stretch in trail.stretches)
+    blocks = tuple(report.block.slim(_COLUMN) for scan in scans for report in scan.reports)
+    sound = tuple((run.start, run.stop) for scan in scans for run in scan.runs)
     return TransactionTask(log, blocks, sound, checked, max_findings)
 
 

@@ -13,7 +13,7 @@ from rmqtool.check.queues.match import UnitMatch
 from rmqtool.check.queues.missing import missing_ranges, report_missing
 from rmqtool.check.queues.order import UnitOrder
 from rmqtool.check.queues.report import Problem, QueueReport
-from rmqtool.check.queues.unmatched_units import Strangers
+from rmqtool.check.queues.unmatched_units import UnmatchedUnits
 from rmqtool.derived.queue_files import QueueReader
 from rmqtool.findings import FindingLog, Structure
 from rmqtool.findings.consumequeue import BQ_BAD_UNIT, CQ_BAD_UNIT, CQ_PHY_ORDER
@@ -46,7 +46,7 @@ def check_queues(
     Raises:
         EnvironmentFailureError: a file of a queue, or a block file, cannot be read.
     """
-    strangers = Strangers(task.blocks)
+    strangers = UnmatchedUnits(task.blocks)
     reports, examined = [], Examined()
     for check in task.queues:
         run = _QueueRun(task, check, strangers, redispatch_start=redispatch_start, log_cut=log_cut)
@@ -67,7 +67,7 @@ class _QueueRun:
         self,
         task: QueueCheckTask,
         check: QueueCheck,
-        strangers: Strangers,
+        strangers: UnmatchedUnits,
         *,
         redispatch_start: int | None,
         log_cut: bool,

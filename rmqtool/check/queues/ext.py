@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.check.queues.report import Problem, Telling
+from rmqtool.check.queues.report import Detail, Problem
 from rmqtool.derived.ext_files import ExtFile
 from rmqtool.findings import Structure
 from rmqtool.findings.consumequeue import CQ_EXT_DANGLING, CQ_EXT_ORPHAN, CQ_EXT_UNIT
@@ -119,6 +119,6 @@ class ExtQueue:
         self._report.add(CQ_EXT_UNIT, message, segment=segment, position=stop, length=room, observed=size)
 
 
-def _tell_dangling(units: Units, row: int) -> Telling:
+def _tell_dangling(units: Units, row: int) -> Detail:
     address = int(units.rows["tagsCode"][row]) - formats.EXT_ADDRESS_BASE
-    return Telling(f"refers to an ext unit at {address}, and there is none", observed=address)
+    return Detail(f"refers to an ext unit at {address}, and there is none", observed=address)

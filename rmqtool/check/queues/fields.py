@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.check.queues.ext import NO_EXT_TIME
-from rmqtool.check.queues.report import Problem, QueueReport, Telling
+from rmqtool.check.queues.report import Detail, Problem, QueueReport
 from rmqtool.dispatch.policy import SCHEDULE_TOPIC
 from rmqtool.findings import Severity
 from rmqtool.findings.consumequeue import BQ_BAD_UNIT, CQ_EXT_UNIT, CQ_SIZE_TAG
@@ -82,7 +82,7 @@ class FieldCheck:
             expected = np.where(is_ext, wanted.store_timestamps_ms[hits], times_ms)
             wrong = times_ms != expected
             self._report.report(
-                Problem(CQ_EXT_UNIT, units, rows[wrong], lambda _: Telling("has an ext unit of another time"))
+                Problem(CQ_EXT_UNIT, units, rows[wrong], lambda _: Detail("has an ext unit of another time"))
             )
 
     def finish(self) -> None:
@@ -144,17 +144,17 @@ class FieldCheck:
                 code,
                 units,
                 rows[wrong],
-                lambda row: Telling(f"has {name} {pairs[row][1]}, its record {pairs[row][0]}", *pairs[row]),
+                lambda row: Detail(f"has {name} {pairs[row][1]}, its record {pairs[row][0]}", *pairs[row]),
             )
         )
 
 
-def _tell_tags(wanted: int, found: int) -> Telling:
-    return Telling(f"has tagsCode {found}, its record {wanted}", wanted, found)
+def _tell_tags(wanted: int, found: int) -> Detail:
+    return Detail(f"has tagsCode {found}, its record {wanted}", wanted, found)
 
 
-def _tell_delay(wanted: int, found: int) -> Telling:
+def _tell_delay(wanted: int, found: int) -> Detail:
     if _INT_MIN <= found <= _INT_MAX:
         sentence = f"has a hash of tags, {found}, for deliver time {wanted}: recovery of 4.9.2-4.9.8 wrote it"
-        return Telling(sentence, wanted, found)
-    return Telling(f"has deliver time {found}, its record {wanted}", wanted, found)
+        return Detail(sentence, wanted, found)
+    return Detail(f"has deliver time {found}, its record {wanted}", wanted, found)

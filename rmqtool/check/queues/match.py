@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.check.queues.fields import FieldCheck
-from rmqtool.check.queues.report import Problem, QueueReport, Telling
+from rmqtool.check.queues.report import Detail, Problem, QueueReport
 from rmqtool.dispatch.compare_kernels import match_units
 from rmqtool.dispatch.rows import UNKNOWN_QUEUE_OFFSET
 from rmqtool.findings.consumequeue import (
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.check.expected import ExpectedUnits
-    from rmqtool.check.queues.unmatched_units import Strangers
+    from rmqtool.check.queues.unmatched_units import UnmatchedUnits
     from rmqtool.check.tasks import QueueCheckTask
     from rmqtool.derived.queue_files import Units
 
@@ -67,7 +67,7 @@ class UnitMatch:
         report: QueueReport,
         task: QueueCheckTask,
         expected: ExpectedUnits,
-        strangers: Strangers,
+        strangers: UnmatchedUnits,
         *,
         log_cut: bool,
     ) -> None:
@@ -178,7 +178,7 @@ class UnitMatch:
             CQ_MISPLACED,
             units,
             rows[is_misplaced],
-            lambda row: Telling(f"has a record of queue offset {wanted[row]}", wanted[row], number + row),
+            lambda row: Detail(f"has a record of queue offset {wanted[row]}", wanted[row], number + row),
         )
         self._report.report(problem)
 
@@ -212,7 +212,7 @@ class UnitMatch:
 
     def _dangling(self, units: Units, rows: Int64s) -> None:
         start, end = self._task.log_start, self._task.log_end
-        telling = Telling(f"points outside the log, which has {start} to {end}")
+        telling = Detail(f"points outside the log, which has {start} to {end}")
         self._report.report(Problem(CQ_DANGLING, units, rows, lambda _: telling))
 
     def _stale(self, piece: _Foreign, missing: Int64s) -> _Foreign | None:
@@ -267,5 +267,5 @@ def _offsets(piece: _Foreign) -> Int64s:
     return piece.units.column("physicalOffset")[piece.rows]
 
 
-def _tell_repeat(_: int) -> Telling:
-    return Telling("points at a record that an earlier unit has")
+def _tell_repeat(_: int) -> Detail:
+    return Detail("points at a record that an earlier unit has")

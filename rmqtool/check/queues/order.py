@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.check.queues.report import Problem, QueueReport, Telling
+from rmqtool.check.queues.report import Detail, Problem, QueueReport
 from rmqtool.dispatch.policy import NEVER
 from rmqtool.findings.consumequeue import (
     BQ_BAD_UNIT,
@@ -226,7 +226,7 @@ class _LastStep:
             first = int(steps[-1])
             self._highest = max(self._highest, int(starts[:first].max(initial=-1)))
             row = real[first : first + 1]
-            self.problem = Problem(CQ_PHY_ORDER, units, row, lambda _: Telling(""))
+            self.problem = Problem(CQ_PHY_ORDER, units, row, lambda _: Detail(""))
             self.units, self.looks_stale = 0, self._log_end <= 0 or self._highest < self._log_end
             tail = starts[first:]
         if self.problem is None:
@@ -244,19 +244,19 @@ def _is_bad_batch(units: Units) -> Bools:
     return np.asarray(counts | constants)
 
 
-def _tell_bad(units: Units, row: int) -> Telling:
+def _tell_bad(units: Units, row: int) -> Detail:
     offset, size = int(units.rows["physicalOffset"][row]), int(units.rows["size"][row])
     if size == PREBLANK_SIZE:
-        return Telling("is a pre-blank unit, or of its size, behind the first unit", observed=size)
-    return Telling(f"cannot be: offset {offset}, size {size}", observed=size)
+        return Detail("is a pre-blank unit, or of its size, behind the first unit", observed=size)
+    return Detail(f"cannot be: offset {offset}, size {size}", observed=size)
 
 
-def _tell_order(units: Units, row: int, end: int) -> Telling:
+def _tell_order(units: Units, row: int, end: int) -> Detail:
     offset = int(units.rows["physicalOffset"][row])
     sentence = f"points at {offset}, before {end}, where the record of the unit before it ends"
-    return Telling(sentence, end, offset)
+    return Detail(sentence, end, offset)
 
 
-def _tell_base(units: Units, row: int, wanted: int) -> Telling:
+def _tell_base(units: Units, row: int, wanted: int) -> Detail:
     base = int(units.rows["msgBaseOffset"][row])
-    return Telling(f"begins at offset {base}, the one before it ends at {wanted}", wanted, base)
+    return Detail(f"begins at offset {base}, the one before it ends at {wanted}", wanted, base)

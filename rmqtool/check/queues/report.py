@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Int64s = npt.NDArray[np.int64]
 
 
-class Telling(NamedTuple):
+class Detail(NamedTuple):
     """What is said of one unit; the message goes on behind ``unit N of TOPIC/QUEUE``."""
 
     message: str
@@ -43,7 +43,7 @@ class Problem:
     code: FindingCode
     units: Units
     rows: Int64s
-    tell: Callable[[int], Telling]
+    tell: Callable[[int], Detail]
     severity: Severity | None = None
 
 

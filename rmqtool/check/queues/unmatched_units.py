@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.check.queues.report import Problem, QueueReport, Telling
+from rmqtool.check.queues.report import Detail, Problem, QueueReport
 from rmqtool.findings.consumequeue import CQ_DANGLING, CQ_SUPERFLUOUS
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _MOST_PENDING = 1 << 20
 _CHUNK_ROWS = 1 << 19
 
 
-class Strangers:
+class UnmatchedUnits:
     """Collects such units of many queues, and goes through the records of the log for all of them at once.
 
     Args:
@@ -71,9 +71,9 @@ class Strangers:
         return offsets[found]
 
 
-def _tell_other_queue(_: int) -> Telling:
-    return Telling("points at a record of another queue")
+def _tell_other_queue(_: int) -> Detail:
+    return Detail("points at a record of another queue")
 
 
-def _tell_no_record(_: int) -> Telling:
-    return Telling("points at a place where no record begins")
+def _tell_no_record(_: int) -> Detail:
+    return Detail("points at a place where no record begins")

@@ -9,13 +9,15 @@ import numpy as np
 
 from rmqtool.check.log.record_checks import RecordChecker
 from rmqtool.findings import FindingLog, Severity
-from rmqtool.releases import EXAMINER
-from rmqtool.scan.rows import Outcome, rules_of
-from rmqtool.scan.walk import SegmentWalk
+from rmqtool.releases import LENIENT
+from rmqtool.scan.classify import classified
+from rmqtool.scan.gap_walk import GapWalk, gap_of
+from rmqtool.scan.gaps import Gap, Outcome
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from rmqtool.scan.classify import Defect, FoundEdge
     from rmqtool.store import FileQueue, Segment
 
     Int64s = npt.NDArray[np.int64]
@@ -48,20 +50,21 @@ class Chain:
     Attributes:
         files: The log.
         end: Physical offset behind its last record; what lies there is no damage.
+        edge: What is known of the log as a whole.
         place: Where the next record begins.
-        breaks: Physical offsets of damage that were not taken yet, with the offset behind it.
+        breaks: What breaks the chain and was not taken yet.
         findings: What is wrong with records that were checked.
     """
 
     files: FileQueue
     end: int
+    edge: FoundEdge
     place: int = 0
-    breaks: list[tuple[int, int]] = field(default_factory=list)
+    breaks: list[Defect] = field(default_factory=list)
     findings: FindingLog = field(default_factory=lambda: FindingLog(1))
 
     def __post_init__(self) -> None:
-        self._segment: Segment | None = None
-        self._walk: SegmentWalk | None = None
+        self._walk: GapWalk | None = None
         self._blank: int | None = None  # of the open segment
 
     @property
@@ -83,37 +86,38 @@ class Chain:
             return Starts(found[0])
         walk = self._open(segment)
         checker = RecordChecker(segment, self.findings) if check else None
-        high = min(high, self.end, segment.stop)
-        while self.place < high:
-            for batch in walk.batches(self.place, high):
-                found.append(batch.rows["place"].copy())
+        reach = min(self.end, segment.stop)
+        high = min(high, reach)
+        if self.place < high:
+            for part in walk.parts(self.place, high, reach):
+                if isinstance(part, Gap):
+                    found.append(np.array([part.start], np.int64))
+                    self._note(part)
+                    continue
+                found.append(np.sort(np.concatenate([part.rows["place"], part.gaps["start"]])))
+                for row in part.gaps:
+                    self._note(gap_of(row))
                 if checker is not None:
-                    checker.check(batch)
+                    checker.check(part)
             self.place = walk.place
-            if walk.outcome is Outcome.STOP:
-                continue
-            found.append(np.array([walk.place], np.int64))
             if walk.outcome is Outcome.BLANK:
+                found.append(np.array([walk.place], np.int64))
                 self.place = segment.stop
                 self._blank = walk.place + _BLANK_BYTES
-                break
-            self._resume(walk, segment)
         blank = self._blank if self._blank is not None and self.place >= segment.stop else None
         return Starts(np.concatenate(found), blank)
 
-    def _open(self, segment: Segment) -> SegmentWalk:
-        if self._walk is None or segment is not self._segment:
-            if self._segment is not None:
-                self._segment.close()
-            rules = rules_of(EXAMINER)
+    def _open(self, segment: Segment) -> GapWalk:
+        if self._walk is None or segment is not self._walk.segment:
+            if self._walk is not None:
+                self._walk.segment.close()
             self._blank = None
-            self._segment, self._walk = segment, SegmentWalk(segment, rules, stops_at_mismatch=True)
+            self._walk = GapWalk(segment, LENIENT)
             self.place = max(self.place, segment.start)
         return self._walk
 
-    def _resume(self, walk: SegmentWalk, segment: Segment) -> None:
-        """Go on at the next true record behind damage, or in the next file."""
-        broken, stop = walk.place, min(self.end, segment.stop)
-        is_found = walk.find(broken + 1, stop) is not Outcome.STOP
-        self.place = walk.place if is_found else segment.stop
-        self.breaks.append((broken, min(self.place, stop)))
+    def _note(self, gap: Gap) -> None:
+        segment = self.files.segment_at(gap.start)
+        if segment is not None:
+            number = self.files.segments.index(segment)
+            self.breaks += classified(gap, segment, number, self.edge)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +11,7 @@ from rmqtool.commands.diff.align import Reaches
 from rmqtool.commands.diff.chain import Chain
 from rmqtool.commands.diff.model import Change, Difference, Told
 from rmqtool.commands.diff.records import record_difference
+from rmqtool.scan.classify import FoundEdge
 from rmqtool.scan.log_end import find_log_end
 
 if TYPE_CHECKING:
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
     from rmqtool.commands.diff.chain import Starts
     from rmqtool.commands.diff.model import Comparison
+    from rmqtool.scan.classify import Defect
     from rmqtool.scan.log_end import LogEnd
     from rmqtool.store import FileQueue, Store
     from rmqtool.store.reading import UnreadableRange
@@ -33,9 +36,9 @@ _BEHIND_BLANK = "bytes behind the BLANK of a full file differ; no broker reads t
 
 def log_reaches(a: Store, b: Store) -> tuple[Reaches, tuple[LogEnd, LogEnd]]:
     """Return the bounds of two logs, and how they end."""
-    ends = find_log_end(a.commitlog.segments), find_log_end(b.commitlog.segments)
+    one, two = (find_log_end(store.commitlog.segments, store.abort is not None) for store in (a, b))
     starts = a.commitlog.start, b.commitlog.start
-    return Reaches(starts, (ends[0].end, ends[1].end)), ends
+    return Reaches(starts, (one.end, two.end)), (one, two)
 
 
 def diff_logs(
@@ -46,10 +49,9 @@ def diff_logs(
     Every record's lengths are followed in both; checksums are compared where bytes differ.
     """
     told = Told(comparison, _STRUCTURE)
-    a, b = (store.commitlog for store in stores)
-    chains = Chain(a, reaches.ends[0]), Chain(b, reaches.ends[1])
+    chains = _chain(stores[0], reaches.ends[0]), _chain(stores[1], reaches.ends[1])
     yield from told.tell_all(_bounds(reaches))
-    yield from told.tell_all(_gaps(a, b))
+    yield from told.tell_all(_gaps(chains))
     for name, store, end in zip("AB", stores, ends, strict=True):
         yield from told.tell_all(_tail(name, store, end, comparison))
     low, high = max(reaches.starts), min(reaches.ends)
@@ -60,6 +62,10 @@ def diff_logs(
         yield from told.tell_all(_walk_alone(chain, max(low, high), chain.end, "ab"[side]))
     yield from told.tell_all(_bad_records(chains, comparison))
     yield from told.finish()
+
+
+def _chain(store: Store, end: int) -> Chain:
+    return Chain(store.commitlog, end, FoundEdge.of(store))
 
 
 def _bounds(reaches: Reaches) -> Iterator[Difference]:
@@ -84,25 +90,30 @@ def _bound(change: Change, sentence: str, name: str, a: int, b: int) -> Differen
     )
 
 
-def _gaps(a: FileQueue, b: FileQueue) -> Iterator[Difference]:
-    for side, files in (("a", a), ("b", b)):
-        for gap in files.gaps():
-            sentence = (
-                f"{side.upper()}: {gap.before.label} starts at {gap.found} instead of {gap.expected},"
-                f" where {gap.after.label} ends"
-            )
-            yield Difference(_STRUCTURE, Change.DAMAGED, sentence, physical_offset=gap.expected, damaged=side)
+def _gaps(chains: tuple[Chain, Chain]) -> Iterator[Difference]:
+    for side, chain in zip("ab", chains, strict=True):
+        for number in range(len(chain.files)):
+            gap = chain.edge.missing_before(number)
+            if gap is not None:
+                yield _damage(gap, side)
 
 
 def _tail(side: str, store: Store, end: LogEnd, comparison: Comparison) -> Iterator[Difference]:
     """Say what lies behind the last record, if that is not zeros: after a crash that is a torn write."""
-    if end.ends_cleanly:
+    if end.tail is None:
         return
-    sentence = f"{side}: behind the last record, at {end.end}, lies something that is none"
+    sentence = f"{side}: behind the last record, at {end.end}: {end.tail.message}"
     if store.abort is not None:
         comparison.note(f"{sentence}; the store was not stopped cleanly, and recovery cuts it off")
         return
-    yield Difference(_STRUCTURE, Change.DAMAGED, sentence, physical_offset=end.end, damaged=side.lower())
+    yield Difference(
+        _STRUCTURE,
+        Change.DAMAGED,
+        sentence,
+        physical_offset=end.tail.physical_offset,
+        damaged=side.lower(),
+        code=end.tail.code.code,
+    )
 
 
 def _walk_alone(chain: Chain, start: int, stop: int, side: str) -> Iterator[Difference]:
@@ -113,11 +124,21 @@ def _walk_alone(chain: Chain, start: int, stop: int, side: str) -> Iterator[Diff
 
 
 def _breaks(chain: Chain, side: str) -> Iterator[Difference]:
-    for start, stop in chain.breaks:
-        who = "both" if side == "both" else side.upper()
-        sentence = f"{who}: no record can be followed from {start} to {stop}"
-        yield Difference(_STRUCTURE, Change.DAMAGED, sentence, physical_offset=start, damaged=side)
+    for defect in chain.breaks:
+        yield _damage(defect, side)
     chain.breaks.clear()
+
+
+def _damage(defect: Defect, side: str) -> Difference:
+    who = "both" if side == "both" else side.upper()
+    return Difference(
+        _STRUCTURE,
+        Change.DAMAGED,
+        f"{who}: {defect.message or defect.code.title}",
+        physical_offset=defect.physical_offset,
+        code=defect.code.code,
+        damaged=side,
+    )
 
 
 def _bad_records(chains: tuple[Chain, Chain], comparison: Comparison) -> Iterator[Difference]:
@@ -131,6 +152,7 @@ def _bad_records(chains: tuple[Chain, Chain], comparison: Comparison) -> Iterato
                 f"{side.upper()}: {finding.message}",
                 physical_offset=finding.physical_offset,
                 damaged=side,
+                code=finding.code.code,
             )
 
 
@@ -188,12 +210,14 @@ def _tell_unequal(
 ) -> Iterator[Difference]:
     shown = places[: max(told.room, 0)]
     files = chains[0].files, chains[1].files
+    codes = {one.physical_offset: one.code.code for chain in chains for one in chain.breaks}
     for place in shown.tolist():
         begins = starts[0].has(place), starts[1].has(place)
-        yield from told.tell(record_difference(*files, place, begins))
+        found = record_difference(*files, place, begins)
+        yield from told.tell(replace(found, code=codes.get(place, found.code)))
     told.pass_over(len(places) - len(shown))
     for side, chain in zip("ab", chains, strict=True):
-        chain.breaks = [broken for broken in chain.breaks if broken[0] not in shown]  # those are told
+        chain.breaks = [one for one in chain.breaks if one.physical_offset not in shown]  # those are told
         yield from told.tell_all(_breaks(chain, side))
 
 

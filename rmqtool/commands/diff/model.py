@@ -48,6 +48,7 @@ class Difference:
         a: What A says, where the two differ; None where it has nothing.
         b: What B says.
         damaged: ``a``, ``b`` or ``both`` where a record of the log is damaged.
+        code: The finding of the log's damage.
         normal: Replicas at work differ so: retention, lag, checkpoint.
     """
 
@@ -64,6 +65,7 @@ class Difference:
     a: dict[str, Value] | None = None
     b: dict[str, Value] | None = None
     damaged: str | None = None
+    code: str | None = None
     normal: bool = False
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.commands.diff.model import Change, Difference
+from rmqtool.findings.commitlog import CL_CRC, CL_PHY_MISMATCH
 from rmqtool.formats import layout
 from rmqtool.formats.message import HEAD
 from rmqtool.releases import LENIENT
@@ -13,6 +14,7 @@ from rmqtool.scan.window import Window
 
 if TYPE_CHECKING:
     from rmqtool.commands.diff.model import Value
+    from rmqtool.findings import FindingCode
     from rmqtool.store import FileQueue
 
 _SHOWN_BYTES = 20
@@ -24,6 +26,7 @@ _DAMAGED = {(True, True): "both", (True, False): "a", (False, True): "b", (False
 class _Side(NamedTuple):
     record: Record | None
     damage: str | None = None
+    code: FindingCode | None = None
 
 
 def record_difference(a: FileQueue, b: FileQueue, place: int, begins: tuple[bool, bool]) -> Difference:
@@ -51,6 +54,7 @@ def record_difference(a: FileQueue, b: FileQueue, place: int, begins: tuple[bool
         a=left,
         b=right,
         damaged=_DAMAGED[ours.damage is not None, theirs.damage is not None],
+        code=next((side.code.code for side in (ours, theirs) if side.code), None),
     )
 
 
@@ -70,9 +74,9 @@ def _look(files: FileQueue, place: int) -> _Side:
     if record is None:
         return _Side(None, None if checked.success else checked.reason)
     if not record.body_crc_holds:
-        return _Side(record, "the body's CRC-32 is not BODYCRC")
+        return _Side(record, "the body's CRC-32 is not BODYCRC", CL_CRC)
     if record.head.physical_offset != place:
-        return _Side(record, f"PHYSICALOFFSET is {record.head.physical_offset}")
+        return _Side(record, f"PHYSICALOFFSET is {record.head.physical_offset}", CL_PHY_MISMATCH)
     return _Side(record)
 
 

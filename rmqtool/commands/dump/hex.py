@@ -10,7 +10,7 @@ from rmqtool.findings.consumequeue import BQ_BAD_UNIT, CQ_BAD_UNIT, CQ_EXT_UNIT
 from rmqtool.findings.index import IX_COUNT
 from rmqtool.formats import checkpoint, consumequeue, index, layout, message
 from rmqtool.rows.messages import host_text
-from rmqtool.scan.record_walk import Defect
+from rmqtool.scan.classify import Defect
 from rmqtool.store.files import store_file
 
 if TYPE_CHECKING:

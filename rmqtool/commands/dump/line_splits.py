@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool import rows
-from rmqtool.releases import EXAMINER
+from rmqtool.releases import LENIENT
 from rmqtool.rows.messages import MessageRows
+from rmqtool.scan.gaps import Outcome
 from rmqtool.scan.line_kernels import Ended, write_lines
 from rmqtool.scan.plain_kernels import MAX_PROPERTIES, Wanted
 from rmqtool.scan.record_walk import Blank, ChainWalk
 from rmqtool.scan.records import Record
-from rmqtool.scan.rows import Outcome, rules_of
+from rmqtool.scan.rows import rules_of
 from rmqtool.scan.sieve import EARLIEST_MS, LATEST_MS
 from rmqtool.scan.walk import SegmentWalk
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from rmqtool.javacompat import DelayLevels
     from rmqtool.rows.messages import MessageFilter
+    from rmqtool.scan.classify import FoundEdge
     from rmqtool.scan.json_kernels import BodyForm
     from rmqtool.scan.record_walk import LogEvent
     from rmqtool.scan.walk import MessageBatch
@@ -48,6 +50,7 @@ class LineJob:
         begin: Physical offset; inside a record the next one is the first.
         end: Physical offset; what begins there or later is not written. None: to the end.
         split_bytes: What one core does at a time.
+        edge: What is known of the log as a whole; None: its files alone.
         tell: Told up to which physical offset lines and rows have been yielded.
     """
 
@@ -59,19 +62,25 @@ class LineJob:
     begin: int = 0
     end: int | None = None
     split_bytes: int = _SPLIT_BYTES
+    edge: FoundEdge | None = None
     tell: Callable[[int], None] = lambda _: None
 
 
 @dataclass(frozen=True)
-class Split:
+class LineSplit:
     """A range of one file, physical offsets; ``first`` is its first record, None if that is to be found."""
 
     job: LineJob
-    segment: Segment
-    later: tuple[Segment, ...]
+    edge: FoundEdge
+    number: int
     start: int
     stop: int
     first: int | None = None
+
+    @property
+    def segment(self) -> Segment:
+        """Return the file."""
+        return self.edge.segments[self.number]
 
 
 @dataclass
@@ -79,21 +88,28 @@ class Written:
     """What became of a split.
 
     Attributes:
-        first: Physical offset at which its chain of records begins; None if no record begins in it.
-        end: Physical offset at which the next split has to begin.
+        split: What was to be written.
+        first_place: Physical offset at which its chain of records begins; None if no record begins in it.
+        next_place: Physical offset at which the next split has to begin.
         rows: Lines, and the rows of what is not plain.
         closed: Whether damage, not a message, came last.
         ended: Whether a BLANK ended the file.
     """
 
-    first: int | None
-    end: int = 0
+    split: LineSplit
+    first_place: int | None
+    next_place: int = 0
     rows: list[rows.Row] = field(default_factory=list)
     closed: bool = True
     ended: bool = False
 
+    @property
+    def split_stop(self) -> int:
+        """Return the physical offset behind the split."""
+        return self.split.stop
 
-def write_split(split: Split) -> Written:
+
+def write_split(split: LineSplit) -> Written:
     """Write the lines and rows of a split."""
     return _Writing(split).run()
 
@@ -101,12 +117,12 @@ def write_split(split: Split) -> Written:
 class _Writing:
     """The work on one split."""
 
-    def __init__(self, split: Split) -> None:
-        rules = rules_of(EXAMINER)
+    def __init__(self, split: LineSplit) -> None:
+        rules = rules_of(LENIENT)
         job = split.job
         self._split = split
         self._walk = SegmentWalk(split.segment, rules, stops_at_mismatch=True)
-        self._chain = ChainWalk(split.segment, split.later)
+        self._chain = ChainWalk(split.number, split.edge)
         self._make = MessageRows(job.log, job.delay_levels)
         self._label = _bytes(json.dumps(split.segment.label))
         self._wanted = _wanted(job)
@@ -115,26 +131,26 @@ class _Writing:
         self._key = _bytes(messages.key or "")
         self._parts = np.empty((MAX_PROPERTIES, 4), np.int64)
         self._out = np.empty(_OUT_BYTES, np.uint8)
-        self._done = Written(split.first)
+        self._done = Written(split, split.first)
 
     def run(self) -> Written:
         """Write the split."""
         split, done = self._split, self._done
-        if done.first is None:
+        if done.first_place is None:
             if self._is_hole() or self._walk.find(split.start, split.stop) is Outcome.STOP:
                 return done
-            done.first = self._walk.place
-        done.end = done.first
-        while done.end < split.stop and not done.ended:
-            for batch in self._walk.batches(done.end, split.stop):
+            done.first_place = self._walk.place
+        done.next_place = done.first_place
+        while done.next_place < split.stop and not done.ended:
+            for batch in self._walk.batches(done.next_place, split.stop):
                 self._write(batch)
-            done.end = self._walk.place
+            done.next_place = self._walk.place
             if self._walk.outcome is Outcome.STOP:
                 break
-            self._tell(done.end, done.end + 1)
+            self._tell(done.next_place, done.next_place + 1)
         if self._walk.unreadable:
-            self._done = done = Written(done.first, done.first)
-            self._tell(done.end, split.stop)
+            self._done = done = Written(split, done.first_place, done.first_place)
+            self._tell(done.next_place, split.stop)
         return done
 
     def _is_hole(self) -> bool:
@@ -184,7 +200,7 @@ class _Writing:
             if isinstance(event, Blank):
                 done.ended = True
             elif isinstance(event, Record) or event.ends_chain or not event.of_record:
-                done.end = max(done.end, _end_of(event))
+                done.next_place = max(done.next_place, _end_of(event))
                 done.closed = not isinstance(event, Record)
 
 

@@ -11,7 +11,8 @@ from rmqtool.lookup.request import QueryRequest
 from rmqtool.lookup.times import records_by_time
 from rmqtool.progress import LimitedProgress
 from rmqtool.rows.messages import MessageRows
-from rmqtool.scan.record_walk import record_defects, walk
+from rmqtool.scan.classify import FoundEdge
+from rmqtool.scan.record_walk import record_defects, walk_log
 from rmqtool.scan.records import Record, check_record
 from rmqtool.store import FileQueue, PathKind
 from rmqtool.store.listing import digits_of
@@ -47,7 +48,8 @@ def dump_log(store: Store, request: DumpRequest, progress: Progress) -> Iterator
         log.close()
         return
     make = MessageRows(log, store.settings.delay_levels)
-    events = walk(log.segments, request.from_offset or 0, request.to_offset, request.on_corrupt)
+    edge = FoundEdge.of(store, log)
+    events = walk_log(edge, request.from_offset or 0, request.to_offset, request.on_corrupt)
     for number, event in enumerate(events):
         if not number % _ROWS_A_STEP:
             progress.advance(event.physical_offset - begin)
@@ -140,7 +142,10 @@ def _large_log(
     body = BodyForm[(request.lines or "none").upper()]
     begin, end = request.from_offset or 0, request.to_offset
     levels, messages = store.settings.delay_levels, request.messages
-    return log_lines(LineJob(log, levels, messages, body, request.odd_flags, begin, end, tell=tell))
+    edge = FoundEdge.of(store, log)
+    return log_lines(
+        LineJob(log, levels, messages, body, request.odd_flags, begin, end, edge=edge, tell=tell)
+    )
 
 
 def _placed_log(store: Store) -> FileQueue:

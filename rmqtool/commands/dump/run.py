@@ -9,7 +9,7 @@ from rmqtool.commands.dump.config import dump_config
 from rmqtool.commands.dump.hex import HexRows
 from rmqtool.commands.dump.index import dump_index_file
 from rmqtool.commands.dump.log import dump_log
-from rmqtool.commands.dump.queues import dump_queues
+from rmqtool.commands.dump.units import dump_queues
 from rmqtool.derived.checkpoint import read_checkpoint
 from rmqtool.derived.index_files import warn_of_assumed_geometry
 from rmqtool.errors import UsageError

@@ -21,15 +21,18 @@ from rmqtool.formats.consumequeue import (
     BatchUnit,
     Unit,
 )
+from rmqtool.javacompat import tags_hash
 from rmqtool.scan.window import Window
 from rmqtool.store import PathKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from rmqtool.commands.dump.request import DumpRequest
     from rmqtool.findings import FindingCode
     from rmqtool.formats import Decoder
-    from rmqtool.store import QueueFiles, Segment
+    from rmqtool.progress import Progress
+    from rmqtool.store import QueueFiles, Segment, Store
 
 
 class _UnitKind(NamedTuple):
@@ -38,6 +41,30 @@ class _UnitKind(NamedTuple):
     units: Decoder[Any]
     damage: FindingCode
     row: Callable[[QueueFiles, Segment, int, Any], rows.Row]
+
+
+def dump_queues(store: Store, kind: PathKind, request: DumpRequest, progress: Progress) -> Iterator[rows.Row]:
+    """Yield what is wanted of the queues of a kind."""
+    wanted, done = request.messages, 0
+    progress.stage(kind.value, None)
+    for queue in store.queues(kind):
+        if wanted.admits_queue(queue.topic, queue.queue_id):
+            for row in dump_queue(queue, wanted.from_queue_offset or 0):
+                if isinstance(row, rows.Damage) or _admits_unit(request, row):
+                    yield row
+            done += sum(segment.size_bytes for segment in queue.files)
+            progress.advance(done)
+
+
+def _admits_unit(request: DumpRequest, row: rows.Row) -> bool:
+    wanted = request.messages
+    if wanted.tag is not None and getattr(row, "tags_code", None) != tags_hash(wanted.tag):
+        return False
+    if isinstance(row, rows.BatchUnit | rows.ExtUnit):
+        time = row.store_timestamp_ms
+        if time < (wanted.begin_ms or time) or time > (wanted.end_ms or time):
+            return False
+    return isinstance(row, rows.ExtUnit) or request.admits_offset(getattr(row, "physical_offset", 0))
 
 
 def dump_queue(queue: QueueFiles, from_queue_offset: int = 0) -> Iterator[rows.Row]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqtool.commands.query.absence import explain_absence
 from rmqtool.commands.query.broker_hits import broker_hits
 from rmqtool.commands.query.index import IndexSearch
+from rmqtool.commands.query.miss_reasons import explain_absence
 from rmqtool.findings.wording import counted
 from rmqtool.lookup.explain import Reason
 from rmqtool.scan.record_at import record_at

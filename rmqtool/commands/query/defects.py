@@ -10,7 +10,7 @@ from rmqtool.rows import Damage
 if TYPE_CHECKING:
     from rmqtool.progress import Progress
     from rmqtool.rows.messages import MessageRows
-    from rmqtool.scan.record_walk import Defect
+    from rmqtool.scan.classify import Defect
 
 
 class MetDefects:

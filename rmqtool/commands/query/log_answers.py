@@ -13,6 +13,7 @@ from rmqtool.lookup.explain import Reason
 from rmqtool.lookup.queue import places_of
 from rmqtool.lookup.request import KeyQuestion
 from rmqtool.rows.messages import has_unit, keys_of
+from rmqtool.scan.classify import FoundEdge
 from rmqtool.scan.sieve import EARLIEST_MS, LATEST_MS, Sieve
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from rmqtool.lookup.context import Inquiry
     from rmqtool.lookup.request import QueryRequest
-    from rmqtool.scan.record_walk import Defect
+    from rmqtool.scan.classify import Defect
     from rmqtool.scan.records import Record
 
 
@@ -33,7 +34,12 @@ class LogAnswers:
     """
 
     def __init__(self, inquiry: Inquiry, note_defect: Callable[[Defect], None]) -> None:
-        self._scan = LogScan(inquiry.store.commitlog, inquiry.progress, note_defect)
+        self._scan = LogScan(
+            inquiry.store.commitlog,
+            inquiry.progress,
+            note_defect,
+            edge=FoundEdge.of(inquiry.store),
+        )
         self._request = inquiry.request
         self._explanation = inquiry.explanation
 

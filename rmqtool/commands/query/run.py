@@ -5,12 +5,12 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from rmqtool.commands.query.absence import explain_unindexed, index_problem
 from rmqtool.commands.query.by_id import by_offset, by_offset_id, id_questions
 from rmqtool.commands.query.by_key import indexed, with_collisions
 from rmqtool.commands.query.defects import MetDefects
 from rmqtool.commands.query.hints import advise
 from rmqtool.commands.query.log_answers import LogAnswers
+from rmqtool.commands.query.miss_reasons import explain_unindexed, index_problem
 from rmqtool.lookup.context import Inquiry
 from rmqtool.lookup.explain import Explanation, Reason
 from rmqtool.lookup.queue import QueueConsumer, find_queue, queues_problem
@@ -18,7 +18,8 @@ from rmqtool.lookup.times import records_by_time
 from rmqtool.progress import LimitedProgress
 from rmqtool.rows import Message
 from rmqtool.rows.messages import MessageRows
-from rmqtool.scan.record_walk import Defect, walk
+from rmqtool.scan.classify import Defect, FoundEdge
+from rmqtool.scan.record_walk import walk_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -148,7 +149,8 @@ class Query:
         if record is not None:
             yield record
             return
-        for event in islice(walk(self._inquiry.store.commitlog.segments, offset, offset + 1), 1):
+        events = walk_log(FoundEdge.of(self._inquiry.store), offset, offset + 1)
+        for event in islice(events, 1):
             if isinstance(event, Defect) and event.physical_offset <= offset:
                 self._defects.note(event)
 

@@ -4,29 +4,29 @@ from __future__ import annotations
 
 from collections import deque
 from contextlib import ExitStack
-from dataclasses import replace
-from itertools import chain, islice, pairwise
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
-from rmqtool.findings.places import IO_UNREADABLE
+from rmqtool.scan.classify import Defect, FoundEdge, classified, missing_blank, unreadable_part
 from rmqtool.scan.record_at import record_at
-from rmqtool.scan.record_walk import ChainWalk, Defect, gap_between, missing_blank, unreadable_part
+from rmqtool.scan.record_walk import ChainWalk
 from rmqtool.scan.records import Record
+from rmqtool.scan.splits import plan_splits, stitch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from rmqtool.engine import Engine, LocalEngine
     from rmqtool.progress import Progress
+    from rmqtool.scan.gaps import Gap
     from rmqtool.scan.sieve import Sieve
     from rmqtool.scan.sift import Sifted
-    from rmqtool.store import FileQueue, Segment
+    from rmqtool.store import FileQueue
 
 SMALL_LOG_BYTES = 16 << 20
 """Up to here plain Python is done before the kernels are loaded."""
 
 _SPLIT_BYTES = 64 << 20
-_START_BYTES = 8
 
 
 class LogScan:
@@ -38,6 +38,7 @@ class LogScan:
         note_defect: Told what is damaged.
         small_log_bytes: Up to here the log is walked in plain Python.
         split_bytes: What one core walks at a time.
+        edge: What is known of the log as a whole; None: its files alone.
     """
 
     def __init__(
@@ -47,8 +48,11 @@ class LogScan:
         note_defect: Callable[[Defect], None],
         small_log_bytes: int = SMALL_LOG_BYTES,
         split_bytes: int = _SPLIT_BYTES,
+        *,
+        edge: FoundEdge | None = None,
     ) -> None:
         self._log = log
+        self._edge = edge or FoundEdge(log.segments)
         self._progress = progress
         self._note_defect = note_defect
         self._split_bytes = split_bytes
@@ -90,20 +94,18 @@ class LogScan:
         with ExitStack() as stack:
             engine = None if self._is_small else stack.enter_context(_local_engine())
             for number in numbers:
-                if number:
-                    self._note_gap(segments[number - 1], segments[number])
-                later = segments[number + 1 :]
+                gap = self._edge.missing_before(number)
+                if gap is not None:
+                    self._note_defect(gap)
                 if engine is None:
-                    yield self._plain(segments[number], later, answers)
+                    yield self._plain(number, answers)
                 else:
-                    yield self._sifted(segments[number], later, engine, sieve, answers)
+                    yield self._sifted(number, engine, sieve, answers)
                 done += segments[number].size_bytes
                 self._progress.advance(done)
 
-    def _plain(
-        self, segment: Segment, later: tuple[Segment, ...], answers: Callable[[Record], bool]
-    ) -> Iterator[Record]:
-        for event in ChainWalk(segment, later).run(segment.start, None):
+    def _plain(self, number: int, answers: Callable[[Record], bool]) -> Iterator[Record]:
+        for event in ChainWalk(number, self._edge).run(self._log.segments[number].start, None):
             if isinstance(event, Defect):
                 if event.ends_chain:
                     self._note_defect(event)
@@ -111,19 +113,15 @@ class LogScan:
                 yield event
 
     def _sifted(
-        self,
-        segment: Segment,
-        later: tuple[Segment, ...],
-        engine: Engine,
-        sieve: Sieve,
-        answers: Callable[[Record], bool],
+        self, number: int, engine: Engine, sieve: Sieve, answers: Callable[[Record], bool]
     ) -> Iterator[Record]:
-        sift = _SegmentSift(segment, later, engine, self._split_bytes)
+        sift = _SegmentSift(number, self._edge, engine, self._split_bytes)
         places = sift.places(sieve)
         for defect in sift.defects():
             self._note_defect(defect)
-        if sift.more_damage:
-            self._progress.warn(f"{segment.label}: {sift.more_damage} more damaged places are not listed")
+        if sift.more_gaps:
+            label = self._log.segments[number].label
+            self._progress.warn(f"{label}: {sift.more_gaps} more damaged places are not listed")
         yield from self._answers_at(places, answers)
 
     def _answers_at(self, places: Iterable[int], answers: Callable[[Record], bool]) -> Iterator[Record]:
@@ -131,11 +129,6 @@ class LogScan:
             record = record_at(self._log, place)
             if record is not None and answers(record):
                 yield record
-
-    def _note_gap(self, one: Segment, two: Segment) -> None:
-        gap = gap_between(one, two)
-        if gap is not None:
-            self._note_defect(gap)
 
 
 def _local_engine() -> LocalEngine:
@@ -145,54 +138,54 @@ def _local_engine() -> LocalEngine:
 
 
 class _SegmentSift:
-    """One segment, its splits side by side; each must begin where the one before it ended."""
+    """One file, its splits side by side; each must begin where the one before it ended."""
 
-    def __init__(
-        self, segment: Segment, later: tuple[Segment, ...], engine: Engine, split_bytes: int
-    ) -> None:
-        self._segment = segment
-        self._later = later
+    def __init__(self, number: int, edge: FoundEdge, engine: Engine, split_bytes: int) -> None:
+        self._number = number
+        self._edge = edge
+        self._segment = edge.segments[number]
         self._engine = engine
         self._split_bytes = split_bytes
         self._taken: list[Sifted] = []
-        self._end: int | None = segment.start
-        self.more_damage = 0
+        self.more_gaps = 0
 
     def places(self, sieve: Sieve) -> list[int]:
         """Return the physical offsets of what the sieve keeps, ascending."""
         from rmqtool.scan.sift import SiftTask, sift_split
 
         segment = self._segment
-        starts = [*range(segment.start, segment.stop, self._split_bytes), segment.stop]
-        tasks = [SiftTask(segment, start, stop, sieve) for start, stop in pairwise(starts)]
-        for task, guess in zip(tasks, self._engine.map(sift_split, tasks), strict=True):
-            if self._end is not None and self._end >= task.stop:
-                continue  # a long record reaches over the whole split
-            sifted = guess
-            if self._end not in {None, guess.first_place}:
-                sifted = sift_split(replace(task, first_place=self._end))
-            self._taken.append(sifted)
-            self._end = sifted.end
-            if sifted.blank:
-                break
-        self.more_damage = sum(sifted.more_damage for sifted in self._taken)
-        return [place for sifted in self._taken for place in sifted.places]
+        splits = plan_splits([segment], segment.stop, self._split_bytes)
+        sifted = self._engine.map(sift_split, [SiftTask(split, sieve) for split in splits])
+        self._taken = list(
+            stitch(sifted, segment.start, lambda one, place: sift_split(SiftTask(one.split, sieve, place)))
+        )
+        self.more_gaps = sum(one.more_gaps for one in self._taken)
+        return [place for one in self._taken for place in one.places]
 
     def defects(self) -> Iterator[Defect]:
         """Yield what is wrong, in the words of the plain walk."""
         for sifted in self._taken:
             for bad in sifted.unreadable:
                 yield unreadable_part(self._segment, bad)
-            for place in sifted.damage:
-                yield from self._describe(place)
-        is_blank = bool(self._taken) and self._taken[-1].blank
-        if self._end == self._segment.stop and not is_blank and self._goes_on():
+        for gap in self._gaps():
+            for defect in classified(gap, self._segment, self._number, self._edge):
+                if defect.ends_chain:
+                    yield defect
+        if self._taken and self._taken[-1].next_place == self._segment.stop:
             yield missing_blank(self._segment)
 
-    def _describe(self, place: int) -> Iterator[Defect]:
-        for event in ChainWalk(self._segment, self._later).events(place, place + 1):
-            if isinstance(event, Defect) and event.ends_chain and event.code is not IO_UNREADABLE:
-                yield event
+    def _gaps(self) -> Iterator[Gap]:
+        """Yield the gaps, those over the seams of splits put together."""
+        from rmqtool.scan.gap_walk import joined_gap
 
-    def _goes_on(self) -> bool:
-        return any(any(segment.read_at(0, _START_BYTES)) for segment in self._later)
+        last: Gap | None = None
+        for sifted in self._taken:
+            if last is not None and last.stop == sifted.split.start:
+                first = sifted.split.stop if sifted.first_place is None else sifted.first_place
+                last = joined_gap(self._segment, last, first)
+            for gap in sifted.gaps:
+                if last is not None:
+                    yield last
+                last = gap
+        if last is not None:
+            yield last

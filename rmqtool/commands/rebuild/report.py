@@ -20,8 +20,10 @@ _INSTALL = (
     "To install: stop the broker and remove abort; move the store's {names} away and put the ones in {out}"
     " in their place; keep commitlog/, config/ and checkpoint. Install both parts of one rebuild and put"
     " nothing else beside them: brokers of 5.0.0 to 5.3.1 do not complete a consume queue that ends before"
-    " the log does, and 5.3.2 and later lose a record doing so. A start that still finds abort deletes index"
-    " files that are newer than the checkpoint."
+    " the log does, 5.3.2 and later lose a record doing so, and 5.4.0 and later look at the newest"
+    " commitLogRecoverMaxNum (10) files of the log only: do not delete {names} for a start to make them anew,"
+    " as all before those files would get no unit and no index entry. A start that still finds abort deletes"
+    " index files that are newer than the checkpoint."
 )
 _PARTIAL = "This result is partial: a broker must not start on it."
 

@@ -15,7 +15,7 @@ from rmqtool.dispatch.tag_evidence import TagRule, tag_rule
 from rmqtool.engine import EngineOptions, open_engine
 from rmqtool.errors import EnvironmentFailureError, RefusedError, UsageError
 from rmqtool.findings import FindingLog
-from rmqtool.reput.damage import SkippedRange, counted_skips, log_findings, survey_skips
+from rmqtool.reput.damage import SkippedRange, counted_skips, inspect_skips, log_findings
 from rmqtool.reput.pipeline import ReputPlan, ReputResult, run_reput
 from rmqtool.reput.queues import QueueGeometry
 from rmqtool.reput.scratch import open_scratch
@@ -196,10 +196,10 @@ def _run(request: RebuildRequest, area: StagingArea, engine: Engine, progress: P
     emit = request.compare or not request.dry_run
     result = run_reput(plan, engine, progress, emit=emit)
     start = time.perf_counter()
-    skipped = survey_skips(plan, result, engine)
+    skipped = inspect_skips(plan, result, engine)
     findings = FindingLog(request.max_findings)
     findings.extend(left_out_findings(request.store, plan.log))
-    findings.extend(log_findings(plan, result, skipped))
+    findings.extend(log_findings(plan, result, skipped, unclean=request.store.abort is not None))
     more, count = counted_skips(result.chain)
     findings.add(more, count=count)
     result.seconds["survey"] = round(time.perf_counter() - start, 3)

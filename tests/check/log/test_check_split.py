@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rmqtool.check.log import check_split as check_split_module
 from rmqtool.check.log.check_split import CheckTask, check_split
-from rmqtool.reput.splits import Split
+from rmqtool.scan.splits import Split
 from rmqtool.scan.walk import SegmentWalk
 from tests.builders import POLICY_4_9, POLICY_5, memory_segment, staging
 from tests.scan.log_builder import record
@@ -21,12 +21,13 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from rmqtool.check.log.record_runs import Damage, Stretch
+    from rmqtool.check.log.record_runs import RecordRun
     from rmqtool.dispatch.policy import DispatchPolicy
+    from rmqtool.scan.gaps import Gap
     from rmqtool.store.segments import Segment
     from tests.builders import LogBuilder
 
-    Said = tuple[list[Stretch | Damage], tuple[Any, ...]]
+    Said = tuple[list[RecordRun | Gap], tuple[Any, ...]]
 
 
 def said_of(data: bytes, start: int, policy: DispatchPolicy) -> Said:
@@ -34,7 +35,7 @@ def said_of(data: bytes, start: int, policy: DispatchPolicy) -> Said:
     segment = memory_segment(data, start)
     with staging() as area:
         report = check_split(CheckTask(Split(segment, start, segment.stop), policy, area, max_findings=9))
-    ends = report.records, report.outcome, report.place, report.ghosts, report.more_damage, report.more_steps
+    ends = report.records, report.outcome, report.place, report.ghosts, report.more_gaps, report.more_steps
     return report.parts, (*ends, report.findings.counts, report.suspects)
 
 

@@ -24,7 +24,7 @@ from tests.strategies import FILE_SIZE, logs
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rmqtool.scan.record_walk import Defect
+    from rmqtool.scan.classify import Defect
     from rmqtool.store import FileQueue
 
 PLAIN = 1 << 62

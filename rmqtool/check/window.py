@@ -1,0 +1,76 @@
+"""The newest files of the log that a start of 5.4.0+ looks at, held against where the queues end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqtool.findings import Finding, Severity
+from rmqtool.findings.consumequeue import CQ_LAG
+from rmqtool.findings.places import ST_WINDOW
+from rmqtool.recovery.window import NO_UNITS, Window, window_of
+from rmqtool.store.kinds import DIRECTORY_NAMES, PathKind
+
+if TYPE_CHECKING:
+    from rmqtool.store import Store
+
+_UNTOLD = {"ST-ROCKSDB", "ST-DLEDGER"}
+_QUEUES = DIRECTORY_NAMES[PathKind.CONSUMEQUEUE]
+
+
+def check_window(store: Store, *, damaged: bool) -> list[Finding]:
+    """Tell what the next start leaves without units, or would if the queues were deleted.
+
+    Args:
+        store: the evidence.
+        damaged: whether the queues have errors, for which people delete them.
+
+    Raises:
+        EnvironmentFailureError: a file cannot be opened or read.
+    """
+    if store.kind is not PathKind.STORE or any(one.code.code in _UNTOLD for one in store.features):
+        return []
+    window = window_of(store)
+    if window is None or window.reach <= window.log_start:
+        return []
+    limits = f"the newest {window.files} of the log's {window.log_files} files (commitLogRecoverMaxNum)"
+    starts = f"a start of {store.settings.release.name} looks at {limits}"
+    if window.queue_end == NO_UNITS:
+        return [_gone(window, starts)]
+    if window.queue_end is not None:
+        return [_lag(window, window.queue_end, starts)]
+    if not damaged:
+        return []
+    sentence = (
+        f"do not delete {_QUEUES}/ for a start to make it anew: {starts}, so records before {window.reach}"
+        " would get no unit and no index entry"
+    )
+    return [Finding(code=ST_WINDOW, file=_QUEUES, physical_offset=window.reach, message=sentence)]
+
+
+def _gone(window: Window, starts: str) -> Finding:
+    sentence = (
+        f"the queues are gone, and {starts}: records before {window.reach} would get no unit and no index"
+        " entry"
+    )
+    return Finding(
+        code=ST_WINDOW,
+        file=_QUEUES,
+        physical_offset=window.reach,
+        message=sentence,
+        severity_override=Severity.ERROR,
+    )
+
+
+def _lag(window: Window, queue_end: int, starts: str) -> Finding:
+    sentence = (
+        f"the queues end at {queue_end}, and {starts}: it reads on at {window.reach}; records between get no"
+        " unit, and later ones of their queues land in wrong slots"
+    )
+    return Finding(
+        code=CQ_LAG,
+        file=_QUEUES,
+        physical_offset=max(queue_end, window.log_start),
+        expected=window.reach,
+        observed=queue_end,
+        message=sentence,
+    )

@@ -1,0 +1,82 @@
+"""What lies in bytes that the broker skips: a gap, and good records behind it that a salvage would keep."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rmqtool.scan.gap_walk import GapWalk, gap_of
+from rmqtool.scan.gaps import Gap
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rmqtool.releases import RecordRules
+    from rmqtool.scan.splits import Split
+
+
+@dataclass(frozen=True, slots=True)
+class InspectTask:
+    """A range of one segment to look at; picklable.
+
+    Attributes:
+        split: the range.
+        due: physical offset in front of it, or its own, at which one who examines expects a record: a broker
+            that damage led astray stands somewhere inside of one.
+        records: how records are read.
+    """
+
+    split: Split
+    due: int
+    records: RecordRules
+
+
+@dataclass(frozen=True, slots=True)
+class GapContents:
+    """What a range holds.
+
+    Attributes:
+        start: physical offset of the range.
+        gap: the gap that it begins in, up to the next true record or the end of the file, even where that
+            lies behind the range; None if it begins in a record.
+        records: true records in it.
+        record_bytes: their size.
+    """
+
+    start: int
+    gap: Gap | None
+    records: int
+    record_bytes: int
+
+
+def inspect_gaps(tasks: Sequence[InspectTask]) -> list[GapContents]:
+    """Look for gaps and true records in ranges.
+
+    Raises:
+        EnvironmentFailureError: a segment cannot be opened or read.
+    """
+    found = []
+    walk: GapWalk | None = None
+    for task in tasks:
+        if walk is None or walk.segment is not task.split.segment:  # kept, for ranges lie close together
+            walk = GapWalk(task.split.segment, task.records)
+        found.append(_inspect(task.split, task.due, walk))
+    return found
+
+
+def _inspect(split: Split, due: int, walk: GapWalk) -> GapContents:
+    first: Gap | None = None
+    records = record_bytes = 0
+    for part in walk.parts(due, split.stop, split.segment.stop):
+        if isinstance(part, Gap):
+            gaps = [part]
+        else:
+            places = part.rows["place"]
+            true = (places == part.rows["physical_offset"]) & (places >= split.start)
+            records += int(true.sum())
+            record_bytes += int(part.rows["total_size"][true].sum())
+            gaps = [gap_of(row) for row in part.gaps[part.gaps["stop"] > split.start][:1]]
+        for gap in gaps:
+            if gap.start <= split.start < gap.stop:
+                first = gap
+    return GapContents(split.start, first, records, record_bytes)

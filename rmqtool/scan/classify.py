@@ -1,0 +1,301 @@
+"""What a gap in the log is called: one judgement for every command.
+
+A gap alone does not say whether it is damage: zeros behind the last record are the log's end, the same zeros
+in front of a later file's records are lost messages. So the judge asks whether a later file of the log holds
+a record (``LogEdge``). What a broker does about it is another matter, and said beside.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
+
+from rmqtool.findings import Finding, Severity, Structure
+from rmqtool.findings.commitlog import (
+    CL_BAD_MAGIC,
+    CL_BLANK_LEN,
+    CL_CRC,
+    CL_GAP,
+    CL_GHOST,
+    CL_HALF_RECORD,
+    CL_HOLE,
+    CL_HUGE_SIZE,
+    CL_NO_BLANK,
+    CL_PHY_MISMATCH,
+    CL_PREALLOC,
+    CL_PROP_CRC,
+    CL_TAIL_DIRTY,
+    CL_TAIL_ZERO,
+    CL_TRANSIENT,
+)
+from rmqtool.findings.places import IO_UNREADABLE
+from rmqtool.findings.records import CL_NUMBER
+from rmqtool.findings.wording import counted
+from rmqtool.formats import struct_of
+from rmqtool.formats.message import BLANK, BLANK_MAGIC, END_FILE_MIN_BLANK_LENGTH, MAGIC_V1, MAGIC_V2
+from rmqtool.scan.gaps import Outcome
+from rmqtool.scan.resync import holds_record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rmqtool.findings import FindingCode
+    from rmqtool.scan.gaps import Gap
+    from rmqtool.store import FileQueue, Store
+    from rmqtool.store.reading import UnreadableRange
+    from rmqtool.store.segments import Segment
+
+_LARGEST_TEAR_BYTES = 64 << 20
+_START = struct_of(BLANK)
+_OF_RECORDS = (CL_CRC, CL_PROP_CRC, CL_PHY_MISMATCH, CL_NUMBER)
+_REASONS = {
+    Outcome.BAD_MAGIC: "0x{magic:08X} is no magic of a record",
+    Outcome.BAD_LENGTH: "TOTALSIZE {total_size}: a part runs past the end of the file or of the record",
+    Outcome.MISMATCH: "the lengths do not add up to TOTALSIZE {total_size}",
+    Outcome.BAD_NUMBER: "a property that must be a number is not one",
+    Outcome.STOP: "the file has become shorter",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Defect:
+    """Something wrong, or worth knowing, at one place of the log.
+
+    Attributes:
+        code: The catalogue entry.
+        physical_offset: Bytes from the start of the log.
+        length: Bytes concerned; 0 where something is missing between two bytes.
+        message: One sentence; the code's title when empty.
+        severity_override: A severity that differs from the code's usual one.
+        expected: What should have been there.
+        observed: What was there.
+    """
+
+    code: FindingCode
+    physical_offset: int
+    length: int
+    message: str
+    severity_override: Severity | None = None
+    expected: int | None = None
+    observed: int | None = None
+
+    @property
+    def severity(self) -> Severity:
+        """Return how bad it is here."""
+        return self.severity_override or self.code.severity
+
+    @property
+    def ends_chain(self) -> bool:
+        """Whether a broker cannot go on here."""
+        return self.severity is Severity.ERROR and not self.of_record
+
+    @property
+    def of_record(self) -> bool:
+        """Whether it speaks of a record that can be read, and follows."""
+        return self.code in _OF_RECORDS
+
+    def finding(self, segment: Segment) -> Finding:
+        """Return it as a finding about a file of the log."""
+        return Finding(
+            code=self.code,
+            file=segment.label,
+            position=self.physical_offset - segment.start,
+            length=self.length or None,
+            physical_offset=self.physical_offset,
+            expected=self.expected,
+            observed=self.observed,
+            message=self.message,
+            severity_override=self.severity_override,
+            structure_override=None if self.code.structure is Structure.COMMITLOG else Structure.COMMITLOG,
+        )
+
+
+class LogEdge(Protocol):
+    """What the judge asks of a log as a whole."""
+
+    @property
+    def last(self) -> int:
+        """Return the number of the last file that holds a record, -1 if none does."""
+        ...
+
+    @property
+    def unclean(self) -> bool:
+        """Whether ``abort`` is there: a torn record at the end is what the next start expects."""
+        ...
+
+
+@dataclass(frozen=True)
+class FoundEdge:
+    """The edge of a log that is read from the front: looked for behind the reader, when it is asked for.
+
+    Attributes:
+        segments: The log's files, by start.
+        unclean: See ``LogEdge``.
+        file_size: ``mappedFileSizeCommitLog``; None: every file is as long as it should be.
+    """
+
+    segments: Sequence[Segment]
+    unclean: bool = False
+    file_size: int | None = None
+
+    @classmethod
+    def of(cls, store: Store, log: FileQueue | None = None) -> FoundEdge:
+        """Return the edge of a store's log, or of what is taken for that log."""
+        segments = (store.commitlog if log is None else log).segments
+        size = store.settings.commitlog_file_size
+        known = any(segment.size_bytes == size for segment in segments)
+        return cls(segments, store.abort is not None, size if known else None)
+
+    def missing_before(self, number: int) -> Defect | None:
+        """Return what is missing in front of a file; None if it joins the one before it, or is the first."""
+        if number == 0:
+            return None
+        return gap_between(self.segments[number - 1], self.segments[number], self.file_size)
+
+    @cached_property
+    def last(self) -> int:
+        """Return the number of the last file that holds a record, -1 if none does."""
+        numbers = reversed(range(len(self.segments)))
+        return next((number for number in numbers if holds_record(self.segments[number])), -1)
+
+
+def classify(gap: Gap, segment: Segment, number: int, edge: LogEdge) -> Defect:
+    """Give a gap its name.
+
+    Args:
+        gap: As far as it goes: a true record or BLANK follows, or the file ends.
+        segment: The file.
+        number: Of the file in its log, from 0.
+        edge: Where the records of the log end.
+    """
+    if gap.stop < segment.stop or number < edge.last:
+        return _inside(gap, segment)
+    if number == edge.last:
+        return _tail(gap, segment, edge)
+    if gap.zero:
+        return _defect(CL_PREALLOC, gap, "only zeros in this file")
+    if edge.unclean and number == edge.last + 1 and gap.start == segment.start:
+        return _tail(gap, segment, edge)
+    return _inside(gap, segment)
+
+
+def classified(gap: Gap, segment: Segment, number: int, edge: LogEdge) -> Iterator[Defect]:
+    """Yield the name of a gap, and that it took the BLANK along with it."""
+    yield classify(gap, segment, number, edge)
+    torn = gap.stop == segment.stop and not gap.zero and gap.magic != BLANK_MAGIC
+    if torn and number < edge.last:
+        yield missing_blank(segment)
+
+
+def missing_blank(segment: Segment) -> Defect:
+    """Return what is wrong with a file that ends without a BLANK."""
+    return Defect(CL_NO_BLANK, segment.stop, 0, f"{segment.label} ends without BLANK")
+
+
+def ghosts(segment: Segment, blank: int) -> Defect:
+    """Return what is to be said of bytes that are not zero behind the BLANK at a physical offset."""
+    return Defect(CL_GHOST, blank, segment.stop - blank, "")
+
+
+def gap_between(one: Segment, two: Segment, file_size: int | None = None) -> Defect | None:
+    """Return what is missing between two files that follow each other; None if they join.
+
+    A file that is shorter than ``file_size`` is a stray, and no gap.
+    """
+    stop = one.start + (file_size or one.size_bytes)
+    if two.start <= stop:
+        return None
+    sentence = f"between {one.label} and {two.label} {two.start - stop} bytes of the log are missing"
+    return Defect(CL_GAP, stop, two.start - stop, sentence)
+
+
+def unreadable_part(segment: Segment, bad: UnreadableRange) -> Defect:
+    """Return what is wrong with bytes that the disk did not deliver."""
+    sentence = f"{bad.length} bytes of {segment.label} cannot be read; taken for zeros"
+    return Defect(IO_UNREADABLE, segment.start + bad.position, bad.length, sentence)
+
+
+def _inside(gap: Gap, segment: Segment) -> Defect:
+    """Name damage that records follow, in this file or a later one."""
+    to_end = gap.stop == segment.stop
+    length = counted(gap.length, "byte")
+    if gap.magic == BLANK_MAGIC and not to_end:
+        message = f"BLANK of TOTALSIZE {gap.total_size}, but records go on {length} further"
+        return _defect(CL_BLANK_LEN, gap, message, Severity.ERROR)
+    if gap.magic == BLANK_MAGIC:
+        return _blank_length(gap, segment)
+    if gap.zero and to_end and gap.start > segment.start:
+        message = f"zeros up to the end of the file ({length}), though the log goes on behind it"
+        return _defect(CL_TRANSIENT, gap, message, Severity.ERROR)
+    if gap.begins_with_zeros:
+        return _defect(CL_HOLE, gap, f"zeros where a record should begin: {length} lost")
+    return _defect(_code(gap, segment), gap, f"{_reason(gap)}: {length} lost")
+
+
+def _tail(gap: Gap, segment: Segment, edge: LogEdge) -> Defect:
+    """Name what lies behind the last record of the log."""
+    if gap.zero:
+        return _defect(CL_TAIL_ZERO, gap, "")
+    if gap.magic == BLANK_MAGIC:
+        return _blank_length(gap, segment)
+    if gap.begins_with_zeros or not (gap.own or _is_short(gap)):
+        message = f"bytes that are no record behind the log's end: {_reason(gap)}"
+        return _defect(CL_TAIL_DIRTY, gap, message)
+    severity = Severity.WARNING if edge.unclean else Severity.ERROR
+    message = f"the log's last record is torn or damaged: {_reason(gap)}"
+    return _defect(_code(gap, segment), gap, message, severity)
+
+
+def _is_short(gap: Gap) -> bool:
+    """Whether there is no room for a record, nor for a BLANK."""
+    return gap.length < END_FILE_MIN_BLANK_LENGTH
+
+
+def _blank_length(gap: Gap, segment: Segment) -> Defect:
+    left = segment.stop - gap.start
+    rest = counted(left, "byte is", "bytes are")
+    message = f"BLANK of TOTALSIZE {gap.total_size} where {rest} left in the file"
+    return Defect(CL_BLANK_LEN, gap.start, left, message, expected=left, observed=gap.total_size)
+
+
+def failure_code(outcome: Outcome | None, start: bytes, left: int) -> FindingCode:
+    """Name what a broker fails on by itself, whatever lies around it.
+
+    Args:
+        outcome: What lies there; None where only the body's checksum is wrong.
+        start: Its first bytes, at most eight: TOTALSIZE and MAGICCODE.
+        left: Bytes up to the end of the file.
+    """
+    if outcome is None:
+        return CL_CRC
+    if outcome is Outcome.BAD_NUMBER:
+        return CL_NUMBER
+    if outcome not in {Outcome.BAD_LENGTH, Outcome.MISMATCH, Outcome.STOP}:
+        return CL_BAD_MAGIC
+    if left < END_FILE_MIN_BLANK_LENGTH:
+        return CL_NO_BLANK
+    total_size, magic = _START.unpack(start.ljust(_START.size, b"\0"))
+    if _is_foreign(outcome, magic):
+        return CL_BAD_MAGIC
+    torn = outcome is Outcome.STOP or 0 < total_size <= left + _LARGEST_TEAR_BYTES
+    return CL_HALF_RECORD if torn else CL_HUGE_SIZE  # the largest file is below 2 GiB
+
+
+def _code(gap: Gap, segment: Segment) -> FindingCode:
+    return failure_code(gap.reason, _START.pack(gap.total_size, gap.magic), segment.stop - gap.start)
+
+
+def _is_foreign(outcome: Outcome, magic: int) -> bool:
+    """Whether it has no record's magic: 5.3.2+ looks at TOTALSIZE before it."""
+    return outcome is Outcome.BAD_LENGTH and magic not in {MAGIC_V1, MAGIC_V2, BLANK_MAGIC}
+
+
+def _reason(gap: Gap) -> str:
+    foreign = _is_foreign(gap.reason, gap.magic) and not _is_short(gap)
+    reason = Outcome.BAD_MAGIC if foreign else gap.reason
+    return _REASONS[reason].format(magic=gap.magic & 0xFFFFFFFF, total_size=gap.total_size)
+
+
+def _defect(code: FindingCode, gap: Gap, message: str, severity: Severity | None = None) -> Defect:
+    return Defect(code, gap.start, gap.length, message, severity)

@@ -1,0 +1,150 @@
+"""Read on over gaps at the speed of the kernels: what ``record_walk.ChainWalk`` does, in batches.
+
+Where a broker's reput gives up, this goes on at the next *true* record or BLANK: the magic is right,
+PHYSICALOFFSET is the place it lies at, and the lengths add up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rmqtool.formats import message, struct_of
+from rmqtool.scan.gaps import Gap, Outcome
+from rmqtool.scan.rows import rules_of
+from rmqtool.scan.walk import SegmentWalk
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from rmqtool.releases import RecordRules
+    from rmqtool.scan.walk import MessageBatch
+    from rmqtool.store.reading import UnreadableRange
+    from rmqtool.store.segments import Segment
+
+_START = struct_of(message.BLANK)
+_PHYSICAL_OFFSET_AT = message.HEAD_OFFSETS[0]["physicalOffset"]
+_HEAD_BYTES = _PHYSICAL_OFFSET_AT + 8
+_SIZE_BYTES = message.HEAD_OFFSETS[0]["magic"]
+_FIRST_CHUNK_BYTES = 1 << 8  # grows: most damage is short, and a torn log asks at each of its records
+_CHUNK_BYTES = 1 << 20
+
+
+class GapWalk:
+    """The records of one file and the gaps between them.
+
+    Args:
+        segment: the file.
+        records: how records are read.
+
+    Attributes:
+        outcome: what ended the last walk: STOP, its end was reached; BLANK, one that says what is left of the
+            file; else what lies where the gap begins that reaches its end.
+        place: physical offset of that end: behind the last record, of the BLANK, or where the walk was to
+            end.
+    """
+
+    def __init__(self, segment: Segment, records: RecordRules) -> None:
+        self.segment = segment
+        self.outcome = Outcome.STOP
+        self.place = segment.start
+        self._walk = SegmentWalk(segment, rules_of(records), stops_at_mismatch=True, passes_gaps=True)
+
+    @property
+    def unreadable(self) -> list[UnreadableRange]:
+        """Ranges of the file that could not be read so far, ascending."""
+        return self._walk.unreadable
+
+    def guess(self, start: int, stop: int) -> int | None:
+        """Return where the first record of a range begins: the file's, or else the first true one."""
+        return start if start == self.segment.start else self._find(start, stop)
+
+    def parts(self, start: int, stop: int, reach: int | None = None) -> Iterator[MessageBatch | Gap]:
+        """Walk from ``start``, where a record is due; records that begin at ``stop`` or later are not taken.
+
+        Gaps inside a window are in its batch (``MessageBatch.gaps``); the last one may reach ``reach``.
+
+        Args:
+            start: physical offset.
+            stop: physical offset.
+            reach: physical offset up to which a gap is followed; ``stop`` when None.
+
+        Raises:
+            EnvironmentFailureError: the segment cannot be opened or read.
+        """
+        stop = min(stop, self.segment.stop)
+        reach = stop if reach is None else min(reach, self.segment.stop)
+        place: int | None = start
+        while place is not None:
+            yield from self._walk.batches(place, stop)
+            self.outcome, self.place = self._walk.outcome, self._walk.place
+            if self.outcome is Outcome.STOP:
+                return
+            head = self._head()
+            total_size, magic = _START.unpack_from(head)
+            if self.outcome is Outcome.BLANK:
+                if total_size == self.segment.stop - self.place:
+                    return
+                self.outcome = Outcome.MISMATCH
+            begin = self.place
+            data_start = first_nonzero(self.segment, begin, reach)
+            place = self._find(max(begin + 1, data_start - _SIZE_BYTES + 1), reach)
+            self.place = reach if place is None else place
+            own = int.from_bytes(head[_PHYSICAL_OFFSET_AT:], "big", signed=True) == begin
+            data_start = min(data_start, self.place)
+            yield Gap(begin, self.place, self.outcome, total_size, magic, own, data_start)
+
+    def ghosts(self) -> bool:
+        """Whether something lies behind the BLANK that ended the last walk."""
+        if self.outcome is not Outcome.BLANK:
+            return False
+        stop = self.segment.stop
+        return first_nonzero(self.segment, self.place + _START.size, stop) < stop
+
+    def _head(self) -> bytes:
+        head = self.segment.read_at(self.place - self.segment.start, _HEAD_BYTES, [])
+        return head.ljust(_HEAD_BYTES, b"\0")
+
+    def _find(self, start: int, stop: int) -> int | None:
+        """Return where the next true record or BLANK is."""
+        # TOTALSIZE, a record's first bytes, may begin with zeros.
+        place = max(start, first_nonzero(self.segment, start, stop) - _SIZE_BYTES + 1)
+        return None if self._walk.find(place, stop) is Outcome.STOP else self._walk.place
+
+
+def gap_of(row: Any) -> Gap:  # noqa: ANN401 - a numpy row
+    """Return one ``GAP_ROW`` of a batch."""
+    return Gap(
+        start=int(row["start"]),
+        stop=int(row["stop"]),
+        reason=Outcome(int(row["reason"])),
+        total_size=int(row["total_size"]),
+        magic=int(row["magic"]),
+        own=bool(row["own"]),
+        data_start=int(row["data_start"]),
+    )
+
+
+def joined_gap(segment: Segment, gap: Gap, stop: int) -> Gap:
+    """Return a gap that reached the end of its split, and goes on to ``stop``."""
+    data_start = first_nonzero(segment, gap.stop, stop) if gap.zero else gap.data_start
+    return replace(gap, stop=stop, data_start=data_start)
+
+
+def first_nonzero(segment: Segment, start: int, stop: int) -> int:
+    """Return the physical offset of the first byte that is not zero, ``stop`` if there is none."""
+    size = _FIRST_CHUNK_BYTES
+    place = segment.start + segment.next_data(start - segment.start)
+    while place < stop:
+        chunk = np.empty(min(size, stop - place), np.uint8)
+        count = segment.read_into(place - segment.start, chunk.data, [])
+        if chunk[:count].any():
+            return place + int(np.argmax(chunk[:count] != 0))
+        if count == 0:
+            break
+        place = segment.start + segment.next_data(place + count - segment.start)
+        size = min(2 * size, _CHUNK_BYTES)
+    return stop

@@ -1,0 +1,126 @@
+"""What a start makes of queues that are gone or behind, and how that is told before it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rmqtool.check.window import check_window
+from rmqtool.findings.consumequeue import CQ_LAG
+from rmqtool.findings.places import ST_WINDOW
+from rmqtool.recovery import Prediction, predict_recovery
+from rmqtool.recovery.window import NO_UNITS, window_of
+from rmqtool.releases import RELEASES
+from rmqtool.store import open_store
+from tests.recovery.logs import FILE_BYTES, MESSAGES_A_FILE, RECORD_BYTES, TinyLog
+from tests.recovery.states import FILES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rmqtool.store import Store
+
+WITH_WINDOW = [name for name, release in RELEASES.items() if release.recover_window]
+WITHOUT = ["5.3.3", "5.3.4"]
+REACH = (FILES - 10) * FILE_BYTES
+BEFORE = (FILES - 10) * MESSAGES_A_FILE
+AFTER = 10 * MESSAGES_A_FILE
+
+
+def _predict(log: TinyLog, name: str, **given: object) -> Prediction:
+    return predict_recovery(log.open(**given), RELEASES[name])
+
+
+def _open(log: TinyLog, name: str, **given: object) -> Store:
+    return open_store(log.root, properties=log.settings(**given), broker_version=name)
+
+
+@pytest.mark.parametrize("name", WITHOUT)
+def test_queues_that_are_gone_are_made_anew_by_older_brokers(name: str, tmp_path: Path) -> None:
+    """The folk cure was one."""
+    (queue,) = _predict(TinyLog(tmp_path, FILES), name).queues
+    assert (queue.minimum, queue.maximum, queue.missing) == (0, FILES * MESSAGES_A_FILE, 0)
+
+
+@pytest.mark.parametrize("name", WITH_WINDOW)
+def test_queues_that_are_gone_stay_gone_before_the_window(name: str, tmp_path: Path) -> None:
+    """All but the last ten files are without units and index entries."""
+    prediction = _predict(TinyLog(tmp_path, FILES), name)
+    (queue,) = prediction.queues
+    assert (queue.minimum, queue.maximum) == (BEFORE, FILES * MESSAGES_A_FILE)
+    assert (queue.appended, queue.misplaced, queue.missing) == (AFTER, 0, BEFORE)
+    assert prediction.missing_entries >= 3 * BEFORE
+    assert any("commitLogRecoverMaxNum" in text and "rmqtool rebuild" in text for text in prediction.hazards)
+
+
+@pytest.mark.parametrize("name", WITH_WINDOW)
+def test_the_setting_is_a_way_out(name: str, tmp_path: Path) -> None:
+    """With as many files as the log has the start makes everything."""
+    prediction = _predict(TinyLog(tmp_path, FILES), name, commitLogRecoverMaxNum=FILES)
+    (queue,) = prediction.queues
+    assert (queue.appended, queue.missing) == (FILES * MESSAGES_A_FILE, 0)
+    assert prediction.hazards == []
+
+
+@pytest.mark.parametrize("name", WITH_WINDOW)
+def test_queues_that_lag_beyond_the_window_get_every_later_unit_in_a_wrong_slot(
+    name: str, tmp_path: Path
+) -> None:
+    """Six messages have units, two get none, and twenty come too early."""
+    (queue,) = _predict(TinyLog(tmp_path, FILES).queue(6), name).queues
+    assert (queue.found, queue.maximum) == (6, 6 + AFTER)
+    assert (queue.appended, queue.misplaced, queue.missing) == (AFTER, AFTER, BEFORE - 6)
+
+
+@pytest.mark.parametrize("name", WITH_WINDOW)
+def test_whole_queues_are_told_not_to_be_deleted(name: str, tmp_path: Path) -> None:
+    """A prediction says what the folk cure would do, where the log is longer than the window."""
+    (hazard,) = _predict(TinyLog(tmp_path, FILES).queue(), name).hazards
+    assert hazard.startswith("Deleting consumequeue/")
+    assert f"newest 10 of the log's {FILES} files" in hazard
+
+
+def test_a_log_within_the_window_has_no_such_hazard(tmp_path: Path) -> None:
+    """Ten files are all looked at."""
+    assert _predict(TinyLog(tmp_path, 10).queue(), "5.5.1").hazards == []
+
+
+@pytest.mark.parametrize("name", [*WITHOUT, *WITH_WINDOW])
+def test_verify_tells_of_queues_that_are_gone(name: str, tmp_path: Path) -> None:
+    """As an error, with the place from which a start would make units; brokers without a window make all."""
+    found = check_window(_open(TinyLog(tmp_path, FILES), name), damaged=True)
+    told = [(one.code, one.severity.value, one.physical_offset) for one in found]
+    assert told == ([(ST_WINDOW, "error", REACH)] if name in WITH_WINDOW else [])
+
+
+@pytest.mark.parametrize("name", [*WITHOUT, *WITH_WINDOW])
+def test_verify_tells_of_queues_that_lag(name: str, tmp_path: Path) -> None:
+    """Where they end, and where the start reads on."""
+    log = TinyLog(tmp_path, FILES).queue(6)
+    found = check_window(_open(log, name), damaged=False)
+    told = [(one.code, one.observed, one.expected) for one in found]
+    assert told == ([(CQ_LAG, log.offsets[5] + RECORD_BYTES, REACH)] if name in WITH_WINDOW else [])
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_verify_warns_of_the_folk_cure_only_where_the_queues_are_damaged(
+    damaged: bool, tmp_path: Path
+) -> None:
+    """Nobody deletes queues that are well."""
+    found = check_window(_open(TinyLog(tmp_path, FILES).queue(), "5.5.1"), damaged=damaged)
+    assert [(one.code, one.severity.value) for one in found] == ([(ST_WINDOW, "warning")] if damaged else [])
+
+
+def test_one_queue_within_the_window_is_enough(tmp_path: Path) -> None:
+    """The start goes by the queue that ends last; others may be idle for long."""
+    window = window_of(_open(TinyLog(tmp_path, FILES).queue(BEFORE + 2), "5.5.1"))
+    assert window is not None
+    assert window.queue_end is None
+
+
+def test_a_store_without_queues_has_no_end(tmp_path: Path) -> None:
+    """What there is of queues has no unit."""
+    window = window_of(_open(TinyLog(tmp_path, FILES).queue(0), "5.5.1"))
+    assert window is not None
+    assert window.queue_end in {0, NO_UNITS}
