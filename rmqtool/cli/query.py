@@ -33,6 +33,7 @@ _NAMED = 5
 _QUESTIONS = {
     "key": "--key",
     "unique_key": "--unique-key",
+    "tag": "--tag",
     "keys_file": "--keys-file",
     "msg_id": "--msg-id",
     "offset": "--offset",
@@ -47,6 +48,8 @@ _EXAMPLES = """\
 rmqtool query $STORE -t TopicTest -k order-1
 # why is it not found
 rmqtool query $STORE -t Orders -k order-1 --explain
+# the messages of a tag
+rmqtool query $STORE -t TopicTest --tag TagA
 # the message at a physical offset
 rmqtool query $STORE --offset 334
 # five messages from a queue offset on
@@ -63,6 +66,7 @@ seq 0 9 | sed s/^/order-/ | rmqtool query $STORE -t TopicTest --keys-file -
 @click.option("-t", "--topic", metavar="T", shell_complete=complete_topic, help="The stored topic.")
 @click.option("-k", "--key", metavar="K", help="Messages of the topic with this key.")
 @click.option("--unique-key", metavar="U", help="Messages of the topic with this unique key.")
+@click.option("--tag", metavar="TAG", help="Messages of the topic with this tag, all of TAGS.")
 @click.option(
     "--keys-file",
     type=click.Path(path_type=str),
@@ -94,11 +98,12 @@ def query_command(
     explain: bool,
     **options: Any,  # noqa: ANN401 - what click makes of the other options
 ) -> ExitStatus:
-    """Find messages by key, id, offset or time.
+    """Find messages by key, tag, id, offset or time.
 
     \b
       --topic T --key K                        by one of the keys
       --topic T --unique-key U                 by the client's unique key
+      --topic T --tag TAG                      by tag
       --topic T --keys-file FILE               by many keys
       --msg-id ID                              by offset id or unique id
       --offset PHY                             by physical offset
@@ -211,6 +216,7 @@ def _request(session: Session, options: dict[str, Any], broker_max: int) -> Quer
         topic=options["topic"],
         key=options["key"],
         unique_key=options["unique_key"],
+        tag=options["tag"],
         keys=keys,
         msg_id=options["msg_id"],
         offset=options["offset"],
@@ -242,8 +248,8 @@ def _check_company(options: dict[str, Any]) -> None:
         raise UsageError(f"--queue says nothing with {asked}")
     if has_time and asked in _OF_ONE_PLACE:
         raise UsageError(f"--begin and --end say nothing with {asked}")
-    if options["collisions"] and (asked not in {"--key", "--unique-key"} or options["scan"]):
-        raise UsageError("--collisions needs --key or --unique-key, and the index")
+    if options["collisions"] and (asked not in {"--key", "--unique-key", "--tag"} or options["scan"]):
+        raise UsageError("--collisions needs --key, --unique-key or --tag, and the index")
 
 
 def _question(options: dict[str, Any]) -> str:

@@ -148,6 +148,8 @@ def _times(request: QueryRequest) -> tuple[int, int]:
 
 def _sieve_of_keys(questions: Sequence[KeyQuestion], request: QueryRequest) -> Sieve:
     begin, end = _times(request)
+    if any(one.is_tag for one in questions):
+        return Sieve(begin, end, topic_hash=string_hash(questions[0].topic))
     return Sieve(begin, end, key_hashes=tuple(sorted({one.key_hash for one in questions})))
 
 
