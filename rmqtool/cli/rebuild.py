@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from rmqtool.cli.completers import complete_topic
-from rmqtool.cli.engine_options import engine_of, engine_options
+from rmqtool.cli.engine_options import engine_of, engine_options, note_engine
 from rmqtool.cli.help import Command
 from rmqtool.cli.options import A_PATH, AN_OFFSET, shared_options
 from rmqtool.cli.session import Session
@@ -129,6 +129,7 @@ def _rebuild(store_path: Path, parts: frozenset[str], options: dict[str, Any]) -
         parse_time(options["until_timestamp"], session.zone)  # nonsense is told before a store is looked at
     store = session.open(store_path)
     session.note_settings(store)
+    note_engine(options, engine, session.console)
     with session.output(store, whole=True) as stream:
         report = store.rebuild(
             options["out"],

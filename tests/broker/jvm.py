@@ -32,7 +32,6 @@ Row = dict[str, Any]
 
 VERSIONS = brokers.wanted()
 SOURCES = Path(__file__).resolve().parents[2] / "fixtures" / "make"
-REQUIRED = "RMQTOOL_REQUIRE_BROKER"
 
 _OLDEST_JDK = 17
 _BUILD_SECONDS = 900
