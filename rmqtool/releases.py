@@ -62,7 +62,10 @@ class Release:
         records: how records are read.
         batch_queues: topics can have batch consume queues (5.0.0+).
         skips_slash: multi-dispatch names with a path separator are skipped (5.1.2+).
-        no_multi_dispatch: prefixes of topics whose messages go to no further queue (5.1.1+).
+        no_multi_dispatch: prefixes of topics whose messages go to no further queue, as do none of
+            SCHEDULE_TOPIC_XXXX itself (5.1.1+, ``MultiDispatchUtils#isNeedHandleMultiDispatch``). A broker of
+            5.5 assigns no offsets to dead letters, which shows in the record; those that have some it
+            dispatches as ever.
         tag_items: the index has an item for TAGS (5.4.0+, ``IndexService#buildIndex``).
         new_index_count: indexCount of an index file that is made and not used.
         deletes_empty_last_file: an empty last file is deleted at start, and directories are passed over;
@@ -125,7 +128,7 @@ _5_3_3 = replace(
     records=RecordRules(),
     batch_queues=True,
     skips_slash=True,
-    no_multi_dispatch=("%RETRY%", "rmq_sys_", "SCHEDULE_TOPIC_XXXX"),
+    no_multi_dispatch=("%RETRY%", "rmq_sys_"),
     new_index_count=1,
     deletes_empty_last_file=True,
     refuses_unreadable_index=True,
@@ -147,7 +150,6 @@ _5_5_0 = replace(
     _5_4_0,
     name="5.5.0",
     unclean_start=UncleanStart.BY_OFFSET,
-    no_multi_dispatch=(*_5_4_0.no_multi_dispatch, "%DLQ%"),
     needs_last_unit=False,
     accelerated_recovery=True,
     checks_stored_offset=True,

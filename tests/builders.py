@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from rmqtool.dispatch.policy import NEVER, DispatchPolicy
 from rmqtool.engine import EngineOptions
 from rmqtool.javacompat import read_delay_levels
-from rmqtool.releases import RELEASES
+from rmqtool.releases import NEWEST, RELEASES
 from rmqtool.reput.pipeline import ReputPlan, ReputResult, run_reput
 from rmqtool.reput.queues import QueueGeometry
 from rmqtool.store.geometry import Geometry
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 
-_DELAY_MS = read_delay_levels(str(DEFINITIONS["messageDelayLevel"].default)).delay_ms
+_DELAY_MS = read_delay_levels(str(DEFINITIONS["messageDelayLevel"].default(NEWEST))).delay_ms
 POLICY_4_9 = DispatchPolicy(RELEASES["4.9.8"], _DELAY_MS)
 POLICY_5 = DispatchPolicy(RELEASES["5.3.3"], _DELAY_MS)
 POLICY_5_5 = DispatchPolicy(RELEASES["5.5.1"], _DELAY_MS)

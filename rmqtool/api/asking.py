@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _QUESTIONS = {
     "key": "--key",
     "unique_key": "--unique-key",
+    "tag": "--tag",
     "keys": "--keys-file",
     "msg_id": "--msg-id",
     "offset": "--offset",
@@ -40,6 +41,7 @@ class Asked:
     topic: str | None
     key: str | None
     unique_key: str | None
+    tag: str | None
     keys: Iterable[str | KeyQuestion] | None
     msg_id: str | None
     offset: int | None
@@ -64,6 +66,7 @@ class Asked:
             topic=self.topic,
             key=self.key,
             unique_key=self.unique_key,
+            tag=self.tag,
             keys=None if self.keys is None else tuple(map(self._question, self.keys)),
             msg_id=self.msg_id,
             offset=self.offset,
@@ -105,8 +108,8 @@ def check_company(asked: Asked) -> None:
         raise UsageError(f"--queue says nothing with {question}")
     if has_time and question in _OF_ONE_PLACE:
         raise UsageError(f"--begin and --end say nothing with {question}")
-    if asked.collisions and (question not in {"--key", "--unique-key"} or asked.scan):
-        raise UsageError("--collisions needs --key or --unique-key, and the index")
+    if asked.collisions and (question not in {"--key", "--unique-key", "--tag"} or asked.scan):
+        raise UsageError("--collisions needs --key, --unique-key or --tag, and the index")
 
 
 def answer(

@@ -173,6 +173,7 @@ class ReadStore(OpenedStore):
         topic: str | None = None,
         key: str | None = None,
         unique_key: str | None = None,
+        tag: str | None = None,
         keys: Iterable[str | KeyQuestion] | None = None,
         msg_id: str | None = None,
         offset: int | None = None,
@@ -187,12 +188,13 @@ class ReadStore(OpenedStore):
         decompress: bool = False,
         progress: Progress | None = None,
     ) -> Answer:
-        """Find messages by one of key, unique key, keys, id, physical offset, queue offset, or times.
+        """Find messages by one of key, unique key, tag, keys, id, physical offset, queue offset, or times.
 
         Args:
             topic: The stored topic, exactly.
             key: One of KEYS; needs the topic.
             unique_key: The client's unique key; needs the topic.
+            tag: The whole TAGS property; needs the topic.
             keys: Many keys in one pass: of the topic, or each with its own as `rmqtool.KeyQuestion`.
             msg_id: An offset id or a unique id.
             offset: A physical offset.
@@ -220,6 +222,7 @@ class ReadStore(OpenedStore):
             topic=topic,
             key=key,
             unique_key=unique_key,
+            tag=tag,
             keys=keys,
             msg_id=msg_id,
             offset=offset,

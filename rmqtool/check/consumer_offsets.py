@@ -6,14 +6,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.derived.queue_bounds import Bounds, queue_bounds
-from rmqtool.dispatch.policy import SCHEDULE_TOPIC
 from rmqtool.findings import Finding, FindingLog
 from rmqtool.findings.places import OF_AHEAD, OF_BEHIND
 from rmqtool.formats.timer import TIMER_CHECKPOINTS
-from rmqtool.scan.records import HALF_TOPIC
 from rmqtool.store import PathKind
 from rmqtool.store.broker_json import ConfigFileError, load_broker_json
 from rmqtool.store.reading import ReadOnlyFile
+from rmqtool.topics import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +25,6 @@ _CONSUMERS = ("consumerOffset.json", "lmqConsumerOffset.json")
 _DELAYS = "delayOffset.json"
 _CHECKER_GROUP = "CID_RMQ_SYS_TRANS"  # MixAll.CID_SYS_RMQ_TRANS
 TIMER_CHECKPOINT = "timercheck"
-TIMER_TOPIC = "rmq_sys_wheel_timer"
 _KINDS = (PathKind.CONSUMEQUEUE, PathKind.BATCHCONSUMEQUEUE)
 
 

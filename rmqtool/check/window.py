@@ -42,16 +42,13 @@ def check_window(store: Store, *, damaged: bool) -> list[Finding]:
         return []
     sentence = (
         f"do not delete {_QUEUES}/ for a start to make it anew: {starts}, so records before {window.reach}"
-        " would get no unit and no index entry"
+        " would get no unit, nor an index entry if index/ is deleted, too"
     )
     return [Finding(code=ST_WINDOW, file=_QUEUES, physical_offset=window.reach, message=sentence)]
 
 
 def _gone(window: Window, starts: str) -> Finding:
-    sentence = (
-        f"the queues are gone, and {starts}: records before {window.reach} would get no unit and no index"
-        " entry"
-    )
+    sentence = f"the queues are gone, and {starts}: records before {window.reach} would get no unit"
     return Finding(
         code=ST_WINDOW,
         file=_QUEUES,

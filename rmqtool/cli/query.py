@@ -32,6 +32,7 @@ _NAMED = 5
 _QUESTIONS = {
     "key": "--key",
     "unique_key": "--unique-key",
+    "tag": "--tag",
     "keys_file": "--keys-file",
     "msg_id": "--msg-id",
     "offset": "--offset",
@@ -43,6 +44,8 @@ _EXAMPLES = """\
 rmqtool query $STORE -t TopicTest -k order-1
 # why is it not found
 rmqtool query $STORE -t Orders -k order-1 --explain
+# the messages of a tag
+rmqtool query $STORE -t TopicTest --tag TagA
 # the message at a physical offset
 rmqtool query $STORE --offset 334
 # five messages from a queue offset on
@@ -59,6 +62,7 @@ seq 0 9 | sed s/^/order-/ | rmqtool query $STORE -t TopicTest --keys-file -
 @click.option("-t", "--topic", metavar="T", shell_complete=complete_topic, help="The stored topic.")
 @click.option("-k", "--key", metavar="K", help="Messages of the topic with this key.")
 @click.option("--unique-key", metavar="U", help="Messages of the topic with this unique key.")
+@click.option("--tag", metavar="TAG", help="Messages of the topic with this tag, all of TAGS.")
 @click.option(
     "--keys-file",
     type=click.Path(path_type=str),
@@ -90,11 +94,12 @@ def query_command(
     explain: bool,
     **options: Any,  # noqa: ANN401 - what click makes of the other options
 ) -> ExitStatus:
-    """Find messages by key, id, offset or time.
+    """Find messages by key, tag, id, offset or time.
 
     \b
       --topic T --key K                        by one of the keys
       --topic T --unique-key U                 by the client's unique key
+      --topic T --tag TAG                      by tag
       --topic T --keys-file FILE               by many keys
       --msg-id ID                              by offset id or unique id
       --offset PHY                             by physical offset
@@ -158,6 +163,7 @@ def _ask(
         topic=options["topic"],
         key=options["key"],
         unique_key=options["unique_key"],
+        tag=options["tag"],
         keys=keys,
         msg_id=options["msg_id"],
         offset=options["offset"],

@@ -21,6 +21,12 @@ def index_keys(properties: Mapping[str, str]) -> list[str]:
     return keys if unique is None else [unique, *keys]
 
 
+def item_keys(properties: Mapping[str, str]) -> list[str]:
+    """Return what stands in the place of a key for every item that a message can have, the tag's last."""
+    tags = properties.get("TAGS", "")
+    return [*index_keys(properties), *([tag_key(tags)] if tags else [])]
+
+
 def tag_key(tags: str) -> str:
     """Return what stands in the place of a key for the tag item (5.4.0+); all of TAGS is one tag."""
     return f"{INDEX_TYPE_TAG}#{tags}"

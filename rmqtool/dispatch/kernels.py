@@ -41,7 +41,6 @@ _DONE, _NEW_QUEUE, _FULL, _STALLED = (outcome.value for outcome in DispatchOutco
 _UNITS, _ENTRIES, _IDLES, _END, _MESSAGES = (count.value for count in Count)
 _INDEX, _MULTI, _MAX_LEVEL = Switch.INDEX.value, Switch.MULTI_DISPATCH.value, Switch.MAX_DELAY_LEVEL.value
 _UNTIL, _PASSES = Switch.UNTIL_TIMESTAMP.value, Switch.PASSES_STALLS.value
-_TAG_ITEMS = Switch.TAG_ITEMS_START.value
 _SCHEDULE, _BATCH, _NO_MULTI = Trait.SCHEDULE.value, Trait.BATCH.value, Trait.NO_MULTI_DISPATCH.value
 _EXCLUDED, _UNSAFE = Trait.EXCLUDED.value, Trait.UNSAFE.value
 _KEYS, _UNIQ_KEY, _TAGS, _DELAY, _QUEUES, _OFFSETS, _NUM, _BASE = (name.value for name in Property)
@@ -125,12 +124,21 @@ def _put_entries(
 
 
 @kernel
+def _has_tag_item(row: Row, tag_turns: Int64s) -> bool:
+    """Whether a broker of 5.4.0 or later dispatched the message."""
+    turns = 0
+    for turn in tag_turns:
+        turns += row.physical_offset >= turn
+    return turns % 2 == 1
+
+
+@kernel
 def _index(
     buffer: Buffer,
     row: Row,
     values: Int64s,
     queue: Row,
-    switches: Int64s,
+    tag_turns: Int64s,
     entries: Rows,
     idles: Rows,
     counts: Int64s,
@@ -139,7 +147,7 @@ def _index(
     before = counts[_ENTRIES]
     rollback = row.sys_flag & TRANSACTION_MASK == TRANSACTION_ROLLBACK
     if row.physical_offset >= counts[_END] and not rollback:
-        with_tags = row.physical_offset >= switches[_TAG_ITEMS]
+        with_tags = _has_tag_item(row, tag_turns)
         counts[_ENTRIES] = _put_entries(buffer, row, values, queue, with_tags, entries, before)
     if counts[_ENTRIES] > before:
         counts[_END] = row.physical_offset
@@ -169,6 +177,7 @@ def dispatch(
     first: int,
     switches: Int64s,
     delays: Int64s,
+    tag_turns: Int64s,
     slots: npt.NDArray[np.int32],
     queues: Rows,
     names: Buffer,
@@ -187,6 +196,7 @@ def dispatch(
         first: the first row to dispatch.
         switches: see ``Switch``.
         delays: delay in ms by level.
+        tag_turns: see ``DispatchPolicy.tag_turns``.
         slots: the queue table's slots.
         queues: the queue table's rows, of ``QUEUE_ROW``.
         names: the queue table's names.
@@ -231,7 +241,7 @@ def dispatch(
             return outcome, number
         counts[_MESSAGES] += 1
         if switches[_INDEX]:
-            _index(buffer, row, value, queues[queue], switches, entries, idles, counts)
+            _index(buffer, row, value, queues[queue], tag_turns, entries, idles, counts)
         if outcome == _STALLED:
             return outcome, number
     return _DONE, len(rows)

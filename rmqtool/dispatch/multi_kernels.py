@@ -16,6 +16,7 @@ from rmqtool.javacompat.kernels import parse_long
 from rmqtool.javacompat.kernels.jit import as_int
 from rmqtool.jit import kernel
 from rmqtool.scan.rows import Property
+from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
     from typing import Any
@@ -33,7 +34,7 @@ _LMQ, _SKIPS_SLASH = Switch.LMQ.value, Switch.SKIPS_SLASH.value
 _PASSES = Switch.PASSES_STALLS.value
 _EXCLUDED, _UNSAFE = Trait.EXCLUDED.value, Trait.UNSAFE.value
 _QUEUES, _OFFSETS = Property.INNER_MULTI_DISPATCH.value, Property.INNER_MULTI_QUEUE_OFFSET.value
-_LMQ_PREFIX = np.frombuffer(b"%LMQ%", np.uint8)
+_LMQ_PREFIX = np.frombuffer(LMQ_PREFIX.encode(), np.uint8)
 _COMMA, _SLASH, _SPACE = 0x2C, 0x2F, 0x20
 _NO_EXT_UNIT, _UNKNOWN = NO_EXT_UNIT, UNKNOWN_QUEUE_OFFSET
 

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.dispatch.tag_items import ALL_TAG_ITEMS, TagItems
-from rmqtool.releases import DEFAULT, LINES
-from rmqtool.store import Origin
-from rmqtool.store.settings import BROKER_VERSION
+from rmqtool.releases import DEFAULT
+from rmqtool.topics import SCHEDULE_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from rmqtool.releases import Release
     from rmqtool.store import Settings
 
-SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 NEVER = (1 << 63) - 1
 """A time or offset that nothing reaches: no limit."""
 
@@ -49,7 +47,6 @@ class Switch(IntEnum):
     MAX_DELAY_LEVEL = 4
     UNTIL_TIMESTAMP = 5
     PASSES_STALLS = 6  # what is put, not how far a broker gets: see `rmqtool.dispatch.kernels.dispatch`
-    TAG_ITEMS_START = 7  # 5.4.0+: messages from this physical offset on have an index entry for TAGS
 
 
 @dataclass(frozen=True)
@@ -68,7 +65,7 @@ class DispatchPolicy:
         topics: globs of the topics to take; empty takes all.
         exclude_topics: globs of the topics to leave out.
         until_timestamp_ms: messages stored later are left out.
-        tag_items: the messages that have an index entry for TAGS; None: all or none, as the release has it.
+        tag_items: the messages that have an index entry for TAGS; None: all or none, as the release does.
     """
 
     release: Release = DEFAULT
@@ -105,11 +102,10 @@ class DispatchPolicy:
         """Return the policy by which derived files are checked.
 
         Entries of tags are demanded, though none is missed, unless the signs say that no broker of 5.4.0 or
-        later had the store: then there are none. A line such as 5.x leaves it open, as does a mere default.
+        later had the store: then there are none.
         """
-        policy, version = cls.from_settings(settings), settings[BROKER_VERSION]
-        is_open = version.origin is Origin.DEFAULT or LINES.get(str(version.value)) is DEFAULT
-        return replace(policy, tag_items=ALL_TAG_ITEMS) if is_open or policy.release.tag_items else policy
+        policy = cls.from_settings(settings)
+        return policy if settings.touched_by_5_4 is False else replace(policy, tag_items=ALL_TAG_ITEMS)
 
     @property
     def partial(self) -> bool:
@@ -130,8 +126,12 @@ class DispatchPolicy:
         switches[Switch.SKIPS_SLASH] = self.release.skips_slash
         switches[Switch.MAX_DELAY_LEVEL] = max(self.delay_levels_ms, default=0)
         switches[Switch.UNTIL_TIMESTAMP] = self.until_timestamp_ms
-        switches[Switch.TAG_ITEMS_START] = (self.tag_items or TagItems.of(self.release)).start
         return switches
+
+    def tag_turns(self) -> npt.NDArray[np.int64]:
+        """Return from which physical offsets on messages have an entry for TAGS, or have none, by turns."""
+        chosen = TagItems.of(self.release) if self.tag_items is None else self.tag_items
+        return np.array(chosen.turns, np.int64)
 
     def delay_table(self) -> npt.NDArray[np.int64]:
         """Return the delay in ms by level, -1 where a level has no entry, ``(levels + 1,)``.
@@ -151,7 +151,8 @@ class DispatchPolicy:
             traits |= Trait.SCHEDULE
         if topic in self.batch_topics:
             traits |= Trait.BATCH
-        if topic.startswith(self.release.no_multi_dispatch):
+        prefixes = self.release.no_multi_dispatch
+        if topic.startswith(prefixes) or (prefixes and topic == SCHEDULE_TOPIC):
             traits |= Trait.NO_MULTI_DISPATCH
         if not self.takes(topic):
             traits |= Trait.EXCLUDED

@@ -1,8 +1,8 @@
 """Which rule for tag items a store follows: what its present index shows, else what its broker does.
 
 An index that several brokers wrote says itself which messages have tag items. It is sampled, not read: where
-messages without tag items end and those with them begin, the place between two samples is searched to the
-message. Nothing of it is trusted: a message counts only if its items are just those that its record asks for.
+two samples differ, the place between them is searched to the message. Nothing of it is trusted: a message
+counts only if its items are just those that its record asks for.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Self
 
 from rmqtool.derived.index_files import IndexFile
-from rmqtool.dispatch.index_keys import index_keys, tag_key
+from rmqtool.dispatch.index_keys import item_keys
 from rmqtool.dispatch.tag_items import ALL_TAG_ITEMS, NO_TAG_ITEMS, TagItems
 from rmqtool.javacompat import index_key_hash
 from rmqtool.scan.record_at import record_at
@@ -23,7 +23,6 @@ from rmqtool.store.settings import BROKER_VERSION
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rmqtool.progress import Progress
     from rmqtool.scan.records import Record
     from rmqtool.store import Store
 
@@ -39,13 +38,11 @@ class TagRule:
         value: which messages have tag items.
         origin: given, inferred or default.
         reason: one sentence.
-        is_mixed: whether brokers before and since 5.4.0 took turns: no one rule makes the index again.
     """
 
     value: TagItems
     origin: Origin
     reason: str
-    is_mixed: bool = False
 
     @classmethod
     def given(cls, value: TagItems) -> Self:
@@ -55,10 +52,6 @@ class TagRule:
     def to_json(self) -> dict[str, str]:
         """Return the ``tagItems`` object of reports."""
         return {"value": str(self.value), "origin": self.origin.value, "reason": self.reason}
-
-    def tell(self, progress: Progress) -> None:
-        """Say it; as a warning where a new index will differ from the present one."""
-        (progress.warn if self.is_mixed else progress.note)(f"tag items: {self.value}; {self.reason}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,25 +93,13 @@ def _rule_of_release(store: Store) -> TagRule:
 def _rule_of_index(index: _Index, store: Store) -> TagRule | None:
     """Return what the present index shows; None where no message tells."""
     samples = index.samples()
-    turns = [(one, two) for one, two in pairwise(samples) if one.has_tag_item is not two.has_tag_item]
     if not samples:
         return None
-    if not turns:
-        have = samples[0].has_tag_item
-        reason = f"the messages of the present index have {'' if have else 'no '}tag items"
-        return TagRule(ALL_TAG_ITEMS if have else NO_TAG_ITEMS, Origin.INFERRED, reason)
-    if len(turns) > 1 or samples[0].has_tag_item:
-        rule = _rule_of_release(store)
-        first = turns[0][1].physical_offset
-        reason = (
-            "brokers before and since 5.4.0 took turns: in the present index tag items come or go"
-            f" {len(turns)} times or more, first before log offset {first}; no one rule makes it again, and"
-            f" {rule.reason}"
-        )
-        return TagRule(rule.value, rule.origin, reason, is_mixed=True)
-    first = index.first_tagged(*turns[0])
-    reason = f"the messages of the present index have tag items from log offset {first} on, and none before"
-    return TagRule(TagItems(first), Origin.INFERRED, reason)
+    pairs = [(one, two) for one, two in pairwise(samples) if one.has_tag_item is not two.has_tag_item]
+    begin = ALL_TAG_ITEMS if samples[0].has_tag_item else NO_TAG_ITEMS
+    value = TagItems((*begin.turns, *(index.turn(*pair) for pair in pairs)))
+    reason = f"so it is in the present index, in {len(samples)} of its messages that were looked at"
+    return TagRule(value, Origin.INFERRED, reason)
 
 
 class _Index:
@@ -147,15 +128,15 @@ class _Index:
                 found[message.stop] = message
         return list(found.values())
 
-    def first_tagged(self, without: _Message, tagged: _Message) -> int:
-        """Return the physical offset of the first message with a tag item, of those behind one without."""
-        low, high, first = without.stop, tagged.stop, tagged.physical_offset
+    def turn(self, before: _Message, after: _Message) -> int:
+        """Return the physical offset of the first message that is like the later of two that differ."""
+        low, high, first = before.stop, after.stop, after.physical_offset
         while low < high:
             middle = (low + high) // 2
             message = self._first_telling(middle, high, None)
             if message is None:
                 high = middle
-            elif message.has_tag_item:
+            elif message.has_tag_item is after.has_tag_item:
                 high, first = middle, message.physical_offset
             else:
                 low = message.stop
@@ -182,7 +163,7 @@ class _Index:
         record = record_at(self._log, offset)
         if record is None:
             return _Message(number + 1, offset, None)
-        asked = _hashes(record)
+        asked = [index_key_hash(record.topic, key) for key in item_keys(record.properties)]
         start = stop = number
         while start > 0 and number - start < len(asked) and self._item(start - 1)[1] == offset:
             start -= 1
@@ -197,12 +178,6 @@ class _Index:
         before = self._stops[file - 1] if file else 0
         item = self._files[file].item(number - before + 1)
         return (-1, -1) if item is None else (item.key_hash, item.physical_offset)
-
-
-def _hashes(record: Record) -> list[int]:
-    """Return the hashes of all items that a record may have, the tag's last."""
-    keys = [*index_keys(record.properties), tag_key(record.properties.get("TAGS", ""))]
-    return [index_key_hash(record.topic, key) for key in keys]
 
 
 def _has_tag_item(record: Record, asked: Sequence[int], found: Sequence[int]) -> bool | None:

@@ -19,40 +19,58 @@ if TYPE_CHECKING:
 INDEX_TYPE_TAG = "T"
 """``MessageConst#INDEX_TAG_TYPE`` (5.4.0): stands between topic and tags in the key of a tag item."""
 
-_FIRST, _NEVER = -(1 << 63), (1 << 63) - 1
-_FROM = "from:"
+_FIRST = -(1 << 63)
+_WORDS = {"all": (_FIRST,), "none": ()}
+_TURNS = ("from:", "to:")
 
 
 @dataclass(frozen=True, slots=True)
 class TagItems:
-    """Which messages have a tag item: those whose PHYSICALOFFSET is ``start`` or higher."""
+    """Which messages have a tag item.
 
-    start: int
+    Attributes:
+        turns: physical offsets, ascending; messages from the first on have one, from the second on none, and
+            so on, by their PHYSICALOFFSET. Brokers that took turns in a store leave more than one.
+    """
+
+    turns: tuple[int, ...]
 
     @classmethod
     def of(cls, release: Release) -> Self:
         """Return what one release makes when it dispatches all messages."""
-        return cls(_FIRST if release.tag_items else _NEVER)
+        return cls(_WORDS["all" if release.tag_items else "none"])
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read ``all``, ``none`` or ``from:PHY``.
+        """Read ``all``, ``none``, or ``from:PHY`` and ``to:PHY`` by turns, with commas between.
 
         Raises:
             UsageError: It is none of them.
         """
-        if text in {"all", "none"}:
-            return cls(_FIRST if text == "all" else _NEVER)
-        start = parse_long(text.removeprefix(_FROM)) if text.startswith(_FROM) else None
-        if start is None or start < 0:
-            raise UsageError(f"tag items {text!r}: give auto, all, none or from:PHY, PHY a physical offset")
-        return cls(start)
+        if text in _WORDS:
+            return cls(_WORDS[text])
+        pieces = text.split(",")
+        skipped = int(pieces[0].startswith("to:"))
+        words = [_TURNS[(number + skipped) % 2] for number in range(len(pieces))]
+        turns = [
+            parse_long(piece.removeprefix(word)) if piece.startswith(word) else None
+            for piece, word in zip(pieces, words, strict=True)
+        ]
+        known = [turn for turn in turns if turn is not None and turn >= 0]
+        if len(known) < len(turns) or known != sorted(set(known)):
+            raise UsageError(
+                f"tag items {text!r}: give auto, all, none or from:PHY, PHY a physical offset; where brokers"
+                " took turns, from:PHY,to:PHY,... in ascending order"
+            )
+        return cls((*(_FIRST for _ in range(skipped)), *known))
 
     def __str__(self) -> str:
-        return {_FIRST: "all", _NEVER: "none"}.get(self.start, f"{_FROM}{self.start}")
+        named = [f"{_TURNS[number % 2]}{turn}" for number, turn in enumerate(self.turns) if turn != _FIRST]
+        words = {turns: word for word, turns in _WORDS.items()}
+        return words.get(self.turns) or ",".join(named)
 
 
-ALL_TAG_ITEMS, NO_TAG_ITEMS = TagItems(_FIRST), TagItems(_NEVER)
+ALL_TAG_ITEMS, NO_TAG_ITEMS = TagItems.parse("all"), TagItems.parse("none")
 
 
 def index_seeds(raw_topic: bytes) -> tuple[int, int]:

@@ -38,7 +38,8 @@ CL_TAIL_DIRTY = FindingCode(
     meaning=(
         "After the logical end of the log there are bytes that are not zero. Recovery truncates by moving "
         "positions and clears nothing. If old records follow at a fitting boundary they are a resurrected "
-        "tail: store times step back and queue offsets repeat."
+        "tail: store times step back and queue offsets repeat. With writeWithoutMmap (5.5.0+) up to 4095 "
+        "stale bytes after the end are normal, and no record begins there."
     ),
     broker_effect=(
         "Overwrites them as it appends; the next unclean start may accept old records among them again."

@@ -14,7 +14,10 @@ CP_AHEAD = FindingCode(
         "log cut back."
     ),
     broker_effect="An abnormal recovery starts too late and leaves queues and index incomplete.",
-    remedy="Move the checkpoint away before the next start: recovery then begins at the first file.",
+    remedy=(
+        "Move the checkpoint away before the next start: recovery then begins at the first file, from 5.4.0 "
+        "on at the 10th newest (commitLogRecoverMaxNum)."
+    ),
     origin="CommitLog#recoverAbnormally, StoreCheckpoint#getMinTimestamp",
 )
 CP_ZERO = FindingCode(
@@ -23,7 +26,10 @@ CP_ZERO = FindingCode(
     structure=Structure.CHECKPOINT,
     title="checkpoint without times",
     meaning="physicMsgTimestamp is 0: the broker died soon after its first start.",
-    broker_effect="Scans the whole log after an unclean stop.",
+    broker_effect=(
+        "Scans the whole log after an unclean stop, from 5.4.0 on its newest 10 files "
+        "(commitLogRecoverMaxNum)."
+    ),
     remedy="None needed.",
     origin="StoreCheckpoint#getMinTimestamp",
 )
@@ -44,7 +50,8 @@ CP_MISSING = FindingCode(
     title="no checkpoint",
     meaning="There is no checkpoint file beside the commit log.",
     broker_effect=(
-        "Reads it as zeros: after an unclean stop all index files are deleted and the whole log is scanned."
+        "Reads it as zeros: after an unclean stop all index files are deleted and the whole log is scanned, "
+        "from 5.4.0 on its newest 10 files (commitLogRecoverMaxNum)."
     ),
     remedy="None needed for a clean start.",
     origin="StoreCheckpoint#<init>, IndexService#load",

@@ -43,4 +43,3 @@ class Checkpoint(NamedTuple):
 
 
 CHECKPOINTS = Decoder(CHECKPOINT, Checkpoint._make)
-CHECKPOINT_SIZE = CHECKPOINTS.size

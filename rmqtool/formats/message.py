@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from construct import Bytes, IfThenElse, Int8sb, Int16sb, Int32sb, Int64sb, Rebuild, Struct, len_, this
 
-from rmqtool.formats.fields import fixed_size, offsets, struct_of
+from rmqtool.formats.fields import Decoder, fixed_size, offsets, struct_of
 
 MAGIC_V1 = -626843481
 MAGIC_V2 = -626843477
@@ -86,6 +86,16 @@ BLANK = Struct(
     "totalSize" / Int32sb * "TOTALSIZE; bytes; what was left of the file",
     "magic" / Int32sb * "MAGICCODE; -; BLANK_MAGIC_CODE",
 )
+
+
+class RecordStart(NamedTuple):
+    """What a BLANK is, and every message begins with."""
+
+    total_size: int
+    magic: int
+
+
+RECORD_STARTS = Decoder(BLANK, RecordStart._make)
 
 VARIANT_SHIFT = 4
 VARIANTS = (0, BORN_HOST_V6, STORE_HOST_V6, BORN_HOST_V6 | STORE_HOST_V6)

@@ -35,6 +35,7 @@ class Reason(StrEnum):
     INDEX_MISSING = "index-missing"
     INDEX_ROCKSDB = "index-rocksdb"
     INDEX_DISABLED = "index-disabled"
+    TAG_ITEMS = "tag-items"
     KEYS_SPLIT = "keys-split"
     KEY_FORM = "key-form"
     OTHER_KIND = "other-kind"

@@ -206,7 +206,7 @@ class QueueConsumer:
             message = f"{self.name}: there is no file that would hold offset {number}"
             self._explanation.add(Reason.UNIT, message, queueOffset=number)
         else:
-            self._check_end()
+            self.check_end()
 
     def _note_end(self, segment: Segment, position: int, message: str) -> None:
         """Tell an invalid unit that ends the queue from one in the middle of it."""
@@ -215,7 +215,7 @@ class QueueConsumer:
         if later or behind < segment.size_bytes:
             self._inquiry.doubt(f"{message}, though others follow: the queue may be damaged")
         else:
-            self._check_end()
+            self.check_end()
         self._explanation.add(Reason.UNIT, f"{message}: a broker ends the queue there")
 
     def check_begin(self) -> None:
@@ -232,7 +232,7 @@ class QueueConsumer:
     def _is_of_queue(self, record: Record) -> bool:
         return self.place_of(record) is not None
 
-    def _check_end(self) -> None:
+    def check_end(self) -> None:
         """Say when the log goes on with messages of the queue behind the last one that has a unit."""
         if self._end_is_told:
             return
@@ -273,7 +273,7 @@ class QueueConsumer:
                     self._inquiry.doubt(f"unit {number} of {segment.label} {why}")
                 expected, is_first = base + unit.batch_size, False
                 yield Entry(base, unit.physical_offset)
-        self._check_end()
+        self.check_end()
 
 
 def is_in_batch(queue_offset: int, entry: Entry, record: Record | None) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rmqtool.dispatch.index_keys import tag_key
 from rmqtool.javacompat import index_key_hash, split_keys
 
 if TYPE_CHECKING:
@@ -17,18 +18,20 @@ class KeyQuestion:
 
     Attributes:
         topic: The stored topic, exactly.
-        key: One of KEYS, or the unique key.
-        unique: Which of the two.
+        key: One of KEYS, or the unique key, or all of TAGS.
+        unique: Whether it is the unique key.
+        is_tag: Whether it is TAGS.
     """
 
     topic: str
     key: str
     unique: bool = False
+    is_tag: bool = False
 
     @property
     def key_hash(self) -> int:
         """Return the hash by which the index knows the key."""
-        return index_key_hash(self.topic, self.key)
+        return index_key_hash(self.topic, tag_key(self.key) if self.is_tag else self.key)
 
     def answered_by(self, record: Record) -> bool:
         """Compare topic and key as a client does with what a broker returns.
@@ -38,6 +41,8 @@ class KeyQuestion:
         """
         if record.topic != self.topic:
             return False
+        if self.is_tag:
+            return record.properties.get("TAGS") == self.key
         if self.unique:
             return record.properties.get("UNIQ_KEY") == self.key
         return self.key in split_keys(record.properties.get("KEYS", ""))
@@ -45,12 +50,13 @@ class KeyQuestion:
 
 @dataclass(frozen=True)
 class QueryRequest:
-    """A question; exactly one of key, unique_key, keys, msg_id, offset, queue_offset, or times.
+    """A question; exactly one of key, unique_key, tag, keys, msg_id, offset, queue_offset, or times.
 
     Attributes:
         topic: The stored topic, exactly.
         key: One of KEYS.
         unique_key: UNIQ_KEY.
+        tag: All of TAGS.
         keys: Many questions in one pass.
         msg_id: An offset message id, or a unique key of any topic.
         offset: A physical offset.
@@ -66,6 +72,7 @@ class QueryRequest:
     topic: str | None = None
     key: str | None = None
     unique_key: str | None = None
+    tag: str | None = None
     keys: tuple[KeyQuestion, ...] | None = None
     msg_id: str | None = None
     offset: int | None = None
@@ -79,12 +86,14 @@ class QueryRequest:
 
     @property
     def key_question(self) -> KeyQuestion | None:
-        """Return the one key that is asked for."""
-        if self.topic is None or (self.key is None and self.unique_key is None):
+        """Return the one key, or tag, that is asked for."""
+        if self.topic is None:
             return None
         if self.key is not None:
             return KeyQuestion(self.topic, self.key)
-        return KeyQuestion(self.topic, self.unique_key or "", unique=True)
+        if self.unique_key is not None:
+            return KeyQuestion(self.topic, self.unique_key, unique=True)
+        return None if self.tag is None else KeyQuestion(self.topic, self.tag, is_tag=True)
 
     def admits_time(self, time_ms: int) -> bool:
         """Whether a time lies between the two."""

@@ -5,8 +5,8 @@
 ``derived`` takes what is dispatched, ``reput`` catches up as 4.9 does, ``losses`` counts what is gone and
 what stays missing, and ``predict`` goes through it all in the broker's order. Nothing is written.
 
-A master with the default switches is assumed: no DLedger, controller or duplication mode,
-``checkCRCOnRecover`` on, ``messageIndexSafe``, ``forceVerifyPropCRC`` and ``recheckReputOffsetFromCq`` off.
+The settings of ``switches`` count as the broker's release knows them. Beyond them a master is assumed without
+DLedger, controller or duplication mode, with ``forceVerifyPropCRC`` and ``recheckReputOffsetFromCq`` off.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ class BatchQueue:
     """
 
     batch = True
-    holes = 0
+    holes = cut_again = 0
 
     def __init__(self, segments: list[Segment], file_size: int) -> None:
         self._size = file_size

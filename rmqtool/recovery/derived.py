@@ -148,7 +148,7 @@ class Derived:
             appended=tally.appended,
             misplaced=tally.misplaced,
             dropped=tally.dropped,
-            missing=tally.missing + queue.holes,
+            missing=tally.missing + queue.holes + queue.cut_again,
         )
 
     def _put(self, key: QueueKey, units: npt.NDArray[np.void]) -> int:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqtool.dispatch.policy import SCHEDULE_TOPIC
 from rmqtool.findings.wording import counted
 from rmqtool.recovery.loading import PAGE_BYTES
+from rmqtool.topics import SCHEDULE_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -49,6 +49,7 @@ class UnitQueue:
     Attributes:
         found: max offset as recovery of the queue finds it.
         holes: zero units that truncation takes for units, before others that count.
+        cut_again: units appended by the start that its truncation drops.
     """
 
     batch = False
@@ -69,7 +70,7 @@ class UnitQueue:
         self._chunks: list[tuple[int, Units]] = []
         self._gone = dict(deleted or {})
         self._seen_end = -1
-        self.holes = 0
+        self.holes = self.cut_again = 0
         if self._starts:
             self._recover()
         self.found = self.maximum
@@ -132,6 +133,7 @@ class UnitQueue:
     def truncate(self, physical_offset: int) -> None:
         """Drop units from ``physical_offset`` on; the first unit of a file counts whatever it is."""
         self._state[State.MAX_PHYSICAL_OFFSET] = physical_offset
+        before = self.maximum
         while self._starts:
             units = self._units(self._starts[-1])
             if units.physical_offsets[0] < physical_offset:
@@ -140,6 +142,7 @@ class UnitQueue:
             self._delete_last()
         else:
             self._state[State.STARTED] = 0
+        self.cut_again = max(before - max(self.maximum, self.found), 0)
         if not self._chunks:
             self._covered = self._coverage()
 

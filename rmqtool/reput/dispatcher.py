@@ -69,6 +69,7 @@ class Dispatcher:
         self._counts = np.zeros(len(Count), np.int64)
         self._counts[Count.END_PHYSICAL_OFFSET] = end_phy_offset
         self._switches, self._delays = policy.switches(), policy.delay_table()
+        self._tag_turns = policy.tag_turns()
         self._switches[Switch.PASSES_STALLS] = passes_stalls
         self._missing = np.zeros(3, np.int64)
 
@@ -126,6 +127,7 @@ class Dispatcher:
             row,
             self._switches,
             self._delays,
+            self._tag_turns,
             queues.slots,
             queues.rows,
             queues.names,

@@ -18,7 +18,8 @@ from rmqtool.javacompat import parse_int, split_keys, tags_hash, wrap_long
 from rmqtool.javacompat.ids import encode_offset_id
 from rmqtool.rows.system_messages import explanation_of
 from rmqtool.scan.record_walk import Blank
-from rmqtool.scan.records import SCHEDULE_TOPIC, Record
+from rmqtool.scan.records import Record
+from rmqtool.topics import SCHEDULE_TOPIC
 
 if TYPE_CHECKING:
     from rmqtool.javacompat import DelayLevels

@@ -10,7 +10,18 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from rmqtool.javacompat import parse_int, parse_long
-from rmqtool.scan.records import DEAD_LETTER_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC, SYSTEM_TOPICS
+from rmqtool.topics import (
+    DEAD_LETTER_PREFIX,
+    EXPLAINED_TOPICS,
+    HALF_TOPIC,
+    OP_TOPIC,
+    RETRY_PREFIX,
+    ROCKSDB_HALF_TOPIC,
+    ROCKSDB_OP_TOPIC,
+    SCHEDULE_TOPIC,
+    TIMER_TOPIC,
+    lite_topic_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +36,8 @@ def explanation_of(record: Record, tags_code: int) -> Explanation | None:
     """Say what a message of the broker's own is about, or one that lies in light queues, too.
 
     ``half`` and ``delay`` name the topic and queue that a message is meant for, ``timer`` also; ``op`` the
-    half messages that it ends; ``retry`` and ``dead-letter`` the group; ``multi-dispatch`` the other queues.
+    half messages that it ends, by queue offset or by log offset; ``retry`` and ``dead-letter`` the group;
+    ``multi-dispatch`` the other queues.
 
     Args:
         record: The message.
@@ -35,7 +47,7 @@ def explanation_of(record: Record, tags_code: int) -> Explanation | None:
         None for an ordinary message.
     """
     topic = record.topic
-    if not topic.startswith(SYSTEM_TOPICS):
+    if not topic.startswith(EXPLAINED_TOPICS):
         return _multi_dispatch(record.properties) if "INNER_MULTI_DISPATCH" in record.properties else None
     if topic.startswith((RETRY_PREFIX, DEAD_LETTER_PREFIX)):
         return _group(record)
@@ -57,6 +69,12 @@ def _op(record: Record, _: int) -> Explanation:
     pieces = record.body.decode("ascii", "replace").split(",")
     offsets = [offset for offset in map(parse_long, pieces) if offset is not None]
     return {"kind": "op", "queueOffsets": offsets}
+
+
+def _rocksdb_op(record: Record, _: int) -> Explanation:
+    """Name the one half message that ends, by its log offset (``TransMessageRocksDBStore``, 5.4.0+)."""
+    offset = parse_long(record.properties.get("TRANS_OFFSET", ""))
+    return {"kind": "op", "topic": record.properties.get("REAL_TOPIC"), "physicalOffset": offset}
 
 
 def _delay(record: Record, tags_code: int) -> Explanation | None:
@@ -86,12 +104,21 @@ def _multi_dispatch(properties: dict[str, str]) -> Explanation:
     names = properties["INNER_MULTI_DISPATCH"].split(",")
     offsets = properties.get("INNER_MULTI_QUEUE_OFFSET", "").split(",")[: len(names)]
     pairs = zip_longest(names, map(parse_long, offsets))
-    return {"kind": "multi-dispatch", "queues": [{"topic": one, "queueOffset": two} for one, two in pairs]}
+    return {"kind": "multi-dispatch", "queues": [_queue(one, two) for one, two in pairs]}
+
+
+def _queue(name: str, offset: int | None) -> Explanation:
+    """Name a further queue; of a lite topic's, also whose and which it is (``LiteUtil``, 5.5.0+)."""
+    lite = lite_topic_of(name)
+    told = {} if lite is None else {"parentTopic": lite[0], "liteTopic": lite[1]}
+    return {"topic": name, "queueOffset": offset, **told}
 
 
 _EXPLAINED: dict[str, Callable[[Record, int], Explanation | None]] = {
-    "RMQ_SYS_TRANS_HALF_TOPIC": _half,
-    "RMQ_SYS_TRANS_OP_HALF_TOPIC": _op,
+    HALF_TOPIC: _half,
+    OP_TOPIC: _op,
+    ROCKSDB_HALF_TOPIC: _half,
+    ROCKSDB_OP_TOPIC: _rocksdb_op,
     SCHEDULE_TOPIC: _delay,
-    "rmq_sys_wheel_timer": _timer,
+    TIMER_TOPIC: _timer,
 }

@@ -20,6 +20,7 @@ from rmqtool.javacompat.kernels.jit import as_int
 from rmqtool.jit import kernel
 from rmqtool.scan.gaps import Outcome
 from rmqtool.scan.rows import PROPERTY_BOUNDS, PROPERTY_NAMES, Property, Rules
+from rmqtool.topics import SCHEDULE_TOPIC
 
 if TYPE_CHECKING:
     from typing import Any
@@ -46,7 +47,7 @@ _WIDEST_HOST = np.array([8, 20, 20, 20])  # both hosts are read through an array
 _VARIANT_SHIFT = message.VARIANT_SHIFT
 _MAGIC_V1, _MAGIC_V2, _BLANK_MAGIC = message.MAGIC_V1, message.MAGIC_V2, message.BLANK_MAGIC
 _MAGIC_BYTES = (_MAGIC_V1 >> 24 & 0xFF, _BLANK_MAGIC >> 24 & 0xFF)
-_SCHEDULE_TOPIC = np.frombuffer(b"SCHEDULE_TOPIC_XXXX", np.uint8)
+_SCHEDULE_TOPIC = np.frombuffer(SCHEDULE_TOPIC.encode(), np.uint8)
 
 _NEED, _RECORD, _BLANK, _MISMATCH = (
     Outcome.NEED.value,

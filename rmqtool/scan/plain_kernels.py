@@ -15,8 +15,8 @@ from rmqtool.javacompat.kernels import crc32, next_key, parse_long, parse_short
 from rmqtool.jit import kernel
 from rmqtool.scan.check_kernels import CRC_PROPERTY_BYTES, CRC_PROPERTY_NAME, stored_record_crc
 from rmqtool.scan.json_kernels import chars, is_harmless
-from rmqtool.scan.records import SYSTEM_TOPICS
 from rmqtool.scan.rows import Property
+from rmqtool.topics import EXPLAINED_TOPICS
 
 if TYPE_CHECKING:
     from typing import Any
@@ -60,7 +60,7 @@ _HEAD_SIZES = np.array(message.HEAD_SIZES)
 _CRC_NAME, _CRC_BYTES = np.frombuffer(CRC_PROPERTY_NAME[:-1], np.uint8), CRC_PROPERTY_BYTES
 _CRC_MASK = 0x7FFFFFFF
 _MAPPED_ZEROS = 10  # of an IPv4 address in IPv6 form, before two bytes 0xFF
-_SYSTEM_TOPICS = tuple(chars(topic) for topic in SYSTEM_TOPICS)
+_EXPLAINED = tuple(chars(topic) for topic in EXPLAINED_TOPICS)
 _NAME_END, _PROPERTY_END = 0x01, 0x02
 _ASTERISK, _QUESTION_MARK = 0x2A, 0x3F
 
@@ -169,11 +169,12 @@ def _is_inner_batch_sound(buffer: Buffer, values: Int64s) -> bool:
 def _is_system_topic(buffer: Buffer, row: Row) -> bool:
     start, stop = row.topic_start, row.topic_stop
     return (
-        _begins_with(buffer, start, stop, _SYSTEM_TOPICS[0])
-        or _begins_with(buffer, start, stop, _SYSTEM_TOPICS[1])
-        or _begins_with(buffer, start, stop, _SYSTEM_TOPICS[2])
-        or _begins_with(buffer, start, stop, _SYSTEM_TOPICS[3])
-        or _begins_with(buffer, start, stop, _SYSTEM_TOPICS[4])
+        _begins_with(buffer, start, stop, _EXPLAINED[0])
+        or _begins_with(buffer, start, stop, _EXPLAINED[1])
+        or _begins_with(buffer, start, stop, _EXPLAINED[2])
+        or _begins_with(buffer, start, stop, _EXPLAINED[3])
+        or _begins_with(buffer, start, stop, _EXPLAINED[4])
+        or _begins_with(buffer, start, stop, _EXPLAINED[5])
     )
 
 

@@ -20,15 +20,11 @@ from rmqtool.javacompat import (
 )
 from rmqtool.releases import NEWEST, RecordRules
 from rmqtool.scan.gaps import Outcome
+from rmqtool.topics import SCHEDULE_TOPIC
 
 if TYPE_CHECKING:
     import struct
 
-SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
-HALF_TOPIC, OP_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC"
-RETRY_PREFIX, DEAD_LETTER_PREFIX = "%RETRY%", "%DLQ%"
-SYSTEM_TOPICS = (RETRY_PREFIX, DEAD_LETTER_PREFIX, "RMQ_SYS_TRANS_", SCHEDULE_TOPIC, "rmq_sys_wheel_timer")
-"""How topics begin whose messages say something beside what was sent."""
 
 _START = struct_of(message.BLANK)
 _LARGEST_HEAD = max(message.HEAD_SIZES)

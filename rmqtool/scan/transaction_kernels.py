@@ -19,8 +19,8 @@ from rmqtool.javacompat.kernels import find_property, parse_int, parse_long
 from rmqtool.javacompat.kernels.jit import as_int
 from rmqtool.jit import kernel
 from rmqtool.scan.kernels import read_i64
-from rmqtool.scan.records import HALF_TOPIC, OP_TOPIC
 from rmqtool.scan.rows import Property
+from rmqtool.topics import HALF_TOPIC, OP_TOPIC, ROCKSDB_HALF_TOPIC
 
 if TYPE_CHECKING:
     from typing import Any
@@ -38,7 +38,9 @@ class Role(IntEnum):
     """What a record is to a transaction."""
 
     HALF = 0
-    PREPARED = 1  # what half messages were before 4.3
+    PREPARED = (
+        1  # what half messages were before 4.3, and are with transRocksDBEnable (5.4.0+): no op names it
+    )
     OP = 2  # one row for each half message that it names
     ENDING = 3  # a commit or rollback that says where its half message lies
     BAD_HALF = 4  # besides HALF: the broker's check fails on it
@@ -60,6 +62,7 @@ TRANSACTION_ROW = np.dtype(
 )
 
 _HALF_TOPIC = np.frombuffer(HALF_TOPIC.encode(), np.uint8)
+_ROCKSDB_HALF_TOPIC = np.frombuffer(ROCKSDB_HALF_TOPIC.encode(), np.uint8)
 _OP_TOPIC = np.frombuffer(OP_TOPIC.encode(), np.uint8)
 _HALF, _PREPARED, _OP, _ENDING = Role.HALF.value, Role.PREPARED.value, Role.OP.value, Role.ENDING.value
 _BAD_HALF, _BAD_TAG, _BAD_BODY = Role.BAD_HALF.value, Role.BAD_TAG.value, Role.BAD_BODY.value
@@ -177,7 +180,7 @@ def collect_transactions(
             count = _put_op(row, ranges, buffer, cut, out, count)
         elif _is_topic(buffer, row, _HALF_TOPIC):
             count = _put_half(row, ranges, buffer, out, count)
-        elif kind == _PREPARED_TYPE:
+        elif kind == _PREPARED_TYPE or _is_topic(buffer, row, _ROCKSDB_HALF_TOPIC):
             count = _put(row, ranges, buffer, _PREPARED, row.queue_offset, out, count)
         elif kind != 0:
             variant = (row.sys_flag >> _VARIANT_SHIFT) & 3

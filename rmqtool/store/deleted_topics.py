@@ -10,27 +10,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqtool.store.broker_json import ConfigFileError, load_broker_json, topic_names
+from rmqtool.topics import BROKERS_OWN, LMQ_PREFIX, SYSTEM_PREFIX
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-_SYSTEM_PREFIX, _LMQ_PREFIX = "rmq_sys_", "%LMQ%"
-# TopicValidator's set, 5.3.3; 4.9.8 lacks the last one. What brokers name after themselves is in topics.json.
-_SYSTEM_TOPICS = frozenset(
-    {
-        "TBW102",
-        "SCHEDULE_TOPIC_XXXX",
-        "BenchmarkTest",
-        "RMQ_SYS_TRANS_HALF_TOPIC",
-        "RMQ_SYS_TRACE_TOPIC",
-        "RMQ_SYS_TRANS_OP_HALF_TOPIC",
-        "TRANS_CHECK_MAX_TIME_TOPIC",
-        "SELF_TEST_TOPIC",
-        "OFFSET_MOVED_EVENT",
-        "CHECKPOINT_TOPIC",
-    }
-)
-_OTHER_KEEPERS = ("topics", "rdb")  # in config/: RocksDB keeps the topics, a topics.json beside it is old
+# In config/: RocksDB keeps the topics, a topics.json beside it is old.
+_OTHER_KEEPERS = ("topics", "rdb", "metadata")
 
 
 class KnownTopics:
@@ -45,7 +31,7 @@ class KnownTopics:
 
     def is_deleted(self, topic: str) -> bool:
         """Tell whether a topic of which there are messages was deleted; False where nothing tells."""
-        if not self._known or topic in _SYSTEM_TOPICS or topic.startswith((_SYSTEM_PREFIX, _LMQ_PREFIX)):
+        if not self._known or topic in BROKERS_OWN or topic.startswith((SYSTEM_PREFIX, LMQ_PREFIX)):
             return False
         return topic not in self._known
 

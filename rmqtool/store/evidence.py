@@ -8,10 +8,9 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.formats import struct_of
-from rmqtool.formats.checkpoint import CHECKPOINT, CHECKPOINT_SIZE
+from rmqtool.formats.checkpoint import CHECKPOINTS, Checkpoint
 from rmqtool.formats.consumequeue import BATCH_UNIT_SIZE, UNIT_SIZE
-from rmqtool.formats.message import BLANK, MAGIC_V2
+from rmqtool.formats.message import MAGIC_V2, RECORD_STARTS
 from rmqtool.store.broker_json import ConfigFileError, batch_queue_topics, load_broker_json
 from rmqtool.store.broker_version import (
     FORM_OF_OFFSETS,
@@ -27,6 +26,7 @@ from rmqtool.store.index_zone import infer_index_zone
 from rmqtool.store.kinds import PathKind
 from rmqtool.store.reading import ReadOnlyFile
 from rmqtool.store.sizes import infer_file_size
+from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 _SAMPLED_QUEUES = 64
 _SAMPLED_INDEX_FILES = 8
-_LMQ_PREFIX = "%LMQ%"
 
 
 class Evidence:
@@ -88,7 +87,7 @@ class Evidence:
 
     def has_light_queues(self) -> bool:
         """Return whether there are queues of ``%LMQ%`` names."""
-        return any(topic.startswith(_LMQ_PREFIX) for topic in self._store.topics(PathKind.CONSUMEQUEUE))
+        return any(topic.startswith(LMQ_PREFIX) for topic in self._store.topics(PathKind.CONSUMEQUEUE))
 
     def batch_topics(self) -> frozenset[str]:
         """Return the topics with batch queues: those of topics.json and those that have such files."""
@@ -107,20 +106,22 @@ class Evidence:
         root = self._store.root
         if root is None:
             return Signs(since=self._first_magics_v2())
-        fields = self._checkpoint_fields()
+        checkpoint = self._checkpoint()
+        newest_offset = checkpoint.logics_physical_offset
+        older_offsets = checkpoint.master_flushed_offset, checkpoint.confirm_phy_offset
         newer_offsets = has_newer_offsets(root)
         since = newest_sign(
             places_since(root),
-            ("5.5.0", "logicsPhysicalOffset in the checkpoint") if any(fields[5:]) else None,
+            ("5.5.0", "logicsPhysicalOffset in the checkpoint") if newest_offset else None,
             ("5.4.0", FORM_OF_OFFSETS) if newer_offsets else None,
-            (OLDEST_5, "offsets in the checkpoint") if any(fields[3:5]) else None,
+            (OLDEST_5, "offsets in the checkpoint") if any(older_offsets) else None,
             (OLDEST_5, "process id in abort") if _size_of_file(root, "abort") > 0 else None,
         )
         return Signs(
             since=since or self._first_magics_v2(),
             rocksdb=rocksdb_of_last_start(root),
             has_older_offsets=newer_offsets is False,
-            has_checkpoint=any(fields),
+            has_checkpoint=any(checkpoint),
         )
 
     def index_zone(self) -> timezone | None:
@@ -136,19 +137,18 @@ class Evidence:
 
     def _first_magics_v2(self) -> tuple[str, str] | None:
         for segment in chain(self._store.commitlog.segments[:1], self._store.commitlog.segments[-2:]):
-            start = struct_of(BLANK)
-            head = segment.read_at(0, start.size, [])
-            if len(head) == start.size and start.unpack(head)[1] == MAGIC_V2:
+            start = RECORD_STARTS.decode(segment.read_at(0, RECORD_STARTS.size, []))
+            if start is not None and start.magic == MAGIC_V2:
                 return "5.1.0", "a V2 record"
         return None
 
-    def _checkpoint_fields(self) -> tuple[int, ...]:
+    def _checkpoint(self) -> Checkpoint:
+        """Return the checkpoint's fields, zeros where there is none or it is too short for them."""
         root = self._store.root
         if root is None or not _size_of_file(root, "checkpoint"):
-            return ()
+            return Checkpoint()
         with ReadOnlyFile(root / "checkpoint") as file:
-            data = file.read_at(0, CHECKPOINT_SIZE, [])
-        return tuple(struct_of(CHECKPOINT).unpack(data)) if len(data) == CHECKPOINT_SIZE else ()
+            return CHECKPOINTS.decode(file.read_at(0, CHECKPOINTS.size, [])) or Checkpoint()
 
 
 def _size_of_file(root: Path, name: str) -> int:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.javacompat import parse_int
+from rmqtool.releases import NEWEST
 from rmqtool.store.properties import parse_java_properties
 from rmqtool.store.reading import ReadOnlyFile
-from rmqtool.store.setting import DEFINITIONS, Origin, Setting
+from rmqtool.store.setting import CONCERNING, DEFINITIONS, Origin, Setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -40,7 +41,7 @@ def given_settings(broker_conf: Path | None, properties: Iterable[str]) -> dict[
     given = {}
     if broker_conf is not None:
         for name, text in read_broker_conf(broker_conf).items():
-            if name in DEFINITIONS and name not in single and not _ignored_by_broker(name, text):
+            if name in DEFINITIONS and name not in single and not _is_ignored(name, text):
                 given[name] = _read(name, text, CONF_NOTE)
     for name, text in single.items():
         if name in DEFINITIONS:
@@ -68,11 +69,11 @@ def read_broker_conf(path: Path) -> dict[str, str]:
 
 
 def known_broker_properties() -> frozenset[str]:
-    """Return every property that a broker of 4.9.8 or 5.3.3 reads from its file.
+    """Return every property that a broker of 4.9.8 to 5.5.1 reads from its file.
 
     Java: the setters of BrokerConfig, BrokerIdentity, MessageStoreConfig (store and tieredstore),
     NettyServerConfig, NettyClientConfig and AuthConfig, by which ``MixAll#properties2Object`` goes, and the
-    two names that ``BrokerStartup#properties2SystemEnv`` reads.
+    two names that ``BrokerStartup#properties2SystemEnv`` reads. ``fixtures/make/settings.py`` makes the list.
     """
     from importlib.resources import files
 
@@ -91,14 +92,22 @@ def _name_and_value(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _ignored_by_broker(name: str, text: str) -> bool:
-    """Tell whether only blanks around it keep Java from reading a number.
+def _is_ignored(name: str, text: str) -> bool:
+    """Tell whether Java cannot read a value of a properties file.
 
-    ``MixAll#properties2Object`` (4.9.8, 5.3.3) drops the exception of ``Integer#parseInt``, so the broker
-    runs with its default; then the files tell more than the text.
+    ``MixAll#properties2Object`` (4.9.8 to 5.5.1) drops the exception, so the broker runs with its default. Of
+    a setting that decides how files are read, only blanks around a number are passed over, then the files
+    tell more than the text; anything else may be meant, and is refused.
     """
-    is_integer = type(DEFINITIONS[name].default) is int
-    return is_integer and text != text.strip() and parse_int(text.strip()) is not None
+    definition = DEFINITIONS[name]
+    if name in CONCERNING:
+        is_integer = type(definition.default(NEWEST)) is int
+        return is_integer and text != text.strip() and parse_int(text.strip()) is not None
+    try:
+        definition.read(name, text)
+    except UsageError:
+        return True
+    return False
 
 
 def _read(name: str, text: str, source: str) -> Setting:

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from rmqtool.formats import batch, checkpoint, consumequeue, index, message, struct_of
+from rmqtool.formats import batch, checkpoint, consumequeue, index, message
 from rmqtool.formats.checkpoint import CHECKPOINT_FILE_SIZE, CHECKPOINTS
 from rmqtool.formats.consumequeue import BATCH_COMPACTED_OFFSET, BATCH_UNITS, EXT_HEADS, UNITS
 from rmqtool.formats.index import HEADERS, SLOT_SIZE
-from rmqtool.formats.message import BLANK, BLANK_MAGIC, MAGIC_V1, MAGIC_V2
+from rmqtool.formats.message import BLANK_MAGIC, MAGIC_V1, MAGIC_V2, RECORD_STARTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -83,11 +83,8 @@ def _is_time(timestamp_ms: int) -> bool:
 
 def _is_commitlog(head: bytes, _size_bytes: int) -> bool:
     # A BLANK begins like every record: length, magic.
-    start = struct_of(BLANK)
-    if len(head) < start.size:
-        return False
-    size, magic = start.unpack_from(head)[:2]
-    return bool(size > 0 and magic in {MAGIC_V1, MAGIC_V2, BLANK_MAGIC})
+    start = RECORD_STARTS.decode(head)
+    return start is not None and start.total_size > 0 and start.magic in {MAGIC_V1, MAGIC_V2, BLANK_MAGIC}
 
 
 def _is_checkpoint(head: bytes, size_bytes: int) -> bool:

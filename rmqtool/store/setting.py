@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import UsageError
-from rmqtool.javacompat import parse_int, read_delay_levels
+from rmqtool.javacompat import parse_int, parse_long, read_delay_levels
+from rmqtool.releases import RELEASES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-SettingValue = int | str | bool | None
+    from rmqtool.releases import Release
+
+SettingValue = int | float | str | bool | None
 
 
 class Origin(StrEnum):
@@ -54,6 +58,20 @@ def _integer(name: str, text: str) -> int:
     return value
 
 
+def _long(name: str, text: str) -> int:
+    value = parse_long(text)
+    if value is None:
+        raise UsageError(f"{name}={text!r}: a broker expects an integer of 64 bits there")
+    return value
+
+
+def _double(name: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError as failure:
+        raise UsageError(f"{name}={text!r}: a broker expects a number there") from failure
+
+
 def _size(name: str, text: str) -> int:
     value = _integer(name, text)
     if value <= 0:
@@ -84,53 +102,110 @@ class Definition:
     Attributes:
         name: The broker's name of it.
         read: Reads the text given for it; takes name and text, raises UsageError.
-        default: The broker's default; None for "none", or for "each record decides".
+        defaults: Each default with the release that it holds from, oldest first; None for "none", for "each
+            record decides", and for what the broker's machine decides.
+        until: The first release that has no such setting any more; empty while there is one.
         is_size: Whether a defaulted value is worth a warning, because everything is misread if it is wrong.
         note: What the default means when it is not plain.
     """
 
     name: str
     read: Callable[[str, str], SettingValue]
-    default: SettingValue
+    defaults: tuple[tuple[str, SettingValue], ...]
+    until: str = ""
     is_size: bool = False
     note: str = ""
 
+    def default(self, release: Release) -> SettingValue:
+        """Return the default in a release; in one that does not have the setting, that of the nearest."""
+        held = [value for since, value in self.defaults if _AGE[since] <= _AGE[release.name]]
+        return held[-1] if held else self.defaults[0][1]
 
+    def is_known_to(self, release: Release) -> bool:
+        """Tell whether a release has the setting."""
+        age = _AGE[release.name]
+        return _AGE[self.defaults[0][0]] <= age and not (self.until and _AGE[self.until] <= age)
+
+
+_AGE = {name: age for age, name in enumerate(RELEASES)}
+_ABSENT, _OF_THE_MACHINE, _NULL = "-", "?", "null"
 _BY_RECORD = "decided by each record's own INNER_MULTI_QUEUE_OFFSET"
-
-# Defaults of MessageStoreConfig, the same in every release that has the setting.
-DEFINITIONS: dict[str, Definition] = {
-    definition.name: definition
-    for definition in (
-        Definition("storePathRootDir", _text, None, note="the PATH that was given"),
-        Definition("storePathCommitLog", _text, None, note="commitlog/ in the store root"),
-        Definition("readOnlyCommitLogStorePaths", _text, None),
-        Definition("mappedFileSizeCommitLog", _size, 1024 * 1024 * 1024, is_size=True),
-        Definition("mappedFileSizeConsumeQueue", _size, 6_000_000, is_size=True),
-        Definition("mappedFileSizeConsumeQueueExt", _size, 48 * 1024 * 1024, is_size=True),
-        Definition("mapperFileSizeBatchConsumeQueue", _size, 13_800_000, is_size=True),
-        Definition("maxHashSlotNum", _size, 5_000_000, is_size=True),
-        Definition("maxIndexNum", _size, 20_000_000, is_size=True),
-        Definition(
-            "messageDelayLevel", _delay_levels, "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
-        ),
-        Definition("messageIndexEnable", _boolean, True),
-        Definition("enableConsumeQueueExt", _boolean, False),
-        Definition("enableMultiDispatch", _boolean, None, note=_BY_RECORD),
-        Definition("enableLmq", _boolean, None, note=_BY_RECORD),
-        Definition("enabledAppendPropCRC", _boolean, False),
-        Definition("maxMessageSize", _size, 4 * 1024 * 1024),
-        Definition("maxMsgsNumBatch", _size, 64),
-        Definition("storeType", _text, "default"),
-        Definition("enableDLegerCommitLog", _boolean, False),
-        Definition("checkCRCOnRecover", _boolean, True),
-        Definition("messageIndexSafe", _boolean, False),
-        Definition("commitLogRecoverMaxNum", _integer, 10),
-        Definition("checkCommitLogOffsetOnRecover", _boolean, False),
-        Definition("enableAcceleratedRecovery", _boolean, False),
-        Definition("writeWithoutMmap", _boolean, False),
-        Definition("indexRocksDBEnable", _boolean, False),
-        Definition("transRocksDBEnable", _boolean, False),
-    )
+_SIZES = {
+    "mappedFileSizeCommitLog",
+    "mappedFileSizeConsumeQueue",
+    "mappedFileSizeConsumeQueueExt",
+    "mapperFileSizeBatchConsumeQueue",
+    "maxHashSlotNum",
+    "maxIndexNum",
 }
-"""Broker properties that concern the store, by name."""
+_READERS: dict[str, Callable[[str, str], SettingValue]] = {
+    "boolean": _boolean,
+    "int": _integer,
+    "long": _long,
+    "double": _double,
+    "String": _text,
+}
+_OWN_READERS: dict[str, Callable[[str, str], SettingValue]] = {
+    "messageDelayLevel": _delay_levels,
+    **dict.fromkeys((*_SIZES, "maxMessageSize", "maxMsgsNumBatch"), _size),
+}
+# Without a default of their own here, and what stands for it.
+_NOTES = {
+    "storePathRootDir": "the PATH that was given",
+    "storePathCommitLog": "commitlog/ in the store root",
+    "enableMultiDispatch": _BY_RECORD,
+    "enableLmq": _BY_RECORD,
+}
+
+CONCERNING = (
+    "storePathRootDir",
+    "storePathCommitLog",
+    "readOnlyCommitLogStorePaths",
+    "mappedFileSizeCommitLog",
+    "mappedFileSizeConsumeQueue",
+    "mappedFileSizeConsumeQueueExt",
+    "mapperFileSizeBatchConsumeQueue",
+    "maxHashSlotNum",
+    "maxIndexNum",
+    "messageDelayLevel",
+    "messageIndexEnable",
+    "enableConsumeQueueExt",
+    "enableMultiDispatch",
+    "enableLmq",
+    "enabledAppendPropCRC",
+    "maxMessageSize",
+    "maxMsgsNumBatch",
+    "storeType",
+    "enableDLegerCommitLog",
+    "checkCRCOnRecover",
+    "messageIndexSafe",
+    "commitLogRecoverMaxNum",
+    "checkCommitLogOffsetOnRecover",
+    "enableAcceleratedRecovery",
+    "writeWithoutMmap",
+    "indexFileWriteEnable",
+    "indexRocksDBEnable",
+    "transRocksDBEnable",
+    "timerRocksDBEnable",
+)
+"""Settings that decide what the files hold, or what the next start does with them."""
+
+
+def _read_definitions() -> Iterator[Definition]:
+    """Read the list that ``fixtures/make/settings.py`` makes: name, type, RELEASE=DEFAULT …, tab between."""
+    for line in files(__package__).joinpath("store_settings.txt").read_text("ascii").splitlines():
+        name, kind, *steps = line.split("\t")
+        read = _READERS[kind]
+        held = [(since, text) for since, _, text in (step.partition("=") for step in steps)]
+        until = held[-1][0] if held[-1][1] == _ABSENT else ""
+        defaults = tuple(
+            (since, None if name in _NOTES or text in {_OF_THE_MACHINE, _NULL} else read(name, text))
+            for since, text in held
+            if text != _ABSENT
+        )
+        own: Callable[[str, str], SettingValue] = _OWN_READERS.get(name, read)
+        yield Definition(name, own, defaults, until, name in _SIZES, _NOTES.get(name, ""))
+
+
+DEFINITIONS: dict[str, Definition] = {definition.name: definition for definition in _read_definitions()}
+"""All settings of the store, by name (``MessageStoreConfig``, 4.9.8 to 5.5.1)."""

@@ -12,7 +12,7 @@ from rmqtool.store.broker_version import Signs, infer_version
 from rmqtool.store.geometry import Geometry
 from rmqtool.store.index_zone import local_zone, zone_of_name
 from rmqtool.store.kinds import PathKind
-from rmqtool.store.setting import DEFINITIONS, Origin, Setting
+from rmqtool.store.setting import CONCERNING, DEFINITIONS, Origin, Setting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -67,11 +67,17 @@ class Settings:
     def __getitem__(self, name: str) -> Setting:
         setting = self._settled.get(name)
         if setting is None:
-            setting = self._settled[name] = self._infer(name) or _default(name)
+            setting = self._settled[name] = self._infer(name) or self._default(name)
         return setting
 
     def __iter__(self) -> Iterator[Setting]:
-        for name in (*DEFINITIONS, BROKER_VERSION, INDEX_TIMEZONE):
+        """Yield the settings that concern a store of this release, and whatever else was given."""
+        release = self.release
+        given = {name for name, setting in self._settled.items() if setting.origin is Origin.GIVEN}
+        known = {name for name in CONCERNING if DEFINITIONS[name].is_known_to(release)}
+        own = (BROKER_VERSION, INDEX_TIMEZONE)
+        others = sorted(given.difference(CONCERNING, own))
+        for name in (*(one for one in CONCERNING if one in known | given), *others, *own):
             yield self[name]
 
     def __getstate__(self) -> tuple[dict[str, Setting], frozenset[str], bool | None]:
@@ -95,9 +101,7 @@ class Settings:
             "maxHashSlotNum": not self.message_index_enable,
             "maxIndexNum": not self.message_index_enable,
         }
-        sizes = [
-            name for name, definition in DEFINITIONS.items() if definition.is_size and not idle.get(name)
-        ]
+        sizes = [name for name in CONCERNING if DEFINITIONS[name].is_size and not idle.get(name)]
         return [self[name] for name in sizes if self[name].origin is Origin.DEFAULT]
 
     @property
@@ -229,6 +233,10 @@ class Settings:
             self._settled.setdefault(key, Setting(key, value, origin, note))
         return self._settled[name]
 
+    def _default(self, name: str) -> Setting:
+        definition = DEFINITIONS[name]
+        return Setting(name, definition.default(self.release), Origin.DEFAULT, definition.note)
+
     def _given_int(self, name: str) -> int | None:
         setting = self._settled.get(name)
         return setting.value if setting is not None and isinstance(setting.value, int) else None
@@ -236,11 +244,6 @@ class Settings:
 
 def _inferred(name: str, value: SettingValue, note: str) -> Setting | None:
     return None if value is None else Setting(name, value, Origin.INFERRED, note)
-
-
-def _default(name: str) -> Setting:
-    definition = DEFINITIONS[name]
-    return Setting(name, definition.default, Origin.DEFAULT, definition.note)
 
 
 def _infer_version(evidence: Evidence) -> Setting:

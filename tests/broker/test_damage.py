@@ -112,7 +112,7 @@ def trials(cases: tuple[Case, ...]) -> pytest.MarkDecorator:
 @trials(CASES)
 def test_as_a_running_master(trial: Trial, verdict_of: Callable[[Trial], Verdict]) -> None:
     """The same bytes, and what was left out is said."""
-    version, case = trial
+    _, case = trial
     verdict = verdict_of(trial)
     assert verdict.differences == []
     assert case.codes <= verdict.report.findings.counts.keys()
@@ -120,7 +120,7 @@ def test_as_a_running_master(trial: Trial, verdict_of: Callable[[Trial], Verdict
         assert verdict.report.exit_status() == ExitStatus.LOG_DAMAGED
     if verdict.expected_skips is not None:
         assert verdict.skips == verdict.expected_skips
-    assert verdict.hung == (case.waits and version == "4.9.8")
+    assert verdict.hung == case.waits
 
 
 @trials(RANDOM)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from rmqtool.javacompat import index_key_hash, trunc_div, wrap_long
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.broker_model.messages import Request
 
 
@@ -68,9 +70,9 @@ class IndexFile:
 class IndexService:
     """All files, newest last."""
 
-    def __init__(self, slots: int, items: int, tag_items_from: int | None = None) -> None:
+    def __init__(self, slots: int, items: int, has_tag_item: Callable[[int], bool] = lambda _: False) -> None:
         self._slots, self._items = slots, items
-        self._tag_items_from = tag_items_from  # the first physical offset that a broker of 5.4.0+ dispatched
+        self._has_tag_item = has_tag_item  # asked with a physical offset
         self.files: list[IndexFile] = []
 
     def build(self, request: Request) -> None:
@@ -82,8 +84,7 @@ class IndexService:
         for key in request.properties.get("KEYS", "").split(" "):
             if key:
                 self._put(request, key)
-        is_tagged = self._tag_items_from is not None and request.physical_offset >= self._tag_items_from
-        if is_tagged and request.properties.get("TAGS"):
+        if self._has_tag_item(request.physical_offset) and request.properties.get("TAGS"):
             self._put(request, "T#" + request.properties["TAGS"])
 
     def _put(self, request: Request, key: str) -> None:

@@ -49,18 +49,12 @@ class BrokerModel:
 
     def __post_init__(self) -> None:
         self.queues: dict[tuple[str, int], ConsumeQueue | BatchConsumeQueue] = {}
-        self.index = IndexService(self.sizes.slots, self.sizes.items, self._tag_items_from)
+        self.index = IndexService(self.sizes.slots, self.sizes.items, self._has_tag_item)
         self.dispatched: list[tuple[int, Request]] = []
 
     @property
     def is_5(self) -> bool:
         return self.policy.release.line != "4.9"
-
-    @property
-    def _tag_items_from(self) -> int | None:
-        chosen = str(self.policy.tag_items or ("all" if self.policy.release.tag_items else "none"))
-        first = {"all": -2 * ENDLESS, "none": None}
-        return first[chosen] if chosen in first else int(chosen.removeprefix("from:"))
 
     # --- dispatch ---
 
@@ -74,6 +68,15 @@ class BrokerModel:
             self._put_position(request)
         if self.policy.index_enabled:
             self.index.build(request)
+
+    def _has_tag_item(self, physical_offset: int) -> bool:
+        """Tell whether a broker of 5.4.0 or later dispatched what lies there."""
+        has = self.policy.release.tag_items
+        if self.policy.tag_items is not None:
+            has = False
+            for turn in self.policy.tag_items.turns:
+                has = not has if physical_offset >= turn else has
+        return has
 
     def _put_position(self, request: Request) -> None:
         queue = self._find_queue(request.topic, request.queue_id)

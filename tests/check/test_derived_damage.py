@@ -24,7 +24,7 @@ UNPROTECTED = range(32, 36)
 def stores(tmp_path_factory: pytest.TempPathFactory, demand_cache: DemandCache) -> dict[str, EditedStore]:
     """Copies whose every edit is taken back."""
     folder = tmp_path_factory.mktemp("damage")
-    names = ("plain-5.3.3", "lmq-4.9.8", "batchcq-5.3.3", "delay-5.3.3")
+    names = ("plain-5.3.3", "lmq-4.9.8", "batchcq-5.3.3", "delay-5.3.3", "plain-5.4.0", "upgrade533-5.5.1")
     return {name: EditedStore.copy(name, folder, demand_cache) for name in names}
 
 

@@ -223,3 +223,12 @@ def test_the_transactions_of_real_stores(name: str) -> None:
     for split_bytes in (100, 1000):
         cut = check(store.commitlog, split_bytes=split_bytes, policy=policy, half_offsets=checked)
         assert cut == found
+
+
+def test_half_messages_that_rocksdb_keeps_the_books_of(tmp_path: Path) -> None:
+    """Topics of their own (5.4.0+); a commit finds its half message there, no op message is waited for."""
+    log = Ledger()
+    values = {"UNIQ_KEY": "U0", "REAL_TOPIC": "T", "REAL_QID": "3"}
+    half = log.add(topic=b"RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC", properties=properties(values))
+    log.commit("U0", half)
+    assert log.verdict(tmp_path).counts == {"CL-TAIL-ZERO": 1}

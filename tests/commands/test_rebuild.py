@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rmqtool.dispatch.tag_items import TagItems
 from rmqtool.engine import EngineOptions, open_engine
 from rmqtool.errors import ExitStatus, RefusedError, UsageError
+from rmqtool.releases import RELEASES
 from tests.broker.compare import compare_derived
 from tests.broker.log_damage import LogCopy
 from tests.broker.stores import DERIVED, FixtureStore, fixture_store, fixture_stores
@@ -44,11 +46,47 @@ def spark() -> Iterator[Engine]:
 def test_every_byte_is_the_brokers(store: FixtureStore, tmp_path: Path) -> None:
     """From the log and the broker's settings comes what that broker builds from the log alone."""
     before = fingerprint(store.root)
-    report = rebuild_store(store.root, store.conf, tmp_path / "out")
+    report = rebuild_store(store.root, store.conf, tmp_path / "out", tag_items=_of_one_broker(store))
     assert compare_derived(store.expected, tmp_path / "out") == []
     assert report.exit_status() == ExitStatus.CLEAN
     assert report.result.messages == store.recipe["records"] - _records_before_the_log(store)
     assert fingerprint(store.root) == before
+
+
+def _of_one_broker(store: FixtureStore) -> TagItems:
+    """Return the tag items that the store's last broker makes from the log alone, whoever wrote it before."""
+    return TagItems.of(RELEASES[store.version])
+
+
+@pytest.mark.parametrize(
+    "name", ["upgrade498-5.5.1", "upgrade533-5.5.1", "downgrade-5.3.3", "handovers-5.5.1", "plain-5.3.3"]
+)
+def test_an_index_of_several_brokers_comes_out_as_it_is(name: str) -> None:
+    """Its own turns are followed, and told with their reason."""
+    store, listener = fixture_store(name), Listener()
+    report = rebuild_store(
+        store.root, store.conf, None, compare=True, parts=frozenset({"index"}), listener=listener
+    )
+    assert report.differences == []
+    told = report.to_json()["tagItems"]
+    assert told["origin"] == "inferred"
+    assert f"tag items: {told['value']} (inferred: {told['reason']})" in listener.notes
+
+
+def test_tag_items_are_as_asked_for(plain: FixtureStore, tmp_path: Path) -> None:
+    """Whatever the store shows; without an index nothing is said of them."""
+    asked = TagItems.parse("from:20000")
+    report = rebuild_store(plain.root, plain.conf, tmp_path / "out", tag_items=asked)
+    assert report.to_json()["tagItems"] == {
+        "value": "from:20000",
+        "origin": "given",
+        "reason": "as asked for",
+    }
+    none = rebuild_store(plain.root, plain.conf, None, dry_run=True, tag_items=TagItems.parse("none"))
+    every = rebuild_store(plain.root, plain.conf, None, dry_run=True, tag_items=TagItems.parse("all"))
+    assert none.result.entries < report.result.entries < every.result.entries
+    queues = rebuild_store(plain.root, plain.conf, None, dry_run=True, parts=frozenset({"consumequeue"}))
+    assert queues.to_json()["tagItems"] is None
 
 
 def _records_before_the_log(store: FixtureStore) -> int:
@@ -65,7 +103,8 @@ class TestOnSpark:
     @EVERY
     def test_every_byte_is_the_brokers(self, store: FixtureStore, spark: Engine, tmp_path: Path) -> None:
         """Another engine, the same bytes."""
-        report = rebuild_store(store.root, store.conf, tmp_path / "out", engine=spark, options=SPARK)
+        out, tag_items = tmp_path / "out", _of_one_broker(store)
+        report = rebuild_store(store.root, store.conf, out, engine=spark, options=SPARK, tag_items=tag_items)
         assert compare_derived(store.expected, tmp_path / "out") == []
         assert report.to_json()["engine"] == "spark"
 

@@ -63,7 +63,7 @@ def regions_of(root: Path) -> list[Region]:
             found += _index(root, label, data, log_start)
         elif kind == _CHECKPOINT:
             found += _fields("checkpoint", checkpoint.CHECKPOINT, label, 0)
-            found.append(Region("checkpoint: unused", label, checkpoint.CHECKPOINT_SIZE, len(data)))
+            found.append(Region("checkpoint: unused", label, checkpoint.CHECKPOINTS.size, len(data)))
         elif kind != _LOG and data:
             found.append(Region("side file", label, 0, len(data)))
     return found

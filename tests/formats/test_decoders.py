@@ -14,10 +14,11 @@ from rmqtool.formats import Decoder, layout
 from rmqtool.formats.checkpoint import CHECKPOINTS
 from rmqtool.formats.consumequeue import BATCH_UNITS, EXT_HEADS, UNITS
 from rmqtool.formats.index import HEADERS, ITEMS, SLOTS
+from rmqtool.formats.message import RECORD_STARTS
 from rmqtool.formats.timer import TIMER_CHECKPOINTS
 
 DECODERS: list[Decoder[Any]] = [
-    UNITS, BATCH_UNITS, EXT_HEADS, HEADERS, SLOTS, ITEMS, CHECKPOINTS, TIMER_CHECKPOINTS
+    UNITS, BATCH_UNITS, EXT_HEADS, HEADERS, SLOTS, ITEMS, CHECKPOINTS, RECORD_STARTS, TIMER_CHECKPOINTS
 ]  # fmt: skip
 EACH = pytest.mark.parametrize("decoder", DECODERS, ids=lambda one: type(one.padded(b"")).__name__)
 

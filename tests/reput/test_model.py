@@ -26,6 +26,9 @@ file_sizes = st.builds(
     slots=st.sampled_from([1, 3, 50]),
     items=st.sampled_from([2, 3, 7, 1000]),
 )
+tag_items = st.sets(st.integers(0, 3 * FILE_SIZE), max_size=3).map(
+    lambda turns: TagItems(tuple(sorted(turns)))
+)
 
 
 @st.composite
@@ -39,7 +42,7 @@ def policies(draw: st.DrawFn) -> DispatchPolicy:
         ext=draw(st.booleans()),
         index_enabled=draw(st.sampled_from([True, True, False])),
         batch_topics=frozenset({BATCH_TOPIC}) if is_5 and draw(st.booleans()) else frozenset(),
-        tag_items=draw(st.one_of(st.none(), st.none(), st.builds(TagItems, st.integers(0, 2 * FILE_SIZE)))),
+        tag_items=draw(st.one_of(st.none(), st.none(), tag_items)),
     )
 
 

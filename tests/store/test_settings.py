@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqtool.errors import UsageError
+from rmqtool.releases import NEWEST, OLDEST, RELEASES
 from rmqtool.store import Origin, open_store
 from rmqtool.store.given import known_broker_properties
-from rmqtool.store.setting import DEFINITIONS
+from rmqtool.store.setting import CONCERNING, DEFINITIONS
 from tests.store.fixture_stores import STORE_ROOTS, fixture
 from tests.store.index_builder import build_index
 
@@ -35,7 +36,10 @@ def test_what_is_inferred_of_a_broker_s_store_is_what_the_broker_was_given(root:
 def test_the_broker_s_version_is_recognised(root: Path) -> None:
     setting = open_store(root).settings["brokerVersion"]
     assert setting.origin is Origin.INFERRED
-    assert root.name.rpartition("-")[2] in setting.candidates
+    if root.name.startswith("downgrade-"):  # only the files that it lacks would tell
+        assert open_store(root).settings.touched_by_5_4
+    else:
+        assert root.name.rpartition("-")[2] in setting.candidates
 
 
 @pytest.mark.parametrize(
@@ -179,7 +183,41 @@ def test_settings_travel_settled() -> None:
 
 
 def test_every_setting_of_ours_is_a_broker_s() -> None:
-    assert DEFINITIONS.keys() <= known_broker_properties()
+    assert set(CONCERNING) <= DEFINITIONS.keys() <= known_broker_properties()
+
+
+def test_defaults_are_those_of_the_release() -> None:
+    window = DEFINITIONS["commitLogRecoverMaxNum"]
+    assert [window.is_known_to(release) for release in RELEASES.values()] == [False] * 3 + [True] * 3
+    assert {window.default(release) for release in RELEASES.values()} == {10}
+    gone = DEFINITIONS["haSlaveFallbehindMax"]
+    assert (gone.is_known_to(OLDEST), gone.is_known_to(NEWEST), gone.until) == (True, False, "5.3.3")
+    assert DEFINITIONS["combineCQPreferCQType"].default(NEWEST) == "default"
+    assert DEFINITIONS["enableLmq"].default(NEWEST) is None
+    for definition in DEFINITIONS.values():
+        assert definition.defaults, definition.name
+
+
+def test_settings_of_other_releases_are_taken_and_shown_only_if_given() -> None:
+    settings = open_store(
+        PLAIN, properties=["commitLogRecoverMaxNum=3", "timerWheelSnapshotFlush=true"]
+    ).settings
+    shown = {setting.name: setting.value for setting in settings}
+    assert (shown["commitLogRecoverMaxNum"], shown["timerWheelSnapshotFlush"]) == (3, True)
+    assert "checkCommitLogOffsetOnRecover" not in shown
+    assert settings["checkCommitLogOffsetOnRecover"].value is False
+    newest = {setting.name for setting in open_store(PLAIN, broker_version="5.5.1").settings}
+    assert "checkCommitLogOffsetOnRecover" in newest
+
+
+def test_a_value_that_the_broker_ignores_is_ignored_where_no_file_hangs_on_it(tmp_path: Path) -> None:
+    conf = tmp_path / "broker.conf"
+    conf.write_text("timerPrecisionMs=soon\nflushDiskType=ASYNC_FLUSH\nhaListenPort=1\n")
+    settings = open_store(PLAIN, broker_conf=conf).settings
+    assert settings["timerPrecisionMs"].origin is Origin.DEFAULT
+    assert settings["haListenPort"].value == 1
+    with pytest.raises(UsageError, match="32 bits"):
+        open_store(PLAIN, properties=["timerPrecisionMs=soon"])
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,8 @@ class IndexMatch:
         self._previous_end_ms: int | None = None
         self._files: list[tuple[FileReport, MatchedFile]] = []
         self._times = _Times()
-        self._tagged: set[int] = set()
+        self._tagged: set[int] = set()  # windows in which an entry of tags has an item
+        self._spoiled = [np.zeros(0, np.int64)]  # where messages lie with an item of none of their keys
 
     def open(self, report: FileReport) -> None:
         """Begin a file."""
@@ -110,6 +111,7 @@ class IndexMatch:
             matches[at] = kinds
             if wanted.of_tags[rows[kinds == ItemMatch.TAKEN]].any():
                 self._tagged.add(window)
+        self._spoiled.append(np.unique(offsets[matches == ItemMatch.OTHER_KEY]))
         self._note_taken(file, found[matches == ItemMatch.TAKEN])
         self._tell(report, file, items, matches)
         self._check_times(report, items, matches, times_ms)
@@ -139,7 +141,7 @@ class IndexMatch:
             self._tell_beyond()
         if self._task.level >= _COMPLETE:
             self._tell_missing()
-            mix = tag_mix(self._expected, self._tagged)
+            mix = tag_mix(self._expected, self._tagged, np.concatenate(self._spoiled))
             self._log.extend([] if mix is None else [mix])
 
     def _note_taken(self, file: MatchedFile, found: Int64s) -> None:

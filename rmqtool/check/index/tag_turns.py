@@ -31,16 +31,18 @@ class _Turn(NamedTuple):
     physical_offset: int
 
 
-def tag_mix(expected: ExpectedEntries, tagged: set[int]) -> Finding | None:
+def tag_mix(expected: ExpectedEntries, tagged: set[int], spoiled: Int64s) -> Finding | None:
     """Tell of an index that brokers before and since 5.4.0 wrote; None where all of it is of one kind.
 
     Args:
         expected: all entries, looked up.
         tagged: the windows with an entry of tags that has an item.
+        spoiled: physical offsets of messages with a wrong item, which may stand for the tag's.
     """
     if not tagged:
         return None
-    turns = [next(alike) for _, alike in groupby(_turns(expected, tagged), lambda turn: turn.has_tag_items)]
+    every = _turns(expected, tagged, spoiled)
+    turns = [next(alike) for _, alike in groupby(every, lambda turn: turn.has_tag_items)]
     if len(turns) < 2:
         return None
     offset = turns[1].physical_offset
@@ -52,18 +54,19 @@ def tag_mix(expected: ExpectedEntries, tagged: set[int]) -> Finding | None:
     return Finding(code=IX_TAG_MIX, physical_offset=offset, message=message)
 
 
-def _turns(expected: ExpectedEntries, tagged: set[int]) -> Iterator[_Turn]:
+def _turns(expected: ExpectedEntries, tagged: set[int], spoiled: Int64s) -> Iterator[_Turn]:
     """Yield, window by window, where messages change; neighbours from two windows may be alike."""
     for window in range(len(expected.spans)):
         unseen = expected.unseen(window)
         if len(unseen) < expected.spans[window].count and (window in tagged or len(unseen)):
-            yield from _turns_of(expected.rows(window), unseen)
+            yield from _turns_of(expected.rows(window), unseen, spoiled)
 
 
-def _turns_of(rows: EntryRows, unseen: Int64s) -> Iterator[_Turn]:
+def _turns_of(rows: EntryRows, unseen: Int64s, spoiled: Int64s) -> Iterator[_Turn]:
     seen = np.ones(len(rows.of_tags), np.bool_)
     seen[unseen] = False
     tags = np.flatnonzero(rows.of_tags)
+    tags = tags[~np.isin(rows.physical_offsets[tags], spoiled)]
     # A message without any item tells nothing; one that has no keys either may be of an older broker.
     has_keys = (tags > 0) & (rows.physical_offsets[tags] == rows.physical_offsets[tags - 1])
     tags = tags[seen[tags] | (has_keys & seen[tags - 1])]

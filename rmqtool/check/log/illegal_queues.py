@@ -8,6 +8,7 @@ from rmqtool.findings import Finding, Severity
 from rmqtool.findings.records import CL_QUEUE_ID, CL_TOPIC_NAME
 from rmqtool.javacompat import decode_utf8
 from rmqtool.store.names import component_problem
+from rmqtool.topics import DEAD_LETTER_PREFIX, LMQ_PREFIX, RETRY_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -19,8 +20,7 @@ _LEGAL = frozenset(b"%|-_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRS
 
 _LONGEST_TOPIC = 127
 _LONGEST_RETRY_TOPIC = 255
-_LONG_PREFIXES = ("%RETRY%", "%DLQ%")
-_LMQ_PREFIX = "%LMQ%"  # made of names that clients choose
+_LONG_PREFIXES = (RETRY_PREFIX, DEAD_LETTER_PREFIX)
 _HIGHEST_QUEUE_ID = 0xFFFF  # far more queues than any topic has
 
 
@@ -52,7 +52,7 @@ def _topic_problem(raw_topic: bytes) -> tuple[str, Severity] | None:
     unsafe = component_problem(topic)
     if unsafe is not None:
         return f"the topic's name can be no directory: {unsafe}", Severity.ERROR
-    if topic.startswith(_LMQ_PREFIX):
+    if topic.startswith(LMQ_PREFIX):
         return None
     if not _LEGAL.issuperset(raw_topic):
         return "no broker lets a client create a topic of that name", Severity.WARNING

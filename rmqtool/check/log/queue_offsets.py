@@ -18,6 +18,7 @@ from rmqtool.findings.consumequeue import LMQ_COUNTER_RESET
 from rmqtool.findings.records import CL_QOFF_DUP, CL_QOFF_GAP, CL_QOFF_RANGE, CL_QOFF_RESET
 from rmqtool.findings.wording import counted
 from rmqtool.reput.blocks import UNIT_COLUMNS
+from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     Int64s = npt.NDArray[np.int64]
 
 _CHUNK_UNITS = 1 << 18
-_LMQ_PREFIX = "%LMQ%"
 _BACKWARD = frozenset({Discontinuity.REPEATED, Discontinuity.RESET})
 _CODES = {
     Discontinuity.GAP: CL_QOFF_GAP,
@@ -145,7 +145,7 @@ class _Queue:
                 self._found.totals[self._code(kind)] += int(self._totals[kind])
 
     def _code(self, kind: Discontinuity) -> FindingCode:
-        if kind in _BACKWARD and self._plan.topic.startswith(_LMQ_PREFIX):
+        if kind in _BACKWARD and self._plan.topic.startswith(LMQ_PREFIX):
             return LMQ_COUNTER_RESET
         return _CODES[kind]
 

@@ -13,8 +13,8 @@ import numpy as np
 from rmqtool.findings import Finding, FindingLog
 from rmqtool.findings.transactions import CL_HALF, CL_IN_DOUBT, CL_OP, CL_PREPARED
 from rmqtool.findings.wording import counted
-from rmqtool.scan.records import HALF_TOPIC, OP_TOPIC
 from rmqtool.scan.transaction_kernels import TRANSACTION_ROW, Role
+from rmqtool.topics import HALF_TOPIC, OP_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -9,11 +9,11 @@ import numpy as np
 
 from rmqtool.check.queues.ext import NO_EXT_TIME
 from rmqtool.check.queues.report import Detail, Problem, QueueReport
-from rmqtool.dispatch.policy import SCHEDULE_TOPIC
 from rmqtool.findings import Severity
 from rmqtool.findings.consumequeue import BQ_BAD_UNIT, CQ_EXT_UNIT, CQ_SIZE_TAG
 from rmqtool.findings.places import ST_SETTINGS
 from rmqtool.findings.wording import counted
+from rmqtool.topics import SCHEDULE_TOPIC
 
 if TYPE_CHECKING:
     import numpy.typing as npt

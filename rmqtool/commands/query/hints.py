@@ -68,7 +68,7 @@ def _advise_key(inquiry: Inquiry, question: KeyQuestion) -> None:
     if question.unique and len(spellings(key)) > 1:
         message = f"clients write unique keys in upper case: ask for {key.upper()}"
         inquiry.explanation.advise(Reason.KEY_FORM, message)
-    if not question.unique and " " in key:
+    if not question.unique and not question.is_tag and " " in key:
         pieces = ", ".join(split_keys(key)) or "none"
         message = f"KEYS is cut at every space, so {key!r} is never indexed as a whole; ask for {pieces}"
         inquiry.explanation.advise(Reason.KEYS_SPLIT, message)

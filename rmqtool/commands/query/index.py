@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from rmqtool.commands.query.index_reach import IndexReach
 from rmqtool.derived.index_files import LARGEST_LONG, IndexFile, warn_of_assumed_geometry
+from rmqtool.dispatch.index_keys import item_keys
 from rmqtool.findings.wording import counted
 from rmqtool.javacompat import index_key_hash
 from rmqtool.lookup.explain import Reason
-from rmqtool.rows.messages import keys_of
 from rmqtool.scan.record_at import record_at
 
 if TYPE_CHECKING:
@@ -181,7 +181,8 @@ class IndexSearch:
         return Reason.NO_RECORD, why
 
     def _unfitness(self, record: Record, search: _Search) -> tuple[Reason, str] | None:
-        if search.key_hash not in (index_key_hash(record.topic, key) for key in keys_of(record)):
+        keys = item_keys(record.properties)
+        if search.key_hash not in (index_key_hash(record.topic, key) for key in keys):
             return Reason.WRONG_RECORD, "the record there has no key of that hash"
         question = search.question
         if not question.answered_by(record):

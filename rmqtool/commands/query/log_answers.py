@@ -13,7 +13,7 @@ from rmqtool.lookup.explain import Reason
 from rmqtool.lookup.queue import places_of
 from rmqtool.lookup.request import KeyQuestion
 from rmqtool.rows.messages import has_unit, keys_of
-from rmqtool.scan.classify import FoundEdge
+from rmqtool.scan.log_edge import FoundEdge
 from rmqtool.scan.sieve import EARLIEST_MS, LATEST_MS, Sieve
 
 if TYPE_CHECKING:
@@ -148,6 +148,8 @@ def _times(request: QueryRequest) -> tuple[int, int]:
 
 def _sieve_of_keys(questions: Sequence[KeyQuestion], request: QueryRequest) -> Sieve:
     begin, end = _times(request)
+    if any(one.is_tag for one in questions):
+        return Sieve(begin, end, topic_hash=string_hash(questions[0].topic))
     return Sieve(begin, end, key_hashes=tuple(sorted({one.key_hash for one in questions})))
 
 

@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rmqtool.commands.query.by_id import topics_of
 from rmqtool.commands.query.index import IndexSearch
 from rmqtool.commands.query.index_reach import coverage, is_rolled_back
 from rmqtool.lookup.explain import Reason
-from rmqtool.lookup.request import KeyQuestion, QueryRequest
+from rmqtool.lookup.request import QueryRequest
 from rmqtool.store.features import is_rocksdb
+from rmqtool.topics import DEAD_LETTER_PREFIX, HALF_TOPIC, RETRY_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from rmqtool.lookup.context import Inquiry
+    from rmqtool.lookup.request import KeyQuestion
     from rmqtool.scan.records import Record
     from rmqtool.store import Store
 
 _SOUGHT_ELSEWHERE = 20  # keys that are looked up under every topic
-_HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
 _SYSTEM_TOPICS = {
-    _HALF_TOPIC: "as a half message: its transaction was not committed when it was written",
-    "SCHEDULE_TOPIC_XXXX": "as a delayed message, before its delivery",
-    "rmq_sys_wheel_timer": "as a timer message, before its delivery",
+    HALF_TOPIC: "as a half message: its transaction was not committed when it was written",
+    SCHEDULE_TOPIC: "as a delayed message, before its delivery",
+    TIMER_TOPIC: "as a timer message, before its delivery",
 }
-_PREFIXES = {"%RETRY%": "as a message to be consumed again", "%DLQ%": "as a dead letter"}
+_PREFIXES = {RETRY_PREFIX: "as a message to be consumed again", DEAD_LETTER_PREFIX: "as a dead letter"}
 
 
 def index_problem(store: Store) -> tuple[Reason, str] | None:
@@ -84,10 +86,10 @@ def _explain_other_topics(inquiry: Inquiry, question: KeyQuestion) -> None:
     beside = inquiry.beside(QueryRequest(max_messages=1))
     names = dict.fromkeys((*topics_of(beside.store, beside.progress), *_SYSTEM_TOPICS))
     others = [
-        KeyQuestion(topic, question.key, unique)
+        replace(question, topic=topic, unique=unique)
         for topic in names
         if topic != question.topic
-        for unique in (question.unique, not question.unique)
+        for unique in ((False,) if question.is_tag else (question.unique, not question.unique))
     ]
     for other, found in zip(others, IndexSearch(beside).answers(others), strict=True):
         if found:
@@ -95,8 +97,8 @@ def _explain_other_topics(inquiry: Inquiry, question: KeyQuestion) -> None:
 
 
 def _explain_other(inquiry: Inquiry, question: KeyQuestion, other: KeyQuestion, offset: int) -> None:
-    what = "unique key" if other.unique else "key"
-    reason = Reason.PREPARED if other.topic == _HALF_TOPIC else Reason.OTHER_TOPIC
+    what = "unique key" if other.unique else "tag" if other.is_tag else "key"
+    reason = Reason.PREPARED if other.topic == HALF_TOPIC else Reason.OTHER_TOPIC
     message = f"{question.key} is a {what} of topic {other.topic} (log offset {offset}){_role(other.topic)}"
     inquiry.explanation.add(reason, message, topic=other.topic, physicalOffset=offset)
 

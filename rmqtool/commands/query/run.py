@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.commands.query.by_id import by_offset, by_offset_id, id_questions
 from rmqtool.commands.query.by_key import indexed, with_collisions
+from rmqtool.commands.query.by_tag import by_tags_code, has_all_tag_items
 from rmqtool.commands.query.defects import MetDefects
 from rmqtool.commands.query.hints import advise
 from rmqtool.commands.query.log_answers import LogAnswers
@@ -18,7 +19,8 @@ from rmqtool.lookup.times import records_by_time
 from rmqtool.progress import LimitedProgress
 from rmqtool.rows import Message
 from rmqtool.rows.messages import MessageRows
-from rmqtool.scan.classify import Defect, FoundEdge
+from rmqtool.scan.classify import Defect
+from rmqtool.scan.log_edge import FoundEdge
 from rmqtool.scan.record_walk import walk_log
 
 if TYPE_CHECKING:
@@ -96,12 +98,19 @@ class Query:
             return self._by_offset(request.offset)
         if request.scan:
             return self._by_scan()
-        if request.key_question is not None:
-            return self._by_key(request.key_question)
+        question = request.key_question
+        if question is not None and (not question.is_tag or request.collisions or self._has_tag_items()):
+            return self._by_key(question)
+        return self._by_queues(question)
+
+    def _by_queues(self, question: KeyQuestion | None) -> Iterable[Record]:
+        request = self._inquiry.request
         problem = queues_problem(self._inquiry.store)
         if problem is not None:
             self._give_up(*problem)
             return ()
+        if question is not None:
+            return by_tags_code(self._inquiry, question)
         if request.queue_offset is not None and request.topic is not None and request.queue_id is not None:
             return self._by_queue_offset(request.topic, request.queue_id, request.queue_offset)
         return self._by_time()
@@ -128,16 +137,19 @@ class Query:
             found = indexed(self._inquiry, [question])
         return (record for _, record in self._from_index(found))
 
+    def _has_tag_items(self) -> bool:
+        return index_problem(self._inquiry.store) is None and has_all_tag_items(self._inquiry)
+
     def _by_keys(self, questions: tuple[KeyQuestion, ...]) -> Iterable[Answer]:
         if self._inquiry.request.scan:
             return self._log_answers().by_keys(questions)
         return self._from_index(indexed(self._inquiry, questions))
 
     def _by_scan(self) -> Iterable[Record]:
-        records = self._log_answers().records()
-        if self._inquiry.request.key_question is None or not self._inquiry.explanation.wanted:
+        records, question = self._log_answers().records(), self._inquiry.request.key_question
+        if question is None or question.is_tag or not self._inquiry.explanation.wanted:
             return records
-        return explain_unindexed(self._inquiry, self._inquiry.request.key_question, records)
+        return explain_unindexed(self._inquiry, question, records)
 
     def _log_answers(self) -> LogAnswers:
         self._answered_by("the commit log itself")

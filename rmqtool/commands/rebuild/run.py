@@ -186,7 +186,7 @@ def _plan(request: RebuildRequest, area: StagingArea, tags: TagRule | None) -> R
 def _run(request: RebuildRequest, area: StagingArea, engine: Engine, progress: Progress) -> RebuildReport:
     tags = _tag_rule(request)
     if tags is not None:
-        tags.tell(progress)
+        progress.note(f"tag items: {tags.value} ({tags.origin.value}: {tags.reason})")
     plan = _plan(request, area, tags)
     emit = request.compare or not request.dry_run
     result = run_reput(plan, engine, progress, emit=emit)

@@ -1,0 +1,106 @@
+"""Messages by tag: through the index where all messages have tag items, else through the consume queues.
+
+A broker of 5.4.0 or later answers from its tag items alone (index type ``T``), and so misses what an older
+one dispatched. The units of a consume queue hold the hash of TAGS whatever the broker; the records decide.
+"""
+
+from __future__ import annotations
+
+import heapq
+from itertools import chain, islice
+from typing import TYPE_CHECKING
+
+from rmqtool.dispatch.tag_evidence import tag_rule
+from rmqtool.dispatch.tag_items import ALL_TAG_ITEMS
+from rmqtool.findings.wording import counted
+from rmqtool.formats.consumequeue import BATCH_UNITS, UNITS
+from rmqtool.javacompat import string_hash
+from rmqtool.lookup.explain import Reason
+from rmqtool.lookup.queue import QueueConsumer
+from rmqtool.scan.record_at import record_at
+from rmqtool.store import PathKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.lookup.context import Inquiry
+    from rmqtool.lookup.request import KeyQuestion
+    from rmqtool.scan.records import Record
+    from rmqtool.store import QueueFiles, Segment
+
+
+def has_all_tag_items(inquiry: Inquiry) -> bool:
+    """Tell whether the index has an item for the tags of every message, and say so."""
+    rule = tag_rule(inquiry.store)
+    message = f"messages with tag items: {rule.value}, {rule.reason}"
+    inquiry.explanation.add(Reason.TAG_ITEMS, message, None, tagItems=str(rule.value))
+    return rule.value == ALL_TAG_ITEMS
+
+
+def by_tags_code(inquiry: Inquiry, question: KeyQuestion) -> Iterator[Record]:
+    """Yield the newest messages of a topic that have a tag, in the order of the log."""
+    kinds = (PathKind.CONSUMEQUEUE, PathKind.BATCHCONSUMEQUEUE)
+    queues = chain.from_iterable(inquiry.store.queues(kind, question.topic) for kind in kinds)
+    wanted = inquiry.request.max_messages
+    searches = [_QueueSearch(inquiry, question, queue) for queue in queues]
+    newest = heapq.merge(
+        *(islice(search.records(), wanted) for search in searches),
+        key=lambda record: record.physical_offset,
+        reverse=True,
+    )
+    found = list(islice(newest, wanted))
+    inquiry.progress.note(
+        f"answered by the consume queues: {counted(len(found), 'hit')} by the tags code,"
+        " for not all messages have tag items in an index"
+    )
+    for search in searches:
+        search.finish()
+    yield from reversed(found)
+
+
+class _QueueSearch:
+    """The search in one queue, from its end on."""
+
+    def __init__(self, inquiry: Inquiry, question: KeyQuestion, queue: QueueFiles) -> None:
+        self._queue = QueueConsumer(inquiry, queue)
+        self._inquiry = inquiry
+        self._question = question
+        self._code = string_hash(question.key)
+        self._units = self._candidates = 0
+
+    def records(self) -> Iterator[Record]:
+        """Yield the messages that answer, newest first."""
+        request = self._inquiry.request
+        for segment in reversed(self._queue.queue.files.segments):
+            for physical_offset in self._offsets(segment):
+                record = record_at(self._inquiry.store.commitlog, physical_offset)
+                if record is None or not self._question.answered_by(record):
+                    continue
+                if request.admits_time(record.head.store_timestamp_ms):
+                    yield record
+
+    def _offsets(self, segment: Segment) -> list[int]:
+        """Return where the candidates of a file lie, newest first.
+
+        A code beyond 32 bits is none of tags but the address of an ext unit, or a time of delivery.
+        """
+        import numpy as np  # most questions need none
+
+        units = BATCH_UNITS if self._queue.is_of_batches else UNITS
+        data = segment.read_at(0, segment.size_bytes, [])
+        rows = np.frombuffer(data, units.dtype, len(data) // units.size)
+        rows = rows[rows["size"] > 0]
+        codes = rows["tagsCode"]
+        found = rows["physicalOffset"][(codes == self._code) | (codes < -(1 << 31)) | (codes >= 1 << 31)]
+        self._units += len(rows)
+        self._candidates += len(found)
+        offsets: list[int] = found[::-1].tolist()
+        return offsets
+
+    def finish(self) -> None:
+        """Say how far the search went, and what the queue does not hold."""
+        message = f"{self._queue.name}: of {counted(self._units, 'unit')}, {self._candidates} may have it"
+        self._inquiry.explanation.add(Reason.QUEUE, message, None, tagsCode=self._code)
+        self._queue.check_begin()
+        self._queue.check_end()
+        self._queue.queue.files.close()

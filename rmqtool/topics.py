@@ -1,0 +1,55 @@
+"""Names of the broker's own topics, and how names of topics begin that mean something.
+
+Source: ``TopicValidator``, ``MixAll``, ``TransactionalMessageUtil``, ``TimerMessageStore``, ``LiteUtil``
+(4.9.8 to 5.5.1).
+"""
+
+from __future__ import annotations
+
+RETRY_PREFIX, DEAD_LETTER_PREFIX = "%RETRY%", "%DLQ%"
+LMQ_PREFIX = "%LMQ%"
+LITE_SEPARATOR = "$"
+"""A lite topic is the light queue ``%LMQ%$PARENT$LITE`` (5.5.0+)."""
+SYSTEM_PREFIX = "rmq_sys_"
+
+SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
+TIMER_TOPIC = "rmq_sys_wheel_timer"
+HALF_TOPIC, OP_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+ROCKSDB_HALF_TOPIC = "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC"
+ROCKSDB_OP_TOPIC = "RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC"
+"""5.4.0+, with ``transRocksDBEnable``; an op there names the log offset of the half message."""
+
+EXPLAINED_TOPICS = (
+    RETRY_PREFIX,
+    DEAD_LETTER_PREFIX,
+    "RMQ_SYS_TRANS_",
+    "RMQ_SYS_ROCKSDB_TRANS_",
+    SCHEDULE_TOPIC,
+    TIMER_TOPIC,
+)
+"""How topics begin whose messages say something beside what was sent."""
+
+BROKERS_OWN = frozenset(
+    {
+        "TBW102",
+        SCHEDULE_TOPIC,
+        "BenchmarkTest",
+        HALF_TOPIC,
+        "RMQ_SYS_TRACE_TOPIC",
+        OP_TOPIC,
+        ROCKSDB_HALF_TOPIC,
+        ROCKSDB_OP_TOPIC,
+        "TRANS_CHECK_MAX_TIME_TOPIC",
+        "SELF_TEST_TOPIC",
+        "OFFSET_MOVED_EVENT",
+        "CHECKPOINT_TOPIC",
+    }
+)
+"""TopicValidator's, 5.5.1; older brokers lack some. What they name after themselves is in topics.json."""
+
+
+def lite_topic_of(name: str) -> tuple[str, str] | None:
+    """Return parent and lite topic of the name of a lite topic's queue, None for any other."""
+    marker = LMQ_PREFIX + LITE_SEPARATOR
+    parent, _, lite = name.removeprefix(marker).partition(LITE_SEPARATOR)
+    return (parent, lite) if name.startswith(marker) and parent and lite else None
