@@ -82,7 +82,10 @@ def test_a_structure_that_cannot_answer_is_an_error(plain: Path, tmp_path: Path)
         ({"topic": "T", "queue_offset": 1}, "--queue-offset needs --queue"),
         ({"topic": "T", "key": "a", "queue": 1}, "--queue says nothing with --key"),
         ({"offset": 1, "begin": 0}, "say nothing with --offset"),
-        ({"topic": "T", "key": "a", "collisions": True, "scan": True}, "--collisions needs"),
+        (
+            {"topic": "T", "key": "a", "collisions": True, "scan": True},
+            "--collisions needs --key, --unique-key or --tag",
+        ),
         ({"offset": -1}, "offset=-1: must be at least 0"),
         ({"topic": "T", "begin": "soon"}, "'soon' is no time"),
     ],
