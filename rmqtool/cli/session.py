@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rmqtool.cli.options import state_of
+from rmqtool.compiling import COMPILATION
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import FailOn
 from rmqtool.report.console import Console, ProgressMode
@@ -54,6 +55,8 @@ class Session:
             verbose=shared["verbose"],
             color=self.color,
         )
+
+        COMPILATION.listener = self.console.compiling
 
     @property
     def zone(self) -> tzinfo | None:
