@@ -60,21 +60,19 @@ def engine_of(options: dict[str, Any]) -> EngineOptions:
     Raises:
         UsageError: They contradict each other, or a Spark setting is no ``NAME=VALUE``.
     """
-    from rmqtool.engine import EngineOptions
+    from rmqtool.api.engines import engine_options as options_of
 
-    if options["engine_name"] == "local" and (options["master"] or options["spark_conf"]):
-        raise UsageError("--master and --spark-conf are for --engine spark")
     pairs = [text.partition("=") for text in options["spark_conf"]]
     for name, separator, _ in pairs:
         if not name or not separator:
             raise UsageError(f"--spark-conf {name!r}: expected NAME=VALUE")
-    return EngineOptions(
-        kind="local" if _is_spark_given_up(options) else options["engine_name"],
+    return options_of(
+        "local" if _is_spark_given_up(options) else options["engine_name"],
         jobs=options["jobs"],
         master=options["master"],
         spark_conf={name: value for name, _, value in pairs},
         log_file=options["log_file"],
-        scratch=None if options["scratch"] is None else options["scratch"].absolute(),
+        scratch=options["scratch"],
     )
 
 

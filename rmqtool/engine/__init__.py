@@ -12,11 +12,16 @@ is imported before a Spark engine opens.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 from rmqtool.engine.interface import Engine, EngineError, EngineOptions, MapInterruptedError
 from rmqtool.engine.local import LocalEngine, usable_cpus
 from rmqtool.errors import EnvironmentFailureError, UsageError
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
 
 __all__ = [
     "HOW_TO_GET_SPARK",
@@ -27,6 +32,7 @@ __all__ = [
     "MapInterruptedError",
     "is_spark_installed",
     "open_engine",
+    "opened_engine",
     "runs_elsewhere",
     "usable_cpus",
 ]
@@ -69,3 +75,8 @@ def open_engine(options: EngineOptions) -> Engine:
     from rmqtool.engine.spark import SparkEngine
 
     return SparkEngine(options)
+
+
+def opened_engine(options: EngineOptions, engine: Engine | None) -> AbstractContextManager[Engine]:
+    """Return an engine for the length of a ``with``: one that is open already, and stays so, or a new one."""
+    return open_engine(options) if engine is None else nullcontext(engine)
