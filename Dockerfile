@@ -7,7 +7,7 @@ FROM python:3.13-slim AS build
 COPY . /src
 RUN python -m venv /opt/rmqtool && /opt/rmqtool/bin/pip install --no-cache-dir /src
 ENV RMQTOOL_CACHE_DIR=/opt/rmqtool/cache
-RUN /opt/rmqtool/bin/rmqtool warmup
+RUN /opt/rmqtool/bin/rmqtool warmup && chmod -R a+rX /opt/rmqtool/cache
 
 FROM python:3.13-slim
 COPY --from=build /opt/rmqtool /opt/rmqtool

@@ -9,6 +9,7 @@ import click
 
 from rmqtool.api.opening import open as open_store
 from rmqtool.cli.options import state_of
+from rmqtool.compiling import COMPILATION
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import FailOn
 from rmqtool.report.console import Console, ProgressMode
@@ -57,6 +58,8 @@ class Session:
             verbose=shared["verbose"],
             color=self.color,
         )
+
+        COMPILATION.listener = self.console.compiling
 
     @property
     def zone(self) -> tzinfo | None:
