@@ -1,4 +1,4 @@
-"""A whole broker, not its store alone: what it leaves is healthy, rebuilt to the byte, and restarted as predicted."""
+"""A whole broker, not its store alone: what it leaves is healthy, rebuilt to the byte, restarted as foreseen."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TOPIC_OF_KIND = {
     8: "RMQ_SYS_TRANS_HALF_TOPIC",
     9: "RMQ_SYS_TRANS_HALF_TOPIC",
 }
-"""Where `Client` sends delayed, timed, rolled back and undecided messages; all others are in its own topic."""
+"""Where `Client` sends delayed, timed, rolled back and undecided messages; others are in its topic."""
 
 
 def errors(site: Site) -> list[str]:

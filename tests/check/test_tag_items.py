@@ -9,7 +9,6 @@ from unittest import mock
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rmqtool.scan.splits import Split
 
 from rmqtool.check import expected
 from rmqtool.check.index.checks import check_index
@@ -18,6 +17,7 @@ from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.dispatch.tag_items import ALL_TAG_ITEMS, TagItems
 from rmqtool.reput.indexes import index_stream
 from rmqtool.reput.scan import ScanTask, scan_split
+from rmqtool.scan.splits import Split
 from rmqtool.store.geometry import Geometry
 from rmqtool.store.segments import StoreFile
 from tests.broker_model.reput import BrokerModel, Sizes
