@@ -1,4 +1,4 @@
-"""A whole broker, not its store alone: what it leaves is healthy, rebuilt to the byte, restarted as foreseen."""
+"""A whole broker, not its store alone: what it leaves is healthy, rebuilt to the byte, starts as foreseen."""
 
 from __future__ import annotations
 
