@@ -32,7 +32,7 @@ NOT_YET: dict[tuple[jvm.Version, str], str] = {
         "5.5.1",
         "TOTALSIZE no size",
     ): "5.5.1 reads parts longer than TOTALSIZE into a buffer that a thread keeps at"
-    " the largest TOTALSIZE it met, and then goes on behind TOTALSIZE, where older brokers leave the segment"
+    " the largest TOTALSIZE it met, and goes on behind TOTALSIZE; older brokers leave the segment"
 }
 """Rules of a running master that the rebuild does not have."""
 
