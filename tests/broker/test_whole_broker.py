@@ -33,7 +33,7 @@ TOPIC_OF_KIND = {
     8: "RMQ_SYS_TRANS_HALF_TOPIC",
     9: "RMQ_SYS_TRANS_HALF_TOPIC",
 }
-"""Where `Client` sends delayed, timed, rolled back and undecided messages; others are in its own topic."""
+"""Where `Client` sends delayed, timed, rolled back and undecided messages; others are in its topic."""
 
 
 def errors(site: Site) -> list[str]:
