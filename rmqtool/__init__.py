@@ -4,16 +4,125 @@ Rooms, lowest first; imports go down only (``tests/house`` enforces it):
 
 ``errors`` usage and environment errors, each with its exit status; ``topics`` names of the broker's own;
 ``releases`` what each broker does with files; ``jit`` how kernels are compiled; ``progress`` what is said
-while work goes on;
+while work goes on; ``times`` as users give them;
 ``formats`` layouts as construct schemas; ``javacompat`` what Java does with strings and checksums;
 ``findings`` what can be wrong; ``store`` where bytes lie; ``scan`` bytes of log to arrays of messages;
 ``derived`` readers of queues, index and checkpoint; ``dispatch`` messages to what the store must contain;
 ``engine`` where functions run; ``reput`` the pipeline; ``recovery`` what a broker's start does;
 ``check`` what is wrong; ``rows`` typed rows, and rows of records; ``lookup`` messages by way of their queues;
-``commands`` one module or package per command, none knows another; ``report`` how rows look;
+``commands`` one module or package per command, none knows another; ``api`` the library;
+``report`` how rows look;
 ``cli`` the door.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 __version__ = "0.1.0"
+
+__all__ = [
+    "Answer",
+    "BatchUnit",
+    "Chain",
+    "Damage",
+    "Difference",
+    "Differences",
+    "EngineError",
+    "EngineOptions",
+    "EnvironmentFailureError",
+    "Finding",
+    "FindingCode",
+    "Index",
+    "IndexHeader",
+    "Item",
+    "KeyQuestion",
+    "Message",
+    "Prediction",
+    "Queue",
+    "RebuildReport",
+    "RefusedError",
+    "RmqtoolError",
+    "Rows",
+    "Setting",
+    "Slot",
+    "Store",
+    "StoreSummary",
+    "UnansweredError",
+    "Unit",
+    "UsageError",
+    "VerifyInterruptedError",
+    "VerifyReport",
+    "__version__",
+    "decode_id",
+    "open",
+    "open_engine",
+]
+
+_HOMES = {
+    "api.engines": ("open_engine",),
+    "api.index": ("Index",),
+    "api.opening": ("decode_id", "open"),
+    "api.queue": ("Queue",),
+    "api.results": ("Answer", "Differences", "Rows"),
+    "api.store": ("Store",),
+    "check.model": ("VerifyInterruptedError", "VerifyReport"),
+    "commands.diff.model": ("Difference",),
+    "commands.info": ("StoreSummary",),
+    "commands.query": ("KeyQuestion",),
+    "commands.rebuild.report": ("RebuildReport",),
+    "rows": ("BatchUnit", "Chain", "Damage", "IndexHeader", "Item", "Message", "Slot", "Unit"),
+    "engine": ("EngineError", "EngineOptions"),
+    "errors": (
+        "EnvironmentFailureError",
+        "RefusedError",
+        "RmqtoolError",
+        "UnansweredError",
+        "UsageError",
+    ),
+    "findings": ("Finding", "FindingCode"),
+    "recovery": ("Prediction",),
+    "store": ("Setting",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_MODULES = frozenset({"errors", "progress"})
+
+if TYPE_CHECKING:
+    from rmqtool.api.engines import open_engine
+    from rmqtool.api.index import Index
+    from rmqtool.api.opening import decode_id, open
+    from rmqtool.api.queue import Queue
+    from rmqtool.api.results import Answer, Differences, Rows
+    from rmqtool.api.store import Store
+    from rmqtool.check.model import VerifyInterruptedError, VerifyReport
+    from rmqtool.commands.diff.model import Difference
+    from rmqtool.commands.info import StoreSummary
+    from rmqtool.commands.query import KeyQuestion
+    from rmqtool.commands.rebuild.report import RebuildReport
+    from rmqtool.engine import EngineError, EngineOptions
+    from rmqtool.errors import (
+        EnvironmentFailureError,
+        RefusedError,
+        RmqtoolError,
+        UnansweredError,
+        UsageError,
+    )
+    from rmqtool.findings import Finding, FindingCode
+    from rmqtool.recovery import Prediction
+    from rmqtool.rows import BatchUnit, Chain, Damage, IndexHeader, Item, Message, Slot, Unit
+    from rmqtool.store import Setting
+else:
+
+    def __getattr__(name: str) -> object:
+        """Load what the library offers when it is first asked for: importing the package costs nothing."""
+        if name in _MODULES:
+            return import_module(f"rmqtool.{name}")
+        if name not in _HOME_OF:
+            raise AttributeError(f"module 'rmqtool' has no attribute {name!r}")
+        found = globals()[name] = getattr(import_module(f"rmqtool.{_HOME_OF[name]}"), name)
+        return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *_MODULES})

@@ -38,6 +38,10 @@ class EnvironmentFailureError(RmqtoolError):
     status = ExitStatus.FAILED
 
 
+class UnansweredError(EnvironmentFailureError):
+    """The structure that should answer a query cannot; the log itself may."""
+
+
 class RefusedError(RmqtoolError):
     """Refused for safety: a broker holds the lock, the output exists or lies inside the evidence."""
 

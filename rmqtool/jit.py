@@ -5,7 +5,8 @@ the kernel took from another module nor a changed kernel it calls. So the cache 
 digest of every source a kernel can depend on: a changed layout or rule opens a new, empty folder.
 
 ``RMQTOOL_CACHE_DIR`` (or ``XDG_CACHE_HOME``) places the folder; where it cannot be written, a private
-folder in the system's temporary directory serves.
+folder in the system's temporary directory serves. It begins as a copy of the one that cannot be written, as
+that of an image, if whoever owns it could change this program, too.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import contextlib
 import gc
 import hashlib
 import os
+import shutil
 import stat
 import tempfile
 from pathlib import Path
@@ -22,6 +24,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numba
 from numba.core.caching import FunctionCache
+
+from rmqtool.compiling import COMPILATION
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,6 +56,28 @@ def _is_private(folder: Path) -> bool:
     return status.st_uid == os.geteuid() and not writable_by_others and os.access(folder, os.W_OK)
 
 
+def _is_trusted(folder: Path) -> bool:
+    """Whether only root, this user or the owner of this program can put code into ``folder``."""
+    try:
+        status = folder.stat()
+        owners = {0, os.geteuid(), Path(__file__).stat().st_uid}
+        readable = os.access(folder, os.R_OK | os.X_OK)
+    except OSError:
+        return False
+    return readable and status.st_uid in owners and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def _copy(source: Path, folder: Path) -> None:
+    """Fill a folder that does not exist; the first of several processes does it."""
+    partial = Path(tempfile.mkdtemp(dir=folder.parent))
+    try:
+        shutil.copytree(source, partial, dirs_exist_ok=True, copy_function=shutil.copyfile)
+        partial.chmod(0o700)
+        partial.rename(folder)
+    except OSError:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
 def _user_cache() -> Path | None:
     """Return where this user's caches are; None for a user without a home, as containers have them."""
     base = os.environ.get("RMQTOOL_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or "~/.cache"
@@ -65,10 +91,15 @@ def cache_folder() -> Path:
     """Return the folder for compiled kernels of exactly these sources, created if need be."""
     name = f"kernels-{_sources_digest()}"
     base = _user_cache()
-    if base is not None and _is_private(folder := base / "rmqtool" / name):
-        return folder
+    given = None if base is None else base / "rmqtool" / name
+    if given is not None and _is_private(given):
+        return given
     fallback = Path(tempfile.gettempdir()) / f"rmqtool-{os.geteuid()}" / name
-    return fallback if _is_private(fallback.parent) and _is_private(fallback) else Path(tempfile.mkdtemp())
+    if not _is_private(fallback.parent):
+        return Path(tempfile.mkdtemp())
+    if given is not None and not fallback.exists() and _is_trusted(given):
+        _copy(given, fallback)
+    return fallback if _is_private(fallback) else Path(tempfile.mkdtemp())
 
 
 if not os.environ.get("NUMBA_CACHE_DIR"):
@@ -90,12 +121,18 @@ class _KernelCache(FunctionCache):  # type: ignore[misc] # numba has no types
     def load_overload(self, sig: Any, target_context: Any) -> Any:  # noqa: ANN401 - numba's own
         """Load a kernel for argument types; None if it is not on disk."""
         with self._guard_against_spurious_io_errors():
-            return self._load_overload(sig, target_context)
+            found = self._load_overload(sig, target_context)
+        if found is None:
+            COMPILATION.begin()
+        else:
+            COMPILATION.ready += 1
+        return found
 
     def save_overload(self, sig: Any, data: Any) -> None:  # noqa: ANN401 - numba's own
         """Keep a kernel; a full disk costs time at the next start, and must not end this run."""
         with contextlib.suppress(OSError):
             super().save_overload(sig, data)
+        COMPILATION.end()
 
 
 def kernel(function: _Kernel) -> _Kernel:
@@ -109,4 +146,5 @@ def kernel(function: _Kernel) -> _Kernel:
     """
     compiled = numba.njit(nogil=True, _nrt=False)(function)
     compiled._cache = _KernelCache(function)
+    COMPILATION.kernels += 1
     return cast("_Kernel", compiled)

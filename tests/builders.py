@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rmqtool.dispatch.policy import NEVER, DispatchPolicy
+from rmqtool.engine import EngineOptions
 from rmqtool.javacompat import read_delay_levels
 from rmqtool.releases import NEWEST, RELEASES
 from rmqtool.reput.pipeline import ReputPlan, ReputResult, run_reput
@@ -138,6 +139,7 @@ class InlineEngine:
     """The plainest engine: one item after the other, in this thread; each twice when told so."""
 
     name = "inline"
+    options = EngineOptions("local")
 
     def __init__(self, *, twice: bool = False) -> None:
         self._twice = twice

@@ -1,9 +1,53 @@
-"""Settings for all tests."""
+"""Settings for all tests, and the tiers of the suite.
+
+`pytest` alone runs what needs neither Maven nor patience, on all cores. What is marked with one of `TIERS` is
+run when a file is named, or with ``-m``; `.ci/run` runs it all.
+"""
 
 from __future__ import annotations
 
+import os
+from typing import TYPE_CHECKING
+
+import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
 
 # Kernels compile at their first call, and test machines are shared: how long an example takes says nothing.
 settings.register_profile("rmqtool", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("rmqtool")
+
+TIERS = ("broker", "matrix", "mutation", "package", "soak")
+"""Markers of tests that are not run by default."""
+
+REQUIRED = "RMQTOOL_REQUIRE_TIERS"
+"""Where this is 1, a test of a tier that is skipped has failed."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """Leave the tiers out where no file is named, and share the whole suite out to all cores."""
+    option = config.option
+    names_files = any(".py" in argument for argument in config.args)
+    if not option.markexpr and not names_files:
+        option.markexpr = f"not ({' or '.join(TIERS)})"
+    whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS
+    plain = option.usepdb or option.collectonly
+    if whole and not plain and getattr(option, "numprocesses", 0) is None:
+        option.numprocesses = len(os.sched_getaffinity(0))
+        option.dist = "worksteal" if option.dist == "no" else option.dist
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Make a skip of a tier's test a failure, where none may be missed."""
+    report = yield
+    required = os.environ.get(REQUIRED) == "1" and any(map(item.get_closest_marker, TIERS))
+    if required and report.skipped and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"{REQUIRED} is set, but this was skipped: {report.longrepr}"
+    return report

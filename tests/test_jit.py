@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rmqtool import jit
 from rmqtool.jit import cache_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+is_private = jit._is_private
 
 
 @pytest.fixture(autouse=True)
@@ -52,3 +55,38 @@ def test_a_folder_that_others_can_write_is_not_used(
     monkeypatch.setenv("RMQTOOL_CACHE_DIR", str(tmp_path / "cache"))
     cache_folder().chmod(0o777)
     assert cache_folder().is_relative_to(temporary)
+
+
+def read_only_cache(folder: Path) -> Path:
+    """Make the cache of an image: filled, and not to be written."""
+    cache = cache_folder()
+    assert cache.is_relative_to(folder)
+    (cache / "scan_0").mkdir()
+    (cache / "scan_0" / "walk.nbi").write_bytes(b"compiled")
+    cache.chmod(0o555)
+    return cache
+
+
+def test_a_folder_that_cannot_be_written_is_begun_from(
+    temporary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RMQTOOL_CACHE_DIR", str(tmp_path / "cache"))
+    cache = read_only_cache(tmp_path / "cache")
+    monkeypatch.setattr(jit, "_is_private", lambda one: one != cache and is_private(one))  # root may write
+    found = cache_folder()
+    assert found.is_relative_to(temporary)
+    assert (found / "scan_0" / "walk.nbi").read_bytes() == b"compiled"
+    assert found.stat().st_mode & 0o777 == 0o700
+    (found / "scan_0" / "walk.nbi").unlink()
+    assert cache_folder() == found
+    assert not (found / "scan_0" / "walk.nbi").exists()
+    assert [path.name for path in found.parent.iterdir()] == [cache.name]
+
+
+@pytest.mark.parametrize("mode", [0o775, 0o757])
+def test_no_code_is_taken_from_a_folder_that_others_can_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int
+) -> None:
+    monkeypatch.setenv("RMQTOOL_CACHE_DIR", str(tmp_path / "cache"))
+    read_only_cache(tmp_path / "cache").chmod(mode)
+    assert list(cache_folder().iterdir()) == []

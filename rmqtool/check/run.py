@@ -20,6 +20,7 @@ from rmqtool.store.lock import lock_holder
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rmqtool.engine import Engine
     from rmqtool.progress import Progress
     from rmqtool.store import Store
 
@@ -27,8 +28,13 @@ _BETWEEN = "engine"
 """The stage that is named where none is under way: engine and scratch files come up, or go."""
 
 
-def verify(request: VerifyRequest, progress: Progress) -> VerifyReport:
+def verify(request: VerifyRequest, progress: Progress, engine: Engine | None = None) -> VerifyReport:
     """Verify a store, or the part of it that is shown.
+
+    Args:
+        request: what to verify.
+        progress: is told of stages and warnings.
+        engine: an open engine to work on, which stays open; None opens ``request.engine``.
 
     Raises:
         UsageError: there is no such level.
@@ -49,7 +55,7 @@ def verify(request: VerifyRequest, progress: Progress) -> VerifyReport:
             # Here, because the layout alone needs no compiler, and takes a fraction of a second without.
             from rmqtool.check.stages import check_contents
 
-            check_contents(request, report, progress)
+            check_contents(request, report, progress, engine)
     except KeyboardInterrupt:
         report.interrupted = report.interrupted or _BETWEEN
         raise VerifyInterruptedError(report) from None

@@ -16,7 +16,7 @@ from rmqtool.check.log.model import LogCheck, LogResult
 from rmqtool.check.model import CheckInterruptedError
 from rmqtool.check.window import check_window
 from rmqtool.dispatch.policy import DispatchPolicy
-from rmqtool.engine import open_engine
+from rmqtool.engine import opened_engine
 from rmqtool.findings import Finding, FindingLog, Severity, Structure
 from rmqtool.reput.scratch import open_scratch
 from rmqtool.reput.warm import compile_check_kernels, compile_kernels
@@ -38,8 +38,10 @@ _BALANCE_LEVEL = 3
 """From here on half messages, op messages and commits are held against each other."""
 
 
-def check_contents(request: VerifyRequest, report: VerifyReport, progress: Progress) -> None:
-    """Add to a report what is in the files.
+def check_contents(
+    request: VerifyRequest, report: VerifyReport, progress: Progress, engine: Engine | None = None
+) -> None:
+    """Add to a report what is in the files; None opens the engine of the request.
 
     Raises:
         UsageError: no place for scratch files is named that a cluster sees.
@@ -48,11 +50,11 @@ def check_contents(request: VerifyRequest, report: VerifyReport, progress: Progr
         KeyboardInterrupt: the report has what was found so far, and the stage that was interrupted.
     """
     roots = request.store.evidence_roots
-    with open_scratch(request.engine, roots) as area, open_engine(request.engine) as engine:
+    with open_scratch(request.engine, roots) as area, opened_engine(request.engine, engine) as hands:
         if request.engine.kind != "local":
             compile_check_kernels()
             compile_kernels()  # while Java starts; in this process, threads share what the first compiles
-        _Contents(request, report, progress).check(area.handle, engine)
+        _Contents(request, report, progress).check(area.handle, hands)
 
 
 def _no_files(_store: Store) -> tuple[StoreFile, ...]:

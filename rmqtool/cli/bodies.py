@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rmqtool.formats.batch import INNER_BATCH_FLAG
 from rmqtool.report.objects import BodyMode
-from rmqtool.rows.decompression import COMPRESSED_FLAG, decompressed
+from rmqtool.rows.decompression import decompressed
 from rmqtool.rows.inner_batches import with_inner_messages
 from rmqtool.rows.messages import MessageFilter
 
@@ -65,15 +64,8 @@ class BodyChoice:
         mode = None if body is None else BodyMode(body)
         return cls(mode, options["decompress"], options["unpack_batches"])
 
-    @property
-    def odd_flags(self) -> int:
-        """Return the bits of SYSFLAG of messages that something is done to."""
-        return COMPRESSED_FLAG * self.decompress | INNER_BATCH_FLAG * self.unpack
-
-    def applied(
-        self, found: Iterable[rows.Row], progress: Progress, wanted: MessageFilter | None = None
-    ) -> Iterable[rows.Row]:
+    def applied(self, found: Iterable[rows.Row], progress: Progress) -> Iterable[rows.Row]:
         """Return rows with bodies and batches as asked for; a batch is unpacked from the body as stored."""
         if self.unpack:
-            found = with_inner_messages(found, wanted or MessageFilter())
+            found = with_inner_messages(found, MessageFilter())
         return decompressed(found, progress) if self.decompress else found

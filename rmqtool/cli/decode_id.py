@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import sys
-import time
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from rmqtool.api.opening import decode_id
 from rmqtool.cli.help import Command
 from rmqtool.cli.options import shared_options
 from rmqtool.cli.session import Session
-from rmqtool.cli.times import parse_optional_time
-from rmqtool.commands.decode_id import Reading, decode_id
+from rmqtool.commands.decode_id import Reading
 from rmqtool.errors import ExitStatus
 from rmqtool.report.id_text import reading_lines
 from rmqtool.report.records import write_records
 from rmqtool.report.sinks import Format
-from rmqtool.store.index_zone import local_zone
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,10 +49,8 @@ def decode_id_command(
     client's; without --near a unique id may be of any month, and json has the candidates.
     """
     session = Session(shared)
-    zone = session.zone or local_zone()
-    near_ms = parse_optional_time(near, zone)
-    now_ms = time.time_ns() // 1_000_000
-    found = [(text, decode_id(text, near_ms, zone, now_ms)) for text in _texts(ids)]
+    zone = shared["timezone"]
+    found = [(text, decode_id(text, near=near, timezone=zone)) for text in _texts(ids)]
     for text, readings in found:
         if not readings:
             session.console.error(f"{text}: is no message id; one has 32, 34 or 56 hexadecimal digits")

@@ -10,13 +10,11 @@ from rmqtool.cli.help import Command
 from rmqtool.cli.options import A_PATH, shared_options, type_option
 from rmqtool.cli.session import Session
 from rmqtool.commands.diff.model import Comparison, Difference
-from rmqtool.commands.diff.run import diff_stores
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn
 from rmqtool.report.diff_text import diff_facts, write_diff_text
 from rmqtool.report.records import write_records
 from rmqtool.report.sinks import Format
-from rmqtool.store import PathKind
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,21 +66,20 @@ def diff_command(
     makes the exit status 1, a damaged log 5.
     """
     session = Session(shared)
-    kind = None if type_name is None else PathKind(type_name)
-    one, other = session.open_store(a, kind), session.open_store(b, kind)
+    one, other = session.open_root(a, type_name), session.open_root(b, type_name)
     for store in (one, other):
         session.note_broker(store)
-    comparison = Comparison(limit)
+    rows = one.diff(other, max_differences=limit)
+    comparison = rows.comparison
 
     def status() -> ExitStatus:
         return _status(comparison, session.fail_on, replica=replica)
 
     with session.output(one, other) as stream:
-        rows = diff_stores(one, other, comparison)
         if session.format is Format.TEXT:
             write_diff_text(rows, comparison, stream)
         else:
-            paths = {"a": str(one.place.path), "b": str(other.place.path)}
+            paths = {"a": str(one.path), "b": str(other.path)}
             write_records(
                 session.format,
                 stream,
@@ -102,8 +99,7 @@ def _status(comparison: Comparison, fail_on: FailOn, *, replica: bool) -> ExitSt
         return ExitStatus.CLEAN
     if comparison.is_damaged:
         return ExitStatus.LOG_DAMAGED
-    is_different = comparison.counts.total() or (comparison.normal.total() and not replica)
-    return ExitStatus.NEGATIVE if is_different else ExitStatus.CLEAN
+    return ExitStatus.NEGATIVE if comparison.differs(replica=replica) else ExitStatus.CLEAN
 
 
 COMMANDS = {"diff": diff_command}

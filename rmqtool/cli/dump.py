@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -14,23 +13,21 @@ from rmqtool.cli.completers import complete_queue, complete_topic
 from rmqtool.cli.help import Command
 from rmqtool.cli.options import A_PATH, AN_OFFSET, shared_options, time_options, type_option
 from rmqtool.cli.session import Session
-from rmqtool.cli.times import parse_optional_time
-from rmqtool.commands.dump import DumpRequest, dump
 from rmqtool.commands.dump.layouts import layout_rows
 from rmqtool.errors import ExitStatus, UsageError
-from rmqtool.findings import FindingLog, Severity
+from rmqtool.findings import FindingLog
 from rmqtool.report.bodies import BodyFiles
 from rmqtool.report.objects import BodyMode
 from rmqtool.report.sinks import Format, open_sink
-from rmqtool.rows.messages import MessageFilter
 from rmqtool.store import PathKind
+from rmqtool.times import parse_optional_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
+    from rmqtool.api.store import Store
     from rmqtool.report.sinks import Sink
-    from rmqtool.store import Store
 
 _SCHEMA = "rmqtool.dump/1"
 
@@ -89,7 +86,6 @@ def dump_command(
     body_dir: Path | None,
     limit: int | None,
     layout: bool,
-    on_corrupt: str,
     **options: Any,  # noqa: ANN401 - what click makes of the shared options
 ) -> ExitStatus:
     """Show the records, units and items in a store's files.
@@ -99,14 +95,14 @@ def dump_command(
     are shown entry by entry, as strict JSON.
     """
     session = Session(options)
-    kind = None if type_name is None else PathKind(type_name)
-    stores = [] if layout else [session.open_store(path, kind, takes_config=True) for path in paths]
+    stores = [] if layout else [session.open_root(path, type_name, takes_config=True) for path in paths]
     if not stores and not layout:
         raise UsageError("give a PATH to dump, or --layout")
-    request = _request(session, kind, on_corrupt, options)
     bodies = BodyChoice.of(options)
-    if session.format is Format.NDJSON and limit is None and body_dir is None:
-        request = replace(request, lines=bodies.mode or BodyMode.NONE, odd_flags=bodies.odd_flags)
+    takes_lines = session.format is Format.NDJSON and limit is None and body_dir is None
+    options |= {"lines": bodies.mode or BodyMode.NONE} if takes_lines else {"lines": None}
+    for moment in (options["begin"], options["end"]):
+        parse_optional_time(moment, session.zone)
     for store in stores:
         session.note_broker(store)
         session.note_settings(store)
@@ -119,49 +115,51 @@ def dump_command(
             body=bodies.mode,
             zone=session.zone,
             color=session.color,
-            fields=request.hex,
+            fields=options["hex_"],
             unpacked=bodies.unpack,
             warn=session.console.warn,
         )
-        found = layout_rows(kind) if layout else _rows(stores, request, session)
-        found = bodies.applied(found, session.console, request.messages)
+        found = (
+            layout_rows(None if type_name is None else PathKind(type_name))
+            if layout
+            else _rows(stores, type_name, options, session)
+        )
         if body_dir is not None:
             found = _with_bodies(
-                found, BodyFiles(body_dir, [root for one in stores for root in one.evidence_roots])
+                found, BodyFiles(body_dir, [root for one in stores for root in one.files.evidence_roots])
             )
-        findings = _write(found, sink, limit, fail=on_corrupt == "fail")
+        findings = _write(found, sink, limit)
         status = findings.exit_status(session.fail_on)
         sink.finish(status)
     return status
 
 
-def _request(
-    session: Session, kind: PathKind | None, on_corrupt: str, options: dict[str, Any]
-) -> DumpRequest:
-    messages = MessageFilter(
-        topic=options["topic"],
-        queue_id=options["queue_id"],
-        tag=options["tag"],
-        key=options["key"],
-        begin_ms=parse_optional_time(options["begin"], session.zone),
-        end_ms=parse_optional_time(options["end"], session.zone),
-        from_queue_offset=options["from_queue_offset"],
-        inside_batches=options["unpack_batches"],
+def _rows(
+    stores: list[Store], type_name: str | None, options: dict[str, Any], session: Session
+) -> Iterable[rows.Row]:
+    return chain.from_iterable(
+        store.dump(
+            types=() if type_name is None else type_name,
+            topic=options["topic"],
+            queue=options["queue_id"],
+            tag=options["tag"],
+            key=options["key"],
+            begin=options["begin"],
+            end=options["end"],
+            from_offset=options["from_offset"],
+            to_offset=options["to_offset"],
+            from_queue_offset=options["from_queue_offset"],
+            on_corrupt=options["on_corrupt"],
+            decompress=options["decompress"],
+            unpack_batches=options["unpack_batches"],
+            slots=options["slots"],
+            chains=options["chains"],
+            hex=options["hex_"],
+            lines=options["lines"],
+            progress=session.console,
+        )
+        for store in stores
     )
-    return DumpRequest(
-        kinds=frozenset() if kind is None else frozenset({kind}),
-        messages=messages,
-        from_offset=options["from_offset"],
-        to_offset=options["to_offset"],
-        on_corrupt=on_corrupt,
-        slots=options["slots"],
-        chains=options["chains"],
-        hex=options["hex_"],
-    )
-
-
-def _rows(stores: list[Store], request: DumpRequest, session: Session) -> Iterable[rows.Row]:
-    return chain.from_iterable(dump(store, request, session.console) for store in stores)
 
 
 def _with_bodies(found: Iterable[rows.Row], files: BodyFiles) -> Iterable[rows.Row]:
@@ -171,16 +169,14 @@ def _with_bodies(found: Iterable[rows.Row], files: BodyFiles) -> Iterable[rows.R
         yield row
 
 
-def _write(found: Iterable[rows.Row], sink: Sink, limit: int | None, *, fail: bool) -> FindingLog:
-    """Write rows up to the limit, or to the first error if ``fail``; return the damage among them."""
+def _write(found: Iterable[rows.Row], sink: Sink, limit: int | None) -> FindingLog:
+    """Write rows up to the limit; return the damage among them."""
     findings = FindingLog()
     count = 0
     for row in found:
         if isinstance(row, rows.Damage):
             findings.add(row.finding())
             sink.add(row)
-            if fail and row.severity is Severity.ERROR:
-                break
             continue
         count += not isinstance(row, rows.Blank | rows.FieldBytes)
         if limit is not None and count > limit:

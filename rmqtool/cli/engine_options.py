@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from rmqtool.cli.help import SectionOption
 from rmqtool.cli.options import A_PATH
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rmqtool.engine import EngineOptions
+    from rmqtool.report.console import Console
 
 _engine = partial(click.option, cls=SectionOption, section="Engine")
 _Function = TypeVar("_Function", bound="Callable[..., Any]")
@@ -53,24 +55,39 @@ def engine_options(default: str) -> Callable[[_Function], _Function]:
 
 
 def engine_of(options: dict[str, Any]) -> EngineOptions:
-    """Return the engine that a command's options ask for.
+    """Return the engine that a command's options ask for; this process, if nobody asks for a missing Spark.
 
     Raises:
         UsageError: They contradict each other, or a Spark setting is no ``NAME=VALUE``.
     """
-    from rmqtool.engine import EngineOptions
+    from rmqtool.api.engines import engine_options as options_of
 
-    if options["engine_name"] == "local" and (options["master"] or options["spark_conf"]):
-        raise UsageError("--master and --spark-conf are for --engine spark")
     pairs = [text.partition("=") for text in options["spark_conf"]]
     for name, separator, _ in pairs:
         if not name or not separator:
             raise UsageError(f"--spark-conf {name!r}: expected NAME=VALUE")
-    return EngineOptions(
-        kind=options["engine_name"],
+    return options_of(
+        "local" if _is_spark_given_up(options) else options["engine_name"],
         jobs=options["jobs"],
         master=options["master"],
         spark_conf={name: value for name, _, value in pairs},
         log_file=options["log_file"],
-        scratch=None if options["scratch"] is None else options["scratch"].absolute(),
+        scratch=options["scratch"],
     )
+
+
+def _is_spark_given_up(options: dict[str, Any]) -> bool:
+    """Tell whether Spark is the default only, and not installed."""
+    from rmqtool.engine import is_spark_installed
+
+    source = click.get_current_context().get_parameter_source("engine_name")
+    asked = source is not ParameterSource.DEFAULT or options["master"] or options["spark_conf"]
+    return not asked and options["engine_name"] == "spark" and not is_spark_installed()
+
+
+def note_engine(options: dict[str, Any], engine: EngineOptions, console: Console) -> None:
+    """Say in one line that Spark is missing, where it would have been used."""
+    from rmqtool.engine import HOW_TO_GET_SPARK
+
+    if engine.kind != options["engine_name"]:
+        console.note(f"Spark is not installed ({HOW_TO_GET_SPARK}): this runs as with --engine local")

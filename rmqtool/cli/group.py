@@ -41,6 +41,7 @@ COMMANDS = {
     ),
     "rebuild-index": Entry("rmqtool.cli.rebuild", "Rebuild", "Build index/ anew from the commit log."),
     "decode-id": Entry("rmqtool.cli.decode_id", "Aids", "Take message ids apart: offset ids and unique ids."),
+    "warmup": Entry("rmqtool.cli.warmup", "Aids", "Compile all kernels now instead of at the first runs."),
     "help": Entry("rmqtool.cli.manual", "Aids", "Print a page of the manual, or the list of its pages."),
     "completion": Entry("rmqtool.cli.completion", "Aids", "Print the completion script of a shell."),
 }

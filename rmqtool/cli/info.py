@@ -9,12 +9,8 @@ import click
 from rmqtool.cli.help import Command
 from rmqtool.cli.options import A_PATH, shared_options, type_option
 from rmqtool.cli.session import Session
-from rmqtool.commands.info import summarise
 from rmqtool.report.info_report import info_document, info_objects, write_info_csv
 from rmqtool.report.sinks import Format, to_json
-from rmqtool.store import PathKind
-from rmqtool.store.kinds import DIRECTORY_NAMES
-from rmqtool.store.places import looks_like_store
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,13 +44,10 @@ def info(
     defaults of what this store does not have. The csv is that of the queues.
     """
     session = Session(shared)
-    kind = None if type_name is None else PathKind(type_name)
-    if kind is not None and looks_like_store(path):
-        path /= DIRECTORY_NAMES.get(kind, kind.value)
-    store = session.open_store(path, kind)
+    store = session.open(path, type_name)
     session.note_broker(store)
     with session.output(store, whole=True) as stream:
-        summary = summarise(store)
+        summary = store.info()
         status = summary.findings.exit_status(session.fail_on)
         if session.format is Format.JSON:
             stream.write(to_json(info_document(summary, status), indent=2) + "\n")

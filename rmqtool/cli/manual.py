@@ -19,6 +19,7 @@ TOPICS = {
     "ci": "In CI and from cron",
     "rows": "Rows",
     "findings": "Findings",
+    "library": "Library",
 }
 """The pages that are of no command, with their titles."""
 

@@ -13,21 +13,19 @@ from rmqtool.cli.session import Session
 from rmqtool.commands.offsets import (
     CONFIG_FILES,
     Progress,
-    progress_of,
     reader_totals,
     undecodable_files,
     unused_tables,
 )
-from rmqtool.errors import ExitStatus, UsageError
+from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn, FindingLog
 from rmqtool.report.records import write_records
 from rmqtool.report.sinks import Format
-from rmqtool.store import PathKind
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rmqtool.store import Store
+    from rmqtool.api.store import Store
 
 
 _EXAMPLES = """\
@@ -62,16 +60,14 @@ def offsets_command(
     is a warning: see --fail-on. A file that cannot be decoded makes the exit status 1.
     """
     session = Session(shared)
-    store = session.open_store(store_path)
-    if store.kind is not PathKind.STORE:
-        raise UsageError(f"{store.place.path}: is no store root; offsets are held against all of a store")
+    store = session.open(store_path)
     session.note_broker(store)
+    rows = store.offsets(topic=topic, group=group)
     is_complete = _warn(session, store)
-    rows = list(progress_of(store, topic, group))
     findings = FindingLog()
     findings.extend(finding for row in rows if (finding := row.finding()) is not None)
     if not rows:
-        session.console.error(f"no offsets in {store.place.path}: looked for {', '.join(CONFIG_FILES)}")
+        session.console.error(f"no offsets in {store.path}: looked for {', '.join(CONFIG_FILES)}")
         return ExitStatus.NEGATIVE
     status = findings.exit_status(session.fail_on)
     if not is_complete and session.fail_on is not FailOn.NEVER:
@@ -84,7 +80,7 @@ def offsets_command(
             write_offsets_text(shown, stream, session.zone, color=session.color)
         else:
             counts = {"counts": findings.counts, "readers": reader_totals(rows)}
-            facts = {"store": str(store.place.path), **counts}
+            facts = {"store": str(store.path), **counts}
             schema = "rmqtool.offsets/1"
             write_records(
                 session.format,
@@ -100,13 +96,13 @@ def offsets_command(
 
 def _warn(session: Session, store: Store) -> bool:
     """Say what may be missing from the answer; return whether all files could be read."""
-    problems = list(undecodable_files(store))
+    problems = list(undecodable_files(store.files))
     for sentence in problems:
         session.console.warn(sentence)
-    unused = unused_tables(store)
+    unused = unused_tables(store.files)
     if unused is not None:
         session.console.note(unused)
-    for feature in store.features:
+    for feature in store.files.features:
         session.console.warn(f"{feature.label}: {feature.code.title}; what it holds is not shown")
     return not problems
 

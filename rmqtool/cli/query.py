@@ -13,9 +13,7 @@ from rmqtool.cli.help import Command
 from rmqtool.cli.key_file import read_keys
 from rmqtool.cli.options import A_PATH, AN_OFFSET, shared_options, time_options
 from rmqtool.cli.session import Session
-from rmqtool.cli.times import parse_optional_time
-from rmqtool.commands.query import Explanation, Query, QueryRequest
-from rmqtool.errors import EnvironmentFailureError, ExitStatus, UsageError
+from rmqtool.errors import ExitStatus, UnansweredError
 from rmqtool.findings import FailOn
 from rmqtool.findings.wording import counted
 from rmqtool.report.sinks import open_sink
@@ -23,10 +21,11 @@ from rmqtool.report.sinks import open_sink
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from rmqtool.api.results import Answer
+    from rmqtool.api.store import Store
     from rmqtool.commands.query import KeyQuestion
     from rmqtool.report.console import Console
     from rmqtool.report.sinks import Sink
-    from rmqtool.store import Store
 
 _SCHEMA = "rmqtool.query/1"
 _NAMED = 5
@@ -39,9 +38,6 @@ _QUESTIONS = {
     "offset": "--offset",
     "queue_offset": "--queue-offset",
 }
-_WITHOUT_TOPIC = {"--msg-id", "--offset", "--keys-file"}
-_OF_ONE_PLACE = {"--offset", "--queue-offset"}
-
 
 _EXAMPLES = """\
 # the messages of a key
@@ -114,14 +110,12 @@ def query_command(
     --explain, every step to it (with --format json the document holds the steps, too).
     """  # noqa: D301 - click's mark of lines that stay as they are
     session = Session(options)
-    _check_company(options)
-    store = session.open_store(store_path)
-    _check_log(store)
-    request = _request(session, options, store.settings.max_msgs_num_batch)
+    store = session.open(store_path)
+    keys = None if options["keys_file"] is None else read_keys(options["keys_file"], options["topic"])
+    answer = _ask(session, store, options, keys, explain=explain)
     session.note_broker(store)
     session.note_settings(store)
-    bodies, explanation = BodyChoice.of(options), Explanation(wanted=explain)
-    query = Query(store, request, session.console, explanation)
+    bodies = BodyChoice.of(options)
     with session.output(store) as stream:
         sink = open_sink(
             session.format,
@@ -130,59 +124,90 @@ def query_command(
             body=bodies.mode,
             unpacked=bodies.unpack,
             zone=session.zone,
-            keyed=request.keys is not None,
+            keyed=keys is not None,
             warn=session.console.warn,
         )
-        answered = _write(query, sink, bodies, session.console)
-        status = _status(query, session.fail_on, found=bool(answered))
+        answered, unanswered = _write(answer, sink, bodies, session.console)
+        if unanswered is None:
+            status = _status(answer, session.fail_on, found=bool(answered))
+        else:
+            status = ExitStatus.FAILED
         if answered or explain:
-            sink.finish(
-                status, {"explain": [step.to_json() for step in explanation.steps]} if explain else None
-            )
-    _tell(session.console, query, explanation)
-    if request.keys is not None:
-        _tell_missing(session.console, [one for one in request.keys if one not in answered])
+            sink.finish(status, {"explain": [step.to_json() for step in answer.steps]} if explain else None)
+    _tell(session.console, answer, explain=explain)
+    if unanswered is not None:
+        session.console.error(unanswered)
+    if keys is not None:
+        _tell_missing(session.console, [one for one in keys if one not in answered])
     if not answered:
-        asked = f"{_question(options)} in {store.place.path}{_advice(request, explain=explain)}"
-        _tell_nothing(session.console, query, explanation, asked)
+        for sentence in () if explain else answer.hints:
+            session.console.note(f"hint: {sentence}")
+        if unanswered is None:
+            advice = _advice(options, explain=explain)
+            session.console.error(f"no message {_question(options)} in {store.path}{advice}")
     return status
 
 
-def _write(query: Query, sink: Sink, bodies: BodyChoice, console: Console) -> dict[KeyQuestion | None, None]:
-    """Write the answers; return the questions that have one."""
+def _ask(
+    session: Session,
+    store: Store,
+    options: dict[str, Any],
+    keys: tuple[KeyQuestion, ...] | None,
+    *,
+    explain: bool,
+) -> Answer:
+    wanted = options["max_messages"]
+    if wanted is None and options["queue_offset"] is None:
+        wanted = store.files.settings.max_msgs_num_batch
+    return store.query(
+        topic=options["topic"],
+        key=options["key"],
+        unique_key=options["unique_key"],
+        tag=options["tag"],
+        keys=keys,
+        msg_id=options["msg_id"],
+        offset=options["offset"],
+        queue=options["queue_id"],
+        queue_offset=options["queue_offset"],
+        begin=options["begin"],
+        end=options["end"],
+        max=wanted,
+        scan=options["scan"],
+        collisions=options["collisions"],
+        explain=explain,
+        progress=session.console,
+    )
+
+
+def _write(
+    answer: Answer, sink: Sink, bodies: BodyChoice, console: Console
+) -> tuple[dict[KeyQuestion | None, None], str | None]:
+    """Write the answers; return the questions that have one, and why nothing could answer, if so."""
     answered: dict[KeyQuestion | None, None] = {}
-    for message, question in query.answers():
-        for row in bodies.applied([message], console):
-            if isinstance(row, rows.Damage):
-                query.findings.add(row.finding())
-            sink.add(row, None if question is None else question.key)
-        answered[question] = None
-    return answered
+    try:
+        for question, message in answer.pairs():
+            for row in bodies.applied([message], console):
+                if isinstance(row, rows.Damage):
+                    answer.findings.add(row.finding())
+                sink.add(row, None if question is None else question.key)
+            answered[question] = None
+    except UnansweredError as failure:
+        return answered, str(failure)
+    return answered, None
 
 
-def _status(query: Query, fail_on: FailOn, *, found: bool) -> ExitStatus:
-    if query.unanswered is not None:
-        return ExitStatus.FAILED
-    status = query.findings.exit_status(fail_on)
+def _status(answer: Answer, fail_on: FailOn, *, found: bool) -> ExitStatus:
+    status = answer.findings.exit_status(fail_on)
     if found or status is not ExitStatus.CLEAN or fail_on is FailOn.NEVER:
         return status
     return ExitStatus.NEGATIVE
 
 
-def _tell(console: Console, query: Query, explanation: Explanation) -> None:
-    for step in explanation.steps if explanation.wanted else ():
+def _tell(console: Console, answer: Answer, *, explain: bool) -> None:
+    for step in answer.steps if explain else ():
         console.note(f"explain: {step.message}")
-    for reason, count in explanation.left_out.items():
+    for reason, count in answer.left_out.items():
         console.note(f"explain: {count} more of the kind {reason.value}")
-    if query.unanswered is not None:
-        console.error(query.unanswered)
-
-
-def _tell_nothing(console: Console, query: Query, explanation: Explanation, asked: str) -> None:
-    for sentence in () if explanation.wanted else explanation.advice:
-        console.note(f"hint: {sentence}")
-    if query.unanswered is None:
-        console.error(f"no message {asked}")
 
 
 def _tell_missing(console: Console, missing: list[KeyQuestion]) -> None:
@@ -192,64 +217,12 @@ def _tell_missing(console: Console, missing: list[KeyQuestion]) -> None:
         console.note(f"no message for {counted(len(missing), 'key')}: {named}{more}")
 
 
-def _advice(request: QueryRequest, *, explain: bool) -> str:
+def _advice(options: dict[str, Any], *, explain: bool) -> str:
     """Say what else could be tried."""
     ways = [] if explain else ["--explain tells why"]
-    if not request.scan and request.offset is None:
+    if not options["scan"] and options["offset"] is None:
         ways.append("--scan walks the log itself")
     return f"; {', '.join(ways)}" if ways else ""
-
-
-def _check_log(store: Store) -> None:
-    if not len(store.commitlog):
-        raise EnvironmentFailureError(
-            f"{store.place.path}: no commit log there to read messages from; give the store root"
-        )
-
-
-def _request(session: Session, options: dict[str, Any], broker_max: int) -> QueryRequest:
-    wanted = options["max_messages"]
-    if wanted is None:
-        wanted = 1 if options["queue_offset"] is not None else broker_max
-    keys = None if options["keys_file"] is None else read_keys(options["keys_file"], options["topic"])
-    return QueryRequest(
-        topic=options["topic"],
-        key=options["key"],
-        unique_key=options["unique_key"],
-        tag=options["tag"],
-        keys=keys,
-        msg_id=options["msg_id"],
-        offset=options["offset"],
-        queue_id=options["queue_id"],
-        queue_offset=options["queue_offset"],
-        begin_ms=parse_optional_time(options["begin"], session.zone),
-        end_ms=parse_optional_time(options["end"], session.zone),
-        max_messages=wanted or None,
-        scan=options["scan"],
-        collisions=options["collisions"],
-    )
-
-
-def _check_company(options: dict[str, Any]) -> None:
-    """Check that there is one question, with the options that it needs, and none that it cannot use."""
-    questions = [option for name, option in _QUESTIONS.items() if options[name] is not None]
-    if len(questions) > 1:
-        raise UsageError(f"{' and '.join(questions)} are {len(questions)} questions; ask one at a time")
-    asked = questions[0] if questions else None
-    has_time = options["begin"] is not None or options["end"] is not None
-    if asked is None and not has_time:
-        words = ", ".join(list(_QUESTIONS.values()))
-        raise UsageError(f"ask for something: {words} or --begin")
-    if options["topic"] is None and asked not in _WITHOUT_TOPIC:
-        raise UsageError(f"{asked or '--begin'} needs --topic")
-    if asked == "--queue-offset" and options["queue_id"] is None:
-        raise UsageError("--queue-offset needs --queue")
-    if options["queue_id"] is not None and asked not in {"--queue-offset", None}:
-        raise UsageError(f"--queue says nothing with {asked}")
-    if has_time and asked in _OF_ONE_PLACE:
-        raise UsageError(f"--begin and --end say nothing with {asked}")
-    if options["collisions"] and (asked not in {"--key", "--unique-key", "--tag"} or options["scan"]):
-        raise UsageError("--collisions needs --key, --unique-key or --tag, and the index")
 
 
 def _question(options: dict[str, Any]) -> str:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from rmqtool.cli.completers import complete_topic
-from rmqtool.cli.engine_options import engine_of, engine_options
+from rmqtool.cli.engine_options import engine_of, engine_options, note_engine
 from rmqtool.cli.help import Command
 from rmqtool.cli.options import A_PATH, AN_OFFSET, shared_options
 from rmqtool.cli.session import Session
-from rmqtool.cli.times import parse_optional_time
 from rmqtool.report.sinks import Format, to_json
+from rmqtool.times import parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -125,30 +125,27 @@ def rebuild_index_command(store_path: Path, **options: Any) -> ExitStatus:  # no
 def _rebuild(store_path: Path, parts: frozenset[str], options: dict[str, Any]) -> ExitStatus:
     session = Session(options)
     engine = engine_of(options)
-    until_timestamp_ms = parse_optional_time(options["until_timestamp"], session.zone)
-    store = session.open_store(store_path)
+    if options["until_timestamp"] is not None:
+        parse_time(options["until_timestamp"], session.zone)  # nonsense is told before a store is looked at
+    store = session.open(store_path)
     session.note_settings(store)
-    from rmqtool.commands.rebuild import RebuildRequest, rebuild
-    from rmqtool.dispatch.tag_items import TagItems
-
-    tag_items = options["tag_items"]
-    request = RebuildRequest(
-        store=store,
-        out=options["out"],
-        parts=parts,
-        engine=engine,
-        compare=options["compare"],
-        dry_run=options["dry_run"],
-        topics=options["topics"],
-        exclude_topics=options["exclude_topics"],
-        until_timestamp_ms=until_timestamp_ms,
-        until_offset=options["until_offset"],
-        live=options["live"],
-        max_findings=options["max_findings"],
-        tag_items=None if tag_items == "auto" else TagItems.parse(tag_items),
-    )
+    note_engine(options, engine, session.console)
     with session.output(store, whole=True) as stream:
-        report = rebuild(request, session.console)
+        report = store.rebuild(
+            options["out"],
+            parts=parts,
+            compare=options["compare"],
+            dry_run=options["dry_run"],
+            topic=options["topics"],
+            exclude_topic=options["exclude_topics"],
+            until_timestamp=options["until_timestamp"],
+            until_offset=options["until_offset"],
+            tag_items=options["tag_items"],
+            live=options["live"],
+            max_findings=options["max_findings"],
+            engine=engine,
+            progress=session.console,
+        )
         session.console.close()
         status = report.exit_status(session.fail_on)
         if session.format is Format.JSON:

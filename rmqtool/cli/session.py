@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rmqtool.api.opening import open as open_store
 from rmqtool.cli.options import state_of
+from rmqtool.compiling import COMPILATION
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import FailOn
 from rmqtool.report.console import Console, ProgressMode
 from rmqtool.report.output import open_output, refuse_evidence
 from rmqtool.report.sinks import Format
 from rmqtool.report.whole_file import whole_output
-from rmqtool.store import PathKind, Store, open_store
+from rmqtool.store import PathKind
 from rmqtool.store.index_zone import zone_of_name
 from rmqtool.store.lock import lock_holder
 from rmqtool.store.places import looks_like_store
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from datetime import tzinfo
     from pathlib import Path
     from typing import Any, TextIO
+
+    from rmqtool.api.store import Store
 
 _COLORS = {"auto": None, "always": True, "never": False}
 
@@ -55,6 +59,8 @@ class Session:
             color=self.color,
         )
 
+        COMPILATION.listener = self.console.compiling
+
     @property
     def zone(self) -> tzinfo | None:
         """Return the zone of ``--timezone``; None is this machine's.
@@ -65,8 +71,8 @@ class Session:
         name = self._shared["timezone"]
         return None if name is None else zone_of_name(name)
 
-    def open_store(self, path: Path, kind: PathKind | None = None, *, takes_config: bool = False) -> Store:
-        """Open a store, or a part of it; of a store root, ``kind`` is left to the caller to choose.
+    def open(self, path: Path, kind: str | None = None, *, takes_config: bool = False) -> Store:
+        """Open a store, or a part of it; of a store root, that part alone.
 
         Raises:
             EnvironmentFailureError: Nothing of a store is there; or a config file, which few commands take.
@@ -75,18 +81,22 @@ class Session:
         shared = self._shared
         store = open_store(
             path,
-            kind=None if looks_like_store(path) else kind,
+            type=kind,
             broker_conf=shared["broker_conf"],
             properties=shared["properties"],
             broker_version=shared["broker_version"],
             timezone=shared["timezone"],
         )
-        if store.kind is PathKind.CONFIG and not takes_config:
+        if store.kind == PathKind.CONFIG and not takes_config:
             raise EnvironmentFailureError(
                 f"{path}: holds settings of the broker; dump shows them, give the store root here"
             )
-        self.console.detail(f"{store.place.path}: {store.kind.value}")
+        self.console.detail(f"{store.path}: {store.kind}")
         return store
+
+    def open_root(self, path: Path, kind: str | None = None, *, takes_config: bool = False) -> Store:
+        """Open as `open`; of a store root, ``kind`` is left to the caller to choose."""
+        return self.open(path, None if looks_like_store(path) else kind, takes_config=takes_config)
 
     def stream_data(self) -> None:
         """Draw no bar where rows scroll by while the work goes on."""
@@ -94,19 +104,20 @@ class Session:
 
     def note_broker(self, store: Store) -> None:
         """Say when a broker is at work on the store; what is read may change under the reader."""
-        if store.root is None:
+        root = store.files.root
+        if root is None:
             return
         try:
-            holder = lock_holder(store.root)
+            holder = lock_holder(root)
         except EnvironmentFailureError as failure:
             self.console.warn(str(failure))
             return
         if holder is not None:
-            self.console.note(f"{store.root}: in use by {holder}; what is read may change meanwhile")
+            self.console.note(f"{root}: in use by {holder}; what is read may change meanwhile")
 
     def note_settings(self, store: Store) -> None:
         """Tell the settings in effect, for the curious."""
-        for setting in store.settings:
+        for setting in store.settings.values():
             self.console.detail(f"{setting.name}={setting.value} ({setting.origin.value})")
 
     def output(self, *stores: Store, whole: bool = False) -> AbstractContextManager[TextIO]:
@@ -121,7 +132,7 @@ class Session:
             RefusedError: The log file lies in one of them.
             EnvironmentFailureError: The log file cannot be opened.
         """
-        roots = [root for store in stores for root in store.evidence_roots]
+        roots = [root for store in stores for root in store.files.evidence_roots]
         log_file = self._shared["log_file"]
         if log_file is not None:
             self._state.log = _open_log(log_file, roots)

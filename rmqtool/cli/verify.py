@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import TextIO
 
+    from rmqtool.api.store import Store
     from rmqtool.check.model import VerifyReport
     from rmqtool.commands.verify.verdict import Verdict
     from rmqtool.recovery.model import Prediction
-    from rmqtool.store import Store
 
 _PREDICT = "--predict-recovery"
 _INFERRED = "inferred"
@@ -142,8 +142,8 @@ def verify_command(
     if len(paths) > 1 and (options["baseline"] or options["manifest"]):
         raise UsageError("--baseline and --manifest are those of one store; give one PATH")
     engine_of(options)  # contradictions are told before a store is looked at
-    stores = [session.open_store(path, None if type_name is None else PathKind(type_name)) for path in paths]
-    if options["predict"] is not None and any(store.kind is not PathKind.STORE for store in stores):
+    stores = [session.open_root(path, type_name) for path in paths]
+    if options["predict"] is not None and any(store.kind != PathKind.STORE for store in stores):
         raise UsageError(f"{_PREDICT} is about whole stores; give a store root")
     files = VerifyFiles(session, stores, options)
     verdicts = _verdicts(session, stores, files, options)
@@ -175,9 +175,10 @@ def _verdicts(
 
     verdicts: list[Verdict] = []
     for store in stores:
-        part = None if store.kind is PathKind.STORE else label_of(store.place.path, store.base)
+        base = store.files.base
+        part = None if store.kind == PathKind.STORE else label_of(store.path, base)
         if verdicts and verdicts[-1].report.interrupted is not None:
-            empty = VerifyReport(str(store.base), options["level"], FindingLog(), Examined(), {}, "start")
+            empty = VerifyReport(str(base), options["level"], FindingLog(), Examined(), {}, "start")
             verdicts.append(Verdict(empty, session.fail_on, part=part))
         else:
             verdicts.append(_verify(session, store, files, options, part))
@@ -187,21 +188,19 @@ def _verdicts(
 def _verify(
     session: Session, store: Store, files: VerifyFiles, options: dict[str, Any], part: str | None
 ) -> Verdict:
-    from rmqtool.check.model import VerifyInterruptedError, VerifyRequest
-    from rmqtool.check.run import verify
+    from rmqtool.check.model import VerifyInterruptedError
     from rmqtool.commands.verify.verdict import Verdict
 
     session.note_settings(store)
-    request = VerifyRequest(
-        store=store,
-        level=options["level"],
-        engine=engine_of(options),
-        max_findings=options["max_findings"] + files.known_findings,
-        live=options["live"],
-    )
     predictions: tuple[Prediction, ...] = ()
     try:
-        report = verify(request, session.console)
+        report = store.verify(
+            level=options["level"],
+            engine=engine_of(options),
+            max_findings=options["max_findings"] + files.known_findings,
+            live=options["live"],
+            progress=session.console,
+        )
     except VerifyInterruptedError as stop:
         report = stop.report
     else:
@@ -214,11 +213,9 @@ def _verify(
 def _predict(store: Store, report: VerifyReport, wanted: str | None) -> tuple[Prediction, ...]:
     if wanted is None:
         return ()
-    from rmqtool.recovery import predict_recovery
-
-    one = store.settings.release if wanted == _INFERRED else RELEASES.get(wanted)
+    releases = RELEASES if wanted == _ALL else [None if wanted == _INFERRED else wanted]
     with report.stage("prediction"):
-        return tuple(predict_recovery(store, release) for release in ([one] if one else RELEASES.values()))
+        return tuple(map(store.predict_recovery, releases))
 
 
 def _write(session: Session, verdicts: list[Verdict], stream: TextIO) -> None:

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+    from rmqtool.api.store import Store
     from rmqtool.check.model import VerifyReport
     from rmqtool.cli.session import Session
     from rmqtool.commands.verify.baseline import Comparison
     from rmqtool.commands.verify.verdict import Verdict
-    from rmqtool.store import Store
 
 REPORT_KINDS = ("junit", "sarif")
 MANIFEST_ACTIONS = ("write", "check")
@@ -70,7 +70,7 @@ class VerifyFiles:
             written.append(options["output"])
         if self._manifest is not None and self._manifest.purpose == "write":
             written.append(self._manifest.path)
-        _check_written(written, [root for store in stores for root in store.evidence_roots])
+        _check_written(written, [root for store in stores for root in store.files.evidence_roots])
         if options["baseline"] is not None:
             from rmqtool.commands.verify.baseline_file import load_baseline
 
@@ -106,9 +106,9 @@ class VerifyFiles:
         console, path = self._session.console, self._manifest.path
         with report.stage("manifest"):
             if self._lines is not None:
-                report.findings.extend(check_manifest(store, path, self._lines, jobs, console))
+                report.findings.extend(check_manifest(store.files, path, self._lines, jobs, console))
                 return
-            lines = make_manifest(store, jobs, console, report.findings)
+            lines = make_manifest(store.files, jobs, console, report.findings)
             write_whole(path, b"".join(line.to_bytes() for line in lines))
         files = counted(len(lines), "file")
         console.note(f"{path}: SHA-256 of {files}; check with verify --manifest check:FILE")

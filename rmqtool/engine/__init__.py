@@ -12,20 +12,37 @@ is imported before a Spark engine opens.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
 from rmqtool.engine.interface import Engine, EngineError, EngineOptions, MapInterruptedError
 from rmqtool.engine.local import LocalEngine, usable_cpus
-from rmqtool.errors import UsageError
+from rmqtool.errors import EnvironmentFailureError, UsageError
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
 
 __all__ = [
+    "HOW_TO_GET_SPARK",
     "Engine",
     "EngineError",
     "EngineOptions",
     "LocalEngine",
     "MapInterruptedError",
+    "is_spark_installed",
     "open_engine",
+    "opened_engine",
     "runs_elsewhere",
     "usable_cpus",
 ]
+
+HOW_TO_GET_SPARK = "pip install 'rmqtool[spark]'"
+
+
+def is_spark_installed() -> bool:
+    """Tell whether the package is here with its extra ``spark``."""
+    return find_spec("pyspark") is not None
 
 
 def runs_elsewhere(options: EngineOptions) -> bool:
@@ -44,13 +61,22 @@ def open_engine(options: EngineOptions) -> Engine:
 
     Raises:
         UsageError: fewer than one job is asked for.
-        EnvironmentFailureError: no Java for Spark can be found or started.
+        EnvironmentFailureError: Spark is not installed, or no Java for it can be found or started.
     """
     if options.jobs is not None and options.jobs < 1:
         raise UsageError(f"--jobs must be at least 1, not {options.jobs}")
     if options.kind == "local":
         return LocalEngine(options.jobs)
+    if not is_spark_installed():
+        raise EnvironmentFailureError(
+            f"Spark is not installed: {HOW_TO_GET_SPARK} adds it; --engine local does without"
+        )
     # Here, because only the one who asks for Spark should pay for its modules.
     from rmqtool.engine.spark import SparkEngine
 
     return SparkEngine(options)
+
+
+def opened_engine(options: EngineOptions, engine: Engine | None) -> AbstractContextManager[Engine]:
+    """Return an engine for the length of a ``with``: one that is open already, and stays so, or a new one."""
+    return open_engine(options) if engine is None else nullcontext(engine)

@@ -62,6 +62,7 @@ class Engine(Protocol):
     """One function over many items; see the module docstring of ``rmqtool.engine``."""
 
     name: str
+    options: EngineOptions
 
     def map(
         self, function: Callable[[T], R], items: Sequence[T], progress: Callable[[int], None] | None = None

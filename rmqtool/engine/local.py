@@ -6,7 +6,7 @@ import os
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from typing import TYPE_CHECKING, TypeVar
 
-from rmqtool.engine.interface import EngineError, MapInterruptedError
+from rmqtool.engine.interface import EngineError, EngineOptions, MapInterruptedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -34,6 +34,7 @@ class LocalEngine:
     name: str = "local"
 
     def __init__(self, jobs: int | None = None) -> None:
+        self.options = EngineOptions("local", jobs)
         self._jobs = jobs or usable_cpus()
         self._closed = False
 

@@ -47,6 +47,7 @@ class SparkEngine:
     name: str = "spark"
 
     def __init__(self, options: EngineOptions) -> None:
+        self.options = options
         self._closed = False
         self._private = is_private(master_of(options))
         java = find_java(os.environ, launcher=not self._private)

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rmqtool.engine.local import usable_cpus
-from rmqtool.errors import EnvironmentFailureError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -93,11 +92,7 @@ def worker_python(options: EngineOptions) -> str:
 
 
 def driver_command(options: EngineOptions, java: Java, folder: Path) -> DriverCommand:
-    """Compose the command for the options' master; what it writes goes to ``folder``.
-
-    Raises:
-        EnvironmentFailureError: pyspark is not installed.
-    """
+    """Compose the command for the options' master; what it writes goes to ``folder``."""
     master = master_of(options)
     if is_private(master):
         return _private_command(options, master, java, folder)
@@ -191,6 +186,6 @@ def _private_environment(folder: Path) -> dict[str, str]:
 
 def _pyspark_folder() -> Path:
     spec = importlib.util.find_spec("pyspark")
-    if spec is None or spec.origin is None:
-        raise EnvironmentFailureError("pyspark is not installed: install it, or use --engine local")
+    assert spec is not None
+    assert spec.origin is not None
     return Path(spec.origin).parent

@@ -8,11 +8,29 @@ from rich.progress import (
     BarColumn,
     DownloadColumn,
     Progress,
+    Task,
     TaskID,
     TextColumn,
     TimeRemainingColumn,
     TransferSpeedColumn,
 )
+from rich.text import Text
+
+
+class _Amount(DownloadColumn):
+    """Bytes of a stage, kernels of a compilation."""
+
+    def render(self, task: Task) -> Text:
+        if task.fields.get("counts_kernels"):
+            return Text(f"{int(task.completed)}/{int(task.total or 0)} kernels")
+        return super().render(task)
+
+
+class _Speed(TransferSpeedColumn):
+    """The rate of a stage; kernels differ too much to have one."""
+
+    def render(self, task: Task) -> Text:
+        return Text("") if task.fields.get("counts_kernels") else super().render(task)
 
 
 class Bar:
@@ -27,12 +45,13 @@ class Bar:
         columns = (
             TextColumn("{task.description}"),
             BarColumn(),
-            DownloadColumn(binary_units=True),
-            TransferSpeedColumn(),
+            _Amount(binary_units=True),
+            _Speed(),
             TimeRemainingColumn(),
         )
         self._progress = Progress(*columns, console=console, transient=True)
         self._task: TaskID | None = None
+        self._compilation: TaskID | None = None
         self._progress.start()
 
     def stage(self, name: str, total_bytes: int | None) -> None:
@@ -45,6 +64,14 @@ class Bar:
         """Move the bar to a number of bytes."""
         if self._task is not None:
             self._progress.update(self._task, completed=done_bytes)
+
+    def compiling(self, ready: int, kernels: int, under_way: bool) -> None:
+        """Say, in a bar of its own, that the command waits for the compiler, and how far that is."""
+        if self._compilation is None:
+            self._compilation = self._progress.add_task("compiling once", counts_kernels=True)
+        self._progress.update(
+            self._compilation, completed=ready, total=kernels, visible=under_way, refresh=True
+        )
 
     def print(self, line: str) -> None:
         """Write a line above the bar."""

@@ -72,11 +72,7 @@ class Console:
         """Begin a stage."""
         self._stage, self._total, self._started, self._shown = name, total_bytes, time.monotonic(), 0.0
         if self._draws_bar():
-            from rmqtool.report.bar import Bar
-
-            if self._bar is None:
-                self._bar = Bar(color=self.color)
-            self._bar.stage(name, total_bytes)
+            self._shown_bar().stage(name, total_bytes)
         self.advance(0)
 
     def advance(self, done_bytes: int) -> None:
@@ -90,6 +86,11 @@ class Console:
             self._write(
                 to_json(values | {"totalBytes": self._total, "seconds": round(now - self._started, 3)})
             )
+
+    def compiling(self, ready: int, kernels: int, under_way: bool) -> None:
+        """Show that kernels are being compiled, as `rmqtool.compiling` tells it; on a terminal only."""
+        if self._draws_bar():
+            self._shown_bar().compiling(ready, kernels, under_way)
 
     def note(self, sentence: str) -> None:
         """Say something worth knowing."""
@@ -118,6 +119,13 @@ class Console:
         if self._bar is not None:
             self._bar.close()
             self._bar = None
+
+    def _shown_bar(self) -> Bar:
+        from rmqtool.report.bar import Bar
+
+        if self._bar is None:
+            self._bar = Bar(color=self.color)
+        return self._bar
 
     def _draws_bar(self) -> bool:
         wanted = self._mode is ProgressMode.AUTO and not self._quiet and self.draws_bars

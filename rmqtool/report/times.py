@@ -15,7 +15,7 @@ _STEPS = ("KiB", "MiB", "GiB", "TiB", "PiB")
 def time_text(timestamp_ms: int, zone: tzinfo | None) -> str:
     """Return a time as ``yyyy-MM-dd HH:mm:ss.SSS+hh:mm``; a number that is no date here stays a number.
 
-    UTC is ``Z``; `rmqtool.cli.times` reads what this writes.
+    UTC is ``Z``; `rmqtool.times` reads what this writes.
 
     Args:
         timestamp_ms: Since the epoch.

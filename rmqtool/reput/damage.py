@@ -9,8 +9,9 @@ from rmqtool.findings import Finding, Severity, Structure, code_of
 from rmqtool.findings.commitlog import CL_GAP, CL_HALF_RECORD, CL_STRAY
 from rmqtool.findings.wording import counted
 from rmqtool.reput.gap_contents import GapContents, InspectTask, inspect_gaps
-from rmqtool.scan.classify import Defect, FoundEdge, classified
+from rmqtool.scan.classify import Defect, classified
 from rmqtool.scan.gaps import Gap, Outcome
+from rmqtool.scan.log_edge import FoundEdge
 from rmqtool.scan.splits import Split
 
 if TYPE_CHECKING:

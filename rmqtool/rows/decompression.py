@@ -6,13 +6,12 @@ zlib only. A body is hostile: a few bytes may unpack to terabytes, and any may b
 
 from __future__ import annotations
 
-import importlib
+import sys
 import zlib
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rmqtool import rows
-from rmqtool.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -37,9 +36,6 @@ def decompressed(found: Iterable[rows.Row], progress: Progress) -> Iterator[rows
     """Yield rows, bodies of messages unpacked; ``body_length`` stays that of the log.
 
     A body that cannot be unpacked stays as it is, and that is said.
-
-    Raises:
-        UsageError: A body needs a library that is not there.
     """
     for row in found:
         if not isinstance(row, rows.Message):
@@ -57,7 +53,6 @@ def decompress(body: bytes, sys_flag: int, max_bytes: int = MAX_BODY_BYTES) -> b
 
     Raises:
         BodyError: It is no such data, is cut short, or unpacks to more than ``max_bytes``.
-        UsageError: It needs a library that is not there.
     """
     if not sys_flag & COMPRESSED_FLAG or not body:
         return body
@@ -80,7 +75,9 @@ def _unpack_zlib(body: bytes, max_bytes: int) -> bytes:
 
 
 def _unpack_lz4(body: bytes, max_bytes: int) -> bytes:
-    unpacker = _library("lz4.frame", "lz4").LZ4FrameDecompressor()
+    from lz4.frame import LZ4FrameDecompressor
+
+    unpacker = LZ4FrameDecompressor()
     try:
         data: bytes = unpacker.decompress(body, max_length=max_bytes + 1)
     except RuntimeError as failure:
@@ -89,36 +86,25 @@ def _unpack_lz4(body: bytes, max_bytes: int) -> bytes:
 
 
 def _unpack_zstd(body: bytes, max_bytes: int) -> bytes:
-    """Read a stream piece by piece: the size that a frame claims is not believed, nor its window."""
-    library = _library("zstandard", "zstandard")
-    unpacker = library.ZstdDecompressor(max_window_size=max_bytes)
+    """Unpack one frame: the size that it claims is not believed, and its window has a bound."""
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+    else:
+        from backports import zstd
+    limit = zstd.DecompressionParameter.window_log_max
+    lowest, highest = limit.bounds()
+    unpacker = zstd.ZstdDecompressor(options={limit: min(max(max_bytes.bit_length(), lowest), highest)})
     try:
-        with unpacker.stream_reader(body) as stream:
-            data: bytes = stream.read(max_bytes + 1)
-        if len(data) > max_bytes:
-            return data
-        whole = unpacker.decompressobj()  # only this tells the end of a frame, and it knows no bound
-        whole.decompress(body)
-    except library.ZstdError as failure:
+        data = unpacker.decompress(body, max_bytes + 1)
+    except zstd.ZstdError as failure:
         raise BodyError(f"it is no zstd data: {failure}") from failure
-    return _whole(data, whole.eof, max_bytes)
+    return _whole(data, unpacker.eof, max_bytes)
 
 
 def _whole(data: bytes, is_at_end: bool, max_bytes: int) -> bytes:
     if not is_at_end and len(data) <= max_bytes:
         raise BodyError("it ends too early")
     return data
-
-
-def _library(module: str, package: str) -> Any:  # noqa: ANN401 - a library without types
-    try:
-        return importlib.import_module(module)
-    except ImportError as failure:
-        sentence = (
-            f"a body is compressed with {package}: install it (pip install 'rmqtool[compression]')"
-            " or leave out --decompress"
-        )
-        raise UsageError(sentence) from failure
 
 
 _UNPACKERS: dict[int, Callable[[bytes, int], bytes]] = {

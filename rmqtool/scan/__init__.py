@@ -1,8 +1,13 @@
-"""WALK: bytes of log to messages and damage.
+"""WALK: bytes of log to messages and gaps.
 
 ``records`` reads one record at a time in plain Python, for look-ups and dumps; ``kernels`` does the same for
 whole windows at memory speed, and ``walk`` drives them over a segment. Both follow
 ``CommitLog#checkMessageAndReturnSize`` and are tested against each other.
+
+Where a broker's reput gives up, who examines reads on at the next true record: ``record_walk`` in plain
+Python, ``gap_walk`` by the kernels. Both yield what lies between as a gap (``gaps``), to which ``classify``
+gives its name: the only judge of that, for every command. ``splits`` cuts a log for many cores and stitches
+together what was found, for a broker's reput as for those who examine.
 
 A record counts as *true* only if its PHYSICALOFFSET is the place it lies at: valid but stale bytes (behind
 BLANK, in dirty tails, in pooled buffers) are normal in a store.

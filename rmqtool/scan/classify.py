@@ -8,8 +8,7 @@ a record (``LogEdge``). What a broker does about it is another matter, and said 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from rmqtool.findings import Finding, Severity, Structure
 from rmqtool.findings.commitlog import (
@@ -35,14 +34,13 @@ from rmqtool.findings.wording import counted
 from rmqtool.formats import struct_of
 from rmqtool.formats.message import BLANK, BLANK_MAGIC, END_FILE_MIN_BLANK_LENGTH, MAGIC_V1, MAGIC_V2
 from rmqtool.scan.gaps import Outcome
-from rmqtool.scan.resync import holds_record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from rmqtool.findings import FindingCode
     from rmqtool.scan.gaps import Gap
-    from rmqtool.store import FileQueue, Store
+    from rmqtool.scan.log_edge import LogEdge
     from rmqtool.store.reading import UnreadableRange
     from rmqtool.store.segments import Segment
 
@@ -109,55 +107,6 @@ class Defect:
             severity_override=self.severity_override,
             structure_override=None if self.code.structure is Structure.COMMITLOG else Structure.COMMITLOG,
         )
-
-
-class LogEdge(Protocol):
-    """What the judge asks of a log as a whole."""
-
-    @property
-    def last(self) -> int:
-        """Return the number of the last file that holds a record, -1 if none does."""
-        ...
-
-    @property
-    def unclean(self) -> bool:
-        """Whether ``abort`` is there: a torn record at the end is what the next start expects."""
-        ...
-
-
-@dataclass(frozen=True)
-class FoundEdge:
-    """The edge of a log that is read from the front: looked for behind the reader, when it is asked for.
-
-    Attributes:
-        segments: The log's files, by start.
-        unclean: See ``LogEdge``.
-        file_size: ``mappedFileSizeCommitLog``; None: every file is as long as it should be.
-    """
-
-    segments: Sequence[Segment]
-    unclean: bool = False
-    file_size: int | None = None
-
-    @classmethod
-    def of(cls, store: Store, log: FileQueue | None = None) -> FoundEdge:
-        """Return the edge of a store's log, or of what is taken for that log."""
-        segments = (store.commitlog if log is None else log).segments
-        size = store.settings.commitlog_file_size
-        known = any(segment.size_bytes == size for segment in segments)
-        return cls(segments, store.abort is not None, size if known else None)
-
-    def missing_before(self, number: int) -> Defect | None:
-        """Return what is missing in front of a file; None if it joins the one before it, or is the first."""
-        if number == 0:
-            return None
-        return gap_between(self.segments[number - 1], self.segments[number], self.file_size)
-
-    @cached_property
-    def last(self) -> int:
-        """Return the number of the last file that holds a record, -1 if none does."""
-        numbers = reversed(range(len(self.segments)))
-        return next((number for number in numbers if holds_record(self.segments[number])), -1)
 
 
 def classify(gap: Gap, segment: Segment, number: int, edge: LogEdge) -> Defect:

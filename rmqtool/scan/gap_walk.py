@@ -91,7 +91,7 @@ class GapWalk:
                 self.outcome = Outcome.MISMATCH
             begin = self.place
             data_start = first_nonzero(self.segment, begin, reach)
-            place = self._find(max(begin + 1, data_start - _SIZE_BYTES + 1), reach)
+            place = self._find(max(begin + 1, data_start - _SIZE_BYTES), reach)
             self.place = reach if place is None else place
             own = int.from_bytes(head[_PHYSICAL_OFFSET_AT:], "big", signed=True) == begin
             data_start = min(data_start, self.place)
@@ -111,8 +111,12 @@ class GapWalk:
     def _find(self, start: int, stop: int) -> int | None:
         """Return where the next true record or BLANK is."""
         # TOTALSIZE, a record's first bytes, may begin with zeros.
-        place = max(start, first_nonzero(self.segment, start, stop) - _SIZE_BYTES + 1)
-        return None if self._walk.find(place, stop) is Outcome.STOP else self._walk.place
+        zeros = _SIZE_BYTES - 1
+        last = min(stop + zeros, self.segment.stop)
+        data_start = first_nonzero(self.segment, start, last)
+        if data_start >= last or self._walk.find(max(start, data_start - zeros), stop) is Outcome.STOP:
+            return None
+        return self._walk.place
 
 
 def gap_of(row: Any) -> Gap:  # noqa: ANN401 - a numpy row

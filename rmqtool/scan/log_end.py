@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.findings.commitlog import CL_GHOST, CL_TAIL_ZERO
 from rmqtool.releases import LENIENT
-from rmqtool.scan.classify import FoundEdge
+from rmqtool.scan.log_edge import FoundEdge
 from rmqtool.scan.record_walk import Blank, ChainWalk
 from rmqtool.scan.records import Record, check_record
 from rmqtool.scan.resync import find_true

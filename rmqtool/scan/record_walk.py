@@ -1,7 +1,7 @@
 """The log in order, record by record: what is there, and what is wrong between.
 
 A chain of records is followed as a broker does. Where it breaks, the next true record is searched
-(``resync``).
+(``resync``), and what lies between gets its name (``classify``). ``gap_walk`` does the same at memory speed.
 """
 
 from __future__ import annotations
@@ -14,15 +14,9 @@ from rmqtool.findings.records import CL_NUMBER
 from rmqtool.formats import message, struct_of
 from rmqtool.javacompat import masked_crc32, parse_prop_crc_digits
 from rmqtool.releases import LENIENT
-from rmqtool.scan.classify import (
-    Defect,
-    FoundEdge,
-    classified,
-    ghosts,
-    missing_blank,
-    unreadable_part,
-)
+from rmqtool.scan.classify import Defect, classified, ghosts, missing_blank, unreadable_part
 from rmqtool.scan.gaps import Gap, Outcome
+from rmqtool.scan.log_edge import FoundEdge
 from rmqtool.scan.records import Record, check_record, number_problem
 from rmqtool.scan.resync import find_true, is_true
 from rmqtool.scan.window import Window

@@ -93,6 +93,18 @@ def _open_without_trace(path: Path) -> int:
         return os.open(path, _READ_FLAGS)
 
 
+class _Descriptor:
+    """A descriptor that is closed when the last who uses it lets go of it, so never under a running read."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __del__(self) -> None:
+        os.close(self.number)
+
+
 class ReadOnlyFile:
     """One file, opened at the first read, shared by threads (``pread`` has no position), picklable by path.
 
@@ -102,7 +114,7 @@ class ReadOnlyFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._descriptor: int | None = None
+        self._descriptor: _Descriptor | None = None
         self._opening = threading.Lock()
 
     def __getstate__(self) -> Path:
@@ -117,18 +129,14 @@ class ReadOnlyFile:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    def __del__(self) -> None:
-        self.close()
-
     def close(self) -> None:
-        """Close the file; the next read opens it again. No other thread may be reading."""
-        descriptor, self._descriptor = self._descriptor, None
-        if descriptor is not None:
-            os.close(descriptor)
+        """Close the file, after reads of other threads; the next read opens it again."""
+        self._descriptor = None
 
     def size_bytes(self) -> int:
         """Return the file's size as it is now."""
-        return os.fstat(self._open()).st_size
+        descriptor = self._open()  # held by name while its number is in use
+        return os.fstat(descriptor.number).st_size
 
     def next_data(self, position: int) -> int:
         """Return the first position from ``position`` on where bytes were ever written; else the file's end.
@@ -139,7 +147,8 @@ class ReadOnlyFile:
             EnvironmentFailureError: The file cannot be opened.
         """
         try:
-            return os.lseek(self._open(), position, os.SEEK_DATA)
+            descriptor = self._open()  # held by name while its number is in use
+            return os.lseek(descriptor.number, position, os.SEEK_DATA)
         except OSError as failure:
             return self.size_bytes() if failure.errno == errno.ENXIO else position
 
@@ -186,23 +195,23 @@ class ReadOnlyFile:
         done = 0
         while done < len(view):
             try:
-                count = os.preadv(descriptor, [view[done:]], position + done)
+                count = os.preadv(descriptor.number, [view[done:]], position + done)
             except OSError as failure:
                 if failure.errno != errno.EIO or unreadable is None:
                     raise self._failure(failure, position + done) from failure
-                count = _read_around(descriptor, position + done, view[done:], unreadable)
+                count = _read_around(descriptor.number, position + done, view[done:], unreadable)
             if count == 0:
                 break
             done += count
         return done
 
-    def _open(self) -> int:
+    def _open(self) -> _Descriptor:
         descriptor = self._descriptor
         if descriptor is None:
             with self._opening:
                 descriptor = self._descriptor
                 if descriptor is None:
-                    descriptor = self._descriptor = open_regular(self.path)
+                    descriptor = self._descriptor = _Descriptor(open_regular(self.path))
         return descriptor
 
     def _failure(self, failure: OSError, position: int) -> EnvironmentFailureError:

@@ -32,7 +32,6 @@ Row = dict[str, Any]
 
 VERSIONS = brokers.wanted()
 SOURCES = Path(__file__).resolve().parents[2] / "fixtures" / "make"
-REQUIRED = "RMQTOOL_REQUIRE_BROKER"
 
 _OLDEST_JDK = 17
 _BUILD_SECONDS = 900
@@ -130,6 +129,29 @@ def build(version: Version) -> Path:
     return _once(_cache() / _digest(sources) / version, lambda at: _compile(sources, jars, at))
 
 
+@functools.cache
+def build_whole(version: Version, around: str) -> Path:
+    """Fetch the jars of a whole broker, name server and client, and compile its client; as `build` does.
+
+    Args:
+        version: Of broker and store.
+        around: Of the jars around them, whose own version was never published for some releases.
+    """
+    name = f"jars-{_digest([SOURCES / 'pom.xml'])}"
+    options = ["-Pwhole", f"-Drocketmq.around={around}"]
+    jars = _once(_cache() / name / f"whole-{version}", lambda at: _maven(version, at, *options))
+    sources = [*_java_files("common"), *_java_files(brokers.BROKERS[version].shim), *_java_files("whole")]
+    return _once(_cache() / _digest(sources) / f"whole-{version}", lambda at: _compile(sources, jars, at))
+
+
+def whole_command(version: Version, around: str, options: Sequence[str], words: Sequence[str]) -> list[str]:
+    """Return the command that runs a class of a whole broker: Java's options, then class and arguments."""
+    home = build_whole(version, around)
+    path = f"{home / 'classes'}:{home / 'lib'}/*"
+    given = [f"-Drocketmq.version={version}", *options]
+    return [str(_tools().java), *_FLAGS, *given, "-cp", path, *words]
+
+
 def _once(target: Path, make: Callable[[Path], None]) -> Path:
     """Make a folder that is not there yet; test processes side by side make it once."""
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -144,10 +166,11 @@ def _once(target: Path, make: Callable[[Path], None]) -> Path:
     return target
 
 
-def _maven(version: Version, target: Path) -> None:
+def _maven(version: Version, target: Path, *options: str) -> None:
     """Copy the jars into a folder, offline where the local repository has everything, else online."""
     arguments = ["-q", "-B", "-f", str(SOURCES / "pom.xml"), f"-Drocketmq.version={version}"]
-    arguments += [f"-Drocketmq.jars={brokers.BROKERS[version].jars or version}", f"-Dlib={target}", "package"]
+    arguments += [f"-Drocketmq.jars={brokers.BROKERS[version].jars or version}", f"-Dlib={target}"]
+    arguments += [*options, "package"]
     maven = str(_tools().maven)
     complaint = _complaint([maven, "-o", *arguments]) and _complaint([maven, *arguments])
     if complaint:

@@ -29,6 +29,9 @@ _STARTS: list[tuple[jvm.Version, jvm.Version, bool]] = [
     ("4.9.8", "4.9.8", True),
     ("5.3.3", "5.3.3", True),
     ("4.9.8", "5.3.3", False),
+    ("5.4.0", "5.5.1", True),
+    ("5.5.1", "5.5.1", True),
+    ("5.3.3", "5.5.1", False),
 ]
 
 

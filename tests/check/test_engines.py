@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 SPARK = EngineOptions("spark", master="local[2]")
 CASES = list({case.code: case for case in load_cases()}.values())
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.matrix]
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,7 @@ _MUTATIONS = 250
 _SLOWEST_S = 20
 
 
+@pytest.mark.mutation
 @pytest.mark.parametrize("seed", _SEEDS)
 def test_random_damage(seed: int, tmp_path: Path) -> None:
     """Fields, units, blocks and files: all of it is said, but for the fields that nothing guards."""

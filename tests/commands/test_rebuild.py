@@ -100,6 +100,7 @@ def _records_before_the_log(store: FixtureStore) -> int:
 class TestOnSpark:
     """With one session for all stores."""
 
+    @pytest.mark.matrix
     @EVERY
     def test_every_byte_is_the_brokers(self, store: FixtureStore, spark: Engine, tmp_path: Path) -> None:
         """Another engine, the same bytes."""

@@ -11,7 +11,8 @@ from rmqtool.commands.dump.request import DumpRequest
 from rmqtool.commands.info import summarise
 from rmqtool.commands.query.scan import LogScan
 from rmqtool.rows import Damage
-from rmqtool.scan.classify import Defect, FoundEdge
+from rmqtool.scan.classify import Defect
+from rmqtool.scan.log_edge import FoundEdge
 from rmqtool.scan.sieve import Sieve
 from rmqtool.store import open_store
 from tests.commands.rebuilding import Listener, rebuild_store

@@ -31,7 +31,7 @@ REPOSITORY = Path(__file__).parents[2]
 STORES = REPOSITORY / "fixtures" / "stores"
 START_TIMEOUT_S = 30
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.matrix]
 
 
 class Cluster:

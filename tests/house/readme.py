@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.report.catalogue_table import catalogue_table
 from rmqtool.report.row_table import row_table
+from tests.house.man import man_pages
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 DOCS = ROOT / "rmqtool" / "docs"
+MAN = ROOT / "man"
 TOURS = (README, DOCS / "tour.md")
 """The pages whose commands can be pasted, one after the other, by who stands in a clone."""
 
@@ -145,3 +147,5 @@ def refreshed(path: Path) -> str:
 if __name__ == "__main__":
     for page_path in [README, *sorted(DOCS.glob("*.md"))]:
         page_path.write_text(refreshed(page_path))
+    for file_name, man_page in man_pages().items():
+        (MAN / file_name).write_text(man_page)

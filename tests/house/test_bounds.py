@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.store.fixture_stores import STORE_ROOTS
 
 if TYPE_CHECKING:
@@ -61,6 +63,7 @@ read_i32(np.zeros(7, np.uint8), 4)
 """
 
 
+@pytest.mark.soak
 def test_no_kernel_leaves_its_arrays(tmp_path: Path) -> None:
     """All stores, in one piece and in tiny windows, splits and output arrays."""
     done = _run(_ALL_STORES, tmp_path, map(str, STORE_ROOTS))

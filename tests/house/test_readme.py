@@ -13,7 +13,9 @@ import pytest
 from rmqtool.cli.group import COMMANDS
 from rmqtool.cli.manual import TOPICS
 from rmqtool.errors import ExitStatus
-from tests.house.readme import DOCS, README, RMQTOOL, ROOT, TOURS, generated, here, run, steps
+from tests.conftest import TIERS
+from tests.house.man import man_pages
+from tests.house.readme import DOCS, MAN, README, RMQTOOL, ROOT, TOURS, generated, here, run, steps
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,6 +61,17 @@ def test_every_command_and_every_topic_has_a_page() -> None:
 def test_links_lead_somewhere(page: Path) -> None:
     targets = re.findall(r"\]\(([^)]+)\)", page.read_text())
     assert [target for target in targets if not (page.parent / target).is_file()] == []
+
+
+def test_man_pages_are_made_of_the_help() -> None:
+    assert {page.name: page.read_text() for page in MAN.iterdir()} == man_pages()
+
+
+@pytest.mark.skipif(shutil.which("groff") is None, reason="needs groff")
+@pytest.mark.parametrize("page", sorted(MAN.iterdir()), ids=lambda page: page.stem)
+def test_troff_has_nothing_to_say_of_a_man_page(page: Path) -> None:
+    done = subprocess.run(["groff", "-man", "-ww", "-z", page], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
 
 
 def recipes() -> dict[str, str]:
@@ -142,3 +155,7 @@ def test_the_two_commands_are_one_line_each() -> None:
 
 def test_ci_takes_its_test_command_from_readme() -> None:
     assert "README.md" in (ROOT / ".ci" / "run").read_text()
+
+
+def test_ci_runs_every_tier_that_is_left_out_by_default() -> None:
+    assert f'tiers="{" or ".join(TIERS)}"\n' in (ROOT / ".ci" / "run").read_text()

@@ -6,6 +6,7 @@ import io
 import json
 from typing import TYPE_CHECKING
 
+from rmqtool.compiling import Compilation
 from rmqtool.report.console import Console, ProgressMode
 from rmqtool.report.times import size_text, time_text
 
@@ -65,6 +66,37 @@ def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     console.close()
     assert "scan [red]" in terminal.getvalue()
     assert "[bold] stays" in terminal.getvalue()
+
+
+def test_compiling_is_said_with_a_bar_that_moves(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    console = Console(color=False)
+    compilation = Compilation()
+    compilation.listener, compilation.kernels = console.compiling, 2
+    compilation.begin()
+    compilation.end()
+    compilation.begin()
+    console.note("meanwhile")
+    before = terminal.getvalue()
+    assert "compiling once" in before
+    assert "1/2 kernels" in before
+    compilation.end()
+    console.note("afterwards")
+    console.close()
+    assert "compiling once" not in terminal.getvalue().rpartition("afterwards")[2]
+
+
+def test_compiling_is_no_remark_where_no_bar_is(capsys: pytest.CaptureFixture[str]) -> None:
+    console = Console()
+    console.compiling(0, 2, under_way=True)
+    console.close()
+    assert capsys.readouterr().err == ""
 
 
 def test_a_remark_breaks_between_words_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,6 +73,12 @@ def test_a_blank_that_says_too_much_fails_from_5_3_2_on() -> None:
     assert outcome(blank(64, total_size=65), RELEASES["5.3.3"].records) == (False, -1)
 
 
+def test_a_blank_of_a_negative_size_fails_from_5_5_1_on() -> None:
+    assert outcome(blank(64, total_size=-1), RELEASES["5.5.0"].records) == (True, 0)
+    assert outcome(blank(64, total_size=-1), RELEASES["5.5.1"].records) == (False, -1)
+    assert outcome(blank(64), RELEASES["5.5.1"].records) == (True, 0)
+
+
 def test_a_blank_of_the_most_negative_size_overflows_into_failure() -> None:
     """TOTALSIZE - 4 wraps to a huge positive number in Java's int."""
     assert outcome(blank(64, total_size=-(2**31)), RELEASES["5.3.3"].records) == (False, -1)

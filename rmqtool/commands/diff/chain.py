@@ -17,7 +17,8 @@ from rmqtool.scan.gaps import Gap, Outcome
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from rmqtool.scan.classify import Defect, FoundEdge
+    from rmqtool.scan.classify import Defect
+    from rmqtool.scan.log_edge import FoundEdge
     from rmqtool.store import FileQueue, Segment
 
     Int64s = npt.NDArray[np.int64]

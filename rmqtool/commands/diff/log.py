@@ -11,7 +11,7 @@ from rmqtool.commands.diff.align import Reaches
 from rmqtool.commands.diff.chain import Chain
 from rmqtool.commands.diff.model import Change, Difference, Told
 from rmqtool.commands.diff.records import record_difference
-from rmqtool.scan.classify import FoundEdge
+from rmqtool.scan.log_edge import FoundEdge
 from rmqtool.scan.log_end import find_log_end
 
 if TYPE_CHECKING:

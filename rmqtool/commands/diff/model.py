@@ -91,6 +91,10 @@ class Comparison:
     notes: list[str] = field(default_factory=list)
     is_damaged: bool = False
 
+    def differs(self, *, replica: bool = False) -> bool:
+        """Whether anything differs; between replicas, more than what is normal."""
+        return bool(self.counts.total() or (self.normal.total() and not replica))
+
     def note(self, sentence: str) -> None:
         """Add a sentence, once."""
         if sentence not in self.notes:

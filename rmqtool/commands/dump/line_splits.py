@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool import rows
+from rmqtool.formats.message import BLANK_MAGIC
 from rmqtool.releases import LENIENT
 from rmqtool.rows.messages import MessageRows
-from rmqtool.scan.gaps import Outcome
+from rmqtool.scan.classify import classified
+from rmqtool.scan.gap_walk import GapWalk, gap_of
+from rmqtool.scan.gaps import Gap, Outcome
 from rmqtool.scan.line_kernels import Ended, write_lines
 from rmqtool.scan.plain_kernels import MAX_PROPERTIES, Wanted
 from rmqtool.scan.record_walk import Blank, ChainWalk
 from rmqtool.scan.records import Record
-from rmqtool.scan.rows import rules_of
 from rmqtool.scan.sieve import EARLIEST_MS, LATEST_MS
-from rmqtool.scan.walk import SegmentWalk
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,9 +28,9 @@ if TYPE_CHECKING:
 
     from rmqtool.javacompat import DelayLevels
     from rmqtool.rows.messages import MessageFilter
-    from rmqtool.scan.classify import FoundEdge
+    from rmqtool.scan.classify import Defect
     from rmqtool.scan.json_kernels import BodyForm
-    from rmqtool.scan.record_walk import LogEvent
+    from rmqtool.scan.log_edge import FoundEdge
     from rmqtool.scan.walk import MessageBatch
     from rmqtool.store import FileQueue, Segment
 
@@ -118,10 +119,9 @@ class _Writing:
     """The work on one split."""
 
     def __init__(self, split: LineSplit) -> None:
-        rules = rules_of(LENIENT)
         job = split.job
         self._split = split
-        self._walk = SegmentWalk(split.segment, rules, stops_at_mismatch=True)
+        self._walk = GapWalk(split.segment, LENIENT)
         self._chain = ChainWalk(split.number, split.edge)
         self._make = MessageRows(job.log, job.delay_levels)
         self._label = _bytes(json.dumps(split.segment.label))
@@ -135,49 +135,61 @@ class _Writing:
 
     def run(self) -> Written:
         """Write the split."""
-        split, done = self._split, self._done
+        split, walk, done = self._split, self._walk, self._done
         if done.first_place is None:
-            if self._is_hole() or self._walk.find(split.start, split.stop) is Outcome.STOP:
-                return done
-            done.first_place = self._walk.place
-        done.next_place = done.first_place
-        while done.next_place < split.stop and not done.ended:
-            for batch in self._walk.batches(done.next_place, split.stop):
-                self._write(batch)
-            done.next_place = self._walk.place
-            if self._walk.outcome is Outcome.STOP:
-                break
-            self._tell(done.next_place, done.next_place + 1)
-        if self._walk.unreadable:
+            done.first_place = walk.guess(split.start, split.stop)
+        if done.first_place is None:
+            return done
+        for part in walk.parts(done.first_place, split.stop, split.segment.stop):
+            if isinstance(part, Gap):
+                self._name(part)
+            else:
+                self._write(part)
+        done.next_place = walk.place
+        if walk.outcome is Outcome.BLANK:
+            self._tell(walk.place)
+        if walk.unreadable:
             self._done = done = Written(split, done.first_place, done.first_place)
             self._tell(done.next_place, split.stop)
         return done
 
-    def _is_hole(self) -> bool:
-        """Whether no byte of the split was ever written, as most of a log's last file."""
-        segment = self._split.segment
-        return segment.next_data(self._split.start - segment.start) + segment.start >= self._split.stop
-
     def _write(self, batch: MessageBatch) -> None:
-        first = 0
-        self._done.closed = False
-        while first < len(batch.rows):
-            ended, first, size = self._lines(batch, first)
+        row = 0
+        for gap in batch.gaps:
+            self._write_rows(batch, row, int(gap["row"]))
+            self._name(gap_of(gap))
+            row = int(gap["row"])
+        self._write_rows(batch, row, len(batch.rows))
+
+    def _write_rows(self, batch: MessageBatch, first: int, stop: int) -> None:
+        if first < stop:
+            self._done.closed = False
+        while first < stop:
+            ended, first, size = self._lines(batch, first, stop)
             if size:
                 self._done.rows.append(rows.Lines(self._out[:size].tobytes().decode()))
             if ended == Ended.FULL and not size:
                 self._out = np.empty(2 * len(self._out), np.uint8)
             if ended == Ended.ODD:
-                place = int(batch.rows[first]["place"])
-                self._tell(place, place + 1)
+                self._tell(int(batch.rows[first]["place"]))
                 first += 1
 
-    def _lines(self, batch: MessageBatch, first: int) -> tuple[Ended, int, int]:
+    def _name(self, gap: Gap) -> None:
+        """Add the rows that say what a gap is."""
+        split, done = self._split, self._done
+        for defect in classified(gap, split.segment, split.number, split.edge):
+            done.rows.append(self._make.row(defect))
+        done.closed = True
+        if gap.magic == BLANK_MAGIC and gap.stop == split.segment.stop:
+            done.rows.append(self._make.row(Blank(gap.start, gap.total_size)))
+            done.ended = True
+
+    def _lines(self, batch: MessageBatch, first: int, stop: int) -> tuple[Ended, int, int]:
         if batch.cut:
             return Ended.ODD, first, 0
         ended, first, size = write_lines(
             batch.buffer,
-            batch.rows,
+            batch.rows[:stop],
             batch.values,
             first,
             self._split.segment.start,
@@ -191,23 +203,21 @@ class _Writing:
         )
         return Ended(ended), first, size
 
-    def _tell(self, place: int, stop: int) -> None:
-        """Add the rows of what lies from ``place`` to ``stop``, read in plain Python."""
+    def _tell(self, place: int, stop: int | None = None) -> None:
+        """Add the rows of what lies at ``place``, or from there to ``stop``, read in plain Python."""
         done = self._done
-        for event in self._chain.events(place, stop):
+        for event in self._chain.events(place, place + 1 if stop is None else stop):
             if not isinstance(event, Record) or self._split.job.messages.admits(event):
                 done.rows.append(self._make.row(event))
             if isinstance(event, Blank):
                 done.ended = True
-            elif isinstance(event, Record) or event.ends_chain or not event.of_record:
+            elif isinstance(event, Record) or not event.of_record:
                 done.next_place = max(done.next_place, _end_of(event))
                 done.closed = not isinstance(event, Record)
 
 
-def _end_of(event: LogEvent) -> int:
-    if isinstance(event, Record):
-        return event.physical_offset + len(event.raw)
-    return event.physical_offset + (event.total_size if isinstance(event, Blank) else event.length)
+def _end_of(event: Record | Defect) -> int:
+    return event.physical_offset + (len(event.raw) if isinstance(event, Record) else event.length)
 
 
 def _bytes(text: str) -> npt.NDArray[np.uint8]:

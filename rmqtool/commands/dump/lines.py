@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 from rmqtool.commands.dump.line_splits import LineSplit, write_split
 from rmqtool.engine.local import usable_cpus
 from rmqtool.rows.messages import MessageRows
-from rmqtool.scan.classify import FoundEdge, missing_blank
+from rmqtool.scan.classify import missing_blank
+from rmqtool.scan.log_edge import FoundEdge
 from rmqtool.scan.record_walk import ChainWalk
 from rmqtool.scan.records import Record
 from rmqtool.scan.splits import stitch

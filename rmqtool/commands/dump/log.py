@@ -11,7 +11,7 @@ from rmqtool.lookup.request import QueryRequest
 from rmqtool.lookup.times import records_by_time
 from rmqtool.progress import LimitedProgress
 from rmqtool.rows.messages import MessageRows
-from rmqtool.scan.classify import FoundEdge
+from rmqtool.scan.log_edge import FoundEdge
 from rmqtool.scan.record_walk import record_defects, walk_log
 from rmqtool.scan.records import Record, check_record
 from rmqtool.store import FileQueue, PathKind

@@ -29,15 +29,21 @@ if TYPE_CHECKING:
 
 
 def dump(store: Store, request: DumpRequest, progress: Progress) -> Iterator[rows.Row]:
-    """Yield the rows of what a path shows of a store.
+    """Return the rows of what a path shows of a store.
 
     A filter narrows what is shown: of a store root, the structures to which it can be applied.
 
     Raises:
         UsageError: A filter cannot be applied to what the path is.
     """
+    return _rows_of(_chosen_kinds(store, request), store, request, progress)
+
+
+def _rows_of(
+    kinds: list[PathKind], store: Store, request: DumpRequest, progress: Progress
+) -> Iterator[rows.Row]:
     annotate = HexRows(store)
-    for kind in _chosen_kinds(store, request):
+    for kind in kinds:
         for row in DUMPS[kind](store, request, progress):
             yield row
             if request.hex:

@@ -13,7 +13,7 @@ from rmqtool.lookup.explain import Reason
 from rmqtool.lookup.queue import places_of
 from rmqtool.lookup.request import KeyQuestion
 from rmqtool.rows.messages import has_unit, keys_of
-from rmqtool.scan.classify import FoundEdge
+from rmqtool.scan.log_edge import FoundEdge
 from rmqtool.scan.sieve import EARLIEST_MS, LATEST_MS, Sieve
 
 if TYPE_CHECKING:

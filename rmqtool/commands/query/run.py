@@ -19,7 +19,8 @@ from rmqtool.lookup.times import records_by_time
 from rmqtool.progress import LimitedProgress
 from rmqtool.rows import Message
 from rmqtool.rows.messages import MessageRows
-from rmqtool.scan.classify import Defect, FoundEdge
+from rmqtool.scan.classify import Defect
+from rmqtool.scan.log_edge import FoundEdge
 from rmqtool.scan.record_walk import walk_log
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from contextlib import ExitStack
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
-from rmqtool.scan.classify import Defect, FoundEdge, classified, missing_blank, unreadable_part
+from rmqtool.scan.classify import Defect, classified, missing_blank, unreadable_part
+from rmqtool.scan.log_edge import FoundEdge
 from rmqtool.scan.record_at import record_at
 from rmqtool.scan.record_walk import ChainWalk
 from rmqtool.scan.records import Record

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,7 @@ from rmqtool.commands.rebuild.compare import compare_derived
 from rmqtool.commands.rebuild.report import RebuildReport
 from rmqtool.dispatch.policy import NEVER, DispatchPolicy
 from rmqtool.dispatch.tag_evidence import TagRule, tag_rule
-from rmqtool.engine import EngineOptions, open_engine
+from rmqtool.engine import EngineOptions, opened_engine
 from rmqtool.errors import EnvironmentFailureError, RefusedError, UsageError
 from rmqtool.findings import FindingLog
 from rmqtool.reput.damage import SkippedRange, counted_skips, inspect_skips, log_findings
@@ -97,7 +96,7 @@ def rebuild(request: RebuildRequest, progress: Progress, engine: Engine | None =
     """
     start = time.perf_counter()
     _check(request, progress)
-    with _staging(request) as area, _opened(request, engine) as hands:
+    with _staging(request) as area, opened_engine(request.engine, engine) as hands:
         if request.engine.kind != "local":
             compile_kernels()  # while Java starts; in this process, threads share what the first compiles
         report = _run(request, area, hands, progress)
@@ -130,10 +129,6 @@ def _dispatch_policy(request: RebuildRequest, tags: TagRule | None) -> DispatchP
         until_timestamp_ms=NEVER if request.until_timestamp_ms is None else request.until_timestamp_ms,
         tag_items=None if tags is None else tags.value,
     )
-
-
-def _opened(request: RebuildRequest, engine: Engine | None) -> AbstractContextManager[Engine]:
-    return open_engine(request.engine) if engine is None else nullcontext(engine)
 
 
 def _check(request: RebuildRequest, progress: Progress) -> None:

@@ -8,8 +8,8 @@ from unittest import mock
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rmqtool.check.log import check_split as check_split_module
 from rmqtool.check.log.check_split import CheckTask, check_split
+from rmqtool.scan import gap_walk
 from rmqtool.scan.splits import Split
 from rmqtool.scan.walk import SegmentWalk
 from tests.builders import POLICY_4_9, POLICY_5, memory_segment, staging
@@ -45,7 +45,7 @@ def said_step_by_step(data: bytes, start: int, policy: DispatchPolicy) -> Said:
     def walk(segment: Segment, rules: npt.NDArray[np.int64], **_: bool) -> SegmentWalk:
         return SegmentWalk(segment, rules, stops_at_mismatch=True)
 
-    with mock.patch.object(check_split_module, "SegmentWalk", walk):
+    with mock.patch.object(gap_walk, "SegmentWalk", walk):
         return said_of(data, start, policy)
 
 
@@ -59,7 +59,7 @@ def said_step_by_step(data: bytes, start: int, policy: DispatchPolicy) -> Said:
 def test_damage_passed_in_the_kernel(
     log: LogBuilder, draw: st.DataObject, policy: DispatchPolicy, window: int
 ) -> None:
-    """Stretches, damage, findings and the end are the same, whatever the window shows of the damage."""
+    """Runs, gaps, findings and the end are the same, whatever the window shows of a gap."""
     for start, whole in log.files().items():
         data = whole
         for _ in range(draw.draw(st.integers(0, 3))):

@@ -1,4 +1,4 @@
-"""Times on the command line."""
+"""Times as users give them, on the command line and to the library."""
 
 from __future__ import annotations
 
@@ -15,6 +15,23 @@ if TYPE_CHECKING:
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MQADMIN = re.compile(r"^([0-9-]{10})#([0-9]{2}:[0-9]{2}:[0-9]{2}):([0-9]{3})$")
 _ISO_START = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T #]|$)")
+
+
+def epoch_ms(moment: int | str | datetime, zone: tzinfo | None) -> int:
+    """Return a time in epoch milliseconds.
+
+    Args:
+        moment: Epoch ms, a ``datetime``, or a text as of `parse_time`.
+        zone: Of times that name none; None is this machine's.
+
+    Raises:
+        UsageError: It is none of these.
+    """
+    if isinstance(moment, datetime):
+        return _since_epoch(_placed(moment, zone))
+    if isinstance(moment, str):
+        return parse_time(moment, zone)
+    return moment
 
 
 def parse_time(text: str, zone: tzinfo | None) -> int:
@@ -35,19 +52,26 @@ def parse_time(text: str, zone: tzinfo | None) -> int:
     if moment is None:
         forms = "epoch ms, 2022-04-15T13:20:00, 2022-04-15#13:20:00:000, or now"
         raise UsageError(f"{text!r} is no time; give {forms}")
-    return (moment - _EPOCH) // timedelta(milliseconds=1)
+    return _since_epoch(moment)
 
 
 def _moment(text: str, zone: tzinfo | None) -> datetime | None:
     if not _ISO_START.match(text):  # Python also reads long rows of digits as a time
         return None
     try:
-        moment = datetime.fromisoformat(text)
-        if moment.tzinfo is not None:
-            return moment
-        return moment.replace(tzinfo=zone) if zone is not None else moment.astimezone()
+        return _placed(datetime.fromisoformat(text), zone)
     except (ValueError, OverflowError):
         return None
+
+
+def _placed(moment: datetime, zone: tzinfo | None) -> datetime:
+    if moment.tzinfo is not None:
+        return moment
+    return moment.replace(tzinfo=zone) if zone is not None else moment.astimezone()
+
+
+def _since_epoch(moment: datetime) -> int:
+    return (moment - _EPOCH) // timedelta(milliseconds=1)
 
 
 def parse_optional_time(text: str | None, zone: tzinfo | None) -> int | None:

@@ -1,4 +1,4 @@
-"""Times as the command line takes them."""
+"""Times as users give them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from datetime import UTC, timedelta, timezone
 
 import pytest
 
-from rmqtool.cli.times import parse_time
 from rmqtool.errors import UsageError
 from rmqtool.report.times import time_text
+from rmqtool.times import parse_time
 
 SHANGHAI = timezone(timedelta(hours=8))
 

@@ -1,0 +1,70 @@
+"""What callers may write for paths, times and settings, and what commands take for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from rmqtool.errors import UsageError
+from rmqtool.times import epoch_ms
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable
+    from datetime import tzinfo
+
+AnyPath: TypeAlias = "str | os.PathLike[str]"
+Time: TypeAlias = "int | str | datetime"
+"""Epoch ms, a text as on the command line, or a ``datetime``; one without zone is of the store's timezone."""
+
+Value: TypeAlias = "str | int | bool | Path"
+"""Of a broker's setting."""
+
+
+def path_of(path: AnyPath | None) -> Path | None:
+    """Return a path, or None if none was given."""
+    return None if path is None else Path(path)
+
+
+def property_texts(properties: Mapping[str, Value] | Iterable[str]) -> list[str]:
+    """Return settings as ``NAME=VALUE``, as the command line has them; truth as Java writes it."""
+    if isinstance(properties, str):
+        raise UsageError(f"properties={properties!r}: give a mapping, or a list of NAME=VALUE")
+    if not isinstance(properties, Mapping):
+        return list(properties)
+    return [f"{name}={_java_text(value)}" for name, value in properties.items()]
+
+
+def _java_text(value: Value) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def time_ms(name: str, moment: Time | None, zone: tzinfo | None) -> int | None:
+    """Return a time in epoch milliseconds, or None if none was given.
+
+    Raises:
+        UsageError: It is no time.
+    """
+    if moment is None:
+        return None
+    if isinstance(moment, bool) or not isinstance(moment, int | str | datetime):
+        raise UsageError(f"{name}={moment!r} is no time; give epoch ms, a datetime or a text")
+    return epoch_ms(moment, zone)
+
+
+def check_least(least: int, **numbers: int | None) -> None:
+    """Check that numbers are at least so large.
+
+    Raises:
+        UsageError: One is smaller; the message names it.
+    """
+    for name, number in numbers.items():
+        if number is not None and number < least:
+            raise UsageError(f"{name}={number}: must be at least {least}")
+
+
+def names_of(names: str | Iterable[str]) -> tuple[str, ...]:
+    """Return one name, or several, as several."""
+    return (names,) if isinstance(names, str) else tuple(names)

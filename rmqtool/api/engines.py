@@ -1,0 +1,92 @@
+"""Which engine a caller asks for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from rmqtool.api.arguments import check_least, path_of
+from rmqtool.engine import Engine, EngineOptions
+from rmqtool.engine import open_engine as open_engine_of
+from rmqtool.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rmqtool.api.arguments import AnyPath
+
+EngineKind: TypeAlias = Literal["local", "spark"]
+AnyEngine: TypeAlias = "EngineKind | EngineOptions | Engine"
+"""A word, what `engine_options` made, or an engine that is open already."""
+
+
+def open_engine(
+    kind: EngineKind = "local",
+    *,
+    jobs: int | None = None,
+    master: str | None = None,
+    spark_conf: Mapping[str, str] | None = None,
+    log_file: AnyPath | None = None,
+    scratch: AnyPath | None = None,
+) -> Engine:
+    """Open an engine for several calls; use it as a context manager, or close it.
+
+    Args:
+        kind: ``local`` for threads of this process, or ``spark``.
+        jobs: Tasks at a time; None is all cores.
+        master: Spark master; None is an embedded Spark on all cores of this machine.
+        spark_conf: Settings of Spark.
+        log_file: Where Spark's own output is appended.
+        scratch: Where tasks hand over blocks; on a cluster, all executors must see it.
+
+    Raises:
+        UsageError: The arguments contradict each other.
+        EnvironmentFailureError: No Java for Spark can be found or started.
+    """
+    return open_engine_of(
+        engine_options(
+            kind, jobs=jobs, master=master, spark_conf=spark_conf, log_file=log_file, scratch=scratch
+        )
+    )
+
+
+def engine_options(
+    kind: str,
+    *,
+    jobs: int | None = None,
+    master: str | None = None,
+    spark_conf: Mapping[str, str] | None = None,
+    log_file: AnyPath | None = None,
+    scratch: AnyPath | None = None,
+) -> EngineOptions:
+    """Return options of an engine, checked.
+
+    Raises:
+        UsageError: There is no such engine, or the options contradict each other.
+    """
+    check_least(1, jobs=jobs)
+    if kind not in {"local", "spark"}:
+        raise UsageError(f"--engine {kind!r}: give local or spark")
+    if kind == "local" and (master or spark_conf):
+        raise UsageError("--master and --spark-conf are for --engine spark")
+    return EngineOptions(
+        kind="local" if kind == "local" else "spark",
+        jobs=jobs,
+        master=master,
+        spark_conf=dict(spark_conf or {}),
+        log_file=path_of(log_file),
+        scratch=None if scratch is None else Path(scratch).absolute(),
+    )
+
+
+def engine_of(engine: AnyEngine, jobs: int | None) -> tuple[EngineOptions, Engine | None]:
+    """Return the options of an engine, and the engine if it is open already.
+
+    Raises:
+        UsageError: There is no such engine, or ``jobs`` is asked of one that has its own.
+    """
+    if isinstance(engine, str):
+        return engine_options(engine, jobs=jobs), None
+    if jobs is not None:
+        raise UsageError("jobs are those of an engine; open it with as many")
+    return (engine, None) if isinstance(engine, EngineOptions) else (engine.options, engine)

@@ -1,0 +1,138 @@
+"""What an opened store is: its place, its settings, and what a look at it tells."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from rmqtool.errors import EnvironmentFailureError, UsageError
+from rmqtool.store import PathKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import tzinfo
+    from pathlib import Path
+    from typing import Self
+
+    from rmqtool.commands.info import StoreSummary
+    from rmqtool.commands.offsets import Progress as ConsumerProgress
+    from rmqtool.store import Setting
+    from rmqtool.store import Store as StoreFiles
+
+QUEUE_KINDS = (PathKind.CONSUMEQUEUE, PathKind.BATCHCONSUMEQUEUE)
+
+
+class OpenedStore:
+    """A store, or a part of one, as it was listed when it was first looked at.
+
+    Files that a running broker adds or extends afterwards are seen by opening it anew.
+
+    Args:
+        files: The store as the rooms below know it.
+        zone: Of times without one; None is this machine's.
+    """
+
+    def __init__(self, files: StoreFiles, zone: tzinfo | None) -> None:
+        self._files = files
+        self._zone = zone
+        self._closed = False
+
+    @property
+    def path(self) -> Path:
+        """Return what was opened, absolute."""
+        return self._files.place.path
+
+    @property
+    def kind(self) -> str:
+        """Return what it is: ``store``, or the part's name as of `rmqtool.open`."""
+        return self._files.kind.value
+
+    @property
+    def files(self) -> StoreFiles:
+        """Return the store as the rooms below know it, which may change with every release.
+
+        Raises:
+            UsageError: The store is closed.
+        """
+        if self._closed:
+            raise UsageError(f"{self.path}: this store is closed; open it again")
+        return self._files
+
+    @property
+    def settings(self) -> dict[str, Setting]:
+        """Return the settings in effect by name, each with its origin: given, inferred or default."""
+        return {setting.name: setting for setting in self.files.settings}
+
+    def topics(self) -> tuple[str, ...]:
+        """Return the topics that have queues, by name.
+
+        Raises:
+            EnvironmentFailureError: A directory may not be read.
+        """
+        return tuple(sorted(set(chain.from_iterable(map(self.files.topics, QUEUE_KINDS)))))
+
+    def info(self, *, max_findings: int = 10) -> StoreSummary:
+        """Sum up the store from headers and ends of its files: ranges, settings, queues, index, lock.
+
+        Args:
+            max_findings: Findings of one code that are kept; the rest is counted.
+        """
+        from rmqtool.commands.info import summarise
+
+        return summarise(self._examined(), max_findings)
+
+    def offsets(self, *, topic: str | None = None, group: str | None = None) -> tuple[ConsumerProgress, ...]:
+        """Hold consumer offsets against the bounds of their queues.
+
+        Args:
+            topic: A glob over the topic.
+            group: A glob over the group; delay levels and the timer have none.
+
+        Raises:
+            UsageError: It is only a part of a store.
+            EnvironmentFailureError: A queue's directory or file cannot be read.
+        """
+        from rmqtool.commands.offsets import progress_of
+
+        if self.kind != PathKind.STORE:
+            raise UsageError(f"{self.path}: is no store root; offsets are held against all of a store")
+        return tuple(progress_of(self.files, topic, group))
+
+    def close(self) -> None:
+        """Give files back; asking the store again is an error."""
+        self._closed = True
+        self._files.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<rmqtool.Store {self.kind} {str(self.path)!r}{' (closed)' if self._closed else ''}>"
+
+    def _examined(self) -> StoreFiles:
+        """Return the files, of which there must be more than settings.
+
+        Raises:
+            EnvironmentFailureError: There is nothing else.
+        """
+        if self.kind == PathKind.CONFIG:
+            raise EnvironmentFailureError(
+                f"{self.path}: holds settings of the broker; dump shows them, give the store root here"
+            )
+        return self.files
+
+
+def kind_named(name: str) -> PathKind:
+    """Return a kind of a store's parts.
+
+    Raises:
+        UsageError: There is no such kind.
+    """
+    kinds: Iterable[PathKind] = [kind for kind in PathKind if kind is not PathKind.STORE]
+    for kind in kinds:
+        if kind.value == name:
+            return kind
+    raise UsageError(f"--type {name!r}: give one of {', '.join(kind.value for kind in kinds)}")

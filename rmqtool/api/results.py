@@ -1,0 +1,177 @@
+"""What comes row by row: an iterator that also keeps what was wrong and what was remarked on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from rmqtool import rows
+from rmqtool.errors import UnansweredError
+from rmqtool.findings import FindingLog
+from rmqtool.rows.decompression import decompressed
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable
+    from typing import Self
+
+    from rmqtool.commands.diff.model import Comparison, Difference
+    from rmqtool.commands.query import Explanation, KeyQuestion, Query, Reason, Step
+    from rmqtool.progress import KeptRemarks
+
+R = TypeVar("R")
+
+
+class Rows(Iterator[R], Generic[R]):
+    """Rows, each made when it is asked for; one pass, by one thread.
+
+    What is wrong with the files is no exception: it is collected in `findings` while rows are drawn. Close
+    it, or use it as a context manager, to give files back before the last row.
+
+    Attributes:
+        findings: The damage met so far.
+    """
+
+    def __init__(self, rows_: Generator[R], findings: FindingLog, remarks: KeptRemarks) -> None:
+        self._rows = rows_
+        self._remarks = remarks
+        self.findings = findings
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> R:
+        return next(self._rows)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Return what was worth knowing so far, such as which structure answers."""
+        return tuple(self._remarks.notes)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Return what nobody should miss so far, such as why something may be missing."""
+        return tuple(self._remarks.warnings)
+
+    def close(self) -> None:
+        """Draw no more rows, and give files back."""
+        self._rows.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<rmqtool.{type(self).__name__}, {len(self.findings)} findings so far>"
+
+
+def collected(
+    found: Iterable[rows.Row], kinds: type[R] | tuple[type[R], ...], findings: FindingLog
+) -> Generator[R]:
+    """Yield the rows of some kinds; damage becomes findings, the rest is left out."""
+    for row in found:
+        if isinstance(row, kinds):
+            yield row
+        elif isinstance(row, rows.Damage):
+            findings.add(row.finding())
+
+
+def rows_of(
+    found: Iterable[rows.Row],
+    kinds: type[R] | tuple[type[R], ...],
+    remarks: KeptRemarks,
+    limit: int | None = None,
+) -> Rows[R]:
+    """Return the rows of some kinds, at most so many."""
+    findings = FindingLog()
+    kept = collected(found, kinds, findings)
+    return Rows(kept if limit is None else _first(kept, limit), findings, remarks)
+
+
+def _first(found: Generator[R], limit: int) -> Generator[R]:
+    try:
+        yield from islice(found, limit)
+    finally:
+        found.close()
+
+
+class Answer(Rows["rows.Message"]):
+    """The messages that answer a query, each read and compared before it comes.
+
+    Raises, while it is drawn:
+        UnansweredError: The structure that should answer cannot.
+    """
+
+    def __init__(
+        self, query: Query, explanation: Explanation, remarks: KeptRemarks, *, decompress: bool
+    ) -> None:
+        self._query = query
+        self._decompress = decompress
+        self._explanation = explanation
+        super().__init__(self._messages(), query.findings, remarks)
+
+    def pairs(self) -> Iterator[tuple[KeyQuestion | None, rows.Message]]:
+        """Yield messages, each with the one of many keys that it answers; by key, in their order."""
+        for message, question in self._query.answers():
+            if self._decompress:
+                for row in decompressed([message], self._remarks):
+                    if isinstance(row, rows.Message):
+                        yield question, row
+            else:
+                yield question, message
+        if self._query.unanswered is not None:
+            raise UnansweredError(self._query.unanswered)
+
+    def _messages(self) -> Generator[rows.Message]:
+        for _, message in self.pairs():
+            yield message
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """Return the steps to the answer so far: all with ``explain=True``, else those that help further."""
+        return tuple(self._explanation.steps)
+
+    @property
+    def left_out(self) -> dict[Reason, int]:
+        """Return how many steps were met beyond those that are kept, by what they are about."""
+        return self._explanation.left_out
+
+    @property
+    def hints(self) -> tuple[str, ...]:
+        """Return what to try where nothing was found."""
+        return tuple(self._explanation.advice)
+
+
+class Differences(Iterator["Difference"]):
+    """The differences of two stores, each made when it is asked for; one pass, by one thread.
+
+    Attributes:
+        comparison: What was compared and counted so far.
+    """
+
+    def __init__(self, found: Iterator[Difference], comparison: Comparison) -> None:
+        self._found = found
+        self.comparison = comparison
+
+    def __next__(self) -> Difference:
+        return next(self._found)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Return what was not compared so far, or differs and means nothing."""
+        return tuple(self.comparison.notes)
+
+    def is_equal(self, *, replica: bool = False) -> bool:
+        """Compare to the end; whether nothing differs, and no log is damaged.
+
+        Args:
+            replica: Let bounds of the logs and checkpoints differ, as between replicas at work.
+        """
+        for _ in self._found:
+            pass
+        return not self.comparison.is_damaged and not self.comparison.differs(replica=replica)
+
+    def __repr__(self) -> str:
+        return f"<rmqtool.Differences, {self.comparison.counts.total()} counted so far>"

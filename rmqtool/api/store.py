@@ -1,0 +1,207 @@
+"""Everything that can be asked of a store."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from rmqtool.api.arguments import check_least, names_of, path_of, time_ms
+from rmqtool.api.opened import QUEUE_KINDS
+from rmqtool.api.queue import Queue
+from rmqtool.api.reads import ReadStore
+from rmqtool.errors import EnvironmentFailureError, UsageError
+from rmqtool.progress import NullProgress
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rmqtool.api.arguments import AnyPath, Time
+    from rmqtool.api.engines import AnyEngine
+    from rmqtool.api.index import Index
+    from rmqtool.api.results import Differences
+    from rmqtool.check.model import VerifyReport
+    from rmqtool.commands.rebuild.report import RebuildReport
+    from rmqtool.progress import Progress
+    from rmqtool.recovery import Prediction
+
+
+class Store(ReadStore):
+    """A store, or a part of one, opened by `rmqtool.open`; iteration yields the messages of its log.
+
+    It is what was there when it was first looked at: files that a running broker adds or extends later are
+    seen by opening it anew. Several threads may ask at once, and several stores may be open.
+
+    Options are those of the command line, with the same names. Every method that takes ``progress`` tells it
+    of stages and remarks (`rmqtool.progress.Progress`); without one nobody is told.
+    """
+
+    def queue(self, topic: str, queue_id: int) -> Queue:
+        """Return a queue.
+
+        Raises:
+            EnvironmentFailureError: It is not there.
+        """
+        files = self.files
+        for kind in QUEUE_KINDS:
+            found = files.queue(topic, queue_id, kind)
+            if found is not None:
+                return Queue(self, found, files.commitlog.start)
+        raise EnvironmentFailureError(f"{self.path}: no queue {topic}/{queue_id}; Store.queues() has all")
+
+    def queues(self, topic: str | None = None) -> tuple[Queue, ...]:
+        """Return the queues of a topic, or all, by kind, topic and number.
+
+        Raises:
+            EnvironmentFailureError: A directory may not be read.
+        """
+        files = self.files
+        found = chain.from_iterable(files.queues(kind, topic) for kind in QUEUE_KINDS)
+        return tuple(Queue(self, one, files.commitlog.start) for one in found)
+
+    def index(self) -> Index:
+        """Return the hash index."""
+        from rmqtool.api.index import Index
+
+        return Index(self, self.files)
+
+    def verify(
+        self,
+        *,
+        level: int = 3,
+        max_findings: int = 100,
+        live: bool = False,
+        engine: AnyEngine = "local",
+        jobs: int | None = None,
+        progress: Progress | None = None,
+    ) -> VerifyReport:
+        """Check the store, and say what is wrong.
+
+        Args:
+            level: 0 layout, 1 each file on its own, 2 derived files against the log, 3 completeness.
+            max_findings: Findings of one code that are kept; the rest is counted.
+            live: Read a store whose lock a broker holds.
+            engine: ``local``, ``spark``, `rmqtool.EngineOptions`, or what `rmqtool.open_engine` opened.
+            jobs: Tasks at a time; None is all cores.
+            progress: Told what is going on.
+
+        Raises:
+            UsageError: An argument makes no sense.
+            RefusedError: A broker holds the store's lock, and ``live`` does not say to go on.
+            EnvironmentFailureError: A directory cannot be listed, or scratch files cannot be written.
+            VerifyInterruptedError: Ctrl-C; it carries the report so far.
+        """
+        from rmqtool.api.engines import engine_of
+        from rmqtool.check.model import VerifyRequest
+        from rmqtool.check.run import verify
+
+        check_least(1, max_findings=max_findings)
+        options, opened = engine_of(engine, jobs)
+        request = VerifyRequest(
+            self._examined(), level=level, engine=options, max_findings=max_findings, live=live
+        )
+        return verify(request, progress or NullProgress(), opened)
+
+    def predict_recovery(self, release: str | None = None) -> Prediction:
+        """Tell what the next start of a broker would do with the store; nothing is done to it.
+
+        Args:
+            release: The broker's, such as ``5.3.3``, ``4.9`` or ``5.x``; None is that of the store's own.
+
+        Raises:
+            UsageError: The rules of that release are not known, or it is only a part of a store.
+            EnvironmentFailureError: A file cannot be opened or read.
+        """
+        from rmqtool.recovery import predict_recovery
+        from rmqtool.releases import release_named
+
+        files = self.files
+        return predict_recovery(files, files.settings.release if release is None else release_named(release))
+
+    def diff(self, other: Store, *, max_differences: int = 20) -> Differences:
+        """Compare with another store, or the same part of one, by what is said rather than by bytes.
+
+        Args:
+            other: The other; ``a`` in a difference is what this store says, ``b`` what that one says.
+            max_differences: Told of each log, queue or index; the rest is counted.
+
+        Raises:
+            UsageError: They are not of one kind; while differences are drawn.
+            EnvironmentFailureError: A file cannot be read; while differences are drawn.
+        """
+        from rmqtool.api.results import Differences
+        from rmqtool.commands.diff.model import Comparison
+        from rmqtool.commands.diff.run import diff_stores
+
+        check_least(1, max_differences=max_differences)
+        comparison = Comparison(max_differences)
+        return Differences(diff_stores(self._examined(), other._examined(), comparison), comparison)
+
+    def rebuild(
+        self,
+        out: AnyPath | None = None,
+        *,
+        parts: str | Iterable[str] = ("consumequeue", "index"),
+        compare: bool = False,
+        dry_run: bool = False,
+        topic: str | Iterable[str] = (),
+        exclude_topic: str | Iterable[str] = (),
+        until_timestamp: Time | None = None,
+        until_offset: int | None = None,
+        tag_items: str = "auto",
+        live: bool = False,
+        max_findings: int = 10,
+        engine: AnyEngine = "local",
+        jobs: int | None = None,
+        progress: Progress | None = None,
+    ) -> RebuildReport:
+        """Build ``consumequeue/`` and ``index/`` anew from the commit log, outside of the store.
+
+        Args:
+            out: The directory to make, which appears complete or not at all; it must not exist, or be empty.
+                None with ``compare`` or ``dry_run``.
+            parts: ``consumequeue``, ``index``, or both.
+            compare: Compare with the store's present files, byte by byte.
+            dry_run: Plan and count, write nothing.
+            topic: Globs of topics to take. This and the next three make the result partial.
+            exclude_topic: Globs of topics to leave out.
+            until_timestamp: Nothing stored later.
+            until_offset: Stop at this physical offset.
+            tag_items: Which messages get an index entry for their tags, as brokers since 5.4.0 make one:
+                ``auto`` as the store shows, ``all``, ``none``, ``from:PHY``, or turns
+                ``from:PHY,to:PHY,…``.
+            live: Read a store whose lock a broker holds.
+            max_findings: Findings of one code that are kept; the rest is counted.
+            engine: ``local``, ``spark``, `rmqtool.EngineOptions`, or what `rmqtool.open_engine` opened.
+            jobs: Tasks at a time; None is all cores.
+            progress: Told what is going on.
+
+        Raises:
+            UsageError: There is nothing to do, or an argument makes no sense.
+            RefusedError: A broker holds the lock, the output exists, or it lies inside the store.
+            EnvironmentFailureError: Reading the log or writing the output failed; nothing was left behind.
+        """
+        from rmqtool.api.engines import engine_of
+        from rmqtool.commands.rebuild.run import PARTS, RebuildRequest, rebuild
+        from rmqtool.dispatch.tag_items import TagItems
+
+        check_least(0, until_offset=until_offset, max_findings=max_findings)
+        chosen = frozenset(names_of(parts))
+        if not chosen or not chosen <= PARTS:
+            raise UsageError(f"parts={parts!r}: give {' or '.join(sorted(PARTS))}, or both")
+        options, opened = engine_of(engine, jobs)
+        request = RebuildRequest(
+            self._examined(),
+            path_of(out),
+            options,
+            parts=chosen,
+            compare=compare,
+            dry_run=dry_run,
+            topics=names_of(topic),
+            exclude_topics=names_of(exclude_topic),
+            until_timestamp_ms=time_ms("until_timestamp", until_timestamp, self._zone),
+            until_offset=until_offset,
+            tag_items=None if tag_items == "auto" else TagItems.parse(tag_items),
+            live=live,
+            max_findings=max_findings,
+        )
+        return rebuild(request, progress or NullProgress(), opened)

@@ -1,0 +1,176 @@
+"""A whole broker with its name server and a client, each a process of its own, on loopback."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tests.broker import jvm
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+VERSION: jvm.Version = "5.5.1"
+NAME = "whole"
+_AROUND = "5.5.0"
+_STOP_SECONDS = 60
+_CLIENT_SECONDS = 150
+_SETTINGS = {
+    "brokerName": NAME,
+    "brokerIP1": "127.0.0.1",
+    "mappedFileSizeCommitLog": 65536,
+    "mappedFileSizeConsumeQueue": 600,
+    "maxHashSlotNum": 50,
+    "maxIndexNum": 200,
+    "maxMessageSize": 16384,
+    "diskMaxUsedSpaceRatio": 99,
+    "cleanFileForciblyEnable": "false",
+    "transactionCheckInterval": 3_600_000,  # what is checked is written again
+}
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where broker and name server live.
+
+    Attributes:
+        folder: Of everything they write.
+        name_server_port: On loopback.
+        broker_port: The broker takes the ports below and above as well.
+    """
+
+    folder: Path
+    name_server_port: int
+    broker_port: int
+
+    @property
+    def store(self) -> Path:
+        """The broker's store root."""
+        return self.folder / "store"
+
+    @property
+    def conf(self) -> Path:
+        """The broker's settings."""
+        return self.store / "broker.conf"
+
+    @property
+    def name_server(self) -> str:
+        """Address of the name server."""
+        return f"127.0.0.1:{self.name_server_port}"
+
+
+@contextmanager
+def site(folder: Path) -> Iterator[Site]:
+    """Run a name server, with the settings of a broker beside it."""
+    made = Site(folder, _free_ports(1), _free_ports(3) + 1)
+    values = {
+        **_SETTINGS,
+        "namesrvAddr": made.name_server,
+        "listenPort": made.broker_port,
+        "fastListenPort": made.broker_port - 1,
+        "haListenPort": made.broker_port + 1,
+        "storePathRootDir": made.store,
+    }
+    made.store.mkdir()
+    made.conf.write_text("".join(f"{key}={value}\n" for key, value in values.items()), "utf-8")
+    conf = folder / "namesrv.conf"
+    conf.write_text(f"listenPort={made.name_server_port}\nkvConfigPath={folder}/kvConfig.json\n", "utf-8")
+    with _process(made, "org.apache.rocketmq.namesrv.NamesrvStartup", "-c", str(conf)):
+        yield made
+
+
+@contextmanager
+def broker(at: Site) -> Iterator[subprocess.Popen[bytes]]:
+    """Run the broker; whoever leaves it running kills it."""
+    with _process(at, "org.apache.rocketmq.broker.BrokerStartup", "-c", str(at.conf)) as process:
+        yield process
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """Ask a broker to stop, and wait until it has."""
+    process.send_signal(signal.SIGTERM)
+    process.wait(_STOP_SECONDS)
+
+
+def send(at: Site, first: int, count: int) -> list[dict[str, Any]]:
+    """Send messages of all kinds; a row for each that the broker stored."""
+    return _rows(at, "send", at.name_server, str(first), str(count))
+
+
+@contextmanager
+def sending(at: Site, first: int, count: int) -> Iterator[subprocess.Popen[bytes]]:
+    """Send while something else happens; rows come as they are stored."""
+    command = ["fixtures.Client", "send", at.name_server, str(first), str(count)]
+    with _process(at, *command, stdout=subprocess.PIPE) as process:
+        yield process
+
+
+def bounds(at: Site, queues: list[tuple[str, int]]) -> dict[tuple[str, int], tuple[int, int]]:
+    """Ask a running broker for min and max offset of queues."""
+    file = at.folder / "queues"
+    lines = [json.dumps({"topic": topic, "queueId": queue_id}) for topic, queue_id in queues]
+    file.write_text("\n".join(lines), "utf-8")
+    rows = _rows(at, "bounds", at.name_server, NAME, str(file))
+    return {(row["topic"], row["queueId"]): (row["min"], row["max"]) for row in rows}
+
+
+def _rows(at: Site, *words: str) -> list[dict[str, Any]]:
+    with _process(at, "fixtures.Client", *words, stdout=subprocess.PIPE) as process:
+        out, _ = process.communicate(timeout=_CLIENT_SECONDS)
+    if process.returncode:
+        raise jvm.BrokerFailure(f"{' '.join(words)} ended with {process.returncode}:\n{log(at)}")
+    return [json.loads(line) for line in out.decode().splitlines()]
+
+
+def log(at: Site) -> str:
+    """Return the end of what the processes said."""
+    return (at.folder / "said").read_text("utf-8", "replace")[-4000:]
+
+
+@contextmanager
+def _process(at: Site, *words: str, stdout: int | None = None) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a Java process; it is dead at the end, come what may."""
+    options = [
+        f"-Duser.home={at.folder}",
+        f"-Djava.io.tmpdir={at.folder}",
+        f"-Drocketmq.home.dir={at.folder}",
+    ]
+    options += ["-Xmx512m", "-XX:MaxDirectMemorySize=512m", "-XX:TieredStopAtLevel=1"]
+    with (at.folder / "said").open("ab") as said:
+        process = subprocess.Popen(
+            jvm.whole_command(VERSION, _AROUND, options, words),
+            stdin=subprocess.DEVNULL,
+            stdout=stdout or said,
+            stderr=said,
+            env={**os.environ, "LC_ALL": "C.UTF-8"},
+        )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait(_STOP_SECONDS)
+        if process.stdout:
+            process.stdout.close()
+
+
+def _free_ports(count: int) -> int:
+    """Find the first of so many ports in a row that nobody listens on."""
+    for _ in range(50):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            first: int = probe.getsockname()[1]
+        if all(_is_free(first + number) for number in range(1, count)):
+            return first
+    raise jvm.BrokerFailure(f"no {count} free ports in a row")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        return port < 1 << 16 and probe.connect_ex(("127.0.0.1", port)) != 0
