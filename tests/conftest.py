@@ -29,6 +29,8 @@ REQUIRED = "RMQTOOL_REQUIRE_TIERS"
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
     """Leave the tiers out where no file is named, and share the whole suite out to all cores."""
+    if hasattr(config, "workerinput"):
+        return  # a worker comes by here, too: it must not start workers of its own
     option = config.option
     names_files = any(".py" in argument for argument in config.args)
     if not option.markexpr and not names_files:
