@@ -7,10 +7,13 @@ run when a file is named, or with ``-m``; `.ci/run` runs it all.
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.store.fixture_stores import STORES
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -19,8 +22,13 @@ if TYPE_CHECKING:
 settings.register_profile("rmqtool", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("rmqtool")
 
-TIERS = ("broker", "matrix", "mutation", "package", "soak")
+TIERS = ("broker", "matrix", "mutation", "package", "soak", "stores")
 """Markers of tests that are not run by default."""
+
+_MAY_SKIP = {"stores"}
+
+_STORE = re.compile(r"\b([a-z0-9]+)-(4\.9\.8|5\.3\.3|5\.4\.0)\b")
+_NEWEST = "5.5.1"
 
 REQUIRED = "RMQTOOL_REQUIRE_TIERS"
 """Where this is 1, a test of a tier that is skipped has failed."""
@@ -29,17 +37,26 @@ REQUIRED = "RMQTOOL_REQUIRE_TIERS"
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
     """Leave the tiers out where no file is named, and share the whole suite out to all cores."""
-    if hasattr(config, "workerinput"):
-        return  # a worker comes by here, too: it must not start workers of its own
     option = config.option
     names_files = any(".py" in argument for argument in config.args)
     if not option.markexpr and not names_files:
         option.markexpr = f"not ({' or '.join(TIERS)})"
     whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS
     plain = option.usepdb or option.collectonly
-    if whole and not plain and getattr(option, "numprocesses", 0) is None:
+    is_worker = hasattr(config, "workerinput")  # it comes by here, too, and must start no workers of its own
+    if whole and not plain and not is_worker and getattr(option, "numprocesses", 0) is None:
         option.numprocesses = len(os.sched_getaffinity(0))
         option.dist = "worksteal" if option.dist == "no" else option.dist
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave what is tried on many stores to a tier, where the newest broker made such a store as well."""
+    for item in items:
+        _, bracket, parameters = item.name.partition("[")
+        names = _STORE.findall(parameters) if bracket else []
+        if names and all((STORES / f"{name}-{_NEWEST}").exists() for name, _ in names):
+            item.add_marker("stores")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -48,7 +65,9 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Make a skip of a tier's test a failure, where none may be missed."""
     report = yield
-    required = os.environ.get(REQUIRED) == "1" and any(map(item.get_closest_marker, TIERS))
+    required = os.environ.get(REQUIRED) == "1" and any(
+        item.get_closest_marker(tier) for tier in TIERS if tier not in _MAY_SKIP
+    )
     if required and report.skipped and not hasattr(report, "wasxfail"):
         report.outcome = "failed"
         report.longrepr = f"{REQUIRED} is set, but this was skipped: {report.longrepr}"

@@ -25,7 +25,7 @@ CP_ZERO = FindingCode(
     severity=Severity.INFO,
     structure=Structure.CHECKPOINT,
     title="checkpoint without times",
-    meaning="physicMsgTimestamp is 0: the broker died soon after its first start.",
+    meaning="physicMsgTimestamp is 0: the broker stopped, or died, before its first flush noted a time.",
     broker_effect=(
         "Scans the whole log after an unclean stop, from 5.4.0 on its newest 10 files "
         "(commitLogRecoverMaxNum)."

@@ -42,12 +42,14 @@ def test_a_store_does_not_differ_from_itself(run: Callable[..., Run], any_store:
 def test_a_store_does_not_differ_from_what_the_broker_rebuilt(
     run: Callable[..., Run], any_store: Path
 ) -> None:
-    """The broker's own rebuild; of bit maps the log knows nothing."""
+    """The broker's own rebuild; of bit maps the log knows nothing, and a rebuild is one broker's making."""
     reference = any_store / "reference"
     if not reference.is_dir():
         return
     found = run("diff", any_store, reference, "--format", "json", "-c", any_store / "broker.conf")
-    assert found.status == any_store.name.startswith("extbitmap"), found.document
+    several_brokers = "[[brokers]]" in (any_store / "recipe.toml").read_text()
+    assert found.status == (several_brokers or any_store.name.startswith("extbitmap")), found.document
+    assert not several_brokers or {row["structure"] for row in differences(found)} == {"index"}
     assert found.document["compared"]["units"] > 0
 
 
@@ -243,7 +245,7 @@ def test_an_absurd_gap_does_not_stop_a_comparison(run: Callable[..., Run], plain
     (plain_copy / "commitlog" / f"{9 * 10**18:020d}").write_bytes(b"\1" * 8192)
     found = run("diff", plain_copy, plain_copy)
     assert found.status == 5
-    assert "instead of 57344" in found.out
+    assert "between commitlog/00000000000000049152 and commitlog/09000000000000000000" in found.out
 
 
 def test_the_limit_counts_the_rest(run: Callable[..., Run]) -> None:

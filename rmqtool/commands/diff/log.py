@@ -11,6 +11,8 @@ from rmqtool.commands.diff.align import Reaches
 from rmqtool.commands.diff.chain import Chain
 from rmqtool.commands.diff.model import Change, Difference, Told
 from rmqtool.commands.diff.records import record_difference
+from rmqtool.findings.commitlog import CL_STRAY
+from rmqtool.scan.classify import Defect
 from rmqtool.scan.log_edge import FoundEdge
 from rmqtool.scan.log_end import find_log_end
 
@@ -21,10 +23,10 @@ if TYPE_CHECKING:
 
     from rmqtool.commands.diff.chain import Starts
     from rmqtool.commands.diff.model import Comparison
-    from rmqtool.scan.classify import Defect
     from rmqtool.scan.log_end import LogEnd
     from rmqtool.store import FileQueue, Store
     from rmqtool.store.reading import UnreadableRange
+    from rmqtool.store.segments import Segment
 
     Bools = npt.NDArray[np.bool_]
     Int64s = npt.NDArray[np.int64]
@@ -92,10 +94,18 @@ def _bound(change: Change, sentence: str, name: str, a: int, b: int) -> Differen
 
 def _gaps(chains: tuple[Chain, Chain]) -> Iterator[Difference]:
     for side, chain in zip("ab", chains, strict=True):
-        for number in range(len(chain.files)):
-            gap = chain.edge.missing_before(number)
+        for number, segment in enumerate(chain.files):
+            gap = chain.edge.missing_before(number) or _wrong_size(segment, chain.edge.file_size)
             if gap is not None:
                 yield _damage(gap, side)
+
+
+def _wrong_size(segment: Segment, file_size: int | None) -> Defect | None:
+    """Return what is wrong with a file that is shorter than the others: no broker loads it."""
+    if file_size is None or segment.size_bytes >= file_size:
+        return None
+    text = f"{segment.label} has {segment.size_bytes} bytes instead of {file_size}"
+    return Defect(CL_STRAY, segment.stop, file_size - segment.size_bytes, text)
 
 
 def _tail(side: str, store: Store, end: LogEnd, comparison: Comparison) -> Iterator[Difference]:
@@ -165,7 +175,7 @@ def _common(
         ours, theirs = (_read(chain.files, low, high, comparison) for chain in (one, other))
         comparison.compared["bytes"] += high - low
         is_in_step = one.place == other.place or low == bounds[0]
-        if ours == theirs and is_in_step:
+        if ours == theirs and is_in_step and _file_stop(one, low) == _file_stop(other, low):
             mine = yours = one.starts(low, high, check=False)
             other.place = one.place
             yield from told.tell_all(_breaks(one, "both"))
@@ -176,6 +186,12 @@ def _common(
             yield from _tell_unequal((one, other), (mine, yours), places, told)
         comparison.compared["records"] += len(mine.places) - (mine.blank is not None)
         carried = max(carried, *(int(starts.places[-1]) for starts in (mine, yours) if len(starts.places)), 0)
+
+
+def _file_stop(chain: Chain, place: int) -> int | None:
+    """Return where a file ends: a BLANK is judged by it."""
+    segment = chain.files.segment_at(place)
+    return None if segment is None else segment.stop
 
 
 def _unequal_bytes(
