@@ -13,7 +13,16 @@ from rmqtool.reput.queues import plan_queues
 from rmqtool.reput.scan import ScanTask, scan_split
 from rmqtool.scan.splits import Split, plan_splits
 from tests.broker_model.reput import Sizes
-from tests.builders import POLICY_4_9, POLICY_5, LogBuilder, build, memory_log, properties, staging
+from tests.builders import (
+    POLICY_4_9,
+    POLICY_5,
+    POLICY_5_5,
+    LogBuilder,
+    build,
+    memory_log,
+    properties,
+    staging,
+)
 from tests.scan.log_builder import record
 from tests.strategies import BATCH_TOPIC
 
@@ -91,10 +100,29 @@ def batches() -> LogBuilder:
     return log
 
 
+def longer_than_they_say() -> LogBuilder:
+    """Parts longer than TOTALSIZE: before any longer record, behind one, and at the start of a file."""
+    log = LogBuilder(SIZE)
+    log.add(body=b"", topic=b"T" * 40, totalSize=30)
+    log.add_raw(bytes(SIZE - len(log.data) % SIZE))
+    for number in range(2):
+        log.add(body=b"", topic=b"T" * 40, queueOffset=2 * number)
+        log.add(body=b"", topic=b"T" * 50, totalSize=20)
+        log.add(body=b"", queueOffset=2 * number + 1)
+        log.add_raw(bytes(SIZE - len(log.data) % SIZE))
+        log.add(body=b"", topic=b"T" * 40, totalSize=20)
+        log.add(body=b"", queueOffset=9)
+        log.add(body=b"", topic=b"T" * 40, totalSize=0)
+        log.add(body=b"", queueOffset=10)
+        log.add_raw(bytes(SIZE - len(log.data) % SIZE))
+    return log
+
+
 LOGS = {
     "plain": (plain, POLICY_4_9),
     "damaged": (damaged, POLICY_4_9),
     "damaged-5": (damaged, POLICY_5),
+    "longer than they say": (longer_than_they_say, POLICY_5_5),
     "light": (light, POLICY_5),
     "ext": (plain, replace(POLICY_5, ext=True)),
     "record in a body": (record_in_body, POLICY_5),
@@ -111,8 +139,8 @@ def placed(
 ) -> Streams:
     """Follow the chain through scanned splits; return the streams of units and entries, and the way."""
 
-    def rescan(split: Split, place: int) -> SplitReport:
-        return scan_split(ScanTask(split, policy, handle, first_place=place))
+    def rescan(split: Split, place: int, kept: int) -> SplitReport:
+        return scan_split(ScanTask(split, policy, handle, first_place=place, kept=kept))
 
     chain = follow(log, SIZE, 1 << 62, reports, rescan)
     blocks = [report.block for report in chain.reports]
