@@ -23,6 +23,7 @@ from tests.builders import (
     properties,
     staging,
 )
+from tests.reput.comparing import assert_as_the_model
 from tests.scan.log_builder import record
 from tests.strategies import BATCH_TOPIC
 
@@ -103,18 +104,13 @@ def batches() -> LogBuilder:
 def longer_than_they_say() -> LogBuilder:
     """Parts longer than TOTALSIZE: before any longer record, behind one, and at the start of a file."""
     log = LogBuilder(SIZE)
-    log.add(body=b"", topic=b"T" * 40, totalSize=30)
-    log.add_raw(bytes(SIZE - len(log.data) % SIZE))
-    for number in range(2):
-        log.add(body=b"", topic=b"T" * 40, queueOffset=2 * number)
-        log.add(body=b"", topic=b"T" * 50, totalSize=20)
-        log.add(body=b"", queueOffset=2 * number + 1)
+    short, long = {"topic": b"T" * 40, "totalSize": 20}, {"topic": b"T" * 50}
+    for number, records in enumerate(([short], [long, {}], [short, {}, short | {"totalSize": 0}, {}], [{}])):
+        for fields in records:
+            log.add(body=b"", queueOffset=number, **fields)
         log.add_raw(bytes(SIZE - len(log.data) % SIZE))
-        log.add(body=b"", topic=b"T" * 40, totalSize=20)
-        log.add(body=b"", queueOffset=9)
-        log.add(body=b"", topic=b"T" * 40, totalSize=0)
-        log.add(body=b"", queueOffset=10)
-        log.add_raw(bytes(SIZE - len(log.data) % SIZE))
+    for fields in (long, short, {}):
+        log.add(body=b"", queueOffset=9, **fields)
     return log
 
 
@@ -206,6 +202,15 @@ def test_whole_files_of_many_small_splits(log: LogBuilder, policy: DispatchPolic
     assert many.result.chain.skips == one.result.chain.skips
     assert one.queues
     assert not any("Ghost" in name for name in one.queues)
+
+
+@pytest.mark.parametrize("split_bytes", [100, 1 << 28])
+@pytest.mark.parametrize("policy", [POLICY_5, POLICY_5_5], ids=["5.3.3", "5.5.1"])
+def test_the_kept_array_goes_from_file_to_file(policy: DispatchPolicy, split_bytes: int) -> None:
+    """A file that begins with a part longer than TOTALSIZE is read on behind files of longer records."""
+    log = longer_than_they_say()
+    built = assert_as_the_model(log.files(), SIZE, policy, split_bytes=split_bytes)
+    assert built.result.messages == (5 if policy is POLICY_5_5 else 4)
 
 
 def test_splits_cover_the_log_without_overlap() -> None:
