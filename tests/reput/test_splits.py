@@ -104,8 +104,10 @@ def batches() -> LogBuilder:
 def longer_than_they_say() -> LogBuilder:
     """Parts longer than TOTALSIZE: before any longer record, behind one, and at the start of a file."""
     log = LogBuilder(SIZE)
-    short, long = {"topic": b"T" * 40, "totalSize": 20}, {"topic": b"T" * 50}
-    for number, records in enumerate(([short], [long, {}], [short, {}, short | {"totalSize": 0}, {}], [{}])):
+    short: dict[str, Any] = {"topic": b"T" * 40, "totalSize": 20}
+    long: dict[str, Any] = {"topic": b"T" * 50}
+    files = [[short], [long, {}], [short, {}, short | {"totalSize": 0}, {}], [{}]]
+    for number, records in enumerate(files):
         for fields in records:
             log.add(body=b"", queueOffset=number, **fields)
         log.add_raw(bytes(SIZE - len(log.data) % SIZE))
