@@ -106,7 +106,7 @@ def longer_than_they_say() -> LogBuilder:
     log = LogBuilder(SIZE)
     short: dict[str, Any] = {"topic": b"T" * 40, "totalSize": 20}
     long: dict[str, Any] = {"topic": b"T" * 50}
-    files = [[short], [long, {}], [short, {}, short | {"totalSize": 0}, {}], [{}]]
+    files: list[list[dict[str, Any]]] = [[short], [long, {}], [short, {}, short | {"totalSize": 0}, {}], [{}]]
     for number, records in enumerate(files):
         for fields in records:
             log.add(body=b"", queueOffset=number, **fields)
