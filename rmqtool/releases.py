@@ -51,6 +51,10 @@ class RecordRules:
         requires_numbers: a property that should be a number and is none makes the record fail (every broker).
         refuses_negative_size: a negative TOTALSIZE fails before the magic is looked at; older brokers take
             one with the magic of a BLANK for a BLANK (5.5.1+).
+        kept_array: hosts, topic and properties are read into an array that a thread keeps at the largest
+            TOTALSIZE it met, up to this many bytes; other brokers make one of TOTALSIZE bytes, as this one
+            does for a longer record (5.5.1+, ``CommitLog#borrowCheckMessageBuffer``;
+            ``maxCheckMessageReuseBufferSize``, its default).
     """
 
     checks_room: bool = True
@@ -58,6 +62,7 @@ class RecordRules:
     knows_inner_batch: bool = True
     requires_numbers: bool = True
     refuses_negative_size: bool = False
+    kept_array: int = 0
 
 
 LENIENT = RecordRules(checks_room=False, requires_numbers=False)
@@ -168,7 +173,7 @@ _5_5_0 = replace(
     writes_whole_pages=True,
     rocksdb="8.4.4",
 )
-_5_5_1 = replace(_5_5_0, name="5.5.1", records=RecordRules(refuses_negative_size=True))
+_5_5_1 = replace(_5_5_0, name="5.5.1", records=RecordRules(refuses_negative_size=True, kept_array=1 << 20))
 
 RELEASES: dict[str, Release] = {
     release.name: release for release in (_4_9_8, _5_3_3, _5_3_4, _5_4_0, _5_5_0, _5_5_1)

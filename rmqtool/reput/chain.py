@@ -27,7 +27,7 @@ from rmqtool.scan.gaps import Outcome
 from rmqtool.scan.splits import stitch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import numpy.typing as npt
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from rmqtool.scan.splits import Split
     from rmqtool.store.segments import FileQueue, Segment
 
-    Rescan = Callable[[Split, int], SplitReport]
+    Rescan = Callable[[Split, int, int], SplitReport]
 
 MAX_SKIPS = 10_000
 """Skips that are told apart; of a log that is torn more often the others are only counted."""
@@ -70,6 +70,7 @@ class Chain:
         end: physical offset behind the last good record.
         stop: where the way ended: behind the last file, at a gap, or at a record that stalls the broker.
         stalled: whether it is the latter.
+        kept: bytes of the array that the reput thread keeps, see ``RecordRules.kept_array``.
     """
 
     reports: list[SplitReport] = field(default_factory=list)
@@ -79,6 +80,7 @@ class Chain:
     end: int = 0
     stop: int = 0
     stalled: bool = False
+    kept: int = 0
 
     def skip_record(self, place: int, length: int) -> None:
         """Note a record whose lengths do not add up, together with those right before it."""
@@ -132,7 +134,7 @@ def follow(
         file_size: ``mappedFileSizeCommitLog``.
         until: physical offset at which to stop.
         reports: of all splits, in log order.
-        rescan: scans a split again from a given physical offset on.
+        rescan: scans a split again from a given physical offset on, with the array that was kept by then.
     """
     chain = Chain()
     splits: dict[int, list[SplitReport]] = {}
@@ -142,7 +144,8 @@ def follow(
     while place < until and (segment := log.segment_at(place)) is not None:
         # Where files overlap, one is read to its end.
         region, last = Region(), None
-        for last in stitch(splits[segment.start], place, lambda one, due: rescan(one.split, due)):
+        known = _with_kept(chain, splits[segment.start], rescan)
+        for last in stitch(known, place, lambda one, due: rescan(one.split, due, chain.kept)):
             _take(chain, last, region)
         if last is None:
             break
@@ -155,9 +158,23 @@ def follow(
     return chain
 
 
+def _with_kept(chain: Chain, reports: Iterable[SplitReport], rescan: Rescan) -> Iterator[SplitReport]:
+    """Yield the reports of one file, as the array is that the chain has kept when each is asked for.
+
+    A larger array only ever lets a part be read that was too long: what ended otherwise stands.
+    """
+    for report in reports:
+        place = report.first_place
+        if place is not None and report.outcome is Outcome.BAD_LENGTH and report.kept < chain.kept:
+            yield rescan(report.split, place, chain.kept)
+        else:
+            yield report
+
+
 def _take(chain: Chain, report: SplitReport, region: Region) -> None:
     chain.reports.append(report)
     chain.end = max(chain.end, report.end)
+    chain.kept = max(chain.kept, report.kept)
     region.add(report.mismatches)
     for place, length in _runs(report.mismatches):
         chain.skip_record(place, length)

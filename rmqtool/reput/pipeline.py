@@ -160,8 +160,8 @@ def _scan(plan: ReputPlan, engine: Engine, watcher: Watcher) -> list[SplitReport
 
 
 def _follow(plan: ReputPlan, engine: Engine, reports: list[SplitReport]) -> Chain:
-    def rescan(split: Split, place: int) -> SplitReport:
-        task = ScanTask(split, plan.policy, plan.staging, first_place=place)
+    def rescan(split: Split, place: int, kept: int) -> SplitReport:
+        task = ScanTask(split, plan.policy, plan.staging, first_place=place, kept=kept)
         return engine.map(scan_split, [task])[0]
 
     return follow(plan.log, plan.file_size, plan.until_offset, reports, rescan)

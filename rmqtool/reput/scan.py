@@ -34,12 +34,14 @@ class ScanTask:
         policy: the broker's switches.
         staging: where block files are written.
         first_place: physical offset of the first record, where the chain says so; None to guess it.
+        kept: bytes of the array that the reput thread has kept by then, see ``RecordRules.kept_array``.
     """
 
     split: Split
     policy: DispatchPolicy
     staging: StagingHandle
     first_place: int | None = None
+    kept: int = 0
 
 
 @dataclass
@@ -53,6 +55,7 @@ class SplitReport:
         outcome: what ended the chain: STOP (the split ended), BLANK, or a failure of size -1.
         place: physical offset of that end.
         end: physical offset behind the last good record; 0 if there is none.
+        kept: bytes of the array that the reput thread keeps then.
         blank_length: TOTALSIZE of the BLANK there, if it is one.
         stalled: the broker repeats the record at ``place`` for ever: one of its LMQ offsets is no number.
         messages: records dispatched.
@@ -70,6 +73,7 @@ class SplitReport:
     outcome: Outcome = Outcome.STOP
     place: int = 0
     end: int = 0
+    kept: int = 0
     blank_length: int = 0
     stalled: bool = False
     messages: int = 0
@@ -113,8 +117,8 @@ class _Scan:
     stalled_at: int | None = None
     end: int = 0
 
-    def run(self, first_place: int, stop: int) -> None:
-        for batch in self.walk.batches(first_place, stop):
+    def run(self, first_place: int, stop: int, kept: int) -> None:
+        for batch in self.walk.batches(first_place, stop, kept):
             self._note_misplaced(batch.rows)
             row = self.dispatcher.dispatch(batch)
             for last in batch.rows[:row][-1:]:
@@ -139,7 +143,7 @@ def scan_split(task: ScanTask) -> SplitReport:
     scan = _Scan(SegmentWalk(split.segment, rules_of(task.policy.release.records)), Dispatcher(task.policy))
     first_place = _guess(scan.walk, split) if task.first_place is None else task.first_place
     if first_place is not None:
-        scan.run(first_place, split.stop)
+        scan.run(first_place, split.stop, task.kept)
     return _report(task, scan, first_place)
 
 
@@ -163,6 +167,7 @@ def _report(task: ScanTask, scan: _Scan, first_place: int | None) -> SplitReport
         outcome=Outcome.BAD_NUMBER if stalled else walk.outcome,
         place=walk.place if scan.stalled_at is None else scan.stalled_at,
         end=scan.end,
+        kept=walk.kept if first_place is not None else 0,
         blank_length=walk.blank_length,
         stalled=stalled,
         messages=taken.messages,

@@ -30,7 +30,7 @@ def compile_kernels() -> None:
     buffer = np.empty(1, np.uint8)
     rows, values = np.empty(0, MESSAGE_ROW), np.empty((0, len(Property), 2), np.int64)
     readable = rules_of(DEFAULT.records)
-    walk_records(buffer, 0, 0, 0, 0, 0, 0, readable, rows, values, np.empty(0, MISMATCH_ROW))
+    walk_records(buffer, 0, 0, 0, 0, 0, 0, readable, 0, rows, values, np.empty(0, MISMATCH_ROW))
     find_record(buffer, 0, 0, 0, 0, 0, readable, rows, values)
     policy = DispatchPolicy()
     queues = QueueTable(policy, bool)

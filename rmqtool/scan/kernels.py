@@ -43,7 +43,7 @@ _SYS_FLAG_AT = _AT[0]["sysFlag"]
 _STORE_TIMESTAMP_AT = np.array([at["storeTimestamp"] for at in _AT])
 _BODY_LENGTH_AT = np.array([at["bodyLength"] for at in _AT])
 _HEAD_SIZE = np.array(message.HEAD_SIZES)
-_WIDEST_HOST = np.array([8, 20, 20, 20])  # both hosts are read through an array of TOTALSIZE bytes
+_WIDEST_HOST = np.array([8, 20, 20, 20])  # both hosts are read through an array
 _VARIANT_SHIFT = message.VARIANT_SHIFT
 _MAGIC_V1, _MAGIC_V2, _BLANK_MAGIC = message.MAGIC_V1, message.MAGIC_V2, message.BLANK_MAGIC
 _MAGIC_BYTES = (_MAGIC_V1 >> 24 & 0xFF, _BLANK_MAGIC >> 24 & 0xFF)
@@ -61,12 +61,13 @@ _BAD_MAGIC, _BAD_LENGTH, _BAD_NUMBER = (
     Outcome.BAD_NUMBER.value,
 )
 _STOP, _FULL = Outcome.STOP.value, Outcome.FULL.value
-_CHECKS_ROOM, _KNOWS_V2, _KNOWS_INNER_BATCH, _REFUSES_NEGATIVE_SIZE, _REQUIRES_NUMBERS = (
+_CHECKS_ROOM, _KNOWS_V2, _KNOWS_INNER_BATCH, _REFUSES_NEGATIVE_SIZE, _REQUIRES_NUMBERS, _KEPT_ARRAY = (
     Rules.CHECKS_ROOM.value,
     Rules.KNOWS_V2.value,
     Rules.KNOWS_INNER_BATCH.value,
     Rules.REFUSES_NEGATIVE_SIZE.value,
     Rules.REQUIRES_NUMBERS.value,
+    Rules.KEPT_ARRAY.value,
 )
 _DELAY, _INNER_NUM, _INNER_BASE = Property.DELAY.value, Property.INNER_NUM.value, Property.INNER_BASE.value
 
@@ -134,9 +135,9 @@ def _check_start(
 
 @kernel
 def _check_head(
-    buffer: Buffer, at: int, window_stop: int, segment_stop: int, total_size: int, row: Row
+    buffer: Buffer, at: int, window_stop: int, segment_stop: int, array: int, row: Row
 ) -> tuple[int, int]:
-    """Read the fixed part into ``row``; return outcome and the index behind it."""
+    """Read the fixed part but TOTALSIZE into ``row``; return outcome and the index behind it."""
     if segment_stop - at < _SYS_FLAG_AT + 4:
         return _BAD_LENGTH, at
     if window_stop - at < _SYS_FLAG_AT + 4:
@@ -144,11 +145,10 @@ def _check_head(
     sys_flag = read_i32(buffer, at + _SYS_FLAG_AT)
     variant = (sys_flag >> _VARIANT_SHIFT) & 3
     size = _HEAD_SIZE[variant]
-    if segment_stop - at < size or total_size < _WIDEST_HOST[variant]:
+    if segment_stop - at < size or array < _WIDEST_HOST[variant]:
         return _BAD_LENGTH, at
     if window_stop - at < size:
         return _NEED, at
-    row.total_size = total_size
     row.sys_flag = sys_flag
     row.body_crc = read_i32(buffer, at + _BODY_CRC_AT)
     row.queue_id = read_i32(buffer, at + _QUEUE_ID_AT)
@@ -162,7 +162,7 @@ def _check_head(
 
 @kernel
 def _check_topic(
-    buffer: Buffer, at: int, width: int, window_stop: int, segment_stop: int, total_size: int, row: Row
+    buffer: Buffer, at: int, width: int, window_stop: int, segment_stop: int, array: int, row: Row
 ) -> int:
     """Read the topic's length of ``width`` bytes, and where the topic lies, into ``row``."""
     if at + width > segment_stop:
@@ -170,7 +170,7 @@ def _check_topic(
     if at + width > window_stop:
         return _NEED
     length = read_i16(buffer, at) if width == 2 else np.int64(np.int8(buffer[at]))
-    if length < 0 or length > total_size or at + width + length + 2 > segment_stop:
+    if length < 0 or length > array or at + width + length + 2 > segment_stop:
         return _BAD_LENGTH
     row.topic_start = at + width
     row.topic_stop = row.topic_start + length
@@ -178,11 +178,11 @@ def _check_topic(
 
 
 @kernel
-def _check_properties(buffer: Buffer, window_stop: int, segment_stop: int, total_size: int, row: Row) -> int:
+def _check_properties(buffer: Buffer, window_stop: int, segment_stop: int, array: int, row: Row) -> int:
     """Read the length of the properties into ``row``, negative as none."""
     length = max(read_i16(buffer, row.topic_stop), 0)
     stop = row.topic_stop + 2 + length
-    if length > total_size or stop > segment_stop:
+    if length > array or stop > segment_stop:
         return _BAD_LENGTH
     row.properties_length = length
     return _NEED if stop > window_stop else _RECORD
@@ -212,10 +212,13 @@ def check_record(
     base: int,
     cut: int,
     rules: Int64s,
+    kept: int,
     row: Row,
     values: Int64s,
 ) -> int:
     """Tell what lies at ``at``, an ``Outcome``; fills ``row`` and ``values`` for RECORD and MISMATCH.
+
+    TOTALSIZE is in ``row`` wherever a record begins, else 0. As 0 on disk it is no length to go on by.
 
     Args:
         buffer: the window, ``(n,)`` uint8.
@@ -225,22 +228,26 @@ def check_record(
         base: physical offset of index 0.
         cut: body bytes of this record that the window leaves out.
         rules: see ``Rules``.
+        kept: bytes of the array that the thread has kept; 0 unless ``Rules.KEPT_ARRAY`` says so.
         row: one ``MESSAGE_ROW``.
         values: ranges of the values of ``Property``, ``(8, 2)``.
     """
+    row.total_size = 0
     outcome, total_size, magic = _check_start(buffer, at, window_stop, segment_stop, rules)
     if outcome != _RECORD:
         return outcome
-    outcome, position = _check_head(buffer, at, window_stop, segment_stop, total_size, row)
+    row.total_size = total_size
+    array = max(total_size, kept)
+    outcome, position = _check_head(buffer, at, window_stop, segment_stop, array, row)
     if outcome != _RECORD:
         return outcome
     row.place = base + at
     position += row.body_length - cut
     width = 2 if magic == _MAGIC_V2 else 1
-    outcome = _check_topic(buffer, position, width, window_stop, segment_stop - cut, total_size, row)
+    outcome = _check_topic(buffer, position, width, window_stop, segment_stop - cut, array, row)
     if outcome != _RECORD:
         return outcome
-    outcome = _check_properties(buffer, window_stop, segment_stop - cut, total_size, row)
+    outcome = _check_properties(buffer, window_stop, segment_stop - cut, array, row)
     if outcome != _RECORD:
         return outcome
     start = row.topic_stop + 2
@@ -249,7 +256,9 @@ def check_record(
     scan_properties(buffer, start, stop, PROPERTY_NAMES, PROPERTY_BOUNDS, values)
     if not _check_numbers(buffer, rules, row, values, row.read_length == total_size):
         return _BAD_NUMBER
-    return _RECORD if row.read_length == total_size else _MISMATCH
+    if row.read_length == total_size:
+        return _RECORD
+    return _MISMATCH if total_size else _BAD_LENGTH
 
 
 @kernel
@@ -262,10 +271,11 @@ def walk_records(
     base: int,
     cut: int,
     rules: Int64s,
+    kept: int,
     rows: Rows,
     values: Int64s,
     passed: Rows,
-) -> tuple[int, int, int, int]:
+) -> tuple[int, int, int, int, int]:
     """Walk the chain of records from ``at`` until something other than a record comes.
 
     Args:
@@ -277,6 +287,7 @@ def walk_records(
         base: physical offset of index 0.
         cut: as in ``check_record``; then only one record is taken.
         rules: see ``Rules``.
+        kept: bytes of the array that the thread has kept so far.
         rows: filled, ``(n,)`` of ``MESSAGE_ROW``.
         values: filled, ``(n, 8, 2)``.
         passed: filled, of ``MISMATCH_ROW``: records whose lengths do not add up, passed by what was read, as
@@ -284,15 +295,17 @@ def walk_records(
 
     Returns:
         The ``Outcome`` that ended the walk (never RECORD), the index it stands at, how many rows and how many
-        of ``passed`` there are.
+        of ``passed`` there are, and the array then kept.
     """
     count = mismatches = 0
     while at < stop:
         if count == len(rows) or (mismatches and mismatches == len(passed)):
-            return _FULL, at, count, mismatches
+            return _FULL, at, count, mismatches, kept
         outcome = check_record(
-            buffer, at, window_stop, segment_stop, base, cut, rules, rows[count], values[count]
+            buffer, at, window_stop, segment_stop, base, cut, rules, kept, rows[count], values[count]
         )
+        if kept < rows[count].total_size <= rules[_KEPT_ARRAY]:
+            kept = as_int(rows[count].total_size)
         if outcome == _RECORD:
             at += rows[count].total_size
             count += 1
@@ -303,10 +316,10 @@ def walk_records(
             at += lying.read_length
             mismatches += 1
         else:
-            return outcome, at, count, mismatches
+            return outcome, at, count, mismatches, kept
         if cut:
             break
-    return _STOP, at, count, mismatches
+    return _STOP, at, count, mismatches, kept
 
 
 @kernel
@@ -344,7 +357,7 @@ def find_record(
                     return _NEED, at
                 if read_i64(buffer, at + _PHYSICAL_OFFSET_AT) == base + at:
                     outcome = check_record(
-                        buffer, at, window_stop, segment_stop, base, 0, rules, rows[0], values[0]
+                        buffer, at, window_stop, segment_stop, base, 0, rules, 0, rows[0], values[0]
                     )
                     if outcome in (_RECORD, _NEED):
                         return outcome, at

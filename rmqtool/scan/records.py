@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _START = struct_of(message.BLANK)
 _LARGEST_HEAD = max(message.HEAD_SIZES)
-_WIDEST_HOSTS = (8, 20, 20, 20)  # bytes of the wider host by variant: it is read through a TOTALSIZE array
+_WIDEST_HOSTS = (8, 20, 20, 20)  # bytes of the wider host by variant: it is read through an array, too
 
 
 class ByteSource(Protocol):
@@ -124,6 +124,7 @@ def check_record(
     base: int = 0,
     check_crc: bool = False,
     read_body: bool = False,
+    kept: int = 0,
 ) -> Checked:
     """Tell what a broker makes of the bytes at ``position``.
 
@@ -138,6 +139,7 @@ def check_record(
         base: Physical offset of the file's first byte.
         check_crc: Compare the body's checksum; needs ``read_body``.
         read_body: Whether the body is read or skipped.
+        kept: Bytes of the array that the thread has kept, at most ``RecordRules.kept_array``.
     """
     left = source.size_bytes - position
     start = source.read_at(position, _START.size)
@@ -153,7 +155,8 @@ def check_record(
     if not fits or not _knows(rules, magic):
         return _start_failure(total_size, magic, left)
     head = message.decode_head(source.read_at(position, _LARGEST_HEAD))
-    parts = None if head is None else _read_parts(source, position, head, check_crc, read_body)
+    array = max(total_size, kept)
+    parts = None if head is None else _read_parts(source, position, head, array, check_crc, read_body)
     if head is None or parts is None:
         return _start_failure(total_size, magic, left)
     if parts.crc_differs:
@@ -178,12 +181,17 @@ def _start_failure(total_size: int, magic: int, left: int) -> Checked:
 
 
 def _read_parts(
-    source: ByteSource, position: int, head: message.MessageHead, check_crc: bool, read_body: bool
+    source: ByteSource,
+    position: int,
+    head: message.MessageHead,
+    array: int,
+    check_crc: bool,
+    read_body: bool,
 ) -> _Parts | None:
     """Read what lies behind the fixed part; None where Java meets an exception."""
     variant = message.host_variant(head.sys_flag)
     body_length = max(head.body_length, 0)
-    if head.total_size < _WIDEST_HOSTS[variant] or (read_body and body_length > head.total_size):
+    if array < _WIDEST_HOSTS[variant] or (read_body and body_length > array):
         return None
     body_at = position + message.HEAD_SIZES[variant]
     at = body_at + body_length
@@ -192,11 +200,11 @@ def _read_parts(
     crc_differs = check_crc and read_body and body_length > 0
     if crc_differs and masked_crc32(source.read_at(body_at, body_length)) == head.body_crc:
         crc_differs = False
-    topic = _read_sized(source, at, message.TOPIC_LENGTHS[head.magic], head.total_size, negative_fails=True)
+    topic = _read_sized(source, at, message.TOPIC_LENGTHS[head.magic], array, negative_fails=True)
     if topic is None:
         return None
     at += message.TOPIC_LENGTHS[head.magic].size + len(topic)
-    properties = _read_sized(source, at, message.PROPERTIES_LENGTH, head.total_size, negative_fails=False)
+    properties = _read_sized(source, at, message.PROPERTIES_LENGTH, array, negative_fails=False)
     if properties is None:
         return None
     at += message.PROPERTIES_LENGTH.size + len(properties)
@@ -204,14 +212,14 @@ def _read_parts(
 
 
 def _read_sized(
-    source: ByteSource, at: int, width: struct.Struct, total_size: int, *, negative_fails: bool
+    source: ByteSource, at: int, width: struct.Struct, array: int, *, negative_fails: bool
 ) -> bytes | None:
-    """Read bytes behind their length; Java reads them through an array of TOTALSIZE bytes."""
+    """Read bytes behind their length; Java reads them into an array of ``array`` bytes."""
     prefix = source.read_at(at, width.size)
     if len(prefix) < width.size:
         return None
     (length,) = width.unpack(prefix)
-    if length > total_size or (length < 0 and negative_fails):
+    if length > array or (length < 0 and negative_fails):
         return None
     data = source.read_at(at + width.size, max(length, 0))
     return data if len(data) == max(length, 0) else None
@@ -232,7 +240,8 @@ def _judge(
         return Checked(False, -1, outcome=Outcome.BAD_NUMBER, reason="DELAY is no number")
     if parts.read_length != head.total_size:
         reason = f"TOTALSIZE {head.total_size}, but the parts make {parts.read_length} bytes"
-        return Checked(False, head.total_size, outcome=Outcome.MISMATCH, reason=reason)
+        outcome = Outcome.MISMATCH if head.total_size else Outcome.BAD_LENGTH
+        return Checked(False, head.total_size, outcome=outcome, reason=reason)
     if rules.requires_numbers and rules.knows_inner_batch and not _inner_batch_parses(properties):
         return Checked(False, -1, outcome=Outcome.BAD_NUMBER, reason="INNER_NUM or INNER_BASE is no number")
     raw = source.read_at(position, head.total_size)

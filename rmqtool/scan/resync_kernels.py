@@ -56,11 +56,11 @@ def walk_over_damage(
         gaps: filled, of ``GAP_ROW``.
 
     Returns:
-        As ``walk_records``, with the number of gaps in the last place.
+        Outcome, index and number of rows as ``walk_records``, and the number of gaps.
     """
     count = found = 0
     while True:
-        outcome, at, walked, _ = walk_records(
+        outcome, at, walked, _, _ = walk_records(
             buffer,
             at,
             stop,
@@ -69,6 +69,7 @@ def walk_over_damage(
             base,
             cut,
             rules,
+            0,
             rows[count:],
             values[count:],
             none_passed,

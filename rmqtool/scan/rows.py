@@ -74,6 +74,7 @@ class Rules(IntEnum):
     KNOWS_INNER_BATCH = 2  # 5.0.0+: INNER_NUM and INNER_BASE are parsed
     REFUSES_NEGATIVE_SIZE = 3  # 5.5.1+: a negative TOTALSIZE fails, whatever the magic
     REQUIRES_NUMBERS = 4  # every broker: a number that is none makes the record fail
+    KEPT_ARRAY = 5  # 5.5.1+: up to so many bytes a thread keeps the array that it reads parts into
 
 
 def rules_of(records: RecordRules) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
@@ -84,4 +85,5 @@ def rules_of(records: RecordRules) -> np.ndarray[tuple[int], np.dtype[np.int64]]
     rules[Rules.KNOWS_INNER_BATCH] = records.knows_inner_batch
     rules[Rules.REFUSES_NEGATIVE_SIZE] = records.refuses_negative_size
     rules[Rules.REQUIRES_NUMBERS] = records.requires_numbers
+    rules[Rules.KEPT_ARRAY] = records.kept_array
     return rules

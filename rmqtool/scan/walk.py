@@ -125,6 +125,8 @@ class SegmentWalk:
             other damage is told in the batches. Needs ``stops_at_mismatch``.
         outcome: what ended the last walk: STOP, BLANK or a failure.
         place: physical offset of that end.
+        kept: bytes of the array that a thread has kept by then, see ``RecordRules.kept_array``; a walk that
+            passes gaps is no broker's, and keeps none.
     """
 
     segment: Segment
@@ -133,6 +135,7 @@ class SegmentWalk:
     passes_gaps: bool = False
     outcome: Outcome = Outcome.STOP
     place: int = 0
+    kept: int = 0
 
     def __post_init__(self) -> None:
         self.window = KernelWindow(self.segment)
@@ -164,13 +167,15 @@ class SegmentWalk:
         at = self.place - self.window.base
         return int.from_bytes(self.window.buffer[at : at + 4].tobytes(), "big", signed=True)
 
-    def batches(self, start: int, stop: int) -> Iterator[MessageBatch]:
+    def batches(self, start: int, stop: int, kept: int = 0) -> Iterator[MessageBatch]:
         """Walk from the record at ``start`` on; records that begin at ``stop`` or later are not taken.
+
+        ``kept`` is the array that the thread has from earlier walks.
 
         Raises:
             EnvironmentFailureError: the segment cannot be opened or read.
         """
-        self.place = start
+        self.place, self.kept = start, kept
         self._mismatches.clear()
         stop = min(stop, self.segment.stop)
         while True:
@@ -219,10 +224,11 @@ class SegmentWalk:
 
     def _walk_window(self, stop: int, passed: npt.NDArray[np.void]) -> int:
         window = self.window
-        outcome, at, count, mismatches = walk_records(
+        outcome, at, count, mismatches, self.kept = walk_records(
             *self._reach(stop),
             window.cut,
             self.rules,
+            self.kept,
             self._rows,
             self._values,
             passed,

@@ -27,15 +27,6 @@ pytestmark = pytest.mark.broker
 
 Trial = tuple[jvm.Version, Case]
 
-NOT_YET: dict[tuple[jvm.Version, str], str] = {
-    (
-        "5.5.1",
-        "TOTALSIZE no size",
-    ): "5.5.1 reads parts longer than TOTALSIZE into a buffer that a thread keeps at"
-    " the largest TOTALSIZE it met, and goes on behind TOTALSIZE; older brokers leave the segment"
-}
-"""Rules of a running master that the rebuild does not have."""
-
 
 @dataclass(frozen=True)
 class Verdict:
@@ -119,12 +110,8 @@ def trials(cases: tuple[Case, ...]) -> pytest.MarkDecorator:
 
 
 @trials(CASES)
-def test_as_a_running_master(
-    trial: Trial, verdict_of: Callable[[Trial], Verdict], request: pytest.FixtureRequest
-) -> None:
+def test_as_a_running_master(trial: Trial, verdict_of: Callable[[Trial], Verdict]) -> None:
     """The same bytes, and what was left out is said."""
-    if (trial[0], trial[1].name) in NOT_YET:
-        request.applymarker(pytest.mark.xfail(strict=True, reason=NOT_YET[trial[0], trial[1].name]))
     _, case = trial
     verdict = verdict_of(trial)
     assert verdict.differences == []

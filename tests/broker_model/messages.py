@@ -61,6 +61,20 @@ class ByteBuffer:
 
 
 @dataclass
+class CheckMessageBuffer:
+    """The array of one thread, ``CommitLog#borrowCheckMessageBuffer`` (5.5.1); older: one of each size."""
+
+    kept: int = 0
+
+    def borrow(self, size: int, policy: DispatchPolicy) -> int:
+        """Return the length of the array that a record of ``size`` bytes is read into."""
+        if not _is_5_5_1(policy) or size > 1048576:
+            return size
+        self.kept = max(self.kept, size)
+        return self.kept
+
+
+@dataclass
 class Request:
     """``DispatchRequest``: what the dispatchers see of a message."""
 
@@ -87,19 +101,21 @@ class Answer(NamedTuple):
 FAILURE = Answer(success=False, size=-1)
 
 
-def check_message(buffer: ByteBuffer, policy: DispatchPolicy) -> Answer:
+def check_message(
+    buffer: ByteBuffer, policy: DispatchPolicy, thread: CheckMessageBuffer | None = None
+) -> Answer:
     """Read the record at the buffer's position; the position moves as far as Java's does."""
     try:
-        return _check(buffer, policy, is_5=policy.release.line != "4.9")
+        return _check(buffer, policy, thread or CheckMessageBuffer(), is_5=policy.release.line != "4.9")
     except JavaError:
         return FAILURE
 
 
-def _check(buffer: ByteBuffer, policy: DispatchPolicy, *, is_5: bool) -> Answer:
+def _check(buffer: ByteBuffer, policy: DispatchPolicy, thread: CheckMessageBuffer, *, is_5: bool) -> Answer:
     if is_5 and buffer.remaining <= 4:
         return FAILURE
     total_size = buffer.integer(4)
-    if is_5 and buffer.remaining < wrap_int(total_size - 4):
+    if is_5 and (buffer.remaining < wrap_int(total_size - 4) or (total_size < 0 and _is_5_5_1(policy))):
         return FAILURE
     magic = buffer.integer(4)
     if magic == BLANK_MAGIC_CODE:
@@ -108,6 +124,7 @@ def _check(buffer: ByteBuffer, policy: DispatchPolicy, *, is_5: bool) -> Answer:
         return FAILURE
     if total_size < 0:
         raise JavaError("NegativeArraySize")
+    array_length = thread.borrow(total_size, policy)
     buffer.integer(4)  # BODYCRC
     queue_id = buffer.integer(4)
     buffer.integer(4)  # FLAG
@@ -115,18 +132,18 @@ def _check(buffer: ByteBuffer, policy: DispatchPolicy, *, is_5: bool) -> Answer:
     physical_offset = buffer.integer(8)
     sys_flag = buffer.integer(4)
     buffer.integer(8)  # BORNTIMESTAMP
-    born_host = buffer.get(20 if sys_flag & 0x10 else 8, total_size)
+    born_host = buffer.get(20 if sys_flag & 0x10 else 8, array_length)
     store_timestamp_ms = buffer.integer(8)
-    store_host = buffer.get(20 if sys_flag & 0x20 else 8, total_size)
+    store_host = buffer.get(20 if sys_flag & 0x20 else 8, array_length)
     buffer.integer(4)  # RECONSUMETIMES
     buffer.integer(8)  # PREPAREDTRANSACTIONOFFSET
     body_length = max(buffer.integer(4), 0)
     buffer.skip(body_length)
     width = 2 if magic == MESSAGE_MAGIC_CODE_V2 else 1
-    raw_topic = buffer.get(buffer.integer(width), total_size)
+    raw_topic = buffer.get(buffer.integer(width), array_length)
     topic = decode_utf8(raw_topic)
     properties_length = max(buffer.integer(2), 0)
-    properties = parse_properties(buffer.get(properties_length, total_size))
+    properties = parse_properties(buffer.get(properties_length, array_length))
     tags_code = _tags_code(topic, properties, store_timestamp_ms, policy)
     hosts = len(born_host) + len(store_host)
     if total_size != 72 + hosts + body_length + width + len(raw_topic) + 2 + properties_length:
@@ -148,6 +165,10 @@ def _check(buffer: ByteBuffer, policy: DispatchPolicy, *, is_5: bool) -> Answer:
         request.base_offset = _number(parse_long(properties["INNER_BASE"]))
         request.batch_size = _number(parse_short(properties["INNER_NUM"]))
     return Answer(success=True, size=total_size, request=request)
+
+
+def _is_5_5_1(policy: DispatchPolicy) -> bool:
+    return policy.release.name >= "5.5.1"
 
 
 def _tags_code(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rmqtool.javacompat import parse_long
 from rmqtool.store.names import safe_component
 from tests.broker_model.index import IndexService
-from tests.broker_model.messages import ByteBuffer, Request, check_message
+from tests.broker_model.messages import ByteBuffer, CheckMessageBuffer, Request, check_message
 from tests.broker_model.queues import BatchConsumeQueue, ConsumeQueue
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ class BrokerModel:
         self.queues: dict[tuple[str, int], ConsumeQueue | BatchConsumeQueue] = {}
         self.index = IndexService(self.sizes.slots, self.sizes.items, self._has_tag_item)
         self.dispatched: list[tuple[int, Request]] = []
+        self.thread = CheckMessageBuffer()
 
     @property
     def is_5(self) -> bool:
@@ -162,7 +163,7 @@ class BrokerModel:
             size, read_size = buffer.remaining, 0
             while read_size < size and do_next and (offset < end or not self.is_5):
                 place = start + buffer.position
-                answer = check_message(buffer, self.policy)
+                answer = check_message(buffer, self.policy, self.thread)
                 if self.is_5 and offset + answer.size > end:
                     do_next = False
                 elif answer.success and answer.request is not None:

@@ -13,7 +13,17 @@ from rmqtool.reput.queues import plan_queues
 from rmqtool.reput.scan import ScanTask, scan_split
 from rmqtool.scan.splits import Split, plan_splits
 from tests.broker_model.reput import Sizes
-from tests.builders import POLICY_4_9, POLICY_5, LogBuilder, build, memory_log, properties, staging
+from tests.builders import (
+    POLICY_4_9,
+    POLICY_5,
+    POLICY_5_5,
+    LogBuilder,
+    build,
+    memory_log,
+    properties,
+    staging,
+)
+from tests.reput.comparing import assert_as_the_model
 from tests.scan.log_builder import record
 from tests.strategies import BATCH_TOPIC
 
@@ -91,10 +101,26 @@ def batches() -> LogBuilder:
     return log
 
 
+def longer_than_they_say() -> LogBuilder:
+    """Parts longer than TOTALSIZE: before any longer record, behind one, and at the start of a file."""
+    log = LogBuilder(SIZE)
+    short: dict[str, Any] = {"topic": b"T" * 40, "totalSize": 20}
+    long: dict[str, Any] = {"topic": b"T" * 50}
+    files: list[list[dict[str, Any]]] = [[short], [long, {}], [short, {}, short | {"totalSize": 0}, {}], [{}]]
+    for number, records in enumerate(files):
+        for fields in records:
+            log.add(body=b"", queueOffset=number, **fields)
+        log.add_raw(bytes(SIZE - len(log.data) % SIZE))
+    for fields in (long, short, {}):
+        log.add(body=b"", queueOffset=9, **fields)
+    return log
+
+
 LOGS = {
     "plain": (plain, POLICY_4_9),
     "damaged": (damaged, POLICY_4_9),
     "damaged-5": (damaged, POLICY_5),
+    "longer than they say": (longer_than_they_say, POLICY_5_5),
     "light": (light, POLICY_5),
     "ext": (plain, replace(POLICY_5, ext=True)),
     "record in a body": (record_in_body, POLICY_5),
@@ -111,8 +137,8 @@ def placed(
 ) -> Streams:
     """Follow the chain through scanned splits; return the streams of units and entries, and the way."""
 
-    def rescan(split: Split, place: int) -> SplitReport:
-        return scan_split(ScanTask(split, policy, handle, first_place=place))
+    def rescan(split: Split, place: int, kept: int) -> SplitReport:
+        return scan_split(ScanTask(split, policy, handle, first_place=place, kept=kept))
 
     chain = follow(log, SIZE, 1 << 62, reports, rescan)
     blocks = [report.block for report in chain.reports]
@@ -178,6 +204,15 @@ def test_whole_files_of_many_small_splits(log: LogBuilder, policy: DispatchPolic
     assert many.result.chain.skips == one.result.chain.skips
     assert one.queues
     assert not any("Ghost" in name for name in one.queues)
+
+
+@pytest.mark.parametrize("split_bytes", [100, 1 << 28])
+@pytest.mark.parametrize("policy", [POLICY_5, POLICY_5_5], ids=["5.3.3", "5.5.1"])
+def test_the_kept_array_goes_from_file_to_file(policy: DispatchPolicy, split_bytes: int) -> None:
+    """A file that begins with a part longer than TOTALSIZE is read on behind files of longer records."""
+    log = longer_than_they_say()
+    built = assert_as_the_model(log.files(), SIZE, policy, split_bytes=split_bytes)
+    assert built.result.messages == (5 if policy is POLICY_5_5 else 4)
 
 
 def test_splits_cover_the_log_without_overlap() -> None:

@@ -14,8 +14,8 @@ from rmqtool.scan.gaps import Outcome
 from rmqtool.scan.records import check_record
 from rmqtool.scan.rows import rules_of
 from rmqtool.scan.walk import SegmentWalk
-from tests.broker_model.messages import ByteBuffer, check_message
-from tests.builders import POLICY_4_9, POLICY_5, memory_segment, properties
+from tests.broker_model.messages import ByteBuffer, CheckMessageBuffer, check_message
+from tests.builders import POLICY_4_9, POLICY_5, POLICY_5_5, memory_segment, properties
 from tests.scan.log_builder import blank, record
 from tests.scan.walks import by_kernels, by_model
 from tests.store.fixture_stores import STORE_ROOTS
@@ -31,13 +31,13 @@ SEGMENTS = [path for root in STORE_ROOTS for path in sorted(root.glob("commitlog
 EXAMPLES = settings(max_examples=50, deadline=None)
 
 
-@pytest.fixture(params=[POLICY_4_9, POLICY_5], ids=["4.9.8", "5.3.3"])
+@pytest.fixture(params=[POLICY_4_9, POLICY_5, POLICY_5_5], ids=["4.9.8", "5.3.3", "5.5.1"])
 def policy(request: pytest.FixtureRequest) -> DispatchPolicy:
     chosen: DispatchPolicy = request.param
     return chosen
 
 
-policies = st.sampled_from([POLICY_4_9, POLICY_5])
+policies = st.sampled_from([POLICY_4_9, POLICY_5, POLICY_5_5])
 
 
 def agree(segment: MemorySegment, start: int, policy: DispatchPolicy) -> None:
@@ -80,13 +80,14 @@ def test_one_record_whose_lengths_lie(raw: bytes, behind: bytes, policy: Dispatc
 
 
 @EXAMPLES
-@given(damaged_records(), st.binary(max_size=60))
-def test_the_record_reader_agrees_with_the_model(raw: bytes, behind: bytes) -> None:
+@given(damaged_records(), st.binary(max_size=60), st.integers(0, 200))
+def test_the_record_reader_agrees_with_the_model(raw: bytes, behind: bytes, kept: int) -> None:
     """The two plain readers, written apart, find the same of every record: so neither hides a slip."""
     segment = memory_segment(raw + behind)
-    for policy, rules in ((POLICY_4_9, RELEASES["4.9.8"].records), (POLICY_5, RELEASES["5.3.3"].records)):
-        checked = check_record(segment, 0, rules)
-        answer = check_message(ByteBuffer(segment.data), policy)
+    for policy in (POLICY_4_9, POLICY_5, POLICY_5_5):
+        rules = policy.release.records
+        checked = check_record(segment, 0, rules, kept=min(kept, rules.kept_array))
+        answer = check_message(ByteBuffer(segment.data), policy, CheckMessageBuffer(kept))
         assert (checked.success, checked.size) == (answer.success, answer.size)
         if checked.record is not None and answer.request is not None:
             assert checked.record.topic == answer.request.topic
@@ -135,6 +136,22 @@ def test_a_totalsize_too_small_for_what_is_read_through_it(policy: DispatchPolic
             for total_size in (*range(-1, 36), 90, 91, 103, 115):
                 raw = record(0, topic=topic, properties=some, sysFlag=variant, body=b"", totalSize=total_size)
                 agree(memory_segment(raw + bytes(40)), 0, policy)
+
+
+@pytest.mark.parametrize("longest", [100, 115, 200, 1 << 20, (1 << 20) + 1])
+def test_parts_longer_than_totalsize_behind_a_longer_record(longest: int, policy: DispatchPolicy) -> None:
+    """5.5.1 reads what fits the array that its thread keeps, of up to 1 MiB; others know only TOTALSIZE."""
+    before = record(0, topic=b"T", properties=b"", body=b"")
+    before = record(0, topic=b"T", properties=b"", body=bytes(longest - len(before)))
+    behind = record(0, topic=b"T", properties=b"")
+    for total_size in (-1, 0, 7, 8, 19, 20, 91):
+        for topic, some in ((0, 0), (99, 0), (100, 0), (101, 0), (0, 115), (0, 116), (0, 200), (0, 201)):
+            raw = record(0, topic=b"T" * topic, properties=b"k" * some, body=b"", totalSize=total_size)
+            agree(memory_segment(before + raw + behind), 0, policy)
+    raw = record(0, topic=b"T" * 100, properties=b"", body=b"", totalSize=20)
+    walked = by_kernels(memory_segment(before + raw + behind), 0, len(before + raw + behind), policy.release)
+    reads = policy is POLICY_5_5 and longest <= 1 << 20
+    assert (len(walked.messages), len(walked.mismatches)) == ((2, 1) if reads else (1, 0))
 
 
 def test_what_4_9_does_not_know() -> None:

@@ -12,7 +12,7 @@ from rmqtool.scan import walk as walk_module
 from rmqtool.scan.gaps import Outcome
 from rmqtool.scan.rows import Property, rules_of
 from rmqtool.scan.walk import MessageBatch, SegmentWalk
-from tests.broker_model.messages import ByteBuffer, check_message
+from tests.broker_model.messages import ByteBuffer, CheckMessageBuffer, check_message
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,10 +82,10 @@ def _message(batch: MessageBatch, number: int) -> tuple[Any, ...]:
 
 def by_model(segment: MemorySegment, start: int, stop: int, policy: DispatchPolicy) -> Walked:
     buffer = ByteBuffer(segment.data.ljust(segment.size_bytes, b"\0"))
-    walked = Walked(place=start)
+    walked, thread = Walked(place=start), CheckMessageBuffer()
     while walked.place < min(stop, segment.stop):
         buffer.position = walked.place - segment.start
-        answer = check_message(buffer, policy)
+        answer = check_message(buffer, policy, thread)
         if answer.request is not None:
             one = answer.request
             known = {name: one.properties[name] for name in NAMES if name in one.properties}
