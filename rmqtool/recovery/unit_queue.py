@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     Int64s = npt.NDArray[np.int64]
 
 _FILES_RECOVERED = 3
+_LOADED = -1  # pre-blank units go into a file that this start makes, never into one that it finds
 _NOTHING = (1 << 63) - 1
 
 
@@ -210,7 +211,7 @@ class UnitQueue:
 
     def _place(self, end: int) -> None:
         state = self._state
-        state[State.STARTED], state[State.FIRST_START] = 1, self._starts[0]
+        state[State.STARTED], state[State.FIRST_START] = 1, _LOADED
         state[State.CURRENT], state[State.STOP] = end, self._starts[-1] + self._size
 
     def _begin(self, first_queue_offset: int) -> int:

@@ -58,7 +58,7 @@ def _note(truth: LogTruth, log: LogCopy, place: int, release: Release) -> None:
     if transaction == message.TRANSACTION_PREPARED:
         return
     truth.places[topic, head.queue_id, head.queue_offset] = place
-    if topic.startswith(release.no_multi_dispatch):
+    if topic.startswith(release.no_multi_dispatch) or "INNER_MULTI_QUEUE_OFFSET" not in properties:
         return
     for name in filter(None, properties.get("INNER_MULTI_DISPATCH", "").split(",")):
         truth.extras[name, 0 if name.startswith("%LMQ%") else head.queue_id].append(place)
