@@ -39,10 +39,10 @@ def session() -> Iterator[Engine]:
 
 @pytest.fixture(autouse=True)
 def _no_session_of_its_own(session: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    def opened(options: EngineOptions) -> object:
+    def opened(options: EngineOptions, _: Engine | None) -> object:
         return nullcontext(session) if options is SPARK else open_engine(options)
 
-    monkeypatch.setattr(stages, "open_engine", opened)
+    monkeypatch.setattr(stages, "opened_engine", opened)
 
 
 def _said(root: Path, properties: list[str], engine: EngineOptions) -> dict[str, object]:

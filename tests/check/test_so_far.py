@@ -136,7 +136,7 @@ def test_a_report_so_far(
     """Interrupted amid the splits of the log, the queues, the index."""
     engine = StoppedEngine(done, kind)
     queues = stage == "derived"
-    monkeypatch.setattr("rmqtool.check.stages.open_engine", lambda _: engine)
+    monkeypatch.setattr("rmqtool.check.stages.opened_engine", lambda *_: engine)
     with pytest.raises(VerifyInterruptedError) as caught:
         run(plain)
     report = caught.value.report

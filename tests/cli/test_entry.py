@@ -80,7 +80,7 @@ def test_every_failure_is_one_sentence_and_a_status(
     def fail(*_: object) -> None:
         raise failure
 
-    monkeypatch.setattr("rmqtool.cli.info.summarise", fail)
+    monkeypatch.setattr("rmqtool.commands.info.summarise", fail)
     found = run("info", plain)
     assert (found.status, found.out) == (status, "")
     assert says in found.err
@@ -93,7 +93,7 @@ def test_debug_shows_the_traceback(
     def fail(*_: object) -> None:
         raise ValueError("here")
 
-    monkeypatch.setattr("rmqtool.cli.info.summarise", fail)
+    monkeypatch.setattr("rmqtool.commands.info.summarise", fail)
     assert entry.main(["info", str(plain), "--debug"]) == 3
     assert "Traceback" in capsys.readouterr().err
 

@@ -15,7 +15,7 @@ from tests.cli.conftest import STORES
 ROOT = Path(__file__).parents[2]
 STORE = STORES / "plain-4.9.8"
 LIMIT_BYTES = 1000
-LAYOUT = {"verify": ("--level", "0", "--predict-recovery", "both")}
+LAYOUT = {"verify": ("--level", "0", "--predict-recovery", "all")}
 """A report without scratch files."""
 
 

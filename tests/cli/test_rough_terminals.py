@@ -106,7 +106,7 @@ def test_no_format_lets_them_through(name: str, format_name: str, hostile: Path)
     What is read from a pipe ends on a terminal in the end, and no reader gets other data than another.
     """
     more = ["--body", "text"] if name in {"dump", "query"} else []
-    more += ["--predict-recovery", "both"] if name == "verify" else []
+    more += ["--predict-recovery", "all"] if name == "verify" else []
     done = run(name, hostile, "--format", format_name, *more)
     assert done.returncode in {0, 1, 5}, done.stderr
     assert b"Traceback" not in done.stderr

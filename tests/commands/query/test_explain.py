@@ -569,9 +569,11 @@ def test_times_of_a_batch_queue() -> None:
 
 
 def test_every_reason_has_its_test() -> None:
-    """Here, or among the hints."""
+    """Here, among the hints, or with the tags."""
     folder = Path(__file__).parent
-    tests = "".join((folder / name).read_text("utf-8") for name in ("test_explain.py", "test_hints.py"))
+    tests = "".join(
+        (folder / name).read_text("utf-8") for name in ("test_explain.py", "test_hints.py", "test_tag.py")
+    )
     assert [one.name for one in Reason if f"Reason.{one.name}" not in tests] == []
 
 
