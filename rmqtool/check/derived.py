@@ -139,11 +139,11 @@ def _sum(answers: Sequence[_Answer], max_findings: int) -> _Checked:
         else:
             findings.merge(answer[0])
             examined += answer[1]
-    _tell_delay_table_once(findings)
+    tell_delay_table_once(findings)
     return findings, examined
 
 
-def _tell_delay_table_once(findings: FindingLog) -> None:
+def tell_delay_table_once(findings: FindingLog) -> None:
     """Say once, not for every level, that the broker had another delay table."""
     levels = findings.counts.get(ST_SETTINGS.code, 0)
     if levels > 1:

@@ -160,7 +160,7 @@ def _rebuild(store_path: Path, parts: frozenset[str], options: dict[str, Any]) -
 
 def _say_what_next(session: Session, report: RebuildReport) -> None:
     if report.install_hint:
-        say = session.console.warn if report.partial else session.console.note
+        say = session.console.note if report.is_installable else session.console.warn
         say(report.install_hint)
 
 

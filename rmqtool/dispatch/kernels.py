@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     Row = Any  # one element of Rows: in a kernel its fields are attributes
 
 _DONE, _NEW_QUEUE, _FULL, _STALLED = (outcome.value for outcome in DispatchOutcome)
-_UNITS, _ENTRIES, _IDLES, _END, _MESSAGES = (count.value for count in Count)
+_UNITS, _ENTRIES, _IDLES, _END, _MESSAGES, _UNINDEXED = (count.value for count in Count)
 _INDEX, _MULTI, _MAX_LEVEL = Switch.INDEX.value, Switch.MULTI_DISPATCH.value, Switch.MAX_DELAY_LEVEL.value
 _UNTIL, _PASSES = Switch.UNTIL_TIMESTAMP.value, Switch.PASSES_STALLS.value
 _SCHEDULE, _BATCH, _NO_MULTI = Trait.SCHEDULE.value, Trait.BATCH.value, Trait.NO_MULTI_DISPATCH.value
@@ -146,7 +146,9 @@ def _index(
     """Put the message's index entries, or note that it put none."""
     before = counts[_ENTRIES]
     rollback = row.sys_flag & TRANSACTION_MASK == TRANSACTION_ROLLBACK
-    if row.physical_offset >= counts[_END] and not rollback:
+    if row.physical_offset < counts[_END]:
+        counts[_UNINDEXED] += 1
+    elif not rollback:
         with_tags = _has_tag_item(row, tag_turns)
         counts[_ENTRIES] = _put_entries(buffer, row, values, queue, with_tags, entries, before)
     if counts[_ENTRIES] > before:

@@ -60,6 +60,7 @@ class Count(IntEnum):
     IDLES = 2
     END_PHYSICAL_OFFSET = 3  # endPhyOffset of the last index file: messages below it are not indexed
     MESSAGES = 4
+    UNINDEXED = 5  # messages that lie below it
 
 
 class DispatchOutcome(IntEnum):

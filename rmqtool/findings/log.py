@@ -70,6 +70,14 @@ class FindingLog:
         self._weights = +self._weights
         self.add(finding)
 
+    def exchange(self, finding: Finding, other: Finding) -> None:
+        """Put another finding of the same code in the place of one that is kept."""
+        kept = self._kept[finding.code.code]
+        kept[kept.index(finding)] = other
+        self._weights[finding.severity, finding.structure] -= 1
+        self._weights[other.severity, other.structure] += 1
+        self._weights = +self._weights  # which drops what is 0
+
     def merge(self, other: FindingLog) -> None:
         """Append what another log met after this one; its counts add up, the cap stays this log's."""
         for code, findings in other._kept.items():

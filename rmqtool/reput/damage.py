@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rmqtool.findings import Finding, Severity, Structure, code_of
-from rmqtool.findings.commitlog import CL_GAP, CL_HALF_RECORD, CL_STRAY
+from rmqtool.findings.commitlog import CL_GAP, CL_HALF_RECORD
 from rmqtool.findings.wording import counted
 from rmqtool.reput.gap_contents import GapContents, InspectTask, inspect_gaps
-from rmqtool.scan.classify import Defect, classified
+from rmqtool.scan.classify import Defect, classified, missing_blank
 from rmqtool.scan.gaps import Gap, Outcome
 from rmqtool.scan.log_edge import FoundEdge
 from rmqtool.scan.splits import Split
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from rmqtool.reput.scan import SplitReport
     from rmqtool.store.segments import FileQueue, Segment
 
-_RANKS = (Severity.INFO, Severity.WARNING, Severity.ERROR)
 _MOST_ITEMS = 64
 """Groups of ranges that an engine is given."""
 
@@ -112,7 +111,7 @@ def _tasks(plan: ReputPlan, skip: Skip, before: Skip) -> list[InspectTask]:
 def log_findings(
     plan: ReputPlan, result: ReputResult, ranges: Iterable[SkippedRange], *, unclean: bool
 ) -> Iterator[Finding]:
-    """Yield what the way through the log found wrong with it.
+    """Yield what the way through the log found wrong with it; the judge's findings are not among them.
 
     Args:
         plan: what was made.
@@ -128,6 +127,10 @@ def log_findings(
             plan.log, result.chain.stop, "LMQ-STALL", "the broker repeats this record for ever"
         )
     yield from _gap_finding(plan, result.chain)
+    for report in result.chain.reports:
+        segment = report.split.segment
+        if report.outcome is Outcome.STOP and report.place == segment.stop and report.records:
+            yield missing_blank(segment).finding(segment)
     for report in result.chain.reports:
         yield from _report_findings(report)
     for (topic, queue_id), count in result.absurd_units.items():
@@ -174,8 +177,7 @@ def _skip_findings(skips: list[SkippedRange], edge: FoundEdge) -> Iterator[Findi
         defects = list(classified(first.gap, segment, number, edge))
     damage = any(one.damage for one in skips)
     for defect in defects:
-        # What a broker loses is an error; what it need not have, is none.
-        severity = Severity.ERROR if damage else min(defect.severity, Severity.WARNING, key=_RANKS.index)
+        severity = Severity.ERROR if damage else defect.severity  # what a broker loses is an error
         text = f"{defect.message}; {beside}" if beside and defect is defects[0] else defect.message
         yield replace(defect, message=text, severity_override=severity).finding(segment)
 
@@ -210,16 +212,7 @@ def _gap_finding(plan: ReputPlan, chain: Chain) -> Iterator[Finding]:
         return
     number = plan.log.segments.index(behind[0])
     gap = FoundEdge(plan.log.segments, file_size=plan.file_size).missing_before(number)
-    lost = "nothing behind them is dispatched"
-    if gap is None:  # the file in front of it is shorter than it should be
-        before = plan.log.segments[number - 1]
-        yield Finding(
-            code=CL_STRAY,
-            file=before.label,
-            expected=plan.file_size,
-            observed=before.size_bytes,
-            message=f"{counted(behind[0].start - before.stop, 'byte')} of the file missing: {lost}",
-        )
+    if gap is None:  # the file in front of it is shorter than it should be: a finding of its own
         return
     yield Finding(
         code=CL_GAP,
@@ -228,7 +221,7 @@ def _gap_finding(plan: ReputPlan, chain: Chain) -> Iterator[Finding]:
         length=gap.length,
         expected=gap.physical_offset,
         observed=behind[0].start,
-        message=f"{counted(gap.length, 'byte')} of the log missing: {lost}",
+        message=f"{counted(gap.length, 'byte')} of the log missing: nothing after them is dispatched",
     )
 
 
@@ -242,16 +235,6 @@ def _report_findings(report: SplitReport) -> Iterator[Finding]:
             length=bad.length,
             physical_offset=segment.start + bad.position,
             structure_override=Structure.COMMITLOG,
-        )
-    for place, physical_offset in report.misplaced:
-        yield Finding(
-            code=code_of("CL-PHY-MISMATCH"),
-            file=segment.label,
-            position=place - segment.start,
-            physical_offset=place,
-            expected=place,
-            observed=physical_offset,
-            message=f"PHYSICALOFFSET {physical_offset}, but the record lies at {place}",
         )
     for topic, queue_id in report.unsafe:
         message = "the topic's name can be no directory: no consume queue for it"

@@ -36,6 +36,7 @@ class Taken(NamedTuple):
         idles: ``(k,)`` of ``IDLE_ROW``.
         messages: how many messages were dispatched.
         end_phy_offset: endPhyOffset of the last index file behind them.
+        unindexed: messages that lie below the index's endPhyOffset when they come.
     """
 
     units: Rows
@@ -43,6 +44,7 @@ class Taken(NamedTuple):
     idles: Rows
     messages: int
     end_phy_offset: int
+    unindexed: int
 
 
 class Dispatcher:
@@ -94,14 +96,19 @@ class Dispatcher:
 
     def taken(self) -> Taken:
         """Return what was put since the beginning, or since `clear`."""
-        units, entries, idles, end_phy_offset, messages = (int(count) for count in self._counts)
+        units, entries, idles, end_phy_offset, messages, unindexed = (int(count) for count in self._counts)
         return Taken(
-            self._units[:units], self._entries[:entries], self._idles[:idles], messages, end_phy_offset
+            self._units[:units],
+            self._entries[:entries],
+            self._idles[:idles],
+            messages,
+            end_phy_offset,
+            unindexed,
         )
 
     def clear(self) -> None:
         """Forget what was put; queues and endPhyOffset stay."""
-        for count in (Count.UNITS, Count.ENTRIES, Count.IDLES, Count.MESSAGES):
+        for count in (Count.UNITS, Count.ENTRIES, Count.IDLES, Count.MESSAGES, Count.UNINDEXED):
             self._counts[count] = 0
 
     def key(self, number: int) -> tuple[str, int]:

@@ -212,6 +212,12 @@ def _write_slots(file: StagedFile, slots: Array) -> None:
         file.write_at(formats.slot_position(first), table.data.cast("B"))
 
 
+def passed_over(block_entries: Array, end_phy_offset: int) -> int:
+    """Return how many messages with entries lie below an index's endPhyOffset."""
+    offsets = block_entries["physical_offset"]
+    return len(np.unique(offsets[offsets < end_phy_offset]))
+
+
 def without_backward_messages(block_entries: Array, idles: Array, end_phy_offset: int) -> tuple[Array, Array]:
     """Drop the entries of messages that lie below an index's endPhyOffset: ``buildIndex`` skips them.
 

@@ -17,9 +17,11 @@ from rmqtool.reput.indexes import (
     check_geometry,
     emit_index,
     index_stream,
+    passed_over,
     plan_indexes,
     without_backward_messages,
 )
+from rmqtool.reput.kept import left_out_units
 from rmqtool.reput.queues import QueueBundle, QueueTotals, bundle_queues, plan_queues
 from rmqtool.reput.scan import ScanTask, SplitReport, scan_split
 from rmqtool.scan.splits import SPLIT_BYTES, plan_splits
@@ -31,7 +33,8 @@ if TYPE_CHECKING:
     from rmqtool.dispatch.policy import DispatchPolicy
     from rmqtool.engine import Engine
     from rmqtool.reput.blocks import Block
-    from rmqtool.reput.queues import QueueGeometry
+    from rmqtool.reput.queues import QueueGeometry, QueuePlan
+    from rmqtool.reput.scan import RecordJudge
     from rmqtool.scan.splits import Split
     from rmqtool.store.geometry import Geometry
     from rmqtool.store.segments import FileQueue
@@ -65,6 +68,8 @@ class ReputPlan:
         zone: in which index files are named.
         until_offset: physical offset at which to stop.
         split_bytes: greatest size of a split.
+        judge: looks at the records themselves, which no reput does; None leaves them alone.
+        max_findings: findings of one code that it keeps in a split.
     """
 
     log: FileQueue
@@ -77,6 +82,8 @@ class ReputPlan:
     zone: tzinfo
     until_offset: int = NEVER
     split_bytes: int = SPLIT_BYTES
+    judge: RecordJudge | None = None
+    max_findings: int = 10
 
     @property
     def makes_index(self) -> bool:
@@ -90,24 +97,32 @@ class ReputResult:
 
     Attributes:
         chain: the way through the log, with what was skipped.
+        records: records that the chain met.
         messages: records dispatched.
+        unindexed: of them, how many an index passes over: they lie before what it holds.
         units: units written, pre-blank ones not counted.
         entries: index entries written.
         queues: queues written.
         files: files written, by directory.
         skipped_units: units that the append rule skipped, by queue.
         absurd_units: units whose queue offset has no byte address, by queue.
+        blocks: units and index entries, in log order.
+        plans: the queues.
         seconds: wall time of each stage.
     """
 
     chain: Chain
+    records: int = 0
     messages: int = 0
+    unindexed: int = 0
     units: int = 0
     entries: int = 0
     queues: int = 0
     files: Counter[str] = field(default_factory=Counter)
     skipped_units: dict[tuple[str, int], int] = field(default_factory=dict)
     absurd_units: dict[tuple[str, int], int] = field(default_factory=dict)
+    blocks: list[Block] = field(default_factory=list, repr=False)
+    plans: list[QueuePlan] = field(default_factory=list, repr=False)
     seconds: dict[str, float] = field(default_factory=dict)
 
 
@@ -139,10 +154,17 @@ def run_reput(plan: ReputPlan, engine: Engine, watcher: Watcher, *, emit: bool =
     with _timed(seconds, "place"):
         chain = _follow(plan, engine, reports)
         result = ReputResult(chain, seconds=seconds)
-        result.messages = sum(report.messages for report in chain.reports)
-        blocks = _blocks(chain, plan)
+        for report in chain.reports:
+            result.records += report.records
+            result.messages += report.messages
+            result.unindexed += report.unindexed
+        result.blocks = blocks = _blocks(plan, result)
         bundles = _place_queues(plan, blocks, result)
         indexes = _place_indexes(plan, blocks, result)
+        if not emit:
+            size = plan.queue_geometry.consumequeue
+            result.skipped_units = left_out_units(result.plans, blocks, size)
+            result.units -= sum(result.skipped_units.values())
     if emit:
         with _timed(seconds, "emit"):
             _emit(engine, watcher, bundles, indexes, result)
@@ -151,7 +173,7 @@ def run_reput(plan: ReputPlan, engine: Engine, watcher: Watcher, *, emit: bool =
 
 def _scan(plan: ReputPlan, engine: Engine, watcher: Watcher) -> list[SplitReport]:
     splits = plan_splits(plan.log, plan.until_offset, plan.split_bytes)
-    tasks = [ScanTask(split, plan.policy, plan.staging) for split in splits]
+    tasks = [_scan_task(plan, split) for split in splits]
     done_bytes = [0]
     for split in splits:
         done_bytes.append(done_bytes[-1] + split.stop - split.start)
@@ -159,24 +181,29 @@ def _scan(plan: ReputPlan, engine: Engine, watcher: Watcher) -> list[SplitReport
     return engine.map(scan_split, tasks, lambda done: watcher.advance(done_bytes[done]))
 
 
+def _scan_task(plan: ReputPlan, split: Split) -> ScanTask:
+    return ScanTask(split, plan.policy, plan.staging, judge=plan.judge, max_findings=plan.max_findings)
+
+
 def _follow(plan: ReputPlan, engine: Engine, reports: list[SplitReport]) -> Chain:
     def rescan(split: Split, place: int, kept: int) -> SplitReport:
-        task = ScanTask(split, plan.policy, plan.staging, first_place=place, kept=kept)
+        task = replace(_scan_task(plan, split), first_place=place, kept=kept)
         return engine.map(scan_split, [task])[0]
 
     return follow(plan.log, plan.file_size, plan.until_offset, reports, rescan)
 
 
-def _blocks(chain: Chain, plan: ReputPlan) -> list[Block]:
+def _blocks(plan: ReputPlan, result: ReputResult) -> list[Block]:
     """Return the blocks that count, their index entries filtered as the index's endPhyOffset demands."""
     blocks: list[Block] = []
     end_phy_offset = 0
-    for report in chain.reports:
+    for report in result.chain.reports:
         block = report.block
         if report.start_phy_offset < end_phy_offset:
             entries, idles = without_backward_messages(
                 block.read("entries"), block.read("idles"), end_phy_offset
             )
+            result.unindexed += passed_over(block.read("entries"), end_phy_offset)
             columns = write_columns(plan.staging, {"entries": entries, "idles": idles})
             block = replace(block, columns=block.columns | columns)
         end_phy_offset = max(end_phy_offset, report.end_phy_offset)
@@ -187,7 +214,7 @@ def _blocks(chain: Chain, plan: ReputPlan) -> list[Block]:
 def _place_queues(plan: ReputPlan, blocks: list[Block], result: ReputResult) -> list[QueueBundle]:
     if "consumequeue" not in plan.parts:
         return []
-    plans = plan_queues(blocks, plan.policy)
+    result.plans = plans = plan_queues(blocks, plan.policy)
     result.queues = len(plans)
     result.units = sum(queue.units for queue in plans)
     return bundle_queues(

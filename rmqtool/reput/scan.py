@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from rmqtool.findings import FindingLog
 from rmqtool.reput.blocks import write_block
 from rmqtool.reput.dispatcher import Dispatcher
 from rmqtool.scan.gaps import Outcome
@@ -14,15 +15,30 @@ from rmqtool.scan.rows import MISMATCH_ROW, rules_of
 from rmqtool.scan.walk import SegmentWalk
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy.typing as npt
 
     from rmqtool.dispatch.policy import DispatchPolicy
     from rmqtool.reput.blocks import Block
     from rmqtool.scan.splits import Split
+    from rmqtool.scan.walk import MessageBatch
     from rmqtool.store.reading import UnreadableRange
+    from rmqtool.store.segments import Segment
     from rmqtool.store.staging import StagingHandle
 
-_SAMPLES = 10
+    RecordJudge = Callable[[Segment, FindingLog], "RecordCheck"]
+
+
+class RecordCheck(Protocol):
+    """What holds records against their own bytes: `rmqtool.check.log.record_checks.RecordChecker`."""
+
+    @property
+    def sound_crcs(self) -> int:
+        """Return how many records carry a property ``__CRC32#`` that holds."""
+
+    def check(self, batch: MessageBatch) -> None:
+        """Check a batch, which nobody dispatches after that: rows are changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +51,8 @@ class ScanTask:
         staging: where block files are written.
         first_place: physical offset of the first record, where the chain says so; None to guess it.
         kept: bytes of the array that the reput thread has kept by then, see ``RecordRules.kept_array``.
+        judge: looks at the records themselves, which no reput does; None leaves them alone.
+        max_findings: findings of one code that it keeps.
     """
 
     split: Split
@@ -42,6 +60,8 @@ class ScanTask:
     staging: StagingHandle
     first_place: int | None = None
     kept: int = 0
+    judge: RecordJudge | None = None
+    max_findings: int = 10
 
 
 @dataclass
@@ -58,12 +78,15 @@ class SplitReport:
         kept: bytes of the array that the reput thread keeps then.
         blank_length: TOTALSIZE of the BLANK there, if it is one.
         stalled: the broker repeats the record at ``place`` for ever: one of its LMQ offsets is no number.
+        records: records that the chain met; those that are not dispatched were not asked for.
         messages: records dispatched.
+        unindexed: of them, how many an index passes over: they lie before what it holds.
         end_phy_offset: greatest offset of an indexed message, 0 if none.
         start_phy_offset: least offset of an indexed message.
         mismatches: ``(n,)`` of ``MISMATCH_ROW``, records whose lengths do not add up.
         unreadable: ranges of the file that the disk did not deliver.
-        misplaced: ``(place, PHYSICALOFFSET)`` of the first records that lie elsewhere than they say.
+        findings: what the judge says of the records.
+        sound_crcs: records that carry a property ``__CRC32#`` that holds.
         unsafe: ``(topic, queue id)`` of the queues whose topic can be no directory.
     """
 
@@ -76,12 +99,15 @@ class SplitReport:
     kept: int = 0
     blank_length: int = 0
     stalled: bool = False
+    records: int = 0
     messages: int = 0
+    unindexed: int = 0
     end_phy_offset: int = 0
     start_phy_offset: int = 0
     mismatches: npt.NDArray[np.void] = field(default_factory=lambda: np.empty(0, MISMATCH_ROW))
     unreadable: list[UnreadableRange] = field(default_factory=list)
-    misplaced: list[tuple[int, int]] = field(default_factory=list)
+    findings: FindingLog = field(default_factory=FindingLog)
+    sound_crcs: int = 0
     unsafe: list[tuple[str, int]] = field(default_factory=list)
 
     @property
@@ -113,24 +139,22 @@ class _Scan:
 
     walk: SegmentWalk
     dispatcher: Dispatcher
-    misplaced: list[tuple[int, int]] = field(default_factory=list)
+    check: RecordCheck | None
     stalled_at: int | None = None
+    records: int = 0
     end: int = 0
 
     def run(self, first_place: int, stop: int, kept: int) -> None:
         for batch in self.walk.batches(first_place, stop, kept):
-            self._note_misplaced(batch.rows)
             row = self.dispatcher.dispatch(batch)
             for last in batch.rows[:row][-1:]:
                 self.end = int(last["place"]) + int(last["total_size"])
+            self.records += len(batch.rows[:row])
+            if self.check is not None:
+                self.check.check(batch)
             if row is not None:
                 self.stalled_at = int(batch.rows["place"][row])
                 return
-
-    def _note_misplaced(self, rows: npt.NDArray[np.void]) -> None:
-        wrong = np.flatnonzero(rows["place"] != rows["physical_offset"])
-        for number in wrong[: max(_SAMPLES - len(self.misplaced), 0)]:
-            self.misplaced.append((int(rows["place"][number]), int(rows["physical_offset"][number])))
 
 
 def scan_split(task: ScanTask) -> SplitReport:
@@ -139,15 +163,17 @@ def scan_split(task: ScanTask) -> SplitReport:
     Raises:
         EnvironmentFailureError: the segment cannot be opened or read, or the block file not be written.
     """
-    split = task.split
-    scan = _Scan(SegmentWalk(split.segment, rules_of(task.policy.release.records)), Dispatcher(task.policy))
+    split, findings = task.split, FindingLog(task.max_findings)
+    check = None if task.judge is None else task.judge(split.segment, findings)
+    walk = SegmentWalk(split.segment, rules_of(task.policy.release.records))
+    scan = _Scan(walk, Dispatcher(task.policy), check)
     first_place = _guess(scan.walk, split) if task.first_place is None else task.first_place
     if first_place is not None:
         scan.run(first_place, split.stop, task.kept)
-    return _report(task, scan, first_place)
+    return _report(task, scan, first_place, findings)
 
 
-def _report(task: ScanTask, scan: _Scan, first_place: int | None) -> SplitReport:
+def _report(task: ScanTask, scan: _Scan, first_place: int | None, findings: FindingLog) -> SplitReport:
     walk, taken = scan.walk, scan.dispatcher.taken()
     block = write_block(
         task.staging,
@@ -170,11 +196,14 @@ def _report(task: ScanTask, scan: _Scan, first_place: int | None) -> SplitReport
         kept=walk.kept if first_place is not None else 0,
         blank_length=walk.blank_length,
         stalled=stalled,
+        records=scan.records,
         messages=taken.messages,
+        unindexed=taken.unindexed,
         end_phy_offset=taken.end_phy_offset,
         start_phy_offset=int(taken.entries["physical_offset"].min(initial=taken.end_phy_offset)),
         mismatches=mismatches,
         unreadable=walk.unreadable,
-        misplaced=scan.misplaced,
+        findings=findings,
+        sound_crcs=0 if scan.check is None else scan.check.sound_crcs,
         unsafe=scan.dispatcher.unsafe(),
     )

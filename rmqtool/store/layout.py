@@ -61,18 +61,11 @@ def layout_findings(store: Store) -> Iterator[Finding]:
     yield from _checkpoint_findings(store)
 
 
-def left_out_findings(store: Store, taken: FileQueue) -> Iterator[Finding]:
-    """Yield the findings about what lies with the commit log and is not read: strays, and ends of files.
-
-    Args:
-        store: The store.
-        taken: The commit log as it is read, see `FileQueue.without_excess`.
-    """
-    for entry in store.commitlog.strays:
-        yield _stray(store, store.commitlog, entry, CL_STRAY)
-    for whole, part in zip(store.commitlog, taken, strict=True):
-        if whole.size_bytes > part.size_bytes:
-            yield _wrong_size(CL_STRAY, part.size_bytes, whole)
+def log_file_findings(store: Store) -> Iterator[Finding]:
+    """Yield the findings about the commit log's directory and the sizes of its files; gaps are left out."""
+    for finding in _commitlog_findings(store):
+        if finding.code is not CL_GAP:
+            yield finding
 
 
 def _root_findings(store: Store) -> Iterator[Finding]:

@@ -33,7 +33,7 @@ def test_the_json_document(run: Callable[..., Run], plain: Path) -> None:
     found = run("rebuild", plain, *LOCAL, "--dry-run", "--format", "json", "-q")
     document = found.document
     assert found.err == ""
-    assert document["schema"] == "rmqtool.rebuild/1"
+    assert document["schema"] == "rmqtool.rebuild/2"
     assert (document["units"], document["indexEntries"], document["queues"]) == (163, 466, 10)
     assert (document["out"], document["partial"], document["exitStatus"]) == (None, False, 0)
 

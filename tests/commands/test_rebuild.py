@@ -159,7 +159,7 @@ class TestReport:
         said = rebuild_store(plain.root, plain.conf, out).to_json()
         expected = {"store": str(plain.root), "out": str(out), "mode": "broker", "engine": "local"}
         assert expected.items() <= said.items()
-        assert said["schema"] == "rmqtool.rebuild/1"
+        assert said["schema"] == "rmqtool.rebuild/2"
         assert (said["partial"], said["skipped"], said["exitStatus"]) == (False, [], 0)
         assert said["records"] == plain.recipe["records"]
         assert said["units"] == plain.recipe["records"]

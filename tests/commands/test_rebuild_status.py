@@ -68,7 +68,9 @@ class TestOrdinaryEnds:
         """The last write before a crash: its head came to the disk, the rest did not."""
         last = log.records[-1][-1]
         log.write(last + 60, bytes(log.head(last).total_size - 60))
+        (root / "abort").touch()
         report = rebuilt(root)
+        assert report.findings.counts == {"CL-HALF-RECORD": 1}
         assert report.exit_status() == ExitStatus.CLEAN
         assert report.to_json()["skipped"] == []
         assert report.result.messages == fixture_store("plain-5.3.3").recipe["records"] - 1

@@ -18,11 +18,12 @@ if TYPE_CHECKING:
     from rmqtool.check.log.check_split import CheckReport
     from rmqtool.check.log.record_runs import RecordRun
     from rmqtool.check.log.segment_scan import SegmentScan
+    from rmqtool.reput.scan import SplitReport
     from rmqtool.store.reading import UnreadableRange
     from rmqtool.store.segments import Segment
 
 
-def record_findings(reports: Sequence[CheckReport], max_findings: int) -> FindingLog:
+def record_findings(reports: Sequence[CheckReport | SplitReport], max_findings: int) -> FindingLog:
     """Return what the records of a file, or of a part of it, say."""
     findings = FindingLog(max_findings)
     for report in reports:

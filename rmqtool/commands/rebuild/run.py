@@ -7,19 +7,22 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from rmqtool.check.log.record_checks import RecordChecker
 from rmqtool.commands.rebuild.compare import compare_derived
-from rmqtool.commands.rebuild.report import RebuildReport
+from rmqtool.commands.rebuild.judging import assumed_delay_table, delay_findings, judge_log
+from rmqtool.commands.rebuild.present import hold_against_present
+from rmqtool.commands.rebuild.report import Left, RebuildReport
 from rmqtool.dispatch.policy import NEVER, DispatchPolicy
 from rmqtool.dispatch.tag_evidence import TagRule, tag_rule
 from rmqtool.engine import EngineOptions, opened_engine
 from rmqtool.errors import EnvironmentFailureError, RefusedError, UsageError
 from rmqtool.findings import FindingLog
-from rmqtool.reput.damage import SkippedRange, counted_skips, inspect_skips, log_findings
+from rmqtool.reput.damage import inspect_skips
 from rmqtool.reput.pipeline import ReputPlan, ReputResult, run_reput
 from rmqtool.reput.queues import QueueGeometry
 from rmqtool.reput.scratch import open_scratch
-from rmqtool.reput.warm import compile_kernels
-from rmqtool.store.layout import left_out_findings
+from rmqtool.reput.unreachable import inspect_unreachable
+from rmqtool.reput.warm import compile_check_kernels, compile_kernels
 from rmqtool.store.lock import lock_holder
 from rmqtool.store.scratch import temporary_place
 from rmqtool.store.staging import StagingArea
@@ -98,6 +101,7 @@ def rebuild(request: RebuildRequest, progress: Progress, engine: Engine | None =
     _check(request, progress)
     with _staging(request) as area, opened_engine(request.engine, engine) as hands:
         if request.engine.kind != "local":
+            compile_check_kernels()
             compile_kernels()  # while Java starts; in this process, threads share what the first compiles
         report = _run(request, area, hands, progress)
         if request.compare:
@@ -180,6 +184,8 @@ def _plan(request: RebuildRequest, area: StagingArea, tags: TagRule | None) -> R
         index_geometry=settings.index_geometry,
         zone=settings.index_timezone,
         until_offset=NEVER if request.until_offset is None else request.until_offset,
+        judge=RecordChecker,
+        max_findings=request.max_findings,
     )
 
 
@@ -192,22 +198,35 @@ def _run(request: RebuildRequest, area: StagingArea, engine: Engine, progress: P
     result = run_reput(plan, engine, progress, emit=emit)
     start = time.perf_counter()
     skipped = inspect_skips(plan, result, engine)
-    findings = FindingLog(request.max_findings)
-    findings.extend(left_out_findings(request.store, plan.log))
-    findings.extend(log_findings(plan, result, skipped, unclean=request.store.abort is not None))
-    more, count = counted_skips(result.chain)
-    findings.add(more, count=count)
+    report = _report(request, plan, result, tags)
+    report.left = Left([part for part in skipped if part.damage], inspect_unreachable(plan, result, engine))
+    report.findings = judge_log(request.store, plan, result, skipped, engine)
+    _hold_against_present(request, plan, result, report, progress)
     result.seconds["survey"] = round(time.perf_counter() - start, 3)
-    return _report(request, plan, result, skipped, findings, tags)
+    return report
 
 
-def _report(
+def _hold_against_present(
     request: RebuildRequest,
     plan: ReputPlan,
     result: ReputResult,
-    skipped: list[SkippedRange],
-    findings: FindingLog,
-    tags: TagRule | None,
+    report: RebuildReport,
+    progress: Progress,
+) -> None:
+    """Hold all of a result against the queues and the index that are there; a part is meant to be less."""
+    if report.partial:
+        return
+    report.present = hold_against_present(request.store, plan, result)
+    try:
+        report.findings.extend(delay_findings(request.store, plan, result))
+        if (doubt := assumed_delay_table(request.store, result)) is not None:
+            progress.warn(doubt)
+    except EnvironmentFailureError as failure:
+        report.present.unread.append(str(failure))
+
+
+def _report(
+    request: RebuildRequest, plan: ReputPlan, result: ReputResult, tags: TagRule | None
 ) -> RebuildReport:
     return RebuildReport(
         store=str(request.store.base),
@@ -217,7 +236,6 @@ def _report(
         settings=request.store.settings.to_json(),
         result=result,
         bytes_read=result.chain.end - plan.log.start,
-        skipped=[part for part in skipped if part.damage],
-        findings=findings,
+        findings=FindingLog(request.max_findings),
         tags=tags,
     )

@@ -1,0 +1,152 @@
+"""What verify would say of the log that a rebuild has read, by the same judges."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from rmqtool.check.derived import tell_delay_table_once
+from rmqtool.check.log.findings import record_findings
+from rmqtool.check.log.illegal_queues import is_suspect, suspect_findings
+from rmqtool.check.log.queue_offsets import add_breaks, check_offsets, merge_breaks, offset_tasks
+from rmqtool.check.queues.checks import check_queues
+from rmqtool.check.tasks import QueueCheck, QueueCheckTask
+from rmqtool.findings import FindingLog, Severity
+from rmqtool.findings.commitlog import CL_CRC
+from rmqtool.findings.places import ST_SETTINGS
+from rmqtool.reput.damage import counted_skips, log_findings
+from rmqtool.store.kinds import PathKind
+from rmqtool.store.layout import log_file_findings
+from rmqtool.store.setting import Origin
+from rmqtool.topics import SCHEDULE_TOPIC
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rmqtool.engine import Engine
+    from rmqtool.findings import Finding
+    from rmqtool.reput.damage import SkippedRange
+    from rmqtool.reput.pipeline import ReputPlan, ReputResult
+    from rmqtool.store import Store
+
+_TASKS = 16
+
+
+def judge_log(
+    store: Store, plan: ReputPlan, result: ReputResult, skipped: Sequence[SkippedRange], engine: Engine
+) -> FindingLog:
+    """Return what is wrong with the log: its files, the way through it, its records, their queue offsets.
+
+    Raises:
+        RmqtoolError: the engine or the scratch files failed, or the log cannot be read.
+    """
+    findings = FindingLog(plan.max_findings)
+    unclean = store.abort is not None
+    findings.extend(log_file_findings(store))
+    findings.extend(log_findings(plan, result, skipped, unclean=unclean))
+    more, count = counted_skips(result.chain)
+    findings.add(more, count=count)
+    reports = result.chain.reports
+    for _, group in groupby(reports, key=lambda report: report.split.segment):
+        findings.merge(record_findings(list(group), plan.max_findings))
+    if unclean:
+        _soften_torn_record(findings, result.chain.end)
+    findings.extend(suspect_findings(plan.log, _suspects(result)))
+    _add_breaks(findings, plan, result, skipped, engine)
+    return findings
+
+
+def _suspects(result: ReputResult) -> dict[tuple[bytes, int], int]:
+    """Return queues whose name or id no broker would give, with the offset of their first unit's record."""
+    found = {}
+    for plan in result.plans:
+        queue = plan.topic.encode(errors="surrogatepass"), plan.queue_id
+        if is_suspect(*queue):
+            first = plan.runs[0]
+            unit = result.blocks[first.block].read("units", first.first_row, 1)
+            found[queue] = int(unit["physicalOffset"][0])
+    return found
+
+
+def _soften_torn_record(findings: FindingLog, end: int) -> None:
+    """Make a warning of the log's last record whose body never reached the disk: the next start cuts it."""
+    for one in findings:
+        if one.code is CL_CRC and (one.physical_offset or 0) + (one.length or 0) == end:
+            message = f"the log's last record is torn: {one.message}"
+            findings.exchange(one, replace(one, message=message, severity_override=Severity.WARNING))
+            return
+
+
+def _add_breaks(
+    findings: FindingLog,
+    plan: ReputPlan,
+    result: ReputResult,
+    skipped: Sequence[SkippedRange],
+    engine: Engine,
+) -> None:
+    """Add where queue offsets do not follow, of the queues that were placed."""
+    tasks = offset_tasks(
+        result.plans,
+        result.blocks,
+        from_zero=plan.log.start == 0,
+        max_breaks=plan.max_findings,
+        tasks=_TASKS,
+    )
+    if tasks:
+        lost = [(part.skip.place, part.skip.place + part.skip.length) for part in skipped]
+        add_breaks(findings, plan.log, merge_breaks(engine.map(check_offsets, tasks)), lost)
+
+
+def delay_findings(store: Store, plan: ReputPlan, result: ReputResult) -> Iterator[Finding]:
+    """Yield that the broker had another delay table than is assumed, where the present queues show it.
+
+    Raises:
+        EnvironmentFailureError: a queue of delayed messages, or a block file, cannot be read.
+    """
+    checks = []
+    for queue in result.plans:
+        if queue.topic == SCHEDULE_TOPIC:
+            there = store.queue(queue.topic, queue.queue_id, PathKind.CONSUMEQUEUE)
+            ext = store.queue(queue.topic, queue.queue_id, PathKind.CONSUMEQUEUE_EXT)
+            files = None if there is None else there.files
+            ext_files = None if ext is None else ext.files
+            checks.append(QueueCheck(queue.topic, queue.queue_id, queue.batch, files, ext_files, queue))
+    if not checks:
+        return
+    sizes = plan.queue_geometry
+    task = QueueCheckTask(
+        tuple(checks),
+        tuple(result.blocks),
+        log_start=plan.log.start,
+        log_end=result.chain.end,
+        file_size=sizes.consumequeue,
+        ext_file_size=sizes.consumequeue_ext,
+        batch_file_size=sizes.batchconsumequeue,
+        level=2,
+        ext=plan.policy.ext,
+        unclean=store.abort is not None,
+        max_findings=plan.max_findings,
+    )
+    found, _ = check_queues(task)
+    tell_delay_table_once(found)
+    yield from (one for one in found if one.code is ST_SETTINGS)
+
+
+def assumed_delay_table(store: Store, result: ReputResult) -> str | None:
+    """Return what is to be said where deliver times rest on a delay table that nobody gave, and none shows.
+
+    Raises:
+        EnvironmentFailureError: a queue of delayed messages cannot be listed.
+    """
+    queues = [queue for queue in result.plans if queue.topic == SCHEDULE_TOPIC]
+    if not queues or store.settings["messageDelayLevel"].origin is Origin.GIVEN:
+        return None
+    there = (store.queue(queue.topic, queue.queue_id, PathKind.CONSUMEQUEUE) for queue in queues)
+    if any(one is not None and len(one.files) for one in there):
+        return None
+    units = sum(queue.units for queue in queues)
+    return (
+        f"messageDelayLevel is not known: the deliver times of {units} delayed messages follow the default;"
+        " give the broker's with -c broker.conf or -p messageDelayLevel='1s 5s …'"
+    )

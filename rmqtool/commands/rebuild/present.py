@@ -1,0 +1,247 @@
+"""What consumers would see of a result, held against the queues and the index that are there.
+
+Ends tell nearly always: a queue whose last unit is that of the queue made, and that ends behind it, holds the
+same. Only where they differ are all its units read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from rmqtool.derived.queue_bounds import queue_bounds
+from rmqtool.derived.queue_files import QueueReader
+from rmqtool.errors import EnvironmentFailureError
+from rmqtool.formats.consumequeue import BATCH_UNITS, PREBLANK_SIZE, UNITS
+from rmqtool.formats.index import HEADERS
+from rmqtool.reput.kept import end_of, kept_units, no_units
+from rmqtool.store.features import is_rocksdb
+from rmqtool.store.kinds import PathKind
+from rmqtool.store.reading import ReadOnlyFile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from rmqtool.reput.kept import KeptUnits, QueueEnd
+    from rmqtool.reput.pipeline import ReputPlan, ReputResult
+    from rmqtool.reput.queues import QueuePlan
+    from rmqtool.store import QueueFiles, Store
+
+    Array = npt.NDArray[Any]
+    Bools = npt.NDArray[np.bool_]
+
+_KINDS = (PathKind.CONSUMEQUEUE, PathKind.BATCHCONSUMEQUEUE)
+_MOST_LOOKS = 64
+"""Units past the log's last record that are looked up in the log: there is nothing but a torn record."""
+
+
+@dataclass
+class Present:
+    """What the store's own queues and index hold, beside what was made.
+
+    Attributes:
+        queues: queues that are there.
+        messages: messages they lead to, at or above the log's start.
+        fewer: of them, those that the queues made do not lead to.
+        more: messages that only the queues made lead to.
+        fewer_by_queue: ``fewer`` by topic and queue id.
+        entries: entries of the index that is there, files of expired messages left out; None without one.
+        unread: what could not be held against it, and why.
+    """
+
+    queues: int = 0
+    messages: int = 0
+    fewer: int = 0
+    more: int = 0
+    fewer_by_queue: dict[tuple[str, int], int] = field(default_factory=dict)
+    entries: int | None = None
+    unread: list[str] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the object ``present`` of the report."""
+        return {
+            "queues": self.queues,
+            "messages": self.messages,
+            "fewerMessages": self.fewer,
+            "moreMessages": self.more,
+            "fewerByQueue": [
+                {"topic": topic, "queueId": queue_id, "messages": count}
+                for (topic, queue_id), count in sorted(self.fewer_by_queue.items())
+            ],
+            "indexEntries": self.entries,
+            "unread": self.unread,
+        }
+
+
+def hold_against_present(store: Store, plan: ReputPlan, result: ReputResult) -> Present:
+    """Hold a result against what is there; what cannot be read of that is said, and is no failure.
+
+    Raises:
+        EnvironmentFailureError: a block file of the result, or the log, cannot be read.
+    """
+    present = Present()
+    if "consumequeue" in plan.parts:
+        for kind in _KINDS:
+            _Queues(store, plan, result, kind, present).hold()
+    if plan.makes_index:
+        present.entries = _entries(store, plan, present)
+    return present
+
+
+def _entries(store: Store, plan: ReputPlan, present: Present) -> int | None:
+    """Return how many entries the index has by its headers; no more than files of that size can have."""
+    count: int | None = None
+    try:
+        for file in store.index_files:
+            header = HEADERS.padded(file.read_at(0, HEADERS.size, []))
+            if header.end_phy_offset >= plan.log.start:
+                count = (count or 0) + min(max(header.index_count - 1, 0), plan.index_geometry.items - 1)
+            file.close()
+    except EnvironmentFailureError as failure:
+        present.unread.append(str(failure))
+    return count
+
+
+class _Units(NamedTuple):
+    """The units of a queue that is there, ``(n,)`` each.
+
+    Attributes:
+        keys: numbers of the units; of a batch queue, their base offsets.
+        physical_offsets: of the records.
+        messages: more than one in a batch queue.
+    """
+
+    keys: Array
+    physical_offsets: Array
+    messages: Array
+
+    def only(self, which: Bools) -> _Units:
+        return _Units(self.keys[which], self.physical_offsets[which], self.messages[which])
+
+
+class _Queues:
+    """The queues of one kind."""
+
+    def __init__(
+        self, store: Store, plan: ReputPlan, result: ReputResult, kind: PathKind, present: Present
+    ) -> None:
+        self._store, self._plan, self._result = store, plan, result
+        self._kind, self._present = kind, present
+        sizes = plan.queue_geometry
+        self._is_batch = kind is PathKind.BATCHCONSUMEQUEUE
+        self._file_size = sizes.batchconsumequeue if self._is_batch else sizes.consumequeue
+        self._units = BATCH_UNITS if self._is_batch else UNITS
+
+    def hold(self) -> None:
+        """Add to what is known of all queues."""
+        made = {(one.topic, one.queue_id): one for one in self._result.plans if one.batch is self._is_batch}
+        for queue in self._there():
+            key = queue.topic or "", queue.queue_id or 0
+            self._present.queues += 1
+            try:
+                self._hold_queue(queue, key, made.pop(key, None))
+            except EnvironmentFailureError as failure:
+                self._present.unread.append(str(failure))
+        for plan in made.values():
+            self._present.more += plan.units
+
+    def _there(self) -> Iterator[QueueFiles]:
+        root = self._store.roots.get(self._kind)
+        if root is None or is_rocksdb(root.paths[0]):
+            return
+        try:
+            yield from self._store.queues(self._kind)
+        except EnvironmentFailureError as failure:
+            self._present.unread.append(str(failure))
+
+    def _hold_queue(self, queue: QueueFiles, key: tuple[str, int], plan: QueuePlan | None) -> None:
+        result = self._result
+        if plan is None:
+            bounds = queue_bounds(queue, self._plan.log.start)
+            if bounds.max_offset > bounds.min_offset:
+                self._count(queue, key, no_units())
+            return
+        size = self._plan.queue_geometry.consumequeue
+        if self._ends_alike(queue, end_of(plan, result.blocks, size)):
+            self._present.messages += plan.units
+        else:
+            self._count(queue, key, kept_units(plan, result.blocks, size))
+
+    def _ends_alike(self, queue: QueueFiles, end: QueueEnd) -> bool:
+        """Tell whether the last unit there is the last one made; batch queues are always read."""
+        width = self._units.size
+        position = (end.number - 1) * width
+        at = position % self._file_size
+        if self._is_batch or position < 0 or at + 2 * width > self._file_size:
+            return False
+        path = queue.directory / f"{position - at:020d}"
+        if not path.is_file():
+            return False
+        with ReadOnlyFile(path) as file:
+            last, following = file.read_at(at, width, []), file.read_at(at + width, width, [])
+        unit = UNITS.padded(last)
+        return unit.physical_offset + unit.size == end.last_end and not any(following)
+
+    def _count(self, queue: QueueFiles, key: tuple[str, int], made: KeptUnits) -> None:
+        """Count what one has and the other has not."""
+        there = self._read(queue)
+        there = there.only(self._is_alive(there))
+        self._present.messages += int(there.messages.sum())
+        fewer = int(there.messages[_lost(there, made, is_batch=self._is_batch)].sum())
+        if fewer:
+            self._present.fewer += fewer
+            self._present.fewer_by_queue[key] = fewer
+        is_new = ~np.isin(made.physical_offsets, there.physical_offsets)
+        self._present.more += int(made.messages[is_new].sum())
+
+    def _read(self, queue: QueueFiles) -> _Units:
+        parts: list[_Units] = []
+        for units in QueueReader(queue.files, self._units):
+            rows = units.rows
+            offsets, sizes = units.column("physicalOffset"), units.column("size")
+            numbers = units.first_number + np.arange(len(rows))
+            messages = np.ones(len(rows), np.int64)
+            if self._is_batch:
+                numbers, messages = units.column("msgBaseOffset"), units.column("batchSize")
+            is_preblank = (offsets == 0) & (sizes == PREBLANK_SIZE)
+            valid = (sizes > 0) & (offsets >= 0) & ~is_preblank
+            parts.append(_Units(numbers, offsets, messages).only(valid))
+        none = np.empty(0, np.int64)
+        columns = zip(*parts, strict=True) if parts else ((none,), (none,), (none,))
+        return _Units(*(np.concatenate(column) for column in columns))
+
+    def _is_alive(self, there: _Units) -> Bools:
+        """Tell which units lead to a record, or to a place where one can have been: no expired one."""
+        log, chain = self._plan.log, self._result.chain
+        offsets = there.physical_offsets
+        alive = np.asarray((offsets >= log.start) & (offsets < log.stop))
+        if chain.stop >= log.stop:  # the whole log was read
+            beyond = np.flatnonzero(alive & (offsets >= chain.end))
+            alive[beyond] = False
+            torn = beyond[:_MOST_LOOKS] if self._store.abort is None else ()  # else a start expects it
+            for row in torn:
+                alive[row] = self._holds_bytes(int(offsets[row]))
+        return alive
+
+    def _holds_bytes(self, physical_offset: int) -> bool:
+        segment = self._plan.log.segment_at(physical_offset)
+        return segment is not None and any(segment.read_at(physical_offset - segment.start, 8, []))
+
+
+def _lost(there: _Units, made: KeptUnits, *, is_batch: bool) -> Bools:
+    """Tell which units lead to messages that the queue made does not lead to.
+
+    One whose place another record takes by its own right was wrong, unless the log has its record in this
+    queue and the append rule skips it: of a topic that was created anew, the messages that live.
+    """
+    missing = ~np.isin(there.physical_offsets, made.physical_offsets)
+    keys = made.queue_offsets
+    if not is_batch:
+        numbers = made.first_number + np.arange(len(made))
+        keys = numbers[numbers == made.queue_offsets]
+    replaced = np.isin(there.keys, keys) & ~np.isin(there.physical_offsets, made.left_out)
+    return np.asarray(missing & ~replaced)

@@ -1,0 +1,152 @@
+"""What a queue holds once its units are appended, without writing it: where it ends, and what is left out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from rmqtool.dispatch.append import State, append_units, new_state
+from rmqtool.formats.consumequeue import UNIT_SIZE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from rmqtool.reput.blocks import Block
+    from rmqtool.reput.queues import QueuePlan
+
+    Int64s = npt.NDArray[np.int64]
+    Bools = npt.NDArray[np.bool_]
+
+
+class QueueEnd(NamedTuple):
+    """Where a queue ends.
+
+    Attributes:
+        number: of the unit that would come next; of a batch queue, how many units there are.
+        last_end: end in the log of the last unit's record.
+    """
+
+    number: int
+    last_end: int
+
+
+@dataclass(frozen=True)
+class KeptUnits:
+    """The units of one queue, those that the append rule keeps and those that it skips.
+
+    Attributes:
+        first_number: of the first unit that is kept, pre-blank ones not counted.
+        physical_offsets: ``(n,)`` of the units that are kept.
+        ends: ``(n,)``, ends of their records in the log.
+        queue_offsets: ``(n,)``, what their records carry; the first of a batch.
+        messages: ``(n,)``: more than one in a batch queue.
+        left_out: ``(m,)``, physical offsets of the units that are skipped.
+    """
+
+    first_number: int
+    physical_offsets: Int64s
+    ends: Int64s
+    queue_offsets: Int64s
+    messages: Int64s
+    left_out: Int64s
+
+    def __len__(self) -> int:
+        return len(self.physical_offsets)
+
+    @property
+    def end(self) -> QueueEnd:
+        """Return where the queue ends."""
+        return QueueEnd(self.first_number + len(self), int(self.ends[-1]) if len(self) else 0)
+
+
+def end_of(plan: QueuePlan, blocks: Sequence[Block], file_size: int) -> QueueEnd:
+    """Return where a queue ends; rows are read only where units do not join.
+
+    Args:
+        plan: the queue.
+        blocks: where its units lie.
+        file_size: ``mappedFileSizeConsumeQueue``.
+
+    Raises:
+        EnvironmentFailureError: a block file cannot be read.
+    """
+    if plan.joined and not plan.batch:
+        last = plan.runs[-1].run
+        return QueueEnd(last.last_queue_offset + 1, last.last_end)
+    return kept_units(plan, blocks, file_size).end
+
+
+def left_out_units(
+    plans: Sequence[QueuePlan], blocks: Sequence[Block], file_size: int
+) -> dict[tuple[str, int], int]:
+    """Return how many units the append rule skips, by topic and queue id.
+
+    Raises:
+        EnvironmentFailureError: a block file cannot be read.
+    """
+    found = {}
+    for plan in plans:
+        if plan.batch or not plan.joined:
+            count = len(kept_units(plan, blocks, file_size).left_out)
+            if count:
+                found[plan.topic, plan.queue_id] = count
+    return found
+
+
+def no_units() -> KeptUnits:
+    """Return what a queue holds of which the log knows nothing."""
+    none = np.empty(0, np.int64)
+    return KeptUnits(0, none, none, none, none, none)
+
+
+def kept_units(plan: QueuePlan, blocks: Sequence[Block], file_size: int) -> KeptUnits:
+    """Return all units of a queue.
+
+    Raises:
+        EnvironmentFailureError: a block file cannot be read.
+    """
+    parts = [_read(plan, blocks, number) for number in range(len(plan.runs))]
+    physical_offsets, sizes, queue_offsets, messages = (
+        np.concatenate(column) for column in zip(*parts, strict=True)
+    )
+    ends = physical_offsets + sizes
+    keep, first_number = _appended(plan, physical_offsets, sizes, queue_offsets, file_size)
+    return KeptUnits(
+        first_number,
+        physical_offsets[keep],
+        ends[keep],
+        queue_offsets[keep],
+        messages[keep],
+        physical_offsets[~keep],
+    )
+
+
+def _appended(
+    plan: QueuePlan, physical_offsets: Int64s, sizes: Int64s, queue_offsets: Int64s, file_size: int
+) -> tuple[Bools, int]:
+    """Return which units are kept, and the number of the first: the rules that write the queue."""
+    if plan.batch:  # BatchConsumeQueue#putBatchMessagePositionInfo (5.3.3)
+        before = np.maximum.accumulate(np.concatenate([[-1], physical_offsets]))[:-1]
+        return physical_offsets > before, 0
+    state, keep = new_state(), np.zeros(len(queue_offsets), np.bool_)
+    append_units(queue_offsets, physical_offsets, sizes, file_size, state, keep)
+    return keep, int(state[State.FIRST_START] + state[State.PREBLANK]) // UNIT_SIZE
+
+
+def _read(plan: QueuePlan, blocks: Sequence[Block], number: int) -> tuple[Int64s, Int64s, Int64s, Int64s]:
+    """Return physical offsets, sizes, queue offsets and messages of a run's units."""
+    where = plan.runs[number]
+    run, block = where.run, blocks[where.block]
+    units = block.read("units", where.first_row, run.count)
+    queue_offsets = np.arange(run.first_queue_offset, run.first_queue_offset + run.count)
+    if not run.orderly:
+        queue_offsets = block.read("queue_offsets", where.first_row, run.count).astype(np.int64)
+    messages = np.ones(run.count, np.int64)
+    if plan.batch:
+        queue_offsets = block.read("queue_offsets", where.first_row, run.count).astype(np.int64)
+        messages = block.read("batch_sizes", where.first_row, run.count).astype(np.int64)
+    return units["physicalOffset"].astype(np.int64), units["size"].astype(np.int64), queue_offsets, messages
