@@ -245,13 +245,13 @@ def test_names_with_a_separator_are_passed_before_their_offset_is_read_in_5() ->
 
 
 def test_an_offset_that_is_no_number_stalls(policy: DispatchPolicy) -> None:
-    """Units put before it stay, the message is not indexed, and nothing behind it is looked at."""
+    """Units put before it stay, the message is not indexed, and nothing after it is looked at."""
     log = LogBuilder(SIZE)
     log.add(queueOffset=0, properties=b"KEYS\x01k")
     at = log.add(queueOffset=1, properties=light("%LMQ%a,%LMQ%b,%LMQ%c", "3,4.0,5") + b"\x02KEYS\x01k")
     log.add(queueOffset=2, properties=b"KEYS\x01k")
     report, units, keys = scanned(log, policy)
-    assert (report.stalled, report.place, report.messages) == (True, at, 1)
+    assert (report.stalled, report.log_offset, report.messages) == (True, at, 1)
     assert offsets_by_queue(units) == {("TopicTest", 0): [0, 1], ("%LMQ%a", 0): [3]}
     assert [place for _, place in keys] == [0]
 

@@ -45,7 +45,7 @@ _LONGEST = (1 << 63) - 1
     st.sampled_from(["UTC", "Asia/Shanghai", "Europe/Berlin"]),
 )
 def test_names_always_ascend(times: list[int], zone: str) -> None:
-    """Whatever the store times say, names are 17 digits, and each sorts behind the one before."""
+    """Whatever the store times say, names are 17 digits, and each sorts after the one before."""
     names = IndexNames(ZoneInfo(zone))
     found = [names.next(time) for time in times]
     assert all(len(name) == 17 and name.isdigit() for name in found)

@@ -127,7 +127,7 @@ def test_junk_behind_a_zero_end_is_a_dirty_tail(tmp_path: Path) -> None:
 
 
 def test_stale_records_are_not_taken_for_true_ones(tmp_path: Path) -> None:
-    """Behind damage a record of another place, complete and valid, is skipped."""
+    """After damage a record of another place, complete and valid, is skipped."""
     stale = record(5, body=b"stale")
     events = list(walk(damaged(tmp_path, 1, SIZE, b"\xee" * 8 + stale)))
     assert b"stale" not in [event.body for event in events if isinstance(event, Record)]

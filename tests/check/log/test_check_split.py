@@ -35,7 +35,14 @@ def said_of(data: bytes, start: int, policy: DispatchPolicy) -> Said:
     segment = memory_segment(data, start)
     with staging() as area:
         report = check_split(CheckTask(Split(segment, start, segment.stop), policy, area, max_findings=9))
-    ends = report.records, report.outcome, report.place, report.ghosts, report.more_gaps, report.more_steps
+    ends = (
+        report.records,
+        report.outcome,
+        report.log_offset,
+        report.ghosts,
+        report.more_gaps,
+        report.more_steps,
+    )
     return report.parts, (*ends, report.findings.counts, report.suspects)
 
 
