@@ -62,6 +62,7 @@ def test_cases(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert disagreements(fixture(case.store), root, monkeypatch) == []
 
 
+@pytest.mark.mutation
 @pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize("store", STORES)
 def test_random_damage(store: str, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

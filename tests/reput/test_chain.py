@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool.reput.chain import Skip
@@ -27,7 +27,7 @@ from tests.builders import (
 from tests.reput.comparing import assert_as_the_model
 from tests.scan.log_builder import blank, record
 from tests.store.fixture_stores import STORE_ROOTS
-from tests.strategies import FILE_SIZE, logs, patched, patches
+from tests.strategies import FILE_SIZE, examples, logs, patched, patches
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,7 +65,7 @@ def three_files() -> tuple[LogBuilder, list[int]]:
 # --- damage made by chance ---
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.data(), st.sampled_from(STORE_ROOTS), policies, split_sizes)
 def test_damaged_logs_of_real_brokers(
     data: st.DataObject, root: Path, policy: DispatchPolicy, split_bytes: int
@@ -79,7 +79,7 @@ def test_damaged_logs_of_real_brokers(
     assert_as_the_model(files, file_size, policy, split_bytes=split_bytes)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(st.data(), logs(damage=True, halves=True, most=12), policies, split_sizes)
 def test_logs_that_miss_a_file(
     data: st.DataObject, log: LogBuilder, policy: DispatchPolicy, split_bytes: int
@@ -91,7 +91,7 @@ def test_logs_that_miss_a_file(
         assert_as_the_model(files, FILE_SIZE, policy, split_bytes=split_bytes)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(
     st.lists(st.tuples(st.integers(0, 900), st.binary(max_size=400)), max_size=4),
     st.integers(1, 300),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool.formats import message
@@ -19,7 +19,7 @@ from tests.builders import POLICY_4_9, POLICY_5, POLICY_5_5, memory_segment, pro
 from tests.scan.log_builder import blank, record
 from tests.scan.walks import by_kernels, by_model
 from tests.store.fixture_stores import STORE_ROOTS
-from tests.strategies import FILE_SIZE, damaged_records, logs, patched, patches
+from tests.strategies import FILE_SIZE, damaged_records, examples, logs, patched, patches
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tests.builders import LogBuilder, MemorySegment
 
 SEGMENTS = [path for root in STORE_ROOTS for path in sorted(root.glob("commitlog/*"))]
-EXAMPLES = settings(max_examples=50, deadline=None)
+EXAMPLES = examples(50)
 
 
 @pytest.fixture(params=[POLICY_4_9, POLICY_5, POLICY_5_5], ids=["4.9.8", "5.3.3", "5.5.1"])
@@ -94,7 +94,7 @@ def test_the_record_reader_agrees_with_the_model(raw: bytes, after: bytes, kept:
             assert checked.record.properties == answer.request.properties
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.data(), st.sampled_from(SEGMENTS), policies)
 def test_damaged_segments_of_real_brokers(data: st.DataObject, path: Path, policy: DispatchPolicy) -> None:
     """Flipped bytes, zeroed ranges and overwritten numbers near any record end the walk where Java's ends."""
@@ -105,7 +105,7 @@ def test_damaged_segments_of_real_brokers(data: st.DataObject, path: Path, polic
     agree(memory_segment(patched(segment.data, near), segment.start), start, policy)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.data(), st.sampled_from(SEGMENTS), policies)
 def test_cut_segments_of_real_brokers(data: st.DataObject, path: Path, policy: DispatchPolicy) -> None:
     """A file that ends anywhere is read up to the record that the end cuts."""
@@ -237,7 +237,7 @@ def all_found(segment: MemorySegment, policy: DispatchPolicy) -> list[tuple[int,
     return found
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(logs(hostile=True, damage=True, lies=True, most=8), policies)
 def test_every_true_record_is_found(log: LogBuilder, policy: DispatchPolicy) -> None:
     """A search finds exactly the records that lie where they say and the BLANKs that fill their file."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from unittest import mock
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool.formats import message
@@ -22,7 +22,7 @@ from tests.builders import POLICY_4_9, POLICY_5, memory_segment
 from tests.scan.log_builder import blank, record
 from tests.scan.walks import by_kernels, by_model, windows
 from tests.store.fixture_stores import STORE_ROOTS
-from tests.strategies import FILE_SIZE, logs
+from tests.strategies import FILE_SIZE, examples, logs
 
 if TYPE_CHECKING:
     from rmqtool.dispatch.policy import DispatchPolicy
@@ -55,7 +55,7 @@ def test_windows_of_any_size_read_the_segments_of_real_brokers(first: int, large
             assert by_kernels(segment, segment.start, segment.stop, DEFAULT) == expected
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(
     logs(hostile=True, damage=True, lies=True, most=8),
     st.integers(1, 600),
@@ -216,7 +216,7 @@ def test_a_bad_range_that_several_windows_meet_is_said_once() -> None:
     ]
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(logs(most=10), st.data())
 def test_a_walk_can_begin_and_end_anywhere_on_the_chain(log: LogBuilder, data: st.DataObject) -> None:
     """Records that begin at the stop or after it are not taken; the place is where the next walk begins."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool.check.log.check_split import CheckTask, check_split
@@ -15,7 +15,7 @@ from rmqtool.scan.walk import SegmentWalk
 from tests.builders import POLICY_4_9, POLICY_5, memory_segment, staging
 from tests.scan.log_builder import record
 from tests.scan.walks import windows
-from tests.strategies import logs, patched, patches
+from tests.strategies import examples, logs, patched, patches
 
 if TYPE_CHECKING:
     import numpy as np
@@ -56,7 +56,7 @@ def said_step_by_step(data: bytes, start: int, policy: DispatchPolicy) -> Said:
         return said_of(data, start, policy)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     logs(hostile=True, damage=True, lies=True, most=12),
     st.data(),

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool.commands.diff.align import LogBounds, Rules, align
+from tests.strategies import examples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -141,7 +142,7 @@ entries = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 2)), max_size=60
 
 
 @given(entries, entries, st.integers(1, 20), st.integers(1, 20))
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_any_streams_are_told_apart_and_none_from_itself(
     one: list[Entry], other: list[Entry], size_a: int, size_b: int
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool.commands.query import KeyQuestion, QueryRequest
@@ -19,7 +19,7 @@ from rmqtool.store import open_store
 from tests.builders import LogBuilder, memory_log
 from tests.scan.log_builder import record
 from tests.store.fixture_stores import STORE_ROOTS
-from tests.strategies import FILE_SIZE, logs
+from tests.strategies import FILE_SIZE, examples, logs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,7 +39,7 @@ def walked(log: FileQueue, split_bytes: int | None) -> tuple[list[tuple[int, byt
     return records, sorted(defects, key=lambda one: (one.physical_offset, one.code.code))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     logs(hostile=True, damage=True, lies=True, halves=True),
     st.sampled_from([96, 300, 1000, FILE_SIZE, 10 * FILE_SIZE]),
