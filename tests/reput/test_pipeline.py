@@ -55,7 +55,7 @@ def store_of(root: Path) -> Store:
     return open_store(root, broker_conf=root / "broker.conf", broker_version=version)
 
 
-def plan_of_store(store: Store, handle: StagingHandle, **options: int) -> ReputPlan:
+def plan_of_store(store: Store, handle: StagingHandle, **options: Any) -> ReputPlan:  # noqa: ANN401 - fields of the plan
     settings = store.settings
     return ReputPlan(
         store.commitlog,
@@ -185,7 +185,7 @@ def test_scan_and_emit_tasks_are_harmless_to_repeat(tmp_path: Path) -> None:
         assert {column.path for column in one.block.columns.values()}.isdisjoint(
             column.path for column in two.block.columns.values()
         )
-        assert (one.messages, one.place, one.outcome) == (two.messages, two.place, two.outcome)
+        assert (one.messages, one.log_offset, one.outcome) == (two.messages, two.log_offset, two.outcome)
         assert one.block.runs.tolist() == two.block.runs.tolist()
         for column in one.block.columns:
             assert one.block.read(column).tolist() == two.block.read(column).tolist()

@@ -94,7 +94,7 @@ def _add_breaks(
         tasks=_TASKS,
     )
     if tasks:
-        lost = [(part.skip.place, part.skip.place + part.skip.length) for part in skipped]
+        lost = [(part.skip.log_offset, part.skip.log_offset + part.skip.length) for part in skipped]
         add_breaks(findings, plan.log, merge_breaks(engine.map(check_offsets, tasks)), lost)
 
 

@@ -274,7 +274,7 @@ class RebuildReport:
 def _skipped(part: SkippedRange) -> dict[str, Any]:
     skip = part.skip
     return {
-        "physicalOffset": skip.place,
+        "physicalOffset": skip.log_offset,
         "length": skip.length,
         "reason": part.reason,
         "records": part.records,
