@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rmqtool.api.index import Index
     from rmqtool.api.results import Differences
     from rmqtool.check.model import VerifyReport
+    from rmqtool.commands.rebuild.generations import Generations
     from rmqtool.commands.rebuild.report import RebuildReport
     from rmqtool.progress import Progress
     from rmqtool.recovery import Prediction
@@ -148,6 +149,7 @@ class Store(ReadStore):
         until_timestamp: Time | None = None,
         until_offset: int | None = None,
         tag_items: str = "auto",
+        generations: str = "auto",
         live: bool = False,
         max_findings: int = 10,
         engine: AnyEngine = "local",
@@ -169,6 +171,8 @@ class Store(ReadStore):
             tag_items: Which messages get an index entry for their tags, as brokers since 5.4.0 make one:
                 ``auto`` as the store shows, ``all``, ``none``, ``from:PHY``, or turns
                 ``from:PHY,to:PHY,…``.
+            generations: Messages of a topic that was deleted and created again: ``all``; ``live``, those
+                after the last restart of queue offsets; ``auto``, those that live by the queue that is there.
             live: Read a store whose lock a broker holds.
             max_findings: Findings of one code that are kept; the rest is counted.
             engine: ``local``, ``spark``, `rmqtool.EngineOptions`, or what `rmqtool.open_engine` opened.
@@ -201,7 +205,16 @@ class Store(ReadStore):
             until_timestamp_ms=time_ms("until_timestamp", until_timestamp, self._zone),
             until_offset=until_offset,
             tag_items=None if tag_items == "auto" else TagItems.parse(tag_items),
+            generations=_generations(generations),
             live=live,
             max_findings=max_findings,
         )
         return rebuild(request, progress or NullProgress(), opened)
+
+
+def _generations(word: str) -> Generations:
+    from rmqtool.commands.rebuild.generations import Generations
+
+    if word not in set(Generations):
+        raise UsageError(f"generations={word!r}: give {', '.join(Generations)}")
+    return Generations(word)

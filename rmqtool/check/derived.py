@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from rmqtool.check.generations import restarts, with_queues_gone
 from rmqtool.check.guard import run_guarded
 from rmqtool.check.log.illegal_queues import is_suspect
 from rmqtool.check.model import CheckInterruptedError, Examined
@@ -28,7 +29,7 @@ from rmqtool.store.kinds import QUEUE_KINDS, PathKind
 from rmqtool.store.setting import Origin
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from rmqtool.check.log.model import LogResult
     from rmqtool.check.model import VerifyRequest
@@ -250,6 +251,7 @@ class _DerivedChecks:
             if kind not in shown:
                 continue
             files = self._files(kind)
+            since = {} if batch or not plans else self._created_again(plans[batch], files)
             for topic, queue_id in sorted(files.keys() | plans[batch].keys() if plans else files.keys()):
                 key = topic, queue_id
                 yield QueueCheck(
@@ -260,7 +262,19 @@ class _DerivedChecks:
                     ext_files=None if batch else ext_files.get(key),
                     expected=plans[batch].get(key) if plans else None,
                     deleted=topics.is_deleted(topic) and not is_suspect(topic.encode(), queue_id),
+                    since=since.get(key),
                 )
+
+    def _created_again(
+        self, plans: Mapping[tuple[str, int], QueuePlan], files: Mapping[tuple[str, int], FileQueue]
+    ) -> dict[tuple[str, int], int]:
+        """Return the queues with older messages of a topic that was created again, and where that shows."""
+        blocks = () if self._expected is None else self._expected.blocks
+        try:
+            found = restarts(plans.values(), blocks, lambda *key: files.get(key))
+            return with_queues_gone(found, plans.values(), blocks, lambda *key: key in files)
+        except EnvironmentFailureError:
+            return {}  # the check of that queue says so
 
     def _shown(self) -> set[PathKind]:
         """Return the kinds of queues that can be examined."""

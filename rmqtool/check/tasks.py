@@ -29,6 +29,8 @@ class QueueCheck:
         expected: runs of the units that the log demands; None if it demands none, and below level 2.
         deleted: its topic was deleted: a broker has deleted the queue, and an unclean start since then has
             put the log's last records back.
+        since: physical offset of the first message since the topic was deleted and created again; None if
+            that does not show. What lies before it has no queue any more.
     """
 
     topic: str
@@ -38,6 +40,7 @@ class QueueCheck:
     ext_files: FileQueue | None
     expected: QueuePlan | None
     deleted: bool = False
+    since: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,6 +78,15 @@ _OPTIONS = (
         help="Which messages get an index entry for their tags, as brokers since 5.4.0 make one; auto: as the"
         " present index shows, else as the store's broker does.",
     ),
+    click.option(
+        "--generations",
+        type=click.Choice(["auto", "live", "all"]),
+        default="auto",
+        show_default=True,
+        help="Messages of a topic that was deleted and created again: all, as a broker makes it of the log"
+        " alone; live: those after the last restart of queue offsets; auto: live ones where the present queue"
+        " shows which they are.",
+    ),
     click.option("--dry-run", is_flag=True, help="Plan and count, write nothing."),
     click.option("--compare", is_flag=True, help="Compare with the store's present files, byte by byte."),
     click.option("--live", is_flag=True, help="Read a store whose lock a broker holds."),
@@ -141,6 +150,7 @@ def _rebuild(store_path: Path, parts: frozenset[str], options: dict[str, Any]) -
             until_timestamp=options["until_timestamp"],
             until_offset=options["until_offset"],
             tag_items=options["tag_items"],
+            generations=options["generations"],
             live=options["live"],
             max_findings=options["max_findings"],
             engine=engine,

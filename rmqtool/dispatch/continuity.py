@@ -33,6 +33,7 @@ class Progress(IntEnum):
     STARTED = 0
     NEXT = 1  # the queue offset that should come
     HIGH = 2  # the highest that should have come so far
+    RESETS = 3  # falls back to 0 since: such a unit is appended where the queue ends, and moves that end
 
 
 BREAK_ROW = np.dtype(
@@ -40,7 +41,7 @@ BREAK_ROW = np.dtype(
 )
 
 _GAP, _REPEATED, _RESET, _OUT_OF_RANGE = (kind.value for kind in Discontinuity)
-_STARTED, _NEXT, _HIGH = (place.value for place in Progress)
+_STARTED, _NEXT, _HIGH, _RESETS = (place.value for place in Progress)
 _MAX_QUEUE_OFFSET, _UNKNOWN = MAX_QUEUE_OFFSET, UNKNOWN_QUEUE_OFFSET
 
 
@@ -54,13 +55,16 @@ def new_progress(first_offset: int | None) -> Int64s:
 
 @kernel
 def _kind(offset: int, count: int, following: int, progress: Int64s) -> int:
-    """Name a break; -1 for a queue that goes on after its highest offset after a repetition."""
+    """Name a break; -1 for a queue that goes on where it ended before a repetition."""
     expected = progress[_NEXT]
+    if offset == 0:
+        return _RESET
     if offset < 0 or offset > _MAX_QUEUE_OFFSET or following == expected + count:
         return _OUT_OF_RANGE
     if offset > expected:
-        return -1 if offset == progress[_HIGH] else _GAP
-    return _RESET if offset == 0 else _REPEATED
+        beyond = offset - progress[_HIGH]
+        return -1 if beyond == 0 or beyond == progress[_RESETS] else _GAP
+    return _REPEATED
 
 
 @kernel
@@ -99,6 +103,9 @@ def find_breaks(
                 one = breaks[filled]
                 one.kind, one.row, one.expected, one.observed = kind, row, expected, offset
                 filled += 1
-        progress[_NEXT] = (expected if kind == _OUT_OF_RANGE else offset) + count
-        progress[_HIGH] = max(progress[_HIGH], progress[_NEXT])
+        alone = kind == _RESET and row + 1 < len(offsets) and offsets[row + 1] == expected + count
+        progress[_NEXT] = (expected if kind == _OUT_OF_RANGE or alone else offset) + count
+        progress[_RESETS] += kind == _RESET
+        if progress[_NEXT] > progress[_HIGH]:
+            progress[_HIGH], progress[_RESETS] = progress[_NEXT], 0
     return filled

@@ -157,14 +157,15 @@ CQ_TOPIC_GONE = FindingCode(
     structure=Structure.CONSUMEQUEUE,
     title="messages of a deleted topic",
     meaning=(
-        "Records have no unit, and topics.json does not know their topic: when a topic is deleted its queues "
-        "go at once, its messages stay until the log's file expires."
+        "Records have no unit, and topics.json does not know their topic, or the queue that is there begins "
+        "again at offset 0 after them: when a topic is deleted its queues go at once, its messages stay "
+        "until the log's file expires."
     ),
     broker_effect=(
         "Deleted the queues itself: 4.x those of all topics that topics.json lacks when any is deleted, 5.x "
         "those of the deleted one. An unclean start dispatches some of the messages again."
     ),
-    remedy="None if the topic was meant to go; else create it again, then rebuild the consume queues.",
+    remedy="None if the topic was meant to go; else find its messages with query --scan.",
     origin="DefaultMessageStore#cleanUnusedTopic (4.x), DefaultMessageStore#deleteTopics (5.x)",
 )
 CQ_SUPERFLUOUS = FindingCode(

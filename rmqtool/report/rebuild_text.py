@@ -104,6 +104,15 @@ def _unreachable(ranges: list[dict[str, Any]]) -> Iterator[str]:
 
 def _without_unit(report: RebuildReport) -> Iterator[str]:
     """Say which messages are dispatched and yet in no queue, or not in the index."""
+    for one in report.generations[:_LISTED]:
+        older = counted(one.units, "message", spec=",")
+        yield (
+            f"{'left out':<14} {escape_text(one.topic)}/{one.queue_id}: {older} from before the topic was"
+            f" deleted and created again; {one.kept:,} since, at {one.since} and after"
+        )
+    if len(report.generations) > _LISTED:
+        more = counted(len(report.generations) - _LISTED, "queue")
+        yield f"{'left out':<14} and {more} more, see --format json"
     yield from _queues(
         "without unit", report.result.skipped_units, "messages: the queue holds later ones already"
     )

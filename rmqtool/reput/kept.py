@@ -34,6 +34,22 @@ class QueueEnd(NamedTuple):
     last_end: int
 
 
+class RawUnits(NamedTuple):
+    """Units as records ask for them, ``(n,)`` each.
+
+    Attributes:
+        physical_offsets: of the records.
+        sizes: of the records, in bytes.
+        queue_offsets: what the records carry; the first of a batch.
+        messages: more than one in a batch queue.
+    """
+
+    physical_offsets: Int64s
+    sizes: Int64s
+    queue_offsets: Int64s
+    messages: Int64s
+
+
 @dataclass(frozen=True)
 class KeptUnits:
     """The units of one queue, those that the append rule keeps and those that it skips.
@@ -109,10 +125,7 @@ def kept_units(plan: QueuePlan, blocks: Sequence[Block], file_size: int) -> Kept
     Raises:
         EnvironmentFailureError: a block file cannot be read.
     """
-    parts = [_read(plan, blocks, number) for number in range(len(plan.runs))]
-    physical_offsets, sizes, queue_offsets, messages = (
-        np.concatenate(column) for column in zip(*parts, strict=True)
-    )
+    physical_offsets, sizes, queue_offsets, messages = raw_units(plan, blocks)
     ends = physical_offsets + sizes
     keep, first_number = _appended(plan, physical_offsets, sizes, queue_offsets, file_size)
     return KeptUnits(
@@ -137,8 +150,18 @@ def _appended(
     return keep, int(state[State.FIRST_START] + state[State.PREBLANK]) // UNIT_SIZE
 
 
-def _read(plan: QueuePlan, blocks: Sequence[Block], number: int) -> tuple[Int64s, Int64s, Int64s, Int64s]:
-    """Return physical offsets, sizes, queue offsets and messages of a run's units."""
+def raw_units(plan: QueuePlan, blocks: Sequence[Block]) -> RawUnits:
+    """Return all units of a queue in log order, those too that the append rule skips.
+
+    Raises:
+        EnvironmentFailureError: a block file cannot be read.
+    """
+    parts = [_read(plan, blocks, number) for number in range(len(plan.runs))]
+    return RawUnits(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+def _read(plan: QueuePlan, blocks: Sequence[Block], number: int) -> RawUnits:
+    """Return the units of one run."""
     where = plan.runs[number]
     run, block = where.run, blocks[where.block]
     units = block.read("units", where.first_row, run.count)
@@ -149,4 +172,5 @@ def _read(plan: QueuePlan, blocks: Sequence[Block], number: int) -> tuple[Int64s
     if plan.batch:
         queue_offsets = block.read("queue_offsets", where.first_row, run.count).astype(np.int64)
         messages = block.read("batch_sizes", where.first_row, run.count).astype(np.int64)
-    return units["physicalOffset"].astype(np.int64), units["size"].astype(np.int64), queue_offsets, messages
+    physical_offsets, sizes = units["physicalOffset"].astype(np.int64), units["size"].astype(np.int64)
+    return RawUnits(physical_offsets, sizes, queue_offsets, messages)

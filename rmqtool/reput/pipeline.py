@@ -27,7 +27,7 @@ from rmqtool.reput.scan import ScanTask, SplitReport, scan_split
 from rmqtool.scan.splits import SPLIT_BYTES, plan_splits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from datetime import tzinfo
 
     from rmqtool.dispatch.policy import DispatchPolicy
@@ -70,6 +70,7 @@ class ReputPlan:
         split_bytes: greatest size of a split.
         judge: looks at the records themselves, which no reput does; None leaves them alone.
         max_findings: findings of one code that it keeps in a split.
+        choose: leaves units out of the queues, given these and the blocks; None keeps all.
     """
 
     log: FileQueue
@@ -84,6 +85,7 @@ class ReputPlan:
     split_bytes: int = SPLIT_BYTES
     judge: RecordJudge | None = None
     max_findings: int = 10
+    choose: Callable[[Sequence[QueuePlan], Sequence[Block]], list[QueuePlan]] | None = None
 
     @property
     def makes_index(self) -> bool:
@@ -214,7 +216,8 @@ def _blocks(plan: ReputPlan, result: ReputResult) -> list[Block]:
 def _place_queues(plan: ReputPlan, blocks: list[Block], result: ReputResult) -> list[QueueBundle]:
     if "consumequeue" not in plan.parts:
         return []
-    result.plans = plans = plan_queues(blocks, plan.policy)
+    plans = plan_queues(blocks, plan.policy)
+    result.plans = plans = plans if plan.choose is None else plan.choose(plans, blocks)
     result.queues = len(plans)
     result.units = sum(queue.units for queue in plans)
     return bundle_queues(

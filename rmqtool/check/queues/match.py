@@ -8,6 +8,7 @@ and clears nothing (``MappedFileQueue#truncateDirtyFiles``).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +17,7 @@ from rmqtool.check.queues.fields import FieldCheck
 from rmqtool.check.queues.report import Detail, Problem, QueueReport
 from rmqtool.dispatch.compare_kernels import match_units
 from rmqtool.dispatch.rows import UNKNOWN_QUEUE_OFFSET
+from rmqtool.findings import Severity
 from rmqtool.findings.consumequeue import (
     CQ_DANGLING,
     CQ_EXPIRED,
@@ -26,6 +28,8 @@ from rmqtool.findings.consumequeue import (
 from rmqtool.findings.wording import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import numpy.typing as npt
 
     from rmqtool.check.expected import ExpectedUnits
@@ -174,13 +178,13 @@ class UnitMatch:
             return
         wanted = dict(zip(rows[is_misplaced].tolist(), places[is_misplaced].tolist(), strict=True))
         number = units.first_number
-        problem = Problem(
-            CQ_MISPLACED,
-            units,
-            rows[is_misplaced],
-            lambda row: Detail(f"has a record of queue offset {wanted[row]}", wanted[row], number + row),
-        )
-        self._report.report(problem)
+        is_appended = is_misplaced & (places == 0)
+        for chosen, said, severity in (
+            (is_misplaced & ~is_appended, "", None),
+            (is_appended, ", which a broker appends where the queue ends", Severity.WARNING),
+        ):
+            tell = partial(_tell_misplaced, wanted, number, said)
+            self._report.report(Problem(CQ_MISPLACED, units, rows[chosen], tell, severity))
 
     def _settle(self, foreign: _Foreign, confirmed: int | None) -> None:
         """Tell what is foreign before a unit that belongs; hold back what is foreign after it."""
@@ -261,6 +265,10 @@ class UnitMatch:
             self._report.add(
                 CQ_MIN_WRONG, f"all units of {first.label} are expired", segment=first, position=0
             )
+
+
+def _tell_misplaced(wanted: Mapping[int, int], number: int, said: str, row: int) -> Detail:
+    return Detail(f"has a record of queue offset {wanted[row]}{said}", wanted[row], number + row)
 
 
 def _offsets(piece: _Foreign) -> Int64s:

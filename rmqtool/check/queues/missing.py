@@ -148,9 +148,11 @@ def report_missing(
         redispatch_start: physical offset from which the next start dispatches anew. None if no start does
             that, or it is not known.
     """
-    if report.check.deleted:
-        _report_deleted(report, ranges[ranges["is_head"]])
-        ranges = ranges[~ranges["is_head"]]
+    is_gone = ranges["is_head"] & report.check.deleted
+    if report.check.since is not None:
+        is_gone |= ranges["is_head"] & (ranges["physical_offset"] < report.check.since)
+    _report_deleted(report, ranges[is_gone])
+    ranges = ranges[~is_gone]
     is_lag = ranges["is_tail"] & task.unclean
     if redispatch_start is not None:
         is_lag &= ranges["physical_offset"] >= redispatch_start
@@ -188,10 +190,12 @@ def _report_deleted(report: QueueReport, ranges: Ranges) -> None:
     if not len(ranges):
         return
     count, first = int(ranges["records"].sum()), MissingRange._make(ranges[0].item())
+    since, reason = report.check.since, "topics.json has no such topic: it was deleted"
+    if since is not None:
+        reason = f"the topic was deleted and created again before the message at {since}"
     report.add(
         CQ_TOPIC_GONE,
-        f"{counted(count, 'record has no unit', 'records have no unit')}, and topics.json has no such topic:"
-        f" it was deleted; {_place_of(first)}",
+        f"{counted(count, 'record has no unit', 'records have no unit')}, and {reason}; {_place_of(first)}",
         count=count,
         queue_offset=first.queue_offset,
         physical_offset=first.physical_offset,

@@ -12,6 +12,7 @@ from rmqtool.findings.wording import counted
 
 if TYPE_CHECKING:
     from rmqtool.commands.rebuild.compare import FileDifference
+    from rmqtool.commands.rebuild.generations import Dropped
     from rmqtool.commands.rebuild.present import Present
     from rmqtool.dispatch.tag_evidence import TagRule
     from rmqtool.findings import FindingLog
@@ -90,6 +91,7 @@ class RebuildReport:
         tags: which messages have an index entry for their tags, and why; None without an index.
         left: what of the log is in no queue.
         present: the queues and the index that are there, held against the result; None for a part of one.
+        generations: queues of topics that were created again, without their older messages.
         doubtful: settings that are not sure, and what speaks against them.
         compared: whether the present files were compared.
         differences: first difference of every file that differs.
@@ -107,6 +109,7 @@ class RebuildReport:
     tags: TagRule | None
     left: Left = field(default_factory=Left)
     present: Present | None = None
+    generations: list[Dropped] = field(default_factory=list)
     doubtful: dict[str, str] = field(default_factory=dict)
     compared: bool = False
     differences: list[FileDifference] = field(default_factory=list)
@@ -263,6 +266,7 @@ class RebuildReport:
                 {"topic": topic, "queueId": queue_id, "units": count}
                 for (topic, queue_id), count in sorted(self.result.skipped_units.items())
             ],
+            "olderGenerations": [one.to_json() for one in self.generations],
             "messagesNotIndexed": self.result.unindexed,
             "salvageWouldAdd": {
                 "records": left.skipped_records + left.unreachable_records,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.check.log.record_checks import RecordChecker
 from rmqtool.commands.rebuild.compare import compare_derived
+from rmqtool.commands.rebuild.generations import GenerationChoice, Generations
 from rmqtool.commands.rebuild.judging import assumed_delay_table, delay_findings, judge_log
 from rmqtool.commands.rebuild.present import hold_against_present
 from rmqtool.commands.rebuild.report import Left, RebuildReport
@@ -62,6 +63,7 @@ class RebuildRequest:
         live: go on although a broker holds the store's lock.
         max_findings: findings of one code that are kept in full.
         tag_items: which messages get an index entry for their tags; None: as the store shows.
+        generations: which messages of a topic that was created again get units.
     """
 
     store: Store
@@ -77,6 +79,7 @@ class RebuildRequest:
     live: bool = False
     max_findings: int = 10
     tag_items: TagItems | None = None
+    generations: Generations = Generations.AUTO
 
     @property
     def directories(self) -> tuple[str, ...]:
@@ -167,7 +170,9 @@ def _staging(request: RebuildRequest) -> AbstractContextManager[StagingArea]:
     return open_scratch(request.engine, roots) if request.out is None else StagingArea(request.out, roots)
 
 
-def _plan(request: RebuildRequest, area: StagingArea, tags: TagRule | None) -> ReputPlan:
+def _plan(
+    request: RebuildRequest, area: StagingArea, tags: TagRule | None, choice: GenerationChoice
+) -> ReputPlan:
     settings = request.store.settings
     sizes = QueueGeometry(
         settings.consumequeue_file_size,
@@ -186,6 +191,7 @@ def _plan(request: RebuildRequest, area: StagingArea, tags: TagRule | None) -> R
         until_offset=NEVER if request.until_offset is None else request.until_offset,
         judge=RecordChecker,
         max_findings=request.max_findings,
+        choose=choice,
     )
 
 
@@ -193,13 +199,17 @@ def _run(request: RebuildRequest, area: StagingArea, engine: Engine, progress: P
     tags = _tag_rule(request)
     if tags is not None:
         progress.note(f"tag items: {tags.value} ({tags.origin.value}: {tags.reason})")
-    plan = _plan(request, area, tags)
+    choice = GenerationChoice(request.store, request.generations)
+    plan = _plan(request, area, tags, choice)
     emit = request.compare or not request.dry_run
     result = run_reput(plan, engine, progress, emit=emit)
     start = time.perf_counter()
     skipped = inspect_skips(plan, result, engine)
     report = _report(request, plan, result, tags)
     report.left = Left([part for part in skipped if part.damage], inspect_unreachable(plan, result, engine))
+    report.generations = choice.dropped
+    for sentence in choice.unsettled:
+        progress.warn(sentence)
     report.findings = judge_log(request.store, plan, result, skipped, engine)
     _hold_against_present(request, plan, result, report, progress)
     result.seconds["survey"] = round(time.perf_counter() - start, 3)
