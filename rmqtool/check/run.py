@@ -11,6 +11,7 @@ from rmqtool.check.model import (
     VerifyReport,
     VerifyRequest,
 )
+from rmqtool.check.remedies import fit_remedies
 from rmqtool.errors import RefusedError, UsageError
 from rmqtool.findings import Finding, FindingLog
 from rmqtool.findings.places import ST_LOCKED
@@ -59,6 +60,7 @@ def verify(request: VerifyRequest, progress: Progress, engine: Engine | None = N
     except KeyboardInterrupt:
         report.interrupted = report.interrupted or _BETWEEN
         raise VerifyInterruptedError(report) from None
+    fit_remedies(findings, report.store)
     return report
 
 

@@ -63,7 +63,7 @@ CL_HALF_RECORD = FindingCode(
         "Recovery ends the log here; the dispatch of a running broker skips by TOTALSIZE, or to the end of "
         "the file."
     ),
-    remedy="Rebuild tells what is lost; fetch the message from a replica.",
+    remedy="Compare with a replica, and fetch the message from there; do not restart on the only copy.",
     origin="CommitLog#checkMessageAndReturnSize, DefaultMessageStore.ReputMessageService#doReput",
 )
 CL_CRC = FindingCode(
@@ -103,7 +103,10 @@ CL_HOLE = FindingCode(
         "before a crash."
     ),
     broker_effect="Meets an illegal magic: recovery ends the log here, dispatch skips the rest of the file.",
-    remedy="Copy the store before a restart; records after the hole are readable with --on-corrupt resync.",
+    remedy=(
+        "Copy the store before a restart, and compare with a replica; records after the hole are readable with "
+        "--on-corrupt resync."
+    ),
     origin="CommitLog#checkMessageAndReturnSize",
 )
 CL_BAD_MAGIC = FindingCode(
@@ -118,7 +121,9 @@ CL_BAD_MAGIC = FindingCode(
     broker_effect=(
         "Recovery ends the log here; the dispatch of a master skips the rest of the file, a slave stalls."
     ),
-    remedy="Check mappedFileSizeCommitLog first; then read on with --on-corrupt resync.",
+    remedy=(
+        "Check mappedFileSizeCommitLog first; then compare with a replica, and read on with --on-corrupt resync."
+    ),
     origin="CommitLog#checkMessageAndReturnSize",
 )
 CL_BLANK_LEN = FindingCode(
@@ -207,7 +212,7 @@ CL_TRANSIENT = FindingCode(
         "committed before a crash."
     ),
     broker_effect="Recovery ends the log at the zeros; the later files are deleted.",
-    remedy="Copy the store before a restart.",
+    remedy="Copy the store before a restart, and compare with a replica.",
     origin="TransientStorePool, DefaultMappedFile#commit",
 )
 CL_HUGE_SIZE = FindingCode(
@@ -220,6 +225,6 @@ CL_HUGE_SIZE = FindingCode(
         "Before 5.3.2 tries to allocate that much memory and may die of it; later versions treat the record "
         "as damaged."
     ),
-    remedy="Zero the record's header in a copy, or resynchronise after it.",
+    remedy="Compare with a replica; read on after it with --on-corrupt resync.",
     origin="CommitLog#checkMessageAndReturnSize",
 )

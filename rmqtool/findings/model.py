@@ -80,6 +80,7 @@ class Finding:
         message: One sentence; the code's title when empty.
         severity_override: A severity that differs from the code's usual one.
         structure_override: A structure that differs from the code's (an unreadable range of the log).
+        remedy_override: What the operator can do where the code's remedy would do harm.
     """
 
     code: FindingCode
@@ -95,6 +96,7 @@ class Finding:
     message: str = ""
     severity_override: Severity | None = None
     structure_override: Structure | None = None
+    remedy_override: str | None = None
 
     @property
     def severity(self) -> Severity:
@@ -105,6 +107,11 @@ class Finding:
     def structure(self) -> Structure:
         """Return the structure that this finding counts for."""
         return self.structure_override or self.code.structure
+
+    @property
+    def remedy(self) -> str:
+        """Return what the operator can do about this finding."""
+        return self.remedy_override or self.code.remedy
 
     def to_json(self) -> dict[str, Observed]:
         """Return the FINDING object of the command line's JSON, absent values as ``None``."""
@@ -123,5 +130,5 @@ class Finding:
             "observed": self.observed,
             "message": self.message or self.code.title,
             "brokerEffect": self.code.broker_effect,
-            "remedy": self.code.remedy,
+            "remedy": self.remedy,
         }

@@ -117,7 +117,7 @@ CL_NUMBER = FindingCode(
         "Fails on the record as on a broken one: recovery ends the log here, dispatch skips the rest of the "
         "file."
     ),
-    remedy="Rebuild tells what is lost; fetch the message from a replica.",
+    remedy="Compare with a replica, and fetch the message from there; do not restart on the only copy.",
     origin="CommitLog#checkMessageAndReturnSize, CommitLog#setBatchSizeIfNeeded (5.x)",
 )
 CL_EMPTY_BODY = FindingCode(

@@ -97,7 +97,7 @@ def _case(found: Sequence[Finding], verdict: Verdict) -> ET.Element:
     if exit_status(fresh, verdict.fail_on):
         tag = _FAILED[code is RM_INTERNAL]
         failure = ET.SubElement(case, tag, message=_text(f"{count} x {code.title}"), type=code.code)
-        failure.text = _text(f"{lines}broker: {code.broker_effect}\nremedy: {code.remedy}\n")
+        failure.text = _text(f"{lines}broker: {code.broker_effect}\nremedy: {found[0].remedy}\n")
     else:
         ET.SubElement(case, "system-out").text = _text(lines)
     return case

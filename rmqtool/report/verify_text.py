@@ -44,10 +44,10 @@ class _Page(Tables):
             f"{self._ink(_WORDS[severity].upper(), SEVERITY_STYLES[severity])} {self._ink(title, 'bold')}"
         )
 
-    def entry(self, entry: FindingCode) -> None:
-        """Write what is the same for all findings of a code."""
-        for name, text in (("Broker", entry.broker_effect), ("Remedy", entry.remedy)):
-            self.paragraph(f"{name}: {text}", 2, "dim")
+    def entry(self, finding: Finding) -> None:
+        """Write what is the same for all findings of a code, given one of them."""
+        for name, text in (("Broker", finding.code.broker_effect), ("Remedy", finding.remedy)):
+            self.paragraph(f"{name}: {escape_text(text)}", 2, "dim")
 
 
 def write_verify_text(verdicts: Sequence[Verdict], stream: TextIO, *, color: bool | None) -> None:
@@ -161,7 +161,7 @@ def _write_group(page: _Page, verdict: Verdict, group: Sequence[Finding]) -> Non
     if count > len(shown):
         page.paragraph(f"… {count:,} in all", 2)  # a finding may stand for many
     if severity is not Severity.INFO:
-        page.entry(entry)
+        page.entry(group[0])
 
 
 def _fresh(verdict: Verdict, entry: FindingCode) -> int:
