@@ -1,4 +1,4 @@
-"""Remedies in the light of all findings: what mends derived files of a sound log can lose messages of another."""
+"""Remedies in the light of all findings: what mends files of a sound log can lose messages of another."""
 
 from __future__ import annotations
 

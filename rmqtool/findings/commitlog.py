@@ -104,8 +104,8 @@ CL_HOLE = FindingCode(
     ),
     broker_effect="Meets an illegal magic: recovery ends the log here, dispatch skips the rest of the file.",
     remedy=(
-        "Copy the store before a restart, and compare with a replica; records after the hole are readable with "
-        "--on-corrupt resync."
+        "Copy the store before a restart, and compare with a replica; records after the hole are readable "
+        "with --on-corrupt resync."
     ),
     origin="CommitLog#checkMessageAndReturnSize",
 )
@@ -122,7 +122,8 @@ CL_BAD_MAGIC = FindingCode(
         "Recovery ends the log here; the dispatch of a master skips the rest of the file, a slave stalls."
     ),
     remedy=(
-        "Check mappedFileSizeCommitLog first; then compare with a replica, and read on with --on-corrupt resync."
+        "Check mappedFileSizeCommitLog first; then compare with a replica, and read on with --on-corrupt "
+        "resync."
     ),
     origin="CommitLog#checkMessageAndReturnSize",
 )
