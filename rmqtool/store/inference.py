@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from functools import cached_property
 from itertools import chain, islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats.checkpoint import CHECKPOINTS, Checkpoint
@@ -21,23 +21,41 @@ from rmqtool.store.broker_version import (
     places_since,
     rocksdb_of_last_start,
 )
-from rmqtool.store.geometry import Geometry, geometry_of_size, infer_geometry
+from rmqtool.store.geometry import Geometry, geometry_of_size, infer_geometry, own_geometry
 from rmqtool.store.index_zone import infer_index_zone
 from rmqtool.store.kinds import PathKind
 from rmqtool.store.reading import ReadOnlyFile
 from rmqtool.store.sizes import infer_file_size
+from rmqtool.store.witnesses import holds_bytes, is_of_index, is_of_log, is_of_queue
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from datetime import timezone
     from pathlib import Path
 
     from rmqtool.store.files import StoreFiles
-    from rmqtool.store.segments import FileQueue
+    from rmqtool.store.segments import FileQueue, Segment, StoreFile
+
+    _Asked = tuple[Segment, bool | None]
 
 _SAMPLED_QUEUES = 64
 _SAMPLED_INDEX_FILES = 8
+_ASKED_FILES = 4
+
+T = TypeVar("T")
+
+
+class Inferred(NamedTuple, Generic[T]):
+    """A value that files tell.
+
+    Attributes:
+        value: None if none tells.
+        doubt: what speaks against it; empty if nothing does.
+    """
+
+    value: T | None
+    doubt: str = ""
 
 
 class SettingsInference:
@@ -50,34 +68,57 @@ class SettingsInference:
     def __init__(self, store: StoreFiles) -> None:
         self._store = store
 
-    def commitlog_file_size(self) -> int | None:
+    def commitlog_file_size(self) -> Inferred[int]:
         """Return ``mappedFileSizeCommitLog``."""
-        return infer_file_size([[(one.start, one.size_bytes) for one in self._store.commitlog]])
+        return _size_of([[(one, is_of_log(one)) for one in self._store.commitlog]], 1)
 
-    def queue_file_size(self, kind: PathKind) -> int | None:
+    def queue_file_size(self, kind: PathKind) -> Inferred[int]:
         """Return the file size of consume queues, their ext files, or batch queues."""
         unit = {PathKind.CONSUMEQUEUE: UNIT_SIZE, PathKind.BATCHCONSUMEQUEUE: BATCH_UNIT_SIZE}.get(kind, 1)
-        queues = [[(one.start, one.size_bytes) for one in files] for files in self._sample(kind)]
-        return infer_file_size(queues, unit)
+        return _size_of([self._asked(files, kind) for files in self._sample(kind)], unit)
 
-    def geometry(self, slots: int | None, items: int | None) -> tuple[Geometry, bool] | None:
-        """Return the geometry of the index files and whether they prove it; None if nothing is there.
+    def _asked(self, files: FileQueue, kind: PathKind) -> list[_Asked]:
+        """Return the files of a queue, the first few asked whether they belong to the log."""
+        log = self._store.commitlog
+        asked: list[_Asked] = []
+        for number, one in enumerate(files):
+            is_own = None
+            if kind is PathKind.CONSUMEQUEUE and number < _ASKED_FILES:
+                with suppress(EnvironmentFailureError):
+                    is_own = is_of_queue(one, log)
+                one.close()
+            asked.append((one, is_own))
+        return asked
+
+    def geometry(self, slots: int | None, items: int | None) -> tuple[Geometry, bool, str] | None:
+        """Return the geometry of the index files, whether they prove it, and what speaks against it.
+
+        None if no index is there, or its files have a size that nothing explains.
 
         Args:
             slots: ``maxHashSlotNum``, when it was given.
             items: ``maxIndexNum``, when it was given.
         """
         files = self._store.index_files[-_SAMPLED_INDEX_FILES:]
-        size = infer_file_size([[(0, file.size_bytes) for file in files]])
+        own = [file for file in files if is_of_index(file, self._store.commitlog) is not False]
+        size = infer_file_size([[(0, file.size_bytes) for file in own or files]])
         if size is None:
             return None
-        proven = None
         if slots is not None or items is not None:
-            proven = geometry_of_size(size, slots=slots, items=items)
-        else:
-            proven = next((found for file in files if (found := infer_geometry(file)) is not None), None)
+            given = geometry_of_size(size, slots=slots, items=items)
+            assumed = given or geometry_of_size(size)
+            return None if assumed is None else (assumed, given is not None, "")
+        fitting = [file for file in own or files if file.size_bytes == size]
+        proven = next((found for file in fitting if (found := infer_geometry(file)) is not None), None)
         assumed = proven or geometry_of_size(size)
-        return None if assumed is None else (assumed, proven is not None)
+        if assumed is None:
+            return None
+        return assumed, proven is not None, _doubt_of_index(files, own, assumed, is_proven=proven is not None)
+
+    def unexplained_index(self) -> str:
+        """Return what to say of index files that do not tell how they are divided; empty if none is there."""
+        files = self._store.index_files
+        return f"no number of slots explains {files[-1].label}" if files else ""
 
     def has_ext_queues(self) -> bool | None:
         """Return whether consume queues have ext files; None if no queue is there to tell."""
@@ -159,3 +200,44 @@ def _size_of_file(root: Path, name: str) -> int:
         return path.stat().st_size if path.is_file() else 0
     except OSError:
         return 0
+
+
+def _size_of(queues: Sequence[Sequence[_Asked]], unit_size: int) -> Inferred[int]:
+    """Return the file size that files tell; those that do not belong to the log do not count.
+
+    Args:
+        queues: files of each queue, by start, and whether they belong to the log: None, nothing tells.
+        unit_size: the configured size is a multiple of this.
+    """
+    own = [[one for one, is_own in files if is_own is not False] for files in queues]
+    strangers = [one.label for files in queues for one, is_own in files if is_own is False]
+    if strangers and not any(own):
+        own = [[one for one, _ in files] for files in queues]
+    size = infer_file_size([[(one.start, one.size_bytes) for one in files] for files in own], unit_size)
+    if size is None:
+        return Inferred(None)
+    files = [one for some in own for one in some]
+    other = [one.label for one in files if one.size_bytes != size or one.start % size]
+    if strangers and len(strangers) >= len(files):
+        return Inferred(size, f"{strangers[0]} and {len(strangers) - 1} more do not fit the log")
+    if 2 * len(other) >= len(files):
+        return Inferred(size, f"{len(other)} of {len(files)} files speak against it, {other[0]} first")
+    return Inferred(size)
+
+
+def _doubt_of_index(
+    files: Sequence[StoreFile], own: Sequence[StoreFile], assumed: Geometry, *, is_proven: bool
+) -> str:
+    """Return what speaks against a geometry; empty if nothing does."""
+    strangers = [file.label for file in files if file not in own]
+    if strangers and len(strangers) >= len(own):
+        return f"{strangers[0]} does not fit the log"
+    if not is_proven:
+        used = [file.label for file in files if holds_bytes(file)]
+        return f"the contents of {used[0]} prove no number of slots" if used else ""
+    other = [
+        file.label
+        for file in own
+        if file.size_bytes != assumed.size_bytes or own_geometry(file, assumed) is not None
+    ]
+    return f"{other[0]} speaks against it" if 2 * len(other) >= len(own) else ""

@@ -37,6 +37,7 @@ class Setting:
         origin: Where it comes from.
         note: Why, in a few words; empty when that is plain.
         candidates: The values that it may have as well as not, where the files leave that open.
+        doubt: What speaks against the value, where the files do not agree; empty if nothing does.
     """
 
     name: str
@@ -44,11 +45,16 @@ class Setting:
     origin: Origin
     note: str = ""
     candidates: tuple[str, ...] = ()
+    doubt: str = ""
 
     def to_json(self) -> dict[str, SettingValue | list[str]]:
         """Return the object that JSON reports show for the setting."""
         shown: dict[str, SettingValue | list[str]] = {"value": self.value, "origin": self.origin.value}
-        return shown | {"candidates": list(self.candidates)} if self.candidates else shown
+        if self.candidates:
+            shown["candidates"] = list(self.candidates)
+        if self.doubt:
+            shown["doubt"] = self.doubt
+        return shown
 
 
 def _integer(name: str, text: str) -> int:

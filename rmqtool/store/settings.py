@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from rmqtool.javacompat import DelayLevels
     from rmqtool.releases import Release
-    from rmqtool.store.inference import SettingsInference
+    from rmqtool.store.inference import Inferred, SettingsInference
     from rmqtool.store.setting import SettingValue
 
 BROKER_VERSION = "brokerVersion"
@@ -95,14 +96,25 @@ class Settings:
 
     def defaulted_sizes(self) -> list[Setting]:
         """Return the sizes that had to be assumed, of the structures that such a store has."""
+        idle = self._idle_sizes
+        sizes = [name for name in CONCERNING if DEFINITIONS[name].is_size and name not in idle]
+        return [self[name] for name in sizes if self[name].origin is Origin.DEFAULT]
+
+    def doubtful_sizes(self) -> list[Setting]:
+        """Return the sizes that files speak against, of the structures that such a store has."""
+        idle = self._idle_sizes
+        sizes = [name for name in CONCERNING if DEFINITIONS[name].is_size and name not in idle]
+        return [self[name] for name in sizes if self[name].doubt]
+
+    @property
+    def _idle_sizes(self) -> set[str]:
         idle = {
             "mappedFileSizeConsumeQueueExt": not self.enable_consume_queue_ext,
             "mapperFileSizeBatchConsumeQueue": not self.batch_topics,
             "maxHashSlotNum": not self.message_index_enable,
             "maxIndexNum": not self.message_index_enable,
         }
-        sizes = [name for name in CONCERNING if DEFINITIONS[name].is_size and not idle.get(name)]
-        return [self[name] for name in sizes if self[name].origin is Origin.DEFAULT]
+        return {name for name, is_idle in idle.items() if is_idle}
 
     @property
     def commitlog_file_size(self) -> int:
@@ -208,9 +220,7 @@ class Settings:
         if evidence is None:
             return None
         if name in _QUEUE_SIZES:
-            return _inferred(
-                name, evidence.queue_file_size(_QUEUE_SIZES[name]), "sizes and names of the files"
-            )
+            return _inferred_size(name, evidence.queue_file_size(_QUEUE_SIZES[name]))
         if name in {"maxHashSlotNum", "maxIndexNum"}:
             return self._infer_geometry(name, evidence)
         inference = _INFERENCES.get(name)
@@ -221,8 +231,9 @@ class Settings:
         slots, items = self._given_int("maxHashSlotNum"), self._given_int("maxIndexNum")
         found = evidence.geometry(slots, items)
         if found is None:
-            return None
-        geometry, proven = found
+            doubt = evidence.unexplained_index()
+            return replace(self._default(name), doubt=doubt) if doubt else None
+        geometry, proven, doubt = found
         origin = Origin.INFERRED if proven else Origin.DEFAULT
         note = (
             "contents of the index files"
@@ -230,7 +241,7 @@ class Settings:
             else "default ratio of the file size; the contents prove none"
         )
         for key, value in (("maxHashSlotNum", geometry.slots), ("maxIndexNum", geometry.items)):
-            self._settled.setdefault(key, Setting(key, value, origin, note))
+            self._settled.setdefault(key, Setting(key, value, origin, note, doubt=doubt))
         return self._settled[name]
 
     def _default(self, name: str) -> Setting:
@@ -244,6 +255,13 @@ class Settings:
 
 def _inferred(name: str, value: SettingValue, note: str) -> Setting | None:
     return None if value is None else Setting(name, value, Origin.INFERRED, note)
+
+
+def _inferred_size(name: str, found: Inferred[int]) -> Setting | None:
+    if found.value is None:
+        return None
+    note = "sizes and names of the files"
+    return Setting(name, found.value, Origin.INFERRED, note, doubt=found.doubt)
 
 
 def _infer_version(evidence: SettingsInference) -> Setting:
@@ -268,8 +286,8 @@ def _infer_light_queues(name: str) -> Callable[[SettingsInference], Setting | No
 
 
 _INFERENCES: dict[str, Callable[[SettingsInference], Setting | None]] = {
-    "mappedFileSizeCommitLog": lambda evidence: _inferred(
-        "mappedFileSizeCommitLog", evidence.commitlog_file_size(), "sizes and names of the files"
+    "mappedFileSizeCommitLog": lambda evidence: _inferred_size(
+        "mappedFileSizeCommitLog", evidence.commitlog_file_size()
     ),
     "enableConsumeQueueExt": lambda evidence: _inferred(
         "enableConsumeQueueExt", evidence.has_ext_queues(), "consumequeue_ext/"

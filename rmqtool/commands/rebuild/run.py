@@ -107,7 +107,7 @@ def rebuild(request: RebuildRequest, progress: Progress, engine: Engine | None =
             compile_check_kernels()
             compile_kernels()  # while Java starts; in this process, threads share what the first compiles
         report = _run(request, area, hands, progress)
-        if request.compare:
+        if request.compare and not report.doubtful:
             progress.stage("compare", None)
             report.compared = True
             report.differences = compare_derived(area.handle.result, request.store.base, request.directories)
@@ -162,6 +162,23 @@ def _check(request: RebuildRequest, progress: Progress) -> None:
             f"{setting.name} is not known from the files: {setting.value} assumed;"
             f" give the broker's with -c broker.conf or -p {setting.name}=N"
         )
+    for name, doubt in _doubtful(request).items():
+        progress.warn(
+            f"{name} is in doubt, {store.settings[name].value} taken: {doubt}; give the broker's with"
+            f" -c broker.conf or -p {name}=N; --compare waits for that"
+        )
+
+
+def _doubtful(request: RebuildRequest) -> dict[str, str]:
+    """Return the sizes in doubt of what is to be made, and what speaks against them."""
+    of_index = {"maxHashSlotNum", "maxIndexNum"}
+    settings = request.store.settings.doubtful_sizes()
+    return {
+        one.name: one.doubt
+        for one in settings
+        if one.name == "mappedFileSizeCommitLog"
+        or ("index" if one.name in of_index else "consumequeue") in request.parts
+    }
 
 
 def _staging(request: RebuildRequest) -> AbstractContextManager[StagingArea]:
@@ -248,4 +265,5 @@ def _report(
         bytes_read=result.chain.end - plan.log.start,
         findings=FindingLog(request.max_findings),
         tags=tags,
+        doubtful=_doubtful(request),
     )
