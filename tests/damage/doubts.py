@@ -38,7 +38,7 @@ def mutated(name: str, folder: Path, seeds: range) -> Iterator[tuple[Mutation, P
     mutator = Mutator(fixture(name))
     targets = [target for target in mutator.targets if target in TARGETS or target.startswith("index header")]
     for seed in seeds:
-        chance = random.Random(seed)  # noqa: S311 - the same for the same seed
+        chance = random.Random(seed)
         made = mutator.mutate(chance.choice(targets), chance)
         if made is not None:
             yield made, _damaged(name, folder / f"{name}-{seed}", made)

@@ -12,6 +12,7 @@ from rmqtool.check.log.illegal_queues import is_suspect, suspect_findings
 from rmqtool.check.log.queue_offsets import add_breaks, check_offsets, merge_breaks, offset_tasks
 from rmqtool.check.queues.checks import check_queues
 from rmqtool.check.tasks import QueueCheck, QueueCheckTask
+from rmqtool.commands.rebuild.old_tail import tell_old_tail
 from rmqtool.findings import FindingLog, Severity
 from rmqtool.findings.commitlog import CL_CRC
 from rmqtool.findings.places import ST_SETTINGS
@@ -54,6 +55,7 @@ def judge_log(
         _soften_torn_record(findings, result.chain.end)
     findings.extend(suspect_findings(plan.log, _suspects(result)))
     _add_breaks(findings, plan, result, skipped, engine)
+    tell_old_tail(findings, plan, result, engine)
     return findings
 
 

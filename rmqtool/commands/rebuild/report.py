@@ -165,8 +165,8 @@ class RebuildReport:
             return f"{damage}{fewer}"
         doubt = f"Settings in doubt ({', '.join(self.doubtful)}): " if self.doubtful else ""
         part = "A part, as asked: " if self.partial else ""
-        sound = "" if damage or doubt or part else "The commit log is sound: "
-        return f"{damage}{doubt}{part}{sound}{self._made()}"
+        plain = "" if damage or doubt or part else "Complete: "
+        return f"{damage}{doubt}{part}{plain}{self._made()}"
 
     def _fewer(self) -> str:
         """Return what consumers or look-ups would miss; empty if nothing."""

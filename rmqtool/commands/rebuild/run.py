@@ -157,12 +157,15 @@ def _check(request: RebuildRequest, progress: Progress) -> None:
             f"{store.root}: {holder} holds the store's lock; stop the broker, or add --live to rebuild from"
             " what the log holds now"
         )
+    doubtful = _doubtful(request)
     for setting in store.settings.defaulted_sizes():
+        if setting.name in doubtful:
+            continue
         progress.warn(
             f"{setting.name} is not known from the files: {setting.value} assumed;"
             f" give the broker's with -c broker.conf or -p {setting.name}=N"
         )
-    for name, doubt in _doubtful(request).items():
+    for name, doubt in doubtful.items():
         progress.warn(
             f"{name} is in doubt, {store.settings[name].value} taken: {doubt}; give the broker's with"
             f" -c broker.conf or -p {name}=N; --compare waits for that"
