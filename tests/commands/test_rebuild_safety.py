@@ -43,7 +43,10 @@ def rebuilt(root: Path, **request: Any) -> RebuildReport:  # noqa: ANN401 - any 
 @pytest.fixture
 def night(tmp_path: Path) -> Path:
     """Return plain-5.3.3 with a byte of the body of a late record flipped, and an abort."""
-    edits = [{"record": 150, "field": "body", "flip": 1}, {"file": "abort", "create": ""}]
+    edits: list[dict[str, Any]] = [
+        {"record": 150, "field": "body", "flip": 1},
+        {"file": "abort", "create": ""},
+    ]
     return edited(fixture("plain-5.3.3"), tmp_path / "night", edits)
 
 
@@ -96,7 +99,10 @@ class TestRemedies:
         assert report.differences == []
 
     def test_a_torn_body_at_the_end_is_what_a_start_expects(self, tmp_path: Path) -> None:
-        edits = [{"record": -1, "field": "body", "flip": 1}, {"file": "abort", "create": ""}]
+        edits: list[dict[str, Any]] = [
+            {"record": -1, "field": "body", "flip": 1},
+            {"file": "abort", "create": ""},
+        ]
         root = edited(fixture("plain-5.3.3"), tmp_path / "store", edits)
         report = rebuilt(root)
         assert (report.findings.counts["CL-CRC"], report.exit_status()) == (1, ExitStatus.CLEAN)
