@@ -47,10 +47,10 @@ class LocalFiles:
         try:
             with os.scandir(path) as listing:
                 return sorted(map(_entry, listing))
-        except (FileNotFoundError, NotADirectoryError, ValueError):
-            return []  # the last: no file has such a name in this locale, or anywhere
-        except OSError as failure:
-            raise EnvironmentFailureError(f"{path}: cannot be listed: {failure.strerror}") from failure
+        except (OSError, ValueError) as failure:
+            if _is_denied(failure):
+                raise EnvironmentFailureError(f"{path}: cannot be listed: {_reason(failure)}") from failure
+            return []
 
     def open(self, path: str) -> _Descriptor:
         """Open a regular file, see `open_regular`."""
@@ -167,6 +167,7 @@ def _unknown(failure: OSError | ValueError) -> Status:
 
 
 def _is_denied(failure: OSError | ValueError) -> bool:
+    """Tell a failure from the news that nothing is there; no file here has a name that is a ValueError."""
     return isinstance(failure, OSError) and failure.errno not in {
         errno.ENOENT,
         errno.ENOTDIR,

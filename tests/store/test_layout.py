@@ -214,7 +214,7 @@ def test_a_directory_that_may_not_be_read(root: Path, monkeypatch: pytest.Monkey
             raise PermissionError(13, "Permission denied", str(path))
         return real(path)
 
-    monkeypatch.setattr("rmqtool.store.listing.os.scandir", refuse)
+    monkeypatch.setattr("rmqtool.io.local.os.scandir", refuse)
     assert _codes(root) == {"IO-DENIED": 1}
 
 
