@@ -76,7 +76,7 @@ class IndexState:
             paths: its entries.
             base: what labels are relative to.
             release: whose rules apply.
-            delete_after_ms: indexMsgTimestamp behind an unclean stop: files that end later are deleted.
+            delete_after_ms: indexMsgTimestamp after an unclean stop: files that end later are deleted.
         """
         is_over = False
         for path in sorted(paths, key=str):
@@ -134,7 +134,7 @@ class IndexState:
 
 
 def _header(path: Location) -> Header | None:
-    """Return the header, zeros behind the end of a short file; None where there is no file to open."""
+    """Return the header, zeros after the end of a short file; None where there is no file to open."""
     try:
         return HEADERS.padded(path.read_head(HEADERS.size, []))
     except EnvironmentFailureError:
