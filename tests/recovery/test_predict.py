@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -170,3 +171,19 @@ def test_nothing_is_written(root: Path, release: Release) -> None:
     before = {path: (path.stat().st_mtime_ns, path.stat().st_size) for path in root.rglob("*")}
     _predict(root, release)
     assert before == {path: (path.stat().st_mtime_ns, path.stat().st_size) for path in root.rglob("*")}
+
+
+def test_config_files_that_never_end_hold_nobody_up(root: Path) -> None:
+    """Nobody writes into the FIFO, and the device has no end: neither is opened."""
+    for name, device in (("topics.json", None), ("consumerOffset.json", "/dev/zero")):
+        for path in (root / "config" / name, root / "config" / f"{name}.bak"):
+            path.unlink(missing_ok=True)
+            if device is None:
+                os.mkfifo(path)
+            else:
+                path.symlink_to(device)
+    prediction = _predict(root, RELEASES["5.3.3"])
+    assert prediction.refusals == []
+    (root / "config" / "topics.json.bak").unlink()
+    (root / "config" / "topics.json.bak").write_bytes(b"{")
+    assert [refusal.file for refusal in _predict(root, RELEASES["5.3.3"]).refusals] == ["config/topics.json"]
