@@ -112,19 +112,38 @@ def _is_listed(label: str, *lists: dict[str, str]) -> bool:
 
 def _touches(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """Yield what is called or handed on, as to ``map``; fields of our own may have such names."""
-    bare = {"open"} | {
-        one.asname or one.name
+    bare = {"open": "open"} | {
+        one.asname or one.name: one.name
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] in DISK_MODULES
         for one in node.names
     }
     for call in ast.walk(tree):
-        for node in (call.func, *call.args) if isinstance(call, ast.Call) else ():
+        if not isinstance(call, ast.Call):
+            continue
+        for node in (call.func, *call.args, *(one.value for one in call.keywords)):
             name = node.attr if isinstance(node, ast.Attribute) else None
-            if isinstance(node, ast.Name) and node.id in bare:
-                name = node.id
+            if isinstance(node, ast.Name):
+                name = bare.get(node.id)
             if name in CALLS and ast.unparse(node) not in OUR_OWN:
                 yield node.lineno, ast.unparse(node)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "open(path)",
+        "path.open()",
+        "(root / 'lock').read_text()",
+        "os.path.exists(path)",
+        "map(os.stat, paths)",
+        "sorted(paths, key=os.path.getsize)",
+        "from os import scandir as look\nlook(path)",
+        "from pathlib import Path\nPath(place).is_file()",
+    ],
+)
+def test_the_net_holds(code: str) -> None:
+    assert [*_touches(ast.parse(code))]
 
 
 def test_nothing_else_calls_what_touches_a_disk() -> None:
