@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.dispatch.policy import DispatchPolicy
+    from rmqtool.io.reading import UnreadableRange
     from rmqtool.reput.blocks import Block
     from rmqtool.scan.splits import Split
     from rmqtool.scan.walk import MessageBatch
-    from rmqtool.store.reading import UnreadableRange
     from rmqtool.store.segments import Segment
     from rmqtool.store.staging import StagingHandle
 

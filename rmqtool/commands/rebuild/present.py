@@ -19,7 +19,6 @@ from rmqtool.formats.index import HEADERS
 from rmqtool.reput.kept import end_of, kept_units, no_units
 from rmqtool.store.features import is_rocksdb
 from rmqtool.store.kinds import PathKind
-from rmqtool.store.reading import ReadOnlyFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -178,10 +177,10 @@ class _Queues:
         at = position % self._file_size
         if self._is_batch or position < 0 or at + 2 * width > self._file_size:
             return False
-        path = queue.directory / f"{position - at:020d}"
-        if not path.is_file():
+        place = queue.directory / f"{position - at:020d}"
+        if not place.is_regular():
             return False
-        with ReadOnlyFile(path) as file:
+        with place.reader() as file:
             last, following = file.read_at(at, width, []), file.read_at(at + width, width, [])
         unit = UNITS.padded(last)
         return unit.physical_offset + unit.size == end.last_end and not any(following)
