@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.javacompat import parse_int, parse_long
 from rmqtool.recovery.model import Refusal
+from rmqtool.scan.page_tail import PAGE_BYTES
 from rmqtool.store.listing import label_of
 from rmqtool.store.segments import Segment
 
@@ -21,10 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rmqtool.releases import Release
-
-
-PAGE_BYTES = 4096
-"""To a multiple of it a broker writes with writeWithoutMmap (``DefaultMappedFile#appendMessage``, 5.5.0+)."""
 
 
 @dataclass

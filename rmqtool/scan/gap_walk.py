@@ -39,6 +39,7 @@ class GapWalk:
     Args:
         segment: the file.
         records: how records are read.
+        stale_from: physical offset from which copies of older records lie behind the log's end; None without.
 
     Attributes:
         outcome: what ended the last walk: STOP, its end was reached; BLANK, one that says what is left of the
@@ -47,8 +48,9 @@ class GapWalk:
             end.
     """
 
-    def __init__(self, segment: Segment, records: RecordRules) -> None:
+    def __init__(self, segment: Segment, records: RecordRules, stale_from: int | None = None) -> None:
         self.segment = segment
+        self._stale_from = segment.stop if stale_from is None else stale_from
         self.outcome = Outcome.STOP
         self.place = segment.start
         self._walk = SegmentWalk(segment, rules_of(records), stops_at_mismatch=True, passes_gaps=True)
@@ -79,10 +81,12 @@ class GapWalk:
         reach = stop if reach is None else min(reach, self.segment.stop)
         place: int | None = start
         while place is not None:
-            yield from self._walk.batches(place, stop)
+            yield from self._walk.batches(place, min(stop, self._stale_from))
             self.outcome, self.place = self._walk.outcome, self._walk.place
             if self.outcome is Outcome.STOP:
-                return
+                if self.place != self._stale_from or self.place >= stop:
+                    return
+                self.outcome = Outcome.MISMATCH
             head = self._head()
             total_size, magic = _START.unpack_from(head)
             if self.outcome is Outcome.BLANK:

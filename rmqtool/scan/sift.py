@@ -38,11 +38,13 @@ class SiftTask:
         split: what is looked at.
         sieve: what to keep.
         first_place: physical offset of the first record; None to search the first true one.
+        stale_from: see ``GapWalk``.
     """
 
     split: Split
     sieve: Sieve
     first_place: int | None = None
+    stale_from: int | None = None
 
 
 @dataclass
@@ -87,7 +89,7 @@ def sift_split(task: SiftTask) -> Sifted:
 class _Sifting:
     def __init__(self, task: SiftTask) -> None:
         self._task = task
-        self._walk = GapWalk(task.split.segment, LENIENT)
+        self._walk = GapWalk(task.split.segment, LENIENT, task.stale_from)
         self._mesh = _mesh_of(task.sieve)
         self._keys = np.array(task.sieve.key_hashes or (), np.int64)
         self._unique = np.array(task.sieve.unique_hashes or (), np.int64)

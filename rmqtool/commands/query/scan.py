@@ -154,12 +154,14 @@ class _SegmentSift:
         """Return the physical offsets of what the sieve keeps, ascending."""
         from rmqtool.scan.sift import SiftTask, sift_split
 
-        segment = self._segment
+        segment, stale_from = self._segment, self._edge.stale_from
+
+        def again(one: Sifted, place: int) -> Sifted:
+            return sift_split(SiftTask(one.split, sieve, place, stale_from))
+
         splits = plan_splits([segment], segment.stop, self._split_bytes)
-        sifted = self._engine.map(sift_split, [SiftTask(split, sieve) for split in splits])
-        self._taken = list(
-            stitch(sifted, segment.start, lambda one, place: sift_split(SiftTask(one.split, sieve, place)))
-        )
+        sifted = self._engine.map(sift_split, [SiftTask(split, sieve, None, stale_from) for split in splits])
+        self._taken = list(stitch(sifted, segment.start, again))
         self.more_gaps = sum(one.more_gaps for one in self._taken)
         return [place for one in self._taken for place in one.places]
 
