@@ -50,7 +50,8 @@ class GapWalk:
 
     def __init__(self, segment: Segment, records: RecordRules, stale_from: int | None = None) -> None:
         self.segment = segment
-        self._stale_from = segment.stop if stale_from is None else stale_from
+        inside = stale_from is not None and segment.start <= stale_from < segment.stop
+        self._stale_from = stale_from if inside and stale_from is not None else segment.stop
         self.outcome = Outcome.STOP
         self.place = segment.start
         self._walk = SegmentWalk(segment, rules_of(records), stops_at_mismatch=True, passes_gaps=True)
