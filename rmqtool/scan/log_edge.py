@@ -38,13 +38,13 @@ class LogEdge(Protocol):
 
     @property
     def stale_from(self) -> int | None:
-        """Return where copies of older records begin behind the log's end; None if none do."""
+        """Return where copies of older records begin after the log's end; None if none do."""
         ...
 
 
 @dataclass(frozen=True)
 class FoundEdge:
-    """The edge of a log that is read from the front: looked for behind the reader, when it is asked for.
+    """The edge of a log that is read from the front: looked for after the reader, when it is asked for.
 
     Attributes:
         segments: The log's files, by start.
@@ -81,7 +81,7 @@ class FoundEdge:
 
     @cached_property
     def stale_from(self) -> int | None:
-        """Return where copies of older records begin behind the log's end; None if none do."""
+        """Return where copies of older records begin after the log's end; None if none do."""
         if not self.page_writer or self.last < 0:
             return None
         return first_stale_record(self.segments, self.last)

@@ -27,7 +27,7 @@ class LogEnd(NamedTuple):
 
     Attributes:
         last: The record, None in a log without any.
-        end: Physical offset behind the last record or BLANK; the log's start when there is none.
+        end: Physical offset after the last record or BLANK; the log's start when there is none.
         tail: What follows in that file, if that is anything but zeros.
     """
 

@@ -1,4 +1,4 @@
-"""Stale bytes behind the end of a log that is written by whole pages: ``writeWithoutMmap``, 5.5.0+.
+"""Stale bytes after the end of a log that is written by whole pages: ``writeWithoutMmap``, 5.5.0+.
 
 Such a broker makes a message up at the front of one of its buffers, which are never cleared, and writes on
 from the message's end to the file's next page (``DefaultMappedFile#appendMessagesInner``, 5.5.0, 5.5.1; the
@@ -31,7 +31,7 @@ _HOW = "writes whole pages, with what its buffer held before"
 
 
 def page_writer(settings: Settings) -> str:
-    """Return why bytes behind the log's end are no damage within a page; empty where nothing leaves such."""
+    """Return why bytes after the log's end are no damage within a page; empty where nothing leaves such."""
     if not settings.release.writes_whole_pages:
         return ""
     setting = settings["writeWithoutMmap"]
@@ -40,14 +40,14 @@ def page_writer(settings: Settings) -> str:
     return f"no damage, as writeWithoutMmap {_HOW}" if setting.value else ""
 
 
-def ends_in_page(segment: Segment, place: int) -> bool:
+def ends_in_page(segment: Segment, log_offset: int) -> bool:
     """Whether all bytes of a file are zero from the next page on; at a page's start, from there on."""
-    stop = -(-(place - segment.start) // PAGE_BYTES) * PAGE_BYTES
+    stop = -(-(log_offset - segment.start) // PAGE_BYTES) * PAGE_BYTES
     return stop >= segment.size_bytes or Window(segment).skip_zeros(stop) >= segment.size_bytes
 
 
 def first_stale_record(segments: Sequence[Segment], last: int) -> int | None:
-    """Return where copies of older records begin behind the log's end; None if none do.
+    """Return where copies of older records begin after the log's end; None if none do.
 
     They begin where the next record would, in the last page in use, each is a record of the log's older part
     byte by byte, as far as that is still there, and no true record follows.
@@ -84,7 +84,7 @@ def _is_copy(record: Record, segments: Sequence[Segment]) -> bool:
 
 
 def last_used_byte(segment: Segment) -> int:
-    """Return the position behind the last byte that is not zero, reading backwards; holes are not read."""
+    """Return the position after the last byte that is not zero, reading backwards; holes are not read."""
     stop = segment.size_bytes
     while stop > 0:
         start = max(0, stop - WINDOW_BYTES)

@@ -57,7 +57,7 @@ def of_kind(killed: list[Path], kind: str) -> list[Path]:
 
 
 def lose_unflushed_units(root: Path) -> int:
-    """Zero the units behind the checkpoint's logicsPhysicalOffset, as a power failure may; count them."""
+    """Zero the units after the checkpoint's logicsPhysicalOffset, as a power failure may; count them."""
     checkpoint = CHECKPOINTS.decode((root / "checkpoint").read_bytes())
     assert checkpoint is not None
     lost = 0

@@ -1,4 +1,4 @@
-"""Stale bytes up to the next page behind the log's end: a note where a broker may write whole pages."""
+"""Stale bytes up to the next page after the log's end: a note where a broker may write whole pages."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_a_damaged_last_record_is_no_copy(tmp_path: Path) -> None:
     shutil.copytree(fixture("pagecopies-5.5.1"), root)
     write(root, 22020 + _PHYSICAL_OFFSET_AT, struct.pack(">q", 11))
     store = open_store(root)
-    assert FoundEdge.of(store).stale_from == 22382  # the copy behind it
+    assert FoundEdge.of(store).stale_from == 22382  # the copy after it
     assert "CL-PHY-MISMATCH" in codes(verify(VerifyRequest(store, engine=ONE_THREAD), Listener()))
 
 
