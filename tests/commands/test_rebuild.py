@@ -49,7 +49,8 @@ def test_every_byte_is_the_brokers(store: FixtureStore, tmp_path: Path) -> None:
     report = rebuild_store(store.root, store.conf, tmp_path / "out", tag_items=_of_one_broker(store))
     assert compare_derived(store.expected, tmp_path / "out") == []
     assert report.exit_status() == ExitStatus.CLEAN
-    assert report.result.messages == store.recipe["records"] - _records_before_the_log(store)
+    copies = 2 if store.name.startswith("pagecopies") else 0  # read as a start reads them, and put nowhere
+    assert report.result.messages == store.recipe["records"] - _records_before_the_log(store) + copies
     assert fingerprint(store.root) == before
 
 
