@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqtool.recovery.derived import DispatchStallError
-from rmqtool.recovery.model import Dispatched, Reput
+from rmqtool.recovery.drafts import DispatchDraft
+from rmqtool.recovery.model import Reput
 from rmqtool.reput.chain import Region
 from rmqtool.scan.gaps import Outcome
 from rmqtool.scan.walk import SegmentWalk
@@ -45,17 +46,17 @@ def catch_up(
         EnvironmentFailureError: a file cannot be opened or read.
     """
     start = max(derived.max_physical_offset, segments[0].start)
-    done = Dispatched()
+    done = DispatchDraft()
     place = start
     while place < log_end:
         segment = next((one for one in segments if one.start <= place < one.stop), None)
         if segment is None:
-            return Reput(start, place, done)
+            return Reput(start, place, done.finish())
         try:
             place = _region(segment, place, min(segment.stop, log_end), rules, derived, dispatcher, done)
         except DispatchStallError as stall:
-            return Reput(start, int(stall.args[0]), done)
-    return Reput(start, None, done)
+            return Reput(start, int(stall.args[0]), done.finish())
+    return Reput(start, None, done.finish())
 
 
 def _region(
@@ -65,7 +66,7 @@ def _region(
     rules: npt.NDArray[np.int64],
     derived: Derived,
     dispatcher: Dispatcher,
-    done: Dispatched,
+    done: DispatchDraft,
 ) -> int:
     """Dispatch what can be read of a file; return where the next region begins."""
     walk = SegmentWalk(segment, rules)

@@ -9,7 +9,7 @@ from rmqtool import rows
 from rmqtool.commands.decode_id import Reading
 from rmqtool.commands.diff.model import Difference
 from rmqtool.commands.offsets import Progress
-from rmqtool.report.objects import camel_case, columns_of
+from rmqtool.projection import camel_case, columns_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,8 +8,9 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
 from rmqtool import rows
+from rmqtool.projection import columns_of
 from rmqtool.report.escaping import escape_controls, escape_json, escape_text
-from rmqtool.report.objects import BodyMode, columns_of, row_object
+from rmqtool.report.objects import BodyMode, row_object
 from rmqtool.report.row_text import RowText
 from rmqtool.report.terminal import uses_color, width_of
 

@@ -126,7 +126,9 @@ def test_ext_files(kind: str, version: jvm.Version, tmp_path: Path) -> None:
             cases.append(Case(f"{edit.name}{', abort' if unclean else ''}", root, store.conf))
     judged = list(_judged(version, cases))
     assert _report(iter(judged)) == ""
-    assert any("consumequeue_ext" in label for _, prediction, _ in judged for label in prediction.deleted)
+    assert any(
+        "consumequeue_ext" in label for _, prediction, _ in judged for label in prediction.deleted_files
+    )
 
 
 @EACH_VERSION
