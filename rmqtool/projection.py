@@ -33,13 +33,13 @@ _OTHERWISE = {
         " differences seconds exit_status"
     ),
     "Setting": "value origin candidates?",
-    "SkippedRange": "physicalOffset=skip.place length=skip.length reason",
+    "SkippedRange": "physicalOffset=skip.log_offset length=skip.length reason",
     "Step": "reason file message *facts",
     "TagRule": "value=value.__str__ origin reason",
     "VerifyReport": "store level result interrupted? examined findings counts=findings.counts exit_status",
 }
 """Members by class, where they are not just its fields: ``NAME=ATTRIBUTE`` for one of another name, ``?``
-after one that is left out where it is empty, ``*`` before one whose own members are taken. Methods are called."""
+after one that is left out where it is empty, ``*`` before one whose members are taken. Methods are called."""
 
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 _PLAIN_TYPES = {

@@ -46,7 +46,7 @@ def _lines(report: RebuildReport) -> Iterator[str]:
 
 def _skipped(report: RebuildReport) -> Iterator[str]:
     for one in report.skipped[:_LISTED]:
-        where = f"{one.skip.length} bytes at {one.skip.place}"
+        where = f"{one.skip.length} bytes at {one.skip.log_offset}"
         yield f"{'skipped':<14} {where}: {escape_text(one.reason)}"
     unlisted = max(len(report.skipped) - _LISTED, 0) + report.more_skipped.ranges
     if unlisted:
