@@ -18,8 +18,8 @@ from rmqtool.check.window import check_window
 from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.engine import opened_engine
 from rmqtool.findings import Finding, Severity, Structure
+from rmqtool.jit import compile_kernels
 from rmqtool.reput.scratch import open_scratch
-from rmqtool.reput.warm import compile_check_kernels, compile_kernels
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,7 +52,6 @@ def check_contents(
     roots = request.store.evidence_roots
     with open_scratch(request.engine, roots) as area, opened_engine(request.engine, engine) as hands:
         if request.engine.kind != "local":
-            compile_check_kernels()
             compile_kernels()  # while Java starts; in this process, threads share what the first compiles
         _Contents(request, run, progress).check(area.handle, hands)
 

@@ -20,7 +20,7 @@ from rmqtool.findings.records import (
 from rmqtool.findings.transactions import CL_PREPARED
 from rmqtool.javacompat import decode_utf8
 from rmqtool.scan.check_kernels import CRC_PROPERTY_BYTES, check_records, stored_record_crc
-from rmqtool.scan.check_rows import HIT_ROW, MAX_HITS, Check
+from rmqtool.scan.field_kernels import HIT_ROW, MAX_HITS, Check
 
 if TYPE_CHECKING:
     import numpy.typing as npt

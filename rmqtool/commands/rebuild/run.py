@@ -14,12 +14,12 @@ from rmqtool.dispatch.tag_evidence import TagRule, tag_rule
 from rmqtool.engine import EngineOptions, opened_engine
 from rmqtool.errors import EnvironmentFailureError, RefusedError, UsageError
 from rmqtool.findings import FindingLog
+from rmqtool.jit import compile_kernels
 from rmqtool.projection import json_object
 from rmqtool.reput.damage import SkippedRange, counted_skips, inspect_skips, log_findings
 from rmqtool.reput.pipeline import ReputPlan, ReputResult, run_reput
 from rmqtool.reput.queues import QueueGeometry
 from rmqtool.reput.scratch import open_scratch
-from rmqtool.reput.warm import compile_kernels
 from rmqtool.store.layout import left_out_findings
 from rmqtool.store.lock import lock_holder
 from rmqtool.store.scratch import temporary_place
