@@ -81,6 +81,7 @@ class Finding:
         message: One sentence; the code's title when empty.
         severity_override: A severity that differs from the code's usual one.
         structure_override: A structure that differs from the code's (an unreadable range of the log).
+        count: How many alike it stands for.
     """
 
     type: ClassVar = "finding"
@@ -97,6 +98,7 @@ class Finding:
     message: str = ""
     severity_override: Severity | None = None
     structure_override: Structure | None = None
+    count: int = 1
 
     @property
     def severity(self) -> Severity:
