@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.errors import UsageError
 from rmqtool.findings.commitlog import CL_PHY_MISMATCH
+from rmqtool.formats.message import RECORD_STARTS
 from rmqtool.recovery.derived import DispatchStallError
 from rmqtool.recovery.drafts import PredictionDraft
 from rmqtool.recovery.first_file import Start, acceleration_refusal, first_file, skip_refusal
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from rmqtool.store.segments import Segment
 
 _NOT_PREDICTED = ("ST-ROCKSDB", "ST-DLEDGER")
-_START_BYTES = 8
 
 
 def predict_recovery(store: Store, release: Release) -> Prediction:
@@ -222,7 +222,7 @@ def cut_at(
     found = check_record(
         window, position, release.records, base=segment.start, check_crc=switches.check_crc, read_body=True
     )
-    start = window.read_at(position, _START_BYTES)
+    start = RECORD_STARTS.padded(window.read_at(position, RECORD_STARTS.size))
     code: FindingCode | None = failure_code(found.outcome, start, segment.stop - end)
     reason = found.reason
     if found.record is not None:
