@@ -67,6 +67,7 @@ class _Shape:
         optional: Names that are left out without a value.
         spread: Names whose members are taken.
         has_body: Whether one is a message's body.
+        needs_work: Whether any is converted, optional or spread; rows are none of it, and there are many.
     """
 
     names: tuple[str, ...]
@@ -75,6 +76,7 @@ class _Shape:
     optional: tuple[str, ...]
     spread: tuple[str, ...]
     has_body: bool
+    needs_work: bool
 
 
 @cache
@@ -88,13 +90,17 @@ def _shape_of(kind: type[DataclassInstance]) -> _Shape:
     plain = {name for name, text in types.items() if _PLAIN_TYPES.issuperset(text.split(" | "))}
     plain |= {*marks, _BODY}
     getter = attrgetter(*paths)
+    converted = tuple(name for name, path in zip(names, paths, strict=True) if path not in plain)
+    optional = tuple(name for name, word in zip(names, words, strict=True) if word.endswith("?"))
+    spread = tuple(name for name, word in zip(names, words, strict=True) if word.startswith("*"))
     return _Shape(
         names=names,
         values=getter if len(paths) > 1 else lambda one: (getter(one),),
-        converted=tuple(name for name, path in zip(names, paths, strict=True) if path not in plain),
-        optional=tuple(name for name, word in zip(names, words, strict=True) if word.endswith("?")),
-        spread=tuple(name for name, word in zip(names, words, strict=True) if word.startswith("*")),
+        converted=converted,
+        optional=optional,
+        spread=spread,
         has_body=types.get(_BODY) == "bytes",
+        needs_work=bool(converted or optional or spread),
     )
 
 
@@ -114,6 +120,10 @@ def json_object(value: DataclassInstance, body: Callable[[bytes], str | None] = 
     found = dict(zip(shape.names, shape.values(value), strict=True))
     if shape.has_body:
         found[_BODY] = body(found[_BODY])
+    return _finished(found, shape) if shape.needs_work else found
+
+
+def _finished(found: dict[str, Any], shape: _Shape) -> dict[str, Any]:
     for name in shape.converted:
         found[name] = json_value(found[name])
     for name in shape.optional:
