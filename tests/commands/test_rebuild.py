@@ -170,7 +170,7 @@ class TestReport:
         files = {name: len(contents(out / name)) for name in ("consumequeue", "index")}
         assert {name: said["files"].get(name, 0) for name in files} == files
         assert said["queues"] == len({path.parent for path in (out / "consumequeue").glob("*/*/*")})
-        assert {"scan", "log_offset", "emit", "survey", "total"} <= said["seconds"].keys()
+        assert {"scan", "place", "emit", "survey", "total"} <= said["seconds"].keys()
 
     def test_settings_carry_their_origin(self, plain: FixtureStore, tmp_path: Path) -> None:
         settings = json_object(rebuild_store(plain.root, plain.conf, tmp_path / "out"))["settings"]
