@@ -31,8 +31,13 @@ from rmqtool.findings.commitlog import (
 from rmqtool.findings.places import IO_UNREADABLE
 from rmqtool.findings.records import CL_NUMBER
 from rmqtool.findings.wording import counted
-from rmqtool.formats import struct_of
-from rmqtool.formats.message import BLANK, BLANK_MAGIC, END_FILE_MIN_BLANK_LENGTH, MAGIC_V1, MAGIC_V2
+from rmqtool.formats.message import (
+    BLANK_MAGIC,
+    END_FILE_MIN_BLANK_LENGTH,
+    MAGIC_V1,
+    MAGIC_V2,
+    RecordStart,
+)
 from rmqtool.scan.gaps import Outcome
 from rmqtool.scan.page_tail import PAGE_BYTES, ends_in_page
 
@@ -46,7 +51,6 @@ if TYPE_CHECKING:
     from rmqtool.store.segments import Segment
 
 _LARGEST_TEAR_BYTES = 64 << 20
-_START = struct_of(BLANK)
 _OF_RECORDS = (CL_CRC, CL_PROP_CRC, CL_PHY_MISMATCH, CL_NUMBER)
 _REASONS = {
     Outcome.BAD_MAGIC: "0x{magic:08X} is no magic of a record",
@@ -222,12 +226,12 @@ def _blank_length(gap: Gap, segment: Segment) -> Defect:
     return Defect(CL_BLANK_LEN, gap.start, left, message, expected=left, observed=gap.total_size)
 
 
-def failure_code(outcome: Outcome | None, start: bytes, left: int) -> FindingCode:
+def failure_code(outcome: Outcome | None, start: RecordStart, left: int) -> FindingCode:
     """Name what a broker fails on by itself, whatever lies around it.
 
     Args:
         outcome: What lies there; None where only the body's checksum is wrong.
-        start: Its first bytes, at most eight: TOTALSIZE and MAGICCODE.
+        start: TOTALSIZE and MAGICCODE, zeros past the end of the file.
         left: Bytes up to the end of the file.
     """
     if outcome is None:
@@ -238,7 +242,7 @@ def failure_code(outcome: Outcome | None, start: bytes, left: int) -> FindingCod
         return CL_BAD_MAGIC
     if left < END_FILE_MIN_BLANK_LENGTH:
         return CL_NO_BLANK
-    total_size, magic = _START.unpack(start.ljust(_START.size, b"\0"))
+    total_size, magic = start
     if _is_foreign(outcome, magic):
         return CL_BAD_MAGIC
     torn = outcome is Outcome.STOP or 0 < total_size <= left + _LARGEST_TEAR_BYTES
@@ -246,7 +250,7 @@ def failure_code(outcome: Outcome | None, start: bytes, left: int) -> FindingCod
 
 
 def _code(gap: Gap, segment: Segment) -> FindingCode:
-    return failure_code(gap.reason, _START.pack(gap.total_size, gap.magic), segment.stop - gap.start)
+    return failure_code(gap.reason, RecordStart(gap.total_size, gap.magic), segment.stop - gap.start)
 
 
 def _is_foreign(outcome: Outcome, magic: int) -> bool:

@@ -90,10 +90,6 @@ class Settings:
         self.__dict__["batch_topics"] = state[1]
         self.__dict__["touched_by_5_4"] = state[2]
 
-    def to_json(self) -> dict[str, dict[str, SettingValue | list[str]]]:
-        """Return ``{NAME: {"value", "origin"}}`` of all settings."""
-        return {setting.name: setting.to_json() for setting in self}
-
     def defaulted_sizes(self) -> list[Setting]:
         """Return the sizes that had to be assumed, of the structures that such a store has."""
         idle = {

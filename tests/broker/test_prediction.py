@@ -86,7 +86,9 @@ def test_ext_files(kind: str, version: jvm.Version, tmp_path: Path) -> None:
             cases.append(Case(f"{edit.name}{', abort' if unclean else ''}", root, store.conf))
     outcomes = list(judged(version, cases))
     assert _report(iter(outcomes)) == ""
-    assert any("consumequeue_ext" in label for _, prediction, _ in outcomes for label in prediction.deleted)
+    assert any(
+        "consumequeue_ext" in label for _, prediction, _ in outcomes for label in prediction.deleted_files
+    )
 
 
 @EACH_VERSION

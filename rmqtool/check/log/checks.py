@@ -22,9 +22,9 @@ from rmqtool.check.log.queue_offsets import (
     repeats_from,
 )
 from rmqtool.check.log.reader import LogReader
+from rmqtool.check.log.segment_scan import torn_record
 from rmqtool.check.log.so_far import log_so_far
 from rmqtool.check.log.stale_tail import StaleTail, stale_candidates
-from rmqtool.check.log.torn_record import torn_record
 from rmqtool.check.log.transaction_checks import check_transactions, transaction_task
 from rmqtool.check.model import Examined
 from rmqtool.findings import Finding, FindingLog, Severity, Structure

@@ -52,7 +52,7 @@ class LineJob:
         end: Physical offset; what begins there or later is not written. None: to the end.
         split_bytes: What one core does at a time.
         edge: What is known of the log as a whole; None: its files alone.
-        tell: DifferenceLimiter up to which physical offset lines and rows have been yielded.
+        tell: Told up to which physical offset lines and rows have been yielded.
     """
 
     log: FileQueue

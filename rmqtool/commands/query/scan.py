@@ -35,8 +35,8 @@ class LogScan:
 
     Args:
         log: The log.
-        progress: DifferenceLimiter how far it is.
-        note_defect: DifferenceLimiter what is damaged.
+        progress: Told how far it is.
+        note_defect: Told what is damaged.
         small_log_bytes: Up to here the log is walked in plain Python.
         split_bytes: What one core walks at a time.
         edge: What is known of the log as a whole; None: its files alone.
