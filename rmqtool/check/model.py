@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from rmqtool.engine import EngineOptions
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn, FindingLog
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from rmqtool.store import Store
 
-SCHEMA = "rmqtool.verify/1"
 MAX_LEVEL = 3
 
 Result = Literal["clean", "derived-damage", "log-damage", "incomplete"]
@@ -73,20 +72,8 @@ class Examined:
         sums = {one.name: getattr(self, one.name) + getattr(other, one.name) for one in fields(Examined)}
         return Examined(**sums)
 
-    def to_json(self) -> dict[str, int]:
-        """Return the ``examined`` object."""
-        return {
-            "commitlogFiles": self.commitlog_files,
-            "records": self.records,
-            "bytes": self.bytes,
-            "consumeQueues": self.consume_queues,
-            "units": self.units,
-            "indexFiles": self.index_files,
-            "items": self.items,
-        }
 
-
-@dataclass
+@dataclass(frozen=True, slots=True)
 class VerifyReport:
     """The verdict on a store.
 
@@ -100,24 +87,13 @@ class VerifyReport:
             report is no verdict; None for a run that came to its end.
     """
 
+    schema: ClassVar = "rmqtool.verify/1"
     store: str
     level: int
     findings: FindingLog
     examined: Examined
-    seconds: dict[str, float] = field(default_factory=dict)
+    seconds: Mapping[str, float] = field(default_factory=dict)
     interrupted: str | None = None
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        """Measure a stage, and note when it is interrupted."""
-        start = time.perf_counter()
-        try:
-            yield
-        except KeyboardInterrupt:
-            self.interrupted = name
-            raise
-        finally:
-            self.seconds[name] = round(time.perf_counter() - start, 3)
 
     @property
     def result(self) -> Result:
@@ -130,20 +106,43 @@ class VerifyReport:
             return ExitStatus.INTERRUPTED
         return self.findings.exit_status(FailOn(fail_on))
 
-    def to_json(self, fail_on: FailOn | str = FailOn.ERROR) -> dict[str, Any]:
-        """Return the report object, schema ``rmqtool.verify/1``."""
-        interrupted = {} if self.interrupted is None else {"interrupted": self.interrupted}
-        return {
-            "schema": SCHEMA,
-            "store": self.store,
-            "level": self.level,
-            "result": self.result,
-            **interrupted,
-            "examined": self.examined.to_json(),
-            "findings": [finding.to_json() for finding in self.findings],
-            "counts": self.findings.counts,
-            "exitStatus": int(self.exit_status(fail_on)),
-        }
+
+class VerifyRun:
+    """A verification under way: what becomes a report, which can be gone on with.
+
+    Args:
+        report: what is known so far.
+    """
+
+    def __init__(self, report: VerifyReport) -> None:
+        self._report = report
+        self._seconds = dict(report.seconds)
+        self._examined = report.examined
+        self.findings = report.findings
+        self.interrupted = report.interrupted
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Measure a stage, and note when it is interrupted."""
+        start = time.perf_counter()
+        try:
+            yield
+        except KeyboardInterrupt:
+            self.interrupted = name
+            raise
+        finally:
+            self._seconds[name] = round(time.perf_counter() - start, 3)
+
+    def add(self, findings: FindingLog, examined: Examined) -> None:
+        """Add what a check found, and how much it looked at."""
+        self.findings.merge(findings)
+        self._examined += examined
+
+    def report(self) -> VerifyReport:
+        """Return what is known by now."""
+        return replace(
+            self._report, examined=self._examined, seconds=self._seconds, interrupted=self.interrupted
+        )
 
 
 class VerifyInterruptedError(KeyboardInterrupt):

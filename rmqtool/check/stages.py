@@ -17,14 +17,15 @@ from rmqtool.check.model import CheckInterruptedError
 from rmqtool.check.window import check_window
 from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.engine import opened_engine
-from rmqtool.findings import Finding, FindingLog, Severity, Structure
+from rmqtool.findings import Finding, Severity, Structure
+from rmqtool.jit import compile_kernels
 from rmqtool.reput.scratch import open_scratch
-from rmqtool.reput.warm import compile_check_kernels, compile_kernels
+from rmqtool.scan.page_tail import page_writer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.check.model import Examined, VerifyReport, VerifyRequest
+    from rmqtool.check.model import VerifyRequest, VerifyRun
     from rmqtool.engine import Engine
     from rmqtool.progress import Progress
     from rmqtool.store import Store
@@ -39,22 +40,21 @@ _BALANCE_LEVEL = 3
 
 
 def check_contents(
-    request: VerifyRequest, report: VerifyReport, progress: Progress, engine: Engine | None = None
+    request: VerifyRequest, run: VerifyRun, progress: Progress, engine: Engine | None = None
 ) -> None:
-    """Add to a report what is in the files; None opens the engine of the request.
+    """Add to a run what is in the files; None opens the engine of the request.
 
     Raises:
         UsageError: no place for scratch files is named that a cluster sees.
         RefusedError: scratch files would lie in the store.
         EnvironmentFailureError: scratch files cannot be written, or the engine failed.
-        KeyboardInterrupt: the report has what was found so far, and the stage that was interrupted.
+        KeyboardInterrupt: the run has what was found so far, and the stage that was interrupted.
     """
     roots = request.store.evidence_roots
     with open_scratch(request.engine, roots) as area, opened_engine(request.engine, engine) as hands:
         if request.engine.kind != "local":
-            compile_check_kernels()
             compile_kernels()  # while Java starts; in this process, threads share what the first compiles
-        _Contents(request, report, progress).check(area.handle, hands)
+        _Contents(request, run, progress).check(area.handle, hands)
 
 
 def _no_files(_store: Store) -> tuple[StoreFile, ...]:
@@ -64,9 +64,9 @@ def _no_files(_store: Store) -> tuple[StoreFile, ...]:
 class _Contents:
     """The stages of one run."""
 
-    def __init__(self, request: VerifyRequest, report: VerifyReport, progress: Progress) -> None:
+    def __init__(self, request: VerifyRequest, run: VerifyRun, progress: Progress) -> None:
         self._request = request
-        self._report = report
+        self._run = run
         self._progress = progress
 
     def check(self, staging: StagingHandle, engine: Engine) -> None:
@@ -78,7 +78,7 @@ class _Contents:
         log_cut = log is not None and self._is_log_cut(log)
         with self._stage("derived"):
             findings, examined = check_derived(self._request, log, engine, self._progress, log_cut=log_cut)
-            self._add(findings, examined)
+            self._run.add(findings, examined)
         if self._request.store.root is not None:
             self._consumers()
             self._tell_window()
@@ -86,11 +86,11 @@ class _Contents:
     @contextmanager
     def _stage(self, name: str) -> Iterator[None]:
         """Keep what a check found before it was interrupted."""
-        with self._report.stage(name):
+        with self._run.stage(name):
             try:
                 yield
             except CheckInterruptedError as stop:
-                self._add(stop.findings, stop.examined)
+                self._run.add(stop.findings, stop.examined)
                 raise
 
     def _is_log_cut(self, log: LogResult) -> bool:
@@ -102,7 +102,7 @@ class _Contents:
             partial(check_checkpoint, latest_ms=log.latest_ms), _no_files, Structure.STORE, store
         )
         ahead = [found] if isinstance(found, Finding) else found
-        self._report.findings.extend(ahead)
+        self._run.findings.extend(ahead)
         return is_log_cut(ahead)
 
     def _consumers(self) -> None:
@@ -110,9 +110,9 @@ class _Contents:
         check = partial(check_offsets, max_findings=self._request.max_findings)
         found = run_guarded(check, _no_files, Structure.STORE, self._request.store)
         if isinstance(found, Finding):
-            self._report.findings.add(found)
+            self._run.findings.add(found)
         else:
-            self._report.findings.merge(found)
+            self._run.findings.merge(found)
 
     def _tell_window(self) -> None:
         """Tell what the next start leaves without units; a running broker is past that."""
@@ -120,11 +120,11 @@ class _Contents:
             return
         damaged = any(
             one.structure is Structure.CONSUMEQUEUE and one.severity is Severity.ERROR
-            for one in self._report.findings
+            for one in self._run.findings
         )
         check = partial(check_window, damaged=damaged)
         found = run_guarded(check, _no_files, Structure.CONSUMEQUEUE, self._request.store)
-        self._report.findings.extend([found] if isinstance(found, Finding) else found)
+        self._run.findings.extend([found] if isinstance(found, Finding) else found)
 
     def _log(self, staging: StagingHandle, engine: Engine) -> LogResult:
         request = self._request
@@ -136,12 +136,9 @@ class _Contents:
             max_findings=request.max_findings,
             live=request.live,
             unclean=request.live or request.store.abort is not None,
+            page_writer=page_writer(request.store.settings),
             half_offsets=checked_half_offsets(request.store) if request.level >= _BALANCE_LEVEL else None,
         )
         result = check_log(check, engine, self._progress)
-        self._add(result.findings, result.examined)
+        self._run.add(result.findings, result.examined)
         return result
-
-    def _add(self, findings: FindingLog, examined: Examined) -> None:
-        self._report.findings.merge(findings)
-        self._report.examined += examined

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rmqtool.findings.status import FailOn, status_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    import numpy.typing as npt
 
     from rmqtool.errors import ExitStatus
     from rmqtool.findings.model import Finding, FindingCode, Severity, Structure
@@ -56,7 +58,23 @@ class FindingLog:
         self._weights[finding.severity, finding.structure] += count
         kept = self._kept.setdefault(code, [])
         if len(kept) < self.max_per_code:
-            kept.append(finding)
+            kept.append(finding if count == 1 else replace(finding, count=count))
+
+    def add_rows(self, rows: Sequence[Any] | npt.NDArray[Any], finding: Callable[[Any], Finding]) -> None:
+        """Add a finding for each of many rows that are wrong alike; those above the cap only count.
+
+        Args:
+            rows: a sequence, or an array.
+            finding: makes one; all are of one code, severity and structure. It is not called for what is not
+                kept.
+        """
+        if not len(rows):
+            return
+        first = finding(rows[0])
+        room = max(self.max_per_code - len(self._kept.get(first.code.code, ())), 1)
+        self.add(first)
+        self.extend(finding(row) for row in rows[1:room])
+        self.add(first, count=len(rows) - room)
 
     def extend(self, findings: Iterable[Finding]) -> None:
         """Add findings one by one."""
@@ -74,8 +92,8 @@ class FindingLog:
         """Put another finding of the same code in the place of one that is kept."""
         kept = self._kept[finding.code.code]
         kept[kept.index(finding)] = other
-        self._weights[finding.severity, finding.structure] -= 1
-        self._weights[other.severity, other.structure] += 1
+        self._weights[finding.severity, finding.structure] -= finding.count
+        self._weights[other.severity, other.structure] += finding.count
         self._weights = +self._weights  # which drops what is 0
 
     def merge(self, other: FindingLog) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,6 +46,7 @@ class FindingCode:
         origin: Java ``Class#method`` whose behaviour is described (versions where they differ).
     """
 
+    type: ClassVar = "code"
     code: str
     severity: Severity
     structure: Structure
@@ -80,9 +81,11 @@ class Finding:
         message: One sentence; the code's title when empty.
         severity_override: A severity that differs from the code's usual one.
         structure_override: A structure that differs from the code's (an unreadable range of the log).
+        count: How many alike it stands for.
         remedy_override: What the operator can do where the code's remedy would do harm.
     """
 
+    type: ClassVar = "finding"
     code: FindingCode
     file: str | None = None
     position: int | None = None
@@ -96,6 +99,7 @@ class Finding:
     message: str = ""
     severity_override: Severity | None = None
     structure_override: Structure | None = None
+    count: int = 1
     remedy_override: str | None = None
 
     @property
@@ -113,22 +117,7 @@ class Finding:
         """Return what the operator can do about this finding."""
         return self.remedy_override or self.code.remedy
 
-    def to_json(self) -> dict[str, Observed]:
-        """Return the FINDING object of the command line's JSON, absent values as ``None``."""
-        return {
-            "type": "finding",
-            "code": self.code.code,
-            "severity": self.severity.value,
-            "file": self.file,
-            "position": self.position,
-            "length": self.length,
-            "topic": self.topic,
-            "queueId": self.queue_id,
-            "queueOffset": self.queue_offset,
-            "physicalOffset": self.physical_offset,
-            "expected": self.expected,
-            "observed": self.observed,
-            "message": self.message or self.code.title,
-            "brokerEffect": self.code.broker_effect,
-            "remedy": self.remedy,
-        }
+    @property
+    def sentence(self) -> str:
+        """Return what is wrong."""
+        return self.message or self.code.title

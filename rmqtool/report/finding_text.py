@@ -34,7 +34,7 @@ def finding_place(finding: Finding) -> str:
 
 def finding_sentence(finding: Finding) -> str:
     """Return what is wrong, with what was expected and found if the sentence does not say it."""
-    sentence = finding.message or finding.code.title
+    sentence = finding.sentence
     if finding.file is not None:
         sentence = sentence.removeprefix(f"{finding.file}: ")
     values = [

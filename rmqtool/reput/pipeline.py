@@ -88,6 +88,11 @@ class ReputPlan:
     choose: Callable[[Sequence[QueuePlan], Sequence[Block]], list[QueuePlan]] | None = None
 
     @property
+    def is_partial(self) -> bool:
+        """Whether the user left something out."""
+        return self.policy.partial or self.until_offset != NEVER
+
+    @property
     def makes_index(self) -> bool:
         """Return whether index files are to be made."""
         return "index" in self.parts and self.policy.index_enabled

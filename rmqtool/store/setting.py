@@ -47,15 +47,6 @@ class Setting:
     candidates: tuple[str, ...] = ()
     doubt: str = ""
 
-    def to_json(self) -> dict[str, SettingValue | list[str]]:
-        """Return the object that JSON reports show for the setting."""
-        shown: dict[str, SettingValue | list[str]] = {"value": self.value, "origin": self.origin.value}
-        if self.candidates:
-            shown["candidates"] = list(self.candidates)
-        if self.doubt:
-            shown["doubt"] = self.doubt
-        return shown
-
 
 def _integer(name: str, text: str) -> int:
     value = parse_int(text)

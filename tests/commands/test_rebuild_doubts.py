@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqtool.errors import ExitStatus
+from rmqtool.projection import json_object
 from rmqtool.store import open_store
 from tests.commands.rebuilding import Listener, rebuild_store
 from tests.damage.doubts import mutated, with_foreign_file, wrong_sizes
@@ -64,18 +65,18 @@ def alone(tmp_path: Path) -> Path:
 def test_nothing_is_compared_or_installed_by_a_size_in_doubt(alone: Path, tmp_path: Path) -> None:
     listener = Listener()
     report = rebuild_store(alone, None, tmp_path / "out", options=ONE_THREAD, compare=True, listener=listener)
-    assert set(report.doubtful) == {"maxHashSlotNum", "maxIndexNum"}
+    assert set(report.doubtful_settings) == {"maxHashSlotNum", "maxIndexNum"}
     assert not report.compared
     assert any("maxHashSlotNum is in doubt" in text for text in listener.warnings)
     assert report.verdict.startswith("Settings in doubt (maxHashSlotNum, maxIndexNum): ")
     assert "Do not install this result before maxHashSlotNum and maxIndexNum are sure" in report.install_hint
-    assert report.to_json()["settings"]["maxHashSlotNum"]["doubt"]
+    assert json_object(report)["settings"]["maxHashSlotNum"]["doubt"]
 
 
 def test_what_is_given_is_not_in_doubt(alone: Path) -> None:
     given = ("maxHashSlotNum=25", "maxIndexNum=40")
     report = rebuild_store(alone, None, None, options=ONE_THREAD, dry_run=True, properties=given)
-    assert report.doubtful == {}
+    assert report.doubtful_settings == {}
     assert report.exit_status() == ExitStatus.CLEAN
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from rmqtool.commands.rebuild.generations import Generations
 from rmqtool.errors import ExitStatus
+from rmqtool.projection import json_object
 from tests.commands.rebuilding import Listener, rebuild_store
 from tests.damage.cases import Case, load_cases
 from tests.damage.edits import edited
@@ -65,7 +66,7 @@ class TestRemedies:
         assert report.exit_status() == ExitStatus.LOG_DAMAGED
         assert "To install" not in report.install_hint
         assert f"rmqtool diff {root} REPLICA" in report.install_hint
-        document = report.to_json()
+        document = json_object(report)
         assert (document["installable"], document["present"]["fewerMessages"]) == (False, 112)
         assert sum(one["messages"] for one in document["present"]["fewerByQueue"]) == 112
         assert (document["present"]["messages"], document["units"]) == (163, 51)
@@ -75,7 +76,7 @@ class TestRemedies:
         assert found
         for finding in found:
             assert "Compare with a replica first" in finding.remedy
-            assert finding.to_json()["remedy"] == finding.remedy
+            assert json_object(finding)["remedy"] == finding.remedy
 
     def test_a_sound_log_is_what_derived_files_are_made_of(self, tmp_path: Path) -> None:
         root = edited(
@@ -96,7 +97,7 @@ class TestRemedies:
             "The commit log is damaged: 163 messages in 10 queues, as many as now"
         )
         assert "To install" not in report.install_hint
-        assert report.differences == []
+        assert report.differences == ()
 
     def test_a_torn_body_at_the_end_is_what_a_start_expects(self, tmp_path: Path) -> None:
         edits: list[dict[str, Any]] = [
@@ -115,7 +116,7 @@ def test_one_status_and_one_account(case: Case, tmp_path: Path) -> None:
     judged, report = verified(root, case.properties), rebuilt(root, properties=tuple(case.properties))
     damaged = ExitStatus.LOG_DAMAGED
     assert (report.exit_status() == damaged) == (judged.exit_status() == damaged)
-    account = report.account
+    account = json_object(report)["account"]
     assert sum(count for name, count in account.items() if name != "records") == account["records"]
     records = judged.examined.records
     if case.code == "CL-TAIL-DIRTY" or (judged.findings.counts.get("CL-CRC") and (root / "abort").exists()):
@@ -130,26 +131,26 @@ class TestAccounts:
 
     def test_behind_a_missing_segment(self, tmp_path: Path) -> None:
         report = rebuilt(damaged_copy(case_of("CL-GAP-1"), tmp_path))
-        assert report.account == {
+        assert json_object(report)["account"] == {
             "records": 138,
             "dispatched": 51,
             "notAskedFor": 0,
             "skipped": 0,
             "unreachable": 87,
         }
-        named = report.to_json()["unreachable"]
+        named = json_object(report)["unreachable"]
         assert [one["file"] for one in named] == [
             f"commitlog/{start:020d}" for start in range(24576, 57344, 8192)
         ]
         assert sum(one["records"] for one in named) == 87
-        assert report.to_json()["salvageWouldAdd"]["records"] == 87
+        assert json_object(report)["salvageWouldAdd"]["records"] == 87
 
     def test_one_flipped_physical_offset(self, tmp_path: Path) -> None:
         """The queue takes what follows for older, and so does the index."""
         edits = [{"record": 20, "field": "physicalOffset", "set": 1 << 40}]
         root = edited(fixture("plain-5.3.3"), tmp_path / "store", edits)
         report = rebuilt(root)
-        document = report.to_json()
+        document = json_object(report)
         assert document["skippedUnits"] == sum(one["units"] for one in document["skippedUnitsByQueue"]) > 0
         assert document["units"] + document["skippedUnits"] == 163
         assert document["messagesNotIndexed"] == 163 - 21 - 2  # two of them have no keys
@@ -159,7 +160,7 @@ class TestAccounts:
     def test_a_dry_run_and_a_run_say_the_same(self, tmp_path: Path) -> None:
         edits = [{"record": 20, "field": "physicalOffset", "set": 1 << 40}]
         root = edited(fixture("plain-5.3.3"), tmp_path / "store", edits)
-        dry, whole = rebuilt(root).to_json(), rebuilt(root, out=tmp_path / "out").to_json()
+        dry, whole = json_object(rebuilt(root)), json_object(rebuilt(root, out=tmp_path / "out"))
         different = {"out", "files", "seconds"}
         assert {k: v for k, v in dry.items() if k not in different} == {
             k: v for k, v in whole.items() if k not in different
@@ -196,9 +197,9 @@ class TestCreatedAgain:
             "rebuild" not in next(one for one in judged.findings if one.code.code == "CQ-TOPIC-GONE").remedy
         )
         report = rebuilt(root, compare=True, dry_run=False)
-        assert (report.differences, report.exit_status()) == ([], ExitStatus.CLEAN)
+        assert (report.differences, report.exit_status()) == ((), ExitStatus.CLEAN)
         assert report.fewer_messages == 0
-        older = report.to_json()["olderGenerations"]
+        older = json_object(report)["olderGenerations"]
         assert {(one["topic"], one["queueId"]) for one in older} == {
             ("TopicTest", number) for number in range(4)
         }
@@ -213,12 +214,12 @@ class TestCreatedAgain:
     def test_without_queues_nothing_shows_which_live(self, tmp_path: Path) -> None:
         """It is said, and the user chooses."""
         root, listener = recreated(tmp_path, 5, queues=(0, 1, 2, 3)), Listener()
-        before = rebuilt(root).result.units
+        before = rebuilt(root).units
         shutil.rmtree(root / "consumequeue")
         found = rebuilt(root, listener=listener)
-        assert found.to_json()["skippedUnits"] > 0
+        assert json_object(found)["skippedUnits"] > 0
         assert len([text for text in listener.warnings if "--generations live" in text]) == 4
-        assert rebuilt(root, generations=Generations.LIVE).result.units == before
+        assert rebuilt(root, generations=Generations.LIVE).units == before
 
 
 def test_another_delay_table_is_said_as_verify_does(tmp_path: Path) -> None:

@@ -249,6 +249,14 @@ def repeats_from(breaks: Breaks, log_offset: int) -> bool:
     return any(one.log_offset >= log_offset and one.code.code in repeated for one in breaks.kept)
 
 
+def without_copies(breaks: Breaks, copies: frozenset[int]) -> Breaks:
+    """Leave out what copies of older records repeat, which claim these physical offsets."""
+    repeated = {CL_QOFF_DUP.code, CL_QOFF_RESET.code, LMQ_COUNTER_RESET.code}
+    dropped = [one for one in breaks.kept if one.log_offset in copies and one.code.code in repeated]
+    kept = [one for one in breaks.kept if one not in dropped]
+    return Breaks(kept, breaks.totals - Counter(one.code for one in dropped))
+
+
 def merge_breaks(parts: Iterable[Breaks]) -> Breaks:
     """Join what tasks found."""
     merged = Breaks([], Counter())

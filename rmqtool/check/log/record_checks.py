@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from rmqtool.findings.records import (
 from rmqtool.findings.transactions import CL_PREPARED
 from rmqtool.javacompat import decode_utf8
 from rmqtool.scan.check_kernels import CRC_PROPERTY_BYTES, check_records, stored_record_crc
-from rmqtool.scan.check_rows import HIT_ROW, MAX_HITS, Check
+from rmqtool.scan.field_kernels import HIT_ROW, MAX_HITS, Check
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -86,11 +87,13 @@ class RecordChecker:
     Args:
         segment: the file.
         findings: receives what is wrong.
+        stop: physical offset from which on records are left alone: see ``LogEdge.stale_from``.
     """
 
-    def __init__(self, segment: Segment, findings: FindingLog) -> None:
+    def __init__(self, segment: Segment, findings: FindingLog, stop: int | None = None) -> None:
         self._segment = segment
         self._findings = findings
+        self._stop = stop
         self._hits = np.empty(_HITS, HIT_ROW)
         self._sums = np.zeros(1, np.int64)
 
@@ -101,27 +104,20 @@ class RecordChecker:
 
     def check(self, batch: MessageBatch) -> None:
         """Check a batch; where a record claims another place, its row gets the one where it lies."""
-        row = 0
-        while row < len(batch.rows):
-            row, count = check_records(
-                batch.buffer, batch.rows, row, batch.base, batch.cut, self._sums, self._hits
-            )
+        row, rows = 0, batch.rows
+        if self._stop is not None:
+            rows = rows[: np.searchsorted(rows["log_offset"], self._stop)]
+        while row < len(rows):
+            row, count = check_records(batch.buffer, rows, row, batch.base, batch.cut, self._sums, self._hits)
             if count:
                 self._report(batch, self._hits[:count])
-        if batch.cut:
+        if batch.cut and len(rows):
             self._check_long(batch)
 
     def _report(self, batch: MessageBatch, hits: npt.NDArray[np.void]) -> None:
         """Add findings; those above the cap only count, without being made."""
         for check in Check:
-            found = hits[hits["check"] == check]
-            code = _CODES[check][0]
-            kept = self._findings.counts.get(code.code, 0) - self._findings.suppressed(code.code)
-            room = max(self._findings.max_per_code - kept, 1)
-            for hit in found[:room]:
-                self._findings.add(self._finding(batch, check, hit))
-            if len(found) > room:
-                self._findings.add(self._finding(batch, check, found[room]), count=len(found) - room)
+            self._findings.add_rows(hits[hits["check"] == check], partial(self._finding, batch, check))
 
     def _finding(self, batch: MessageBatch, check: Check, hit: Any) -> Finding:  # noqa: ANN401 - a numpy row
         expected = int(hit["expected"]) if check in _HAS_EXPECTED else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rmqtool.check.generations import (
     last_restart,
@@ -42,24 +42,14 @@ class Dropped:
         queue_id: of the queue.
         units: how many are left out.
         kept: units of the generation that lives; 0: the queue was not written to since.
-        since: physical offset of the first message of the topic since it was created again.
+        physical_offset: of the first message of the topic since it was created again.
     """
 
     topic: str
     queue_id: int
     units: int
     kept: int
-    since: int
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the object of the report."""
-        return {
-            "topic": self.topic,
-            "queueId": self.queue_id,
-            "units": self.units,
-            "kept": self.kept,
-            "physicalOffset": self.since,
-        }
+    physical_offset: int
 
 
 @dataclass

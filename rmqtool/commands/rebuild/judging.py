@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 from rmqtool.check.derived import tell_delay_table_once
 from rmqtool.check.log.findings import record_findings
 from rmqtool.check.log.illegal_queues import is_suspect, suspect_findings
-from rmqtool.check.log.queue_offsets import add_breaks, check_offsets, merge_breaks, offset_tasks
+from rmqtool.check.log.queue_offsets import (
+    add_breaks,
+    check_offsets,
+    merge_breaks,
+    offset_tasks,
+    without_copies,
+)
 from rmqtool.check.queues.checks import check_queues
 from rmqtool.check.tasks import QueueCheck, QueueCheckTask
 from rmqtool.commands.rebuild.old_tail import tell_old_tail
@@ -17,6 +23,7 @@ from rmqtool.findings import FindingLog, Severity
 from rmqtool.findings.commitlog import CL_CRC
 from rmqtool.findings.places import ST_SETTINGS
 from rmqtool.reput.damage import counted_skips, log_findings
+from rmqtool.scan.page_tail import copied_records
 from rmqtool.store.kinds import PathKind
 from rmqtool.store.layout import log_file_findings
 from rmqtool.store.setting import Origin
@@ -29,13 +36,19 @@ if TYPE_CHECKING:
     from rmqtool.findings import Finding
     from rmqtool.reput.damage import SkippedRange
     from rmqtool.reput.pipeline import ReputPlan, ReputResult
+    from rmqtool.scan.log_edge import FoundEdge
     from rmqtool.store import Store
 
 _TASKS = 16
 
 
 def judge_log(
-    store: Store, plan: ReputPlan, result: ReputResult, skipped: Sequence[SkippedRange], engine: Engine
+    store: Store,
+    plan: ReputPlan,
+    result: ReputResult,
+    skipped: Sequence[SkippedRange],
+    edge: FoundEdge,
+    engine: Engine,
 ) -> FindingLog:
     """Return what is wrong with the log: its files, the way through it, its records, their queue offsets.
 
@@ -43,19 +56,19 @@ def judge_log(
         RmqtoolError: the engine or the scratch files failed, or the log cannot be read.
     """
     findings = FindingLog(plan.max_findings)
-    unclean = store.abort is not None
     findings.extend(log_file_findings(store))
-    findings.extend(log_findings(plan, result, skipped, unclean=unclean))
+    findings.extend(log_findings(plan, result, skipped, edge))
     more, count = counted_skips(result.chain)
     findings.add(more, count=count)
     reports = result.chain.reports
     for _, group in groupby(reports, key=lambda report: report.split.segment):
         findings.merge(record_findings(list(group), plan.max_findings))
-    if unclean:
-        _soften_torn_record(findings, result.chain.end)
+    if edge.unclean:
+        end = result.chain.end
+        _soften_torn_record(findings, end if edge.stale_from is None else min(end, edge.stale_from))
     findings.extend(suspect_findings(plan.log, _suspects(result)))
-    _add_breaks(findings, plan, result, skipped, engine)
-    tell_old_tail(findings, plan, result, engine)
+    _add_breaks(findings, plan, result, skipped, edge, engine)
+    tell_old_tail(findings, plan, result, engine, edge)
     return findings
 
 
@@ -85,19 +98,24 @@ def _add_breaks(
     plan: ReputPlan,
     result: ReputResult,
     skipped: Sequence[SkippedRange],
+    edge: FoundEdge,
     engine: Engine,
 ) -> None:
-    """Add where queue offsets do not follow, of the queues that were placed."""
+    """Add where queue offsets do not follow, of the queues that were placed; copies after the end may."""
+    copies = frozenset[int]()
+    if edge.stale_from is not None:
+        copies = copied_records(edge.segments[edge.last], edge.stale_from)
     tasks = offset_tasks(
         result.plans,
         result.blocks,
         from_zero=plan.log.start == 0,
-        max_breaks=plan.max_findings,
+        max_breaks=plan.max_findings + len(copies),
         tasks=_TASKS,
     )
     if tasks:
         lost = [(part.skip.log_offset, part.skip.log_offset + part.skip.length) for part in skipped]
-        add_breaks(findings, plan.log, merge_breaks(engine.map(check_offsets, tasks)), lost)
+        breaks = merge_breaks(engine.map(check_offsets, tasks))
+        add_breaks(findings, plan.log, without_copies(breaks, copies), lost)
 
 
 def delay_findings(store: Store, plan: ReputPlan, result: ReputResult) -> Iterator[Finding]:

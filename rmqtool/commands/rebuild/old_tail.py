@@ -20,12 +20,15 @@ if TYPE_CHECKING:
     from rmqtool.engine import Engine
     from rmqtool.findings import Finding, FindingLog
     from rmqtool.reput.pipeline import ReputPlan, ReputResult
+    from rmqtool.scan.log_edge import LogEdge
 
 _FILES = 2
 _SIGNS = (CL_QOFF_DUP, CL_QOFF_RANGE, CL_QOFF_RESET, CL_PHY_MISMATCH)
 
 
-def tell_old_tail(findings: FindingLog, plan: ReputPlan, result: ReputResult, engine: Engine) -> None:
+def tell_old_tail(
+    findings: FindingLog, plan: ReputPlan, result: ReputResult, engine: Engine, edge: LogEdge
+) -> None:
     """Say that the last records are old ones, in the place of what they make look wrong; or say nothing.
 
     Args:
@@ -33,6 +36,7 @@ def tell_old_tail(findings: FindingLog, plan: ReputPlan, result: ReputResult, en
         plan: what was made.
         result: how that went.
         engine: reads the last files again, if need be.
+        edge: what is known of the log as a whole.
 
     Raises:
         RmqtoolError: the engine or the scratch files failed.
@@ -45,6 +49,7 @@ def tell_old_tail(findings: FindingLog, plan: ReputPlan, result: ReputResult, en
         log=replace(plan.log, segments=tuple(segments)),
         policy=replace(plan.policy, index_enabled=False),
         staging=plan.staging,
+        page_writer=edge.page_writer,
     )
     tail = next((one for one in check_log(check, engine, NullProgress()).findings if _is_tail(one)), None)
     if tail is None or tail.physical_offset is None:

@@ -38,42 +38,66 @@ _MOST_LOOKS = 64
 """Units past the log's last record that are looked up in the log: there is nothing but a torn record."""
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
+class QueueMessages:
+    """Messages of one queue.
+
+    Attributes:
+        topic: of the queue.
+        queue_id: of the queue.
+        messages: how many.
+    """
+
+    topic: str
+    queue_id: int
+    messages: int
+
+
+@dataclass(frozen=True, slots=True)
 class Present:
     """What the store's own queues and index hold, beside what was made.
 
     Attributes:
         queues: queues that are there.
         messages: messages they lead to, at or above the log's start.
-        fewer: of them, those that the queues made do not lead to.
-        more: messages that only the queues made lead to.
-        fewer_by_queue: ``fewer`` by topic and queue id.
-        entries: entries of the index that is there, files of expired messages left out; None without one.
+        fewer_messages: of them, those that the queues made do not lead to.
+        more_messages: messages that only the queues made lead to.
+        fewer_by_queue: ``fewer_messages``, by topic and queue id.
+        index_entries: of the index that is there, files of expired messages left out; None without one.
         unread: what could not be held against it, and why.
     """
 
+    queues: int
+    messages: int
+    fewer_messages: int
+    more_messages: int
+    fewer_by_queue: tuple[QueueMessages, ...]
+    index_entries: int | None
+    unread: tuple[str, ...]
+
+
+@dataclass
+class _Tally:
+    """What becomes a `Present`, queue by queue."""
+
     queues: int = 0
     messages: int = 0
-    fewer: int = 0
     more: int = 0
-    fewer_by_queue: dict[tuple[str, int], int] = field(default_factory=dict)
+    fewer: dict[tuple[str, int], int] = field(default_factory=dict)
     entries: int | None = None
     unread: list[str] = field(default_factory=list)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the object ``present`` of the report."""
-        return {
-            "queues": self.queues,
-            "messages": self.messages,
-            "fewerMessages": self.fewer,
-            "moreMessages": self.more,
-            "fewerByQueue": [
-                {"topic": topic, "queueId": queue_id, "messages": count}
-                for (topic, queue_id), count in sorted(self.fewer_by_queue.items())
-            ],
-            "indexEntries": self.entries,
-            "unread": self.unread,
-        }
+    def present(self) -> Present:
+        """Return what is known by now."""
+        return Present(
+            queues=self.queues,
+            messages=self.messages,
+            fewer_messages=sum(self.fewer.values()),
+            more_messages=self.more,
+            fewer_by_queue=tuple(QueueMessages(*key, count) for key, count in sorted(self.fewer.items())),
+            index_entries=self.entries,
+            unread=tuple(self.unread),
+        )
 
 
 def hold_against_present(store: Store, plan: ReputPlan, result: ReputResult) -> Present:
@@ -82,16 +106,16 @@ def hold_against_present(store: Store, plan: ReputPlan, result: ReputResult) -> 
     Raises:
         EnvironmentFailureError: a block file of the result, or the log, cannot be read.
     """
-    present = Present()
+    tally = _Tally()
     if "consumequeue" in plan.parts:
         for kind in _KINDS:
-            _Queues(store, plan, result, kind, present).hold()
+            _Queues(store, plan, result, kind, tally).hold()
     if plan.makes_index:
-        present.entries = _entries(store, plan, present)
-    return present
+        tally.entries = _entries(store, plan, tally)
+    return tally.present()
 
 
-def _entries(store: Store, plan: ReputPlan, present: Present) -> int | None:
+def _entries(store: Store, plan: ReputPlan, tally: _Tally) -> int | None:
     """Return how many entries the index has by its headers; no more than files of that size can have."""
     count: int | None = None
     try:
@@ -101,7 +125,7 @@ def _entries(store: Store, plan: ReputPlan, present: Present) -> int | None:
                 count = (count or 0) + min(max(header.index_count - 1, 0), plan.index_geometry.items - 1)
             file.close()
     except EnvironmentFailureError as failure:
-        present.unread.append(str(failure))
+        tally.unread.append(str(failure))
     return count
 
 
@@ -126,10 +150,10 @@ class _Queues:
     """The queues of one kind."""
 
     def __init__(
-        self, store: Store, plan: ReputPlan, result: ReputResult, kind: PathKind, present: Present
+        self, store: Store, plan: ReputPlan, result: ReputResult, kind: PathKind, tally: _Tally
     ) -> None:
         self._store, self._plan, self._result = store, plan, result
-        self._kind, self._present = kind, present
+        self._kind, self._tally = kind, tally
         sizes = plan.queue_geometry
         self._is_batch = kind is PathKind.BATCHCONSUMEQUEUE
         self._file_size = sizes.batchconsumequeue if self._is_batch else sizes.consumequeue
@@ -140,13 +164,13 @@ class _Queues:
         made = {(one.topic, one.queue_id): one for one in self._result.plans if one.batch is self._is_batch}
         for queue in self._there():
             key = queue.topic or "", queue.queue_id or 0
-            self._present.queues += 1
+            self._tally.queues += 1
             try:
                 self._hold_queue(queue, key, made.pop(key, None))
             except EnvironmentFailureError as failure:
-                self._present.unread.append(str(failure))
+                self._tally.unread.append(str(failure))
         for plan in made.values():
-            self._present.more += plan.units
+            self._tally.more += plan.units
 
     def _there(self) -> Iterator[QueueFiles]:
         root = self._store.roots.get(self._kind)
@@ -155,7 +179,7 @@ class _Queues:
         try:
             yield from self._store.queues(self._kind)
         except EnvironmentFailureError as failure:
-            self._present.unread.append(str(failure))
+            self._tally.unread.append(str(failure))
 
     def _hold_queue(self, queue: QueueFiles, key: tuple[str, int], plan: QueuePlan | None) -> None:
         result = self._result
@@ -166,7 +190,7 @@ class _Queues:
             return
         size = self._plan.queue_geometry.consumequeue
         if self._ends_alike(queue, end_of(plan, result.blocks, size)):
-            self._present.messages += plan.units
+            self._tally.messages += plan.units
         else:
             self._count(queue, key, kept_units(plan, result.blocks, size))
 
@@ -189,13 +213,12 @@ class _Queues:
         """Count what one has and the other has not."""
         there = self._read(queue)
         there = there.only(self._is_alive(there))
-        self._present.messages += int(there.messages.sum())
+        self._tally.messages += int(there.messages.sum())
         fewer = int(there.messages[_lost(there, made, is_batch=self._is_batch)].sum())
         if fewer:
-            self._present.fewer += fewer
-            self._present.fewer_by_queue[key] = fewer
+            self._tally.fewer[key] = fewer
         is_new = ~np.isin(made.physical_offsets, there.physical_offsets)
-        self._present.more += int(made.messages[is_new].sum())
+        self._tally.more += int(made.messages[is_new].sum())
 
     def _read(self, queue: QueueFiles) -> _Units:
         parts: list[_Units] = []

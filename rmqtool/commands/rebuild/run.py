@@ -5,25 +5,27 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rmqtool.check.log.record_checks import RecordChecker
 from rmqtool.commands.rebuild.compare import compare_derived
 from rmqtool.commands.rebuild.generations import GenerationChoice, Generations
 from rmqtool.commands.rebuild.judging import assumed_delay_table, delay_findings, judge_log
+from rmqtool.commands.rebuild.made import Made, report_of
 from rmqtool.commands.rebuild.present import hold_against_present
-from rmqtool.commands.rebuild.report import Left, RebuildReport
 from rmqtool.dispatch.policy import NEVER, DispatchPolicy
 from rmqtool.dispatch.tag_evidence import TagRule, tag_rule
 from rmqtool.engine import EngineOptions, opened_engine
 from rmqtool.errors import EnvironmentFailureError, RefusedError, UsageError
-from rmqtool.findings import FindingLog
+from rmqtool.jit import compile_kernels
+from rmqtool.projection import json_object
 from rmqtool.reput.damage import inspect_skips
-from rmqtool.reput.pipeline import ReputPlan, ReputResult, run_reput
+from rmqtool.reput.pipeline import ReputPlan, run_reput
 from rmqtool.reput.queues import QueueGeometry
 from rmqtool.reput.scratch import open_scratch
 from rmqtool.reput.unreachable import inspect_unreachable
-from rmqtool.reput.warm import compile_check_kernels, compile_kernels
+from rmqtool.scan.log_edge import FoundEdge
 from rmqtool.store.lock import lock_holder
 from rmqtool.store.scratch import temporary_place
 from rmqtool.store.staging import StagingArea
@@ -32,9 +34,13 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
+    from rmqtool.commands.rebuild.present import Present
+    from rmqtool.commands.rebuild.report import RebuildReport
     from rmqtool.dispatch.tag_items import TagItems
     from rmqtool.engine import Engine
+    from rmqtool.findings import FindingLog
     from rmqtool.progress import Progress
+    from rmqtool.reput.pipeline import ReputResult
     from rmqtool.store import Store
 
 PARTS = frozenset({"consumequeue", "index"})
@@ -104,18 +110,18 @@ def rebuild(request: RebuildRequest, progress: Progress, engine: Engine | None =
     _check(request, progress)
     with _staging(request) as area, opened_engine(request.engine, engine) as hands:
         if request.engine.kind != "local":
-            compile_check_kernels()
             compile_kernels()  # while Java starts; in this process, threads share what the first compiles
-        report = _run(request, area, hands, progress)
-        if request.compare and not report.doubtful:
+        made = _run(request, area, hands, progress)
+        doubtful, differences = _doubtful(request), None
+        if request.compare and not doubtful:
             progress.stage("compare", None)
-            report.compared = True
-            report.differences = compare_derived(area.handle.result, request.store.base, request.directories)
-        report.seconds["total"] = round(time.perf_counter() - start, 3)
+            differences = tuple(compare_derived(area.handle.result, request.store.base, request.directories))
+        made.result.seconds["total"] = round(time.perf_counter() - start, 3)
+        report = report_of(request, made, doubtful, differences)
         if request.out is not None and not request.dry_run:
             progress.stage("publish", None)
             with area.create_file(REPORT_NAME) as file:
-                file.write_at(0, (json.dumps(report.to_json(), indent=1) + "\n").encode())
+                file.write_at(0, (json.dumps(json_object(report), indent=1) + "\n").encode())
             area.publish()
     return report
 
@@ -190,9 +196,7 @@ def _staging(request: RebuildRequest) -> AbstractContextManager[StagingArea]:
     return open_scratch(request.engine, roots) if request.out is None else StagingArea(request.out, roots)
 
 
-def _plan(
-    request: RebuildRequest, area: StagingArea, tags: TagRule | None, choice: GenerationChoice
-) -> ReputPlan:
+def _plan(request: RebuildRequest, area: StagingArea, tags: TagRule | None) -> ReputPlan:
     settings = request.store.settings
     sizes = QueueGeometry(
         settings.consumequeue_file_size,
@@ -209,64 +213,43 @@ def _plan(
         index_geometry=settings.index_geometry,
         zone=settings.index_timezone,
         until_offset=NEVER if request.until_offset is None else request.until_offset,
-        judge=RecordChecker,
         max_findings=request.max_findings,
-        choose=choice,
     )
 
 
-def _run(request: RebuildRequest, area: StagingArea, engine: Engine, progress: Progress) -> RebuildReport:
+def _run(request: RebuildRequest, area: StagingArea, engine: Engine, progress: Progress) -> Made:
     tags = _tag_rule(request)
     if tags is not None:
         progress.note(f"tag items: {tags.value} ({tags.origin.value}: {tags.reason})")
     choice = GenerationChoice(request.store, request.generations)
-    plan = _plan(request, area, tags, choice)
+    plan = _plan(request, area, tags)
+    edge = FoundEdge.of(request.store, plan.log)
+    plan = replace(plan, judge=partial(RecordChecker, stop=edge.stale_from), choose=choice)
     emit = request.compare or not request.dry_run
     result = run_reput(plan, engine, progress, emit=emit)
     start = time.perf_counter()
-    skipped = inspect_skips(plan, result, engine)
-    report = _report(request, plan, result, tags)
-    report.left = Left([part for part in skipped if part.damage], inspect_unreachable(plan, result, engine))
-    report.generations = choice.dropped
+    skipped = inspect_skips(plan, result, engine, edge)
+    unreachable = inspect_unreachable(plan, result, engine)
     for sentence in choice.unsettled:
         progress.warn(sentence)
-    report.findings = judge_log(request.store, plan, result, skipped, engine)
-    _hold_against_present(request, plan, result, report, progress)
+    findings = judge_log(request.store, plan, result, skipped, edge, engine)
+    present = None
+    if not plan.is_partial:  # a part is meant to be less
+        present = _hold_against_present(request, plan, result, findings, progress)
     result.seconds["survey"] = round(time.perf_counter() - start, 3)
-    return report
+    damaged = tuple(part for part in skipped if part.damage)
+    return Made(plan, result, damaged, tuple(unreachable), findings, tags, tuple(choice.dropped), present)
 
 
 def _hold_against_present(
-    request: RebuildRequest,
-    plan: ReputPlan,
-    result: ReputResult,
-    report: RebuildReport,
-    progress: Progress,
-) -> None:
-    """Hold all of a result against the queues and the index that are there; a part is meant to be less."""
-    if report.partial:
-        return
-    report.present = hold_against_present(request.store, plan, result)
+    request: RebuildRequest, plan: ReputPlan, result: ReputResult, findings: FindingLog, progress: Progress
+) -> Present:
+    """Hold all of a result against the queues and the index that are there."""
+    present = hold_against_present(request.store, plan, result)
     try:
-        report.findings.extend(delay_findings(request.store, plan, result))
+        findings.extend(delay_findings(request.store, plan, result))
         if (doubt := assumed_delay_table(request.store, result)) is not None:
             progress.warn(doubt)
     except EnvironmentFailureError as failure:
-        report.present.unread.append(str(failure))
-
-
-def _report(
-    request: RebuildRequest, plan: ReputPlan, result: ReputResult, tags: TagRule | None
-) -> RebuildReport:
-    return RebuildReport(
-        store=str(request.store.base),
-        out=None if request.out is None or request.dry_run else str(request.out),
-        engine=request.engine.kind,
-        partial=plan.policy.partial or request.until_offset is not None,
-        settings=request.store.settings.to_json(),
-        result=result,
-        bytes_read=result.chain.end - plan.log.start,
-        findings=FindingLog(request.max_findings),
-        tags=tags,
-        doubtful=_doubtful(request),
-    )
+        return replace(present, unread=(*present.unread, str(failure)))
+    return present

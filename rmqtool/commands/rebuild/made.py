@@ -1,0 +1,106 @@
+"""What a run made of what, and the report of that."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rmqtool.commands.rebuild.report import Account, QueueUnits, RangeCount, RebuildReport, RecordCount
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rmqtool.commands.rebuild.compare import FileDifference
+    from rmqtool.commands.rebuild.generations import Dropped
+    from rmqtool.commands.rebuild.present import Present
+    from rmqtool.commands.rebuild.run import RebuildRequest
+    from rmqtool.dispatch.tag_evidence import TagRule
+    from rmqtool.findings import FindingLog
+    from rmqtool.reput.damage import SkippedRange
+    from rmqtool.reput.pipeline import ReputPlan, ReputResult
+    from rmqtool.reput.unreachable import UnreachableRange
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What a run made of what.
+
+    Attributes:
+        plan: what was to be made.
+        result: counts and times.
+        skipped: damaged ranges that were not dispatched.
+        unreachable: ranges after the end of the broker's way.
+        findings: what is wrong with the log.
+        tags: which messages have an index entry for their tags; None without an index.
+        older_generations: queues of topics that were created again, without their older messages.
+        present: what is there, held against the result; None for a part of one.
+    """
+
+    plan: ReputPlan
+    result: ReputResult
+    skipped: tuple[SkippedRange, ...]
+    unreachable: tuple[UnreachableRange, ...]
+    findings: FindingLog
+    tags: TagRule | None
+    older_generations: tuple[Dropped, ...]
+    present: Present | None
+
+    @property
+    def account(self) -> Account:
+        """Return where the log's true records went."""
+        records, dispatched = self.result.records, self.result.messages
+        skipped = sum(one.records for one in self.skipped)
+        unreachable = sum(one.records for one in self.unreachable)
+        return Account(
+            records + skipped + unreachable, dispatched, records - dispatched, skipped, unreachable
+        )
+
+
+def report_of(
+    request: RebuildRequest,
+    made: Made,
+    doubtful: Mapping[str, str],
+    differences: tuple[FileDifference, ...] | None,
+) -> RebuildReport:
+    """Return the report.
+
+    Args:
+        request: what was asked for.
+        made: what was made.
+        doubtful: settings that are not sure, and what speaks against them.
+        differences: of the present files; None if they were not compared.
+    """
+    plan, result, account = made.plan, made.result, made.account
+    left_bytes = sum(one.record_bytes for one in made.skipped)
+    left_bytes += sum(one.record_bytes for one in made.unreachable)
+    return RebuildReport(
+        store=str(request.store.base),
+        out=None if request.out is None or request.dry_run else str(request.out),
+        mode="broker",
+        engine=request.engine.kind,
+        partial=plan.is_partial,
+        settings={setting.name: setting for setting in request.store.settings},
+        doubtful_settings=doubtful,
+        tag_items=made.tags,
+        records=result.messages,
+        bytes=result.chain.end - plan.log.start,
+        units=result.units,
+        index_entries=result.entries,
+        queues=result.queues,
+        files=dict(result.files),
+        present=made.present,
+        account=account,
+        skipped=made.skipped,
+        more_skipped=RangeCount(result.chain.more_skips, result.chain.more_skipped_bytes),
+        unreachable=made.unreachable,
+        skipped_units_by_queue=tuple(
+            QueueUnits(*queue, units) for queue, units in sorted(result.skipped_units.items())
+        ),
+        older_generations=made.older_generations,
+        unindexed=result.unindexed,
+        salvage_would_add=RecordCount(account.skipped + account.unreachable, left_bytes),
+        findings=made.findings,
+        compared=differences is not None,
+        differences=differences or (),
+        seconds=result.seconds,
+    )
