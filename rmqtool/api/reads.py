@@ -195,7 +195,8 @@ class ReadStore(OpenedStore):
             key: One of KEYS; needs the topic.
             unique_key: The client's unique key; needs the topic.
             tag: All of TAGS; needs the topic.
-            keys: Many keys in one pass: of the topic, or each with its own as `rmqtool.KeyQuestion`.
+            keys: Many keys or unique keys in one pass: of the topic, or each with its own as
+                `rmqtool.KeyQuestion`.
             msg_id: An offset id or a unique id.
             offset: A physical offset.
             queue: A queue of the topic, for ``queue_offset`` or times.

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rmqtool.api.store import Store
     from rmqtool.report.sinks import Sink
 
-_SCHEMA = "rmqtool.dump/1"
+_SCHEMA = "rmqtool.dump/2"
 
 
 _EXAMPLES = """\

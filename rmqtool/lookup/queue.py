@@ -173,6 +173,11 @@ class QueueConsumer:
 
     def _explain_absence(self, entry: Entry) -> None:
         place, offset = f"{self.name} offset {entry.queue_offset}", entry.physical_offset
+        missing = self._inquiry.left_out.missing_part(offset)
+        if missing is not None:
+            self._inquiry.left_out.add(Reason.LOG_MISSING, offset)
+            self._explain(Reason.LOG_MISSING, f"{place}: {missing}", entry)
+            return
         if offset < self._log.start:
             why = f"nothing is left: the log begins at {self._log.start}"
             self._inquiry.progress.warn(f"{place} points to log offset {offset}, where {why}")

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from rmqtool.findings.wording import counted
 from rmqtool.report.escaping import escape_text
 from rmqtool.report.tables import Tables
-from rmqtool.report.times import size_text, time_text
+from rmqtool.report.times import size_text
 from rmqtool.store import Origin, PathKind
+from rmqtool.times import time_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

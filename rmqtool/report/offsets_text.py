@@ -9,7 +9,7 @@ from rmqtool.commands.offsets import reader_totals
 from rmqtool.findings.wording import counted
 from rmqtool.report.escaping import escape_text
 from rmqtool.report.tables import Tables
-from rmqtool.report.times import time_text
+from rmqtool.times import time_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

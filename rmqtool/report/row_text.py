@@ -15,7 +15,7 @@ from rmqtool.report.objects import BodyMode, body_text
 from rmqtool.report.preview import preview
 from rmqtool.report.system_text import system_text
 from rmqtool.report.terminal import SEVERITY_STYLES, Ink
-from rmqtool.report.times import time_text
+from rmqtool.times import time_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable

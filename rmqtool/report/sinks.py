@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from rmqtool.report.objects import JsonValue
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
-_QUERY_KEY = "queryKey"
+TRUNCATED = "truncated"
+"""The fact that there are more rows than were wanted."""
+
+_QUERY_KEY, _BODY = "queryKey", "body"
 
 
 class Format(StrEnum):
@@ -76,7 +79,8 @@ def open_sink(
     if chosen is Format.TEXT:
         text = RowText(body, zone, width_of(stream), color=uses_color(stream, color), fields=fields)
         return _TextSink(stream, text)
-    objects = _Objects(BodyMode.NONE if body is None else body, keyed=keyed)
+    mode = BodyMode.NONE if body is None else body
+    objects = _Objects(mode, keyed=keyed, in_cells=chosen is Format.CSV)
     if chosen is Format.NDJSON:
         return _NdjsonSink(stream, objects)
     if chosen is Format.JSON:
@@ -96,12 +100,13 @@ def _indented(value: object, indent: int) -> str:
 class _Objects:
     """Makes objects of rows."""
 
-    def __init__(self, body: BodyMode, *, keyed: bool) -> None:
+    def __init__(self, body: BodyMode, *, keyed: bool, in_cells: bool) -> None:
         self._body = body
+        self._in_cells = in_cells
         self._keyed = keyed
 
     def object(self, row: rows.Row, query_key: str | None) -> dict[str, JsonValue]:
-        found = row_object(row, self._body)
+        found = row_object(row, self._body, one_cell=self._in_cells)
         if self._keyed:
             found[_QUERY_KEY] = query_key
         return found
@@ -138,7 +143,9 @@ class _NdjsonSink:
             self._stream.write(to_json(self._objects.object(row, query_key)) + "\n")
 
     def finish(self, status: ExitStatus, facts: Mapping[str, object] | None = None) -> None:
-        """Nothing follows the last object; the exit status says the rest."""
+        """Say that there are more rows than these, where that is so; else nothing follows the last one."""
+        if facts is not None and facts.get(TRUNCATED):
+            self._stream.write(to_json({"type": "summary", TRUNCATED: True}) + "\n")
 
 
 class _JsonSink:
@@ -192,7 +199,10 @@ class _CsvSink:
             self._left_out[row.type] = self._left_out.get(row.type, 0) + 1
             return
         found = self._objects.object(row, query_key)
-        self._writer.writerow([csv_cell(found.get(name)) for name in self._columns])
+        body = found.pop(_BODY, None)  # is fit for a cell as it is
+        self._writer.writerow(
+            [body if name == _BODY else csv_cell(found.get(name)) for name in self._columns]
+        )
 
     def _columns_of(self, kind: type[rows.Row]) -> list[str]:
         kinds = [kind, *(one for one, table in self._tables.items() if table is kind)]
