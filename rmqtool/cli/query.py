@@ -17,7 +17,7 @@ from rmqtool.cli.session import Session
 from rmqtool.errors import ExitStatus, UnansweredError
 from rmqtool.findings import FailOn
 from rmqtool.findings.wording import counted
-from rmqtool.report.sinks import TRUNCATED, open_sink
+from rmqtool.report.sinks import TRUNCATED, Format, open_sink
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -135,7 +135,8 @@ def query_command(
         else:
             status = ExitStatus.FAILED
         if answered or explain:
-            sink.finish(status, _facts(answer, explain=explain))
+            is_chosen = session.format is Format.NDJSON and options["max_messages"] is not None
+            sink.finish(status, _facts(answer, explain=explain, is_cut=answer.is_truncated and not is_chosen))
     _tell(session.console, answer, explain=explain)
     if keys is not None:
         _tell_missing(session.console, [one for one in keys if one not in answered])
@@ -148,9 +149,9 @@ def query_command(
     return status
 
 
-def _facts(answer: Answer, *, explain: bool) -> dict[str, object]:
+def _facts(answer: Answer, *, explain: bool, is_cut: bool) -> dict[str, object]:
     """Return the members of the document beside its rows."""
-    facts: dict[str, object] = {TRUNCATED: answer.is_truncated}
+    facts: dict[str, object] = {TRUNCATED: is_cut}
     return facts | ({"explain": [step.to_json() for step in answer.steps]} if explain else {})
 
 
