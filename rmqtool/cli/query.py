@@ -124,7 +124,6 @@ def query_command(
             stream,
             schema=_SCHEMA,
             body=bodies.mode,
-            unpacked=bodies.unpack,
             zone=session.zone,
             keyed=keys is not None,
             warn=session.console.warn,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from rmqtool.store import PathKind
@@ -34,6 +35,14 @@ def _configured(store: Store, progress: Progress) -> set[str]:
         return set()
     table = document.get("topicConfigTable") if isinstance(document, dict) else None
     return {str(topic) for topic in table} if isinstance(table, dict) else set()
+
+
+def missing_topic(store: Store, glob: str, progress: Progress) -> str | None:
+    """Say which topics a glob may mean that none fits; None if one does, or the store does not tell."""
+    known = topics_of(store, progress)
+    if not known or any(fnmatchcase(name, glob) for name in known):
+        return None
+    return unknown_topic(glob, known)
 
 
 def unknown_topic(topic: str, known: list[str]) -> str:
