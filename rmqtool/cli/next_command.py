@@ -9,7 +9,10 @@ import click
 from click.core import ParameterSource
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+
+
+_SETTINGS = ("broker_conf", "properties", "broker_version", "timezone")
 
 
 def command_line(*more: str, **changed: object) -> str:
@@ -17,11 +20,25 @@ def command_line(*more: str, **changed: object) -> str:
 
     Args:
         more: Words that are added.
-        changed: Parameters that get another value, by name; None leaves one out.
+        changed: Parameters that get another value, by name.
     """
     context = click.get_current_context()
-    words = list(_words(context, changed))
-    return shlex.join(["rmqtool", context.info_name or "", *words, *more])
+    return shlex.join(["rmqtool", context.info_name or "", *_words(context, changed), *more])
+
+
+def other_command(name: str, *paths: object, more: Sequence[str] = ()) -> str:
+    """Return the line of another command on the same store, with the settings that were given.
+
+    Args:
+        name: The command.
+        paths: What it is to read.
+        more: Words that are added.
+    """
+    context = click.get_current_context()
+    unwanted: dict[str, object] = {
+        one.name or "": None for one in context.command.params if one.name not in _SETTINGS
+    }
+    return shlex.join(["rmqtool", name, *map(str, paths), *_words(context, unwanted), *more])
 
 
 def _words(context: click.Context, changed: dict[str, object]) -> Iterator[str]:

@@ -204,7 +204,7 @@ class QueueConsumer:
                 yield Entry(number, unit.physical_offset)
 
     def _explain_preblank(self, number: int) -> None:
-        message = f"{self.name} offset {number} is a pre-blank unit: the queue began behind it"
+        message = f"{self.name} offset {number} is a pre-blank unit: the queue began after it"
         self._explanation.add(Reason.UNIT, message, queueOffset=number)
 
     def _note_missing_file(self, number: int) -> None:

@@ -153,8 +153,8 @@ def test_queue_files_are_recognised_elsewhere(
     run: Callable[..., Run], any_store: Path, tmp_path: Path
 ) -> None:
     """Those of every real broker that begin with a unit."""
-    found = (path for path in (any_store / "consumequeue").glob("*/*/*") if path.is_file())
-    files = sorted(path for path in found if any(path.read_bytes()[8:12]))
+    there = (path for path in (any_store / "consumequeue").glob("*/*/*") if path.is_file())
+    files = sorted(path for path in there if any(path.read_bytes()[8:12]))
     for path in files[:10]:
         copy = tmp_path / "somewhere"
         copy.write_bytes(path.read_bytes())

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _STRETCH_BYTES = 8 << 20
 _STRUCTURE = "commitlog"
-_BEHIND_BLANK = "bytes behind the BLANK of a full file differ; no broker reads them"
+_BEHIND_BLANK = "bytes after the BLANK of a full file differ; no broker reads them"
 
 
 def log_reaches(a: Store, b: Store) -> tuple[Reaches, tuple[LogEnd, LogEnd]]:
@@ -112,7 +112,7 @@ def _tail(side: str, store: Store, end: LogEnd, comparison: Comparison) -> Itera
     """Say what lies behind the last record, if that is not zeros: after a crash that is a torn write."""
     if end.tail is None:
         return
-    sentence = f"{side}: behind the last record, at {end.end}: {end.tail.message}"
+    sentence = f"{side}: after the last record, at {end.end}: {end.tail.message}"
     if store.abort is not None:
         comparison.note(f"{sentence}; the store was not stopped cleanly, and recovery cuts it off")
         return
