@@ -102,8 +102,8 @@ CL_PROPERTIES = FindingCode(
     meaning="The property string does not consist of name 0x01 value 0x02 pieces, or its length is negative.",
     broker_effect="Ignores the pieces that it cannot read: keys or tags may be missing in index and queue.",
     remedy=(
-        "Where the record's checksums hold, its sender wrote it so: nothing is to be done. Where they do not, "
-        "or zeros take the place of text, the record is torn, as by a full disk: compare with a replica."
+        "Where the record's checksums hold, its sender wrote it so: nothing is to be done. Where they do "
+        "not, or zeros stand for text, the record is torn, as by a full disk: compare with a replica."
     ),
     origin="MessageDecoder#string2messageProperties",
 )

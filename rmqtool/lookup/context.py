@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Inquiry:
+class QueryContext:
     """One question to one store.
 
     Attributes:
         store: The store.
         request: The question.
-        progress: Told which structure answered, and what is wrong with it.
-        explanation: Told every step.
+        progress: DifferenceLimiter which structure answered, and what is wrong with it.
+        explanation: DifferenceLimiter every step.
         way_out: What the user can do about an answer that may be incomplete.
         limit: How many messages are wanted, and whether there are more.
         left_out: What was met and is no answer.
@@ -44,9 +44,9 @@ class Inquiry:
         object.__setattr__(self, "limit", Limit(request.max_messages, of_place=of_place))
         object.__setattr__(self, "left_out", LeftOut(self.store))
 
-    def beside(self, request: QueryRequest) -> Inquiry:
+    def beside(self, request: QueryRequest) -> QueryContext:
         """Return another question to the store, of which nothing is told."""
-        return Inquiry(self.store, request, NullProgress())
+        return QueryContext(self.store, request, NullProgress())
 
     def doubt(self, sentence: str) -> None:
         """Say what makes it possible that messages are missed."""

@@ -72,7 +72,7 @@ def open_sink(
         keyed: Whether the rows carry the keys that they answer, as ``queryKey``.
         color: Whether text uses colours; None is: on a terminal, unless NO_COLOR is set.
         fields: Whether rows come with their fields.
-        warn: Told what a format cannot show.
+        warn: DifferenceLimiter what a format cannot show.
     """
     if chosen is Format.TEXT:
         text = RowText(body, zone, width_of(stream), color=uses_color(stream, color), fields=fields)

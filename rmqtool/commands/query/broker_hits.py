@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rmqtool.derived.index_files import IndexFile
-    from rmqtool.lookup.context import Inquiry
+    from rmqtool.lookup.context import QueryContext
     from rmqtool.lookup.request import KeyQuestion
 
 
-def broker_hits(inquiry: Inquiry, questions: Sequence[KeyQuestion]) -> list[list[int]]:
+def broker_hits(inquiry: QueryContext, questions: Sequence[KeyQuestion]) -> list[list[int]]:
     """Return the physical offsets that a broker's index gives for each key, ascending.
 
     Java: ``IndexService#queryOffset``, ``DefaultMessageStore#queryMessage`` (4.9.8, 5.3.3), which sorts them.
@@ -38,12 +38,12 @@ def broker_hits(inquiry: Inquiry, questions: Sequence[KeyQuestion]) -> list[list
     return [_cut(inquiry, hits) for hits in found]
 
 
-def _cut(inquiry: Inquiry, hits: list[int]) -> list[int]:
+def _cut(inquiry: QueryContext, hits: list[int]) -> list[int]:
     """Return as many of the newest hits as wanted, ascending; they come as a broker meets them."""
     return sorted(inquiry.limit.newest(hits[::-1]))
 
 
-def _consulted(inquiry: Inquiry, begin_ms: int, end_ms: int) -> Iterator[IndexFile]:
+def _consulted(inquiry: QueryContext, begin_ms: int, end_ms: int) -> Iterator[IndexFile]:
     """Yield the files that a broker walks: newest first, none after one that begins too early."""
     for index_file in index_files(inquiry):
         header, label = index_file.header, index_file.file.label
@@ -65,7 +65,7 @@ def _consulted(inquiry: Inquiry, begin_ms: int, end_ms: int) -> Iterator[IndexFi
 class _Walk:
     """A broker's way through the chain of one key."""
 
-    inquiry: Inquiry
+    inquiry: QueryContext
     key_hash: int
     begin_ms: int
     end_ms: int

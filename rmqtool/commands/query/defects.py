@@ -13,7 +13,7 @@ from rmqtool.scan.record_walk import record_defects
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.lookup.context import Inquiry
+    from rmqtool.lookup.context import QueryContext
     from rmqtool.progress import Progress
     from rmqtool.rows.messages import MessageRows
     from rmqtool.scan.classify import Defect
@@ -25,7 +25,7 @@ class MetDefects:
 
     Args:
         rows: Tells where they lie.
-        progress: Told of each.
+        progress: DifferenceLimiter of each.
 
     Attributes:
         findings: What was met.
@@ -52,7 +52,7 @@ class MetDefects:
                 yield row
 
 
-def tell_lost(inquiry: Inquiry, defects: MetDefects, progress: Progress) -> None:
+def tell_lost(inquiry: QueryContext, defects: MetDefects, progress: Progress) -> None:
     """Say how many hits lie where files of the log are missing, and count that as damage of the log."""
     lost = inquiry.left_out.lost
     if not lost:

@@ -1,4 +1,4 @@
-"""What a walk over the log answers: the sieve that finds candidates, and the rules that decide."""
+"""What a walk over the log answers: the prefilter that finds candidates, and the rules that decide."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from rmqtool.lookup.queue import places_of
 from rmqtool.lookup.request import KeyQuestion
 from rmqtool.rows.messages import has_unit, keys_of
 from rmqtool.scan.log_edge import FoundEdge
-from rmqtool.scan.sieve import EARLIEST_MS, LATEST_MS, Sieve
+from rmqtool.scan.prefilter import EARLIEST_MS, LATEST_MS, Prefilter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from rmqtool.lookup.context import Inquiry
+    from rmqtool.lookup.context import QueryContext
     from rmqtool.lookup.request import QueryRequest
     from rmqtool.scan.classify import Defect
     from rmqtool.scan.records import Record
@@ -30,10 +30,10 @@ class LogAnswers:
 
     Args:
         inquiry: The question.
-        note_defect: Told what is damaged.
+        note_defect: DifferenceLimiter what is damaged.
     """
 
-    def __init__(self, inquiry: Inquiry, note_defect: Callable[[Defect], None]) -> None:
+    def __init__(self, inquiry: QueryContext, note_defect: Callable[[Defect], None]) -> None:
         self._scan = LogScan(
             inquiry.store.commitlog,
             inquiry.progress,
@@ -50,24 +50,26 @@ class LogAnswers:
         request = self._request
         question = request.key_question
         if question is not None:
-            found = self._newest(_sieve_of_keys([question], request), self._by_key(question))
+            found = self._newest(_prefilter_of_keys([question], request), self._by_key(question))
         elif request.msg_id is not None:
-            found = self._newest(_sieve_of_id(request), self._by_id(request))
+            found = self._newest(_prefilter_of_id(request), self._by_id(request))
         else:
-            found = self._limit.first(self._scan.records(_sieve_of_places(request), self._by_place(request)))
+            found = self._limit.first(
+                self._scan.records(_prefilter_of_positions(request), self._by_place(request))
+            )
         return self._explained(found)
 
-    def _newest(self, sieve: Sieve, answers: Callable[[Record], bool]) -> Iterable[Record]:
+    def _newest(self, prefilter: Prefilter, answers: Callable[[Record], bool]) -> Iterable[Record]:
         sought = self._limit.sought
         if sought is None:
-            return self._scan.records(sieve, answers)
-        return self._limit.newest(self._scan.newest(sieve, answers, sought))
+            return self._scan.records(prefilter, answers)
+        return self._limit.newest(self._scan.newest(prefilter, answers, sought))
 
     def by_keys(self, questions: Sequence[KeyQuestion]) -> Iterator[tuple[KeyQuestion, Record]]:
         """Yield the answers of many questions in one walk, question by question."""
         request = self._request
         found: dict[KeyQuestion, deque[Record]] = {one: deque(maxlen=self._limit.sought) for one in questions}
-        for record in self._scan.records(_sieve_of_keys(questions, request), lambda _: True):
+        for record in self._scan.records(_prefilter_of_keys(questions, request), lambda _: True):
             answered = [one for one in _questions_of(record) if one in found]
             for question in answered if answered and self._is_in_time(record) else ():
                 found[question].append(record)
@@ -157,19 +159,19 @@ def _times(request: QueryRequest) -> tuple[int, int]:
     return EARLIEST_MS if begin is None else begin, LATEST_MS if end is None else end
 
 
-def _sieve_of_keys(questions: Sequence[KeyQuestion], request: QueryRequest) -> Sieve:
+def _prefilter_of_keys(questions: Sequence[KeyQuestion], request: QueryRequest) -> Prefilter:
     """Keep what has one of the keys, whatever its time: that is told; of a tag only what is asked for."""
     if any(one.is_tag for one in questions):
-        return Sieve(*_times(request), topic_hash=string_hash(questions[0].topic))
+        return Prefilter(*_times(request), topic_hash=string_hash(questions[0].topic))
     key_hashes = tuple(sorted({one.key_hash for one in questions}))
-    return Sieve(EARLIEST_MS, LATEST_MS, key_hashes=key_hashes)
+    return Prefilter(EARLIEST_MS, LATEST_MS, key_hashes=key_hashes)
 
 
-def _sieve_of_id(request: QueryRequest) -> Sieve:
+def _prefilter_of_id(request: QueryRequest) -> Prefilter:
     hashes = tuple(sorted(map(string_hash, spellings(request.msg_id or ""))))
-    return Sieve(EARLIEST_MS, LATEST_MS, unique_hashes=hashes)
+    return Prefilter(EARLIEST_MS, LATEST_MS, unique_hashes=hashes)
 
 
-def _sieve_of_places(request: QueryRequest) -> Sieve:
+def _prefilter_of_positions(request: QueryRequest) -> Prefilter:
     begin, end = _times(request)
-    return Sieve(begin, end, string_hash(request.topic or ""), request.queue_id, request.queue_offset)
+    return Prefilter(begin, end, string_hash(request.topic or ""), request.queue_id, request.queue_offset)
