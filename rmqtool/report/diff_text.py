@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from rmqtool.commands.diff.model import is_time
 from rmqtool.findings.wording import counted
 from rmqtool.report.escaping import escape_text
 from rmqtool.times import time_text
@@ -70,8 +71,7 @@ def _values(found: dict[str, Any], zone: tzinfo | None) -> str:
 
 
 def _value(name: str, value: object, zone: tzinfo | None) -> object:
-    is_time = name.lower().endswith("timestamp") and isinstance(value, int)
-    return time_text(value, zone) if is_time and isinstance(value, int) else value
+    return time_text(value, zone) if is_time(name) and isinstance(value, int) else value
 
 
 def diff_facts(comparison: Comparison) -> dict[str, Any]:
