@@ -111,7 +111,7 @@ def dump_command(
     layout: bool,
     **options: Any,  # noqa: ANN401 - what click makes of the shared options
 ) -> ExitStatus:
-    """Show the records, units and items in a store's files.
+    """Show the records, consume queue units and index items in a store's files.
 
     PATH is a store root, one of its directories, or one file. Of a store root everything is shown, or what
     --type names; a filter narrows it to the files it can be applied to, one that asks something of messages

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _SHOWN = 10_000
 """Lines that are kept until the verdict is known."""
+_NAMES = {"units": "consume queue units"}
 _WITH_VALUES = {"commitlog", "checkpoint"}
 """Structures whose sentences do not hold what the two sides say."""
 
@@ -63,7 +64,7 @@ def _verdict(comparison: Comparison) -> str:
 
 
 def _numbers(counts: dict[str, int]) -> str:
-    return ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+    return ", ".join(f"{count} {_NAMES.get(name, name)}" for name, count in counts.items() if count)
 
 
 def _values(found: dict[str, Any], zone: tzinfo | None) -> str:
