@@ -125,11 +125,16 @@ class Answer(Rows["rows.Message"]):
                 if isinstance(row, rows.Message | rows.Damage):
                     yield question, row
         if self._query.unanswered is not None:
-            raise UnansweredError(self._query.unanswered)
+            raise UnansweredError(f"{self._query.unanswered}; --scan walks the log itself")
 
     def _messages(self) -> Generator[rows.Message]:
         for _, message in self.pairs():
             yield message
+
+    @property
+    def unanswered(self) -> str | None:
+        """Return why the structure that should answer cannot; None if it can, or was not asked yet."""
+        return self._query.unanswered
 
     @property
     def is_truncated(self) -> bool:

@@ -197,8 +197,8 @@ def _write(
                     answer.findings.add(row.finding())
                 sink.add(row, None if question is None else question.key)
             answered[question] = None
-    except UnansweredError as failure:
-        return answered, str(failure)
+    except UnansweredError:
+        return answered, answer.unanswered
     return answered, None
 
 
