@@ -33,6 +33,7 @@ class LeftOut:
 
     Attributes:
         lost: Physical offsets of hits whose file of the log is not there.
+        absent: Physical offsets of hits in files of the log at which no record lies.
     """
 
     def __init__(self, store: Store) -> None:
@@ -40,6 +41,7 @@ class LeftOut:
         self._counts: Counter[Reason] = Counter()
         self._times_ms: tuple[int, int] | None = None
         self.lost: list[int] = []
+        self.absent: list[int] = []
 
     def add(self, reason: Reason, physical_offset: int) -> None:
         """Count a hit."""
@@ -47,6 +49,8 @@ class LeftOut:
             self._counts[reason] += 1
         if reason is Reason.LOG_MISSING:
             self.lost.append(physical_offset)
+        elif reason is Reason.NO_RECORD and self._store.commitlog.segment_at(physical_offset) is not None:
+            self.absent.append(physical_offset)
 
     def add_time(self, time_ms: int) -> None:
         """Count a message that would answer, had it been stored between the times."""

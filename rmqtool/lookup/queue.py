@@ -184,6 +184,7 @@ class QueueConsumer:
             self._explain(Reason.EXPIRED, f"{place}: {why}", entry)
             return
         why = "the log does not reach" if self._log.segment_at(offset) is None else "no record lies"
+        self._inquiry.left_out.add(Reason.NO_RECORD, offset)
         self._inquiry.doubt(f"{place} points to log offset {offset}, where {why}")
         self._explain(Reason.NO_RECORD, f"{place}: {why}", entry)
 

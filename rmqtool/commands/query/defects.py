@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from rmqtool.findings import Finding, FindingLog
 from rmqtool.findings.commitlog import CL_GAP
 from rmqtool.findings.wording import counted
 from rmqtool.rows import Damage
-from rmqtool.scan.record_walk import record_defects
+from rmqtool.scan.classify import Defect
+from rmqtool.scan.log_edge import FoundEdge
+from rmqtool.scan.record_walk import record_defects, walk_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,8 +19,10 @@ if TYPE_CHECKING:
     from rmqtool.lookup.context import QueryContext
     from rmqtool.progress import Progress
     from rmqtool.rows.messages import MessageRows
-    from rmqtool.scan.classify import Defect
     from rmqtool.scan.records import Record
+
+_EXAMINED = 20
+"""Places at which the log is looked at for its damage."""
 
 
 class MetDefects:
@@ -50,6 +55,20 @@ class MetDefects:
             if isinstance(row, Damage):
                 self.findings.add(row.finding())
                 yield row
+
+
+def tell_absent(inquiry: QueryContext, defects: MetDefects) -> None:
+    """Name the damage of the log at places where index or queue promise a record.
+
+    A wrong item or unit leads to a place where the log is sound: nothing is said of that here.
+    """
+    edge = FoundEdge.of(inquiry.store)
+    told: set[int] = set()
+    for offset in sorted(set(inquiry.left_out.absent))[:_EXAMINED]:
+        for event in islice(walk_log(edge, offset, offset + 1), 1):
+            if isinstance(event, Defect) and event.ends_chain and event.physical_offset not in told:
+                told.add(event.physical_offset)
+                defects.note(event)
 
 
 def tell_lost(inquiry: QueryContext, defects: MetDefects, progress: Progress) -> None:

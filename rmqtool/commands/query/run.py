@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rmqtool.commands.query.by_id import by_offset, by_offset_id, id_questions
 from rmqtool.commands.query.by_key import indexed, with_collisions
 from rmqtool.commands.query.by_tag import by_tags_code, has_all_tag_items
-from rmqtool.commands.query.defects import MetDefects, tell_lost
+from rmqtool.commands.query.defects import MetDefects, tell_absent, tell_lost
 from rmqtool.commands.query.hints import advise
 from rmqtool.commands.query.log_answers import LogAnswers
 from rmqtool.commands.query.miss_reasons import (
@@ -109,6 +109,7 @@ class Query:
         if damaged:
             what = counted(damaged, "message shown is", "messages shown are")
             self._progress.warn(f"{what} damaged: compare with a replica")
+        tell_absent(self._inquiry, self._defects)
         tell_lost(self._inquiry, self._defects, self._progress)
         if not shown:
             advise(self._inquiry)

@@ -114,6 +114,12 @@ def test_dump_marks_it_too(run: Callable[..., Run], torn: Path) -> None:
     assert (found.status, marked) == (5, [9700])
 
 
+def one_message(number: int = 0, offset: int = 0) -> bytes:
+    """Return one of 80 messages with one key and one tag."""
+    properties = b"KEYS\x01k\x02TAGS\x01t\x02"
+    return record(offset, queueOffset=number, topic=b"T", properties=properties, queueId=0)
+
+
 @pytest.fixture
 def many(tmp_path: Path) -> Path:
     """A store of 80 messages with one key and one tag, its queue and its index."""
@@ -121,9 +127,7 @@ def many(tmp_path: Path) -> Path:
     (store / "commitlog").mkdir(parents=True)
     data = b""
     for number in range(80):
-        data += record(
-            len(data), queueOffset=number, topic=b"T", properties=b"KEYS\x01k\x02TAGS\x01t\x02", queueId=0
-        )
+        data += one_message(number, len(data))
     (store / "commitlog" / f"{0:020d}").write_bytes(data.ljust(16384, b"\0"))
     assert main(["rebuild", str(store), "--out", str(tmp_path / "out"), "--engine", "local", "-q"]) == 0
     for part in ("index", "consumequeue"):
@@ -233,3 +237,26 @@ def test_keys_files_find_unique_keys_and_collisions(run: Callable[..., Run], tmp
         mine = [one["physicalOffset"] for one in many if one["queryKey"] == key]
         assert mine == [one["physicalOffset"] for one in one_key]
         assert mine
+
+
+@pytest.mark.parametrize("page", ["zeros", "another message", "noise"])
+def test_a_damaged_page_under_an_index_item_is_told(
+    run: Callable[..., Run], many: Path, tmp_path: Path, page: str
+) -> None:
+    """With many keys, too: what a page lost, or what stands there now, is no answer in silence."""
+    path, size = many / "commitlog" / f"{0:020d}", len(one_message())
+    data = path.read_bytes()
+    new = {"zeros": bytes(size), "another message": data[:size], "noise": b"\x5a" * size}[page]
+    path.write_bytes(data[: 40 * size] + new + data[41 * size :])
+    keys = tmp_path / "keys"
+    keys.write_text("k\nnobody\n")
+    for words in (("--keys-file", keys), ("-k", "k"), ("--keys-file", keys, "--scan"), ("-b", "0")):
+        found = run("query", many, "-t", "T", *words, "-m", 0, "--format", "ndjson")
+        shown = [one for one in found.objects if one["type"] == "message"]
+        assert found.status == 5
+        if page == "another message":
+            assert [one["damage"] for one in shown].count(["CL-PHY-MISMATCH"]) == 1
+            assert "1 message shown is damaged" in found.err
+        else:
+            assert len(shown) == 79
+            assert {"zeros": "CL-HOLE", "noise": "CL-BAD-MAGIC"}[page] in found.err
