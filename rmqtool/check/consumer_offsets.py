@@ -11,7 +11,6 @@ from rmqtool.findings.places import OF_AHEAD, OF_BEHIND
 from rmqtool.formats.timer import TIMER_CHECKPOINTS
 from rmqtool.store import PathKind
 from rmqtool.store.broker_json import ConfigFileError, load_broker_json
-from rmqtool.store.reading import ReadOnlyFile
 from rmqtool.topics import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 
 if TYPE_CHECKING:
@@ -89,10 +88,9 @@ def consumed_offsets(store: Store) -> Iterator[Consumed]:
 def _of_timer(store: Store) -> Iterator[Consumed]:
     """Yield how far the timer has read its topic (``TimerMessageStore#enqueue``, 5.0.0+)."""
     path = None if store.config is None else store.config / TIMER_CHECKPOINT
-    if path is None or not path.is_file():
+    if path is None or not path.is_regular():
         return
-    with ReadOnlyFile(path) as file:
-        found = TIMER_CHECKPOINTS.decode(file.read_at(0, TIMER_CHECKPOINTS.size, []))
+    found = TIMER_CHECKPOINTS.decode(path.read_head(TIMER_CHECKPOINTS.size, []))
     if found is not None and found.last_timer_queue_offset >= 0:
         yield Consumed(f"config/{TIMER_CHECKPOINT}", TIMER_TOPIC, 0, "timer", found.last_timer_queue_offset)
 

@@ -54,7 +54,7 @@ def _evidence_failure(files: Sequence[StoreFile], structure: Structure) -> Findi
             file.read_at(0, 1, [])
         except EnvironmentFailureError as failure:
             return Finding(
-                code=IO_DENIED if file.path.exists() else IO_CHANGED,
+                code=IO_DENIED if file.path.is_there() else IO_CHANGED,
                 file=file.label,
                 message=str(failure),
                 severity_override=Severity.ERROR,  # nobody knows what was in it

@@ -111,12 +111,12 @@ def dump_command(
     layout: bool,
     **options: Any,  # noqa: ANN401 - what click makes of the shared options
 ) -> ExitStatus:
-    """Show the records, consume queue units and index items in a store's files.
+    """Show the records, units and items in a store's files.
 
     PATH is a store root, one of its directories, or one file. Of a store root everything is shown, or what
     --type names; a filter narrows it to the files it can be applied to, one that asks something of messages
-    to the commit log. The broker's JSON files in config/ are shown entry by entry, as strict JSON. A filter
-    that nothing fits makes the exit status 1.
+    to the commit log. A unit is an entry of a consume queue, an item one of the index. The broker's JSON files
+    in config/ are shown entry by entry, as strict JSON. A filter that nothing fits makes the exit status 1.
     """
     session = Session(options)
     stores = [] if layout else [session.open_root(path, type_name, takes_config=True) for path in paths]

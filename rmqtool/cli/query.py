@@ -233,7 +233,7 @@ def _next(store: Store, options: dict[str, Any], *, explain: bool, asked: bool) 
         asked: Whether there was something that could answer.
     """
     root = store.files.place.root
-    if not asked and root is not None and root != store.path:
+    if not asked and root is not None and root != store.files.place.path:
         yield f"ask the whole store: {command_line(store_path=root)}"
     if asked and not explain:
         yield f"to see why: {command_line('--explain')}"

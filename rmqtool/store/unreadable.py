@@ -11,7 +11,7 @@ from rmqtool.store.segments import Segment
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from rmqtool.store.reading import UnreadableRange
+    from rmqtool.io.reading import UnreadableRange
     from rmqtool.store.segments import StoreFile
 
 

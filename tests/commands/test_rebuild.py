@@ -293,13 +293,13 @@ class TestCompare:
             return real_scandir(place)
 
         real_preadv, real_scandir = os.preadv, os.scandir
-        monkeypatch.setattr("rmqtool.store.reading.os.preadv", preadv)
+        monkeypatch.setattr("rmqtool.io.local.os.preadv", preadv)
         found = rebuild_store(root, plain.conf, tmp_path / "one", compare=True)
         assert [(one.file, one.position, one.message) for one in found.differences] == [
             (str(first.relative_to(root)), 0, f"{first.stat().st_size} bytes at position 0 cannot be read")
         ]
         assert found.exit_status() == ExitStatus.NEGATIVE
-        monkeypatch.setattr("rmqtool.store.listing.os.scandir", scandir)
+        monkeypatch.setattr("rmqtool.io.local.os.scandir", scandir)
         found = rebuild_store(root, plain.conf, tmp_path / "two", compare=True)
         assert [one.file for one in found.differences] == ["consumequeue"]
         assert "TopicTest: cannot be listed" in found.differences[0].message

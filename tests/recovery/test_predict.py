@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,8 +19,6 @@ from rmqtool.store import open_store
 from tests.broker.stores import fixture_store
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from rmqtool.releases import Release
 
 EACH_RELEASE = pytest.mark.parametrize("release", RELEASES.values(), ids=list(RELEASES))
@@ -41,9 +41,10 @@ def _flip(root: Path, physical_offset: int) -> None:
     """Flip a bit in the body of the record at an offset of the log."""
     segment = open_store(root).commitlog.segment_at(physical_offset)
     assert segment is not None
-    data = bytearray(segment.path.read_bytes())
+    path = Path(str(segment.path))
+    data = bytearray(path.read_bytes())
     data[physical_offset - segment.start + 88] ^= 1
-    segment.path.write_bytes(data)
+    path.write_bytes(data)
 
 
 def _predict(root: Path, release: Release) -> Prediction:
@@ -170,3 +171,19 @@ def test_nothing_is_written(root: Path, release: Release) -> None:
     before = {path: (path.stat().st_mtime_ns, path.stat().st_size) for path in root.rglob("*")}
     _predict(root, release)
     assert before == {path: (path.stat().st_mtime_ns, path.stat().st_size) for path in root.rglob("*")}
+
+
+def test_config_files_that_never_end_hold_nobody_up(root: Path) -> None:
+    """Nobody writes into the FIFO, and the device has no end: neither is opened."""
+    for name, device in (("topics.json", None), ("consumerOffset.json", "/dev/zero")):
+        for path in (root / "config" / name, root / "config" / f"{name}.bak"):
+            path.unlink(missing_ok=True)
+            if device is None:
+                os.mkfifo(path)
+            else:
+                path.symlink_to(device)
+    prediction = _predict(root, RELEASES["5.3.3"])
+    assert prediction.refusals == []
+    (root / "config" / "topics.json.bak").unlink()
+    (root / "config" / "topics.json.bak").write_bytes(b"{")
+    assert [refusal.file for refusal in _predict(root, RELEASES["5.3.3"]).refusals] == ["config/topics.json"]

@@ -13,8 +13,8 @@ from rmqtool.times import time_text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from rmqtool.io.reading import UnreadableRange
     from rmqtool.store import StoreFile
-    from rmqtool.store.reading import UnreadableRange
 
 Value = int | str | dict[str, str]
 

@@ -1,15 +1,13 @@
 """Read-only access to one file of evidence, robust against bad sectors and shrinking files.
 
 Never mmap: a mapped file that shrinks, or a sector that cannot be read, kills the process with SIGBUS. The
-file ``lock`` must not be opened here but in `rmqtool.store.lock` only: closing any descriptor of it drops a
+file ``lock`` must not be opened here but by `rmqtool.store.lock` only: closing any descriptor of it drops a
 record lock that this process might hold.
 """
 
 from __future__ import annotations
 
 import errno
-import os
-import stat
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -18,12 +16,11 @@ from rmqtool.errors import EnvironmentFailureError
 
 if TYPE_CHECKING:
     from collections.abc import MutableSequence
-    from pathlib import Path
+
+    from rmqtool.io.source import Handle, Source
 
 RETRY_BYTES = 4096
 """Smallest piece that is tried on its own when a read fails: a page, and whole sectors of any disk."""
-
-_READ_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -44,84 +41,25 @@ class UnreadableRange:
         return self.position + self.length
 
 
-def kind_of_non_file(mode: int) -> str:
-    """Name what a mode of ``stat`` stands for when it is no regular file."""
-    for test, name in (
-        (stat.S_ISDIR, "a directory"),
-        (stat.S_ISFIFO, "a FIFO"),
-        (stat.S_ISCHR, "a character device"),
-        (stat.S_ISBLK, "a block device"),
-        (stat.S_ISSOCK, "a socket"),
-    ):
-        if test(mode):
-            return name
-    return "no regular file"
-
-
-def open_regular(path: Path) -> int:
-    """Open a regular file for reading and return its descriptor.
-
-    Anything else is refused before it is opened (opening a device can have effects), and once more after it,
-    without ever waiting for the other end of a FIFO. Links to regular files are followed. The access time is
-    left alone where the kernel permits it.
-
-    Raises:
-        EnvironmentFailureError: It is no regular file, is gone, or may not be read.
-    """
-    try:
-        _require_regular(path, path.stat().st_mode)
-        descriptor = _open_without_trace(path)
-    except OSError as failure:
-        raise EnvironmentFailureError(f"{path}: cannot be opened: {failure.strerror}") from failure
-    try:
-        _require_regular(path, os.fstat(descriptor).st_mode)
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor
-
-
-def _require_regular(path: Path, mode: int) -> None:
-    if not stat.S_ISREG(mode):
-        raise EnvironmentFailureError(f"{path}: is {kind_of_non_file(mode)}, not a regular file")
-
-
-def _open_without_trace(path: Path) -> int:
-    try:
-        return os.open(path, _READ_FLAGS | getattr(os, "O_NOATIME", 0))
-    except PermissionError:  # O_NOATIME is for the file's owner only
-        return os.open(path, _READ_FLAGS)
-
-
-class _Descriptor:
-    """A descriptor that is closed when the last who uses it lets go of it, so never under a running read."""
-
-    __slots__ = ("number",)
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-
-    def __del__(self) -> None:
-        os.close(self.number)
-
-
 class ReadOnlyFile:
-    """One file, opened at the first read, shared by threads (``pread`` has no position), picklable by path.
+    """One file, opened at the first read, shared by threads (no read moves a position), picklable by name.
 
     Args:
-        path: The file.
+        source: What holds it.
+        path: Its name there.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, source: Source, path: str) -> None:
+        self._source = source
         self.path = path
-        self._descriptor: _Descriptor | None = None
+        self._handle: Handle | None = None
         self._opening = threading.Lock()
 
-    def __getstate__(self) -> Path:
-        return self.path
+    def __getstate__(self) -> tuple[Source, str]:
+        return self._source, self.path
 
-    def __setstate__(self, path: Path) -> None:
-        self.__init__(path)  # type: ignore[misc]
+    def __setstate__(self, state: tuple[Source, str]) -> None:
+        self.__init__(*state)  # type: ignore[misc]
 
     def __enter__(self) -> ReadOnlyFile:
         return self
@@ -131,26 +69,21 @@ class ReadOnlyFile:
 
     def close(self) -> None:
         """Close the file, after reads of other threads; the next read opens it again."""
-        self._descriptor = None
+        self._handle = None
 
     def size_bytes(self) -> int:
         """Return the file's size as it is now."""
-        descriptor = self._open()  # held by name while its number is in use
-        return os.fstat(descriptor.number).st_size
+        return self._open().size_bytes()
 
     def next_data(self, position: int) -> int:
         """Return the first position from ``position`` on where bytes were ever written; else the file's end.
 
-        What lies between is a hole of a sparse file: zeros. A file system that cannot tell has no holes.
+        What lies between is a hole of a sparse file: zeros. A source that cannot tell has no holes.
 
         Raises:
             EnvironmentFailureError: The file cannot be opened.
         """
-        try:
-            descriptor = self._open()  # held by name while its number is in use
-            return os.lseek(descriptor.number, position, os.SEEK_DATA)
-        except OSError as failure:
-            return self.size_bytes() if failure.errno == errno.ENXIO else position
+        return self._open().next_data(position)
 
     def read_at(
         self, position: int, length: int, unreadable: MutableSequence[UnreadableRange] | None = None
@@ -191,45 +124,43 @@ class ReadOnlyFile:
             EnvironmentFailureError: As for `read_at`.
         """
         view = memoryview(buffer).cast("B")
-        descriptor = self._open()
+        handle = self._open()  # held by name while it is read
         done = 0
         while done < len(view):
             try:
-                count = os.preadv(descriptor.number, [view[done:]], position + done)
+                count = _read(handle, position + done, view[done:], unreadable)
             except OSError as failure:
-                if failure.errno != errno.EIO or unreadable is None:
-                    raise self._failure(failure, position + done) from failure
-                count = _read_around(descriptor.number, position + done, view[done:], unreadable)
+                raise self._failure(failure, position + done) from failure
             if count == 0:
                 break
             done += count
         return done
 
-    def _open(self) -> _Descriptor:
-        descriptor = self._descriptor
-        if descriptor is None:
+    def _open(self) -> Handle:
+        handle = self._handle
+        if handle is None:
             with self._opening:
-                descriptor = self._descriptor
-                if descriptor is None:
-                    descriptor = self._descriptor = _Descriptor(open_regular(self.path))
-        return descriptor
+                handle = self._handle
+                if handle is None:
+                    handle = self._handle = self._source.open(self.path)
+        return handle
 
     def _failure(self, failure: OSError, position: int) -> EnvironmentFailureError:
         return EnvironmentFailureError(f"{self.path}: read at position {position} failed: {failure.strerror}")
 
 
-def _read_around(
-    descriptor: int, position: int, view: memoryview[Any], unreadable: MutableSequence[UnreadableRange]
+def _read(
+    handle: Handle, position: int, view: memoryview[Any], unreadable: MutableSequence[UnreadableRange] | None
 ) -> int:
-    """Read what can be read of a range that failed as a whole: halve it until the bad blocks are found.
+    """Read what can be read of a range; where it fails as a whole, halve it until the bad blocks are found.
 
     Returns:
         Bytes of ``view`` that were filled, with data or with zeros; fewer at the end of the file.
     """
     try:
-        return os.preadv(descriptor, [view], position)
+        return handle.read_into(position, view)
     except OSError as failure:
-        if failure.errno != errno.EIO:
+        if failure.errno != errno.EIO or unreadable is None:
             raise
     first_block = position // RETRY_BYTES
     blocks = (position + len(view) - 1) // RETRY_BYTES - first_block + 1
@@ -238,10 +169,10 @@ def _read_around(
         _note(unreadable, UnreadableRange(position, len(view)))
         return len(view)
     middle = (first_block + blocks // 2) * RETRY_BYTES - position
-    count = _read_around(descriptor, position, view[:middle], unreadable)
+    count = _read(handle, position, view[:middle], unreadable)
     if count < middle:
         return count
-    return middle + _read_around(descriptor, position + middle, view[middle:], unreadable)
+    return middle + _read(handle, position + middle, view[middle:], unreadable)
 
 
 def _note(unreadable: MutableSequence[UnreadableRange], bad: UnreadableRange) -> None:
