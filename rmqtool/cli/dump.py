@@ -115,8 +115,9 @@ def dump_command(
 
     PATH is a store root, one of its directories, or one file. Of a store root everything is shown, or what
     --type names; a filter narrows it to the files it can be applied to, one that asks something of messages
-    to the commit log. A unit is an entry of a consume queue, an item one of the index. The broker's JSON files
-    in config/ are shown entry by entry, as strict JSON. A filter that nothing fits makes the exit status 1.
+    to the commit log. A unit is an entry of a consume queue, an item one of the index. The broker's JSON
+    files in config/ are shown entry by entry, as strict JSON. A filter that nothing fits makes the exit
+    status 1.
     """
     session = Session(options)
     stores = [] if layout else [session.open_root(path, type_name, takes_config=True) for path in paths]
