@@ -20,6 +20,7 @@ from rmqtool.engine import opened_engine
 from rmqtool.findings import Finding, FindingLog, Severity, Structure
 from rmqtool.reput.scratch import open_scratch
 from rmqtool.reput.warm import compile_check_kernels, compile_kernels
+from rmqtool.scan.page_tail import page_writer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -136,6 +137,7 @@ class _Contents:
             max_findings=request.max_findings,
             live=request.live,
             unclean=request.live or request.store.abort is not None,
+            page_writer=page_writer(request.store.settings),
             half_offsets=checked_half_offsets(request.store) if request.level >= _BALANCE_LEVEL else None,
         )
         result = check_log(check, engine, self._progress)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqtool.findings.wording import counted
-from rmqtool.recovery.loading import PAGE_BYTES
+from rmqtool.scan.page_tail import PAGE_BYTES
 from rmqtool.topics import SCHEDULE_TOPIC
 
 if TYPE_CHECKING:

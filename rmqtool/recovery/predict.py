@@ -76,7 +76,7 @@ def predict_recovery(store: Store, release: Release) -> Prediction:
 def broker_policy(settings: Settings, release: Release, loaded: LoadedStore) -> DispatchPolicy:
     """Return the switches of a broker of that release, whichever wrote the store."""
     return DispatchPolicy(
-        release=release,
+        release=settings.rules_of(release),
         delay_levels_ms=settings.delay_levels.delay_ms,
         index_enabled=settings.message_index_enable,
         multi_dispatch=settings.enable_multi_dispatch is not False,

@@ -34,6 +34,7 @@ from rmqtool.findings.wording import counted
 from rmqtool.formats import struct_of
 from rmqtool.formats.message import BLANK, BLANK_MAGIC, END_FILE_MIN_BLANK_LENGTH, MAGIC_V1, MAGIC_V2
 from rmqtool.scan.gaps import Outcome
+from rmqtool.scan.page_tail import PAGE_BYTES, ends_in_page
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -188,12 +189,25 @@ def _tail(gap: Gap, segment: Segment, edge: LogEdge) -> Defect:
         return _defect(CL_TAIL_ZERO, gap, "")
     if gap.magic == BLANK_MAGIC:
         return _blank_length(gap, segment)
+    if edge.page_writer and not gap.own and ends_in_page(segment, gap.start):
+        return _page_tail(gap, edge)
     if gap.begins_with_zeros or not (gap.own or _is_short(gap)):
         message = f"bytes that are no record after the log's end: {_reason(gap)}"
         return _defect(CL_TAIL_DIRTY, gap, message)
     severity = Severity.WARNING if edge.unclean else Severity.ERROR
     message = f"the log's last record is torn or damaged: {_reason(gap)}"
     return _defect(_code(gap, segment), gap, message, severity)
+
+
+def _page_tail(gap: Gap, edge: LogEdge) -> Defect:
+    """Name what a broker writes after the last record, up to the next page."""
+    message = (
+        f"stale bytes after the log's end, none after the next multiple of {PAGE_BYTES} in the file:"
+        f" {edge.page_writer}"
+    )
+    if gap.start == edge.stale_from:
+        message += "; they begin with a copy of an older record, which the next start puts at the log's end"
+    return _defect(CL_TAIL_DIRTY, gap, message, Severity.INFO)
 
 
 def _is_short(gap: Gap) -> bool:

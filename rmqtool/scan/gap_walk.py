@@ -39,6 +39,7 @@ class GapWalk:
     Args:
         segment: the file.
         records: how records are read.
+        stale_from: physical offset from which copies of older records lie after the log's end; None without.
 
     Attributes:
         outcome: what ended the last walk: STOP, its end was reached; BLANK, one that says what is left of the
@@ -47,8 +48,10 @@ class GapWalk:
             end.
     """
 
-    def __init__(self, segment: Segment, records: RecordRules) -> None:
+    def __init__(self, segment: Segment, records: RecordRules, stale_from: int | None = None) -> None:
         self.segment = segment
+        inside = stale_from is not None and segment.start <= stale_from < segment.stop
+        self._stale_from = stale_from if inside and stale_from is not None else segment.stop
         self.outcome = Outcome.STOP
         self.log_offset = segment.start
         self._walk = SegmentWalk(segment, rules_of(records), stops_at_mismatch=True, passes_gaps=True)
@@ -79,10 +82,12 @@ class GapWalk:
         reach = stop if reach is None else min(reach, self.segment.stop)
         log_offset: int | None = start
         while log_offset is not None:
-            yield from self._walk.batches(log_offset, stop)
+            yield from self._walk.batches(log_offset, min(stop, self._stale_from))
             self.outcome, self.log_offset = self._walk.outcome, self._walk.log_offset
             if self.outcome is Outcome.STOP:
-                return
+                if self.log_offset != self._stale_from or self.log_offset >= stop:
+                    return
+                self.outcome = Outcome.MISMATCH
             head = self._head()
             total_size, magic = _START.unpack_from(head)
             if self.outcome is Outcome.BLANK:

@@ -135,7 +135,7 @@ class ChainWalk:
         while position < min(stop, window.size_bytes):
             window.focus(position)
             checked = check_record(window, position, LENIENT, base=base)
-            if checked.record is not None:
+            if checked.record is not None and not self._is_stale(checked.record):
                 yield from record_defects(checked.record)
                 yield checked.record
                 position += checked.size
@@ -155,6 +155,11 @@ class ChainWalk:
         if position == window.size_bytes <= stop and not closed:
             yield missing_blank(self._segment)
 
+    def _is_stale(self, record: Record) -> bool:
+        """Whether copies of older records begin here, which lie after the log's end."""
+        log_offset = record.physical_offset
+        return record.head.physical_offset != log_offset == self._edge.stale_from
+
     def _blank(self, position: int, total_size: int) -> Iterator[LogEvent]:
         window, log_offset = self._window, self._segment.start + position
         yield Blank(log_offset, total_size)
@@ -171,7 +176,7 @@ class ChainWalk:
         head = window.read_at(position, _HEAD_BYTES).ljust(_HEAD_BYTES, b"\0")
         total_size, magic = _START.unpack(head[: _START.size])
         own = int.from_bytes(head[_PHYSICAL_OFFSET_AT:], "big", signed=True)
-        reason = checked.outcome or Outcome.BAD_MAGIC
+        reason = Outcome.MISMATCH if checked.record is not None else checked.outcome or Outcome.BAD_MAGIC
         return Gap(
             start=base + position,
             stop=base + stop,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -169,6 +170,13 @@ class Settings:
     def release(self) -> Release:
         """Return whose rules apply: the broker's that wrote the store last."""
         return release_named(str(self[BROKER_VERSION].value))
+
+    def rules_of(self, release: Release) -> Release:
+        """Return a release's rules as settings bend them (``CommitLog#borrowCheckMessageBuffer``, 5.5.1)."""
+        records, kept = release.records, self["maxCheckMessageReuseBufferSize"]
+        if not records.kept_array or kept.origin is not Origin.GIVEN or not isinstance(kept.value, int):
+            return release
+        return replace(release, records=replace(records, kept_array=max(kept.value, 0)))
 
     @cached_property
     def touched_by_5_4(self) -> bool | None:

@@ -49,7 +49,8 @@ def test_every_byte_is_the_brokers(store: FixtureStore, tmp_path: Path) -> None:
     report = rebuild_store(store.root, store.conf, tmp_path / "out", tag_items=_of_one_broker(store))
     assert compare_derived(store.expected, tmp_path / "out") == []
     assert report.exit_status() == ExitStatus.CLEAN
-    assert report.result.messages == store.recipe["records"] - _records_before_the_log(store)
+    copies = 2 if store.name.startswith("pagecopies") else 0  # read as a start reads them, and put nowhere
+    assert report.result.messages == store.recipe["records"] - _records_before_the_log(store) + copies
     assert fingerprint(store.root) == before
 
 
@@ -169,7 +170,7 @@ class TestReport:
         files = {name: len(contents(out / name)) for name in ("consumequeue", "index")}
         assert {name: said["files"].get(name, 0) for name in files} == files
         assert said["queues"] == len({path.parent for path in (out / "consumequeue").glob("*/*/*")})
-        assert {"scan", "log_offset", "emit", "survey", "total"} <= said["seconds"].keys()
+        assert {"scan", "place", "emit", "survey", "total"} <= said["seconds"].keys()
 
     def test_settings_carry_their_origin(self, plain: FixtureStore, tmp_path: Path) -> None:
         settings = rebuild_store(plain.root, plain.conf, tmp_path / "out").to_json()["settings"]

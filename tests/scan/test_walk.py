@@ -59,7 +59,7 @@ def test_windows_of_any_size_read_the_segments_of_real_brokers(first: int, large
 @given(
     logs(hostile=True, damage=True, lies=True, most=8),
     st.integers(1, 600),
-    st.integers(512, 1200),
+    st.integers(1024, 1600),  # room for any head with its properties, as the largest has
     st.sampled_from([POLICY_4_9, POLICY_5]),
 )
 def test_windows_of_any_size_read_any_log(

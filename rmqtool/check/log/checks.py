@@ -78,7 +78,7 @@ class _LogChecker:
         stale, scans, plans, breaks = self._without_stale_tail(scans, last)
         self._report_records(scans)
         if not check.live:
-            end = LogEnd(last, stale, unclean=check.unclean)
+            end = LogEnd(last, stale, check.unclean, check.page_writer, self._reader.stale_from)
             self._findings.extend(damage_findings(scans, end))
         self._count_the_rest(scans)
         add_breaks(self._findings, check.log, breaks, _lost(scans))

@@ -121,7 +121,7 @@ class _Writing:
     def __init__(self, split: LineSplit) -> None:
         job = split.job
         self._split = split
-        self._walk = GapWalk(split.segment, LENIENT)
+        self._walk = GapWalk(split.segment, LENIENT, split.edge.stale_from)
         self._chain = ChainWalk(split.number, split.edge)
         self._make = MessageRows(job.log, job.delay_levels)
         self._label = _bytes(json.dumps(split.segment.label))

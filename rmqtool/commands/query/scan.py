@@ -145,20 +145,15 @@ class _SegmentCandidates:
         """Return the physical offsets of what the prefilter keeps, ascending."""
         from rmqtool.scan.candidates import CandidateTask, find_split_candidates
 
-        segment = self._segment
+        segment, stale_from = self._segment, self._edge.stale_from
+
+        def again(one: Candidates, log_offset: int) -> Candidates:
+            return find_split_candidates(CandidateTask(one.split, prefilter, log_offset, stale_from))
+
         splits = plan_splits([segment], segment.stop, self._split_bytes)
-        candidates = self._engine.map(
-            find_split_candidates, [CandidateTask(split, prefilter) for split in splits]
-        )
-        self._taken = list(
-            stitch(
-                candidates,
-                segment.start,
-                lambda one, log_offset: find_split_candidates(
-                    CandidateTask(one.split, prefilter, log_offset)
-                ),
-            )
-        )
+        tasks = [CandidateTask(split, prefilter, None, stale_from) for split in splits]
+        candidates = self._engine.map(find_split_candidates, tasks)
+        self._taken = list(stitch(candidates, segment.start, again))
         self.more_gaps = sum(one.more_gaps for one in self._taken)
         return [log_offset for one in self._taken for log_offset in one.log_offsets]
 

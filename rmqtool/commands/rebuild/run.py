@@ -19,6 +19,7 @@ from rmqtool.reput.pipeline import ReputPlan, ReputResult, run_reput
 from rmqtool.reput.queues import QueueGeometry
 from rmqtool.reput.scratch import open_scratch
 from rmqtool.reput.warm import compile_kernels
+from rmqtool.scan.log_edge import FoundEdge
 from rmqtool.store.layout import left_out_findings
 from rmqtool.store.lock import lock_holder
 from rmqtool.store.scratch import temporary_place
@@ -191,10 +192,11 @@ def _run(request: RebuildRequest, area: StagingArea, engine: Engine, progress: P
     emit = request.compare or not request.dry_run
     result = run_reput(plan, engine, progress, emit=emit)
     start = time.perf_counter()
-    skipped = inspect_skips(plan, result, engine)
+    edge = FoundEdge.of(request.store, plan.log)
+    skipped = inspect_skips(plan, result, engine, edge)
     findings = FindingLog(request.max_findings)
     findings.extend(left_out_findings(request.store, plan.log))
-    findings.extend(log_findings(plan, result, skipped, unclean=request.store.abort is not None))
+    findings.extend(log_findings(plan, result, skipped, edge))
     more, count = counted_skips(result.chain)
     findings.add(more, count=count)
     result.seconds["survey"] = round(time.perf_counter() - start, 3)
