@@ -148,9 +148,10 @@ def _open_without_trace(path: str) -> int:
 
 def _entry(entry: os.DirEntry[str]) -> Entry:
     try:
-        return Entry(entry.name, _status(entry.stat()))
+        status = _status(entry.stat())
     except OSError as failure:
-        return Entry(entry.name, _unknown(failure))
+        status = _unknown(failure)
+    return Entry(entry.name, status._replace(is_link=True) if entry.is_symlink() else status)
 
 
 def _status(found: os.stat_result) -> Status:
