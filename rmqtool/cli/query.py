@@ -17,6 +17,7 @@ from rmqtool.cli.session import Session
 from rmqtool.errors import ExitStatus, UnansweredError
 from rmqtool.findings import FailOn
 from rmqtool.findings.wording import counted
+from rmqtool.projection import json_value
 from rmqtool.report.sinks import TRUNCATED, Format, open_sink
 
 if TYPE_CHECKING:
