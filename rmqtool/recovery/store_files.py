@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats.checkpoint import Checkpoint
 from rmqtool.recovery.batch_queue import BatchQueue
 from rmqtool.recovery.derived import Derived, Queue
@@ -19,6 +20,7 @@ from rmqtool.store.broker_json import (
     batch_queue_topics,
     load_broker_json,
     parse_broker_json,
+    read_config_text,
 )
 from rmqtool.store.kinds import DIRECTORY_NAMES, PathKind
 
@@ -147,19 +149,31 @@ def _config_refusals(root: Path) -> list[Refusal]:
     refusals = []
     for name in _CONFIG_FILES:
         path = root / "config" / name
-        if _decodes(path) is not True and _decodes(path.with_name(name + ".bak")) is False:
-            refusals.append(Refusal(f"config/{name}", "cannot be decoded, nor can its .bak"))
+        for needed in (path, path.with_name(name + ".bak")):
+            if needed.is_fifo():
+                refusals.append(Refusal(f"config/{needed.name}", "is a FIFO: opening it waits for ever"))
+                break
+            if (decodes := _decodes(needed)) is True:
+                break
+            if decodes is False and needed is not path:
+                refusals.append(Refusal(f"config/{name}", "cannot be decoded, nor can its .bak"))
     return refusals
 
 
 def _decodes(path: Path) -> bool | None:
-    """Tell whether a config file can be decoded; None if it is missing or empty."""
+    """Tell whether a config file can be decoded.
+
+    Java: ``MixAll#file2String`` reads as many bytes as ``File#length`` says, which is 0 for a device.
+
+    Returns:
+        None if it is missing, empty, or no regular file.
+    """
     try:
-        text = path.read_text("utf-8", "replace")
+        text = read_config_text(path)
         if not text:
             return None
         parse_broker_json(text)
-    except OSError:
+    except EnvironmentFailureError:
         return None
     except ValueError:
         return False

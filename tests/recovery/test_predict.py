@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from typing import TYPE_CHECKING
 
@@ -170,3 +171,22 @@ def test_nothing_is_written(root: Path, release: Release) -> None:
     before = {path: (path.stat().st_mtime_ns, path.stat().st_size) for path in root.rglob("*")}
     _predict(root, release)
     assert before == {path: (path.stat().st_mtime_ns, path.stat().st_size) for path in root.rglob("*")}
+
+
+@pytest.mark.parametrize("name", ["topics.json", "delayOffset.json.bak"])
+def test_a_fifo_among_the_settings_is_told_and_not_opened(root: Path, name: str) -> None:
+    """A broker waits there for ever; whoever predicts it must not."""
+    path = root / "config" / name
+    for one in (path, path.with_name(name.removesuffix(".bak"))):
+        one.unlink(missing_ok=True)
+    os.mkfifo(path)
+    (refusal,) = _predict(root, RELEASES["5.3.3"]).refusals
+    assert (refusal.file, refusal.reason) == (f"config/{name}", "is a FIFO: opening it waits for ever")
+
+
+def test_a_link_to_an_endless_device_among_the_settings_is_an_empty_file(root: Path) -> None:
+    """As for a broker, which reads as many bytes as the file is said to have."""
+    path = root / "config" / "topics.json"
+    path.unlink(missing_ok=True)
+    path.symlink_to("/dev/zero")
+    assert _predict(root, RELEASES["5.3.3"]).starts
