@@ -38,6 +38,10 @@ class EnvironmentFailureError(RmqtoolError):
     status = ExitStatus.FAILED
 
 
+class DeniedError(EnvironmentFailureError):
+    """The permissions of a file or directory do not allow to read it."""
+
+
 class UnansweredError(EnvironmentFailureError):
     """The structure that should answer a query cannot; the log itself may."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqtool.derived.checkpoint import loaded_checkpoint
+from rmqtool.errors import DeniedError
 from rmqtool.findings import Finding
 from rmqtool.findings.places import CP_AHEAD
 from rmqtool.formats.checkpoint import CHECKPOINT
@@ -31,12 +32,15 @@ def check_checkpoint(store: Store, latest_ms: int) -> list[Finding]:
         latest_ms: highest STORETIMESTAMP of the log.
 
     Raises:
-        EnvironmentFailureError: the checkpoint cannot be read.
+        EnvironmentFailureError: the checkpoint cannot be read, for another reason than permissions.
     """
     file = store.checkpoint
     if file is None:
         return []
-    times = dict(zip(_FIELDS, loaded_checkpoint(file), strict=True))
+    try:
+        times = dict(zip(_FIELDS, loaded_checkpoint(file), strict=True))
+    except DeniedError:
+        return []  # IO-DENIED of level 0 says so
     return list(_ahead(file.label, {name: times[name] for name in _TIMES}, latest_ms))
 
 

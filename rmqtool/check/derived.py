@@ -13,7 +13,7 @@ from rmqtool.check.model import CheckInterruptedError, Examined
 from rmqtool.check.tasks import IndexCheckTask, QueueCheck, QueueCheckTask
 from rmqtool.dispatch.policy import NEVER
 from rmqtool.engine import MapInterruptedError
-from rmqtool.errors import EnvironmentFailureError
+from rmqtool.errors import DeniedError, EnvironmentFailureError
 from rmqtool.findings import Finding, FindingLog, Structure
 from rmqtool.findings.places import ST_SETTINGS
 from rmqtool.formats.consumequeue import UNIT_SIZE
@@ -24,6 +24,7 @@ from rmqtool.reput.blocks import UNIT_COLUMNS
 from rmqtool.reput.indexes import index_stream
 from rmqtool.store.deleted_topics import KnownTopics
 from rmqtool.store.features import is_rocksdb
+from rmqtool.store.files import TREE_DEPTH
 from rmqtool.store.kinds import QUEUE_KINDS, PathKind
 from rmqtool.store.setting import Origin
 
@@ -35,7 +36,8 @@ if TYPE_CHECKING:
     from rmqtool.engine import Engine
     from rmqtool.progress import Progress
     from rmqtool.reput.queues import QueuePlan
-    from rmqtool.store import Store
+    from rmqtool.store import QueueFiles, Store
+    from rmqtool.store.files import Root, StoreFiles
     from rmqtool.store.segments import FileQueue, StoreFile
 
 _Checked = tuple[FindingLog, Examined]
@@ -80,6 +82,37 @@ def check_derived(
     except KeyboardInterrupt:
         raise CheckInterruptedError(*_sum(answers, request.max_findings)) from None
     return _sum(answers, request.max_findings)
+
+
+@dataclass(frozen=True)
+class _Listed:
+    """The queues of a kind that are shown.
+
+    Attributes:
+        found: files of each.
+        denied: topics, or single queues, that may not be listed.
+        root: where they lie; None if not even that may be listed.
+    """
+
+    found: dict[tuple[str, int], FileQueue]
+    denied: set[tuple[str | None, int | None]]
+    root: Root | None
+
+    def add(self, queue: QueueFiles) -> None:
+        try:
+            self.found[queue.topic or "", queue.queue_id or 0] = queue.files
+        except EnvironmentFailureError:
+            self.denied.add((queue.topic, queue.queue_id))
+
+    def covers(self, topic: str, queue_id: int) -> bool:
+        """Tell whether a queue that the log demands would be here."""
+        if self.root is None or {(topic, None), (topic, queue_id)} & self.denied:
+            return False
+        if self.root.depth == TREE_DEPTH:
+            return True
+        place = self.root.paths[0].parent if self.root.is_file else self.root.paths[0]
+        names = (place.name,) if self.root.depth else (place.parent.name, place.name)
+        return names == ((topic,) if self.root.depth else (topic, str(queue_id)))
 
 
 @dataclass(frozen=True)
@@ -162,14 +195,17 @@ def _redispatch_start(request: VerifyRequest) -> int | None:
     the checkpoint that decides cannot be read.
     """
     store = request.store
-    if store.abort is None or store.root is None or not store.commitlog.segments:
+    if store.abort is None or store.root is None or not store.log.segments:
         return None
     checkpoint = read_checkpoint(store.root / "checkpoint")
     if isinstance(checkpoint, Refusal):
         return None
     release = store.settings.release
     switches = RecoverySwitches.from_settings(store.settings, release)
-    _, recovery = first_file(store.commitlog.segments, Start(release, True, checkpoint, 0, switches))
+    try:
+        _, recovery = first_file(store.log.segments, Start(release, True, checkpoint, 0, switches))
+    except DeniedError:
+        return None
     return recovery.physical_offset
 
 
@@ -177,7 +213,17 @@ def _check_queues(task: QueueCheckTask, *, redispatch_start: int | None, log_cut
     from rmqtool.check.queues.checks import check_queues
 
     cut = log_cut and not task.unclean  # an unclean start cuts the queues, too
-    return check_queues(task, redispatch_start=redispatch_start, log_cut=cut)
+    try:
+        return check_queues(task, redispatch_start=redispatch_start, log_cut=cut)
+    except EnvironmentFailureError:
+        if len(task.queues) == 1:
+            raise
+    # One file that cannot be read: each queue by itself, so that only that one is left out.
+    check = partial(_check_queues, redispatch_start=redispatch_start, log_cut=log_cut)
+    alone = [replace(task, queues=(queue,)) for queue in task.queues]
+    return _sum(
+        [run_guarded(check, _queue_evidence, Structure.CONSUMEQUEUE, one) for one in alone], task.max_findings
+    )
 
 
 def _check_index(task: IndexCheckTask) -> _Checked:
@@ -206,6 +252,9 @@ class _Derived:
         self._log_start = 0 if log is None else log.log_start
         self._log_end = NEVER if log is None else log.log_end
         self._stale_stop = NEVER if log is None else log.stale_stop
+        # One file of a queue is no queue: that others of its records have no unit says nothing.
+        is_one_file = self._store.place.is_file
+        self._queue_level = min(self._level, _EXPECTED_LEVEL) if is_one_file else self._level
         self._unclean = request.live or self._store.abort is not None
 
     def queue_tasks(self) -> list[QueueCheckTask]:
@@ -234,7 +283,7 @@ class _Derived:
             file_size=settings.consumequeue_file_size,
             ext_file_size=settings.consumequeue_ext_file_size,
             batch_file_size=settings.batchconsumequeue_file_size,
-            level=self._level,
+            level=self._queue_level,
             ext=settings.enable_consume_queue_ext,
             unclean=self._unclean,
             max_findings=self._request.max_findings,
@@ -242,15 +291,17 @@ class _Derived:
         )
 
     def _queue_checks(self) -> Iterator[QueueCheck]:
-        """Yield every queue that is there, and every one that the log demands."""
+        """Yield every queue that is there, and every one that the log demands; no unlistable one."""
         plans = {} if self._expected is None else _by_queue(self._expected.plans)
         shown, topics = self._shown(), KnownTopics(self._store.root)
-        ext_files = self._files(PathKind.CONSUMEQUEUE_EXT)
+        ext_files = self._files(self._store.around, PathKind.CONSUMEQUEUE_EXT).found
         for batch, kind in ((False, PathKind.CONSUMEQUEUE), (True, PathKind.BATCHCONSUMEQUEUE)):
             if kind not in shown:
                 continue
-            files = self._files(kind)
-            for topic, queue_id in sorted(files.keys() | plans[batch].keys() if plans else files.keys()):
+            listed = self._files(self._store, kind)
+            files = listed.found
+            demanded = [key for key in plans[batch] if listed.covers(*key)] if plans else []
+            for topic, queue_id in sorted({*files, *demanded}):
                 key = topic, queue_id
                 yield QueueCheck(
                     topic=topic,
@@ -268,18 +319,23 @@ class _Derived:
         kinds = {PathKind.CONSUMEQUEUE, PathKind.BATCHCONSUMEQUEUE}
         return {kind for kind in kinds & roots.keys() if not is_rocksdb(roots[kind].paths[0])}
 
-    def _files(self, kind: PathKind) -> dict[tuple[str, int], FileQueue]:
+    def _files(self, store: StoreFiles, kind: PathKind) -> _Listed:
         """Return the files of every queue of a kind; what may not be listed is reported by the layout."""
-        found: dict[tuple[str, int], FileQueue] = {}
-        root = self._store.roots.get(kind)
+        root = store.roots.get(kind)
+        listed = _Listed({}, set(), root)
         if root is None or is_rocksdb(root.paths[0]):
-            return found
+            return listed
         try:
-            for queue in self._store.queues(kind):
-                found[queue.topic or "", queue.queue_id or 0] = queue.files
+            topics = store.topics(kind) if root.depth == TREE_DEPTH else [None]
         except EnvironmentFailureError:
-            return found  # IO-DENIED of level 0 says so
-        return found
+            return replace(listed, root=None)
+        for topic in topics:
+            try:
+                for queue in store.queues(kind, topic):
+                    listed.add(queue)
+            except EnvironmentFailureError:
+                listed.denied.add((topic, None))
+        return listed
 
     def index_tasks(self) -> list[IndexCheckTask]:
         """Return the index's one task; none if it is not shown, or no files."""
@@ -287,21 +343,33 @@ class _Derived:
         if root is None or is_rocksdb(root.paths[0]):
             return []
         settings = self._store.settings
+        files = [file for file in self._store.index_files if _may_be_read(file)]
+        is_whole = len(files) == len(self._store.index_files) and not root.is_file
         task = IndexCheckTask(
-            files=self._store.index_files,
+            files=tuple(files),
             geometry=settings.index_geometry,
             stale_stop=self._stale_stop,
             geometry_known=settings["maxHashSlotNum"].origin is not Origin.DEFAULT,
             expected=None if self._expected is None else index_stream(self._expected.blocks),
             log_start=self._log_start,
             log_end=self._log_end,
-            level=self._level,
+            level=self._level if is_whole else min(self._level, _EXPECTED_LEVEL),
             index_enabled=settings.message_index_enable,
             unclean=self._unclean,
             max_findings=self._request.max_findings,
             live=self._request.live,
         )
         return [task]
+
+
+def _may_be_read(file: StoreFile) -> bool:
+    try:
+        file.read_at(0, 1, [])
+    except DeniedError:
+        return False  # IO-DENIED of level 0 says so
+    except EnvironmentFailureError:
+        return True  # its check says what is wrong
+    return True
 
 
 def _by_queue(plans: Sequence[QueuePlan]) -> dict[bool, dict[tuple[str, int], QueuePlan]]:

@@ -9,23 +9,40 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rmqtool.engine import EngineOptions
 from rmqtool.errors import ExitStatus
-from rmqtool.findings import FailOn, FindingLog
+from rmqtool.findings import FailOn, FindingCode, FindingLog, Structure
+from rmqtool.findings.start import START_LOSES, START_REBUILDS, START_REFUSED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqtool.store import Store
 
-SCHEMA = "rmqtool.verify/1"
+SCHEMA = "rmqtool.verify/2"
 MAX_LEVEL = 3
 
-Result = Literal["clean", "derived-damage", "log-damage", "incomplete"]
+Result = Literal[
+    "clean",
+    "derived-damage",
+    "log-damage",
+    "unreadable",
+    "start-refused",
+    "start-loses",
+    "start-rebuilds",
+    "incomplete",
+]
 _RESULTS: dict[ExitStatus, Result] = {
-    ExitStatus.INTERRUPTED: "incomplete",
     ExitStatus.CLEAN: "clean",
     ExitStatus.NEGATIVE: "derived-damage",
+    ExitStatus.FAILED: "unreadable",
     ExitStatus.LOG_DAMAGED: "log-damage",
 }
+
+_STARTS: dict[FindingCode, Result] = {
+    START_REFUSED: "start-refused",
+    START_LOSES: "start-loses",
+    START_REBUILDS: "start-rebuilds",
+}
+_PREDICTED = frozenset({Structure.START, Structure.CATCH_UP})
 
 
 @dataclass(frozen=True)
@@ -98,6 +115,7 @@ class VerifyReport:
         seconds: wall time of each stage.
         interrupted: the stage amid which the run was interrupted: what follows it was not looked at, and the
             report is no verdict; None for a run that came to its end.
+        limits: what was not looked at, each the end of a sentence; empty for all of a store at level 3.
     """
 
     store: str
@@ -106,6 +124,7 @@ class VerifyReport:
     examined: Examined
     seconds: dict[str, float] = field(default_factory=dict)
     interrupted: str | None = None
+    limits: list[str] = field(default_factory=list)
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -121,17 +140,28 @@ class VerifyReport:
 
     @property
     def result(self) -> Result:
-        """Return the verdict: errors alone decide, whatever ``--fail-on`` says."""
-        return _RESULTS[self.exit_status()]
+        """Return the verdict: errors alone decide, whatever ``--fail-on`` says; damage before predictions."""
+        if self.interrupted is not None:
+            return "incomplete"
+        status = self.damage_status
+        if status < self.findings.exit_status():
+            counts = self.findings.counts
+            return next(result for code, result in _STARTS.items() if code.code in counts)
+        return _RESULTS[status]
+
+    @property
+    def damage_status(self) -> ExitStatus:
+        """Return the exit status of what is there, whatever the next start makes of it."""
+        return self.findings.exit_status(without=_PREDICTED)
 
     def exit_status(self, fail_on: FailOn | str = FailOn.ERROR) -> ExitStatus:
-        """Return 5 for a damaged log, 1 for damaged derived files, else 0; 130 if it was interrupted."""
+        """Return 130 if it was interrupted, else the status of its findings (`rmqtool.findings.status`)."""
         if self.interrupted is not None:
             return ExitStatus.INTERRUPTED
         return self.findings.exit_status(FailOn(fail_on))
 
     def to_json(self, fail_on: FailOn | str = FailOn.ERROR) -> dict[str, Any]:
-        """Return the report object, schema ``rmqtool.verify/1``."""
+        """Return the report object, schema ``rmqtool.verify/2``."""
         interrupted = {} if self.interrupted is None else {"interrupted": self.interrupted}
         return {
             "schema": SCHEMA,
@@ -139,6 +169,7 @@ class VerifyReport:
             "level": self.level,
             "result": self.result,
             **interrupted,
+            "notLookedAt": self.limits,
             "examined": self.examined.to_json(),
             "findings": [finding.to_json() for finding in self.findings],
             "counts": self.findings.counts,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rmqtool.check.limits import limits_of
 from rmqtool.check.model import (
     MAX_LEVEL,
     Examined,
@@ -11,9 +12,9 @@ from rmqtool.check.model import (
     VerifyReport,
     VerifyRequest,
 )
-from rmqtool.errors import RefusedError, UsageError
+from rmqtool.errors import DeniedError, RefusedError, UsageError
 from rmqtool.findings import Finding, FindingLog
-from rmqtool.findings.places import ST_LOCKED
+from rmqtool.findings.places import IO_DENIED, ST_LOCKED
 from rmqtool.store.layout import layout_findings
 from rmqtool.store.lock import lock_holder
 
@@ -47,6 +48,7 @@ def verify(request: VerifyRequest, progress: Progress, engine: Engine | None = N
     findings = FindingLog(request.max_findings)
     findings.extend(_lock_findings(request))
     report = VerifyReport(str(request.store.base), request.level, findings, Examined())
+    report.limits.extend(limits_of(request))
     try:
         with report.stage("layout"):
             findings.extend(layout_findings(request.store))
@@ -64,7 +66,11 @@ def verify(request: VerifyRequest, progress: Progress, engine: Engine | None = N
 
 def _lock_findings(request: VerifyRequest) -> Iterator[Finding]:
     root = request.store.root
-    holder = lock_holder(root) if root is not None else None
+    try:
+        holder = lock_holder(root) if root is not None else None
+    except DeniedError as failure:
+        yield Finding(code=IO_DENIED, file="lock", message=str(failure))
+        return
     if holder is None:
         return
     if not request.live:

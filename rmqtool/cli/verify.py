@@ -15,7 +15,7 @@ from rmqtool.cli.help import Command
 from rmqtool.cli.options import A_PATH, shared_options, type_option
 from rmqtool.cli.session import Session
 from rmqtool.cli.verify_files import MANIFEST_ACTIONS, REPORT_KINDS, VerifyFiles, metavar
-from rmqtool.errors import ExitStatus, UsageError
+from rmqtool.errors import EnvironmentFailureError, ExitStatus, UsageError
 from rmqtool.releases import RELEASES
 from rmqtool.report.sinks import Format, to_json
 from rmqtool.store import PathKind
@@ -207,15 +207,25 @@ def _verify(
         with suppress(KeyboardInterrupt):  # the report says so
             files.manifest(store, report, options["jobs"])
             predictions = _predict(store, report, options["predict"])
-    return Verdict(report, session.fail_on, files.compare(report), predictions, part)
+    return Verdict(report, session.fail_on, files.compare(report), predictions, part, session.given_words)
 
 
 def _predict(store: Store, report: VerifyReport, wanted: str | None) -> tuple[Prediction, ...]:
     if wanted is None:
         return ()
+    from rmqtool.recovery import NotPredictedError
+    from rmqtool.recovery.outcome import skipped, start_findings
+
     releases = RELEASES if wanted == _ALL else [None if wanted == _INFERRED else wanted]
     with report.stage("prediction"):
-        return tuple(map(store.predict_recovery, releases))
+        try:
+            predictions = tuple(map(store.predict_recovery, releases))
+        except (NotPredictedError, EnvironmentFailureError) as failure:
+            report.findings.add(skipped(str(failure)))
+            return ()
+        for prediction in predictions:
+            report.findings.extend(start_findings(prediction))
+    return predictions
 
 
 def _write(session: Session, verdicts: list[Verdict], stream: TextIO) -> None:
@@ -230,7 +240,7 @@ def _write(session: Session, verdicts: list[Verdict], stream: TextIO) -> None:
     else:
         from rmqtool.report.verify_text import write_verify_text
 
-        write_verify_text(verdicts, stream, color=session.color)
+        write_verify_text(verdicts, stream, color=session.color, notes=session.is_verbose)
 
 
 def _explain(session: Session, text: str) -> ExitStatus:

@@ -188,6 +188,19 @@ CQ_GAP_FILE = FindingCode(
     remedy="Rebuild the consume queues from the log (rmqtool rebuild).",
     origin="MappedFileQueue#load",
 )
+CQ_FILE_NAME = FindingCode(
+    code="CQ-FILE-NAME",
+    severity=Severity.ERROR,
+    structure=Structure.CONSUMEQUEUE,
+    title="queue file's name is no place of a file",
+    meaning=(
+        "The number that a file is named by is no multiple of the file size: it was renamed. Its units are all "
+        "there, at places that no broker looks at."
+    ),
+    broker_effect="Loads it and serves none of its messages.",
+    remedy="Give it its name back: the queue offset of its first unit, times the size of a unit.",
+    origin="MappedFileQueue#findMappedFileByOffset, DefaultMappedFile#selectMappedBuffer",
+)
 CQ_MIN_WRONG = FindingCode(
     code="CQ-MIN-WRONG",
     severity=Severity.WARNING,

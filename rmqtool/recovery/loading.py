@@ -15,6 +15,7 @@ from rmqtool.errors import EnvironmentFailureError
 from rmqtool.javacompat import parse_int, parse_long
 from rmqtool.recovery.model import Refusal
 from rmqtool.store.listing import label_of
+from rmqtool.store.reading import denied
 from rmqtool.store.segments import Segment
 
 if TYPE_CHECKING:
@@ -123,6 +124,8 @@ def list_directory(directory: Path) -> list[Path]:
             return [Path(entry.path) for entry in listing]
     except (FileNotFoundError, NotADirectoryError):
         return []
+    except PermissionError as failure:
+        raise denied(directory, "listed", failure) from failure
     except OSError as failure:
         raise EnvironmentFailureError(f"{directory}: cannot be listed: {failure.strerror}") from failure
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from typing import TYPE_CHECKING
 
+from rmqtool.commands.verify.roots import label_of_root
 from rmqtool.findings import Finding
 from rmqtool.findings.places import RM_INTERNAL
 from rmqtool.report.escaping import escape_text
@@ -64,7 +65,7 @@ def write_verify_csv(verdicts: Sequence[Verdict], stream: TextIO) -> None:
         for verdict in verdicts
         for value in _finding_objects(verdict)
     ]
-    writer.writerow(rows[0] if rows else Finding(code=RM_INTERNAL).to_json())
+    writer.writerow(rows[0] if rows else Finding(code=RM_INTERNAL).to_json() | {"root": None})
     writer.writerows([_cell(value) for value in row.values()] for row in rows)
 
 
@@ -97,8 +98,9 @@ def write_explanations_csv(entries: Sequence[FindingCode], stream: TextIO) -> No
 
 
 def _finding_objects(verdict: Verdict) -> Iterator[dict[str, Any]]:
-    for finding, known in verdict.findings():
-        yield finding.to_json() if verdict.comparison is None else finding.to_json() | {"known": known}
+    for (finding, known), root in zip(verdict.findings(), verdict.roots.of, strict=True):
+        value = finding.to_json() | {"root": None if root is None else label_of_root(root)}
+        yield value if verdict.comparison is None else value | {"known": known}
 
 
 def _place(verdict: Verdict) -> dict[str, str | None]:

@@ -7,7 +7,7 @@ from functools import cached_property
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
-from rmqtool.errors import EnvironmentFailureError
+from rmqtool.errors import DeniedError, EnvironmentFailureError
 from rmqtool.formats.checkpoint import CHECKPOINTS, Checkpoint
 from rmqtool.formats.consumequeue import BATCH_UNIT_SIZE, UNIT_SIZE
 from rmqtool.formats.message import MAGIC_V2, RECORD_STARTS
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rmqtool.store.files import StoreFiles
-    from rmqtool.store.segments import FileQueue
+    from rmqtool.store.segments import FileQueue, StoreFile
 
 _SAMPLED_QUEUES = 64
 _SAMPLED_INDEX_FILES = 8
@@ -75,7 +75,7 @@ class Evidence:
         if slots is not None or items is not None:
             proven = geometry_of_size(size, slots=slots, items=items)
         else:
-            proven = next((found for file in files if (found := infer_geometry(file)) is not None), None)
+            proven = next((found for file in files if (found := _geometry_of(file)) is not None), None)
         assumed = proven or geometry_of_size(size)
         return None if assumed is None else (assumed, proven is not None)
 
@@ -138,9 +138,10 @@ class Evidence:
 
     def _first_magics_v2(self) -> tuple[str, str] | None:
         for segment in chain(self._store.commitlog.segments[:1], self._store.commitlog.segments[-2:]):
-            start = RECORD_STARTS.decode(segment.read_at(0, RECORD_STARTS.size, []))
-            if start is not None and start.magic == MAGIC_V2:
-                return "5.1.0", "a V2 record"
+            with suppress(DeniedError):
+                start = RECORD_STARTS.decode(segment.read_at(0, RECORD_STARTS.size, []))
+                if start is not None and start.magic == MAGIC_V2:
+                    return "5.1.0", "a V2 record"
         return None
 
     def _checkpoint(self) -> Checkpoint:
@@ -148,8 +149,16 @@ class Evidence:
         root = self._store.root
         if root is None or not _size_of_file(root, "checkpoint"):
             return Checkpoint()
-        with ReadOnlyFile(root / "checkpoint") as file:
+        with suppress(DeniedError), ReadOnlyFile(root / "checkpoint") as file:
             return CHECKPOINTS.decode(file.read_at(0, CHECKPOINTS.size, [])) or Checkpoint()
+        return Checkpoint()
+
+
+def _geometry_of(file: StoreFile) -> Geometry | None:
+    """Return what a file proves; one that may not be read proves nothing."""
+    with suppress(DeniedError):
+        return infer_geometry(file)
+    return None
 
 
 def _size_of_file(root: Path, name: str) -> int:

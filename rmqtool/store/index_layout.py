@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from rmqtool.errors import DeniedError
 from rmqtool.findings import Finding, Severity
 from rmqtool.findings.index import IX_GEOMETRY, IX_SIZE, IX_STRAY, IX_UNUSED
+from rmqtool.findings.places import IO_DENIED
 from rmqtool.formats.index import HEADERS
 from rmqtool.store.geometry import own_geometry
 from rmqtool.store.setting import Origin
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from rmqtool.store.geometry import Geometry
     from rmqtool.store.root import Store
@@ -27,7 +29,8 @@ def index_findings(store: Store) -> Iterator[Finding]:
     """
     for stray in store.index_strays:
         yield Finding(code=IX_STRAY, file=stray.label, message=f"{stray.label} {stray.reason}")
-    files = store.index_files
+    files, denied = _readable(store.index_files)
+    yield from denied
     if not files:
         return
     used = {file.label: file for file in files if _item_count(file) > 0}
@@ -39,6 +42,18 @@ def index_findings(store: Store) -> Iterator[Finding]:
     for file in files:
         if file.label not in used:
             yield Finding(code=IX_UNUSED, file=file.label)
+
+
+def _readable(files: Iterable[StoreFile]) -> tuple[list[StoreFile], list[Finding]]:
+    """Tell apart the files that may be read, and the findings about the others."""
+    readable, denied = [], []
+    for file in files:
+        try:
+            file.read_at(0, 1, [])
+            readable.append(file)
+        except DeniedError as failure:
+            denied.append(Finding(code=IO_DENIED, file=file.label, message=str(failure)))
+    return readable, denied
 
 
 def _division_findings(

@@ -11,7 +11,7 @@ import stat
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.store.reading import kind_of_non_file
+from rmqtool.store.reading import denied, kind_of_non_file
 from rmqtool.store.segments import NAME_DIGITS, FileQueue, Segment, StoreFile, Stray
 
 if TYPE_CHECKING:
@@ -95,6 +95,8 @@ def _entries(directories: Iterable[Path], base: Path) -> Iterator[tuple[os.DirEn
                 entries = sorted(listing, key=lambda entry: entry.name)
         except (FileNotFoundError, NotADirectoryError, UnicodeEncodeError):
             continue  # the last: no file has such a name in this locale
+        except PermissionError as failure:
+            raise denied(directory, "listed", failure) from failure
         except OSError as failure:
             raise EnvironmentFailureError(f"{directory}: cannot be listed: {failure.strerror}") from failure
         prefix = label_of(directory, base)

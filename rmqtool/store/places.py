@@ -10,7 +10,7 @@ from pathlib import Path
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.store.kinds import DIRECTORY_NAMES, QUEUE_KINDS, PathKind, kind_of_bytes
 from rmqtool.store.listing import INDEX_NAME_DIGITS, digits_of
-from rmqtool.store.reading import ReadOnlyFile, kind_of_non_file
+from rmqtool.store.reading import ReadOnlyFile, denied, kind_of_non_file
 from rmqtool.store.segments import NAME_DIGITS
 
 CONFIG_DIRECTORY, BACKUP = "config", ".bak"
@@ -167,5 +167,7 @@ def _scan(path: Path) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(path) as listing:
             return list(listing)
+    except PermissionError as failure:
+        raise denied(path, "listed", failure) from failure
     except OSError as failure:
         raise EnvironmentFailureError(f"{path}: cannot be listed: {failure.strerror}") from failure

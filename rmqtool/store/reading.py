@@ -14,7 +14,8 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rmqtool.errors import EnvironmentFailureError
+from rmqtool.errors import DeniedError, EnvironmentFailureError
+from rmqtool.store.owners import who_may_read
 
 if TYPE_CHECKING:
     from collections.abc import MutableSequence
@@ -66,11 +67,14 @@ def open_regular(path: Path) -> int:
     left alone where the kernel permits it.
 
     Raises:
-        EnvironmentFailureError: It is no regular file, is gone, or may not be read.
+        DeniedError: It may not be read.
+        EnvironmentFailureError: It is no regular file, or is gone.
     """
     try:
         _require_regular(path, path.stat().st_mode)
         descriptor = _open_without_trace(path)
+    except PermissionError as failure:
+        raise denied(path, "opened", failure) from failure
     except OSError as failure:
         raise EnvironmentFailureError(f"{path}: cannot be opened: {failure.strerror}") from failure
     try:
@@ -79,6 +83,11 @@ def open_regular(path: Path) -> int:
         os.close(descriptor)
         raise
     return descriptor
+
+
+def denied(path: Path, done: str, failure: PermissionError) -> DeniedError:
+    """Return what to raise where permissions keep a path from being opened or listed."""
+    return DeniedError(f"{path}: cannot be {done}: {failure.strerror}: {who_may_read(path)}")
 
 
 def _require_regular(path: Path, mode: int) -> None:

@@ -81,7 +81,8 @@ class _LogChecker:
             end = LogEnd(last, stale, unclean=check.unclean)
             self._findings.extend(damage_findings(scans, end))
         self._count_the_rest(scans)
-        add_breaks(self._findings, check.log, breaks, _lost(scans))
+        if check.is_whole:
+            add_breaks(self._findings, check.log, breaks, _lost(scans))
         if check.half_offsets is not None:
             task = transaction_task(check.log, scans, check.half_offsets, check.max_findings)
             self._findings.merge(self._engine.map(check_transactions, [task])[0])
@@ -116,7 +117,7 @@ class _LogChecker:
     ) -> tuple[StaleTail | None, list[SegmentScan], list[QueuePlan], Breaks]:
         """Leave out old records behind the log's end; return them, and what is left."""
         plans, breaks = self._continuity(scans)
-        if last < 0 or self._check.live:
+        if last < 0 or self._check.live or not self._check.is_whole:
             return None, scans, plans, breaks
         for stale in stale_candidates(scans[last]):
             if stale.behind_gap or repeats_from(breaks, stale.start):

@@ -33,6 +33,7 @@ class LogCheck:
         split_bytes: greatest size of a split.
         half_offsets: by half queue, how far the broker's own check of half messages has come; None if what
             transactions say of each other is not asked.
+        is_whole: no file was left out: so records of a queue follow each other, and zeros are the log's end.
     """
 
     log: FileQueue
@@ -43,6 +44,7 @@ class LogCheck:
     unclean: bool = False
     split_bytes: int = SPLIT_BYTES
     half_offsets: Mapping[int, int] | None = None
+    is_whole: bool = True
 
 
 @dataclass(frozen=True)
