@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -90,7 +91,7 @@ def consumed_offsets(store: Store) -> Iterator[Consumed]:
 def _of_timer(store: Store) -> Iterator[Consumed]:
     """Yield how far the timer has read its topic (``TimerMessageStore#enqueue``, 5.0.0+)."""
     path = None if store.config is None else store.config / TIMER_CHECKPOINT
-    if path is None or not path.is_file():
+    if path is None or not os.path.isfile(path):  # noqa: PTH113 - False where not allowed
         return
     with ReadOnlyFile(path) as file:
         found = TIMER_CHECKPOINTS.decode(file.read_at(0, TIMER_CHECKPOINTS.size, []))

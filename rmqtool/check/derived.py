@@ -343,8 +343,12 @@ class _Derived:
         if root is None or is_rocksdb(root.paths[0]):
             return []
         settings = self._store.settings
-        files = [file for file in self._store.index_files if _may_be_read(file)]
-        is_whole = len(files) == len(self._store.index_files) and not root.is_file
+        try:
+            listed = self._store.index_files
+        except DeniedError:
+            return []  # IO-DENIED of level 0 says so
+        files = [file for file in listed if _may_be_read(file)]
+        is_whole = len(files) == len(listed) and not root.is_file
         task = IndexCheckTask(
             files=tuple(files),
             geometry=settings.index_geometry,

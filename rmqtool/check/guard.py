@@ -53,7 +53,7 @@ def _evidence_failure(files: Sequence[StoreFile], structure: Structure) -> Findi
         try:
             file.read_at(0, 1, [])
         except DeniedError as failure:
-            return Finding(code=IO_DENIED, file=file.label, message=str(failure))
+            return Finding(code=IO_DENIED, file=file.label, message=failure.reason)
         except EnvironmentFailureError as failure:
             return Finding(
                 code=IO_CHANGED,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from rmqtool.engine import EngineOptions
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn, FindingCode, FindingLog, Structure
-from rmqtool.findings.start import START_LOSES, START_REBUILDS, START_REFUSED
+from rmqtool.findings.start import NS_LOSES, NS_REBUILDS, NS_REFUSED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,9 +38,9 @@ _RESULTS: dict[ExitStatus, Result] = {
 }
 
 _STARTS: dict[FindingCode, Result] = {
-    START_REFUSED: "start-refused",
-    START_LOSES: "start-loses",
-    START_REBUILDS: "start-rebuilds",
+    NS_REFUSED: "start-refused",
+    NS_LOSES: "start-loses",
+    NS_REBUILDS: "start-rebuilds",
 }
 _PREDICTED = frozenset({Structure.START, Structure.CATCH_UP})
 

@@ -69,7 +69,7 @@ def _lock_findings(request: VerifyRequest) -> Iterator[Finding]:
     try:
         holder = lock_holder(root) if root is not None else None
     except DeniedError as failure:
-        yield Finding(code=IO_DENIED, file="lock", message=str(failure))
+        yield Finding(code=IO_DENIED, file="lock", message=failure.reason)
         return
     if holder is None:
         return

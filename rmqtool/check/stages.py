@@ -145,7 +145,7 @@ class _Contents:
                 segment.read_at(0, 1, [])
                 readable.append(segment)
             except DeniedError as failure:
-                self._report.findings.add(Finding(code=IO_DENIED, file=segment.label, message=str(failure)))
+                self._report.findings.add(Finding(code=IO_DENIED, file=segment.label, message=failure.reason))
             except EnvironmentFailureError:
                 readable.append(segment)  # the check of the log says so
         return log if len(readable) == len(log) else replace(log, segments=tuple(readable))

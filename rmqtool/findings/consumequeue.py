@@ -194,8 +194,8 @@ CQ_FILE_NAME = FindingCode(
     structure=Structure.CONSUMEQUEUE,
     title="queue file's name is no place of a file",
     meaning=(
-        "The number that a file is named by is no multiple of the file size: it was renamed. Its units are all "
-        "there, at places that no broker looks at."
+        "The number that a file is named by is no multiple of the file size: it was renamed. Its units are "
+        "all there, at places that no broker looks at."
     ),
     broker_effect="Loads it and serves none of its messages.",
     remedy="Give it its name back: the queue offset of its first unit, times the size of a unit.",

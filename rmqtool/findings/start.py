@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rmqtool.findings.model import FindingCode, Severity, Structure
 
-START_REFUSED = FindingCode(
-    code="START-REFUSED",
+NS_REFUSED = FindingCode(
+    code="NS-REFUSED",
     severity=Severity.ERROR,
     structure=Structure.START,
     title="the broker will not start",
@@ -14,8 +14,8 @@ START_REFUSED = FindingCode(
     remedy="Copy the store, remove what it names from the copy, and ask again.",
     origin="DefaultMessageStore#load, DefaultMessageStore#start",
 )
-START_LOSES = FindingCode(
-    code="START-LOSES",
+NS_LOSES = FindingCode(
+    code="NS-LOSES",
     severity=Severity.ERROR,
     structure=Structure.START,
     title="the next start loses messages",
@@ -24,8 +24,8 @@ START_LOSES = FindingCode(
     remedy="Do not start a broker on it: copy the store first, and compare it with a replica.",
     origin="CommitLog#recoverNormally, CommitLog#recoverAbnormally, MappedFileQueue#truncateDirtyFiles",
 )
-START_REBUILDS = FindingCode(
-    code="START-REBUILDS",
+NS_REBUILDS = FindingCode(
+    code="NS-REBUILDS",
     severity=Severity.ERROR,
     structure=Structure.CATCH_UP,
     title="the next start changes queues or index",
@@ -37,8 +37,8 @@ START_REBUILDS = FindingCode(
     remedy="None needed for the messages; keep a copy if the present queues or index matter.",
     origin="DefaultMessageStore#recover, IndexService#load",
 )
-START_SKIPPED = FindingCode(
-    code="START-SKIPPED",
+NS_SKIPPED = FindingCode(
+    code="NS-SKIPPED",
     severity=Severity.WARNING,
     structure=Structure.STORE,
     title="prediction skipped",

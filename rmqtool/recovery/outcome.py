@@ -6,7 +6,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from rmqtool.findings import Finding
-from rmqtool.findings.start import START_LOSES, START_REBUILDS, START_REFUSED, START_SKIPPED
+from rmqtool.findings.start import NS_LOSES, NS_REBUILDS, NS_REFUSED, NS_SKIPPED
 from rmqtool.findings.wording import counted
 from rmqtool.store.kinds import DIRECTORY_NAMES, PathKind
 
@@ -49,16 +49,16 @@ def start_findings(prediction: Prediction) -> Iterator[Finding]:
     broker = f"a {prediction.release.name} broker"
     for refusal in prediction.refusals:
         message = f"{broker} does not start: {refusal.file} {refusal.reason}"
-        yield Finding(code=START_REFUSED, file=refusal.file, message=message)
+        yield Finding(code=NS_REFUSED, file=refusal.file, message=message)
     outcome = outcome_of(prediction)
     if outcome is StartOutcome.HANGS and prediction.reput is not None:
         place = prediction.reput.stalled_at
         message = f"{broker} never gets through its start: it repeats the record at {place} for ever"
-        yield Finding(code=START_REFUSED, physical_offset=place, message=message)
+        yield Finding(code=NS_REFUSED, physical_offset=place, message=message)
     if prediction.lost and prediction.cut is not None:
         lost, cut = lost_messages(prediction), prediction.cut
         yield Finding(
-            code=START_LOSES,
+            code=NS_LOSES,
             file=cut.file,
             position=cut.position,
             physical_offset=cut.physical_offset,
@@ -68,12 +68,12 @@ def start_findings(prediction: Prediction) -> Iterator[Finding]:
         )
     if outcome is StartOutcome.REBUILDS:
         message = f"{broker} starts, loses no message, and {' and '.join(_changes(prediction))}"
-        yield Finding(code=START_REBUILDS, message=message)
+        yield Finding(code=NS_REBUILDS, message=message)
 
 
 def skipped(reason: str) -> Finding:
     """Return that there is no prediction."""
-    return Finding(code=START_SKIPPED, message=f"prediction skipped: {reason}")
+    return Finding(code=NS_SKIPPED, message=f"prediction skipped: {reason}")
 
 
 def _changes(prediction: Prediction) -> list[str]:

@@ -13,21 +13,23 @@ if TYPE_CHECKING:
 
 def finding_line(finding: Finding) -> str:
     """Return place and sentence on one line; hostile characters are escaped."""
-    place, sentence = finding_place(finding), finding_sentence(finding)
+    sentence = finding_sentence(finding)
+    place = finding_place(finding, sentence)
     return f"{place}: {sentence}" if place else sentence
 
 
-def finding_place(finding: Finding) -> str:
-    """Return where a finding is; empty if it concerns the store as a whole."""
+def finding_place(finding: Finding, sentence: str = "") -> str:
+    """Return where a finding is, as far as a sentence does not say so; empty if there is nothing to say."""
     parts = []
     if finding.file is not None:
         position = "" if finding.position is None else f" @{finding.position}"
         parts.append(escape_text(finding.file) + position)
     if finding.topic is not None:
-        queue = "" if finding.queue_id is None else f"/{finding.queue_id}"
+        queue = escape_text(finding.topic) + ("" if finding.queue_id is None else f"/{finding.queue_id}")
         unit = "" if finding.queue_offset is None else f" #{finding.queue_offset}"
-        parts.append(escape_text(finding.topic) + queue + unit)
-    if finding.physical_offset is not None:
+        if f"{unit.removeprefix(' #')} of {queue} " not in sentence:
+            parts.append(queue + unit)
+    if finding.physical_offset is not None and not _says(sentence, str(finding.physical_offset)):
         parts.append(f"physical offset {finding.physical_offset}")
     return ", ".join(parts)
 
@@ -36,7 +38,8 @@ def finding_sentence(finding: Finding) -> str:
     """Return what is wrong, with what was expected and found if the sentence does not say it."""
     sentence = finding.message or finding.code.title
     if finding.file is not None:
-        sentence = sentence.removeprefix(f"{finding.file}: ")
+        sentence = sentence.removeprefix(f"{finding.file}: ").removeprefix(f"{finding.file} ")
+    sentence = sentence.removeprefix(f"{finding.topic}/{finding.queue_id}: ")
     values = [
         f"{name} {value}"
         for name, value in (("expected", finding.expected), ("found", finding.observed))

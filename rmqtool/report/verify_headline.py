@@ -11,7 +11,7 @@ from rmqtool.errors import ExitStatus
 from rmqtool.findings import Severity
 from rmqtool.findings.index import IX_GONE
 from rmqtool.findings.places import IO_DENIED
-from rmqtool.findings.start import START_SKIPPED
+from rmqtool.findings.start import NS_SKIPPED
 from rmqtool.findings.wording import counted
 from rmqtool.recovery.outcome import StartOutcome, lost_messages, outcome_of
 from rmqtool.report.escaping import escape_text
@@ -64,10 +64,11 @@ def _damage(verdict: Verdict) -> str:
 
 def _starts(verdict: Verdict) -> Iterator[str]:
     """Yield what starts will do, the gravest first."""
+    damaged = verdict.report.damage_status is not ExitStatus.CLEAN
     ordered = sorted(verdict.predictions, key=outcome_of, reverse=True)
     for outcome, alike in groupby(ordered, key=outcome_of):
-        yield _start(outcome, list(alike))
-    if START_SKIPPED.code in verdict.report.findings.counts:
+        yield _start(outcome, list(alike)) + (" more" if damaged and outcome is StartOutcome.WHOLE else "")
+    if NS_SKIPPED.code in verdict.report.findings.counts:
         yield "what the next start does is not known"
 
 
@@ -82,7 +83,7 @@ def _start(outcome: StartOutcome, predictions: Sequence[Prediction]) -> str:
         StartOutcome.REFUSED: f"{brokers} will not start on it",
         StartOutcome.HANGS: f"{brokers} will never get through its start",
         StartOutcome.REBUILDS: f"{brokers} will start, lose no message, and put queues or index right first",
-        StartOutcome.WHOLE: f"{brokers} will start and keep all of it",
+        StartOutcome.WHOLE: f"{brokers} will start and lose nothing",
     }[outcome]
 
 
@@ -95,7 +96,7 @@ def _next_words(verdict: Verdict) -> list[str] | None:
         return ["sudo", "-u", _owner(verdict), *_verify(verdict)]
     status = report.findings.exit_status()
     if status is ExitStatus.LOG_DAMAGED:
-        if verdict.predictions or START_SKIPPED.code in report.findings.counts:
+        if verdict.predictions or NS_SKIPPED.code in report.findings.counts:
             return ["cp", "-a", "--sparse=always", store, f"{store.rstrip('/')}.copy"]
         return ["rmqtool", "verify", store, *verdict.given, "--predict-recovery"]
     if report.damage_status is ExitStatus.NEGATIVE or IX_GONE.code in report.findings.counts:

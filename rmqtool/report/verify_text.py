@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import CATALOG, Severity
-from rmqtool.findings.start import START_LOSES, START_REBUILDS, START_REFUSED
+from rmqtool.findings.start import NS_LOSES, NS_REBUILDS, NS_REFUSED
 from rmqtool.findings.wording import counted
 from rmqtool.report.escaping import escape_text
 from rmqtool.report.finding_text import finding_line
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _LISTED = 5
 """Findings of one code that are shown; ndjson has them all."""
 
-_IN_PREDICTIONS = {START_REFUSED, START_LOSES, START_REBUILDS}
+_IN_PREDICTIONS = {NS_REFUSED, NS_LOSES, NS_REBUILDS}
 """What they say stands in the first line, and in the prediction."""
 
 _WORDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}

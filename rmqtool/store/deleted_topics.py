@@ -7,6 +7,7 @@ are not.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from rmqtool.store.broker_json import ConfigFileError, load_broker_json, topic_names
@@ -39,7 +40,7 @@ class KnownTopics:
 def _known_topics(config: Path) -> frozenset[str]:
     """Return the topics of ``topics.json``, none if it is not there, not readable, or not what counts."""
     path = config / "topics.json"
-    if not path.is_file() or any((config / name).is_dir() for name in _OTHER_KEEPERS):
+    if not os.path.isfile(path) or any((config / name).is_dir() for name in _OTHER_KEEPERS):  # noqa: PTH113
         return frozenset()
     try:
         return topic_names(load_broker_json(path))

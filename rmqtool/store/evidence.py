@@ -67,7 +67,7 @@ class Evidence:
             slots: ``maxHashSlotNum``, when it was given.
             items: ``maxIndexNum``, when it was given.
         """
-        files = self._store.index_files[-_SAMPLED_INDEX_FILES:]
+        files = self._index_files[-_SAMPLED_INDEX_FILES:]
         size = infer_file_size([[(0, file.size_bytes) for file in files]])
         if size is None:
             return None
@@ -87,11 +87,11 @@ class Evidence:
 
     def has_light_queues(self) -> bool:
         """Return whether there are queues of ``%LMQ%`` names."""
-        return any(topic.startswith(LMQ_PREFIX) for topic in self._store.topics(PathKind.CONSUMEQUEUE))
+        return any(topic.startswith(LMQ_PREFIX) for topic in self._topics(PathKind.CONSUMEQUEUE))
 
     def batch_topics(self) -> frozenset[str]:
         """Return the topics with batch queues: those of topics.json and those that have such files."""
-        present = frozenset(self._store.topics(PathKind.BATCHCONSUMEQUEUE))
+        present = frozenset(self._topics(PathKind.BATCHCONSUMEQUEUE))
         root = self._store.root
         if root is None:
             return present
@@ -127,7 +127,18 @@ class Evidence:
 
     def index_zone(self) -> timezone | None:
         """Return the time zone of the index files' names."""
-        return infer_index_zone(self._store.index_files)
+        return infer_index_zone(self._index_files)
+
+    @property
+    def _index_files(self) -> tuple[StoreFile, ...]:
+        with suppress(DeniedError):
+            return self._store.index_files
+        return ()
+
+    def _topics(self, kind: PathKind) -> list[str]:
+        with suppress(DeniedError):
+            return self._store.topics(kind)
+        return []
 
     def _sample(self, kind: PathKind) -> Iterator[FileQueue]:
         """Yield the files of some queues; what may not be read is no evidence (level 0 reports it)."""

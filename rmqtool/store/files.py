@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from functools import cached_property
@@ -182,7 +183,8 @@ class StoreFiles:
             found = (queue for queue in self.queues(kind, topic) if queue.queue_id == queue_id)
             return next(found, None)
         directory = root.paths[0] / topic / str(queue_id)
-        return QueueFiles(kind, topic, queue_id, directory, self.base) if directory.is_dir() else None
+        is_there = os.path.isdir(directory)  # noqa: PTH112 - False where not allowed
+        return QueueFiles(kind, topic, queue_id, directory, self.base) if is_there else None
 
     def queue_strays(self, kind: PathKind = PathKind.CONSUMEQUEUE) -> Iterator[Stray]:
         """Yield the entries that are neither topic directories nor queue directories.

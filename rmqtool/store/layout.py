@@ -34,6 +34,7 @@ from rmqtool.store.kinds import QUEUE_KINDS, PathKind
 from rmqtool.store.listing import label_of
 from rmqtool.store.reading import kind_of_non_file
 from rmqtool.store.setting import Origin
+from rmqtool.store.unreadable import denied_finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -143,7 +144,13 @@ def _no_log_findings(store: Store) -> Iterator[Finding]:
 
 def _has_queues(store: Store, kind: PathKind) -> bool:
     with suppress(EnvironmentFailureError):  # IO-DENIED says so
-        return any(len(queue.files) for queue in store.queues(kind))
+        return any(map(_has_files, store.queues(kind)))
+    return False
+
+
+def _has_files(queue: QueueFiles) -> bool:
+    with suppress(DeniedError):  # IO-DENIED says so
+        return bool(len(queue.files))
     return False
 
 
@@ -229,20 +236,19 @@ def _queue_tree_findings(store: Store, kind: PathKind) -> Iterator[Finding]:
     try:
         topics = store.topics(kind) if root.depth == TREE_DEPTH else [None]
     except DeniedError as failure:
-        yield Finding(code=IO_DENIED, file=label_of(root.paths[0], store.base), message=str(failure))
+        yield denied_finding(failure, store.base)
         return
     for topic in topics:
         try:
             for queue in store.queues(kind, topic):
-                queues += bool(queue.files.segments)
+                queues += _has_files(queue)
                 for finding in _queue_findings(store, queue):
                     if finding.code is ST_SETTINGS:
                         contradictions.append(finding)
                     else:
                         yield finding
-        except EnvironmentFailureError as failure:
-            label = label_of(root.paths[0] / (topic or ""), store.base)
-            yield Finding(code=IO_DENIED, file=label, topic=topic, message=str(failure))
+        except DeniedError as failure:
+            yield denied_finding(failure, store.base)
     if 1 < queues == len(contradictions):
         message = f"{contradictions[0].message}; the same is true of all {queues} queues"
         contradictions = [replace(contradictions[0], message=message)]
@@ -269,8 +275,8 @@ def _queue_findings(store: Store, queue: QueueFiles) -> Iterator[Finding]:
         yield Finding(code=CQ_TYPE, file=label, topic=queue.topic, queue_id=queue.queue_id)
     try:
         yield from _file_queue_findings(store, queue.files, size, name, CQ_STRAY, CQ_GAP_FILE)
-    except EnvironmentFailureError as failure:
-        yield Finding(code=IO_DENIED, file=label, message=str(failure))
+    except DeniedError as failure:
+        yield denied_finding(failure, store.base)
 
 
 def _checkpoint_findings(store: Store) -> Iterator[Finding]:
@@ -289,7 +295,7 @@ def _checkpoint_findings(store: Store) -> Iterator[Finding]:
         if _log_time_ms(file) == 0:
             yield Finding(code=CP_ZERO, file=label)
     except DeniedError as failure:
-        yield Finding(code=IO_DENIED, file=label, message=str(failure))
+        yield denied_finding(failure, store.base)
 
 
 def _log_time_ms(checkpoint: StoreFile) -> int:

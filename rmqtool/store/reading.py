@@ -87,7 +87,7 @@ def open_regular(path: Path) -> int:
 
 def denied(path: Path, done: str, failure: PermissionError) -> DeniedError:
     """Return what to raise where permissions keep a path from being opened or listed."""
-    return DeniedError(f"{path}: cannot be {done}: {failure.strerror}: {who_may_read(path)}")
+    return DeniedError(str(path), f"cannot be {done}: {failure.strerror}: {who_may_read(path)}")
 
 
 def _require_regular(path: Path, mode: int) -> None:

@@ -18,12 +18,12 @@ from rmqtool.findings.consumequeue import (
 )
 from rmqtool.findings.index import IX_DANGLING
 from rmqtool.findings.records import CL_QOFF_GAP
-from rmqtool.findings.start import START_LOSES
+from rmqtool.findings.start import NS_LOSES
 
 if TYPE_CHECKING:
     from rmqtool.findings import FindingLog
 
-_POINTING = {CQ_DANGLING, IX_DANGLING, START_LOSES}
+_POINTING = {CQ_DANGLING, IX_DANGLING, NS_LOSES}
 _OF_FILES = {CQ_GAP_FILE, CQ_FILE_NAME, CQ_STRAY}
 _OF_UNITS = {CQ_MISSING_MSG, CQ_MISPLACED, CQ_DANGLING}
 _Queue = tuple[str, int]
