@@ -14,12 +14,14 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.store.fixture_stores import STORES
+from tests.strategies import REQUIRED, examples
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
 # Kernels compile at their first call, and test machines are shared: how long an example takes says nothing.
-settings.register_profile("rmqtool", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+_IGNORED = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+settings.register_profile("rmqtool", examples(100), deadline=None, suppress_health_check=_IGNORED)
 settings.load_profile("rmqtool")
 
 TIERS = ("broker", "matrix", "mutation", "package", "soak", "stores")
@@ -29,9 +31,6 @@ _MAY_SKIP = {"stores"}
 
 _STORE = re.compile(r"\b([a-z0-9]+)-(4\.9\.8|5\.3\.3|5\.4\.0)\b")
 _NEWEST = "5.5.1"
-
-REQUIRED = "RMQTOOL_REQUIRE_TIERS"
-"""Where this is 1, a test of a tier that is skipped has failed."""
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from rmqtool.formats import message
@@ -35,6 +37,15 @@ TOPICS = [
 LIGHT_NAMES = ["%LMQ%a", "%LMQ%b", "plain", "%LMQ%", "x/y", "..", "", "订单", "TopicTest"]
 _LONGEST = (1 << 63) - 1
 _SUFFIXES = ["", "", "", ",", ",,"]
+
+REQUIRED = "RMQTOOL_REQUIRE_TIERS"
+"""Where this is 1, a skipped test of a tier has failed, and every property is tried on all its examples."""
+_QUICK_SHARE = 5
+
+
+def examples(count: int) -> settings:
+    """So many examples of a property in the gate, and a share of them where the answer is waited for."""
+    return settings(max_examples=count if os.environ.get(REQUIRED) == "1" else max(10, count // _QUICK_SHARE))
 
 
 def numbers(good: list[str], bad: list[str], *, hostile: bool) -> st.SearchStrategy[str]:

@@ -59,9 +59,9 @@ class ReadStore(OpenedStore):
             to_offset: Before this physical offset.
             from_queue_offset: From this queue offset on.
             limit: At most so many.
-            on_corrupt: ``resync`` goes on behind damage, ``stop`` ends at it, ``fail`` at the first error.
+            on_corrupt: ``resync`` goes on after damage, ``stop`` ends at it, ``fail`` at the first error.
             decompress: Unpack bodies that SYSFLAG says are compressed.
-            progress: Told what is going on.
+            progress: DifferenceLimiter what is going on.
 
         Raises:
             UsageError: An argument makes no sense.
@@ -129,7 +129,7 @@ class ReadStore(OpenedStore):
             from_offset: From this physical offset on; inside a record the next one is the first.
             to_offset: Before this physical offset.
             from_queue_offset: From this queue offset on.
-            on_corrupt: ``resync`` goes on behind damage, ``stop`` ends at it, ``fail`` at the first error.
+            on_corrupt: ``resync`` goes on after damage, ``stop`` ends at it, ``fail`` at the first error.
             decompress: Unpack bodies that SYSFLAG says are compressed.
             unpack_batches: Also the messages of inner batches, a row each.
             slots: Also the used slots of index files.
@@ -137,7 +137,7 @@ class ReadStore(OpenedStore):
             hex: Also the bytes of every row, field by field.
             lines: Messages of a large log may come as ready lines of ndjson, on all cores, with bodies in
                 this form: ``none``, ``text`` or ``hex``.
-            progress: Told what is going on.
+            progress: DifferenceLimiter what is going on.
 
         Raises:
             UsageError: An argument makes no sense, or a filter cannot be applied to what the store shows.
@@ -207,7 +207,7 @@ class ReadStore(OpenedStore):
             collisions: Also hash hits of other keys: the broker's own answer.
             explain: Keep every step, and why something was not found.
             decompress: Unpack bodies that SYSFLAG says are compressed.
-            progress: Told what is going on.
+            progress: DifferenceLimiter what is going on.
 
         Raises:
             UsageError: That is no question, or more than one.

@@ -63,13 +63,13 @@ def check_derived(
         log: what the log holds; None if it is not shown.
         engine: runs the checks.
         progress: is told of stages.
-        log_cut: the log was longer once: what points behind its end is no left-over.
+        log_cut: the log was longer once: what points after its end is no left-over.
 
     Raises:
         RmqtoolError: the engine or the scratch files failed; trouble with a file is a finding.
         CheckInterruptedError: Ctrl-C; it carries what was found so far.
     """
-    derived = _Derived(request, log if request.level >= _EXPECTED_LEVEL else None, log)
+    derived = _DerivedChecks(request, log if request.level >= _EXPECTED_LEVEL else None, log)
     answers: list[_Answer] = []
     try:
         for one in derived_checks(_redispatch_start(request), log_cut=log_cut):
@@ -130,7 +130,7 @@ class DerivedCheck:
 
     kinds: frozenset[PathKind]
     stage: str
-    tasks: Callable[[_Derived], Sequence[Any]]
+    tasks: Callable[[_DerivedChecks], Sequence[Any]]
     check: Callable[[Any], _Checked]
     files: Callable[[Any], Sequence[StoreFile]]
     structure: Structure
@@ -148,7 +148,7 @@ def derived_checks(redispatch_start: int | None, *, log_cut: bool) -> tuple[Deri
         DerivedCheck(
             frozenset(QUEUE_KINDS),
             "queues",
-            _Derived.queue_tasks,
+            _DerivedChecks.queue_tasks,
             queues,
             _queue_evidence,
             Structure.CONSUMEQUEUE,
@@ -156,7 +156,7 @@ def derived_checks(redispatch_start: int | None, *, log_cut: bool) -> tuple[Deri
         DerivedCheck(
             frozenset({PathKind.INDEX}),
             "index",
-            _Derived.index_tasks,
+            _DerivedChecks.index_tasks,
             _check_index,
             _index_evidence,
             Structure.INDEX,
@@ -241,7 +241,7 @@ def _index_evidence(task: IndexCheckTask) -> Sequence[StoreFile]:
     return task.files
 
 
-class _Derived:
+class _DerivedChecks:
     """Tasks for the derived files of a store."""
 
     def __init__(self, request: VerifyRequest, expected: LogResult | None, log: LogResult | None) -> None:

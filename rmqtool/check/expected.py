@@ -78,7 +78,7 @@ class EntryRows:
     of_tags: Bools
 
 
-class Windows:
+class ExpectedRows:
     """Expected rows in log order, found by physical offset; which were met is remembered.
 
     Rows of one record are never parted. A window whose rows were all met costs no memory any more.
@@ -163,7 +163,7 @@ class Windows:
         return span.count
 
 
-class ExpectedUnits(Windows):
+class ExpectedUnits(ExpectedRows):
     """The units that the log demands of one queue.
 
     Args:
@@ -212,7 +212,7 @@ class ExpectedUnits(Windows):
         return np.asarray(span.block.read("queue_offsets", span.first, span.count), np.int64)
 
 
-class ExpectedEntries(Windows):
+class ExpectedEntries(ExpectedRows):
     """The index entries that the log demands.
 
     Args:

@@ -48,7 +48,7 @@ class QueueCheckTask:
         queues: the queues.
         blocks: where the expected runs lie.
         log_start: physical offset of the log's first byte.
-        log_end: physical offset behind the last true record of the log.
+        log_end: physical offset after the last true record of the log.
         file_size: ``mappedFileSizeConsumeQueue``.
         ext_file_size: ``mappedFileSizeConsumeQueueExt``.
         batch_file_size: ``mapperFileSizeBatchConsumeQueue``.
@@ -56,7 +56,7 @@ class QueueCheckTask:
         ext: ``enableConsumeQueueExt``.
         unclean: ``abort`` is present (or the store is live): the next start repairs lag at the log's end.
         max_findings: findings of one code that are kept.
-        live: a broker appends meanwhile: what points at ``log_end`` or behind it came later, no damage.
+        live: a broker appends meanwhile: what points at ``log_end`` or after it came later, no damage.
     """
 
     queues: tuple[QueueCheck, ...]
@@ -82,7 +82,7 @@ class IndexCheckTask:
         geometry: slots and items of each file.
         expected: entries that the log demands, in log order; None below level 2.
         log_start: physical offset of the log's first byte.
-        log_end: physical offset behind the last true record of the log.
+        log_end: physical offset after the last true record of the log.
         level: 1 each file on its own, 2 against the log, 3 completeness.
         index_enabled: ``messageIndexEnable``.
         unclean: ``abort`` is present (or the store is live).

@@ -23,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     That an interrupt finds the libraries half loaded is no reason for a traceback.
 
     Args:
-        arguments: The words behind the program's name; those of this process by default.
+        arguments: The words after the program's name; those of this process by default.
     """
     try:
         from rmqtool.cli import entry

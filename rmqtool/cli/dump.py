@@ -77,7 +77,7 @@ rmqtool dump --layout --type index
     type=click.Choice(["resync", "stop", "fail"]),
     default="resync",
     show_default=True,
-    help="Go on behind damage, end at it, or fail at the first error.",
+    help="Go on after damage, end at it, or fail at the first error.",
 )
 @shared_options("text", "json", "ndjson", "csv")
 def dump_command(

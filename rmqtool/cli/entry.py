@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return the exit status.
 
     Args:
-        arguments: The words behind the program's name; those of this process by default.
+        arguments: The words after the program's name; those of this process by default.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     state = State()

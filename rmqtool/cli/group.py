@@ -129,7 +129,7 @@ class LazyGroup(click.Group):
         return found + click.Command.shell_complete(self, ctx, incomplete)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands without importing them, and the options behind it."""
+        """Write the list of commands without importing them, and the options after it."""
         widest = max(map(len, COMMANDS))
         for title, names in groupby(COMMANDS, lambda name: COMMANDS[name].section):
             with formatter.section(title):

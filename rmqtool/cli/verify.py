@@ -168,7 +168,7 @@ def verify_command(
 def _verdicts(
     session: Session, stores: Sequence[Store], files: VerifyFiles, options: dict[str, Any]
 ) -> list[Verdict]:
-    """Verify one store after the other; behind an interrupt, none is looked at."""
+    """Verify one store after the other; after an interrupt, none is looked at."""
     from rmqtool.check.model import Examined, VerifyReport
     from rmqtool.commands.verify.verdict import Verdict
     from rmqtool.findings import FindingLog

@@ -29,7 +29,7 @@ _LONGEST_PROCESS_ID = 10
 
 @dataclass(frozen=True, slots=True)
 class LogSummary:
-    """The commit log: ``end`` is behind its last record, ``clean_end`` whether only zeros follow."""
+    """The commit log: ``end`` is after its last record, ``clean_end`` whether only zeros follow."""
 
     files: int
     size_bytes: int

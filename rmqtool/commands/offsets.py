@@ -47,7 +47,7 @@ class Progress:
         min_offset: Of the queue; None without one.
         max_offset: Of the queue; None without one.
         lag: Units still to be read; None without a queue, 0 for a reader that is ahead of it.
-        state: ``ok``, ``ahead`` of the queue's end, ``behind`` its start, ``no-offset`` or ``no-queue``.
+        state: ``ok``, ``ahead`` of the queue's end, ``after`` its start, ``no-offset`` or ``no-queue``.
         last_timestamp_ms: Store time of the message that was read last; None if it is not there.
     """
 

@@ -136,6 +136,6 @@ class Run:
     orderly: bool
 
     def continues(self, before: Run) -> bool:
-        """Whether every unit of this run is appended right behind an orderly run ``before``."""
+        """Whether every unit of this run is appended right after an orderly run ``before``."""
         joined = self.first_queue_offset == before.last_queue_offset + 1
         return self.orderly and joined and self.first_end > before.last_end

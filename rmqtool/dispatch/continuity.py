@@ -54,7 +54,7 @@ def new_progress(first_offset: int | None) -> Int64s:
 
 @kernel
 def _kind(offset: int, count: int, following: int, progress: Int64s) -> int:
-    """Name a break; -1 for a queue that goes on behind its highest offset after a repetition."""
+    """Name a break; -1 for a queue that goes on after its highest offset after a repetition."""
     expected = progress[_NEXT]
     if offset < 0 or offset > _MAX_QUEUE_OFFSET or following == expected + count:
         return _OUT_OF_RANGE

@@ -35,7 +35,7 @@ _INT_MAX = 0x7FFFFFFF
 
 
 def new_header(previous_end_phy_offset: int = 0, previous_end_timestamp_ms: int = 0) -> Int64s:
-    """Return the header of a file that was just created, behind a full one or as the first (zeros)."""
+    """Return the header of a file that was just created, after a full one or as the first (zeros)."""
     header = np.zeros(len(Header), np.int64)
     header[Header.INDEX_COUNT] = 1
     if previous_end_phy_offset > 0:

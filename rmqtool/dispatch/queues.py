@@ -35,7 +35,7 @@ class QueueTable:
     Attributes:
         slots: ``(2^k,)`` int32, open addressing; -1 is empty.
         rows: ``(n,)`` of ``QUEUE_ROW``, the first ``len(self)`` in use.
-        names: the topics' bytes one behind the other, uint8.
+        names: the topics' bytes one after the other, uint8.
     """
 
     def __init__(self, policy: DispatchPolicy, is_safe_name: Callable[[str], bool]) -> None:

@@ -45,7 +45,7 @@ ENTRY_ROW = np.dtype(
 
 IDLE_ROW = np.dtype([("entries_before", np.int64), ("store_timestamp_ms", np.int64)])
 """A message that was dispatched but put no entry: with a full last index file it makes the broker create the
-next one. Only the first such message behind each entry is kept."""
+next one. Only the first such message after each entry is kept."""
 
 NO_EXT_UNIT = -(1 << 63)
 UNKNOWN_QUEUE_OFFSET = -(1 << 63)

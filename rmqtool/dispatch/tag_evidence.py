@@ -59,7 +59,7 @@ class _Message:
     """A message in the index.
 
     Attributes:
-        stop: number, among the items of all files, behind its last one.
+        stop: number, among the items of all files, after its last one.
         physical_offset: where its record lies.
         has_tag_item: None where it has no tags, or its items are not those of its record.
     """

@@ -1,6 +1,6 @@
 """Tag items: which messages have an index entry for their TAGS.
 
-Source: ``IndexService#buildIndex`` (5.4.0, 5.5.1): behind the entries of UNIQ_KEY and KEYS one more for
+Source: ``IndexService#buildIndex`` (5.4.0, 5.5.1): after the entries of UNIQ_KEY and KEYS one more for
 ``topic#T#TAGS``, where TAGS is there and not empty. Brokers before 5.4.0 put none, and nobody adds one later:
 in a store that changed its broker a message has its tag item exactly if one of 5.4.0 or later dispatched it.
 """

@@ -103,7 +103,7 @@ CL_HOLE = FindingCode(
         "before a crash."
     ),
     broker_effect="Meets an illegal magic: recovery ends the log here, dispatch skips the rest of the file.",
-    remedy="Copy the store before a restart; records behind the hole are readable with --on-corrupt resync.",
+    remedy="Copy the store before a restart; records after the hole are readable with --on-corrupt resync.",
     origin="CommitLog#checkMessageAndReturnSize",
 )
 CL_BAD_MAGIC = FindingCode(
@@ -148,9 +148,9 @@ CL_GHOST = FindingCode(
     code="CL-GHOST",
     severity=Severity.INFO,
     structure=Structure.COMMITLOG,
-    title="old bytes behind a BLANK",
+    title="old bytes after a BLANK",
     meaning=(
-        "Record fragments lie in the unused rest behind a BLANK: the writer's buffer was not cleared "
+        "Record fragments lie in the unused rest after a BLANK: the writer's buffer was not cleared "
         "(4.0-4.9.0)."
     ),
     broker_effect="Never reads them.",
@@ -220,6 +220,6 @@ CL_HUGE_SIZE = FindingCode(
         "Before 5.3.2 tries to allocate that much memory and may die of it; later versions treat the record "
         "as damaged."
     ),
-    remedy="Zero the record's header in a copy, or resynchronise behind it.",
+    remedy="Zero the record's header in a copy, or resynchronise after it.",
     origin="CommitLog#checkMessageAndReturnSize",
 )

@@ -46,8 +46,7 @@ CQ_STALE_TAIL = FindingCode(
     structure=Structure.CONSUMEQUEUE,
     title="valid-looking units after the end",
     meaning=(
-        "Behind the end of the queue lie units that look valid: truncation moves positions and clears "
-        "nothing."
+        "After the end of the queue lie units that look valid: truncation moves positions and clears nothing."
     ),
     broker_effect="Ignores them now; a later start accepts them once the log has grown past them.",
     remedy="Rebuild the consume queues from the log (rmqtool rebuild).",

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Inquiry:
+class QueryContext:
     """One question to one store.
 
     Attributes:
         store: The store.
         request: The question.
-        progress: Told which structure answered, and what is wrong with it.
-        explanation: Told every step.
+        progress: DifferenceLimiter which structure answered, and what is wrong with it.
+        explanation: DifferenceLimiter every step.
         way_out: What the user can do about an answer that may be incomplete.
     """
 
@@ -32,9 +32,9 @@ class Inquiry:
     explanation: Explanation = field(default_factory=lambda: Explanation(wanted=False))
     way_out: str = "--scan reads the log itself"
 
-    def beside(self, request: QueryRequest) -> Inquiry:
+    def beside(self, request: QueryRequest) -> QueryContext:
         """Return another question to the store, of which nothing is told."""
-        return Inquiry(self.store, request, NullProgress())
+        return QueryContext(self.store, request, NullProgress())
 
     def doubt(self, sentence: str) -> None:
         """Say what makes it possible that messages are missed."""
@@ -54,7 +54,7 @@ class Inquiry:
             message = f"log offset {offset} is expired: the log begins at {log.start}"
             self.explanation.advise(Reason.EXPIRED, message, physicalOffset=offset)
         elif offset >= log.stop:
-            message = f"log offset {offset} lies behind the log's files, which end at {log.stop}"
+            message = f"log offset {offset} lies after the log's files, which end at {log.stop}"
             self.explanation.advise(Reason.NO_RECORD, message, physicalOffset=offset)
         else:
             message = f"no record begins at log offset {offset}"

@@ -1,4 +1,4 @@
-"""A short look down the log, behind what an index or a queue knows of it."""
+"""A short look down the log, after what an index or a queue knows of it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Look(NamedTuple):
 
 
 def peek_after(log: FileQueue, start: int, stop: int | None, wanted: Callable[[Record], bool]) -> Look:
-    """Look at the first records behind one place and before another.
+    """Look at the first records after one place and before another.
 
     Args:
         log: The log.

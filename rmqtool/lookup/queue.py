@@ -22,7 +22,7 @@ from rmqtool.topics import LMQ_PREFIX
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from rmqtool.lookup.context import Inquiry
+    from rmqtool.lookup.context import QueryContext
     from rmqtool.scan.records import Record
     from rmqtool.store import QueueFiles, Segment, Store
 
@@ -77,7 +77,7 @@ class QueueConsumer:
         queue: A consume queue, or a batch consume queue.
     """
 
-    def __init__(self, inquiry: Inquiry, queue: QueueFiles) -> None:
+    def __init__(self, inquiry: QueryContext, queue: QueueFiles) -> None:
         self._inquiry = inquiry
         self._log = inquiry.store.commitlog
         self._explanation = inquiry.explanation
@@ -199,7 +199,7 @@ class QueueConsumer:
                 yield Entry(number, unit.physical_offset)
 
     def _explain_preblank(self, number: int) -> None:
-        message = f"{self.name} offset {number} is a pre-blank unit: the queue began behind it"
+        message = f"{self.name} offset {number} is a pre-blank unit: the queue began after it"
         self._explanation.add(Reason.UNIT, message, queueOffset=number)
 
     def _note_missing_file(self, number: int) -> None:
@@ -211,9 +211,9 @@ class QueueConsumer:
 
     def _note_end(self, segment: Segment, position: int, message: str) -> None:
         """Tell an invalid unit that ends the queue from one in the middle of it."""
-        behind = Window(segment).skip_zeros(position)
+        after = Window(segment).skip_zeros(position)
         later = any(one.start > segment.start and any(one.read_at(0, UNIT_SIZE)) for one in self.queue.files)
-        if later or behind < segment.size_bytes:
+        if later or after < segment.size_bytes:
             self._inquiry.doubt(f"{message}, though others follow: the queue may be damaged")
         else:
             self.check_end()
@@ -234,7 +234,7 @@ class QueueConsumer:
         return self.place_of(record) is not None
 
     def check_end(self) -> None:
-        """Say when the log goes on with messages of the queue behind the last one that has a unit."""
+        """Say when the log goes on with messages of the queue after the last one that has a unit."""
         if self._end_is_told:
             return
         self._end_is_told = True
@@ -248,7 +248,7 @@ class QueueConsumer:
             self._inquiry.explain_doubt(Reason.QUEUE_BEHIND, message, maxOffset=end, physicalOffset=offset)
 
     def _is_too_late(self, record: Record) -> bool:
-        """Whether a record, and so what follows it, was stored behind the times that are asked for."""
+        """Whether a record, and so what follows it, was stored after the times that are asked for."""
         end_ms = self._inquiry.request.end_ms
         return end_ms is not None and record.head.store_timestamp_ms > end_ms
 

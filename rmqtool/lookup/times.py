@@ -15,7 +15,7 @@ from rmqtool.store import PathKind
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.lookup.context import Inquiry
+    from rmqtool.lookup.context import QueryContext
     from rmqtool.lookup.queue import Entry
     from rmqtool.scan.records import Record
     from rmqtool.store import QueueFiles
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _SKIPPED = 1000  # units without a message that are passed over to find the time of a place in the queue
 
 
-def records_by_time(inquiry: Inquiry) -> Iterator[Record]:
+def records_by_time(inquiry: QueryContext) -> Iterator[Record]:
     """Yield the messages of a topic or queue that were stored between two times, in log order.
 
     Java: ``ConsumeQueue#getOffsetInQueueByTime`` (5.3.3) finds the same first message; 4.9.8 first chooses a
@@ -41,7 +41,7 @@ def records_by_time(inquiry: Inquiry) -> Iterator[Record]:
     yield from heapq.merge(*found, key=lambda record: record.physical_offset)
 
 
-def _explain_batches(searches: list[_TimeSearch], inquiry: Inquiry) -> None:
+def _explain_batches(searches: list[_TimeSearch], inquiry: QueryContext) -> None:
     """Java: ``BatchConsumeQueue#getOffsetInQueueByTime`` (5.3.3)."""
     if any(search.is_of_batches for search in searches):
         message = (
@@ -51,7 +51,7 @@ def _explain_batches(searches: list[_TimeSearch], inquiry: Inquiry) -> None:
         inquiry.explanation.add(Reason.BATCH_QUEUE, message)
 
 
-def _queues(inquiry: Inquiry) -> list[QueueFiles]:
+def _queues(inquiry: QueryContext) -> list[QueueFiles]:
     store, request = inquiry.store, inquiry.request
     topic = request.topic or ""
     if request.queue_id is not None:
@@ -64,7 +64,7 @@ def _queues(inquiry: Inquiry) -> list[QueueFiles]:
 class _TimeSearch:
     """The search in one queue."""
 
-    def __init__(self, inquiry: Inquiry, reader: QueueConsumer) -> None:
+    def __init__(self, inquiry: QueryContext, reader: QueueConsumer) -> None:
         self._inquiry = inquiry
         self._reader = reader
         self._log = inquiry.store.commitlog
@@ -106,7 +106,7 @@ class _TimeSearch:
                 yield record
 
     def first_offset(self) -> int:
-        """Return the queue offset of the first message that is not too early; behind the last if none is."""
+        """Return the queue offset of the first message that is not too early; after the last if none is."""
         begin_ms = self._request.begin_ms
         if begin_ms is None:
             return self._low

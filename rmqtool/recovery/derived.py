@@ -58,7 +58,7 @@ class Derived:
         batch_file_size: bytes of a batch consume queue file.
         batch_topics: topics whose new queues are batch queues.
         tallies: by queue.
-        places: ranges ``[first place, behind the last place)`` of the records dispatched.
+        log_offsets: ranges ``[first place, after the last place)`` of the records dispatched.
     """
 
     queues: dict[QueueKey, Queue]
@@ -67,7 +67,7 @@ class Derived:
     batch_file_size: int
     batch_topics: frozenset[str]
     tallies: dict[QueueKey, Tally] = field(default_factory=dict)
-    places: list[tuple[int, int]] = field(default_factory=list)
+    log_offsets: list[tuple[int, int]] = field(default_factory=list)
 
     @property
     def max_physical_offset(self) -> int:
@@ -93,14 +93,14 @@ class Derived:
             key = dispatcher.key(int(number))
             done.units += self._put(key, put.units[order[starts[number] : starts[number + 1]]])
         if stalled is not None:
-            raise DispatchStallError(int(batch.rows["place"][stalled]))
-        place, last = int(batch.rows["place"][0]), batch.rows[-1]
-        done.start = place if done.start is None else done.start
-        done.stop = int(last["place"] + last["total_size"])
-        self.places.append((place, int(last["place"]) + 1))
+            raise DispatchStallError(int(batch.rows["log_offset"][stalled]))
+        log_offset, last = int(batch.rows["log_offset"][0]), batch.rows[-1]
+        done.start = log_offset if done.start is None else done.start
+        done.stop = int(last["log_offset"] + last["total_size"])
+        self.log_offsets.append((log_offset, int(last["log_offset"]) + 1))
 
     def truncate(self, physical_offset: int) -> None:
-        """Drop what lies behind the log's new end from all queues."""
+        """Drop what lies after the log's new end from all queues."""
         for queue in self.queues.values():
             queue.truncate(physical_offset)
 
@@ -109,14 +109,14 @@ class Derived:
         for queue in self.queues.values():
             queue.destroy()
 
-    def is_dispatched(self, places: Int64s) -> npt.NDArray[np.bool_]:
+    def is_dispatched(self, log_offsets: Int64s) -> npt.NDArray[np.bool_]:
         """Tell which records were dispatched, by their places, ``(n,)`` ascending."""
-        if not self.places:
-            return np.zeros(len(places), np.bool_)
-        ranges = np.array(sorted(self.places), np.int64)
+        if not self.log_offsets:
+            return np.zeros(len(log_offsets), np.bool_)
+        ranges = np.array(sorted(self.log_offsets), np.int64)
         stops = np.maximum.accumulate(ranges[:, 1])  # reput may begin before recovery did
-        number = np.searchsorted(ranges[:, 0], places, "right") - 1
-        found: npt.NDArray[np.bool_] = (number >= 0) & (places < stops[number])
+        number = np.searchsorted(ranges[:, 0], log_offsets, "right") - 1
+        found: npt.NDArray[np.bool_] = (number >= 0) & (log_offsets < stops[number])
         return found
 
     def outcomes(self) -> list[QueueOutcome]:

@@ -72,7 +72,7 @@ class ExtQueue:
         return [label for start, label in self._gone.items() if start not in self._starts]
 
     def recover(self, max_address: int) -> None:
-        """Find the end of the units, then drop what lies behind the one that the queue's last address names.
+        """Find the end of the units, then drop what lies after the one that the queue's last address names.
 
         Raises:
             ExtFailureError: it cannot be done, so the broker does not start.

@@ -58,7 +58,7 @@ def settings_hazards(settings: Settings, release: Release) -> list[str]:
 
 
 def _delayed(prediction: Prediction) -> Iterator[str]:
-    """4.9.2 to 4.9.8 read the delay table behind recovery (``ScheduleMessageService#load``)."""
+    """4.9.2 to 4.9.8 read the delay table after recovery (``ScheduleMessageService#load``)."""
     recovery = prediction.recovery
     if not prediction.release.delay_table_after_recovery or recovery is None or recovery.kind != "abnormal":
         return
@@ -67,7 +67,7 @@ def _delayed(prediction: Prediction) -> Iterator[str]:
     if count and before_reput:
         yield (
             f"Up to {counted(count, 'delayed message')}: a tag's hash instead of the deliver time, as 4.9"
-            " reads messageDelayLevel only behind recovery. What gets it is delivered at once."
+            " reads messageDelayLevel only after recovery. What gets it is delivered at once."
         )
 
 
@@ -97,5 +97,5 @@ def _reput(prediction: Prediction) -> Iterator[str]:
 def _cut(prediction: Prediction) -> Iterator[str]:
     cut = prediction.cut
     if cut is not None and cut.code == "CL-HUGE-SIZE" and not prediction.release.records.checks_room:
-        place = cut.physical_offset
-        yield f"The record size at {place} may exhaust the heap: then the broker does not start."
+        log_offset = cut.physical_offset
+        yield f"The record size at {log_offset} may exhaust the heap: then the broker does not start."

@@ -75,7 +75,7 @@ class IndexState:
             paths: its entries.
             base: what labels are relative to.
             release: whose rules apply.
-            delete_after_ms: indexMsgTimestamp behind an unclean stop: files that end later are deleted.
+            delete_after_ms: indexMsgTimestamp after an unclean stop: files that end later are deleted.
         """
         is_over = False
         for path in sorted(paths):
@@ -133,7 +133,7 @@ class IndexState:
 
 
 def _header(path: Path) -> Header | None:
-    """Return the header, zeros behind the end of a short file; None where there is no file to open."""
+    """Return the header, zeros after the end of a short file; None where there is no file to open."""
     try:
         with ReadOnlyFile(path) as file:
             return HEADERS.padded(file.read_at(0, HEADERS.size, []))

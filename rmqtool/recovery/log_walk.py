@@ -74,11 +74,11 @@ class RecoveryWalk:
         for batch in walk.batches(start, walk.segment.stop):
             good = self._first_bad(walk, batch)
             if good < len(batch.rows):
-                self.end = int(batch.rows["place"][good])
+                self.end = int(batch.rows["log_offset"][good])
                 yield replace(batch, rows=batch.rows[:good], values=batch.values[:good])
                 return False
             yield batch
-        self.end = walk.place
+        self.end = walk.log_offset
         return walk.outcome == Outcome.BLANK
 
     def _first_bad(self, walk: SegmentWalk, batch: MessageBatch) -> int:
@@ -95,7 +95,10 @@ def _first_bad_crc(walk: SegmentWalk, batch: MessageBatch) -> int:
     if not walk.window.cut:
         return int(first_bad_crc(batch.buffer, batch.rows))
     row = batch.rows[0]  # a record longer than the window is alone in it, without its body
-    position, left = int(row["place"]) - walk.segment.start + int(row["body_start"]), int(row["body_length"])
+    position, left = (
+        int(row["log_offset"]) - walk.segment.start + int(row["body_start"]),
+        int(row["body_length"]),
+    )
     value = 0
     while left > 0:
         data = walk.segment.read_at(position, min(left, _CHUNK_BYTES), [])
@@ -118,7 +121,7 @@ def true_batches(segment: Segment, start: int, stop: int, records: RecordRules) 
     for batch in walk.parts(first, stop):
         if isinstance(batch, Gap):
             continue
-        true = batch.rows["place"] == batch.rows["physical_offset"]
+        true = batch.rows["log_offset"] == batch.rows["physical_offset"]
         if true.all():
             yield batch
         elif true.any():

@@ -1,4 +1,4 @@
-"""What a start costs: records behind the cut, and records that stay without units or index entries."""
+"""What a start costs: records after the cut, and records that stay without units or index entries."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def count_missing(
     dispatcher = Dispatcher(policy)
     units = entries = 0
     for batch in _range(segments, 0, cut):
-        left = ~derived.is_dispatched(batch.rows["place"])
+        left = ~derived.is_dispatched(batch.rows["log_offset"])
         if not left.any():
             continue
         dispatcher.clear()

@@ -85,7 +85,7 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """True records of a topic that lie behind the cut.
+    """True records of a topic that lie after the cut.
 
     Attributes:
         topic: the stored topic.
@@ -108,7 +108,7 @@ class Dispatched:
 
     Attributes:
         start: physical offset of the first record; None if there is none.
-        stop: physical offset behind the last.
+        stop: physical offset after the last.
         messages: how many.
         units: consume queue units that are appended.
         entries: index entries that are put.
@@ -133,7 +133,7 @@ class Dispatched:
 
 @dataclass(frozen=True, slots=True)
 class Reput:
-    """How the broker catches up behind recovery.
+    """How the broker catches up after recovery.
 
     Attributes:
         start: physical offset at which it begins.
@@ -227,10 +227,10 @@ class Prediction:
         refusals: why it does not start; empty if it does.
         recovery: which recovery runs; None when loading is refused before.
         cut: where it ends the log; None for a log without files.
-        lost: true records behind the cut, by topic.
+        lost: true records after the cut, by topic.
         deleted: files it deletes, relative to the store.
         recovered: what recovery dispatches.
-        reput: what is dispatched behind recovery; None if it does not come to that.
+        reput: what is dispatched after recovery; None if it does not come to that.
         queues: the queues afterwards.
         index: the index files afterwards, in order.
         ignored: entries of the index directory that the broker passes over.

@@ -234,7 +234,7 @@ def cut_at(
     return Cut(end, segment.label, position, code.code if code else None, reason)
 
 
-def _refusal(place: int, log: list[Segment]) -> Refusal:
-    label = next((one.label for one in log if one.start <= place < one.stop), "commitlog")
-    reason = f"has a record at {place} whose INNER_MULTI_QUEUE_OFFSET is no number: its dispatch fails"
+def _refusal(log_offset: int, log: list[Segment]) -> Refusal:
+    label = next((one.label for one in log if one.start <= log_offset < one.stop), "commitlog")
+    reason = f"has a record at {log_offset} whose INNER_MULTI_QUEUE_OFFSET is no number: its dispatch fails"
     return Refusal(label, reason)

@@ -46,13 +46,15 @@ def catch_up(
     """
     start = max(derived.max_physical_offset, segments[0].start)
     done = Dispatched()
-    place = start
-    while place < log_end:
-        segment = next((one for one in segments if one.start <= place < one.stop), None)
+    log_offset = start
+    while log_offset < log_end:
+        segment = next((one for one in segments if one.start <= log_offset < one.stop), None)
         if segment is None:
-            return Reput(start, place, done)
+            return Reput(start, log_offset, done)
         try:
-            place = _region(segment, place, min(segment.stop, log_end), rules, derived, dispatcher, done)
+            log_offset = _region(
+                segment, log_offset, min(segment.stop, log_end), rules, derived, dispatcher, done
+            )
         except DispatchStallError as stall:
             return Reput(start, int(stall.args[0]), done)
     return Reput(start, None, done)
@@ -60,7 +62,7 @@ def catch_up(
 
 def _region(
     segment: Segment,
-    place: int,
+    log_offset: int,
     stop: int,
     rules: npt.NDArray[np.int64],
     derived: Derived,
@@ -69,11 +71,11 @@ def _region(
 ) -> int:
     """Dispatch what can be read of a file; return where the next region begins."""
     walk = SegmentWalk(segment, rules)
-    for batch in walk.batches(place, stop):
+    for batch in walk.batches(log_offset, stop):
         derived.take(dispatcher, batch, done)
     segment.close()
     region = Region()
     region.add(walk.mismatches)
     if walk.outcome == Outcome.BLANK:
-        return region.rolled(walk.place, segment, segment.size_bytes)
-    return region.behind(stop)
+        return region.rolled(walk.log_offset, segment, segment.size_bytes)
+    return region.after(stop)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rmqtool.store import Store
     from rmqtool.store.segments import Segment
 
-# What the broker reads before, with or behind the store; one that cannot be decoded keeps it from starting.
+# What the broker reads before, with or after the store; one that cannot be decoded keeps it from starting.
 _CONFIG_FILES = (
     "topics.json",
     "consumerOffset.json",

@@ -37,7 +37,7 @@ class BodyFiles:
     def add(self, message: rows.Message | rows.InnerMessage) -> None:
         """Write the body of one message; a message without a body gets no file.
 
-        A message of an inner batch has its index behind the record's place.
+        A message of an inner batch has its index after the record's place.
 
         Raises:
             RefusedError: The file is there already.

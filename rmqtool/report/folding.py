@@ -19,7 +19,7 @@ def fold(parts: Iterable[str], width: int | None, indent: int, start: str = "", 
     Args:
         parts: Each stays in one piece.
         width: Of the terminal; None is one line.
-        indent: Of the lines behind the first; less where a part has no room there.
+        indent: Of the lines after the first; less where a part has no room there.
         start: Of the first line, ``indent`` columns as they are shown.
         separator: Between parts on one line.
     """

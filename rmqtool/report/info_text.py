@@ -117,12 +117,12 @@ def _abort_text(summary: StoreSummary) -> str:
 
 
 def _index_facts(summary: StoreSummary, zone: tzinfo | None) -> list[tuple[str, str]]:
-    """Say which part of the log the index has entries for, and what of the log lies behind it."""
+    """Say which part of the log the index has entries for, and what of the log lies after it."""
     found = summary.index_coverage
     if found is None:
         return [("index", "no items")] if summary.index else []
-    behind = found.behind_bytes
-    rest = "" if behind is None else f", {size_text(behind)} before the log's end"
+    after = found.behind_bytes
+    rest = "" if after is None else f", {size_text(after)} before the log's end"
     begin, end = (time_text(one, zone) for one in (found.begin_timestamp_ms, found.end_timestamp_ms))
     return [
         ("index", f"{counted(found.items, 'item', spec=',')}, room for {found.room:,}"),

@@ -57,7 +57,7 @@ def _lost(prediction: Prediction) -> str:
     messages = sum(loss.messages for loss in prediction.lost)
     size = size_text(sum(loss.bytes for loss in prediction.lost))
     topics = _first(f"{escape_text(loss.topic)} {loss.messages:,}" for loss in prediction.lost)
-    return f"{_several(messages, 'message')} of {size} behind that: {topics}"
+    return f"{_several(messages, 'message')} of {size} after that: {topics}"
 
 
 def _dispatched(what: Dispatched) -> str:

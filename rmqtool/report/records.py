@@ -40,8 +40,8 @@ def write_records(
         records: The rows, all of one class.
         schema: Name and version of the json document.
         kind: Their class, which names the columns.
-        status: Asked for the exit status behind the last row, for the json document.
-        facts: Asked behind the last row for more members of the json document; a last line of ndjson, of type
+        status: Asked for the exit status after the last row, for the json document.
+        facts: Asked after the last row for more members of the json document; a last line of ndjson, of type
             ``summary``.
     """
     if chosen is Format.CSV:

@@ -14,7 +14,7 @@ from rmqtool.report.objects import camel_case, columns_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_HEAD = ("Type", "Command", "Members behind `type`")
+_HEAD = ("Type", "Command", "Members after `type`")
 _QUERIED = (rows.Message, rows.InnerMessage, rows.Damage)
 _OF_OTHERS = {Reading: "decode-id", Progress: "offsets", Difference: "diff"}
 _JSON_TYPES = {

@@ -71,7 +71,7 @@ def open_sink(
         color: Whether text uses colours; None is: on a terminal, unless NO_COLOR is set.
         unpacked: Whether inner batches are unpacked: then csv holds their messages in the table of messages.
         fields: Whether rows come with their fields.
-        warn: Told what a format cannot show.
+        warn: DifferenceLimiter what a format cannot show.
     """
     if chosen is Format.TEXT:
         text = RowText(body, zone, width_of(stream), color=uses_color(stream, color), fields=fields)

@@ -5,7 +5,7 @@
     Block => unit[n] queueOffset[n]? storeTimestamp[n]? batchSize[n]? entry[m] idle[k]
 
 Units are final bytes (consume queue or, in a batch queue, plain parts of the batch unit), sorted by queue and
-in log order within one. The columns behind them are there only where a queue needs them. A block file is
+in log order within one. The columns after them are there only where a queue needs them. A block file is
 written under a name of its own and counts only through the ``Block`` that comes back from its task, so a task
 that is run twice does no harm.
 """
@@ -49,7 +49,7 @@ ENTRY_COLUMNS = ("entries", "idles")
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """Rows of one type, one behind the other in a file."""
+    """Rows of one type, one after the other in a file."""
 
     path: str
     position: int
@@ -75,7 +75,7 @@ class Block:
         return self.columns[column].count
 
     def read(self, column: str, first: int = 0, count: int | None = None) -> Array:
-        """Return rows of a column, ``(count,)``; all behind ``first`` by default.
+        """Return rows of a column, ``(count,)``; all after ``first`` by default.
 
         Raises:
             EnvironmentFailureError: the block file cannot be read, or has lost its end.

@@ -8,10 +8,10 @@ record whose lengths do not add up moves the first by what was read and the seco
 apart until the region ends:
 
 * a failure of size -1 adds the region's bytes that the second counter has not seen as good, so the next
-  region begins behind the segment by the TOTALSIZEs of all such records: in the middle of the next segment;
-* BLANK rolls to the segment behind the second counter.
+  region begins after the segment by the TOTALSIZEs of all such records: in the middle of the next segment;
+* BLANK rolls to the segment after the second counter.
 
-One thing is not followed: 5.x stops where the second counter would pass the log's end, so behind such a
+One thing is not followed: 5.x stops where the second counter would pass the log's end, so after such a
 record in the log's last file it leaves out the last good ones until more is written. That end moves as the
 broker writes; the files are read as if it had gone on.
 """
@@ -46,14 +46,14 @@ class Skip:
     """Bytes of the log that the broker does not dispatch.
 
     Attributes:
-        place: physical offset of the first of them.
+        log_offset: physical offset of the first of them.
         length: how many.
-        reason: why, an outcome of the record at ``place``; STOP: the counters had come apart before; BLANK:
-            one that does not say that the file ends there; MISMATCH: the lengths of that record, and of all
-            behind it up to the end of the skip, do not add up.
+        reason: why, an outcome of the record there; STOP: the counters had come apart before; BLANK:
+            one that does not say that the file ends there; MISMATCH: the lengths of that record, and of
+            all after it to the end of the skip, do not add up.
     """
 
-    place: int
+    log_offset: int
     length: int
     reason: Outcome
 
@@ -67,8 +67,8 @@ class Chain:
         skips: what was not dispatched, in log order, up to the end of the log's last file.
         more_skips: skips in front of dispatched records, each a MISMATCH, that ``skips`` had no room for.
         more_skipped_bytes: their length.
-        end: physical offset behind the last good record.
-        stop: where the way ended: behind the last file, at a gap, or at a record that stalls the broker.
+        end: physical offset after the last good record.
+        stop: where the way ended: after the last file, at a gap, or at a record that stalls the broker.
         stalled: whether it is the latter.
         kept: bytes of the array that the reput thread keeps, see ``RecordRules.kept_array``.
     """
@@ -82,18 +82,18 @@ class Chain:
     stalled: bool = False
     kept: int = 0
 
-    def skip_record(self, place: int, length: int) -> None:
+    def skip_record(self, log_offset: int, length: int) -> None:
         """Note a record whose lengths do not add up, together with those right before it."""
         last = self.skips[-1] if self.skips else None
         if last is not None and last.reason == Outcome.MISMATCH:
-            if last.place + last.length == place:
-                place, length = last.place, last.length + length
+            if last.log_offset + last.length == log_offset:
+                log_offset, length = last.log_offset, last.length + length
                 self.skips.pop()
-            elif len(self.skips) > MAX_SKIPS and last.place < self.end:
+            elif len(self.skips) > MAX_SKIPS and last.log_offset < self.end:
                 self.more_skips += 1
                 self.more_skipped_bytes += last.length
                 self.skips.pop()
-        self.skips.append(Skip(place, length, Outcome.MISMATCH))
+        self.skips.append(Skip(log_offset, length, Outcome.MISMATCH))
 
 
 @dataclass
@@ -113,13 +113,13 @@ class Region:
         self.total += int(mismatches["total_size"].sum())
         self.read += int(mismatches["read_length"].sum())
 
-    def behind(self, stop: int) -> int:
-        """Return where the region behind this one begins, if no BLANK ends it at ``stop``."""
+    def after(self, stop: int) -> int:
+        """Return where the region after this one begins, if no BLANK ends it at ``stop``."""
         return stop + self.total
 
-    def rolled(self, place: int, segment: Segment, file_size: int) -> int:
-        """Return where a BLANK at ``place`` leads: to the segment behind the second counter."""
-        offset = place + self.total - self.read
+    def rolled(self, log_offset: int, segment: Segment, file_size: int) -> int:
+        """Return where a BLANK at ``log_offset`` leads: to the segment after the second counter."""
+        offset = log_offset + self.total - self.read
         # The second term guards against a file size that is not the segments' own: always go forward.
         return max(offset + file_size - offset % file_size, segment.stop)
 
@@ -140,21 +140,21 @@ def follow(
     splits: dict[int, list[SplitReport]] = {}
     for report in reports:
         splits.setdefault(report.split.segment.start, []).append(report)
-    place = chain.end = log.start
-    while place < until and (segment := log.segment_at(place)) is not None:
+    log_offset = chain.end = log.start
+    while log_offset < until and (segment := log.segment_at(log_offset)) is not None:
         # Where files overlap, one is read to its end.
         region, last = Region(), None
         known = _with_kept(chain, splits[segment.start], rescan)
-        for last in stitch(known, place, lambda one, due: rescan(one.split, due, chain.kept)):
+        for last in stitch(known, log_offset, lambda one, due: rescan(one.split, due, chain.kept)):
             _take(chain, last, region)
         if last is None:
             break
-        place = last.place
+        log_offset = last.log_offset
         chain.stalled = last.stalled
-        if last.stalled or (last.outcome is Outcome.STOP and place < segment.stop):
+        if last.stalled or (last.outcome is Outcome.STOP and log_offset < segment.stop):
             break  # the latter: as far as was asked
-        place = _next_region(chain, last, segment, region, file_size)
-    chain.stop = place
+        log_offset = _next_region(chain, last, segment, region, file_size)
+    chain.stop = log_offset
     return chain
 
 
@@ -164,9 +164,9 @@ def _with_kept(chain: Chain, reports: Iterable[SplitReport], rescan: Rescan) -> 
     A larger array only ever lets a part be read that was too long: what ended otherwise stands.
     """
     for report in reports:
-        place = report.first_place
-        if place is not None and report.outcome is Outcome.BAD_LENGTH and report.kept < chain.kept:
-            yield rescan(report.split, place, chain.kept)
+        log_offset = report.first_log_offset
+        if log_offset is not None and report.outcome is Outcome.BAD_LENGTH and report.kept < chain.kept:
+            yield rescan(report.split, log_offset, chain.kept)
         else:
             yield report
 
@@ -176,32 +176,32 @@ def _take(chain: Chain, report: SplitReport, region: Region) -> None:
     chain.end = max(chain.end, report.end)
     chain.kept = max(chain.kept, report.kept)
     region.add(report.mismatches)
-    for place, length in _runs(report.mismatches):
-        chain.skip_record(place, length)
+    for log_offset, length in _runs(report.mismatches):
+        chain.skip_record(log_offset, length)
 
 
 def _runs(mismatches: npt.NDArray[np.void]) -> Iterator[tuple[int, int]]:
     """Yield place and length of records that follow each other, put together."""
-    places = mismatches["place"]
-    stops = places + mismatches["read_length"]
-    firsts = np.flatnonzero(np.concatenate([[True], places[1:] != stops[:-1]])[: len(places)])
-    lasts = np.append(firsts[1:], len(places))[: len(firsts)] - 1
-    for start, stop in zip(places[firsts], stops[lasts], strict=True):
+    log_offsets = mismatches["log_offset"]
+    stops = log_offsets + mismatches["read_length"]
+    firsts = np.flatnonzero(np.concatenate([[True], log_offsets[1:] != stops[:-1]])[: len(log_offsets)])
+    lasts = np.append(firsts[1:], len(log_offsets))[: len(firsts)] - 1
+    for start, stop in zip(log_offsets[firsts], stops[lasts], strict=True):
         yield int(start), int(stop - start)
 
 
 def _next_region(chain: Chain, report: SplitReport, segment: Segment, region: Region, file_size: int) -> int:
     """Return where the next region begins, and note what is skipped up to there."""
     if report.outcome == Outcome.BLANK:
-        following = region.rolled(report.place, segment, file_size)
-        if report.blank_length != segment.stop - report.place:
-            chain.skips.append(Skip(report.place, segment.stop - report.place, report.outcome))
+        following = region.rolled(report.log_offset, segment, file_size)
+        if report.blank_length != segment.stop - report.log_offset:
+            chain.skips.append(Skip(report.log_offset, segment.stop - report.log_offset, report.outcome))
     elif report.outcome == Outcome.STOP and not region.read:
         following = segment.stop
     else:
-        following = region.behind(segment.stop)
-        if report.place < segment.stop:
-            chain.skips.append(Skip(report.place, segment.stop - report.place, report.outcome))
+        following = region.after(segment.stop)
+        if report.log_offset < segment.stop:
+            chain.skips.append(Skip(report.log_offset, segment.stop - report.log_offset, report.outcome))
     if following > segment.stop and region.total:
         chain.skips.append(Skip(segment.stop, following - segment.stop, Outcome.STOP))
     return following

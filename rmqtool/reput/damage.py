@@ -28,7 +28,7 @@ _MOST_ITEMS = 64
 """Groups of ranges that an engine is given."""
 
 _REASONS = {
-    Outcome.BLANK: "a BLANK with good records behind it",
+    Outcome.BLANK: "a BLANK with good records after it",
     Outcome.BAD_MAGIC: "no record begins here",
     Outcome.BAD_LENGTH: "a length runs past the end of the file or of the record",
     Outcome.MISMATCH: "the lengths do not add up to TOTALSIZE",
@@ -47,7 +47,7 @@ class SkippedRange:
         gap: what the bytes begin with; None if that is a record, which the broker does not see.
         records: true records that a salvage would keep.
         record_bytes: their size.
-        damage: whether this is damage; False for the zeros and leftovers behind the log's last record.
+        damage: whether this is damage; False for the zeros and leftovers after the log's last record.
     """
 
     skip: Skip
@@ -66,10 +66,10 @@ class SkippedRange:
 def inspect_skips(plan: ReputPlan, result: ReputResult, engine: Engine) -> list[SkippedRange]:
     """Look at everything that was skipped.
 
-    A skip is damage if the broker dispatched a record behind it, or a true record lies in it or behind it; a
+    A skip is damage if the broker dispatched a record after it, or a true record lies in it or after it; a
     BLANK of the wrong length only if one lies in what it skips.
     """
-    skips = [skip for skip in result.chain.skips if skip.place < plan.until_offset]
+    skips = [skip for skip in result.chain.skips if skip.log_offset < plan.until_offset]
     before = [skips[0], *skips] if skips else []
     tasks = [_tasks(plan, skip, one) for skip, one in zip(skips, before, strict=False)]
     contents = _inspect([task for tasks_of_skip in tasks for task in tasks_of_skip], engine)
@@ -77,12 +77,12 @@ def inspect_skips(plan: ReputPlan, result: ReputResult, engine: Engine) -> list[
     records_behind = 0
     for skip, tasks_of_skip in zip(reversed(skips), reversed(tasks), strict=True):
         found = [contents[task.split.start] for task in tasks_of_skip]
-        segment = plan.log.segment_at(skip.place)
+        segment = plan.log.segment_at(skip.log_offset)
         if segment is None:
             continue
         records = sum(one.records for one in found)
         records_behind += records
-        damage = skip.place < result.chain.end or records_behind > 0
+        damage = skip.log_offset < result.chain.end or records_behind > 0
         if skip.reason == Outcome.BLANK:
             damage = records > 0
         record_bytes = sum(one.record_bytes for one in found)
@@ -99,11 +99,11 @@ def _inspect(tasks: list[InspectTask], engine: Engine) -> dict[int, GapContents]
 
 def _tasks(plan: ReputPlan, skip: Skip, before: Skip) -> list[InspectTask]:
     """Cut a skip at the segments' ends; from the skip before it in the same file, the walk leads there."""
-    tasks, stop = [], skip.place + skip.length
-    for segment in plan.log.between(skip.place, stop):
-        start = max(skip.place, segment.start)
-        leads = segment.start < before.place + before.length
-        due = min(start, max(before.place, segment.start)) if leads else start
+    tasks, stop = [], skip.log_offset + skip.length
+    for segment in plan.log.between(skip.log_offset, stop):
+        start = max(skip.log_offset, segment.start)
+        leads = segment.start < before.log_offset + before.length
+        due = min(start, max(before.log_offset, segment.start)) if leads else start
         split = Split(segment, start, min(stop, segment.stop))
         tasks.append(InspectTask(split, due, plan.policy.release.records))
     return tasks
@@ -149,11 +149,11 @@ def counted_skips(chain: Chain) -> tuple[Finding, int]:
 
 
 def _by_gap(ranges: Iterable[SkippedRange]) -> Iterator[list[SkippedRange]]:
-    """Put together what one gap made the broker skip: in it, and records behind it that it does not find."""
+    """Put together what one gap made the broker skip: in it, and records after it that it does not find."""
     skips: list[SkippedRange] = []
     for skipped in ranges:
         gap = skips[0].gap if skips else None
-        if gap is not None and (skipped.gap is None or skipped.skip.place < gap.stop):
+        if gap is not None and (skipped.gap is None or skipped.skip.log_offset < gap.stop):
             skips.append(skipped)
             continue
         if skips:
@@ -168,7 +168,7 @@ def _skip_findings(skips: list[SkippedRange], edge: FoundEdge) -> Iterator[Findi
     first = skips[0]
     segment, beside = first.segment, _beside(skips)
     if first.gap is None:  # led astray by damage that was only counted
-        defects = [Defect(CL_HALF_RECORD, first.skip.place, first.skip.length, first.reason)]
+        defects = [Defect(CL_HALF_RECORD, first.skip.log_offset, first.skip.length, first.reason)]
     else:
         number = edge.segments.index(segment)
         defects = list(classified(first.gap, segment, number, edge))
@@ -191,13 +191,13 @@ def _beside(skips: list[SkippedRange]) -> str:
     return text
 
 
-def _log_finding(log: FileQueue, place: int, code: str, message: str) -> Finding:
-    segment = log.segment_at(place)
+def _log_finding(log: FileQueue, log_offset: int, code: str, message: str) -> Finding:
+    segment = log.segment_at(log_offset)
     return Finding(
         code=code_of(code),
         file=segment.label if segment else None,
-        position=place - segment.start if segment else None,
-        physical_offset=place,
+        position=log_offset - segment.start if segment else None,
+        physical_offset=log_offset,
         message=message,
         structure_override=Structure.COMMITLOG,
     )
@@ -205,12 +205,12 @@ def _log_finding(log: FileQueue, place: int, code: str, message: str) -> Finding
 
 def _gap_finding(plan: ReputPlan, chain: Chain) -> Iterator[Finding]:
     """Yield the gap at which the broker stops for good."""
-    behind = [segment for segment in plan.log if segment.start > chain.stop]
-    if chain.stalled or not behind or chain.stop >= plan.until_offset:
+    after = [segment for segment in plan.log if segment.start > chain.stop]
+    if chain.stalled or not after or chain.stop >= plan.until_offset:
         return
-    number = plan.log.segments.index(behind[0])
+    number = plan.log.segments.index(after[0])
     gap = FoundEdge(plan.log.segments, file_size=plan.file_size).missing_before(number)
-    lost = "nothing behind them is dispatched"
+    lost = "nothing after them is dispatched"
     if gap is None:  # the file in front of it is shorter than it should be
         before = plan.log.segments[number - 1]
         yield Finding(
@@ -218,16 +218,16 @@ def _gap_finding(plan: ReputPlan, chain: Chain) -> Iterator[Finding]:
             file=before.label,
             expected=plan.file_size,
             observed=before.size_bytes,
-            message=f"{counted(behind[0].start - before.stop, 'byte')} of the file missing: {lost}",
+            message=f"{counted(after[0].start - before.stop, 'byte')} of the file missing: {lost}",
         )
         return
     yield Finding(
         code=CL_GAP,
-        file=behind[0].label,
+        file=after[0].label,
         physical_offset=gap.physical_offset,
         length=gap.length,
         expected=gap.physical_offset,
-        observed=behind[0].start,
+        observed=after[0].start,
         message=f"{counted(gap.length, 'byte')} of the log missing: {lost}",
     )
 
@@ -243,15 +243,15 @@ def _report_findings(report: SplitReport) -> Iterator[Finding]:
             physical_offset=segment.start + bad.position,
             structure_override=Structure.COMMITLOG,
         )
-    for place, physical_offset in report.misplaced:
+    for log_offset, physical_offset in report.misplaced:
         yield Finding(
             code=code_of("CL-PHY-MISMATCH"),
             file=segment.label,
-            position=place - segment.start,
-            physical_offset=place,
-            expected=place,
+            position=log_offset - segment.start,
+            physical_offset=log_offset,
+            expected=log_offset,
             observed=physical_offset,
-            message=f"PHYSICALOFFSET {physical_offset}, but the record lies at {place}",
+            message=f"PHYSICALOFFSET {physical_offset}, but the record lies at {log_offset}",
         )
     for topic, queue_id in report.unsafe:
         message = "the topic's name can be no directory: no consume queue for it"

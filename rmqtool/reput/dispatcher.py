@@ -35,7 +35,7 @@ class Taken(NamedTuple):
         entries: ``(m,)`` of ``ENTRY_ROW`` in log order.
         idles: ``(k,)`` of ``IDLE_ROW``.
         messages: how many messages were dispatched.
-        end_phy_offset: endPhyOffset of the last index file behind them.
+        end_phy_offset: endPhyOffset of the last index file after them.
     """
 
     units: Rows
@@ -55,14 +55,14 @@ class Dispatcher:
 
     Attributes:
         queues: the queues met so far.
-        first_places: physical offset of the record at which each queue was met, by raw topic and queue id.
+        first_log_offsets: physical offset of the record where each queue was met, by raw topic and queue id.
     """
 
     def __init__(
         self, policy: DispatchPolicy, *, end_phy_offset: int = 0, passes_stalls: bool = False
     ) -> None:
         self.queues = QueueTable(policy, safe_component)
-        self.first_places: dict[tuple[bytes, int], int] = {}
+        self.first_log_offsets: dict[tuple[bytes, int], int] = {}
         self._units: Rows = np.empty(_FIRST_ROWS, UNIT_ROW)
         self._entries: Rows = np.empty(_FIRST_ROWS, ENTRY_ROW)
         self._idles: Rows = np.empty(_FIRST_IDLES, IDLE_ROW)
@@ -77,7 +77,7 @@ class Dispatcher:
         """Dispatch a batch from row ``first`` on; return the row of a record that stalls the broker.
 
         Of that record the units up to the number that is none are put, and no index entries: the index comes
-        behind the queues (``DefaultMessageStore#doDispatch``). With ``passes_stalls`` all of it is put.
+        after the queues (``DefaultMessageStore#doDispatch``). With ``passes_stalls`` all of it is put.
         """
         row, outcome = first, DispatchOutcome.FULL
         while outcome in (DispatchOutcome.FULL, DispatchOutcome.NEW_QUEUE):
@@ -87,7 +87,7 @@ class Dispatcher:
                 start, stop, queue_id = (int(value) for value in self._missing)
                 raw_topic = batch.buffer[start:stop].tobytes()
                 self.queues.add(raw_topic, queue_id)
-                self.first_places[raw_topic, queue_id] = int(batch.rows["place"][row])
+                self.first_log_offsets[raw_topic, queue_id] = int(batch.rows["log_offset"][row])
             elif outcome == DispatchOutcome.FULL:
                 self._grow()
         return row if outcome == DispatchOutcome.STALLED else None

@@ -1,4 +1,4 @@
-"""Write the consume queues' files: units out of the blocks, one queue behind the other."""
+"""Write the consume queues' files: units out of the blocks, one queue after the other."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def _chunks(bundle: QueueBundle, plan: QueuePlan) -> Iterator[tuple[Block, int, 
 
 
 def _append_joined(state: npt.NDArray[np.int64], queue_offset: int, count: int, file_size: int) -> None:
-    """Do what ``append_units`` does, for units of which each is appended behind the one before."""
+    """Do what ``append_units`` does, for units of which each is appended after the one before."""
     if not state[State.STARTED]:
         expected = queue_offset * formats.UNIT_SIZE
         state[State.STARTED] = 1
@@ -176,7 +176,7 @@ class _ExtWriter:
 
 
 def _emit_batch_queue(bundle: QueueBundle, plan: QueuePlan, totals: QueueTotals) -> None:
-    """Write a batch queue: every unit behind the one before, unless its record does not lie behind that's.
+    """Write a batch queue: every unit after the one before, unless its record does not lie after that's.
 
     ``BatchConsumeQueue#putBatchMessagePositionInfo`` (5.3.3).
     """

@@ -1,4 +1,4 @@
-"""What lies in bytes that the broker skips: a gap, and good records behind it that a salvage would keep."""
+"""What lies in bytes that the broker skips: a gap, and good records after it that a salvage would keep."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class GapContents:
     Attributes:
         start: physical offset of the range.
         gap: the gap that it begins in, up to the next true record or the end of the file, even where that
-            lies behind the range; None if it begins in a record.
+            lies after the range; None if it begins in a record.
         records: true records in it.
         record_bytes: their size.
     """
@@ -71,8 +71,8 @@ def _inspect(split: Split, due: int, walk: GapWalk) -> GapContents:
         if isinstance(part, Gap):
             gaps = [part]
         else:
-            places = part.rows["place"]
-            true = (places == part.rows["physical_offset"]) & (places >= split.start)
+            log_offsets = part.rows["log_offset"]
+            true = (log_offsets == part.rows["physical_offset"]) & (log_offsets >= split.start)
             records += int(true.sum())
             record_bytes += int(part.rows["total_size"][true].sum())
             gaps = [gap_of(row) for row in part.gaps[part.gaps["stop"] > split.start][:1]]

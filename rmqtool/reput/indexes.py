@@ -90,7 +90,7 @@ class IndexStream:
                 yield EntryRange(block, low - first, high - low)
 
     def idle_after(self, number: int) -> int | None:
-        """Return the store time of the first message without entries right behind entry ``number - 1``.
+        """Return the store time of the first message without entries right after entry ``number - 1``.
 
         None if the next message that is dispatched has entries, or none comes.
         """
@@ -221,7 +221,7 @@ def without_backward_messages(block_entries: Array, idles: Array, end_phy_offset
         end_phy_offset: greatest offset of an indexed message in the splits before.
 
     Returns:
-        Entries and idles as they are behind those splits.
+        Entries and idles as they are after those splits.
     """
     offsets = block_entries["physical_offset"]
     keep = offsets >= end_phy_offset

@@ -18,7 +18,7 @@ class IndexNames:
     """Strictly ascending names ``yyyyMMddHHmmssSSS``.
 
     A name is the time given, in the zone given; on ties, and where a clock was set back (or summer time
-    ended), one millisecond behind the name before: names are all that orders the files.
+    ended), one millisecond after the name before: names are all that orders the files.
 
     Args:
         zone: of the broker.
@@ -31,7 +31,7 @@ class IndexNames:
     def next(self, timestamp_ms: int) -> str:
         """Return the name of a file that a message stored at ``timestamp_ms`` made the broker create."""
         name = index_file_name(timestamp_ms, self._zone)
-        if len(name) != _LENGTH:  # a year behind 9999: no such name sorts
+        if len(name) != _LENGTH:  # a year after 9999: no such name sorts
             name = self._last or "0" * _LENGTH
         if name <= self._last:
             name = _following(self._last)
@@ -40,7 +40,7 @@ class IndexNames:
 
 
 def _following(name: str) -> str:
-    """Return the name one millisecond behind, or simply the next number where a name is no time."""
+    """Return the name one millisecond after, or simply the next number where a name is no time."""
     try:
         moment = datetime.strptime(name + "000", _DIGITS) + timedelta(milliseconds=1)  # noqa: DTZ007 - no zone
     except (ValueError, OverflowError):

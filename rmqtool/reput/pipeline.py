@@ -125,7 +125,7 @@ def run_reput(plan: ReputPlan, engine: Engine, watcher: Watcher, *, emit: bool =
         plan: what to make.
         engine: runs the tasks.
         watcher: is told of the progress.
-        emit: False stops behind the chain: counts only, and nothing of the output is written.
+        emit: False stops after the chain: counts only, and nothing of the output is written.
 
     Raises:
         UsageError: the plan's sizes are none that a broker can have.
@@ -160,8 +160,8 @@ def _scan(plan: ReputPlan, engine: Engine, watcher: Watcher) -> list[SplitReport
 
 
 def _follow(plan: ReputPlan, engine: Engine, reports: list[SplitReport]) -> Chain:
-    def rescan(split: Split, place: int, kept: int) -> SplitReport:
-        task = ScanTask(split, plan.policy, plan.staging, first_place=place, kept=kept)
+    def rescan(split: Split, log_offset: int, kept: int) -> SplitReport:
+        task = ScanTask(split, plan.policy, plan.staging, first_log_offset=log_offset, kept=kept)
         return engine.map(scan_split, [task])[0]
 
     return follow(plan.log, plan.file_size, plan.until_offset, reports, rescan)

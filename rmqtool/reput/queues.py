@@ -80,7 +80,7 @@ class QueuePlan:
 
     @property
     def joined(self) -> bool:
-        """Whether all units are appended, one behind the other."""
+        """Whether all units are appended, one after the other."""
         runs = [run.run for run in self.runs]
         return runs[0].orderly and all(after.continues(before) for before, after in pairwise(runs))
 

@@ -33,14 +33,14 @@ class ScanTask:
         split: what to scan.
         policy: the broker's switches.
         staging: where block files are written.
-        first_place: physical offset of the first record, where the chain says so; None to guess it.
+        first_log_offset: physical offset of the first record, where the chain says so; None to guess it.
         kept: bytes of the array that the reput thread has kept by then, see ``RecordRules.kept_array``.
     """
 
     split: Split
     policy: DispatchPolicy
     staging: StagingHandle
-    first_place: int | None = None
+    first_log_offset: int | None = None
     kept: int = 0
 
 
@@ -50,14 +50,14 @@ class SplitReport:
 
     Attributes:
         split: what was scanned.
-        first_place: physical offset of the first record; None if no record begins in the split.
+        first_log_offset: physical offset of the first record; None if no record begins in the split.
         block: units and entries.
         outcome: what ended the chain: STOP (the split ended), BLANK, or a failure of size -1.
-        place: physical offset of that end.
-        end: physical offset behind the last good record; 0 if there is none.
+        log_offset: physical offset of that end.
+        end: physical offset after the last good record; 0 if there is none.
         kept: bytes of the array that the reput thread keeps then.
         blank_length: TOTALSIZE of the BLANK there, if it is one.
-        stalled: the broker repeats the record at ``place`` for ever: one of its LMQ offsets is no number.
+        stalled: the broker repeats the record at ``log_offset`` for ever: an LMQ offset of it is no number.
         messages: records dispatched.
         end_phy_offset: greatest offset of an indexed message, 0 if none.
         start_phy_offset: least offset of an indexed message.
@@ -68,10 +68,10 @@ class SplitReport:
     """
 
     split: Split
-    first_place: int | None
+    first_log_offset: int | None
     block: Block
     outcome: Outcome = Outcome.STOP
-    place: int = 0
+    log_offset: int = 0
     end: int = 0
     kept: int = 0
     blank_length: int = 0
@@ -86,17 +86,17 @@ class SplitReport:
 
     @property
     def split_stop(self) -> int:
-        """Return the physical offset behind the split."""
+        """Return the physical offset after the split."""
         return self.split.stop
 
     @property
-    def next_place(self) -> int:
+    def next_log_offset(self) -> int:
         """Return the physical offset at which the next record is due."""
-        return self.place
+        return self.log_offset
 
     @property
     def ended(self) -> bool:
-        """Whether the broker reads nothing of the segment behind this: it ends at the first gap."""
+        """Whether the broker reads nothing of the segment after this: it ends at the first gap."""
         return self.outcome is not Outcome.STOP
 
 
@@ -104,7 +104,7 @@ def _guess(walk: SegmentWalk, split: Split) -> int | None:
     """Return where the split's first record begins, if the split is any judge of it."""
     if split.start == split.segment.start:
         return split.start
-    return None if walk.find(split.start, split.stop) == Outcome.STOP else walk.place
+    return None if walk.find(split.start, split.stop) == Outcome.STOP else walk.log_offset
 
 
 @dataclass
@@ -117,20 +117,20 @@ class _Scan:
     stalled_at: int | None = None
     end: int = 0
 
-    def run(self, first_place: int, stop: int, kept: int) -> None:
-        for batch in self.walk.batches(first_place, stop, kept):
+    def run(self, first_log_offset: int, stop: int, kept: int) -> None:
+        for batch in self.walk.batches(first_log_offset, stop, kept):
             self._note_misplaced(batch.rows)
             row = self.dispatcher.dispatch(batch)
             for last in batch.rows[:row][-1:]:
-                self.end = int(last["place"]) + int(last["total_size"])
+                self.end = int(last["log_offset"]) + int(last["total_size"])
             if row is not None:
-                self.stalled_at = int(batch.rows["place"][row])
+                self.stalled_at = int(batch.rows["log_offset"][row])
                 return
 
     def _note_misplaced(self, rows: npt.NDArray[np.void]) -> None:
-        wrong = np.flatnonzero(rows["place"] != rows["physical_offset"])
+        wrong = np.flatnonzero(rows["log_offset"] != rows["physical_offset"])
         for number in wrong[: max(_SAMPLES - len(self.misplaced), 0)]:
-            self.misplaced.append((int(rows["place"][number]), int(rows["physical_offset"][number])))
+            self.misplaced.append((int(rows["log_offset"][number]), int(rows["physical_offset"][number])))
 
 
 def scan_split(task: ScanTask) -> SplitReport:
@@ -141,13 +141,13 @@ def scan_split(task: ScanTask) -> SplitReport:
     """
     split = task.split
     scan = _Scan(SegmentWalk(split.segment, rules_of(task.policy.release.records)), Dispatcher(task.policy))
-    first_place = _guess(scan.walk, split) if task.first_place is None else task.first_place
-    if first_place is not None:
-        scan.run(first_place, split.stop, task.kept)
-    return _report(task, scan, first_place)
+    first_log_offset = _guess(scan.walk, split) if task.first_log_offset is None else task.first_log_offset
+    if first_log_offset is not None:
+        scan.run(first_log_offset, split.stop, task.kept)
+    return _report(task, scan, first_log_offset)
 
 
-def _report(task: ScanTask, scan: _Scan, first_place: int | None) -> SplitReport:
+def _report(task: ScanTask, scan: _Scan, first_log_offset: int | None) -> SplitReport:
     walk, taken = scan.walk, scan.dispatcher.taken()
     block = write_block(
         task.staging,
@@ -159,15 +159,15 @@ def _report(task: ScanTask, scan: _Scan, first_place: int | None) -> SplitReport
     )
     stalled, mismatches = scan.stalled_at is not None, walk.mismatches
     if scan.stalled_at is not None:  # the walk is ahead of what is dispatched
-        mismatches = mismatches[mismatches["place"] < scan.stalled_at]
+        mismatches = mismatches[mismatches["log_offset"] < scan.stalled_at]
     return SplitReport(
         split=task.split,
-        first_place=first_place,
+        first_log_offset=first_log_offset,
         block=block,
         outcome=Outcome.BAD_NUMBER if stalled else walk.outcome,
-        place=walk.place if scan.stalled_at is None else scan.stalled_at,
+        log_offset=walk.log_offset if scan.stalled_at is None else scan.stalled_at,
         end=scan.end,
-        kept=walk.kept if first_place is not None else 0,
+        kept=walk.kept if first_log_offset is not None else 0,
         blank_length=walk.blank_length,
         stalled=stalled,
         messages=taken.messages,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def with_inner_messages(found: Iterable[rows.Row], wanted: MessageFilter) -> Iterator[rows.Row]:
-    """Yield rows, behind every batch those of its messages that are wanted; bodies must be as stored.
+    """Yield rows, after every batch those of its messages that are wanted; bodies must be as stored.
 
     A batch is left out if neither it nor one of its messages has the tag and the key that are wanted.
 
@@ -65,14 +65,14 @@ def inner_rows(batch: rows.Message) -> Iterator[rows.InnerMessage | rows.Damage]
 
 
 def _damage(batch: rows.Message, reason: str) -> rows.Damage:
-    place = batch.physical_offset
+    log_offset = batch.physical_offset
     return rows.Damage(
         file=batch.file,
         position=batch.position,
-        physical_offset=place,
+        physical_offset=log_offset,
         length=batch.total_size,
         code=CL_INNER_BATCH,
-        message=f"the inner batch at {place}: {reason}",
+        message=f"the inner batch at {log_offset}: {reason}",
         structure=Structure.COMMITLOG,
     )
 

@@ -207,7 +207,7 @@ class MessageRows:
         )
 
     def _place(self, physical_offset: int) -> tuple[str, int]:
-        """Return file and position of an offset; behind the last byte of a file counts as in it."""
+        """Return file and position of an offset; after the last byte of a file counts as in it."""
         segment = self._segment
         if segment is None or not segment.start <= physical_offset < segment.stop:
             segment = self._log.segment_at(physical_offset) or self._log.segment_at(physical_offset - 1)

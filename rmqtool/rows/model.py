@@ -283,7 +283,7 @@ class FieldBytes:
 
 @dataclass(frozen=True, slots=True)
 class LayoutField:
-    """One field of a format, for ``dump --layout``; no offset behind a field of variable length."""
+    """One field of a format, for ``dump --layout``; no offset after a field of variable length."""
 
     type: ClassVar = "field"
     structure: str

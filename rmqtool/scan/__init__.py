@@ -9,7 +9,7 @@ Python, ``gap_walk`` by the kernels. Both yield what lies between as a gap (``ga
 gives its name: the only judge of that, for every command. ``splits`` cuts a log for many cores and stitches
 together what was found, for a broker's reput as for those who examine.
 
-A record counts as *true* only if its PHYSICALOFFSET is the place it lies at: valid but stale bytes (behind
+A record counts as *true* only if its PHYSICALOFFSET is the place it lies at: valid but stale bytes (after
 BLANK, in dirty tails, in pooled buffers) are normal in a store.
 """
 

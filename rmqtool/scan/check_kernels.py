@@ -55,7 +55,7 @@ def stored_record_crc(buffer: Buffer, start: int, stop: int) -> int:
     Args:
         buffer: bytes, ``(n,)`` uint8.
         start: position of the properties.
-        stop: position behind them; the property is their last, or it does not count.
+        stop: position after them; the property is their last, or it does not count.
 
     Returns:
         -1 if there is no such property, -2 if its digits are none.
@@ -135,10 +135,10 @@ def check_records(
         if count + _MAX_HITS > len(hits):
             return number, count
         row = rows[number]
-        at = row.place - base
-        if row.physical_offset != row.place:
-            count = put_hit(hits, count, _PLACE, number, row.place, row.physical_offset)
-            row.physical_offset = row.place
+        at = row.log_offset - base
+        if row.physical_offset != row.log_offset:
+            count = put_hit(hits, count, _PLACE, number, row.log_offset, row.physical_offset)
+            row.physical_offset = row.log_offset
         if not cut:
             count = _check_body(buffer, at, row, number, hits, count)
             count = _check_record_crc(buffer, at, row, number, sums, hits, count)

@@ -45,7 +45,7 @@ MAX_HITS = len(Check)
 
 @kernel
 def put_hit(hits: Rows, count: int, check: int, row: int, expected: int, observed: int) -> int:
-    """Put a hit behind the ``count`` that are there; return how many there are now."""
+    """Put a hit after the ``count`` that are there; return how many there are now."""
     hit = hits[count]
     hit.check, hit.row, hit.expected, hit.observed = check, row, expected, observed
     return count + 1

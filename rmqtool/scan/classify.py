@@ -1,6 +1,6 @@
 """What a gap in the log is called: one judgement for every command.
 
-A gap alone does not say whether it is damage: zeros behind the last record are the log's end, the same zeros
+A gap alone does not say whether it is damage: zeros after the last record are the log's end, the same zeros
 in front of a later file's records are lost messages. So the judge asks whether a later file of the log holds
 a record (``LogEdge``). What a broker does about it is another matter, and said beside.
 """
@@ -143,7 +143,7 @@ def missing_blank(segment: Segment) -> Defect:
 
 
 def ghosts(segment: Segment, blank: int) -> Defect:
-    """Return what is to be said of bytes that are not zero behind the BLANK at a physical offset."""
+    """Return what is to be said of bytes that are not zero after the BLANK at a physical offset."""
     return Defect(CL_GHOST, blank, segment.stop - blank, "")
 
 
@@ -175,7 +175,7 @@ def _inside(gap: Gap, segment: Segment) -> Defect:
     if gap.magic == BLANK_MAGIC:
         return _blank_length(gap, segment)
     if gap.zero and to_end and gap.start > segment.start:
-        message = f"zeros up to the end of the file ({length}), though the log goes on behind it"
+        message = f"zeros up to the end of the file ({length}), though the log goes on after it"
         return _defect(CL_TRANSIENT, gap, message, Severity.ERROR)
     if gap.begins_with_zeros:
         return _defect(CL_HOLE, gap, f"zeros where a record should begin: {length} lost")
@@ -183,13 +183,13 @@ def _inside(gap: Gap, segment: Segment) -> Defect:
 
 
 def _tail(gap: Gap, segment: Segment, edge: LogEdge) -> Defect:
-    """Name what lies behind the last record of the log."""
+    """Name what lies after the last record of the log."""
     if gap.zero:
         return _defect(CL_TAIL_ZERO, gap, "")
     if gap.magic == BLANK_MAGIC:
         return _blank_length(gap, segment)
     if gap.begins_with_zeros or not (gap.own or _is_short(gap)):
-        message = f"bytes that are no record behind the log's end: {_reason(gap)}"
+        message = f"bytes that are no record after the log's end: {_reason(gap)}"
         return _defect(CL_TAIL_DIRTY, gap, message)
     severity = Severity.WARNING if edge.unclean else Severity.ERROR
     message = f"the log's last record is torn or damaged: {_reason(gap)}"

@@ -32,7 +32,7 @@ LATEST_MS = 4_102_444_800_000
 _LAST_PORT = 0xFFFF
 _PORT_BYTES = 4
 _BORN_TIMESTAMP_AT = message.HEAD_OFFSETS[0]["bornTimestamp"]
-# A port ends its host, and behind each host stands the field named here.
+# A port ends its host, and after each host stands the field named here.
 _BORN_PORT_AT = np.array([at["storeTimestamp"] - _PORT_BYTES for at in message.HEAD_OFFSETS])
 _STORE_PORT_AT = np.array([at["reconsumeTimes"] - _PORT_BYTES for at in message.HEAD_OFFSETS])
 _PREPARED_OFFSET_AT = np.array([at["preparedTransactionOffset"] for at in message.HEAD_OFFSETS])
@@ -89,7 +89,7 @@ def check_transaction(buffer: Buffer, at: int, row: Row, number: int, hits: Rows
     variant = (row.sys_flag >> _VARIANT_SHIFT) & 3
     prepared_at = read_i64(buffer, at + _PREPARED_OFFSET_AT[variant])
     ends = kind > _PREPARED
-    if prepared_at != 0 and (not ends or prepared_at < 0 or prepared_at >= row.place):
+    if prepared_at != 0 and (not ends or prepared_at < 0 or prepared_at >= row.log_offset):
         count = put_hit(hits, count, _PREPARED_OFFSET, number, 0, prepared_at)
     if kind not in (0, _COMMIT) and row.queue_offset != 0:
         count = put_hit(hits, count, _QUEUE_OFFSET, number, 0, row.queue_offset)

@@ -43,14 +43,14 @@ class GapWalk:
     Attributes:
         outcome: what ended the last walk: STOP, its end was reached; BLANK, one that says what is left of the
             file; else what lies where the gap begins that reaches its end.
-        place: physical offset of that end: behind the last record, of the BLANK, or where the walk was to
+        log_offset: physical offset of that end: after the last record, of the BLANK, or where the walk was to
             end.
     """
 
     def __init__(self, segment: Segment, records: RecordRules) -> None:
         self.segment = segment
         self.outcome = Outcome.STOP
-        self.place = segment.start
+        self.log_offset = segment.start
         self._walk = SegmentWalk(segment, rules_of(records), stops_at_mismatch=True, passes_gaps=True)
 
     @property
@@ -77,35 +77,35 @@ class GapWalk:
         """
         stop = min(stop, self.segment.stop)
         reach = stop if reach is None else min(reach, self.segment.stop)
-        place: int | None = start
-        while place is not None:
-            yield from self._walk.batches(place, stop)
-            self.outcome, self.place = self._walk.outcome, self._walk.place
+        log_offset: int | None = start
+        while log_offset is not None:
+            yield from self._walk.batches(log_offset, stop)
+            self.outcome, self.log_offset = self._walk.outcome, self._walk.log_offset
             if self.outcome is Outcome.STOP:
                 return
             head = self._head()
             total_size, magic = _START.unpack_from(head)
             if self.outcome is Outcome.BLANK:
-                if total_size == self.segment.stop - self.place:
+                if total_size == self.segment.stop - self.log_offset:
                     return
                 self.outcome = Outcome.MISMATCH
-            begin = self.place
+            begin = self.log_offset
             data_start = first_nonzero(self.segment, begin, reach)
-            place = self._find(max(begin + 1, data_start - _SIZE_BYTES), reach)
-            self.place = reach if place is None else place
+            log_offset = self._find(max(begin + 1, data_start - _SIZE_BYTES), reach)
+            self.log_offset = reach if log_offset is None else log_offset
             own = int.from_bytes(head[_PHYSICAL_OFFSET_AT:], "big", signed=True) == begin
-            data_start = min(data_start, self.place)
-            yield Gap(begin, self.place, self.outcome, total_size, magic, own, data_start)
+            data_start = min(data_start, self.log_offset)
+            yield Gap(begin, self.log_offset, self.outcome, total_size, magic, own, data_start)
 
     def ghosts(self) -> bool:
-        """Whether something lies behind the BLANK that ended the last walk."""
+        """Whether something lies after the BLANK that ended the last walk."""
         if self.outcome is not Outcome.BLANK:
             return False
         stop = self.segment.stop
-        return first_nonzero(self.segment, self.place + _START.size, stop) < stop
+        return first_nonzero(self.segment, self.log_offset + _START.size, stop) < stop
 
     def _head(self) -> bytes:
-        head = self.segment.read_at(self.place - self.segment.start, _HEAD_BYTES, [])
+        head = self.segment.read_at(self.log_offset - self.segment.start, _HEAD_BYTES, [])
         return head.ljust(_HEAD_BYTES, b"\0")
 
     def _find(self, start: int, stop: int) -> int | None:
@@ -116,7 +116,7 @@ class GapWalk:
         data_start = first_nonzero(self.segment, start, last)
         if data_start >= last or self._walk.find(max(start, data_start - zeros), stop) is Outcome.STOP:
             return None
-        return self._walk.place
+        return self._walk.log_offset
 
 
 def gap_of(row: Any) -> Gap:  # noqa: ANN401 - a numpy row
@@ -141,14 +141,14 @@ def joined_gap(segment: Segment, gap: Gap, stop: int) -> Gap:
 def first_nonzero(segment: Segment, start: int, stop: int) -> int:
     """Return the physical offset of the first byte that is not zero, ``stop`` if there is none."""
     size = _FIRST_CHUNK_BYTES
-    place = segment.start + segment.next_data(start - segment.start)
-    while place < stop:
-        chunk = np.empty(min(size, stop - place), np.uint8)
-        count = segment.read_into(place - segment.start, chunk.data, [])
+    log_offset = segment.start + segment.next_data(start - segment.start)
+    while log_offset < stop:
+        chunk = np.empty(min(size, stop - log_offset), np.uint8)
+        count = segment.read_into(log_offset - segment.start, chunk.data, [])
         if chunk[:count].any():
-            return place + int(np.argmax(chunk[:count] != 0))
+            return log_offset + int(np.argmax(chunk[:count] != 0))
         if count == 0:
             break
-        place = segment.start + segment.next_data(place + count - segment.start)
+        log_offset = segment.start + segment.next_data(log_offset + count - segment.start)
         size = min(2 * size, _CHUNK_BYTES)
     return stop

@@ -53,7 +53,7 @@ def is_harmless(buffer: Buffer, start: int, stop: int, allows_controls: bool) ->
     Args:
         buffer: bytes, ``(n,)`` uint8.
         start: position of the first byte.
-        stop: position behind the last byte.
+        stop: position after the last byte.
         allows_controls: whether ASCII controls do no harm, as they will be escaped.
     """
     at = start
@@ -85,7 +85,7 @@ def is_harmful(character: int) -> bool:
 
 @kernel
 def put(out: Buffer, n: int, text: Buffer) -> int:
-    """Write characters; return the place behind them, as all that put something do."""
+    """Write characters; return the place after them, as all that put something do."""
     for i in range(len(text)):
         out[n + i] = text[i]
     return n + len(text)

@@ -1,9 +1,9 @@
-"""Records at memory speed: check one, walk a chain of them, find the next true one behind damage.
+"""Records at memory speed: check one, walk a chain of them, find the next true one after damage.
 
 Positions are indices into ``buffer``, a window on one segment: ``window_stop`` ends the bytes at hand,
 ``segment_stop`` the segment (it may lie beyond the window). ``base`` is the physical offset of index 0.
 ``cut`` body bytes of the record at hand are left out of the window (long records; 0 otherwise): indices up
-to the body are plain, ranges behind it are shifted down.
+to the body are plain, ranges after it are shifted down.
 
 Source: ``CommitLog#checkMessageAndReturnSize`` without reading bodies, as reput calls it (4.9.8, 5.3.3).
 """
@@ -137,7 +137,7 @@ def _check_start(
 def _check_head(
     buffer: Buffer, at: int, window_stop: int, segment_stop: int, array: int, row: Row
 ) -> tuple[int, int]:
-    """Read the fixed part but TOTALSIZE into ``row``; return outcome and the index behind it."""
+    """Read the fixed part but TOTALSIZE into ``row``; return outcome and the index after it."""
     if segment_stop - at < _SYS_FLAG_AT + 4:
         return _BAD_LENGTH, at
     if window_stop - at < _SYS_FLAG_AT + 4:
@@ -223,8 +223,8 @@ def check_record(
     Args:
         buffer: the window, ``(n,)`` uint8.
         at: index of the record's first byte.
-        window_stop: index behind the last byte at hand.
-        segment_stop: index behind the segment's last byte, the cut bytes counted.
+        window_stop: index after the last byte at hand.
+        segment_stop: index after the segment's last byte, the cut bytes counted.
         base: physical offset of index 0.
         cut: body bytes of this record that the window leaves out.
         rules: see ``Rules``.
@@ -241,7 +241,7 @@ def check_record(
     outcome, position = _check_head(buffer, at, window_stop, segment_stop, array, row)
     if outcome != _RECORD:
         return outcome
-    row.place = base + at
+    row.log_offset = base + at
     position += row.body_length - cut
     width = 2 if magic == _MAGIC_V2 else 1
     outcome = _check_topic(buffer, position, width, window_stop, segment_stop - cut, array, row)
@@ -282,8 +282,8 @@ def walk_records(
         buffer: the window; see ``check_record`` for the arguments not named here.
         at: index of the first record.
         stop: records that begin here or later are not taken.
-        window_stop: index behind the last byte at hand.
-        segment_stop: index behind the segment's last byte.
+        window_stop: index after the last byte at hand.
+        segment_stop: index after the segment's last byte.
         base: physical offset of index 0.
         cut: as in ``check_record``; then only one record is taken.
         rules: see ``Rules``.
@@ -311,7 +311,7 @@ def walk_records(
             count += 1
         elif outcome == _MISMATCH and len(passed):
             lying = passed[mismatches]
-            lying.place, lying.total_size = base + at, rows[count].total_size
+            lying.log_offset, lying.total_size = base + at, rows[count].total_size
             lying.read_length = rows[count].read_length
             at += lying.read_length
             mismatches += 1
@@ -334,7 +334,7 @@ def find_record(
     rows: Rows,
     values: Int64s,
 ) -> tuple[int, int]:
-    """Find the first true record or BLANK at ``at`` or behind it.
+    """Find the first true record or BLANK at ``at`` or after it.
 
     True means: the magic is right, PHYSICALOFFSET is the place it lies at, and the lengths add up; of a
     BLANK, that TOTALSIZE is what is left of the segment.

@@ -33,7 +33,7 @@ class LogEdge(Protocol):
 
 @dataclass(frozen=True)
 class FoundEdge:
-    """The edge of a log that is read from the front: looked for behind the reader, when it is asked for.
+    """The edge of a log that is read from the front: looked for after the reader, when it is asked for.
 
     Attributes:
         segments: The log's files, by start.

@@ -28,7 +28,7 @@ class LogEnd(NamedTuple):
 
     Attributes:
         last: The record, None in a log without any.
-        end: Physical offset behind the last record or BLANK; the log's start when there is none.
+        end: Physical offset after the last record or BLANK; the log's start when there is none.
         tail: What follows in that file, if that is anything but zeros.
     """
 
@@ -80,7 +80,7 @@ def _end_of_segment(edge: FoundEdge) -> LogEnd:
 
 
 def last_used_byte(segment: Segment) -> int:
-    """Return the position behind the last byte that is not zero, reading backwards; holes are not read."""
+    """Return the position after the last byte that is not zero, reading backwards; holes are not read."""
     stop = segment.size_bytes
     while stop > 0:
         start = max(0, stop - WINDOW_BYTES)

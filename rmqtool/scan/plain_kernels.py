@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     Int64s = npt.NDArray[np.int64]
 
 
-class Wanted(IntEnum):
+class RowFilter(IntEnum):
     """Places in the array of numbers that the kernel takes."""
 
     BEGIN_MS = 0
@@ -46,9 +46,17 @@ class Wanted(IntEnum):
 MAX_PROPERTIES = 64
 """Messages with more are not plain."""
 
-_BEGIN_MS, _END_MS, _QUEUE_OFFSET = Wanted.BEGIN_MS.value, Wanted.END_MS.value, Wanted.QUEUE_OFFSET.value
-_HAS_QUEUE, _QUEUE_ID, _HAS_TOPIC = Wanted.HAS_QUEUE.value, Wanted.QUEUE_ID.value, Wanted.HAS_TOPIC.value
-_HAS_TAG, _HAS_KEY, _ODD_FLAGS = Wanted.HAS_TAG.value, Wanted.HAS_KEY.value, Wanted.ODD_FLAGS.value
+_BEGIN_MS, _END_MS, _QUEUE_OFFSET = (
+    RowFilter.BEGIN_MS.value,
+    RowFilter.END_MS.value,
+    RowFilter.QUEUE_OFFSET.value,
+)
+_HAS_QUEUE, _QUEUE_ID, _HAS_TOPIC = (
+    RowFilter.HAS_QUEUE.value,
+    RowFilter.QUEUE_ID.value,
+    RowFilter.HAS_TOPIC.value,
+)
+_HAS_TAG, _HAS_KEY, _ODD_FLAGS = RowFilter.HAS_TAG.value, RowFilter.HAS_KEY.value, RowFilter.ODD_FLAGS.value
 _KEYS, _UNIQ_KEY, _TAGS = Property.KEYS.value, Property.UNIQ_KEY.value, Property.TAGS.value
 _INNER_NUM, _INNER_BASE = Property.INNER_NUM.value, Property.INNER_BASE.value
 _MULTI_DISPATCH = Property.INNER_MULTI_DISPATCH.value
@@ -101,7 +109,7 @@ def cut_properties(buffer: Buffer, start: int, stop: int, parts: Int64s) -> int:
     Args:
         buffer: the window.
         start: position of the property string.
-        stop: position behind it.
+        stop: position after it.
         parts: filled with start and stop of each name and of its value, ``(MAX_PROPERTIES, 4)``.
 
     Returns:
@@ -145,7 +153,7 @@ def holds_checksum(buffer: Buffer, row: Row, parts: Int64s, count: int) -> bool:
 @kernel
 def is_sound(buffer: Buffer, row: Row, values: Int64s, odd_flags: int) -> bool:
     """Whether nothing is wrong with a message, and none of its parts but the properties is odd."""
-    if row.physical_offset != row.place or row.sys_flag & odd_flags or values[_MULTI_DISPATCH, 0] >= 0:
+    if row.physical_offset != row.log_offset or row.sys_flag & odd_flags or values[_MULTI_DISPATCH, 0] >= 0:
         return False
     if row.sys_flag & (_BORN_V6 | _STORE_V6) and _has_mapped_host(buffer, row):
         return False
@@ -200,7 +208,7 @@ def _is_mapped(buffer: Buffer, at: int) -> bool:
 def is_wanted(
     buffer: Buffer, row: Row, values: Int64s, wanted: Int64s, topic: Buffer, tag: Buffer, key: Buffer
 ) -> bool:
-    """Whether a plain message is one that was asked for; see ``write_lines`` for the arguments."""
+    """Whether a plain message is one that was asked for; see ``encode_ndjson`` for the arguments."""
     if not wanted[_BEGIN_MS] <= row.store_timestamp_ms <= wanted[_END_MS]:
         return False
     if row.queue_offset < wanted[_QUEUE_OFFSET] or (wanted[_HAS_QUEUE] and row.queue_id != wanted[_QUEUE_ID]):
@@ -232,7 +240,7 @@ def _has_key(buffer: Buffer, values: Int64s, key: Buffer) -> bool:
 def matches(buffer: Buffer, start: int, stop: int, glob: Buffer) -> bool:
     """Whether UTF-8 is what a glob of ``*`` and ``?`` means; ``?`` is one character.
 
-    On a mismatch the last ``*`` takes one byte more. It may so take a part of a character; a ``?`` behind it
+    On a mismatch the last ``*`` takes one byte more. It may so take a part of a character; a ``?`` after it
     takes the rest, which is the match that it would have made with the whole.
     """
     at, place, star, resume = start, 0, -1, start

@@ -62,7 +62,7 @@ def walk(
         segments: The files, by start.
         begin: Physical offset; inside a record the next one is the first.
         end: Physical offset; records that start here or later are not yielded. None: to the end.
-        on_damage: ``resync`` goes on behind damage, ``stop`` ends with it.
+        on_damage: ``resync`` goes on after damage, ``stop`` ends with it.
     """
     yield from walk_log(FoundEdge(segments), begin, end, on_damage)
 
@@ -113,10 +113,10 @@ class ChainWalk:
                 yield event
         yield from self._unreadable()
 
-    def events(self, place: int, stop: int) -> Iterator[LogEvent]:
-        """Yield what lies from physical offset ``place``, where a record is due, to ``stop``."""
+    def events(self, log_offset: int, stop: int) -> Iterator[LogEvent]:
+        """Yield what lies from physical offset ``log_offset``, where a record is due, to ``stop``."""
         start = self._segment.start
-        for event in self._walk(place - start, stop - start):
+        for event in self._walk(log_offset - start, stop - start):
             yield from self._unreadable()
             yield event
         yield from self._unreadable()
@@ -156,10 +156,10 @@ class ChainWalk:
             yield missing_blank(self._segment)
 
     def _blank(self, position: int, total_size: int) -> Iterator[LogEvent]:
-        window, place = self._window, self._segment.start + position
-        yield Blank(place, total_size)
+        window, log_offset = self._window, self._segment.start + position
+        yield Blank(log_offset, total_size)
         if window.skip_zeros(position + _START.size) < window.size_bytes:
-            yield ghosts(self._segment, place)
+            yield ghosts(self._segment, log_offset)
 
     def _gap(self, position: int, checked: Checked) -> Gap:
         """Return the bytes from ``position`` to the next true record or BLANK, or to the end of the file."""
@@ -196,18 +196,22 @@ def _covers(event: LogEvent, begin: int) -> bool:
 
 def record_defects(record: Record) -> Iterator[Defect]:
     """Yield what is wrong with a well-framed record: its place, its checksums, its numbers."""
-    place, size = record.physical_offset, len(record.raw)
+    log_offset, size = record.physical_offset, len(record.raw)
     claimed = record.head.physical_offset
-    if claimed != place:
-        yield Defect(CL_PHY_MISMATCH, place, size, f"the record at {place} says it lies at {claimed}")
+    if claimed != log_offset:
+        yield Defect(
+            CL_PHY_MISMATCH, log_offset, size, f"the record at {log_offset} says it lies at {claimed}"
+        )
     if not record.body_crc_holds:
-        yield Defect(CL_CRC, place, size, f"the body of the record at {place} does not match its BODYCRC")
+        yield Defect(
+            CL_CRC, log_offset, size, f"the body of the record at {log_offset} does not match its BODYCRC"
+        )
     if not _record_crc_holds(record):
-        sentence = f"the record at {place} does not match its property __CRC32#"
-        yield Defect(CL_PROP_CRC, place, size, sentence)
+        sentence = f"the record at {log_offset} does not match its property __CRC32#"
+        yield Defect(CL_PROP_CRC, log_offset, size, sentence)
     problem = number_problem(record)
     if problem:
-        yield Defect(CL_NUMBER, place, size, f"a broker fails on the record at {place}: {problem}")
+        yield Defect(CL_NUMBER, log_offset, size, f"a broker fails on the record at {log_offset}: {problem}")
 
 
 def _record_crc_holds(record: Record) -> bool:

@@ -188,7 +188,7 @@ def _read_parts(
     check_crc: bool,
     read_body: bool,
 ) -> _Parts | None:
-    """Read what lies behind the fixed part; None where Java meets an exception."""
+    """Read what lies after the fixed part; None where Java meets an exception."""
     variant = message.host_variant(head.sys_flag)
     body_length = max(head.body_length, 0)
     if array < _WIDEST_HOSTS[variant] or (read_body and body_length > array):
@@ -214,7 +214,7 @@ def _read_parts(
 def _read_sized(
     source: ByteSource, at: int, width: struct.Struct, array: int, *, negative_fails: bool
 ) -> bytes | None:
-    """Read bytes behind their length; Java reads them into an array of ``array`` bytes."""
+    """Read bytes after their length; Java reads them into an array of ``array`` bytes."""
     prefix = source.read_at(at, width.size)
     if len(prefix) < width.size:
         return None

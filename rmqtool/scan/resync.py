@@ -1,7 +1,7 @@
-"""Where the chain of records is taken up again behind damage.
+"""Where the chain of records is taken up again after damage.
 
 A record counts as *true* only if the magic is right, PHYSICALOFFSET is the place it lies at and the lengths
-add up (a BLANK: TOTALSIZE is what is left of the file). Stale but valid bytes are normal in a store: behind a
+add up (a BLANK: TOTALSIZE is what is left of the file). Stale but valid bytes are normal in a store: after a
 BLANK, in dirty tails, in pooled buffers.
 """
 

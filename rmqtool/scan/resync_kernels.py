@@ -1,4 +1,4 @@
-"""Walk on behind damage inside the window: a torn log has damage at every other record."""
+"""Walk on after damage inside the window: a torn log has damage at every other record."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def walk_over_damage(
     none_passed: Rows,
     gaps: Rows,
 ) -> tuple[int, int, int, int]:
-    """Walk as ``walk_records``; behind damage go on at the next true record, if the window has all of it.
+    """Walk as ``walk_records``; after damage go on at the next true record, if the window has all of it.
 
     Args:
         buffer: the window; see ``walk_records`` for the arguments not named here.
         at: index of the first record.
         stop: records that begin here or later are not taken.
-        window_stop: index behind the last byte at hand.
-        segment_stop: index behind the segment's last byte.
+        window_stop: index after the last byte at hand.
+        segment_stop: index after the segment's last byte.
         base: physical offset of index 0.
         cut: as in ``check_record``; then damage ends the walk.
         rules: see ``Rules``.
@@ -79,19 +79,19 @@ def walk_over_damage(
             return outcome, at, count, found
         if outcome == _BLANK and read_i32(buffer, at) == segment_stop - at:
             return outcome, at, count, found
-        met, behind = find_record(
+        met, after = find_record(
             buffer, at + 1, stop, window_stop, segment_stop, base, rules, rows[count:], values[count:]
         )
         if met not in (_RECORD, _BLANK):
             return outcome, at, count, found
         gap = gaps[found]
-        gap.row, gap.start, gap.stop = count, base + at, base + behind
+        gap.row, gap.start, gap.stop = count, base + at, base + after
         gap.reason = _MISMATCH if outcome == _BLANK else outcome
         gap.total_size, gap.magic = read_i32(buffer, at), read_i32(buffer, at + _MAGIC_AT)
         gap.own = read_i64(buffer, at + _PHYSICAL_OFFSET_AT) == base + at
-        gap.data_start = min(base + _first_nonzero(buffer, at, behind), base + stop)
+        gap.data_start = min(base + _first_nonzero(buffer, at, after), base + stop)
         found += 1
-        at = behind
+        at = after
 
 
 @kernel

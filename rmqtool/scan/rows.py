@@ -30,7 +30,7 @@ PROPERTY_NAMES, PROPERTY_BOUNDS = pack_names([name.name for name in Property])
 
 MESSAGE_ROW = np.dtype(
     [
-        ("place", np.int64),  # physical offset of the first byte, where the record lies
+        ("log_offset", np.int64),  # physical offset of the first byte, where the record lies
         ("physical_offset", np.int64),  # the record's own PHYSICALOFFSET field
         ("queue_offset", np.int64),
         ("store_timestamp_ms", np.int64),
@@ -48,7 +48,7 @@ MESSAGE_ROW = np.dtype(
     align=True,
 )
 
-MISMATCH_ROW = np.dtype([("place", np.int64), ("total_size", np.int64), ("read_length", np.int64)])
+MISMATCH_ROW = np.dtype([("log_offset", np.int64), ("total_size", np.int64), ("read_length", np.int64)])
 """A record whose lengths do not add up to its TOTALSIZE: the broker reads one and skips by the other."""
 
 GAP_ROW = np.dtype(
@@ -63,7 +63,7 @@ GAP_ROW = np.dtype(
         ("own", np.int64),  # whether PHYSICALOFFSET is ``start``
     ]
 )
-"""A ``Gap`` inside a window: the record behind it is in the window, too."""
+"""A ``Gap`` inside a window: the record after it is in the window, too."""
 
 
 class Rules(IntEnum):

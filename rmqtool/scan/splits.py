@@ -17,7 +17,7 @@ SPLIT_BYTES = 256 << 20
 class Split:
     """A range of one segment.
 
-    A split owns the records whose first byte lies in ``[start, stop)`` and may read on behind ``stop`` to
+    A split owns the records whose first byte lies in ``[start, stop)`` and may read on after ``stop`` to
     finish the last of them. Where its first record begins is a guess, unless the split begins with the
     segment: the first position whose bytes are a true record. The chain of the split before decides whether
     the guess was right (``stitch``); a wrong one costs a second walk, never a wrong result.
@@ -54,22 +54,22 @@ class SplitResult(Protocol):
 
     @property
     def split_stop(self) -> int:
-        """Return the physical offset behind the split."""
+        """Return the physical offset after the split."""
         ...
 
     @property
-    def first_place(self) -> int | None:
+    def first_log_offset(self) -> int | None:
         """Return the physical offset of the first record; None if no record begins in the split."""
         ...
 
     @property
-    def next_place(self) -> int | None:
+    def next_log_offset(self) -> int | None:
         """Return the physical offset at which the next record is due; None if a gap goes on there."""
         ...
 
     @property
     def ended(self) -> bool:
-        """Whether nothing of the file is read behind this."""
+        """Whether nothing of the file is read after this."""
         ...
 
 
@@ -77,7 +77,7 @@ _Result = TypeVar("_Result", bound=SplitResult)
 
 
 def stitch(
-    results: Iterable[_Result], place: int, reread: Callable[[_Result, int], _Result]
+    results: Iterable[_Result], log_offset: int, reread: Callable[[_Result, int], _Result]
 ) -> Iterator[_Result]:
     """Yield the results of one file's splits that count, each beginning where the one before it ended.
 
@@ -87,15 +87,15 @@ def stitch(
 
     Args:
         results: of the file's splits, in log order.
-        place: physical offset at which the first record is due.
+        log_offset: physical offset at which the first record is due.
         reread: reads the split of a result again from a given physical offset on.
     """
-    due: int | None = place
+    due: int | None = log_offset
     for result in results:
         if due is not None and due >= result.split_stop:
             continue
-        taken = result if due is None or due == result.first_place else reread(result, due)
+        taken = result if due is None or due == result.first_log_offset else reread(result, due)
         yield taken
         if taken.ended:
             return
-        due = taken.next_place
+        due = taken.next_log_offset

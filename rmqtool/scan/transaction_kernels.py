@@ -2,7 +2,7 @@
 
 A half message waits in a topic of the broker's own. When it is committed, a record for consumers names it by
 physical offset; when it is committed or rolled back, an op message in the queue of the same number names it
-by queue offset: one in 4.x, a comma behind each of several in 5.x (``TransactionalMessageBridge``,
+by queue offset: one in 4.x, a comma after each of several in 5.x (``TransactionalMessageBridge``,
 ``TransactionalMessageServiceImpl#deletePrepareMessage``, ``EndTransactionProcessor``; 4.9.8, 5.3.3). Before
 4.3 a prepared record in the message's own topic stood where the half message is now.
 """
@@ -50,7 +50,7 @@ class Role(IntEnum):
 
 TRANSACTION_ROW = np.dtype(
     [
-        ("place", np.int64),
+        ("log_offset", np.int64),
         ("target", np.int64),  # own queue offset (HALF), that named (OP), physical offset named (ENDING)
         ("unique_key", np.int64),  # hashes, 0 if there is none
         ("keys", np.int64),
@@ -102,7 +102,7 @@ def _hash(buffer: Buffer, start: int, stop: int) -> int:
 @kernel
 def _put(row: Row, values: Int64s, buffer: Buffer, role: int, target: int, out: Rows, count: int) -> int:
     one = out[count]
-    one.place, one.target, one.queue_id, one.role = row.place, target, row.queue_id, role
+    one.log_offset, one.target, one.queue_id, one.role = row.log_offset, target, row.queue_id, role
     one.store_timestamp_ms = row.store_timestamp_ms
     one.unique_key = one.keys = 0
     if role != _OP:
@@ -184,7 +184,7 @@ def collect_transactions(
             count = _put(row, ranges, buffer, _PREPARED, row.queue_offset, out, count)
         elif kind != 0:
             variant = (row.sys_flag >> _VARIANT_SHIFT) & 3
-            target = read_i64(buffer, row.place - base + _PREPARED_OFFSET_AT[variant])
-            if 0 < target < row.place:
+            target = read_i64(buffer, row.log_offset - base + _PREPARED_OFFSET_AT[variant])
+            if 0 < target < row.log_offset:
                 count = _put(row, ranges, buffer, _ENDING, target, out, count)
     return len(rows), count

@@ -41,7 +41,7 @@ class KernelWindow:
         segment: where to read.
 
     Attributes:
-        cut: body bytes left out of the window behind the head of its first and only record; 0 otherwise.
+        cut: body bytes left out of the window after the head of its first and only record; 0 otherwise.
         unreadable: ranges of the file that the disk did not deliver (they read as zeros).
     """
 
@@ -53,22 +53,22 @@ class KernelWindow:
         self.cut = 0
         self.unreadable: list[UnreadableRange] = []
 
-    def reach(self, place: int) -> None:
-        """Make sure that the byte at ``place`` is at hand, if the segment has it."""
-        if place == self.base and self.stop:
+    def reach(self, log_offset: int) -> None:
+        """Make sure that the byte at ``log_offset`` is at hand, if the segment has it."""
+        if log_offset == self.base and self.stop:
             return
-        if self.cut or not self.base <= place < self.base + self.stop:
-            self._load(place)
+        if self.cut or not self.base <= log_offset < self.base + self.stop:
+            self._load(log_offset)
 
-    def extend(self, place: int) -> bool:
-        """Bring more bytes of the record at ``place``; return False if the segment has no more."""
-        if self.base != place:
-            self._load(place)
+    def extend(self, log_offset: int) -> bool:
+        """Bring more bytes of the record at ``log_offset``; return False if the segment has no more."""
+        if self.base != log_offset:
+            self._load(log_offset)
         elif self.stop < len(self.buffer) or self.cut:
             return False
         elif len(self.buffer) < WINDOW_MAX_BYTES:
             self.buffer = np.empty(min(2 * len(self.buffer), WINDOW_MAX_BYTES), np.uint8)
-            self._load(place)
+            self._load(log_offset)
         else:
             self._elide_body()
         return True
@@ -83,12 +83,12 @@ class KernelWindow:
         tail = self.buffer.data[size : size + _TAIL_BYTES]
         self.stop = size + self._read(self.base + size + self.cut, tail)
 
-    def _load(self, place: int) -> None:
-        self.base, self.cut = place, 0
-        self.stop = self._read(place, self.buffer.data)
+    def _load(self, log_offset: int) -> None:
+        self.base, self.cut = log_offset, 0
+        self.stop = self._read(log_offset, self.buffer.data)
 
-    def _read(self, place: int, view: memoryview) -> int:
-        return self._segment.read_into(place - self._segment.start, view, self.unreadable)
+    def _read(self, log_offset: int, view: memoryview) -> int:
+        return self._segment.read_into(log_offset - self._segment.start, view, self.unreadable)
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class SegmentWalk:
         passes_gaps: whether damage ends a walk only where the window does not show the next true record;
             other damage is told in the batches. Needs ``stops_at_mismatch``.
         outcome: what ended the last walk: STOP, BLANK or a failure.
-        place: physical offset of that end.
+        log_offset: physical offset of that end.
         kept: bytes of the array that a thread has kept by then, see ``RecordRules.kept_array``; a walk that
             passes gaps is no broker's, and keeps none.
     """
@@ -134,7 +134,7 @@ class SegmentWalk:
     stops_at_mismatch: bool = False
     passes_gaps: bool = False
     outcome: Outcome = Outcome.STOP
-    place: int = 0
+    log_offset: int = 0
     kept: int = 0
 
     def __post_init__(self) -> None:
@@ -164,7 +164,7 @@ class SegmentWalk:
         """TOTALSIZE of the BLANK that ended the last walk; 0 if something else did."""
         if self.outcome != Outcome.BLANK:
             return 0
-        at = self.place - self.window.base
+        at = self.log_offset - self.window.base
         return int.from_bytes(self.window.buffer[at : at + 4].tobytes(), "big", signed=True)
 
     def batches(self, start: int, stop: int, kept: int = 0) -> Iterator[MessageBatch]:
@@ -175,7 +175,7 @@ class SegmentWalk:
         Raises:
             EnvironmentFailureError: the segment cannot be opened or read.
         """
-        self.place, self.kept = start, kept
+        self.log_offset, self.kept = start, kept
         self._mismatches.clear()
         stop = min(stop, self.segment.stop)
         while True:
@@ -189,26 +189,26 @@ class SegmentWalk:
                 return
 
     def find(self, start: int, stop: int) -> Outcome:
-        """Find the first true record or BLANK at ``start`` or behind it, before ``stop``.
+        """Find the first true record or BLANK at ``start`` or after it, before ``stop``.
 
         Returns:
-            RECORD or BLANK, with ``place`` where it lies; STOP if there is none.
+            RECORD or BLANK, with ``log_offset`` where it lies; STOP if there is none.
         """
-        self.place = start
+        self.log_offset = start
         stop = min(stop, self.segment.stop)
         window = self.window
         while True:
             outcome, at = find_record(*self._reach(stop), self.rules, self._rows, self._values)
-            self.place = window.base + at
+            self.log_offset = window.base + at
             if outcome != Outcome.NEED:
                 return Outcome(outcome)
-            if not window.extend(self.place):
+            if not window.extend(self.log_offset):
                 return Outcome.STOP
             if window.cut:
                 if self._walk_window(stop, self._passed[:0]):
-                    self.place = window.base
+                    self.log_offset = window.base
                     return Outcome.RECORD
-                self.place = window.base + 1
+                self.log_offset = window.base + 1
 
     def _batch(self, count: int, gaps: int) -> MessageBatch:
         window, told = self.window, self._gaps[:gaps]
@@ -218,9 +218,9 @@ class SegmentWalk:
     def _reach(self, stop: int) -> tuple[npt.NDArray[np.uint8], int, int, int, int, int]:
         """Have the window at the place; return what every kernel takes first, from buffer to base."""
         window = self.window
-        window.reach(self.place)
+        window.reach(self.log_offset)
         base = window.base
-        return window.buffer, self.place - base, stop - base, window.stop, self.segment.stop - base, base
+        return window.buffer, self.log_offset - base, stop - base, window.stop, self.segment.stop - base, base
 
     def _walk_window(self, stop: int, passed: npt.NDArray[np.void]) -> int:
         window = self.window
@@ -235,7 +235,7 @@ class SegmentWalk:
         )
         if mismatches:
             self._mismatches.append(passed[:mismatches].copy())
-        self.outcome, self.place = Outcome(outcome), window.base + at
+        self.outcome, self.log_offset = Outcome(outcome), window.base + at
         return int(count)
 
     def _walk_torn_window(self, stop: int) -> tuple[int, int]:
@@ -249,14 +249,14 @@ class SegmentWalk:
             self._passed,
             self._gaps,
         )
-        self.outcome, self.place = Outcome(outcome), window.base + at
+        self.outcome, self.log_offset = Outcome(outcome), window.base + at
         return int(count), int(gaps)
 
     def _goes_on(self, stop: int) -> bool:
         """Prepare for what ended the window's walk; return False if it ended the segment's."""
         if self.outcome == Outcome.NEED:
-            if not self.window.extend(self.place):
+            if not self.window.extend(self.log_offset):
                 self.outcome = Outcome.BAD_LENGTH  # the file is shorter than when it was listed
                 return False
             return True
-        return self.outcome == Outcome.FULL or (self.outcome == Outcome.STOP and self.place < stop)
+        return self.outcome == Outcome.FULL or (self.outcome == Outcome.STOP and self.log_offset < stop)

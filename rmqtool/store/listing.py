@@ -105,7 +105,7 @@ def _entries(directories: Iterable[Path], base: Path) -> Iterator[tuple[os.DirEn
 
 
 def _mode_of(entry: os.DirEntry[str]) -> int | None:
-    """Return the mode behind an entry, links resolved; None where a link leads nowhere or in a circle."""
+    """Return the mode after an entry, links resolved; None where a link leads nowhere or in a circle."""
     try:
         return entry.stat().st_mode
     except OSError:

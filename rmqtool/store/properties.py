@@ -20,7 +20,7 @@ def parse_java_properties(data: bytes) -> dict[str, str]:
     r"""Read a properties file.
 
     Returns:
-        Values by name, nothing trimmed but what Java trims (blanks before a value; not those behind it).
+        Values by name, nothing trimmed but what Java trims (blanks before a value; not those after it).
 
     Raises:
         UsageError: A ``\u`` escape without four hexadecimal digits; Java refuses the whole file.

@@ -41,7 +41,7 @@ class UnreadableRange:
 
     @property
     def stop(self) -> int:
-        """Return the position behind the range."""
+        """Return the position after the range."""
         return self.position + self.length
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import UsageError
-from rmqtool.store.evidence import Evidence
 from rmqtool.store.features import Feature, features_of
 from rmqtool.store.files import Root, StoreFiles
 from rmqtool.store.given import OPTION_NOTE, given_settings
+from rmqtool.store.inference import SettingsInference
 from rmqtool.store.kinds import DIRECTORY_NAMES, QUEUE_KINDS, PathKind
 from rmqtool.store.names import real_path
 from rmqtool.store.places import CONFIG_DIRECTORY, Place, find_place
@@ -61,8 +61,8 @@ class Store(StoreFiles):
         self.around: StoreFiles = self
         if place.kind is not PathKind.STORE:
             self.around = StoreFiles(_around(place, roots, own), base, place.root)
-        evidence = Evidence(self.around)
-        self.settings = Settings(given, evidence, broker_version=broker_version, timezone=timezone)
+        inference = SettingsInference(self.around)
+        self.settings = Settings(given, inference, broker_version=broker_version, timezone=timezone)
 
     @property
     def kind(self) -> PathKind:

@@ -76,7 +76,7 @@ class Segment(StoreFile):
 
     @property
     def stop(self) -> int:
-        """Return the address behind its last byte on disk."""
+        """Return the address after its last byte on disk."""
         return self.start + self.size_bytes
 
 
@@ -88,7 +88,7 @@ class Gap:
         expected: Address at which a file should start.
         found: Address at which the next one does start; lower than ``expected`` where files overlap.
         after: The file before.
-        before: The file behind.
+        before: The file after it.
     """
 
     expected: int
@@ -143,7 +143,7 @@ class FileQueue:
 
     @property
     def stop(self) -> int:
-        """Return the address behind the last file; 0 for a queue without files."""
+        """Return the address after the last file; 0 for a queue without files."""
         return self.segments[-1].stop if self.segments else 0
 
     @property
@@ -178,7 +178,7 @@ class FileQueue:
     def without_excess(self, file_size: int) -> FileQueue:
         """Return the queue with longer files cut to their size, where the next file begins right there.
 
-        No broker starts on such a file (``MappedFileQueue#doLoad``, 5.3.3); its bytes behind the size are no
+        No broker starts on such a file (``MappedFileQueue#doLoad``, 5.3.3); its bytes after the size are no
         part of the queue, but bytes of the next file would be taken to follow them.
 
         Args:

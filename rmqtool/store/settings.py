@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from rmqtool.javacompat import DelayLevels
     from rmqtool.releases import Release
-    from rmqtool.store.evidence import Evidence
+    from rmqtool.store.inference import SettingsInference
     from rmqtool.store.setting import SettingValue
 
 BROKER_VERSION = "brokerVersion"
@@ -49,13 +49,13 @@ class Settings:
     def __init__(
         self,
         given: Mapping[str, Setting],
-        evidence: Evidence,
+        evidence: SettingsInference,
         *,
         broker_version: str | None = None,
         timezone: str | None = None,
     ) -> None:
         self._settled = dict(given)
-        self._evidence: Evidence | None = evidence
+        self._evidence: SettingsInference | None = evidence
         if broker_version is not None:
             name = release_named(broker_version).name
             note = "" if name == broker_version else f"as {broker_version}"
@@ -216,7 +216,7 @@ class Settings:
         inference = _INFERENCES.get(name)
         return inference(evidence) if inference else None
 
-    def _infer_geometry(self, name: str, evidence: Evidence) -> Setting | None:
+    def _infer_geometry(self, name: str, evidence: SettingsInference) -> Setting | None:
         """Settle both numbers of the index at once; one that was given decides the other."""
         slots, items = self._given_int("maxHashSlotNum"), self._given_int("maxIndexNum")
         found = evidence.geometry(slots, items)
@@ -246,7 +246,7 @@ def _inferred(name: str, value: SettingValue, note: str) -> Setting | None:
     return None if value is None else Setting(name, value, Origin.INFERRED, note)
 
 
-def _infer_version(evidence: Evidence) -> Setting:
+def _infer_version(evidence: SettingsInference) -> Setting:
     found = infer_version(evidence.signs)
     if found is None:
         note = "nothing in the store tells"
@@ -254,7 +254,7 @@ def _infer_version(evidence: Evidence) -> Setting:
     return Setting(BROKER_VERSION, found.release.name, Origin.INFERRED, found.note, found.candidates)
 
 
-def _infer_zone(evidence: Evidence) -> Setting:
+def _infer_zone(evidence: SettingsInference) -> Setting:
     found = evidence.index_zone()
     if found is None:
         return Setting(INDEX_TIMEZONE, None, Origin.DEFAULT, "this machine's zone")
@@ -263,11 +263,11 @@ def _infer_zone(evidence: Evidence) -> Setting:
     )
 
 
-def _infer_light_queues(name: str) -> Callable[[Evidence], Setting | None]:
+def _infer_light_queues(name: str) -> Callable[[SettingsInference], Setting | None]:
     return lambda evidence: _inferred(name, evidence.has_light_queues() or None, "%LMQ% directories")
 
 
-_INFERENCES: dict[str, Callable[[Evidence], Setting | None]] = {
+_INFERENCES: dict[str, Callable[[SettingsInference], Setting | None]] = {
     "mappedFileSizeCommitLog": lambda evidence: _inferred(
         "mappedFileSizeCommitLog", evidence.commitlog_file_size(), "sizes and names of the files"
     ),

@@ -219,7 +219,7 @@ def write_log(directory: Path, shape: LogShape, log_bytes: int) -> int:
 
 
 def _rows_of_file(messages: Messages, wanted: int, start: int) -> Iterator[Array]:
-    """Yield the records of one file: as many as leave room for a BLANK behind them."""
+    """Yield the records of one file: as many as leave room for a BLANK after them."""
     position = 0
     room = SEGMENT_BYTES - message.END_FILE_MIN_BLANK_LENGTH
     while messages.drawn < wanted:

@@ -100,7 +100,7 @@ def _of_keys(records: list[Record]) -> Iterator[Question]:
 
 
 def _of_queues(records: list[Record]) -> Iterator[Question]:
-    """Ask every queue for every offset up to two behind its end, and for every store time and around it."""
+    """Ask every queue for every offset up to two after its end, and for every store time and around it."""
     offsets: dict[tuple[str, int], set[int]] = {}
     times: dict[tuple[str, int], set[int]] = {}
     for record in records:

@@ -11,7 +11,7 @@ from tests.broker import jvm
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip a test marked `broker` with the reason why no broker can run here.
 
-    A hook, as a fixture would come behind those of the module, which start brokers.
+    A hook, as a fixture would come after those of the module, which start brokers.
     """
     if item.get_closest_marker("broker") is not None and (reason := jvm.available()) is not None:
         pytest.skip(reason)

@@ -32,7 +32,7 @@ class Case:
         fixture: Fixture store, without version.
         damage: The edit.
         codes: Findings it must give, besides those of the log's end.
-        waits: Whether the broker waits for ever: it must be killed, and nothing behind is dispatched.
+        waits: Whether the broker waits for ever: it must be killed, and nothing after is dispatched.
     """
 
     name: str
@@ -72,8 +72,8 @@ def other_magic(log: LogCopy) -> Ranges:
 
 
 def zeroed_records(log: LogCopy) -> Ranges:
-    first, behind = log.records[1][5], log.records[1][15]
-    log.write(first, bytes(behind - first))
+    first, after = log.records[1][5], log.records[1][15]
+    log.write(first, bytes(after - first))
     return [_rest(log, first)]
 
 
@@ -236,7 +236,7 @@ def store_timestamp(log: LogCopy) -> Ranges:
 
 
 def wider_host(log: LogCopy) -> Ranges:
-    """A flipped SYSFLAG bit makes a host IPv6: all behind it is misread."""
+    """A flipped SYSFLAG bit makes a host IPv6: all after it is misread."""
     log.put(log.records[0][10], "sysFlag", message.BORN_HOST_V6)
     log.put(log.records[2][10], "sysFlag", message.STORE_HOST_V6)
     return None

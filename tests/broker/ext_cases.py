@@ -95,7 +95,7 @@ EXT_EDITS: tuple[Edit, ...] = (
     Edit("last address before the files", _last_address(lambda _: -(1 << 63))),
     Edit("last address at the end of a file", _last_address(lambda _: -(1 << 63) + 199)),
     Edit("last address near the end of a file", _last_address(lambda _: -(1 << 63) + 184)),
-    Edit("last address behind the files", _last_address(lambda _: -(1 << 63) + 100_000)),
+    Edit("last address after the files", _last_address(lambda _: -(1 << 63) + 100_000)),
     Edit("last address inside a unit", _last_address(lambda address: address + 1)),
     Edit("first ext file missing", lambda root, _conf: _files(root)[0].unlink()),
     Edit("middle ext file missing", lambda root, _conf: _files(root)[1].unlink()),

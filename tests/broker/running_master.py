@@ -1,7 +1,7 @@
 """What a master's reput builds while it runs, on a log that its own recovery would have cut short.
 
 A start looks at the log's end before reput begins, and truncates it at the first bad record. So the log gets
-segments behind its end that are good, and the start is made to look at nothing else:
+segments after its end that are good, and the start is made to look at nothing else:
 
 * 4.9.8 (``CommitLog#recoverNormally``) begins with the third last file, and reput with the first.
 * 5.x begins with the file that the greatest offset of any consume queue points into, and dispatches what
@@ -32,7 +32,7 @@ VERSIONS = tuple(version for version in jvm.VERSIONS if version != "5.3.4")
 
 
 def extend_log(root: Path, version: jvm.Version) -> None:
-    """Add segments behind a log's last, so that a start of this version looks only at them."""
+    """Add segments after a log's last, so that a start of this version looks only at them."""
     last = sorted((root / "commitlog").iterdir())[-1]
     size, start = last.stat().st_size, int(last.name)
     if not version.startswith("4."):
@@ -72,7 +72,7 @@ def _lay_bait(root: Path) -> None:
 def _good_segment(start: int, size: int, queue_offset: int) -> bytes:
     data = b""
     for number in range(_RECORDS_A_SEGMENT):
-        data += record(start + len(data), topic=b"Behind", queueOffset=queue_offset + number)
+        data += record(start + len(data), topic=b"After", queueOffset=queue_offset + number)
     return data + blank(size - len(data))
 
 

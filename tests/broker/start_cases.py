@@ -98,7 +98,7 @@ def _longer(path: Path, position: int, record: Record) -> None:
 
 
 def _stale_tail(root: Path, conf: Path) -> None:
-    """Leave a record of long ago behind the log's end; nobody checks where it says it lies."""
+    """Leave a record of long ago after the log's end; nobody checks where it says it lies."""
     every, files = records(root, conf), _segments(root)
     size, last = files[0].stat().st_size, every[-1]
     end = last.physical_offset + len(last.raw)
@@ -131,7 +131,7 @@ def _resize_segment(number: int, by: int) -> Callable[[Path, Path], None]:
 
 
 def _next_segment(size: int | None) -> Callable[[Path, Path], None]:
-    """Add a file behind the last one, of so many bytes, or all zero as one allocated ahead."""
+    """Add a file after the last one, of so many bytes, or all zero as one allocated ahead."""
 
     def apply(root: Path, _conf: Path) -> None:
         last = _segments(root)[-1]
@@ -202,7 +202,7 @@ def _zero_unit(root: Path, _conf: Path) -> None:
 
 
 def _empty_next_queue_file(root: Path, _conf: Path) -> None:
-    """Fill the last file's name space: the file behind it exists, and not a unit in it."""
+    """Fill the last file's name space: the file after it exists, and not a unit in it."""
     last = max(_queue(root).iterdir())
     size, used = last.stat().st_size, _used_units(last)
     unit = last.read_bytes()[(used - 1) * _UNIT : used * _UNIT]

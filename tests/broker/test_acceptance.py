@@ -189,7 +189,7 @@ def test_appended_messages_follow_and_survive_a_restart(service: Service) -> Non
 
 @EVERY
 def test_nothing_changes_below_the_ends(service: Service, opening: Opening) -> None:
-    """The broker appends to our files and creates new ones behind them; what was there stays."""
+    """The broker appends to our files and creates new ones after them; what was there stays."""
     settings = fixture_store(opening[0]).recipe["settings"]
     indexes = sorted(name for name in service.before if name.startswith("index/"))
     for name, before in service.before.items():

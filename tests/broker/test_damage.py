@@ -36,7 +36,7 @@ class Verdict:
         differences: Between the broker's files and ours.
         report: Of our rebuild.
         expected_skips: Ranges that it must name, if they are known.
-        last_segment: Physical offset of the fixture's last segment; behind it lies what the judge needs.
+        last_segment: Physical offset of the fixture's last segment; after it lies what the judge needs.
         hung: Whether the broker never came to the log's end.
     """
 
@@ -49,7 +49,7 @@ class Verdict:
     @property
     def skips(self) -> list[tuple[int, int]]:
         """The ranges that the report names before the fixture's last segment."""
-        ranges = [(part.skip.place, part.skip.length) for part in self.report.skipped]
+        ranges = [(part.skip.log_offset, part.skip.length) for part in self.report.skipped]
         return [(place, length) for place, length in ranges if place < self.last_segment]
 
 

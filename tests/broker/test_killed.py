@@ -132,9 +132,9 @@ def test_items_of_records_behind_a_cut_are_no_errors(version: jvm.Version, tmp_p
     (tail,) = (one for one in report.findings if one.code.code == "CL-TAIL-DIRTY")
     assert tail.physical_offset is not None
     dangling = [one for one in report.findings if one.code.code == "IX-DANGLING"]
-    behind = [one for one in dangling if (one.physical_offset or 0) >= tail.physical_offset]
-    assert len(behind) > 3
-    assert {one.severity for one in behind} == {"warning"}
+    after = [one for one in dangling if (one.physical_offset or 0) >= tail.physical_offset]
+    assert len(after) > 3
+    assert {one.severity for one in after} == {"warning"}
 
 
 @pytest.mark.parametrize("version", jvm.VERSIONS)

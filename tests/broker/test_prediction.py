@@ -94,7 +94,7 @@ def test_every_fixture_as_it_is_and_after_a_kill(version: jvm.Version, tmp_path:
 @EACH_VERSION
 @pytest.mark.parametrize("kind", ["plain", "segments", "expiredhead"])
 def test_damage_of_every_kind(kind: str, version: jvm.Version, tmp_path: Path) -> None:
-    """Each kind of damage, behind a clean and an unclean stop, is met as predicted.
+    """Each kind of damage, after a clean and an unclean stop, is met as predicted.
 
     Only the plain store meets all of it in both versions; the others meet half, each version the other half.
     """

@@ -28,13 +28,13 @@ _OF_THE_JUDGE = {
     "ST-ABORT",
     "CP-ZERO",
     "CP-MISSING",
-    "CQ-TOPIC-GONE",  # the messages behind the stall are of a topic that no topics.json was told of
+    "CQ-TOPIC-GONE",  # the messages after the stall are of a topic that no topics.json was told of
 }
 
 
 @pytest.mark.parametrize("version", running_master.VERSIONS)
 def test_what_was_written_before_the_stall_is_no_damage(version: jvm.Version, tmp_path: Path) -> None:
-    """The record's own unit is there, its index entries are not, and nothing behind it is."""
+    """The record's own unit is there, its index entries are not, and nothing after it is."""
     store = fixture_store(f"lmq-{version}")
     root = store.copy_log_to(tmp_path / "store")
     lmq_offset_no_number(LogCopy(root))

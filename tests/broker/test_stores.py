@@ -60,7 +60,7 @@ def test_releases_have_fixtures() -> None:
 
 @EVERY
 def test_brokers_of_a_store_are_in_order(store: FixtureStore) -> None:
-    """Where several brokers wrote a store, each goes on behind the one before; the last gives its version."""
+    """Where several brokers wrote a store, each goes on after the one before; the last gives its version."""
     brokers = store.recipe.get("brokers", [{"version": store.version, "from": 0}])
     starts = [broker["from"] for broker in brokers]
     assert starts == sorted(set(starts))

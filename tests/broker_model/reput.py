@@ -1,4 +1,4 @@
-"""``ReputMessageService#doReput`` and the dispatchers behind it (4.9.8, 5.3.3)."""
+"""``ReputMessageService#doReput`` and the dispatchers after it (4.9.8, 5.3.3)."""
 
 from __future__ import annotations
 

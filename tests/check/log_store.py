@@ -71,7 +71,7 @@ class Log:
         self.put(place + AT[name], value.to_bytes(width, "big", signed=True))
 
     def write(self, folder: Path, tail: bytes = b"") -> FileQueue:
-        """Write the files, the last one filled up with zeros behind ``tail``."""
+        """Write the files, the last one filled up with zeros after ``tail``."""
         folder.mkdir(parents=True, exist_ok=True)
         data = bytes(self.data) + tail
         data += bytes(-len(data) % FILE_SIZE)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool.formats.index import item_position
 from tests.check.store_edits import EditedStore, overwrite
+from tests.strategies import examples
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,7 +48,7 @@ def is_damaged(store: EditedStore) -> bool:
     return store.check_queues().exit_status() == 1 or store.check_index().exit_status() == 1
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(150)
 @given(st.data())
 def test_a_changed_byte_is_damage(stores: dict[str, EditedStore], data: st.DataObject) -> None:
     """Offsets, sizes, tags codes, hashes, times, chains, slots, headers: nothing changes unnoticed."""
@@ -64,7 +65,7 @@ def test_a_changed_byte_is_damage(stores: dict[str, EditedStore], data: st.DataO
         path.write_bytes(before)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(60)
 @given(st.data())
 def test_any_bytes_can_be_checked(stores: dict[str, EditedStore], data: st.DataObject) -> None:
     """Rubbish of any length in place of files is reported, without an exception, at every level."""

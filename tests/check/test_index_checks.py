@@ -235,7 +235,7 @@ def test_items_beyond_the_log_are_errors_of_a_clean_store_only(plain: EditedStor
 
 
 def test_items_of_records_that_a_truncation_left_are_a_warning(plain: EditedStore) -> None:
-    """A broker reads nothing behind the log's end, so it leaves these items out as if they were not there."""
+    """A broker reads nothing after the log's end, so it leaves these items out as if they were not there."""
     last = int.from_bytes(plain.index_paths[-1].read_bytes()[36:40], "big") - 1
     end = plain.demands.log_end
     beyond = end + 10 - plain.item(plain.index_paths[-1], last)[PHYSICAL_OFFSET]

@@ -298,7 +298,7 @@ def test_an_offset_that_is_no_number_stalls_a_broker(tmp_path: Path) -> None:
     log.fill(2)
     found = check_at_any_split(log.write(tmp_path))
     assert [one.physical_offset for one in found.of("LMQ-STALL")] == [place]
-    assert found.units["TopicTest", 1] == 2  # those behind are looked at all the same
+    assert found.units["TopicTest", 1] == 2  # those after are looked at all the same
 
 
 def test_a_hole_is_bridged(tmp_path: Path) -> None:
@@ -384,7 +384,7 @@ def test_a_blank_over_good_records_is_damage(tmp_path: Path) -> None:
 
 def test_old_bytes_behind_a_blank_are_no_records(tmp_path: Path) -> None:
     place = len(record(0))
-    ghost = record(place + 8)  # true in every field, but behind the end
+    ghost = record(place + 8)  # true in every field, but after the end
     data = record(0) + blank(FILE_SIZE - place)
     data = data[: place + 8] + ghost + data[place + 8 + len(ghost) :]
     found = check_at_any_split(write_files(tmp_path, {0: data}))
@@ -403,7 +403,7 @@ def test_v2_records_mean_nothing_to_a_4_9_broker(tmp_path: Path) -> None:
 
 
 class TestTail:
-    """Behind the last record."""
+    """After the last record."""
 
     def test_a_torn_record_is_expected_after_a_crash_only(self, tmp_path: Path) -> None:
         log = Log().fill(10)

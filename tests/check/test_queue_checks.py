@@ -137,12 +137,12 @@ CASES: dict[str, tuple[Callable[[EditedStore], None], dict[str, int], dict[str, 
         {"CQ-PHY-ORDER": 1},
         {"CQ-PHY-ORDER": 1, "CQ-DANGLING": 1, "CQ-MISSING-MSG": 1},
     ),
-    "left over behind the end, beyond the log": (
+    "left over after the end, beyond the log": (
         lambda store: store.put_unit(QUEUE, LAST + 1, (1 << 30, 100, 0)),
         {},
         {"CQ-STALE-TAIL": 1},
     ),
-    "left over behind the end, old": (
+    "left over after the end, old": (
         lambda store: repeat(store, LAST + 1),
         {"CQ-STALE-TAIL": 1},
         {"CQ-STALE-TAIL": 1},
@@ -227,7 +227,7 @@ def test_units_beyond_a_log_that_lost_its_end_are_errors(plain: EditedStore) -> 
 
 
 def test_units_that_came_after_the_scan_are_no_damage(plain: EditedStore) -> None:
-    """While a broker runs, its queues go on behind the end of the log as it was read."""
+    """While a broker runs, its queues go on after the end of the log as it was read."""
     plain.put_unit(QUEUE, LAST + 1, (plain.demands.log_end, 100, 0))
     task = replace(plain.fresh().queues(unclean=True), live=True)
     assert check_queues(task)[0].counts == {}
@@ -368,7 +368,7 @@ def test_findings_are_capped_and_counted(plain: EditedStore) -> None:
 
 
 def test_gaps_beyond_the_cap_are_counted(plain: EditedStore) -> None:
-    """Of a queue with a gap behind every unit a few gaps are shown, all count, and how bad each is counts."""
+    """Of a queue with a gap after every unit a few gaps are shown, all count, and how bad each is counts."""
     intact = {number: plain.unit(QUEUE, number) for number in (3, 5, 7, 9)}
     zero(plain, *intact, LAST)
     task = replace(plain.fresh().queues(unclean=True), max_findings=2)

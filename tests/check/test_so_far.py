@@ -105,9 +105,9 @@ def test_most_of_what_the_splits_say_is_there(tmp_path: Path) -> None:
     halfway = interrupted(written, 6)
     assert 10 < halfway.findings.counts["CL-CRC"] < 30
     assert (halfway.examined.commitlog_files, halfway.examined.bytes) == (1, 4096)
-    behind = interrupted(written, 99)
-    assert behind.findings.counts["CL-CRC"] == 47
-    assert behind.examined.records == 60
+    after = interrupted(written, 99)
+    assert after.findings.counts["CL-CRC"] == 47
+    assert after.examined.records == 60
 
 
 @pytest.fixture

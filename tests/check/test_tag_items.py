@@ -7,7 +7,7 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool.check import expected
@@ -23,6 +23,7 @@ from rmqtool.store.segments import StoreFile
 from tests.broker_model.reput import BrokerModel, Sizes
 from tests.builders import POLICY_5, LogBuilder, memory_segment, properties, staging
 from tests.check.store_edits import DemandCache, EditedStore
+from tests.strategies import examples
 
 SIZE = 1 << 16
 SIZES = Sizes(slots=7, items=6)
@@ -60,7 +61,7 @@ def log_of(kinds: list[str]) -> tuple[LogBuilder, list[int]]:
 KINDS = ["UNIQ_KEY TAGS", "UNIQ_KEY KEYS TAGS", "KEYS TAGS", "TAGS", "UNIQ_KEY", ""]
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(
     st.lists(st.sampled_from(KINDS), min_size=1, max_size=24),
     st.sets(st.integers(0, 24), max_size=3),

@@ -41,7 +41,7 @@ class Ledger(Log):
         return check_at_any_split(self.write(folder), half_offsets=checked or {})
 
 
-def _places(found: list[Finding]) -> list[int | None]:
+def _log_offsets(found: list[Finding]) -> list[int | None]:
     return [one.physical_offset for one in found]
 
 
@@ -79,7 +79,7 @@ def test_what_nobody_settled_is_counted_with_the_oldest(tmp_path: Path) -> None:
 
 
 def test_what_the_broker_has_checked_is_not_in_doubt(tmp_path: Path) -> None:
-    """It was written again behind all others, or given up: ``check`` goes on either way."""
+    """It was written again after all others, or given up: ``check`` goes on either way."""
     log = Ledger()
     places = [log.half(f"U{number}") for number in range(10)]
     (found,) = log.verdict(tmp_path, {0: 8}).of("CL-IN-DOUBT")
@@ -117,7 +117,7 @@ def test_an_op_message_is_a_list_of_numbers(tmp_path: Path, body: bytes) -> None
         log.half(f"U{number}")
     place = log.op(body)
     found = log.verdict(tmp_path)
-    assert _places(found.of("CL-OP")) == [place]
+    assert _log_offsets(found.of("CL-OP")) == [place]
     assert found.codes() == {"CL-OP"}
     assert found.status == 5
 
@@ -126,7 +126,7 @@ def test_an_op_message_has_the_tag_that_brokers_look_for(tmp_path: Path) -> None
     log = Ledger()
     log.half("U0")
     places = [log.op(b"0", tag="dd"), log.op(b"0", tag="D")]
-    assert _places(log.verdict(tmp_path).of("CL-OP")) == places
+    assert _log_offsets(log.verdict(tmp_path).of("CL-OP")) == places
 
 
 def test_an_op_message_names_what_was_written_before_it_into_its_queue(tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_an_op_message_names_what_was_written_before_it_into_its_queue(tmp_path:
     log.half("U1")
     log.op(b"1")
     found = log.verdict(tmp_path)
-    assert _places(found.of("CL-OP")) == places
+    assert _log_offsets(found.of("CL-OP")) == places
     assert [one.observed for one in found.of("CL-OP")] == [1, 1, 0]
 
 
@@ -177,7 +177,7 @@ def test_before_4_3_a_prepared_record_was_the_half_message(tmp_path: Path, kind:
     place = log.add(topic=b"T", queueId=3, sysFlag=kind, queueOffset=0, properties=values)
     commit = log.commit("U0", place, queueOffset=0 if kind == 0x4 else 1)
     found = log.verdict(tmp_path)
-    assert _places(found.of("CL-PREPARED")) == ([] if kind == 0x4 else [commit])
+    assert _log_offsets(found.of("CL-PREPARED")) == ([] if kind == 0x4 else [commit])
 
 
 def test_a_commit_has_the_keys_of_its_half_message(tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_a_commit_has_the_keys_of_its_half_message(tmp_path: Path) -> None:
     half = log.half("U1")
     commit = log.commit("U0", half)
     found = log.verdict(tmp_path)
-    assert _places(found.of("CL-PREPARED")) == [commit]
+    assert _log_offsets(found.of("CL-PREPARED")) == [commit]
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ def test_a_half_message_says_where_it_belongs(tmp_path: Path, pairs: dict[str, s
     log = Ledger()
     place = log.half("U0", pairs=pairs)
     log.op(b"0")
-    assert _places(log.verdict(tmp_path).of("CL-HALF")) == ([place] if wrong else [])
+    assert _log_offsets(log.verdict(tmp_path).of("CL-HALF")) == ([place] if wrong else [])
 
 
 def test_findings_beyond_the_cap_are_counted(tmp_path: Path) -> None:

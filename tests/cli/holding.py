@@ -41,7 +41,7 @@ def hold(marks: Path, work: Callable[..., Any], *arguments: Any, **named: Any) -
 
 
 def main() -> None:
-    """Run the command line behind MOMENT and MARKS."""
+    """Run the command line after MOMENT and MARKS."""
     moment, marks, *words = sys.argv[1:]
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup the tests would hand on that it is ignored
     if moment in _HELD:

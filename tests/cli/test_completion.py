@@ -22,7 +22,7 @@ STORE = "fixtures/stores/plain-4.9.8"
 LINES = {
     "a command": ("rmqtool decode", "[rmqtool][decode-id]"),
     "a topic": (f"rmqtool dump {STORE} --topic Topic", f"[rmqtool][dump][{STORE}][--topic][TopicTest]"),
-    "a topic behind =": (
+    "a topic after =": (
         f"rmqtool query {STORE} --topic=Topic",
         f"[rmqtool][query][{STORE}][--topic=TopicTest]",
     ),

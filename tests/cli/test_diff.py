@@ -210,7 +210,7 @@ def test_retention_and_lag_are_named_and_are_no_damage(
 def test_files_of_other_sizes_hold_the_same_units(
     run: Callable[..., Run], plain: Path, tmp_path: Path
 ) -> None:
-    """A queue in one long file, zeros behind it."""
+    """A queue in one long file, zeros after it."""
     source, target = plain / "consumequeue" / "TopicTest" / "0", tmp_path / "queue" / "0"
     target.mkdir(parents=True)
     joined = b"".join(path.read_bytes() for path in sorted(source.iterdir()))

@@ -44,7 +44,7 @@ def test_hex_names_every_byte_of_every_row(run: Callable[..., Run], any_store: P
 
 
 def fields_of(found: Run, number: int = 0) -> dict[str, dict[str, Any]]:
-    """Return the fields behind a row, by name."""
+    """Return the fields after a row, by name."""
     groups: list[dict[str, dict[str, Any]]] = []
     for one in found.objects:
         if one["type"] == "bytes":

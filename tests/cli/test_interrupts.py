@@ -123,7 +123,7 @@ def test_a_file_gets_the_report_so_far(held: Callable[..., Held], plain_copy: Pa
 
 @pytest.mark.parametrize("moment", ["manifest", "prediction"])
 def test_behind_the_checks(held: Callable[..., Held], plain_copy: Path, moment: str, tmp_path: Path) -> None:
-    """All levels are through: their findings are there, what comes behind is not, and nothing is half."""
+    """All levels are through: their findings are there, what comes after it is not, and nothing is half."""
     spoil_queue(plain_copy)
     more = ["--manifest", f"write:{tmp_path / 'm'}", "--predict-recovery", "4.9.8"]
     baseline = tmp_path / "baseline"

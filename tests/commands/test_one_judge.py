@@ -47,7 +47,7 @@ def disagreements(sound: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> l
     found = {name: said ^ wanted for name, (said, wanted) in same.items()}
     found |= {name: said - verify for name, said in part.items()}
     if "CL-TAIL-ZERO" not in {code for code, _, _ in verify}:
-        # verify cuts off what a truncation or a torn write left at the end, and what lies behind with it:
+        # verify cuts off what a truncation or a torn write left at the end, and what lies after it with it:
         # the order of all queues gives that away, or the checksum of the last record.
         tail = {"CL-TAIL-DIRTY", "CL-TAIL-ZERO"}
         found = {name: {one for one in said if one[0] not in tail} for name, said in found.items()}
@@ -62,6 +62,7 @@ def test_cases(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert disagreements(fixture(case.store), root, monkeypatch) == []
 
 
+@pytest.mark.mutation
 @pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize("store", STORES)
 def test_random_damage(store: str, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

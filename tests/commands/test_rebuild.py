@@ -169,7 +169,7 @@ class TestReport:
         files = {name: len(contents(out / name)) for name in ("consumequeue", "index")}
         assert {name: said["files"].get(name, 0) for name in files} == files
         assert said["queues"] == len({path.parent for path in (out / "consumequeue").glob("*/*/*")})
-        assert {"scan", "place", "emit", "survey", "total"} <= said["seconds"].keys()
+        assert {"scan", "log_offset", "emit", "survey", "total"} <= said["seconds"].keys()
 
     def test_settings_carry_their_origin(self, plain: FixtureStore, tmp_path: Path) -> None:
         settings = rebuild_store(plain.root, plain.conf, tmp_path / "out").to_json()["settings"]
@@ -353,7 +353,7 @@ class TestPartial:
         assert both[0] | both[1] == contents(store.root / "consumequeue")
 
     def test_until_an_offset(self, plain: FixtureStore, log: LogCopy, tmp_path: Path) -> None:
-        """As if the log had ended there; nothing behind counts as skipped."""
+        """As if the log had ended there; nothing after counts as skipped."""
         stop = log.records[2][5]
         report = rebuild_store(plain.root, plain.conf, tmp_path / "out", until_offset=stop)
         assert compare_derived(_rebuilt_up_to(stop, plain, tmp_path), tmp_path / "out") == []

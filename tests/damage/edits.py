@@ -108,9 +108,9 @@ def _insert(root: Path, _places: Places, place: Place, text: str) -> bytes:
 
 
 def _repeat(root: Path, places: Places, place: Place, times: int) -> bytes:
-    """Insert copies of the place behind it; what follows moves on."""
-    behind = Place(place.file, place.position + place.length, 0)
-    return _insert(root, places, behind, (_original_at(places, place) * times).hex())
+    """Insert copies of the place after it; what follows moves on."""
+    after = Place(place.file, place.position + place.length, 0)
+    return _insert(root, places, after, (_original_at(places, place) * times).hex())
 
 
 def _drop(root: Path, _places: Places, place: Place, length: int) -> bytes:

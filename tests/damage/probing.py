@@ -55,7 +55,7 @@ UNGUARDED = {
     "expired index header: endTimestamp": "its last record has expired: whole seconds only",
     "expired index header: hashSlotCount": "as of other files",
     "index header: hashSlotCount": "4.7.0 counts items in it, later versions slots, an upgrade both",
-    "ext unit: behind the last": "overwritten by the next unit, never read",
+    "ext unit: after the last": "overwritten by the next unit, never read",
     "checkpoint: physicMsgTimestamp": "earlier times are legal",
     "checkpoint: logicsMsgTimestamp": "earlier times are legal",
     "checkpoint: indexMsgTimestamp": "earlier times are legal",

@@ -33,7 +33,7 @@ class Region(NamedTuple):
         name: what they are, the same for all fields of that kind.
         file: label of the file.
         start: position of the first byte.
-        stop: position behind the last one.
+        stop: position after the last one.
     """
 
     name: str
@@ -125,7 +125,7 @@ def _units(label: str, data: bytes, log_start: int, what: str, schema: construct
         is_expired = int.from_bytes(data[at : at + 8], "big") < log_start
         yield from _fields(f"expired {what}" if is_expired else what, schema, label, at)
     if used < len(data):
-        yield Region(f"{what}: behind the last", label, used, len(data))
+        yield Region(f"{what}: after the last", label, used, len(data))
 
 
 def _ext_units(label: str, data: bytes) -> Iterator[Region]:
@@ -137,7 +137,7 @@ def _ext_units(label: str, data: bytes) -> Iterator[Region]:
         at += size
     if at + 2 <= len(data):
         yield Region("ext unit: end mark", label, at, at + 2)
-        yield Region("ext unit: behind the last", label, at + 2, len(data))
+        yield Region("ext unit: after the last", label, at + 2, len(data))
 
 
 def _index(root: Path, label: str, data: bytes, log_start: int) -> Iterator[Region]:
@@ -151,5 +151,5 @@ def _index(root: Path, label: str, data: bytes, log_start: int) -> Iterator[Regi
     for item in range(1, count):
         yield from _fields("index item", index.ITEM, label, index.item_position(slots, item))
     yield Region("index item 0", label, index.item_position(slots, 0), index.item_position(slots, 1))
-    if (behind := index.item_position(slots, count)) < len(data):
-        yield Region("index item: behind the last", label, behind, len(data))
+    if (after := index.item_position(slots, count)) < len(data):
+        yield Region("index item: after the last", label, after, len(data))

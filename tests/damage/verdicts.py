@@ -13,7 +13,7 @@ from rmqtool.commands.query.scan import LogScan
 from rmqtool.rows import Damage
 from rmqtool.scan.classify import Defect
 from rmqtool.scan.log_edge import FoundEdge
-from rmqtool.scan.sieve import Sieve
+from rmqtool.scan.prefilter import Prefilter
 from rmqtool.store import open_store
 from tests.commands.rebuilding import Listener, rebuild_store
 from tests.damage.running import ONE_THREAD, verified
@@ -72,7 +72,7 @@ def said_by_query(root: Path, *, large: bool) -> set[Verdict]:
     store, met = _store(root), list[Defect]()
     small = 0 if large else 1 << 62
     scan = LogScan(store.commitlog, Listener(), met.append, small, _SPLIT_BYTES, edge=FoundEdge.of(store))
-    assert sum(1 for _ in scan.records(Sieve(), lambda _: True)) >= 0
+    assert sum(1 for _ in scan.records(Prefilter(), lambda _: True)) >= 0
     return {(one.code.code, one.physical_offset, one.length) for one in met if one.code.code in FRAMING}
 
 

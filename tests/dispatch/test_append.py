@@ -5,11 +5,12 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool.dispatch.append import Run, State, append_units, new_state
 from tests.broker_model.queues import ConsumeQueue, java_long
+from tests.strategies import examples
 
 FILE_SIZES = [20, 40, 60, 200]
 _LONGEST = (1 << 63) - 1
@@ -56,7 +57,7 @@ def appended(
     return kept, {place: int(state[place]) for place in State}
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(puts(), st.sampled_from(FILE_SIZES), st.integers(1, 25))
 def test_appending_is_the_brokers(rows: list[tuple[int, int, int]], file_size: int, chunk: int) -> None:
     """Gaps, repeats, resets to 0, negative and absurd offsets, log offsets that go back; in any chunks."""
@@ -85,7 +86,7 @@ def test_a_queue_without_messages_that_count_has_no_files() -> None:
     assert not keep[0]
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(puts(), st.integers(0, 25), st.sampled_from(FILE_SIZES))
 def test_runs_that_continue_each_other_are_appended_whole(
     rows: list[tuple[int, int, int]], cut: int, file_size: int

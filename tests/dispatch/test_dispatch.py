@@ -8,7 +8,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool.dispatch.grouping import RUN_ROW, measure_runs, order_by_queue
@@ -28,7 +28,7 @@ from tests.broker_model.reput import BrokerModel, Sizes
 from tests.builders import POLICY_4_9, POLICY_5, POLICY_5_5, LogBuilder, memory_segment, properties, staging
 from tests.dispatch.test_append import describe
 from tests.scan.log_builder import STORE_TIMESTAMP_MS
-from tests.strategies import BATCH_TOPIC, logs
+from tests.strategies import BATCH_TOPIC, examples, logs
 
 if TYPE_CHECKING:
     from rmqtool.reput.blocks import Block
@@ -91,7 +91,7 @@ def offsets_by_queue(units: Units) -> dict[tuple[str, int], list[int]]:
 # --- by chance ---
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(logs(hostile=True, lies=True, most=8), st.sampled_from([POLICY_4_9, POLICY_5, POLICY_5_5]))
 def test_entries_are_what_the_index_service_puts(log: LogBuilder, policy: DispatchPolicy) -> None:
     """In order, with all transaction types, and none below the offset indexed before."""
@@ -245,13 +245,13 @@ def test_names_with_a_separator_are_passed_before_their_offset_is_read_in_5() ->
 
 
 def test_an_offset_that_is_no_number_stalls(policy: DispatchPolicy) -> None:
-    """Units put before it stay, the message is not indexed, and nothing behind it is looked at."""
+    """Units put before it stay, the message is not indexed, and nothing after it is looked at."""
     log = LogBuilder(SIZE)
     log.add(queueOffset=0, properties=b"KEYS\x01k")
     at = log.add(queueOffset=1, properties=light("%LMQ%a,%LMQ%b,%LMQ%c", "3,4.0,5") + b"\x02KEYS\x01k")
     log.add(queueOffset=2, properties=b"KEYS\x01k")
     report, units, keys = scanned(log, policy)
-    assert (report.stalled, report.place, report.messages) == (True, at, 1)
+    assert (report.stalled, report.log_offset, report.messages) == (True, at, 1)
     assert offsets_by_queue(units) == {("TopicTest", 0): [0, 1], ("%LMQ%a", 0): [3]}
     assert [place for _, place in keys] == [0]
 
@@ -328,7 +328,7 @@ def test_traits_of_topics() -> None:
 # --- grouping ---
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(
     st.lists(
         st.tuples(st.integers(0, 4), st.integers(-2, 6), st.integers(0, 200), st.integers(1, 30)), max_size=40

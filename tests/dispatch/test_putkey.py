@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool.dispatch.putkey import Header, new_header, put_keys
 from rmqtool.dispatch.rows import ENTRY_ROW
 from tests.broker_model.index import IndexFile
+from tests.strategies import examples
 
 _LONGEST = (1 << 63) - 1
 times = st.one_of(
@@ -22,7 +23,7 @@ entries = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(entries, st.integers(1, 11), st.tuples(st.integers(-5, 1 << 40), times), st.integers(1, 30))
 def test_items_slots_and_header_are_the_brokers(
     puts: list[tuple[int, int, int]], slot_count: int, previous: tuple[int, int], chunk: int

@@ -7,7 +7,7 @@ import tomllib
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool.dispatch.policy import DispatchPolicy
@@ -18,6 +18,7 @@ from rmqtool.store import Origin, Store, open_store
 from tests.broker_model.reput import BrokerModel, Sizes
 from tests.builders import POLICY_5, LogBuilder, properties
 from tests.store.fixture_stores import STORE_ROOTS, fixture
+from tests.strategies import examples
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,7 +69,7 @@ def written(folder: Path, log: LogBuilder, policy: DispatchPolicy) -> Store:
 KINDS = ["TAGS", "TAGS", "TAGS", "TAGS KEYS", "KEYS", ""]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(60)
 @given(st.lists(st.sampled_from(KINDS), min_size=1, max_size=60), st.sets(st.integers(0, 60), max_size=3))
 def test_it_makes_the_index_again(tmp_path: Path, kinds: list[str], turning: set[int]) -> None:
     """Turns are found to the message; those that no message shows do not matter."""

@@ -23,7 +23,7 @@ _ASCII = st.text(st.characters(max_codepoint=0x7F), min_size=1, max_size=20).map
 
 
 def mixed_bytes() -> st.SearchStrategy[bytes]:
-    """Give random bytes, valid UTF-8, or whole, cut and malformed sequences one behind the other."""
+    """Give random bytes, valid UTF-8, or whole, cut and malformed sequences one after the other."""
     pieces = st.lists(st.one_of(_ASCII, _WHOLE, _CUT, _BORDERS), max_size=12).map(b"".join)
     return st.one_of(
         st.binary(max_size=40), st.text(max_size=40).map(lambda text: text.encode(errors="ignore")), pieces

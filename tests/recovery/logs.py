@@ -79,7 +79,7 @@ class TinyLog:
         return self
 
     def crash(self) -> TinyLog:
-        """Leave ``abort`` behind."""
+        """Leave ``abort`` after."""
         (self.root / "abort").touch()
         return self
 

@@ -75,13 +75,13 @@ def test_flipped_bit_costs_every_record_behind_it(root: Path, release: Release) 
     victim = next(record for record in every[3:] if record.body_length)
     _flip(root, victim.physical_offset)
     prediction = _predict(root, release)
-    behind = [record for record in every if record.physical_offset >= victim.physical_offset]
+    after = [record for record in every if record.physical_offset >= victim.physical_offset]
     assert prediction.cut is not None
     assert prediction.cut.code == "CL-CRC"
     assert prediction.cut.physical_offset == victim.physical_offset
-    assert sum(loss.messages for loss in prediction.lost) == len(behind)
-    assert sum(loss.bytes for loss in prediction.lost) == sum(len(record.raw) for record in behind)
-    assert {loss.topic for loss in prediction.lost} == {record.topic for record in behind}
+    assert sum(loss.messages for loss in prediction.lost) == len(after)
+    assert sum(loss.bytes for loss in prediction.lost) == sum(len(record.raw) for record in after)
+    assert {loss.topic for loss in prediction.lost} == {record.topic for record in after}
     assert sum(label.startswith("commitlog/") for label in prediction.deleted) > 0
 
 

@@ -1,4 +1,4 @@
-"""What a start makes of queues that are gone or behind, and how that is told before it."""
+"""What a start makes of queues that are gone or after, and how that is told before it."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool.findings import CATALOG, Finding
@@ -19,6 +19,7 @@ from rmqtool.report.verify_json import write_verify_csv, write_verify_json, writ
 from rmqtool.report.verify_text import write_verify_text
 from tests.report.test_sarif import check, check_run
 from tests.report.verdicts import verdict
+from tests.strategies import examples
 
 if TYPE_CHECKING:
     from rmqtool.commands.verify.verdict import Verdict
@@ -48,7 +49,7 @@ _FINDINGS = st.builds(
 _VERDICTS = st.lists(_FINDINGS, max_size=6).map(lambda findings: verdict(*findings))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(_VERDICTS)
 def test_every_report_is_well_formed_and_harmless(one: Verdict) -> None:
     number = len(list(one.findings()))

@@ -109,7 +109,7 @@ def test_known_findings_are_skipped() -> None:
 
 
 def test_what_is_only_counted_fails_as_well() -> None:
-    """The kept finding is a warning; the error behind it is beyond the cap."""
+    """The kept finding is a warning; the error after it is beyond the cap."""
     warning = Finding(code=IO_UNREADABLE, severity_override=Severity.WARNING)
     error = Finding(code=IO_UNREADABLE, structure_override=Structure.COMMITLOG)
     one = verdict(warning, error, cap=1)

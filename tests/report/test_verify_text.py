@@ -160,7 +160,7 @@ def test_prediction_tells_what_is_lost() -> None:
     shown = " ".join(text(one).split())
     assert "Next start of a 5.3.3 broker: it starts" in shown
     assert "abnormal, from commitlog/00000000000000000000: it is the first file" in shown
-    assert "13 messages of 2.1 KiB behind that: Orders 12, Pay 1" in shown
+    assert "13 messages of 2.1 KiB after that: Orders 12, Pay 1" in shown
     assert "1 file: commitlog/00000000000000008192" in shown
     assert "Next start of a 4.9.8 broker: it refuses to start" in shown
     assert "refuses commitlog/00000000000000000000 has the wrong size" in shown

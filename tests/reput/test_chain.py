@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool.reput.chain import Skip
@@ -27,7 +27,7 @@ from tests.builders import (
 from tests.reput.comparing import assert_as_the_model
 from tests.scan.log_builder import blank, record
 from tests.store.fixture_stores import STORE_ROOTS
-from tests.strategies import FILE_SIZE, logs, patched, patches
+from tests.strategies import FILE_SIZE, examples, logs, patched, patches
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,7 +65,7 @@ def three_files() -> tuple[LogBuilder, list[int]]:
 # --- damage made by chance ---
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.data(), st.sampled_from(STORE_ROOTS), policies, split_sizes)
 def test_damaged_logs_of_real_brokers(
     data: st.DataObject, root: Path, policy: DispatchPolicy, split_bytes: int
@@ -79,7 +79,7 @@ def test_damaged_logs_of_real_brokers(
     assert_as_the_model(files, file_size, policy, split_bytes=split_bytes)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(st.data(), logs(damage=True, halves=True, most=12), policies, split_sizes)
 def test_logs_that_miss_a_file(
     data: st.DataObject, log: LogBuilder, policy: DispatchPolicy, split_bytes: int
@@ -91,7 +91,7 @@ def test_logs_that_miss_a_file(
         assert_as_the_model(files, FILE_SIZE, policy, split_bytes=split_bytes)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(
     st.lists(st.tuples(st.integers(0, 900), st.binary(max_size=400)), max_size=4),
     st.integers(1, 300),
@@ -112,7 +112,7 @@ def test_files_that_overlap_or_differ_in_size_always_come_to_an_end(
         whole.result.chain.skips,
         whole.result.chain.stop,
     )
-    places = [report.first_place for report in built.result.chain.reports]
+    places = [report.first_log_offset for report in built.result.chain.reports]
     assert places == sorted(places, key=lambda place: -1 if place is None else place)
 
 
@@ -136,7 +136,7 @@ def test_a_zeroed_page_skips_the_rest_of_its_file(policy: DispatchPolicy) -> Non
 
 @pytest.mark.parametrize("more", [-40, -1, 1, 100, 700])
 def test_a_record_whose_lengths_do_not_add_up_parts_the_counters(policy: DispatchPolicy, more: int) -> None:
-    """The file is read on behind it; after BLANK the offset rolls from where the second counter stands."""
+    """The file is read on after it; after BLANK the offset rolls from where the second counter stands."""
     log, places = three_files()
     size = places[2] - places[1]
     log.data[places[1] : places[1] + 4] = (size + more).to_bytes(4, "big")
@@ -147,8 +147,8 @@ def test_a_record_whose_lengths_do_not_add_up_parts_the_counters(policy: Dispatc
 def test_records_side_by_side_whose_lengths_do_not_add_up_are_one_skip(policy: DispatchPolicy) -> None:
     """A torn log has hundreds of thousands of them."""
     log, places = three_files()
-    for place, behind in ((places[1], places[2]), (places[2], places[3]), (places[4], places[5])):
-        log.data[place : place + 4] = (behind - place + 1).to_bytes(4, "big")
+    for place, after in ((places[1], places[2]), (places[2], places[3]), (places[4], places[5])):
+        log.data[place : place + 4] = (after - place + 1).to_bytes(4, "big")
     for split_bytes in (1 << 28, 300):
         built = build(memory_log(log.files()), FILE_SIZE, policy, split_bytes=split_bytes)
         assert built.result.chain.skips[:2] == [
@@ -177,7 +177,7 @@ def test_a_region_that_begins_at_a_record_by_chance_is_read(policy: DispatchPoli
     log.data[places[1] : places[1] + 4] = target.to_bytes(4, "big")
     log.data[places[4] + 4] ^= 1
     chain = run(log.files(), policy).result.chain
-    assert second_file[2] in [report.first_place for report in chain.reports]
+    assert second_file[2] in [report.first_log_offset for report in chain.reports]
 
 
 def test_without_blank_the_file_ends_where_the_last_record_does(policy: DispatchPolicy) -> None:
@@ -187,7 +187,7 @@ def test_without_blank_the_file_ends_where_the_last_record_does(policy: Dispatch
     assert len(first) == FILE_SIZE
     files = {0: first, FILE_SIZE: record(FILE_SIZE).ljust(FILE_SIZE, b"\0")}
     chain = run(files, policy).result.chain
-    assert [skip.place for skip in chain.skips] == [FILE_SIZE + size]
+    assert [skip.log_offset for skip in chain.skips] == [FILE_SIZE + size]
 
 
 def test_a_blank_that_comes_early_or_says_nonsense_rolls(policy: DispatchPolicy) -> None:
@@ -213,7 +213,7 @@ def test_the_field_decides_where_a_unit_points_and_the_place_where_the_way_goes(
 def test_the_last_file_of_5_3_is_read_as_if_the_log_went_on() -> None:
     """5.3.3 also stops where the second counter passes the log's end, which moves while a broker runs.
 
-    A known difference: behind a record in the last file that says to be longer than it is, the last records
+    A known difference: after a record in the last file that says to be longer than it is, the last records
     before the end are dispatched here, and by a 5.3.3 only once the log has gone on.
     """
     log = LogBuilder(FILE_SIZE)
@@ -231,19 +231,19 @@ def test_the_last_file_of_5_3_is_read_as_if_the_log_went_on() -> None:
 
 
 def test_an_offset_that_stalls_the_broker_ends_the_way(policy: DispatchPolicy) -> None:
-    """What was put before the record fails stays; nothing behind it is dispatched."""
+    """What was put before the record fails stays; nothing after it is dispatched."""
     lmq = b"INNER_MULTI_DISPATCH\x01%LMQ%a,%LMQ%b\x02INNER_MULTI_QUEUE_OFFSET\x010,x"
     stalling = LogBuilder(FILE_SIZE)
     stalling.add(topic=b"Before")
     at = stalling.add(topic=b"Stalls", properties=lmq)
-    stalling.add(topic=b"Behind")
+    stalling.add(topic=b"After")
     built = run(stalling.files(), policy)
     assert (built.result.chain.stalled, built.result.chain.stop) == (True, at)
     assert {name.split("/")[1] for name in built.queues} == {"Before", "Stalls", "%LMQ%a"}
 
 
 def test_until_offset_ends_the_way_at_a_record(policy: DispatchPolicy) -> None:
-    """Records that begin at the offset or behind it are not taken, whatever split they are in."""
+    """Records that begin at the offset or after it are not taken, whatever split they are in."""
     log, places = three_files()
     for until in (1, places[3], places[3] + 1, FILE_SIZE + 5, places[-1]):
         expected = sum(place < until for place in places)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool.dispatch.tag_items import TagItems
 from tests.broker_model.reput import Sizes
 from tests.builders import POLICY_4_9, POLICY_5, POLICY_5_5, LogBuilder
 from tests.reput.comparing import assert_as_the_model
-from tests.strategies import BATCH_TOPIC, FILE_SIZE, logs
+from tests.strategies import BATCH_TOPIC, FILE_SIZE, examples, logs
 
 if TYPE_CHECKING:
     from rmqtool.dispatch.policy import DispatchPolicy
@@ -46,34 +46,34 @@ def policies(draw: st.DrawFn) -> DispatchPolicy:
     )
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(logs(most=10), policies(), file_sizes, split_sizes)
 def test_ordinary_logs(log: LogBuilder, policy: DispatchPolicy, sizes: Sizes, split_bytes: int) -> None:
     """Well-formed messages of every kind become what a broker makes of them, in files of any size."""
     assert_as_the_model(log.files(), FILE_SIZE, policy, sizes=sizes, split_bytes=split_bytes)
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(logs(hostile=True, lies=True, most=8), policies(), file_sizes, split_sizes)
 def test_hostile_logs(log: LogBuilder, policy: DispatchPolicy, sizes: Sizes, split_bytes: int) -> None:
     """Absurd offsets, times and numbers, and records that claim another place, do what Java does to them."""
     assert_as_the_model(log.files(), FILE_SIZE, policy, sizes=sizes, split_bytes=split_bytes)
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(logs(damage=True, lies=True, halves=True), split_sizes)
 def test_damaged_logs_4_9(log: LogBuilder, split_bytes: int) -> None:
     """Over half records and rubbish the way is ``doReput``'s, with its two counters."""
     assert_as_the_model(log.files(), FILE_SIZE, POLICY_4_9, split_bytes=split_bytes)
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(logs(damage=True, lies=True, halves=True), split_sizes)
 def test_damaged_logs_5(log: LogBuilder, split_bytes: int) -> None:
     assert_as_the_model(log.files(), FILE_SIZE, POLICY_5, split_bytes=split_bytes)
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(logs(damage=True, lies=True, halves=True), split_sizes)
 def test_damaged_logs_5_5(log: LogBuilder, split_bytes: int) -> None:
     assert_as_the_model(log.files(), FILE_SIZE, POLICY_5_5, split_bytes=split_bytes)

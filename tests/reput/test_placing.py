@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool.dispatch.rows import ENTRY_ROW, IDLE_ROW
@@ -21,7 +21,7 @@ from tests.broker_model.reput import Sizes
 from tests.builders import POLICY_4_9, POLICY_5, LogBuilder, build, memory_log, properties
 from tests.reput.comparing import assert_as_the_model
 from tests.scan.log_builder import STORE_TIMESTAMP_MS
-from tests.strategies import BATCH_TOPIC, FILE_SIZE
+from tests.strategies import BATCH_TOPIC, FILE_SIZE, examples
 
 if TYPE_CHECKING:
     from rmqtool.dispatch.policy import DispatchPolicy
@@ -32,7 +32,7 @@ _LONGEST = (1 << 63) - 1
 # --- names ---
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(
     st.lists(
         st.one_of(
@@ -45,7 +45,7 @@ _LONGEST = (1 << 63) - 1
     st.sampled_from(["UTC", "Asia/Shanghai", "Europe/Berlin"]),
 )
 def test_names_always_ascend(times: list[int], zone: str) -> None:
-    """Whatever the store times say, names are 17 digits, and each sorts behind the one before."""
+    """Whatever the store times say, names are 17 digits, and each sorts after the one before."""
     names = IndexNames(ZoneInfo(zone))
     found = [names.next(time) for time in times]
     assert all(len(name) == 17 and name.isdigit() for name in found)
@@ -75,7 +75,7 @@ def test_ties_and_steps_back_are_one_millisecond_on() -> None:
 # --- entries ---
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(
     st.lists(st.tuples(st.integers(0, 60), st.integers(0, 3)), max_size=25),
     st.integers(0, 60),
@@ -127,7 +127,7 @@ def rows_of(
     return entry_rows, idle_rows
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     st.lists(
         st.tuples(

@@ -102,7 +102,7 @@ def batches() -> LogBuilder:
 
 
 def longer_than_they_say() -> LogBuilder:
-    """Parts longer than TOTALSIZE: before any longer record, behind one, and at the start of a file."""
+    """Parts longer than TOTALSIZE: before any longer record, after one, and at the start of a file."""
     log = LogBuilder(SIZE)
     short: dict[str, Any] = {"topic": b"T" * 40, "totalSize": 20}
     long: dict[str, Any] = {"topic": b"T" * 50}
@@ -124,7 +124,7 @@ LOGS = {
     "light": (light, POLICY_5),
     "ext": (plain, replace(POLICY_5, ext=True)),
     "record in a body": (record_in_body, POLICY_5),
-    "ghost behind BLANK": (ghost_behind_blank, POLICY_5),
+    "ghost after BLANK": (ghost_behind_blank, POLICY_5),
     "batches": (batches, replace(POLICY_5, batch_topics=frozenset({BATCH_TOPIC}))),
 }
 by_log = pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def placed(
     """Follow the chain through scanned splits; return the streams of units and entries, and the way."""
 
     def rescan(split: Split, place: int, kept: int) -> SplitReport:
-        return scan_split(ScanTask(split, policy, handle, first_place=place, kept=kept))
+        return scan_split(ScanTask(split, policy, handle, first_log_offset=place, kept=kept))
 
     chain = follow(log, SIZE, 1 << 62, reports, rescan)
     blocks = [report.block for report in chain.reports]
@@ -188,7 +188,7 @@ def test_a_cut_between_any_two_bytes(log: LogBuilder, policy: DispatchPolicy) ->
 
 
 def _cuts(log: LogBuilder, segment: Segment) -> list[int]:
-    """Return every place inside a segment, of the zeros behind the log's end only some."""
+    """Return every place inside a segment, of the zeros after the log's end only some."""
     end = min(segment.stop, log.place + 20)
     return [*range(segment.start + 1, end), *range(end, segment.stop, 50)]
 
@@ -209,7 +209,7 @@ def test_whole_files_of_many_small_splits(log: LogBuilder, policy: DispatchPolic
 @pytest.mark.parametrize("split_bytes", [100, 1 << 28])
 @pytest.mark.parametrize("policy", [POLICY_5, POLICY_5_5], ids=["5.3.3", "5.5.1"])
 def test_the_kept_array_goes_from_file_to_file(policy: DispatchPolicy, split_bytes: int) -> None:
-    """A file that begins with a part longer than TOTALSIZE is read on behind files of longer records."""
+    """A file that begins with a part longer than TOTALSIZE is read on after files of longer records."""
     log = longer_than_they_say()
     built = assert_as_the_model(log.files(), SIZE, policy, split_bytes=split_bytes)
     assert built.result.messages == (5 if policy is POLICY_5_5 else 4)

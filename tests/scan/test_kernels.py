@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool.formats import message
@@ -19,7 +19,7 @@ from tests.builders import POLICY_4_9, POLICY_5, POLICY_5_5, memory_segment, pro
 from tests.scan.log_builder import blank, record
 from tests.scan.walks import by_kernels, by_model
 from tests.store.fixture_stores import STORE_ROOTS
-from tests.strategies import FILE_SIZE, damaged_records, logs, patched, patches
+from tests.strategies import FILE_SIZE, damaged_records, examples, logs, patched, patches
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tests.builders import LogBuilder, MemorySegment
 
 SEGMENTS = [path for root in STORE_ROOTS for path in sorted(root.glob("commitlog/*"))]
-EXAMPLES = settings(max_examples=50, deadline=None)
+EXAMPLES = examples(50)
 
 
 @pytest.fixture(params=[POLICY_4_9, POLICY_5, POLICY_5_5], ids=["4.9.8", "5.3.3", "5.5.1"])
@@ -74,16 +74,16 @@ def test_logs_of_any_content(log: LogBuilder, policy: DispatchPolicy) -> None:
 
 @EXAMPLES
 @given(damaged_records(), st.binary(max_size=200), policies)
-def test_one_record_whose_lengths_lie(raw: bytes, behind: bytes, policy: DispatchPolicy) -> None:
-    """Outcome and bytes read are the broker's, whatever lies behind the record or ends with it."""
-    agree(memory_segment(raw + behind), 0, policy)
+def test_one_record_whose_lengths_lie(raw: bytes, after: bytes, policy: DispatchPolicy) -> None:
+    """Outcome and bytes read are the broker's, whatever lies after the record or ends with it."""
+    agree(memory_segment(raw + after), 0, policy)
 
 
 @EXAMPLES
 @given(damaged_records(), st.binary(max_size=60), st.integers(0, 200))
-def test_the_record_reader_agrees_with_the_model(raw: bytes, behind: bytes, kept: int) -> None:
+def test_the_record_reader_agrees_with_the_model(raw: bytes, after: bytes, kept: int) -> None:
     """The two plain readers, written apart, find the same of every record: so neither hides a slip."""
-    segment = memory_segment(raw + behind)
+    segment = memory_segment(raw + after)
     for policy in (POLICY_4_9, POLICY_5, POLICY_5_5):
         rules = policy.release.records
         checked = check_record(segment, 0, rules, kept=min(kept, rules.kept_array))
@@ -94,7 +94,7 @@ def test_the_record_reader_agrees_with_the_model(raw: bytes, behind: bytes, kept
             assert checked.record.properties == answer.request.properties
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.data(), st.sampled_from(SEGMENTS), policies)
 def test_damaged_segments_of_real_brokers(data: st.DataObject, path: Path, policy: DispatchPolicy) -> None:
     """Flipped bytes, zeroed ranges and overwritten numbers near any record end the walk where Java's ends."""
@@ -105,7 +105,7 @@ def test_damaged_segments_of_real_brokers(data: st.DataObject, path: Path, polic
     agree(memory_segment(patched(segment.data, near), segment.start), start, policy)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.data(), st.sampled_from(SEGMENTS), policies)
 def test_cut_segments_of_real_brokers(data: st.DataObject, path: Path, policy: DispatchPolicy) -> None:
     """A file that ends anywhere is read up to the record that the end cuts."""
@@ -143,13 +143,13 @@ def test_parts_longer_than_totalsize_behind_a_longer_record(longest: int, policy
     """5.5.1 reads what fits the array that its thread keeps, of up to 1 MiB; others know only TOTALSIZE."""
     before = record(0, topic=b"T", properties=b"", body=b"")
     before = record(0, topic=b"T", properties=b"", body=bytes(longest - len(before)))
-    behind = record(0, topic=b"T", properties=b"")
+    after = record(0, topic=b"T", properties=b"")
     for total_size in (-1, 0, 7, 8, 19, 20, 91):
         for topic, some in ((0, 0), (99, 0), (100, 0), (101, 0), (0, 115), (0, 116), (0, 200), (0, 201)):
             raw = record(0, topic=b"T" * topic, properties=b"k" * some, body=b"", totalSize=total_size)
-            agree(memory_segment(before + raw + behind), 0, policy)
+            agree(memory_segment(before + raw + after), 0, policy)
     raw = record(0, topic=b"T" * 100, properties=b"", body=b"", totalSize=20)
-    walked = by_kernels(memory_segment(before + raw + behind), 0, len(before + raw + behind), policy.release)
+    walked = by_kernels(memory_segment(before + raw + after), 0, len(before + raw + after), policy.release)
     reads = policy is POLICY_5_5 and longest <= 1 << 20
     assert (len(walked.messages), len(walked.mismatches)) == ((2, 1) if reads else (1, 0))
 
@@ -232,12 +232,12 @@ def all_found(segment: MemorySegment, policy: DispatchPolicy) -> list[tuple[int,
     found: list[tuple[int, Outcome]] = []
     place = segment.start
     while (outcome := walk.find(place, segment.stop)) != Outcome.STOP:
-        found.append((walk.place, outcome))
-        place = walk.place + 1
+        found.append((walk.log_offset, outcome))
+        place = walk.log_offset + 1
     return found
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(logs(hostile=True, damage=True, lies=True, most=8), policies)
 def test_every_true_record_is_found(log: LogBuilder, policy: DispatchPolicy) -> None:
     """A search finds exactly the records that lie where they say and the BLANKs that fill their file."""
@@ -260,4 +260,4 @@ def test_a_search_stops_where_it_is_told() -> None:
     second = len(record(0))
     assert walk.find(1, second) == Outcome.STOP
     assert walk.find(1, second + 1) == Outcome.RECORD
-    assert walk.place == second
+    assert walk.log_offset == second

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool.javacompat import masked_crc32, prop_crc_digits
@@ -14,6 +14,7 @@ from rmqtool.scan.classify import Defect
 from rmqtool.scan.record_walk import Blank, LogEvent, walk
 from rmqtool.scan.records import Record
 from tests.scan.log_builder import blank, full_file, open_file, record, segment
+from tests.strategies import examples
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -127,7 +128,7 @@ def test_junk_behind_a_zero_end_is_a_dirty_tail(tmp_path: Path) -> None:
 
 
 def test_stale_records_are_not_taken_for_true_ones(tmp_path: Path) -> None:
-    """Behind damage a record of another place, complete and valid, is skipped."""
+    """After damage a record of another place, complete and valid, is skipped."""
     stale = record(5, body=b"stale")
     events = list(walk(damaged(tmp_path, 1, SIZE, b"\xee" * 8 + stale)))
     assert b"stale" not in [event.body for event in events if isinstance(event, Record)]
@@ -162,7 +163,7 @@ def test_a_range_in_a_renamed_file_falls_back_to_its_chain(tmp_path: Path) -> No
     assert kinds(events) == ["CL-PHY-MISMATCH", "record", "blank"]
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(data=st.data())
 def test_every_byte_is_accounted_for(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     """Records, BLANKs, ghosts and defects cover the log without overlap, whatever bytes are changed."""

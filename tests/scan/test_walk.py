@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from unittest import mock
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool.formats import message
@@ -22,7 +22,7 @@ from tests.builders import POLICY_4_9, POLICY_5, memory_segment
 from tests.scan.log_builder import blank, record
 from tests.scan.walks import by_kernels, by_model, windows
 from tests.store.fixture_stores import STORE_ROOTS
-from tests.strategies import FILE_SIZE, logs
+from tests.strategies import FILE_SIZE, examples, logs
 
 if TYPE_CHECKING:
     from rmqtool.dispatch.policy import DispatchPolicy
@@ -40,8 +40,8 @@ def finds(data: bytes, start: int, release: Release = DEFAULT) -> list[tuple[int
     found: list[tuple[int, Outcome]] = []
     place = segment.start
     while (outcome := walk.find(place, segment.stop)) != Outcome.STOP:
-        found.append((walk.place, outcome))
-        place = walk.place + 1
+        found.append((walk.log_offset, outcome))
+        place = walk.log_offset + 1
     return found
 
 
@@ -55,7 +55,7 @@ def test_windows_of_any_size_read_the_segments_of_real_brokers(first: int, large
             assert by_kernels(segment, segment.start, segment.stop, DEFAULT) == expected
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(
     logs(hostile=True, damage=True, lies=True, most=8),
     st.integers(1, 600),
@@ -92,7 +92,7 @@ def long_record(place: int, body_bytes: int) -> bytes:
 
 
 def test_bodies_longer_than_the_largest_window_are_never_read() -> None:
-    """Only head, topic and properties of a long record are read; the chain goes on behind it."""
+    """Only head, topic and properties of a long record are read; the chain goes on after it."""
     parts = [record(0)]
     for size in (5000, 10, 3000, 2000):
         parts.append(long_record(sum(map(len, parts)), size))
@@ -118,7 +118,7 @@ def test_a_long_record_is_the_whole_batch_and_its_body_is_not_in_the_window() ->
     data = long_record(0, 5000) + record(len(long_record(0, 5000)))
     with windows(256, 1024):
         batches = [
-            (batch.rows["place"].tolist(), batch.rows["total_size"].tolist(), len(batch.buffer))
+            (batch.rows["log_offset"].tolist(), batch.rows["total_size"].tolist(), len(batch.buffer))
             for batch in SegmentWalk(memory_segment(data), RULES).batches(0, len(data))
         ]
     assert [places for places, _, _ in batches] == [[0], [len(long_record(0, 5000))]]
@@ -180,7 +180,7 @@ def test_an_empty_file_holds_nothing() -> None:
     segment = memory_segment(b"")
     walk = SegmentWalk(segment, RULES)
     assert list(walk.batches(0, 100)) == []
-    assert (walk.outcome, walk.place) == (Outcome.STOP, 0)
+    assert (walk.outcome, walk.log_offset) == (Outcome.STOP, 0)
     assert walk.find(0, 100) == Outcome.STOP
 
 
@@ -194,9 +194,9 @@ def test_ranges_that_the_disk_does_not_deliver_are_zeros_and_are_said() -> None:
     data = first + record(len(first), body=bytes(600)) + bytes(800)
     segment = with_bad_sectors(data, (len(first), len(first) + 512))
     walk = SegmentWalk(segment, RULES)
-    places = [int(place) for batch in walk.batches(0, len(data)) for place in batch.rows["place"]]
+    places = [int(place) for batch in walk.batches(0, len(data)) for place in batch.rows["log_offset"]]
     assert places == [0]
-    assert (walk.outcome, walk.place) == (Outcome.BAD_MAGIC, len(first))
+    assert (walk.outcome, walk.log_offset) == (Outcome.BAD_MAGIC, len(first))
     assert walk.unreadable == [UnreadableRange(len(first), 512)]
 
 
@@ -216,10 +216,10 @@ def test_a_bad_range_that_several_windows_meet_is_said_once() -> None:
     ]
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(logs(most=10), st.data())
 def test_a_walk_can_begin_and_end_anywhere_on_the_chain(log: LogBuilder, data: st.DataObject) -> None:
-    """Records that begin at the stop or behind it are not taken; the place is where the next walk begins."""
+    """Records that begin at the stop or after it are not taken; the place is where the next walk begins."""
     start, content = next(iter(log.files().items()))
     segment = memory_segment(content, start)
     whole = by_kernels(segment, start, segment.stop, DEFAULT)

@@ -55,7 +55,7 @@ def by_kernels(segment: MemorySegment, start: int, stop: int, release: Release) 
         walked.messages += [_message(batch, number) for number in range(len(batch.rows))]
     walked.mismatches = walk.mismatches.tolist()
     ends = {Outcome.STOP: "STOP", Outcome.BLANK: "BLANK"}
-    walked.end, walked.place = ends.get(walk.outcome, "FAILURE"), walk.place
+    walked.end, walked.place = ends.get(walk.outcome, "FAILURE"), walk.log_offset
     return walked
 
 
@@ -69,7 +69,7 @@ def _message(batch: MessageBatch, number: int) -> tuple[Any, ...]:
     }
     topic = data[row["topic_start"] : row["topic_stop"]].tobytes()
     numbers = (
-        "place",
+        "log_offset",
         "physical_offset",
         "queue_offset",
         "store_timestamp_ms",

@@ -52,7 +52,7 @@ class MatchedFile:
         first: number in the stream of the first entry that was met, -1 if none was.
         last: of the last one.
         expired: items below the log's start.
-        beyond: findings about items beyond the log's end, behind the last entry that was met: what follows
+        beyond: findings about items beyond the log's end, after the last entry that was met: what follows
             tells their severity.
     """
 
@@ -158,7 +158,7 @@ class IndexMatch:
         beyond = nowhere & (offsets >= self._task.log_end)
         file.expired += int(expired.sum())
         is_left_over = beyond & (offsets < self._task.stale_stop)
-        sentence = f"points at an old record behind the log's end, {self._task.log_end}: a truncation left it"
+        sentence = f"points at an old record after the log's end, {self._task.log_end}: a truncation left it"
         report.items(IX_DANGLING, items, is_left_over, sentence, severity=Severity.WARNING)
         self._hold_beyond(report, file, items, beyond & ~is_left_over, matches == ItemMatch.TAKEN)
         lost = nowhere & ~expired & ~beyond

@@ -26,7 +26,7 @@ class MissingRanges:
 
     Attributes:
         starts: row of the first entry.
-        stops: row behind the last one.
+        stops: row after the last one.
         keys: how many entries of keys lie between.
         first_keys: row of the first of those.
     """

@@ -98,7 +98,7 @@ class FileReport:
         severity: Severity | None = None,
         log: FindingLog | None = None,
     ) -> None:
-        """Add a finding for every item that a mask marks; the message goes on behind ``item N``."""
+        """Add a finding for every item that a mask marks; the message goes on after ``item N``."""
         rows = np.flatnonzero(is_wrong)
         shown = rows[: self.log.max_per_code].tolist()
         for row in shown:

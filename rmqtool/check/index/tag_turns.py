@@ -1,6 +1,6 @@
 """Where an index goes over from messages without tag items to those with them, or back.
 
-Brokers of 5.4.0 and later put an item for TAGS behind those of the keys, older ones do not, and all append to
+Brokers of 5.4.0 and later put an item for TAGS after those of the keys, older ones do not, and all append to
 the last file that is not full. So each message is judged by itself, and both kinds are healthy.
 """
 

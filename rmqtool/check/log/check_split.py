@@ -41,7 +41,7 @@ class CheckTask:
         policy: the broker's switches.
         staging: where block files are written.
         max_findings: findings of one code that are kept.
-        first_place: physical offset of the first record, where the chain says so; None to guess it.
+        first_log_offset: physical offset of the first record, where the chain says so; None to guess it.
         transactions: whether records that take part in transactions are collected.
     """
 
@@ -49,7 +49,7 @@ class CheckTask:
     policy: DispatchPolicy
     staging: StagingHandle
     max_findings: int
-    first_place: int | None = None
+    first_log_offset: int | None = None
     transactions: bool = False
 
 
@@ -59,14 +59,14 @@ class CheckReport:
 
     Attributes:
         split: what was read.
-        first_place: physical offset of the first record; None if no true one begins in the split.
+        first_log_offset: physical offset of the first record; None if no true one begins in the split.
         block: units and entries of all records.
         outcome: STOP: the split's end was reached; BLANK: the segment ended; else a gap up to its end.
-        place: physical offset of that end: behind the last record, of the BLANK, or of the split's end.
+        log_offset: physical offset of that end: after the last record, of the BLANK, or of the split's end.
         parts: runs of records and gaps in log order.
         more_gaps: gaps that ``parts`` had no room for.
         more_steps: likewise, records whose store time falls.
-        ghosts: bytes that are not zero lie behind the BLANK.
+        ghosts: bytes that are not zero lie after the BLANK.
         records: how many.
         sound_crcs: records that carry a property ``__CRC32#`` that holds.
         findings: what the records say.
@@ -75,10 +75,10 @@ class CheckReport:
     """
 
     split: Split
-    first_place: int | None
+    first_log_offset: int | None
     block: Block
     outcome: Outcome = Outcome.STOP
-    place: int = 0
+    log_offset: int = 0
     parts: list[RecordRun | Gap] = field(default_factory=list)
     more_gaps: int = 0
     more_steps: int = 0
@@ -91,13 +91,13 @@ class CheckReport:
 
     @property
     def split_stop(self) -> int:
-        """Return the physical offset behind the split."""
+        """Return the physical offset after the split."""
         return self.split.stop
 
     @property
-    def next_place(self) -> int | None:
+    def next_log_offset(self) -> int | None:
         """Return the physical offset at which the next record is due; None if a gap goes on there."""
-        return self.place if self.outcome is Outcome.STOP and self.first_place is not None else None
+        return self.log_offset if self.outcome is Outcome.STOP and self.first_log_offset is not None else None
 
     @property
     def ended(self) -> bool:
@@ -118,9 +118,9 @@ class _Check:
         self.transactions = TransactionRows()
         self.checker = RecordChecker(self.segment, self.findings)
 
-    def run(self, first_place: int) -> None:
+    def run(self, first_log_offset: int) -> None:
         """Follow the records from the first one to the end of the split."""
-        for part in self.walk.parts(first_place, self.task.split.stop):
+        for part in self.walk.parts(first_log_offset, self.task.split.stop):
             if isinstance(part, Gap):
                 self.runs.add_gap(part)
             else:
@@ -138,13 +138,13 @@ class _Check:
             row = self.dispatcher.dispatch(batch, row + 1)
 
     def _note_stall(self, batch: MessageBatch, row: int) -> None:
-        place = int(batch.rows["place"][row])
+        log_offset = int(batch.rows["log_offset"][row])
         self.findings.add(
             Finding(
                 code=LMQ_STALL,
                 file=self.segment.label,
-                position=place - self.segment.start,
-                physical_offset=place,
+                position=log_offset - self.segment.start,
+                physical_offset=log_offset,
                 message="INNER_MULTI_QUEUE_OFFSET holds what is no number: no dispatch gets past this record",
             )
         )
@@ -157,11 +157,11 @@ def check_split(task: CheckTask) -> CheckReport:
         EnvironmentFailureError: the segment cannot be opened or read, or the block file not be written.
     """
     check = _Check(task)
-    split, first_place = task.split, task.first_place
-    if first_place is None:
-        first_place = check.walk.guess(split.start, split.stop)
-    if first_place is not None:
-        check.run(first_place)
+    split, first_log_offset = task.split, task.first_log_offset
+    if first_log_offset is None:
+        first_log_offset = check.walk.guess(split.start, split.stop)
+    if first_log_offset is not None:
+        check.run(first_log_offset)
     taken, walk, runs = check.dispatcher.taken(), check.walk, check.runs
     block = write_block(
         task.staging,
@@ -174,10 +174,10 @@ def check_split(task: CheckTask) -> CheckReport:
     )
     return CheckReport(
         split=split,
-        first_place=first_place,
+        first_log_offset=first_log_offset,
         block=block,
         outcome=walk.outcome,
-        place=walk.place,
+        log_offset=walk.log_offset,
         parts=runs.done,
         more_gaps=runs.more_gaps,
         more_steps=runs.more_steps,
@@ -187,6 +187,8 @@ def check_split(task: CheckTask) -> CheckReport:
         findings=check.findings,
         unreadable=walk.unreadable,
         suspects={
-            queue: place for queue, place in check.dispatcher.first_places.items() if is_suspect(*queue)
+            queue: log_offset
+            for queue, log_offset in check.dispatcher.first_log_offsets.items()
+            if is_suspect(*queue)
         },
     )

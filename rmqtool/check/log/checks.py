@@ -115,7 +115,7 @@ class _LogChecker:
     def _without_stale_tail(
         self, scans: list[SegmentScan], last: int
     ) -> tuple[StaleTail | None, list[SegmentScan], list[QueuePlan], Breaks]:
-        """Leave out old records behind the log's end; return them, and what is left."""
+        """Leave out old records after the log's end; return them, and what is left."""
         plans, breaks = self._continuity(scans)
         if last < 0 or self._check.live or not self._check.is_whole:
             return None, scans, plans, breaks
@@ -143,8 +143,8 @@ class _LogChecker:
         for scan in scans:
             self._findings.merge(record_findings(scan.reports, self._check.max_findings))
         for report in _reports(scans):
-            for queue, place in report.suspects.items():
-                suspects.setdefault(queue, place)
+            for queue, log_offset in report.suspects.items():
+                suspects.setdefault(queue, log_offset)
         for scan in scans:
             bad = joined(one for report in scan.reports for one in report.unreadable)
             self._findings.extend(unreadable_findings(scan.segment, bad, Structure.COMMITLOG))

@@ -24,7 +24,7 @@ class LogEnd:
 
     Attributes:
         last: number of the last file with records; -1 if there is none.
-        stale: old records behind the end, which are in no scan; None if there are none.
+        stale: old records after the end, which are in no scan; None if there are none.
         unclean: whether a torn record at the end is what the next start expects: ``abort`` is there.
     """
 
@@ -49,14 +49,14 @@ def _defects(scan: SegmentScan, number: int, end: LogEnd) -> Iterator[Defect]:
     if number > end.last:
         return
     if scan.ghosts:
-        yield ghosts(segment, scan.place)
-    if scan.end is Outcome.STOP and scan.place == segment.stop and scan.parts:
+        yield ghosts(segment, scan.log_offset)
+    if scan.end is Outcome.STOP and scan.log_offset == segment.stop and scan.parts:
         yield missing_blank(segment)
 
 
 def _stale(stale: StaleTail) -> Defect:
     message = (
-        f"{counted(stale.records, 'record')} behind the log's end, older than its last one: left by a"
+        f"{counted(stale.records, 'record')} after the log's end, older than its last one: left by a"
         " truncation, and accepted again by a start that reaches them"
     )
     return Defect(CL_TAIL_DIRTY, stale.start, stale.stop - stale.start, message)

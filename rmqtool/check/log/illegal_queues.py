@@ -37,14 +37,14 @@ def suspect_findings(log: FileQueue, suspects: Mapping[tuple[bytes, int], int]) 
         suspects: physical offset of the first record of each queue, in log order.
     """
     told: set[bytes] = set()
-    for (raw_topic, queue_id), place in suspects.items():
+    for (raw_topic, queue_id), log_offset in suspects.items():
         problem = _topic_problem(raw_topic)
         if problem is not None and raw_topic not in told:
             told.add(raw_topic)
             message, severity = problem
-            yield _finding(log, place, raw_topic, queue_id, message, severity)
+            yield _finding(log, log_offset, raw_topic, queue_id, message, severity)
         if not 0 <= queue_id <= _HIGHEST_QUEUE_ID:
-            yield _finding(log, place, raw_topic, queue_id, f"queue id {queue_id}", None)
+            yield _finding(log, log_offset, raw_topic, queue_id, f"queue id {queue_id}", None)
 
 
 def _topic_problem(raw_topic: bytes) -> tuple[str, Severity] | None:
@@ -63,16 +63,16 @@ def _topic_problem(raw_topic: bytes) -> tuple[str, Severity] | None:
 
 
 def _finding(
-    log: FileQueue, place: int, raw_topic: bytes, queue_id: int, message: str, severity: Severity | None
+    log: FileQueue, log_offset: int, raw_topic: bytes, queue_id: int, message: str, severity: Severity | None
 ) -> Finding:
-    segment = log.segment_at(place)
+    segment = log.segment_at(log_offset)
     return Finding(
         code=CL_QUEUE_ID if severity is None else CL_TOPIC_NAME,
         file=None if segment is None else segment.label,
-        position=None if segment is None else place - segment.start,
+        position=None if segment is None else log_offset - segment.start,
         topic=decode_utf8(raw_topic),
         queue_id=queue_id,
-        physical_offset=place,
+        physical_offset=log_offset,
         message=message,
         severity_override=severity,
     )

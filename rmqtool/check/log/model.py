@@ -28,7 +28,7 @@ class LogCheck:
         policy: the broker's switches; without an index the checks are faster.
         staging: where blocks are written.
         max_findings: findings of one code that are kept.
-        live: a broker appends meanwhile: the log ends where it ends now, and what lies behind is left alone.
+        live: a broker appends meanwhile: the log ends where it ends now; what lies after it is left alone.
         unclean: ``abort`` is there: a torn record at the end is what the next start expects.
         split_bytes: greatest size of a split.
         half_offsets: by half queue, how far the broker's own check of half messages has come; None if what
@@ -57,8 +57,8 @@ class LogResult:
         blocks: units and index entries of every true record, in log order.
         plans: runs of every queue.
         log_start: physical offset of the log's first byte.
-        log_end: physical offset behind the last record.
-        stale_stop: physical offset behind old records that a truncation left there; ``log_end`` without any.
+        log_end: physical offset after the last record.
+        stale_stop: physical offset after old records that a truncation left there; ``log_end`` without any.
         latest_ms: highest STORETIMESTAMP; None without records.
     """
 

@@ -50,9 +50,9 @@ class Break:
         code: what it is.
         topic: of the queue.
         queue_id: of the queue.
-        expected: the queue offset behind the record before.
+        expected: the queue offset after the record before.
         observed: the record's queue offset.
-        place: physical offset of the record.
+        log_offset: physical offset of the record.
     """
 
     code: FindingCode
@@ -60,7 +60,7 @@ class Break:
     queue_id: int
     expected: int
     observed: int
-    place: int
+    log_offset: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ def check_offsets(task: OffsetTask) -> Breaks:
 
 
 class _Queue:
-    """One queue, row by row in chunks; the last row of a chunk waits for the one behind it."""
+    """One queue, row by row in chunks; the last row of a chunk waits for the one after it."""
 
     def __init__(self, plan: QueuePlan, task: OffsetTask, found: Breaks) -> None:
         self._plan = plan
@@ -155,22 +155,24 @@ class _Queue:
             for start in range(0, run.run.count, _CHUNK_UNITS):
                 count = min(_CHUNK_UNITS, run.run.count - start)
                 first = run.first_row + start
-                places = block.read("units", first, count)["physicalOffset"].astype(np.int64)
+                log_offsets = block.read("units", first, count)["physicalOffset"].astype(np.int64)
                 offsets = run.run.first_queue_offset + start + np.arange(count)
                 if not run.run.orderly:
                     offsets = block.read("queue_offsets", first, count)
                 counts = np.ones(count, np.int64)
                 if self._plan.batch:
                     counts = block.read("batch_sizes", first, count).astype(np.int64)
-                yield _Rows(offsets, counts, places)
+                yield _Rows(offsets, counts, log_offsets)
 
     def _judge(self, rows: _Rows, judged: int) -> None:
         filled = find_breaks(rows.offsets, rows.counts, judged, self._progress, self._room, self._totals)
         for one in self._room[:filled]:
             code = self._code(Discontinuity(int(one["kind"])))
-            place = int(rows.places[one["row"]])
+            log_offset = int(rows.log_offsets[one["row"]])
             queue = self._plan.topic, self._plan.queue_id
-            self._found.kept.append(Break(code, *queue, int(one["expected"]), int(one["observed"]), place))
+            self._found.kept.append(
+                Break(code, *queue, int(one["expected"]), int(one["observed"]), log_offset)
+            )
         self._room = self._room[filled:]
 
 
@@ -180,16 +182,16 @@ class _Rows:
 
     offsets: Int64s
     counts: Int64s
-    places: Int64s
+    log_offsets: Int64s
 
     def last(self) -> _Rows:
-        return _Rows(self.offsets[-1:], self.counts[-1:], self.places[-1:])
+        return _Rows(self.offsets[-1:], self.counts[-1:], self.log_offsets[-1:])
 
     def followed_by(self, other: _Rows) -> _Rows:
         return _Rows(
             np.concatenate([self.offsets, other.offsets]),
             np.concatenate([self.counts, other.counts]),
-            np.concatenate([self.places, other.places]),
+            np.concatenate([self.log_offsets, other.log_offsets]),
         )
 
 
@@ -211,7 +213,7 @@ def add_breaks(findings: FindingLog, log: FileQueue, breaks: Breaks, lost: Seque
         breaks: what was found.
         lost: ranges of the log that hold no readable record, as (start, stop).
     """
-    for one in sorted(breaks.kept, key=lambda one: one.place):
+    for one in sorted(breaks.kept, key=lambda one: one.log_offset):
         findings.add(_finding(log, one, lost))
     kept = Counter(one.code for one in breaks.kept)
     for code, count in (breaks.totals - kept).items():
@@ -219,32 +221,32 @@ def add_breaks(findings: FindingLog, log: FileQueue, breaks: Breaks, lost: Seque
 
 
 def _finding(log: FileQueue, found: Break, lost: Sequence[tuple[int, int]]) -> Finding:
-    segment = log.segment_at(found.place)
+    segment = log.segment_at(found.log_offset)
     message = _MESSAGES[found.code.code].format(
         observed=found.observed,
         expected=found.expected,
         missing=counted(found.observed - found.expected, "queue offset is", "queue offsets are"),
     )
-    if found.code is CL_QOFF_GAP and any(start < found.place for start, _ in lost):
+    if found.code is CL_QOFF_GAP and any(start < found.log_offset for start, _ in lost):
         message += "; damage before it may have held them"
     return Finding(
         code=found.code,
         file=None if segment is None else segment.label,
-        position=None if segment is None else found.place - segment.start,
+        position=None if segment is None else found.log_offset - segment.start,
         topic=found.topic,
         queue_id=found.queue_id,
         queue_offset=found.observed,
-        physical_offset=found.place,
+        physical_offset=found.log_offset,
         expected=found.expected,
         observed=found.observed,
         message=message,
     )
 
 
-def repeats_from(breaks: Breaks, place: int) -> bool:
-    """Whether a record at ``place`` or behind it carries a queue offset that came before."""
+def repeats_from(breaks: Breaks, log_offset: int) -> bool:
+    """Whether a record at ``log_offset`` or after it carries a queue offset that came before."""
     repeated = {CL_QOFF_DUP.code, CL_QOFF_RESET.code, LMQ_COUNTER_RESET.code}
-    return any(one.place >= place and one.code.code in repeated for one in breaks.kept)
+    return any(one.log_offset >= log_offset and one.code.code in repeated for one in breaks.kept)
 
 
 def merge_breaks(parts: Iterable[Breaks]) -> Breaks:

@@ -116,26 +116,28 @@ class LogReader:
             findings.add(
                 replace(failure.finding, severity_override=Severity.WARNING) if gone else failure.finding
             )
-            return SegmentScan(segment, place=segment.start)
+            return SegmentScan(segment, log_offset=segment.start)
 
-    def cut(self, scan: SegmentScan, place: int) -> SegmentScan:
-        """Return a file's scan with the reports of records from ``place`` on read anew, without those."""
+    def cut(self, scan: SegmentScan, log_offset: int) -> SegmentScan:
+        """Return a file's scan with reports of records from ``log_offset`` on read anew, without those."""
         reports = []
         for report in scan.reports:
-            if report.first_place is not None and report.first_place < place:
-                stop = min(report.split.stop, place)
+            if report.first_log_offset is not None and report.first_log_offset < log_offset:
+                stop = min(report.split.stop, log_offset)
                 whole = stop == report.split.stop
                 split = replace(report.split, stop=stop)
-                reports.append(report if whole else self._reread(split, report.first_place))
-        return replace(without_tail(scan, place), reports=reports)
+                reports.append(report if whole else self._reread(split, report.first_log_offset))
+        return replace(without_tail(scan, log_offset), reports=reports)
 
-    def _task(self, split: Split, first_place: int | None = None) -> CheckTask:
+    def _task(self, split: Split, first_log_offset: int | None = None) -> CheckTask:
         check = self._check
         transactions = check.half_offsets is not None
-        return CheckTask(split, check.policy, check.staging, check.max_findings, first_place, transactions)
+        return CheckTask(
+            split, check.policy, check.staging, check.max_findings, first_log_offset, transactions
+        )
 
-    def _reread(self, split: Split, place: int | None) -> CheckReport:
-        return _required(self._engine.map(_guarded_check, [self._task(split, place)])[0])
+    def _reread(self, split: Split, log_offset: int | None) -> CheckReport:
+        return _required(self._engine.map(_guarded_check, [self._task(split, log_offset)])[0])
 
 
 def _required(answer: Answer) -> CheckReport:

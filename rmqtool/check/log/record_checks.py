@@ -132,17 +132,17 @@ class RecordChecker:
     ) -> Finding:
         code, message = _CODES[check]
         row = batch.rows[number]
-        place = int(row["place"])
+        log_offset = int(row["log_offset"])
         topic = batch.buffer[row["topic_start"] : row["topic_stop"]].tobytes()
         return Finding(
             code=code,
             file=self._segment.label,
-            position=place - self._segment.start,
+            position=log_offset - self._segment.start,
             length=int(row["total_size"]),
             topic=decode_utf8(topic),
             queue_id=int(row["queue_id"]),
             queue_offset=int(row["queue_offset"]),
-            physical_offset=place,
+            physical_offset=log_offset,
             expected=expected,
             observed=observed,
             message=message.format(expected=expected, observed=_shown(check, observed)),
@@ -169,10 +169,10 @@ class RecordChecker:
         else:
             self._findings.add(self._at(batch, 0, Check.RECORD_CRC, crc & _CRC_MASK, stored))
 
-    def _crc_of_file(self, place: int, length: int, value: int) -> int:
+    def _crc_of_file(self, log_offset: int, length: int, value: int) -> int:
         """Return CRC-32 of bytes of the log; what cannot be read counts as zeros (the walk reports it)."""
         buffer = bytearray(min(_CHUNK_BYTES, max(length, 1)))
-        position, stop = place - self._segment.start, place - self._segment.start + length
+        position, stop = log_offset - self._segment.start, log_offset - self._segment.start + length
         while position < stop:
             view = memoryview(buffer)[: stop - position]
             count = self._segment.read_into(position, view, [])

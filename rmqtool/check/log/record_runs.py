@@ -27,7 +27,7 @@ class RecordRun:
 
     Attributes:
         start: physical offset of the first record.
-        stop: physical offset behind the last one.
+        stop: physical offset after the last one.
         records: how many.
         first_ms: STORETIMESTAMP of the first.
         last_ms: STORETIMESTAMP of the last, the highest.
@@ -75,10 +75,10 @@ class RunBuilder:
 
     def _extend(self, rows: npt.NDArray[np.void], first: int, stop: int, last_ms: int) -> None:
         last = rows[stop - 1]
-        end = int(last["place"]) + int(last["total_size"])
+        end = int(last["log_offset"]) + int(last["total_size"])
         self.records += stop - first
         if self._open is None:
-            start, first_ms = int(rows["place"][first]), int(rows["store_timestamp_ms"][first])
+            start, first_ms = int(rows["log_offset"][first]), int(rows["store_timestamp_ms"][first])
             self._open = RecordRun(start, end, stop - first, first_ms, last_ms)
         else:
             before = self._open

@@ -29,14 +29,14 @@ class SegmentScan:
         reports: the splits that count.
         parts: runs and gaps in log order, without the splits' seams.
         end: STOP: records up to the file's end, or to where reading was to end; BLANK; else a gap.
-        place: physical offset of that end; of a BLANK, its own.
+        log_offset: physical offset of that end; of a BLANK, its own.
     """
 
     segment: Segment
     reports: list[CheckReport] = field(default_factory=list)
     parts: list[RecordRun | Gap] = field(default_factory=list)
     end: Outcome = Outcome.STOP
-    place: int = 0
+    log_offset: int = 0
 
     @property
     def runs(self) -> list[RecordRun]:
@@ -50,12 +50,12 @@ class SegmentScan:
 
     @property
     def ghosts(self) -> bool:
-        """Whether something lies behind the BLANK."""
+        """Whether something lies after the BLANK."""
         return self.end == Outcome.BLANK and self.reports[-1].ghosts
 
     @property
     def records_stop(self) -> int | None:
-        """Return the physical offset behind the last record; None if there is none."""
+        """Return the physical offset after the last record; None if there is none."""
         runs = self.runs
         return runs[-1].stop if runs else None
 
@@ -68,8 +68,8 @@ def stitch_segment(segment: Segment, reports: Sequence[CheckReport], recheck: Re
         reports: of its splits, in log order.
         recheck: reads a split again from a given physical offset on.
     """
-    scan = SegmentScan(segment, place=segment.start)
-    for report in stitch(reports, segment.start, lambda one, place: recheck(one.split, place)):
+    scan = SegmentScan(segment, log_offset=segment.start)
+    for report in stitch(reports, segment.start, lambda one, log_offset: recheck(one.split, log_offset)):
         if scan.end is not Outcome.STOP:
             _join_gap(scan, report)
         else:
@@ -79,7 +79,7 @@ def stitch_segment(segment: Segment, reports: Sequence[CheckReport], recheck: Re
 
 def _take(scan: SegmentScan, report: CheckReport) -> None:
     scan.reports.append(report)
-    scan.end, scan.place = report.outcome, report.place
+    scan.end, scan.log_offset = report.outcome, report.log_offset
     parts = report.parts
     if parts and scan.parts and _continues(scan.parts[-1], parts[0]):
         scan.parts[-1] = _joined(scan.parts[-1], parts[0])
@@ -103,13 +103,13 @@ def _joined(before: RecordRun | Gap, after: RecordRun | Gap) -> RecordRun:
 
 
 def _join_gap(scan: SegmentScan, report: CheckReport) -> None:
-    """Go on behind a gap that reached the split's start: it ends at the split's first true record."""
-    stop = report.split.stop if report.first_place is None else report.first_place
+    """Go on after a gap that reached the split's start: it ends at the split's first true record."""
+    stop = report.split.stop if report.first_log_offset is None else report.first_log_offset
     last = scan.parts[-1] if scan.parts else None
     if isinstance(last, Gap) and last.stop == report.split.start:
         scan.parts[-1] = joined_gap(scan.segment, last, stop)
-    scan.place = stop
-    if report.first_place is not None:
+    scan.log_offset = stop
+    if report.first_log_offset is not None:
         _take(scan, report)
     else:
         scan.reports.append(report)  # without records, but with what it could not read

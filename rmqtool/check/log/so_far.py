@@ -1,6 +1,6 @@
 """What an interrupted check of a log can say for sure.
 
-Nothing may be said here that the whole log would take back: what looks like damage may lie behind the end of
+Nothing may be said here that the whole log would take back: what looks like damage may lie after the end of
 the log, and the last records that were met may be torn ones, or old ones that a truncation left.
 """
 
@@ -50,7 +50,7 @@ class _RereadError(Exception):
     """A split would have to be read again, for which there is no time now."""
 
 
-def _no_reread(split: Split, _place: int) -> CheckReport:
+def _no_reread(split: Split, _log_offset: int) -> CheckReport:
     raise _RereadError(f"{split.segment.label} from {split.start} on")
 
 
@@ -65,7 +65,7 @@ def _scans(reader: LogReader, findings: FindingLog) -> Iterator[SegmentScan]:
 
 
 def _sure_reports(scan: SegmentScan) -> Iterator[CheckReport]:
-    """Yield the reports of a file behind which nothing is known, as far as no end of the log can be."""
+    """Yield the reports of a file after which nothing is known, as far as no end of the log can be."""
     sure = min((stale.start for stale in stale_candidates(scan)), default=NEVER)
     torn = torn_record(scan)
     if torn is not None and torn.physical_offset is not None:

@@ -1,6 +1,6 @@
-"""Old records behind the end of the log: what a truncation leaves on disk.
+"""Old records after the end of the log: what a truncation leaves on disk.
 
-Recovery cuts a log by moving a position; the bytes behind it stay until they are overwritten. New records
+Recovery cuts a log by moving a position; the bytes after it stay until they are overwritten. New records
 then end somewhere among the old ones, and old ones that begin there, or further on, are true in every field.
 Two things give them away: they were all stored before the last record of the log, and either bytes that are
 no record lie before them (the middle of an old record), or queue offsets come again.
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StaleTail:
-    """Old records behind the log's end.
+    """Old records after the log's end.
 
     Attributes:
         start: physical offset of the log's end.
-        stop: physical offset behind the last old record.
+        stop: physical offset after the last old record.
         records: old records.
         behind_gap: whether bytes that are no record lie between the end and the first of them.
     """
@@ -59,11 +59,11 @@ def stale_candidates(scan: SegmentScan) -> Iterator[StaleTail]:
 def without_tail(scan: SegmentScan, start: int) -> SegmentScan:
     """Return the parts of a file that lie before ``start``; its reports are left as they are."""
     parts = [replace(part, stop=min(part.stop, start)) for part in scan.parts if part.start < start]
-    return replace(scan, parts=parts, end=Outcome.STOP, place=start)
+    return replace(scan, parts=parts, end=Outcome.STOP, log_offset=start)
 
 
 def _latest_behind(scan: SegmentScan) -> list[int]:
-    """Return for every part the latest store time in it and behind it."""
+    """Return for every part the latest store time in it and after it."""
     latest_ms = -(1 << 63)
     found = []
     for part in reversed(scan.parts):

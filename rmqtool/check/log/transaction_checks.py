@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _COLUMN = "transactions"
 _CHUNK_ROWS = 1 << 18
-_TOLD = ("place", "target", "queue_id")
+_TOLD = ("log_offset", "target", "queue_id")
 _KEYS = ("unique_key", "keys")
 
 
@@ -142,8 +142,8 @@ class _Balance:
         endings = self._rows.of(Role.ENDING, *_TOLD, *_KEYS)
         is_met, is_same = np.zeros((2, len(endings)), np.bool_)
         for role in (Role.HALF, Role.PREPARED):
-            started = self._rows.of(role, "place", *_KEYS)
-            at, met = _look_up(started["place"], endings["target"])
+            started = self._rows.of(role, "log_offset", *_KEYS)
+            at, met = _look_up(started["log_offset"], endings["target"])
             rows = np.flatnonzero(met)
             is_met |= met
             is_same[rows] = _have_same_keys(started[at[rows]], endings[rows])
@@ -152,26 +152,26 @@ class _Balance:
         text = "the half message at PREPARED_TRANSACTION_OFFSET {target} has other keys"
         self._add(CL_PREPARED, Role.ENDING, endings[is_met & ~is_same], text)
 
-    def _is_known(self, places: Int64s) -> Bools:
+    def _is_known(self, log_offsets: Int64s) -> Bools:
         """Tell which places lie among records that follow each other without damage."""
         sound = np.array([(0, 0), *self._task.sound], np.int64)
-        number = np.searchsorted(sound[:, 0], places, side="right") - 1
-        return np.asarray(places < sound[number, 1], np.bool_)
+        number = np.searchsorted(sound[:, 0], log_offsets, side="right") - 1
+        return np.asarray(log_offsets < sound[number, 1], np.bool_)
 
     def _check_ops(self, halves: Rows, ops: Rows) -> None:
         """Find ops whose half message was not written before them, though it cannot have expired."""
-        targets, places = halves["target"].copy(), halves["place"].copy()
+        targets, log_offsets = halves["target"].copy(), halves["log_offset"].copy()
         if not (targets[1:] > targets[:-1]).all():
-            order = np.lexsort((places, targets))
-            targets, places = targets[order], places[order]
+            order = np.lexsort((log_offsets, targets))
+            targets, log_offsets = targets[order], log_offsets[order]
         text = "half message {target} was not in the half queue before this op"
         for first in range(0, len(ops), _CHUNK_ROWS):
             some = ops[first : first + _CHUNK_ROWS]
             at, met = _look_up(targets, some["target"])
-            met[met] = places[at[met]] < some["place"][met]
+            met[met] = log_offsets[at[met]] < some["log_offset"][met]
             judged = np.full(len(some), self._task.log.start == 0)
             for oldest in halves[:1]:
-                judged |= (some["target"] >= oldest["target"]) & (some["place"] > oldest["place"])
+                judged |= (some["target"] >= oldest["target"]) & (some["log_offset"] > oldest["log_offset"])
             self._add(CL_OP, Role.OP, some[judged & ~met], text)
 
     def _count_doubtful(self, queue_id: int, halves: Rows, settled: Int64s, committed: Int64s) -> None:
@@ -189,7 +189,7 @@ class _Balance:
             f"{counted(len(doubtful), 'half message is', 'half messages are')} in doubt, the oldest with"
             f" store time {int(oldest['store_timestamp_ms'])}"
         )
-        if ended := int(np.isin(doubtful["place"], committed).sum()):
+        if ended := int(np.isin(doubtful["log_offset"], committed).sum()):
             text += f"; {counted(ended, 'has', 'have')} been committed, without op message"
         self._findings.add(self._finding(CL_IN_DOUBT, Role.HALF, oldest, text, observed=len(doubtful)))
 
@@ -209,18 +209,18 @@ class _Balance:
         *,
         observed: int,
     ) -> Finding:
-        place = int(row["place"])
-        segment = self._task.log.segment_at(place)
+        log_offset = int(row["log_offset"])
+        segment = self._task.log.segment_at(log_offset)
         is_half = role in {Role.HALF, Role.BAD_HALF}
         topic = HALF_TOPIC if is_half else OP_TOPIC if role != Role.ENDING else None
         return Finding(
             code=code,
             file=None if segment is None else segment.label,
-            position=None if segment is None else place - segment.start,
+            position=None if segment is None else log_offset - segment.start,
             topic=topic,
             queue_id=int(row["queue_id"]),
             queue_offset=int(row["target"]) if is_half else None,
-            physical_offset=place,
+            physical_offset=log_offset,
             observed=None if role in {Role.BAD_HALF, Role.BAD_TAG, Role.BAD_BODY} else observed,
             message=text,
         )
@@ -260,7 +260,7 @@ def _are_among(wanted: Int64s, values: Int64s) -> Bools:
 def _last_copies(halves: Rows, settled: Bools) -> Bools:
     """Tell which half messages are the last of those with their unique key, none of which is settled.
 
-    A check writes a half message again, behind all others, and goes on with that
+    A check writes a half message again, after all others, and goes on with that
     (``TransactionalMessageServiceImpl#putBackHalfMsgQueue``; 4.9.8, 5.3.3).
     """
     if not len(halves):

@@ -46,14 +46,14 @@ def check_queues(
     Raises:
         EnvironmentFailureError: a file of a queue, or a block file, cannot be read.
     """
-    strangers = UnmatchedUnits(task.blocks)
+    unmatched = UnmatchedUnits(task.blocks)
     reports, examined = [], Examined()
     for check in task.queues:
-        run = _QueueRun(task, check, strangers, redispatch_start=redispatch_start, log_cut=log_cut)
+        run = _QueueRun(task, check, unmatched, redispatch_start=redispatch_start, log_cut=log_cut)
         run.run()
         reports.append(run.report)
         examined += Examined(consume_queues=check.files is not None, units=run.order.counted)
-    strangers.settle()
+    unmatched.settle()
     log = FindingLog(task.max_findings)
     for report in reports:
         log.merge(report.log)
@@ -67,7 +67,7 @@ class _QueueRun:
         self,
         task: QueueCheckTask,
         check: QueueCheck,
-        strangers: UnmatchedUnits,
+        unmatched: UnmatchedUnits,
         *,
         redispatch_start: int | None,
         log_cut: bool,
@@ -81,7 +81,7 @@ class _QueueRun:
         self._expected = ExpectedUnits(check.expected, task.blocks)
         self._match: UnitMatch | None = None
         if task.level >= _AGAINST_LOG:
-            self._match = UnitMatch(self.report, task, self._expected, strangers, log_cut=log_cut)
+            self._match = UnitMatch(self.report, task, self._expected, unmatched, log_cut=log_cut)
 
     def run(self) -> None:
         """Read the queue's files once and report."""

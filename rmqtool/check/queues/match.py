@@ -1,7 +1,7 @@
 """Levels 2 and 3 of a queue: its units against the records of the log.
 
 Every unit is looked up by its physical offset among the queue's records; one whose record is there belongs
-to the queue. Units behind the last one that belongs were left by a truncation, which moves the queue's end
+to the queue. Units after the last one that belongs were left by a truncation, which moves the queue's end
 and clears nothing (``MappedFileQueue#truncateDirtyFiles``).
 """
 
@@ -55,7 +55,7 @@ class UnitMatch:
         report: of the queue.
         task: bounds of the log.
         expected: what the log demands of the queue.
-        strangers: finds out what foreign units point at.
+        unmatched: finds out what foreign units point at.
         log_cut: the log is known to have lost its tail.
 
     Attributes:
@@ -67,11 +67,11 @@ class UnitMatch:
         report: QueueReport,
         task: QueueCheckTask,
         expected: ExpectedUnits,
-        strangers: UnmatchedUnits,
+        unmatched: UnmatchedUnits,
         *,
         log_cut: bool,
     ) -> None:
-        self._report, self._task, self._expected, self._strangers = report, task, expected, strangers
+        self._report, self._task, self._expected, self._unmatched = report, task, expected, unmatched
         self._log_cut = log_cut
         self._fields = FieldCheck(report)
         self._alive = False  # a unit at or above the log's start was met
@@ -104,14 +104,14 @@ class UnitMatch:
 
     @property
     def tail(self) -> tuple[int, int]:
-        """Return first and last number of the units behind the last that belongs, (0, -1) without any."""
+        """Return first and last number of the units after the last that belongs, (0, -1) without any."""
         if not self._tail:
             return 0, -1
         first, last = self._tail[0], self._tail[-1]
         return first.units.first_number + int(first.rows[0]), last.units.first_number + int(last.rows[-1])
 
     def finish(self, missing_queue_offsets: Int64s) -> bool:
-        """Judge the units behind the last one that belongs.
+        """Judge the units after the last one that belongs.
 
         Args:
             missing_queue_offsets: of records that have no unit.
@@ -183,7 +183,7 @@ class UnitMatch:
         self._report.report(problem)
 
     def _settle(self, foreign: _Foreign, confirmed: int | None) -> None:
-        """Tell what is foreign before a unit that belongs; hold back what is foreign behind."""
+        """Tell what is foreign before a unit that belongs; hold back what is foreign after it."""
         if confirmed is not None:
             self._foreign_all()
         numbers = foreign.units.first_number + foreign.rows
@@ -208,7 +208,7 @@ class UnitMatch:
         offsets = units.column("physicalOffset")[rows]
         outside = (offsets >= log_end) | (offsets < self._task.log_start)
         self._dangling(units, rows[outside])
-        self._strangers.add(self._report, units, rows[~outside])
+        self._unmatched.add(self._report, units, rows[~outside])
 
     def _dangling(self, units: Units, rows: Int64s) -> None:
         start, end = self._task.log_start, self._task.log_end
@@ -236,7 +236,7 @@ class UnitMatch:
         units, row = stale[0].units, int(stale[0].rows[0])
         self._report.add(
             CQ_STALE_TAIL,
-            f"{counted(count, 'unit')} behind its end, from unit {units.first_number + row} on",
+            f"{counted(count, 'unit')} after its end, from unit {units.first_number + row} on",
             segment=units.segment,
             position=units.position_of(row),
             physical_offset=int(units.rows["physicalOffset"][row]),

@@ -47,8 +47,8 @@ class MissingRange(NamedTuple):
         physical_offset: of the first record.
         queue_offset: of the first record.
         records: how many.
-        is_head: no record before them has a unit: the queue begins behind them, if it is there.
-        is_tail: no record behind them has a unit: the queue lags.
+        is_head: no record before them has a unit: the queue begins after them, if it is there.
+        is_tail: no record after them has a unit: the queue lags.
         is_superseded: later records have the same queue offsets: the topic was deleted and created again.
     """
 
@@ -120,7 +120,7 @@ def _is_possible(queue_offsets: Int64s) -> Bools:
 
 
 def _joined(ranges: Ranges) -> Ranges:
-    """Join ranges before the first unit, and behind the last: the border of two windows may part them."""
+    """Join ranges before the first unit, and after the last: the border of two windows may part them."""
     if not len(ranges):
         return ranges
     is_first = ~(ranges["is_head"] | ranges["is_tail"])

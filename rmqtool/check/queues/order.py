@@ -2,7 +2,7 @@
 
 A unit that a broker takes for valid has an offset that is not negative and a positive size
 (``ConsumeQueue#recover``, 4.9.8 and 5.3.3); the first other one ends the queue. Records do not overlap, so
-each unit's record begins behind the end of the one before.
+each unit's record begins after the end of the one before.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class UnitOrder:
             return
         self._report.drop_pending()
         units, row = step.problem.units, int(step.problem.rows[-1])
-        sentence = f"{counted(step.units, 'unit')} behind its end, from unit {units.first_number + row} on"
+        sentence = f"{counted(step.units, 'unit')} after its end, from unit {units.first_number + row} on"
         self._report.add(
             CQ_STALE_TAIL,
             sentence,
@@ -206,10 +206,10 @@ class UnitOrder:
 
 
 class _LastStep:
-    """The last place where offsets do not go up, and whether the units behind it look left over.
+    """The last place where offsets do not go up, and whether the units after it look left over.
 
     A truncation moves the queue's end and clears nothing. Units written since lie before the step; those
-    behind it are older, and ascend: up to the highest new one, or beyond the log's end.
+    after it are older, and ascend: up to the highest new one, or beyond the log's end.
     """
 
     def __init__(self, log_end: int) -> None:
@@ -247,7 +247,7 @@ def _is_bad_batch(units: Units) -> Bools:
 def _tell_bad(units: Units, row: int) -> Detail:
     offset, size = int(units.rows["physicalOffset"][row]), int(units.rows["size"][row])
     if size == PREBLANK_SIZE:
-        return Detail("is a pre-blank unit, or of its size, behind the first unit", observed=size)
+        return Detail("is a pre-blank unit, or of its size, after the first unit", observed=size)
     return Detail(f"cannot be: offset {offset}, size {size}", observed=size)
 
 

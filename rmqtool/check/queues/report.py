@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Detail(NamedTuple):
-    """What is said of one unit; the message goes on behind ``unit N of TOPIC/QUEUE``."""
+    """What is said of one unit; the message goes on after ``unit N of TOPIC/QUEUE``."""
 
     message: str
     expected: Observed = None
@@ -50,8 +50,8 @@ class Problem:
 class QueueReport:
     """The findings of one queue.
 
-    Behind the end of a queue may lie units that a truncation left: what is wrong with them does not count.
-    So problems wait until a unit that belongs to the queue is met behind them (`settle`).
+    After the end of a queue may lie units that a truncation left: what is wrong with them does not count.
+    So problems wait until a unit that belongs to the queue is met after them (`settle`).
 
     Args:
         check: the queue.
@@ -97,7 +97,7 @@ class QueueReport:
         self._note(problem, problem.rows, self.log)
 
     def settle(self, problems: Sequence[Problem], confirmed: int | None) -> None:
-        """Add the problems of a chunk as far as the queue goes on behind them, hold back the others.
+        """Add the problems of a chunk as far as the queue goes on after them, hold back the others.
 
         Args:
             problems: of the chunk.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rmqtool.commands.diff.matching import mates, misplaced
+from rmqtool.commands.diff.matching import match_rows, misplaced
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,7 +51,7 @@ class Rules:
 
 
 @dataclass(frozen=True)
-class Reaches:
+class LogBounds:
     """The bounds of the two logs: what only one side has may be missing with good reason.
 
     Attributes:
@@ -130,7 +130,7 @@ class _Side:
         return int(np.argmax(mostly)) if mostly.any() else len(above)
 
 
-def align(a: Iterator[Rows], b: Iterator[Rows], rules: Rules, reaches: Reaches) -> Iterator[Window]:
+def align(a: Iterator[Rows], b: Iterator[Rows], rules: Rules, reaches: LogBounds) -> Iterator[Window]:
     """Yield the stretches of two streams, with what differs in them.
 
     Args:
@@ -204,8 +204,8 @@ def _sync(a: Rows, b: Rows, counts: tuple[int, int], rules: Rules) -> tuple[int,
     return counts[0] + int(first[0]), counts[1] + int(first[1])
 
 
-def _match(a: Rows, b: Rows, rules: Rules, reaches: Reaches) -> Window:
-    mine, theirs = mates([a[name] for name in rules.identity], [b[name] for name in rules.identity])
+def _match(a: Rows, b: Rows, rules: Rules, reaches: LogBounds) -> Window:
+    mine, theirs = match_rows([a[name] for name in rules.identity], [b[name] for name in rules.identity])
     late = np.abs(a[TIME][mine] - b[TIME][theirs]) > rules.slack_ms
     in_order = np.argsort(mine, kind="stable")
     moved = a[mine[in_order][misplaced(b[ORDER], theirs[in_order])]]
@@ -240,10 +240,10 @@ def _twins(
         ranks: How many equal ones precede each.
         rules: How they are compared.
     """
-    pairs = mates([lone[0][ORDER]], [lone[1][ORDER]])
+    pairs = match_rows([lone[0][ORDER]], [lone[1][ORDER]])
     if not rules.by_order:
         left = [np.delete(np.arange(len(rows)), paired) for rows, paired in zip(lone, pairs, strict=True)]
-        more = mates([ranks[0][left[0]]], [ranks[1][left[1]]])
+        more = match_rows([ranks[0][left[0]]], [ranks[1][left[1]]])
         pairs = np.concatenate([pairs[0], left[0][more[0]]]), np.concatenate([pairs[1], left[1][more[1]]])
     rest = np.delete(lone[0], pairs[0]), np.delete(lone[1], pairs[1])
     return (lone[0][pairs[0]], lone[1][pairs[1]]), rest

@@ -31,28 +31,28 @@ class Starts:
     """Where records, BLANKs and damage begin in a stretch.
 
     Attributes:
-        places: ``(n,)`` physical offsets, ascending.
-        blank: Physical offset behind the header of a BLANK, from where nothing is read; None without one.
+        log_offsets: ``(n,)`` physical offsets, ascending.
+        blank: Physical offset after the header of a BLANK, from where nothing is read; None without one.
     """
 
-    places: Int64s
+    log_offsets: Int64s
     blank: int | None = None
 
-    def has(self, place: int) -> bool:
+    def has(self, log_offset: int) -> bool:
         """Return whether something begins at a place."""
-        at = int(np.searchsorted(self.places, place))
-        return at < len(self.places) and int(self.places[at]) == place
+        at = int(np.searchsorted(self.log_offsets, log_offset))
+        return at < len(self.log_offsets) and int(self.log_offsets[at]) == log_offset
 
 
 @dataclass
 class Chain:
-    """Follows the records of a log; behind damage at the next true record.
+    """Follows the records of a log; after damage at the next true record.
 
     Attributes:
         files: The log.
-        end: Physical offset behind its last record; what lies there is no damage.
+        end: Physical offset after its last record; what lies there is no damage.
         edge: What is known of the log as a whole.
-        place: Where the next record begins.
+        log_offset: Where the next record begins.
         breaks: What breaks the chain and was not taken yet.
         findings: What is wrong with records that were checked.
     """
@@ -60,7 +60,7 @@ class Chain:
     files: FileQueue
     end: int
     edge: FoundEdge
-    place: int = 0
+    log_offset: int = 0
     breaks: list[Defect] = field(default_factory=list)
     findings: FindingLog = field(default_factory=lambda: FindingLog(1))
 
@@ -89,23 +89,23 @@ class Chain:
         checker = RecordChecker(segment, self.findings) if check else None
         reach = min(self.end, segment.stop)
         high = min(high, reach)
-        if self.place < high:
-            for part in walk.parts(self.place, high, reach):
+        if self.log_offset < high:
+            for part in walk.parts(self.log_offset, high, reach):
                 if isinstance(part, Gap):
                     found.append(np.array([part.start], np.int64))
                     self._note(part)
                     continue
-                found.append(np.sort(np.concatenate([part.rows["place"], part.gaps["start"]])))
+                found.append(np.sort(np.concatenate([part.rows["log_offset"], part.gaps["start"]])))
                 for row in part.gaps:
                     self._note(gap_of(row))
                 if checker is not None:
                     checker.check(part)
-            self.place = walk.place
+            self.log_offset = walk.log_offset
             if walk.outcome is Outcome.BLANK:
-                found.append(np.array([walk.place], np.int64))
-                self.place = segment.stop
-                self._blank = walk.place + _BLANK_BYTES
-        blank = self._blank if self._blank is not None and self.place >= segment.stop else None
+                found.append(np.array([walk.log_offset], np.int64))
+                self.log_offset = segment.stop
+                self._blank = walk.log_offset + _BLANK_BYTES
+        blank = self._blank if self._blank is not None and self.log_offset >= segment.stop else None
         return Starts(np.concatenate(found), blank)
 
     def _open(self, segment: Segment) -> GapWalk:
@@ -114,7 +114,7 @@ class Chain:
                 self._walk.segment.close()
             self._blank = None
             self._walk = GapWalk(segment, LENIENT)
-            self.place = max(self.place, segment.start)
+            self.log_offset = max(self.log_offset, segment.start)
         return self._walk
 
     def _note(self, gap: Gap) -> None:

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from rmqtool.commands.diff.align import NUMBER, align
-from rmqtool.commands.diff.model import Change, Difference, Told
+from rmqtool.commands.diff.model import Change, Difference, DifferenceLimiter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import numpy.typing as npt
 
-    from rmqtool.commands.diff.align import Reaches, Rules, Window
+    from rmqtool.commands.diff.align import LogBounds, Rules, Window
     from rmqtool.commands.diff.model import Comparison, Value
 
     Rows = npt.NDArray[Any]
@@ -49,12 +49,12 @@ class Entries(ABC):
 
     def __init__(self, comparison: Comparison, topic: str | None = None, queue_id: int | None = None) -> None:
         self._comparison = comparison
-        self._told = Told(comparison, self.structure, topic, queue_id)
+        self._told = DifferenceLimiter(comparison, self.structure, topic, queue_id)
         self._runs: list[_Run | None] = [None, None]
         self.topic, self.queue_id = topic, queue_id
         self.found = 0
 
-    def compare(self, a: Iterator[Rows], b: Iterator[Rows], reaches: Reaches) -> Iterator[Difference]:
+    def compare(self, a: Iterator[Rows], b: Iterator[Rows], reaches: LogBounds) -> Iterator[Difference]:
         """Yield the differences of two streams."""
         before = self._comparison.counts[self.structure]
         for window in align(a, b, self.rules, reaches):

@@ -8,7 +8,7 @@ import numpy as np
 
 from rmqtool.commands.diff.align import NUMBER, ORDER, TIME, Rules
 from rmqtool.commands.diff.entries import Entries
-from rmqtool.commands.diff.model import Change, Difference, Told
+from rmqtool.commands.diff.model import Change, Difference, DifferenceLimiter
 from rmqtool.derived.index_files import open_index_file
 from rmqtool.formats import layout
 from rmqtool.formats.index import HEADER
@@ -92,7 +92,7 @@ def diff_tables(a: Store, b: Store, comparison: Comparison) -> Iterator[Differen
     if shapes[0] != shapes[1]:
         comparison.note("the index files begin at other entries; their headers and chains are not compared")
         return
-    told = Told(comparison, "index")
+    told = DifferenceLimiter(comparison, "index")
     used = [[one for one in side if one.used] for side in files]
     for ours, theirs in zip(*used, strict=True):
         yield from told.tell_all(_diff_file(ours, theirs))

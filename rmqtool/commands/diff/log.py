@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.commands.diff.align import Reaches
+from rmqtool.commands.diff.align import LogBounds
 from rmqtool.commands.diff.chain import Chain
-from rmqtool.commands.diff.model import Change, Difference, Told
+from rmqtool.commands.diff.model import Change, Difference, DifferenceLimiter
 from rmqtool.commands.diff.records import record_difference
 from rmqtool.findings.commitlog import CL_STRAY
 from rmqtool.scan.classify import Defect
@@ -33,24 +33,24 @@ if TYPE_CHECKING:
 
 _STRETCH_BYTES = 8 << 20
 _STRUCTURE = "commitlog"
-_BEHIND_BLANK = "bytes behind the BLANK of a full file differ; no broker reads them"
+_BEHIND_BLANK = "bytes after the BLANK of a full file differ; no broker reads them"
 
 
-def log_reaches(a: Store, b: Store) -> tuple[Reaches, tuple[LogEnd, LogEnd]]:
+def log_reaches(a: Store, b: Store) -> tuple[LogBounds, tuple[LogEnd, LogEnd]]:
     """Return the bounds of two logs, and how they end."""
     one, two = (find_log_end(store.commitlog.segments, store.abort is not None) for store in (a, b))
     starts = a.commitlog.start, b.commitlog.start
-    return Reaches(starts, (one.end, two.end)), (one, two)
+    return LogBounds(starts, (one.end, two.end)), (one, two)
 
 
 def diff_logs(
-    stores: tuple[Store, Store], reaches: Reaches, ends: tuple[LogEnd, LogEnd], comparison: Comparison
+    stores: tuple[Store, Store], reaches: LogBounds, ends: tuple[LogEnd, LogEnd], comparison: Comparison
 ) -> Iterator[Difference]:
     """Yield the differences of two logs.
 
     Every record's lengths are followed in both; checksums are compared where bytes differ.
     """
-    told = Told(comparison, _STRUCTURE)
+    told = DifferenceLimiter(comparison, _STRUCTURE)
     chains = _chain(stores[0], reaches.ends[0]), _chain(stores[1], reaches.ends[1])
     yield from told.tell_all(_bounds(reaches))
     yield from told.tell_all(_gaps(chains))
@@ -70,7 +70,7 @@ def _chain(store: Store, end: int) -> Chain:
     return Chain(store.commitlog, end, FoundEdge.of(store))
 
 
-def _bounds(reaches: Reaches) -> Iterator[Difference]:
+def _bounds(reaches: LogBounds) -> Iterator[Difference]:
     """Say how far the logs reach; that is no damage."""
     (a, b), (a_end, b_end) = reaches.starts, reaches.ends
     if a != b:
@@ -109,10 +109,10 @@ def _wrong_size(segment: Segment, file_size: int | None) -> Defect | None:
 
 
 def _tail(side: str, store: Store, end: LogEnd, comparison: Comparison) -> Iterator[Difference]:
-    """Say what lies behind the last record, if that is not zeros: after a crash that is a torn write."""
+    """Say what lies after the last record, if that is not zeros: after a crash that is a torn write."""
     if end.tail is None:
         return
-    sentence = f"{side}: behind the last record, at {end.end}: {end.tail.message}"
+    sentence = f"{side}: after the last record, at {end.end}: {end.tail.message}"
     if store.abort is not None:
         comparison.note(f"{sentence}; the store was not stopped cleanly, and recovery cuts it off")
         return
@@ -167,47 +167,51 @@ def _bad_records(chains: tuple[Chain, Chain], comparison: Comparison) -> Iterato
 
 
 def _common(
-    one: Chain, other: Chain, bounds: tuple[int, int], told: Told, comparison: Comparison
+    one: Chain, other: Chain, bounds: tuple[int, int], told: DifferenceLimiter, comparison: Comparison
 ) -> Iterator[Difference]:
     """Compare the range that both logs hold, record by record."""
     carried = bounds[0]  # where the record began that reaches into the stretch
     for low, high in _stretches((one.files, other.files), *bounds):
         ours, theirs = (_read(chain.files, low, high, comparison) for chain in (one, other))
         comparison.compared["bytes"] += high - low
-        is_in_step = one.place == other.place or low == bounds[0]
+        is_in_step = one.log_offset == other.log_offset or low == bounds[0]
         if ours == theirs and is_in_step and _file_stop(one, low) == _file_stop(other, low):
             mine = yours = one.starts(low, high, check=False)
-            other.place = one.place
+            other.log_offset = one.log_offset
             yield from told.tell_all(_breaks(one, "both"))
         else:
             mine, yours = (chain.starts(low, high, check=True) for chain in (one, other))
             unequal = _unequal_bytes(ours, theirs, low, (mine.blank, yours.blank), comparison)
-            places = _unequal_places(unequal, np.union1d(mine.places, yours.places), low, carried)
-            yield from _tell_unequal((one, other), (mine, yours), places, told)
-        comparison.compared["records"] += len(mine.places) - (mine.blank is not None)
-        carried = max(carried, *(int(starts.places[-1]) for starts in (mine, yours) if len(starts.places)), 0)
+            log_offsets = _unequal_log_offsets(
+                unequal, np.union1d(mine.log_offsets, yours.log_offsets), low, carried
+            )
+            yield from _tell_unequal((one, other), (mine, yours), log_offsets, told)
+        comparison.compared["records"] += len(mine.log_offsets) - (mine.blank is not None)
+        carried = max(
+            carried, *(int(starts.log_offsets[-1]) for starts in (mine, yours) if len(starts.log_offsets)), 0
+        )
 
 
-def _file_stop(chain: Chain, place: int) -> int | None:
+def _file_stop(chain: Chain, log_offset: int) -> int | None:
     """Return where a file ends: a BLANK is judged by it."""
-    segment = chain.files.segment_at(place)
+    segment = chain.files.segment_at(log_offset)
     return None if segment is None else segment.stop
 
 
 def _unequal_bytes(
     ours: bytes, theirs: bytes, low: int, blanks: tuple[int | None, int | None], comparison: Comparison
 ) -> Bools:
-    """Return which bytes of a stretch differ, but for those behind a BLANK that both have."""
+    """Return which bytes of a stretch differ, but for those after a BLANK that both have."""
     unequal: Bools = np.frombuffer(ours, np.uint8) != np.frombuffer(theirs, np.uint8)
     if blanks[0] is not None and blanks[0] == blanks[1]:
-        behind = unequal[max(blanks[0] - low, 0) :]
-        if behind.any():
+        after = unequal[max(blanks[0] - low, 0) :]
+        if after.any():
             comparison.note(_BEHIND_BLANK)
-            behind[:] = False
+            after[:] = False
     return unequal
 
 
-def _unequal_places(unequal: Bools, starts: Int64s, low: int, carried: int) -> Int64s:
+def _unequal_log_offsets(unequal: Bools, starts: Int64s, low: int, carried: int) -> Int64s:
     """Return where the records begin that differ.
 
     Args:
@@ -217,21 +221,21 @@ def _unequal_places(unequal: Bools, starts: Int64s, low: int, carried: int) -> I
         carried: Where the record begins that reaches into it.
     """
     first = low if low in starts else carried
-    places = np.concatenate([[first], starts[starts > low]]).astype(np.int64)
-    return places[np.logical_or.reduceat(unequal, np.maximum(places, low) - low)]
+    log_offsets = np.concatenate([[first], starts[starts > low]]).astype(np.int64)
+    return log_offsets[np.logical_or.reduceat(unequal, np.maximum(log_offsets, low) - low)]
 
 
 def _tell_unequal(
-    chains: tuple[Chain, Chain], starts: tuple[Starts, Starts], places: Int64s, told: Told
+    chains: tuple[Chain, Chain], starts: tuple[Starts, Starts], log_offsets: Int64s, told: DifferenceLimiter
 ) -> Iterator[Difference]:
-    shown = places[: max(told.room, 0)]
+    shown = log_offsets[: max(told.room, 0)]
     files = chains[0].files, chains[1].files
     codes = {one.physical_offset: one.code.code for chain in chains for one in chain.breaks}
-    for place in shown.tolist():
-        begins = starts[0].has(place), starts[1].has(place)
-        found = record_difference(*files, place, begins)
-        yield from told.tell(replace(found, code=codes.get(place, found.code)))
-    told.pass_over(len(places) - len(shown))
+    for log_offset in shown.tolist():
+        begins = starts[0].has(log_offset), starts[1].has(log_offset)
+        found = record_difference(*files, log_offset, begins)
+        yield from told.tell(replace(found, code=codes.get(log_offset, found.code)))
+    told.pass_over(len(log_offsets) - len(shown))
     for side, chain in zip("ab", chains, strict=True):
         chain.breaks = [one for one in chain.breaks if one.physical_offset not in shown]  # those are told
         yield from told.tell_all(_breaks(chain, side))

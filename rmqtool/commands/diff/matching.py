@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     Bools = npt.NDArray[np.bool_]
 
 
-def mates(a: Sequence[Rows], b: Sequence[Rows]) -> tuple[Int64s, Int64s]:
+def match_rows(a: Sequence[Rows], b: Sequence[Rows]) -> tuple[Int64s, Int64s]:
     """Pair equal rows, the first with the first, the second with the second.
 
     Args:

@@ -116,7 +116,7 @@ class Comparison:
 
 
 @dataclass
-class Told:
+class DifferenceLimiter:
     """The differences of one log, queue or index: counts all, tells those up to the limit.
 
     Attributes:

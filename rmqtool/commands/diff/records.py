@@ -29,28 +29,28 @@ class _Side(NamedTuple):
     code: FindingCode | None = None
 
 
-def record_difference(a: FileQueue, b: FileQueue, place: int, begins: tuple[bool, bool]) -> Difference:
+def record_difference(a: FileQueue, b: FileQueue, log_offset: int, begins: tuple[bool, bool]) -> Difference:
     """Return what differs between the records, or whatever lies there, at a physical offset.
 
     Args:
         a: The log of A.
         b: The log of B.
-        place: Physical offset.
+        log_offset: Physical offset.
         begins: Whether A, and whether B, should have a record there.
     """
     ours, theirs = (
-        _look(files, place) if one else _Side(None) for files, one in zip((a, b), begins, strict=True)
+        _look(files, log_offset) if one else _Side(None) for files, one in zip((a, b), begins, strict=True)
     )
     left, right = _texts(ours.record, theirs.record)
     known = ours.record or theirs.record
     return Difference(
         "commitlog",
         Change.CHANGED,
-        f"the records at {place} differ: {_reason(ours, theirs) or ', '.join(left)}",
+        f"the records at {log_offset} differ: {_reason(ours, theirs) or ', '.join(left)}",
         topic=None if known is None else known.topic,
         queue_id=None if known is None else known.head.queue_id,
         queue_offset=None if known is None else known.head.queue_offset,
-        physical_offset=place,
+        physical_offset=log_offset,
         a=left,
         b=right,
         damaged=_DAMAGED[ours.damage is not None, theirs.damage is not None],
@@ -62,12 +62,12 @@ def _reason(ours: _Side, theirs: _Side) -> str:
     return "; ".join(f"{name}: {side.damage}" for name, side in (("A", ours), ("B", theirs)) if side.damage)
 
 
-def _look(files: FileQueue, place: int) -> _Side:
+def _look(files: FileQueue, log_offset: int) -> _Side:
     """Return the record at a place, and what is wrong with it."""
-    segment = files.segment_at(place)
+    segment = files.segment_at(log_offset)
     if segment is None:
         return _Side(None, "no file of the log is there")
-    window, position = Window(segment, _WINDOW_BYTES), place - segment.start
+    window, position = Window(segment, _WINDOW_BYTES), log_offset - segment.start
     window.focus(position)
     checked = check_record(window, position, LENIENT, base=segment.start)
     record = checked.record
@@ -75,7 +75,7 @@ def _look(files: FileQueue, place: int) -> _Side:
         return _Side(None, None if checked.success else checked.reason)
     if not record.body_crc_holds:
         return _Side(record, "the body's CRC-32 is not BODYCRC", CL_CRC)
-    if record.head.physical_offset != place:
+    if record.head.physical_offset != log_offset:
         return _Side(record, f"PHYSICALOFFSET is {record.head.physical_offset}", CL_PHY_MISMATCH)
     return _Side(record)
 

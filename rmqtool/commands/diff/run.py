@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqtool.commands.diff.align import Reaches
+from rmqtool.commands.diff.align import LogBounds
 from rmqtool.commands.diff.batch_units import BatchEntries, LoneExtEntries, batch_rows, lone_ext_rows
 from rmqtool.commands.diff.index import IndexEntries, diff_tables, index_rows
 from rmqtool.commands.diff.log import diff_logs, log_reaches
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     Key = tuple[str | int | None, ...]
     _QueueDiff = Callable[
-        [QueueFiles, tuple[FileQueue, FileQueue], tuple[Store, Store], Reaches, Comparison],
+        [QueueFiles, tuple[FileQueue, FileQueue], tuple[Store, Store], LogBounds, Comparison],
         Iterator[Difference],
     ]
 
@@ -51,7 +51,7 @@ def diff_stores(a: Store, b: Store, comparison: Comparison) -> Iterator[Differen
     for feature in (*a.features, *b.features):
         comparison.note(f"{feature.label}: {feature.code.title}; it is not compared")
     start = max(a.commitlog.start, b.commitlog.start)
-    reaches = Reaches((start, start))
+    reaches = LogBounds((start, start))
     if len(a.commitlog) and len(b.commitlog):
         reaches, ends = log_reaches(a, b)
         yield from diff_logs((a, b), reaches, ends, comparison)
@@ -90,7 +90,7 @@ def _queues(store: Store, kind: PathKind) -> dict[Key, QueueFiles]:
 
 
 def _diff_queues(
-    a: Store, b: Store, kind: PathKind, reaches: Reaches, comparison: Comparison
+    a: Store, b: Store, kind: PathKind, reaches: LogBounds, comparison: Comparison
 ) -> Iterator[Difference]:
     ours, theirs = _queues(a, kind), _queues(b, kind)
     if not ours or not theirs:
@@ -116,7 +116,7 @@ def _diff_units(
     known: QueueFiles,
     files: tuple[FileQueue, FileQueue],
     stores: tuple[Store, Store],
-    reaches: Reaches,
+    reaches: LogBounds,
     comparison: Comparison,
 ) -> Iterator[Difference]:
     name = comparison, known.topic, known.queue_id
@@ -135,7 +135,7 @@ def _diff_batch_units(
     known: QueueFiles,
     files: tuple[FileQueue, FileQueue],
     _stores: tuple[Store, Store],
-    reaches: Reaches,
+    reaches: LogBounds,
     comparison: Comparison,
 ) -> Iterator[Difference]:
     ours, theirs = (batch_rows(one, comparison) for one in files)
@@ -146,7 +146,7 @@ def _diff_lone_ext_units(
     known: QueueFiles,
     files: tuple[FileQueue, FileQueue],
     _stores: tuple[Store, Store],
-    reaches: Reaches,
+    reaches: LogBounds,
     comparison: Comparison,
 ) -> Iterator[Difference]:
     ours, theirs = map(lone_ext_rows, files)
@@ -168,7 +168,7 @@ def _ext_files(store: Store, queue: QueueFiles) -> FileQueue:
     return _NO_FILES if found is None else found.files
 
 
-def _diff_index(a: Store, b: Store, reaches: Reaches, comparison: Comparison) -> Iterator[Difference]:
+def _diff_index(a: Store, b: Store, reaches: LogBounds, comparison: Comparison) -> Iterator[Difference]:
     if not a.index_files or not b.index_files:
         yield from _one_sided(a, b, PathKind.INDEX, len(a.index_files), len(b.index_files), comparison)
         return

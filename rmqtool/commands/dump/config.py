@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def dump_config(store: Store) -> Iterator[rows.ConfigEntry | rows.Damage]:
-    """Yield the entries of the config files that are shown, and of the ``.bak`` behind one that is bad.
+    """Yield the entries of the config files that are shown, and of the ``.bak`` after one that is bad.
 
     Java: ``ConfigManager#load`` (4.9.8, 5.3.3), which goes to the ``.bak`` in the same cases.
     """

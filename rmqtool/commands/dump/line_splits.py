@@ -15,11 +15,11 @@ from rmqtool.rows.messages import MessageRows
 from rmqtool.scan.classify import classified
 from rmqtool.scan.gap_walk import GapWalk, gap_of
 from rmqtool.scan.gaps import Gap, Outcome
-from rmqtool.scan.line_kernels import Ended, write_lines
-from rmqtool.scan.plain_kernels import MAX_PROPERTIES, Wanted
+from rmqtool.scan.ndjson_kernels import Ended, encode_ndjson
+from rmqtool.scan.plain_kernels import MAX_PROPERTIES, RowFilter
+from rmqtool.scan.prefilter import EARLIEST_MS, LATEST_MS
 from rmqtool.scan.record_walk import Blank, ChainWalk
 from rmqtool.scan.records import Record
-from rmqtool.scan.sieve import EARLIEST_MS, LATEST_MS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,7 +52,7 @@ class LineJob:
         end: Physical offset; what begins there or later is not written. None: to the end.
         split_bytes: What one core does at a time.
         edge: What is known of the log as a whole; None: its files alone.
-        tell: Told up to which physical offset lines and rows have been yielded.
+        tell: DifferenceLimiter up to which physical offset lines and rows have been yielded.
     """
 
     log: FileQueue
@@ -90,23 +90,23 @@ class Written:
 
     Attributes:
         split: What was to be written.
-        first_place: Physical offset at which its chain of records begins; None if no record begins in it.
-        next_place: Physical offset at which the next split has to begin.
+        first_log_offset: Physical offset where its chain of records begins; None if no record begins in it.
+        next_log_offset: Physical offset at which the next split has to begin.
         rows: Lines, and the rows of what is not plain.
         closed: Whether damage, not a message, came last.
         ended: Whether a BLANK ended the file.
     """
 
     split: LineSplit
-    first_place: int | None
-    next_place: int = 0
+    first_log_offset: int | None
+    next_log_offset: int = 0
     rows: list[rows.Row] = field(default_factory=list)
     closed: bool = True
     ended: bool = False
 
     @property
     def split_stop(self) -> int:
-        """Return the physical offset behind the split."""
+        """Return the physical offset after the split."""
         return self.split.stop
 
 
@@ -136,21 +136,21 @@ class _Writing:
     def run(self) -> Written:
         """Write the split."""
         split, walk, done = self._split, self._walk, self._done
-        if done.first_place is None:
-            done.first_place = walk.guess(split.start, split.stop)
-        if done.first_place is None:
+        if done.first_log_offset is None:
+            done.first_log_offset = walk.guess(split.start, split.stop)
+        if done.first_log_offset is None:
             return done
-        for part in walk.parts(done.first_place, split.stop, split.segment.stop):
+        for part in walk.parts(done.first_log_offset, split.stop, split.segment.stop):
             if isinstance(part, Gap):
                 self._name(part)
             else:
                 self._write(part)
-        done.next_place = walk.place
+        done.next_log_offset = walk.log_offset
         if walk.outcome is Outcome.BLANK:
-            self._tell(walk.place)
+            self._tell(walk.log_offset)
         if walk.unreadable:
-            self._done = done = Written(split, done.first_place, done.first_place)
-            self._tell(done.next_place, split.stop)
+            self._done = done = Written(split, done.first_log_offset, done.first_log_offset)
+            self._tell(done.next_log_offset, split.stop)
         return done
 
     def _write(self, batch: MessageBatch) -> None:
@@ -171,7 +171,7 @@ class _Writing:
             if ended == Ended.FULL and not size:
                 self._out = np.empty(2 * len(self._out), np.uint8)
             if ended == Ended.ODD:
-                self._tell(int(batch.rows[first]["place"]))
+                self._tell(int(batch.rows[first]["log_offset"]))
                 first += 1
 
     def _name(self, gap: Gap) -> None:
@@ -187,7 +187,7 @@ class _Writing:
     def _lines(self, batch: MessageBatch, first: int, stop: int) -> tuple[Ended, int, int]:
         if batch.cut:
             return Ended.ODD, first, 0
-        ended, first, size = write_lines(
+        ended, first, size = encode_ndjson(
             batch.buffer,
             batch.rows[:stop],
             batch.values,
@@ -203,16 +203,16 @@ class _Writing:
         )
         return Ended(ended), first, size
 
-    def _tell(self, place: int, stop: int | None = None) -> None:
-        """Add the rows of what lies at ``place``, or from there to ``stop``, read in plain Python."""
+    def _tell(self, log_offset: int, stop: int | None = None) -> None:
+        """Add the rows of what lies at ``log_offset``, or from there to ``stop``, read in plain Python."""
         done = self._done
-        for event in self._chain.events(place, place + 1 if stop is None else stop):
+        for event in self._chain.events(log_offset, log_offset + 1 if stop is None else stop):
             if not isinstance(event, Record) or self._split.job.messages.admits(event):
                 done.rows.append(self._make.row(event))
             if isinstance(event, Blank):
                 done.ended = True
             elif isinstance(event, Record) or not event.of_record:
-                done.next_place = max(done.next_place, _end_of(event))
+                done.next_log_offset = max(done.next_log_offset, _end_of(event))
                 done.closed = not isinstance(event, Record)
 
 
@@ -226,17 +226,17 @@ def _bytes(text: str) -> npt.NDArray[np.uint8]:
 
 def _wanted(job: LineJob) -> npt.NDArray[np.int64]:
     messages = job.messages
-    wanted = np.zeros(len(Wanted), np.int64)
-    wanted[Wanted.BEGIN_MS] = EARLIEST_MS if messages.begin_ms is None else messages.begin_ms
-    wanted[Wanted.END_MS] = LATEST_MS if messages.end_ms is None else messages.end_ms
-    wanted[Wanted.QUEUE_OFFSET] = (
+    wanted = np.zeros(len(RowFilter), np.int64)
+    wanted[RowFilter.BEGIN_MS] = EARLIEST_MS if messages.begin_ms is None else messages.begin_ms
+    wanted[RowFilter.END_MS] = LATEST_MS if messages.end_ms is None else messages.end_ms
+    wanted[RowFilter.QUEUE_OFFSET] = (
         EARLIEST_MS if messages.from_queue_offset is None else messages.from_queue_offset
     )
-    wanted[Wanted.HAS_QUEUE] = messages.queue_id is not None
-    wanted[Wanted.QUEUE_ID] = messages.queue_id or 0
-    wanted[Wanted.HAS_TOPIC] = messages.topic is not None
-    wanted[Wanted.HAS_TAG] = messages.tag is not None
-    wanted[Wanted.HAS_KEY] = messages.key is not None
-    wanted[Wanted.ODD_FLAGS] = job.odd_flags
-    wanted[Wanted.BODY] = job.body
+    wanted[RowFilter.HAS_QUEUE] = messages.queue_id is not None
+    wanted[RowFilter.QUEUE_ID] = messages.queue_id or 0
+    wanted[RowFilter.HAS_TOPIC] = messages.topic is not None
+    wanted[RowFilter.HAS_TAG] = messages.tag is not None
+    wanted[RowFilter.HAS_KEY] = messages.key is not None
+    wanted[RowFilter.ODD_FLAGS] = job.odd_flags
+    wanted[RowFilter.BODY] = job.body
     return wanted

@@ -57,18 +57,18 @@ class _Segment:
         self._edge = edge
         self._segment = segment = edge.segments[number]
         self._make = MessageRows(job.log, job.delay_levels)
-        self._place: int | None = segment.start
+        self._log_offset: int | None = segment.start
         self._closed = True
 
     def written(self, pool: ThreadPoolExecutor, ahead: int) -> Iterator[rows.Row]:
         """Yield lines and rows of the file, at most ``ahead`` splits being done before they are wanted."""
         yield from self._before_first_split()
-        if self._place is None:
+        if self._log_offset is None:
             return
-        results = self._results(self._splits(self._place), pool, ahead)
+        results = self._results(self._splits(self._log_offset), pool, ahead)
         with closing(results):
-            for written in stitch(results, self._place, _write_again):
-                self._place = None if written.ended else written.next_place
+            for written in stitch(results, self._log_offset, _write_again):
+                self._log_offset = None if written.ended else written.next_log_offset
                 self._closed = written.closed
                 yield from written.rows
         yield from self._without_blank()
@@ -92,19 +92,19 @@ class _Segment:
                 future.cancel()
 
     def _before_first_split(self) -> Iterator[rows.Row]:
-        """Yield what is missing before the file; begin at the first message behind the job's beginning."""
+        """Yield what is missing before the file; begin at the first message after the job's beginning."""
         begin, segment = self._job.begin, self._segment
         gap = self._edge.missing_before(self._number)
         if segment.start >= begin:
             if gap is not None and segment.start > begin:
                 yield self._make.row(gap)
             return
-        self._place = None
+        self._log_offset = None
         for event in ChainWalk(self._number, self._edge).run(begin, self._job.end):
             if not isinstance(event, Record) or self._job.messages.admits(event):
                 yield self._make.row(event)
             if isinstance(event, Record):
-                self._place, self._closed = event.physical_offset + len(event.raw), False
+                self._log_offset, self._closed = event.physical_offset + len(event.raw), False
                 return
 
     def _splits(self, start: int) -> list[LineSplit]:
@@ -118,7 +118,7 @@ class _Segment:
     def _without_blank(self) -> Iterator[rows.Row]:
         stop = self._segment.stop
         wanted = self._job.end is None or stop <= self._job.end
-        if self._place == stop and wanted and not self._closed:
+        if self._log_offset == stop and wanted and not self._closed:
             yield self._make.row(missing_blank(self._segment))
 
 

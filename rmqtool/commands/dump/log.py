@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rmqtool.lookup.context import Inquiry
+from rmqtool.lookup.context import QueryContext
 from rmqtool.lookup.queue import QueueConsumer, find_queue
 from rmqtool.lookup.request import QueryRequest
 from rmqtool.lookup.times import records_by_time
@@ -44,7 +44,7 @@ def dump_log(store: Store, request: DumpRequest, progress: Progress) -> Iterator
     begin = max(request.from_offset or 0, log.start)
     progress.stage("commitlog", _wanted_bytes(log, request))
     if _is_large(log, request):
-        yield from _large_log(store, log, request, lambda place: progress.advance(place - begin))
+        yield from _large_log(store, log, request, lambda log_offset: progress.advance(log_offset - begin))
         log.close()
         return
     make = MessageRows(log, store.settings.delay_levels)
@@ -86,7 +86,7 @@ def _queue_messages(
         topic=wanted.topic, queue_id=wanted.queue_id, begin_ms=wanted.begin_ms, end_ms=wanted.end_ms
     )
     way_out = "dump the commitlog directory to read the log itself"
-    inquiry = Inquiry(store, request, LimitedProgress(progress), way_out=way_out)
+    inquiry = QueryContext(store, request, LimitedProgress(progress), way_out=way_out)
     if wanted.begin_ms is None and wanted.end_ms is None:
         reader = QueueConsumer(inquiry, queue)
         found = reader.records(max(wanted.from_queue_offset or 0, reader.bounds.min_offset), None)

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqtool.derived.index_files import IndexFile
-    from rmqtool.lookup.context import Inquiry
+    from rmqtool.lookup.context import QueryContext
     from rmqtool.lookup.request import KeyQuestion
 
 
-def broker_hits(inquiry: Inquiry, question: KeyQuestion) -> list[int]:
+def broker_hits(inquiry: QueryContext, question: KeyQuestion) -> list[int]:
     """Return the physical offsets that a broker's index gives for a key, ascending.
 
     Java: ``IndexService#queryOffset``, ``DefaultMessageStore#queryMessage`` (4.9.8, 5.3.3), which sorts them.
@@ -31,8 +31,8 @@ def broker_hits(inquiry: Inquiry, question: KeyQuestion) -> list[int]:
     return sorted(islice(hits, request.max_messages))
 
 
-def _consulted(inquiry: Inquiry, begin_ms: int, end_ms: int) -> Iterator[IndexFile]:
-    """Yield the files that a broker walks: newest first, none behind one that begins too early."""
+def _consulted(inquiry: QueryContext, begin_ms: int, end_ms: int) -> Iterator[IndexFile]:
+    """Yield the files that a broker walks: newest first, none after one that begins too early."""
     for index_file in index_files(inquiry):
         header, label = index_file.header, index_file.file.label
         if index_file.is_short:
@@ -53,7 +53,7 @@ def _consulted(inquiry: Inquiry, begin_ms: int, end_ms: int) -> Iterator[IndexFi
 class _Walk:
     """A broker's way through the chain of one key."""
 
-    inquiry: Inquiry
+    inquiry: QueryContext
     key_hash: int
     begin_ms: int
     end_ms: int

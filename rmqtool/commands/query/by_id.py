@@ -14,13 +14,13 @@ from rmqtool.store import PathKind
 from rmqtool.store.broker_json import ConfigFileError, load_broker_json
 
 if TYPE_CHECKING:
-    from rmqtool.lookup.context import Inquiry
+    from rmqtool.lookup.context import QueryContext
     from rmqtool.progress import Progress
     from rmqtool.scan.records import Record
     from rmqtool.store import Store
 
 
-def by_offset(inquiry: Inquiry, offset: int) -> Record | None:
+def by_offset(inquiry: QueryContext, offset: int) -> Record | None:
     """Return the record at a physical offset; None, and tell why, if there is none."""
     record = record_at(inquiry.store.commitlog, offset)
     if record is None:
@@ -30,7 +30,7 @@ def by_offset(inquiry: Inquiry, offset: int) -> Record | None:
     return record
 
 
-def by_offset_id(inquiry: Inquiry, text: str) -> Record | None:
+def by_offset_id(inquiry: QueryContext, text: str) -> Record | None:
     """Return the message that an offset id names; None, and tell why, if it is none of this store."""
     offset_id = decode_offset_id(text)
     if offset_id is None:
@@ -52,7 +52,7 @@ def by_offset_id(inquiry: Inquiry, text: str) -> Record | None:
     return None
 
 
-def _what_lies_at(inquiry: Inquiry, offset: int, record: Record | None) -> str:
+def _what_lies_at(inquiry: QueryContext, offset: int, record: Record | None) -> str:
     log = inquiry.store.commitlog
     if record is not None:
         return f"the one there has the id {offset_id_of(record)}"
@@ -63,7 +63,7 @@ def _what_lies_at(inquiry: Inquiry, offset: int, record: Record | None) -> str:
     return f"no record begins there{host}"
 
 
-def id_questions(inquiry: Inquiry, text: str) -> list[KeyQuestion]:
+def id_questions(inquiry: QueryContext, text: str) -> list[KeyQuestion]:
     """Return the questions for a unique id: of one topic or of all, as given and as clients write it."""
     topic = inquiry.request.topic
     topics = [topic] if topic else topics_of(inquiry.store, inquiry.progress)

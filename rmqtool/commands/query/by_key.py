@@ -14,14 +14,14 @@ from rmqtool.scan.record_at import record_at
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rmqtool.lookup.context import Inquiry
+    from rmqtool.lookup.context import QueryContext
     from rmqtool.lookup.request import KeyQuestion
     from rmqtool.scan.records import Record
 
 Answer = tuple["KeyQuestion | None", "Record"]
 
 
-def indexed(inquiry: Inquiry, questions: Sequence[KeyQuestion]) -> Iterator[Answer]:
+def indexed(inquiry: QueryContext, questions: Sequence[KeyQuestion]) -> Iterator[Answer]:
     """Yield the newest hits that answer each question, in the order of the log, as a broker does."""
     search = IndexSearch(inquiry)
     found = search.answers(questions)
@@ -41,14 +41,14 @@ def indexed(inquiry: Inquiry, questions: Sequence[KeyQuestion]) -> Iterator[Answ
                 yield question, record
 
 
-def _explain_limit(inquiry: Inquiry, most: int) -> None:
+def _explain_limit(inquiry: QueryContext, most: int) -> None:
     limit = inquiry.store.settings.max_msgs_num_batch
     if most > limit:
         message = f"a broker returns at most {limit} hits (maxMsgsNumBatch); here are {most}"
         inquiry.explanation.add(Reason.BROKER_LIMIT, message)
 
 
-def with_collisions(inquiry: Inquiry, question: KeyQuestion) -> Iterator[Answer]:
+def with_collisions(inquiry: QueryContext, question: KeyQuestion) -> Iterator[Answer]:
     """Yield every hit as a broker does, whatever its key and topic."""
     offsets = broker_hits(inquiry, question)
     inquiry.progress.note(f"answered by the index: {counted(len(offsets), 'hit')} as a broker finds them")

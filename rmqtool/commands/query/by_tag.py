@@ -23,13 +23,13 @@ from rmqtool.store import PathKind
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.lookup.context import Inquiry
+    from rmqtool.lookup.context import QueryContext
     from rmqtool.lookup.request import KeyQuestion
     from rmqtool.scan.records import Record
     from rmqtool.store import QueueFiles, Segment
 
 
-def has_all_tag_items(inquiry: Inquiry) -> bool:
+def has_all_tag_items(inquiry: QueryContext) -> bool:
     """Tell whether the index has an item for the tags of every message, and say so."""
     rule = tag_rule(inquiry.store)
     message = f"messages with tag items: {rule.value}, {rule.reason}"
@@ -37,7 +37,7 @@ def has_all_tag_items(inquiry: Inquiry) -> bool:
     return rule.value == ALL_TAG_ITEMS
 
 
-def by_tags_code(inquiry: Inquiry, question: KeyQuestion) -> Iterator[Record]:
+def by_tags_code(inquiry: QueryContext, question: KeyQuestion) -> Iterator[Record]:
     """Yield the newest messages of a topic that have a tag, in the order of the log."""
     kinds = (PathKind.CONSUMEQUEUE, PathKind.BATCHCONSUMEQUEUE)
     queues = chain.from_iterable(inquiry.store.queues(kind, question.topic) for kind in kinds)
@@ -61,7 +61,7 @@ def by_tags_code(inquiry: Inquiry, question: KeyQuestion) -> Iterator[Record]:
 class _QueueSearch:
     """The search in one queue, from its end on."""
 
-    def __init__(self, inquiry: Inquiry, question: KeyQuestion, queue: QueueFiles) -> None:
+    def __init__(self, inquiry: QueryContext, question: KeyQuestion, queue: QueueFiles) -> None:
         self._queue = QueueConsumer(inquiry, queue)
         self._inquiry = inquiry
         self._question = question

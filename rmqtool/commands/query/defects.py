@@ -18,7 +18,7 @@ class MetDefects:
 
     Args:
         rows: Tells where they lie.
-        progress: Told of each.
+        progress: DifferenceLimiter of each.
 
     Attributes:
         findings: What was met.

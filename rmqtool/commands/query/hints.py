@@ -14,13 +14,13 @@ from rmqtool.store import PathKind
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rmqtool.lookup.context import Inquiry
+    from rmqtool.lookup.context import QueryContext
     from rmqtool.lookup.request import KeyQuestion
 
 _NAMED = 10
 
 
-def advise(inquiry: Inquiry) -> None:
+def advise(inquiry: QueryContext) -> None:
     """Tell what else the user may have meant."""
     topic, queue_id = inquiry.request.topic, inquiry.request.queue_id
     if topic is not None and not _advise_topic(inquiry, topic) and queue_id is not None:
@@ -30,7 +30,7 @@ def advise(inquiry: Inquiry) -> None:
         _advise_key(inquiry, question)
 
 
-def _advise_topic(inquiry: Inquiry, topic: str) -> bool:
+def _advise_topic(inquiry: QueryContext, topic: str) -> bool:
     """Tell of a topic that is not there, and names near it; return whether there was cause to."""
     known = topics_of(inquiry.store, inquiry.progress)
     if not known or topic in known:
@@ -43,7 +43,7 @@ def _advise_topic(inquiry: Inquiry, topic: str) -> bool:
     return True
 
 
-def _advise_queue(inquiry: Inquiry, topic: str, queue_id: int) -> None:
+def _advise_queue(inquiry: QueryContext, topic: str, queue_id: int) -> None:
     store = inquiry.store
     if queues_problem(store) is not None or find_queue(store, topic, queue_id) is not None:
         return
@@ -60,7 +60,7 @@ def _some(names: Iterable[str]) -> str:
     return ", ".join(kept[:_NAMED]) + more
 
 
-def _advise_key(inquiry: Inquiry, question: KeyQuestion) -> None:
+def _advise_key(inquiry: QueryContext, question: KeyQuestion) -> None:
     key, prefix = question.key, f"{question.topic}#"
     if key.startswith(prefix):
         message = f"the index joins topic and key by itself: ask for {key.removeprefix(prefix)!r} alone"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from rmqtool.commands.query.index_reach import IndexReach
+from rmqtool.commands.query.index_coverage import IndexCoverage
 from rmqtool.derived.index_files import LARGEST_LONG, IndexFile, warn_of_assumed_geometry
 from rmqtool.dispatch.index_keys import item_keys
 from rmqtool.findings.wording import counted
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rmqtool.formats.index import Item
-    from rmqtool.lookup.context import Inquiry
+    from rmqtool.lookup.context import QueryContext
     from rmqtool.lookup.request import KeyQuestion
     from rmqtool.scan.records import Record
 
@@ -47,7 +47,7 @@ class IndexSearch:
         left_out: Hits that turned out to be of other keys, out of time, or gone.
     """
 
-    def __init__(self, inquiry: Inquiry) -> None:
+    def __init__(self, inquiry: QueryContext) -> None:
         self._inquiry = inquiry
         self._log = inquiry.store.commitlog
         self._request = inquiry.request
@@ -61,7 +61,7 @@ class IndexSearch:
         broken, older messages of that file may be missed; that is said, as is what the files do not cover.
         """
         searches = [_Search(question, question.key_hash) for question in questions]
-        reach = IndexReach(self._inquiry)
+        reach = IndexCoverage(self._inquiry)
         for index_file in index_files(self._inquiry):
             reach.pass_file(index_file)
             wanted = [search for search in searches if not self._is_full(search)]
@@ -209,7 +209,7 @@ class IndexSearch:
         )
 
 
-def index_files(inquiry: Inquiry) -> Iterator[IndexFile]:
+def index_files(inquiry: QueryContext) -> Iterator[IndexFile]:
     """Yield the index files, newest first; each is closed when the next one is asked for."""
     store = inquiry.store
     geometry = store.settings.index_geometry
@@ -231,7 +231,7 @@ def index_files(inquiry: Inquiry) -> Iterator[IndexFile]:
             file.close()
 
 
-def _check(inquiry: Inquiry, index_file: IndexFile) -> None:
+def _check(inquiry: QueryContext, index_file: IndexFile) -> None:
     if index_file.problem is not None:
         label = index_file.file.label
         inquiry.explain_doubt(Reason.INDEX_DAMAGED, f"{label} is damaged: {index_file.problem}", label)

@@ -1,4 +1,4 @@
-"""What a walk over the log answers: the sieve that finds candidates, and the rules that decide."""
+"""What a walk over the log answers: the prefilter that finds candidates, and the rules that decide."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from rmqtool.lookup.queue import places_of
 from rmqtool.lookup.request import KeyQuestion
 from rmqtool.rows.messages import has_unit, keys_of
 from rmqtool.scan.log_edge import FoundEdge
-from rmqtool.scan.sieve import EARLIEST_MS, LATEST_MS, Sieve
+from rmqtool.scan.prefilter import EARLIEST_MS, LATEST_MS, Prefilter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from rmqtool.lookup.context import Inquiry
+    from rmqtool.lookup.context import QueryContext
     from rmqtool.lookup.request import QueryRequest
     from rmqtool.scan.classify import Defect
     from rmqtool.scan.records import Record
@@ -30,10 +30,10 @@ class LogAnswers:
 
     Args:
         inquiry: The question.
-        note_defect: Told what is damaged.
+        note_defect: DifferenceLimiter what is damaged.
     """
 
-    def __init__(self, inquiry: Inquiry, note_defect: Callable[[Defect], None]) -> None:
+    def __init__(self, inquiry: QueryContext, note_defect: Callable[[Defect], None]) -> None:
         self._scan = LogScan(
             inquiry.store.commitlog,
             inquiry.progress,
@@ -48,12 +48,12 @@ class LogAnswers:
         request = self._request
         question, wanted = request.key_question, request.max_messages
         if question is not None:
-            sieve = _sieve_of_keys([question], request)
-            found = self._scan.newest(sieve, self._by_key(question, request), wanted)
+            prefilter = _prefilter_of_keys([question], request)
+            found = self._scan.newest(prefilter, self._by_key(question, request), wanted)
         elif request.msg_id is not None:
-            found = self._scan.newest(_sieve_of_id(request), self._by_id(request), wanted)
+            found = self._scan.newest(_prefilter_of_id(request), self._by_id(request), wanted)
         else:
-            found = self._scan.first(_sieve_of_places(request), self._by_place(request), wanted)
+            found = self._scan.first(_prefilter_of_positions(request), self._by_place(request), wanted)
         return self._explained(found)
 
     def by_keys(self, questions: Sequence[KeyQuestion]) -> Iterator[tuple[KeyQuestion, Record]]:
@@ -66,7 +66,7 @@ class LogAnswers:
         def answers(record: Record) -> bool:
             return request.admits_time(record.head.store_timestamp_ms)
 
-        for record in self._scan.records(_sieve_of_keys(questions, request), answers):
+        for record in self._scan.records(_prefilter_of_keys(questions, request), answers):
             candidates = (KeyQuestion(record.topic, key, unique) for key, unique in _keys(record))
             for question in dict.fromkeys(candidates):
                 if question in found:
@@ -146,18 +146,20 @@ def _times(request: QueryRequest) -> tuple[int, int]:
     return EARLIEST_MS if begin is None else begin, LATEST_MS if end is None else end
 
 
-def _sieve_of_keys(questions: Sequence[KeyQuestion], request: QueryRequest) -> Sieve:
+def _prefilter_of_keys(questions: Sequence[KeyQuestion], request: QueryRequest) -> Prefilter:
     begin, end = _times(request)
     if any(one.is_tag for one in questions):
-        return Sieve(begin, end, topic_hash=string_hash(questions[0].topic))
-    return Sieve(begin, end, key_hashes=tuple(sorted({one.key_hash for one in questions})))
+        return Prefilter(begin, end, topic_hash=string_hash(questions[0].topic))
+    return Prefilter(begin, end, key_hashes=tuple(sorted({one.key_hash for one in questions})))
 
 
-def _sieve_of_id(request: QueryRequest) -> Sieve:
+def _prefilter_of_id(request: QueryRequest) -> Prefilter:
     begin, end = _times(request)
-    return Sieve(begin, end, unique_hashes=tuple(sorted(map(string_hash, spellings(request.msg_id or "")))))
+    return Prefilter(
+        begin, end, unique_hashes=tuple(sorted(map(string_hash, spellings(request.msg_id or ""))))
+    )
 
 
-def _sieve_of_places(request: QueryRequest) -> Sieve:
+def _prefilter_of_positions(request: QueryRequest) -> Prefilter:
     begin, end = _times(request)
-    return Sieve(begin, end, string_hash(request.topic or ""), request.queue_id, request.queue_offset)
+    return Prefilter(begin, end, string_hash(request.topic or ""), request.queue_id, request.queue_offset)

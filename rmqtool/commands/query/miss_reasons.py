@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.commands.query.by_id import topics_of
 from rmqtool.commands.query.index import IndexSearch
-from rmqtool.commands.query.index_reach import coverage, is_rolled_back
+from rmqtool.commands.query.index_coverage import coverage, is_rolled_back
 from rmqtool.lookup.explain import Reason
 from rmqtool.lookup.request import QueryRequest
 from rmqtool.store.features import is_rocksdb
@@ -16,7 +16,7 @@ from rmqtool.topics import DEAD_LETTER_PREFIX, HALF_TOPIC, RETRY_PREFIX, SCHEDUL
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from rmqtool.lookup.context import Inquiry
+    from rmqtool.lookup.context import QueryContext
     from rmqtool.lookup.request import KeyQuestion
     from rmqtool.scan.records import Record
     from rmqtool.store import Store
@@ -42,7 +42,7 @@ def index_problem(store: Store) -> tuple[Reason, str] | None:
     return Reason.INDEX_MISSING, f"there are no index files in {directory or store.place.path}"
 
 
-def explain_absence(inquiry: Inquiry, questions: Sequence[KeyQuestion]) -> None:
+def explain_absence(inquiry: QueryContext, questions: Sequence[KeyQuestion]) -> None:
     """Tell what may be the reason that questions have no answer in the index."""
     if not inquiry.explanation.wanted:
         return
@@ -53,7 +53,9 @@ def explain_absence(inquiry: Inquiry, questions: Sequence[KeyQuestion]) -> None:
         _explain_other_topics(inquiry, question)
 
 
-def explain_unindexed(inquiry: Inquiry, question: KeyQuestion, records: Iterable[Record]) -> Iterator[Record]:
+def explain_unindexed(
+    inquiry: QueryContext, question: KeyQuestion, records: Iterable[Record]
+) -> Iterator[Record]:
     """Pass on what the log has for a key; tell why the index does not lead to it, where it does not."""
     indexed: set[int] = set()
     problem = index_problem(inquiry.store)
@@ -81,7 +83,7 @@ def _why_unindexed(offset: int, covered: tuple[int, int] | None) -> tuple[Reason
     return Reason.NOT_INDEXED, "its place lies within what the index covers; rebuild-index makes a new one"
 
 
-def _explain_other_topics(inquiry: Inquiry, question: KeyQuestion) -> None:
+def _explain_other_topics(inquiry: QueryContext, question: KeyQuestion) -> None:
     """Look the key up under every other topic: a half or delayed message is indexed under the system's."""
     beside = inquiry.beside(QueryRequest(max_messages=1))
     names = dict.fromkeys((*topics_of(beside.store, beside.progress), *_SYSTEM_TOPICS))
@@ -96,7 +98,7 @@ def _explain_other_topics(inquiry: Inquiry, question: KeyQuestion) -> None:
             _explain_other(inquiry, question, other, found[0])
 
 
-def _explain_other(inquiry: Inquiry, question: KeyQuestion, other: KeyQuestion, offset: int) -> None:
+def _explain_other(inquiry: QueryContext, question: KeyQuestion, other: KeyQuestion, offset: int) -> None:
     what = "unique key" if other.unique else "tag" if other.is_tag else "key"
     reason = Reason.PREPARED if other.topic == HALF_TOPIC else Reason.OTHER_TOPIC
     message = f"{question.key} is a {what} of topic {other.topic} (log offset {offset}){_role(other.topic)}"

@@ -12,7 +12,7 @@ from rmqtool.commands.query.defects import MetDefects
 from rmqtool.commands.query.hints import advise
 from rmqtool.commands.query.log_answers import LogAnswers
 from rmqtool.commands.query.miss_reasons import explain_unindexed, index_problem
-from rmqtool.lookup.context import Inquiry
+from rmqtool.lookup.context import QueryContext
 from rmqtool.lookup.explain import Explanation, Reason
 from rmqtool.lookup.queue import QueueConsumer, find_queue, queues_problem
 from rmqtool.lookup.times import records_by_time
@@ -40,8 +40,8 @@ class Query:
     Args:
         store: The store.
         request: The question.
-        progress: Told which structure answered, and what is wrong with it.
-        explanation: Told every step.
+        progress: DifferenceLimiter which structure answered, and what is wrong with it.
+        explanation: DifferenceLimiter every step.
 
     Attributes:
         unanswered: Why the structure that should answer cannot; None if it could.
@@ -56,7 +56,7 @@ class Query:
     ) -> None:
         explanation = Explanation(wanted=False) if explanation is None else explanation
         self._remarks = LimitedProgress(progress)
-        self._inquiry = Inquiry(store, request, self._remarks, explanation)
+        self._inquiry = QueryContext(store, request, self._remarks, explanation)
         self._rows = MessageRows(store.commitlog, store.settings.delay_levels)
         self._defects = MetDefects(self._rows, self._remarks)
         self.unanswered: str | None = None

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from rmqtool.engine import Engine, LocalEngine
     from rmqtool.progress import Progress
+    from rmqtool.scan.candidates import Candidates
     from rmqtool.scan.gaps import Gap
-    from rmqtool.scan.sieve import Sieve
-    from rmqtool.scan.sift import Sifted
+    from rmqtool.scan.prefilter import Prefilter
     from rmqtool.store import FileQueue
 
 SMALL_LOG_BYTES = 16 << 20
@@ -35,8 +35,8 @@ class LogScan:
 
     Args:
         log: The log.
-        progress: Told how far it is.
-        note_defect: Told what is damaged.
+        progress: DifferenceLimiter how far it is.
+        note_defect: DifferenceLimiter what is damaged.
         small_log_bytes: Up to here the log is walked in plain Python.
         split_bytes: What one core walks at a time.
         edge: What is known of the log as a whole; None: its files alone.
@@ -59,35 +59,39 @@ class LogScan:
         self._split_bytes = split_bytes
         self._is_small = log.size_bytes <= small_log_bytes
 
-    def records(self, sieve: Sieve, answers: Callable[[Record], bool]) -> Iterator[Record]:
+    def records(self, prefilter: Prefilter, answers: Callable[[Record], bool]) -> Iterator[Record]:
         """Yield all answers, in the order of the log.
 
         Args:
-            sieve: Keeps all that may be an answer.
+            prefilter: Keeps all that may be an answer.
             answers: Decides.
         """
-        return chain.from_iterable(self._by_file(range(len(self._log)), sieve, answers))
+        return chain.from_iterable(self._by_file(range(len(self._log)), prefilter, answers))
 
-    def newest(self, sieve: Sieve, answers: Callable[[Record], bool], wanted: int | None) -> Iterable[Record]:
+    def newest(
+        self, prefilter: Prefilter, answers: Callable[[Record], bool], wanted: int | None
+    ) -> Iterable[Record]:
         """Return the newest answers, in the order of the log; files older than those are not read.
 
         None wants all, one after the other.
         """
         if wanted is None:
-            return self.records(sieve, answers)
+            return self.records(prefilter, answers)
         found: list[Record] = []
-        for records in self._by_file(reversed(range(len(self._log))), sieve, answers):
+        for records in self._by_file(reversed(range(len(self._log))), prefilter, answers):
             found = [*deque(records, maxlen=wanted - len(found)), *found]
             if len(found) == wanted:
                 break
         return found
 
-    def first(self, sieve: Sieve, answers: Callable[[Record], bool], wanted: int | None) -> Iterator[Record]:
-        """Yield the first answers; what lies behind them is not read."""
-        return islice(self.records(sieve, answers), wanted)
+    def first(
+        self, prefilter: Prefilter, answers: Callable[[Record], bool], wanted: int | None
+    ) -> Iterator[Record]:
+        """Yield the first answers; what lies after them is not read."""
+        return islice(self.records(prefilter, answers), wanted)
 
     def _by_file(
-        self, numbers: Iterable[int], sieve: Sieve, answers: Callable[[Record], bool]
+        self, numbers: Iterable[int], prefilter: Prefilter, answers: Callable[[Record], bool]
     ) -> Iterator[Iterator[Record]]:
         """Yield the answers of one file after the other; each must be used up before the next."""
         self._progress.stage("walking the log", self._log.size_bytes)
@@ -101,7 +105,7 @@ class LogScan:
                 if engine is None:
                     yield self._plain(number, answers)
                 else:
-                    yield self._sifted(number, engine, sieve, answers)
+                    yield self._sifted(number, engine, prefilter, answers)
                 done += segments[number].size_bytes
                 self._progress.advance(done)
 
@@ -114,20 +118,20 @@ class LogScan:
                 yield event
 
     def _sifted(
-        self, number: int, engine: Engine, sieve: Sieve, answers: Callable[[Record], bool]
+        self, number: int, engine: Engine, prefilter: Prefilter, answers: Callable[[Record], bool]
     ) -> Iterator[Record]:
-        sift = _SegmentSift(number, self._edge, engine, self._split_bytes)
-        places = sift.places(sieve)
-        for defect in sift.defects():
+        found = _SegmentCandidates(number, self._edge, engine, self._split_bytes)
+        log_offsets = found.log_offsets(prefilter)
+        for defect in found.defects():
             self._note_defect(defect)
-        if sift.more_gaps:
+        if found.more_gaps:
             label = self._log.segments[number].label
-            self._progress.warn(f"{label}: {sift.more_gaps} more damaged places are not listed")
-        yield from self._answers_at(places, answers)
+            self._progress.warn(f"{label}: {found.more_gaps} more damaged places are not listed")
+        yield from self._answers_at(log_offsets, answers)
 
-    def _answers_at(self, places: Iterable[int], answers: Callable[[Record], bool]) -> Iterator[Record]:
-        for place in places:
-            record = record_at(self._log, place)
+    def _answers_at(self, log_offsets: Iterable[int], answers: Callable[[Record], bool]) -> Iterator[Record]:
+        for log_offset in log_offsets:
+            record = record_at(self._log, log_offset)
             if record is not None and answers(record):
                 yield record
 
@@ -138,7 +142,7 @@ def _local_engine() -> LocalEngine:
     return LocalEngine()
 
 
-class _SegmentSift:
+class _SegmentCandidates:
     """One file, its splits side by side; each must begin where the one before it ended."""
 
     def __init__(self, number: int, edge: FoundEdge, engine: Engine, split_bytes: int) -> None:
@@ -147,32 +151,40 @@ class _SegmentSift:
         self._segment = edge.segments[number]
         self._engine = engine
         self._split_bytes = split_bytes
-        self._taken: list[Sifted] = []
+        self._taken: list[Candidates] = []
         self.more_gaps = 0
 
-    def places(self, sieve: Sieve) -> list[int]:
-        """Return the physical offsets of what the sieve keeps, ascending."""
-        from rmqtool.scan.sift import SiftTask, sift_split
+    def log_offsets(self, prefilter: Prefilter) -> list[int]:
+        """Return the physical offsets of what the prefilter keeps, ascending."""
+        from rmqtool.scan.candidates import CandidateTask, find_split_candidates
 
         segment = self._segment
         splits = plan_splits([segment], segment.stop, self._split_bytes)
-        sifted = self._engine.map(sift_split, [SiftTask(split, sieve) for split in splits])
+        candidates = self._engine.map(
+            find_split_candidates, [CandidateTask(split, prefilter) for split in splits]
+        )
         self._taken = list(
-            stitch(sifted, segment.start, lambda one, place: sift_split(SiftTask(one.split, sieve, place)))
+            stitch(
+                candidates,
+                segment.start,
+                lambda one, log_offset: find_split_candidates(
+                    CandidateTask(one.split, prefilter, log_offset)
+                ),
+            )
         )
         self.more_gaps = sum(one.more_gaps for one in self._taken)
-        return [place for one in self._taken for place in one.places]
+        return [log_offset for one in self._taken for log_offset in one.log_offsets]
 
     def defects(self) -> Iterator[Defect]:
         """Yield what is wrong, in the words of the plain walk."""
-        for sifted in self._taken:
-            for bad in sifted.unreadable:
+        for candidates in self._taken:
+            for bad in candidates.unreadable:
                 yield unreadable_part(self._segment, bad)
         for gap in self._gaps():
             for defect in classified(gap, self._segment, self._number, self._edge):
                 if defect.ends_chain:
                     yield defect
-        if self._taken and self._taken[-1].next_place == self._segment.stop:
+        if self._taken and self._taken[-1].next_log_offset == self._segment.stop:
             yield missing_blank(self._segment)
 
     def _gaps(self) -> Iterator[Gap]:
@@ -180,11 +192,15 @@ class _SegmentSift:
         from rmqtool.scan.gap_walk import joined_gap
 
         last: Gap | None = None
-        for sifted in self._taken:
-            if last is not None and last.stop == sifted.split.start:
-                first = sifted.split.stop if sifted.first_place is None else sifted.first_place
+        for candidates in self._taken:
+            if last is not None and last.stop == candidates.split.start:
+                first = (
+                    candidates.split.stop
+                    if candidates.first_log_offset is None
+                    else candidates.first_log_offset
+                )
                 last = joined_gap(self._segment, last, first)
-            for gap in sifted.gaps:
+            for gap in candidates.gaps:
                 if last is not None:
                     yield last
                 last = gap

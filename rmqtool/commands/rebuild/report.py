@@ -122,4 +122,4 @@ class RebuildReport:
     @staticmethod
     def _skipped(part: SkippedRange) -> dict[str, Any]:
         skip = part.skip
-        return {"physicalOffset": skip.place, "length": skip.length, "reason": part.reason}
+        return {"physicalOffset": skip.log_offset, "length": skip.length, "reason": part.reason}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.javacompat.kernels import carryless
+from rmqtool.javacompat.kernels import crc32_clmul
 from rmqtool.javacompat.kernels.jit import as_int, load_word
 from rmqtool.jit import kernel
 
@@ -70,9 +70,9 @@ def _four(word: np.uint64, table: np.uint64) -> np.uint64:
     return np.uint64(first ^ second)
 
 
-if carryless.AVAILABLE:
-    _LEAST_BYTES = carryless.LEAST_BYTES
-    _fold_blocks = carryless.fold_blocks
+if crc32_clmul.AVAILABLE:
+    _LEAST_BYTES = crc32_clmul.LEAST_BYTES
+    _fold_blocks = crc32_clmul.fold_blocks
 
     @kernel
     def crc32(buffer: Buffer, start: int, stop: int, value: int) -> int:
@@ -83,7 +83,7 @@ if carryless.AVAILABLE:
         Args:
             buffer: Bytes, ``(n,)`` uint8.
             start: Position of the first byte.
-            stop: Position behind the last byte.
+            stop: Position after the last byte.
             value: CRC-32 of the bytes before these, 0 for none.
         """
         if stop - start >= _LEAST_BYTES:

@@ -3,7 +3,7 @@
 The broker (``MessageDecoder#string2messageProperties``, 4.9.1+ and 5.x) decodes first and cuts the text.
 Cutting the bytes gives the same ranges:
 
-* In UTF-8 a byte below 0x80 is a character of its own, also behind a cut or malformed sequence: Java's
+* In UTF-8 a byte below 0x80 is a character of its own, also after a cut or malformed sequence: Java's
 decoder ends
   the replacement character before it. So the separators 01 and 02 are the same in bytes and in text, and
   decoding the pieces gives the pieces of the decoded whole.
@@ -65,8 +65,8 @@ def find_property(buffer: Buffer, start: int, stop: int, name: Buffer) -> tuple[
     Args:
         buffer: Bytes, ``(n,)`` uint8.
         start: Position of the first byte of the property string.
-        stop: Position behind its last byte.
-        name: Wanted name, ASCII bytes.
+        stop: Position after its last byte.
+        name: RowFilter name, ASCII bytes.
 
     Returns:
         Start and stop of the value, which is never empty; (-1, -1) if there is none.
@@ -96,8 +96,8 @@ def scan_properties(
     Args:
         buffer: Bytes, ``(n,)`` uint8.
         start: Position of the first byte of the property string.
-        stop: Position behind its last byte.
-        names: The k wanted names, one behind the other; made by ``pack_names``.
+        stop: Position after its last byte.
+        names: The k wanted names, one after the other; made by ``pack_names``.
         name_bounds: Where each of them starts and the last ends, ``(k + 1,)``.
         out: Filled with start and stop of each value, ``(k, 2)``; -1 where there is none.
     """
@@ -191,7 +191,7 @@ def _lowest_byte(high_bits: np.uint64) -> int:
 
 @kernel
 def count_stray_pieces(buffer: Buffer, start: int, stop: int) -> int:
-    """Count the pieces of a property string that are no properties: no name, or nothing behind one.
+    """Count the pieces of a property string that are no properties: no name, or nothing after one.
 
     The reader drops them silently. Empty pieces (a separator too many) and properties with an empty value,
     which some clients send and the reader drops as well, do not count.

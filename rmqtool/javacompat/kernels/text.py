@@ -32,7 +32,7 @@ def hash_utf8(buffer: Buffer, start: int, stop: int, seed: int) -> int:
     Args:
         buffer: Bytes, ``(n,)`` uint8.
         start: Position of the first byte.
-        stop: Position behind the last byte.
+        stop: Position after the last byte.
         seed: Hash of the text before, 0 for none.
 
     Returns:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool.check.log.check_split import CheckTask, check_split
@@ -15,7 +15,7 @@ from rmqtool.scan.walk import SegmentWalk
 from tests.builders import POLICY_4_9, POLICY_5, memory_segment, staging
 from tests.scan.log_builder import record
 from tests.scan.walks import windows
-from tests.strategies import logs, patched, patches
+from tests.strategies import examples, logs, patched, patches
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,7 +35,14 @@ def said_of(data: bytes, start: int, policy: DispatchPolicy) -> Said:
     segment = memory_segment(data, start)
     with staging() as area:
         report = check_split(CheckTask(Split(segment, start, segment.stop), policy, area, max_findings=9))
-    ends = report.records, report.outcome, report.place, report.ghosts, report.more_gaps, report.more_steps
+    ends = (
+        report.records,
+        report.outcome,
+        report.log_offset,
+        report.ghosts,
+        report.more_gaps,
+        report.more_steps,
+    )
     return report.parts, (*ends, report.findings.counts, report.suspects)
 
 
@@ -49,7 +56,7 @@ def said_step_by_step(data: bytes, start: int, policy: DispatchPolicy) -> Said:
         return said_of(data, start, policy)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     logs(hostile=True, damage=True, lies=True, most=12),
     st.data(),

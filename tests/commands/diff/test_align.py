@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqtool.commands.diff.align import Reaches, Rules, align
+from rmqtool.commands.diff.align import LogBounds, Rules, align
+from tests.strategies import examples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,14 +45,14 @@ class Found:
         b: npt.NDArray[Any],
         sizes: tuple[int, int] = (64, 64),
         rules: Rules = BY_RANK,
-        reaches: Reaches | None = None,
+        reaches: LogBounds | None = None,
     ) -> None:
         self.changed: list[tuple[int, int]] = []
         self.moved: list[int] = []
         self.only_a: list[int] = []
         self.only_b: list[int] = []
         self.excused = self.compared = 0
-        for window in align(chunks(a, sizes[0]), chunks(b, sizes[1]), rules, reaches or Reaches()):
+        for window in align(chunks(a, sizes[0]), chunks(b, sizes[1]), rules, reaches or LogBounds()):
             self.changed += zip(*(rows["number"].tolist() for rows in window.changed), strict=True)
             self.moved += window.moved["number"].tolist()
             self.only_a += window.only_a["number"].tolist()
@@ -124,10 +125,10 @@ def test_times_may_differ_by_what_a_second_hides() -> None:
 def test_what_lies_beyond_the_others_log_is_excused() -> None:
     """Retention on one side, lag on the other; an entry beyond both logs is not."""
     a, b = rows_of(LONG), rows_of([*LONG[100:900], (10**9, 1)])
-    reaches = Reaches((0, LONG[100][0]), (LONG[-1][0] + 1, LONG[900][0]))
+    reaches = LogBounds((0, LONG[100][0]), (LONG[-1][0] + 1, LONG[900][0]))
     found = Found(a, b, reaches=reaches)
     assert (found.only_a, found.only_b, found.changed, found.excused) == ([], [800], [], 200)
-    found = Found(b, a, reaches=Reaches(reaches.starts[::-1], reaches.ends[::-1]))
+    found = Found(b, a, reaches=LogBounds(reaches.starts[::-1], reaches.ends[::-1]))
     assert (found.only_a, found.only_b, found.changed, found.excused) == ([800], [], [], 200)
 
 
@@ -141,7 +142,7 @@ entries = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 2)), max_size=60
 
 
 @given(entries, entries, st.integers(1, 20), st.integers(1, 20))
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_any_streams_are_told_apart_and_none_from_itself(
     one: list[Entry], other: list[Entry], size_a: int, size_b: int
 ) -> None:

@@ -6,7 +6,7 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool import rows
@@ -23,7 +23,7 @@ from rmqtool.scan.records import Record
 from rmqtool.store import open_store
 from tests.scan.log_builder import record
 from tests.store.fixture_stores import STORES
-from tests.strategies import message_properties
+from tests.strategies import examples, message_properties
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -93,7 +93,7 @@ def test_times() -> None:
     assert by_kernels(job).count('"message"') >= 11
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     st.lists(st.tuples(st.integers(0, 30_000), st.binary(min_size=0, max_size=300)), max_size=4),
     st.sampled_from([700, 5000, 1 << 20]),
@@ -114,7 +114,7 @@ def test_damage_anywhere(
     assert by_kernels(job) == by_rows(job)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     st.lists(
         st.tuples(

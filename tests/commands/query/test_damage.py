@@ -6,7 +6,7 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool.commands.query import Query, QueryRequest
@@ -17,6 +17,7 @@ from rmqtool.scan.record_walk import walk
 from rmqtool.scan.records import Record
 from rmqtool.store import open_store
 from tests.store.fixture_stores import fixture
+from tests.strategies import examples
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -84,7 +85,7 @@ def looks_sound(before: bytes, after: bytes, position: int, slots: int, messages
 EDITS = st.tuples(st.integers(0, 1 << 20), st.integers(0, 1 << 30), st.integers(1, 255))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(60)
 @given(edit=EDITS)
 def test_any_changed_byte_of_an_index(copy: Copy, edit: tuple[int, int, int]) -> None:
     """What is found is right; what is missed is said, unless the damage looks as good as what was there."""
@@ -116,7 +117,7 @@ def check_keys(copy: Copy, sound: bytes, spoilt: bytes, position: int) -> None:
     store.close()
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(60)
 @given(edit=EDITS)
 def test_any_changed_byte_of_a_queue(copy: Copy, edit: tuple[int, int, int]) -> None:
     """A consumer's message is found at its offset, or nothing is, and that is said; likewise by time."""

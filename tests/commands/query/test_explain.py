@@ -206,7 +206,7 @@ def test_an_expired_record(builder: Builder) -> None:
 
 
 def test_no_record(builder: Builder) -> None:
-    """Inside a record, in the zeros behind the last one, and behind the log."""
+    """Inside a record, in the zeros after the last one, and after the log."""
     builder.message("k")
     for offset in (5, 4000, 1 << 40):
         builder.item("k", offset)
@@ -458,12 +458,12 @@ def test_a_queue_ends_before_the_log(copied: Path, capsys: pytest.CaptureFixture
     units = data.rstrip(b"\0")
     queue.write_bytes(data[: (len(units) - 1) // 20 * 20 - 20].ljust(len(data), b"\0"))
     found, steps = explained(open_store(copied), topic="Orders", queue_id=1, begin_ms=0)
-    behind = step(steps, Reason.QUEUE_BEHIND)
-    assert behind.facts["physicalOffset"] not in found
+    after = step(steps, Reason.QUEUE_BEHIND)
+    assert after.facts["physicalOffset"] not in found
     assert "--scan reads the log itself" in capsys.readouterr().err
     everything, _ = explained(open_store(copied), topic="Orders", queue_id=1, begin_ms=0, scan=True)
     assert len(everything) == len(found) + 2
-    assert behind.facts["physicalOffset"] == everything[-2]
+    assert after.facts["physicalOffset"] == everything[-2]
 
 
 def test_what_a_queue_lacks_behind_the_times_asked_for(

@@ -5,21 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool.commands.query import KeyQuestion, QueryRequest
 from rmqtool.commands.query.log_answers import LogAnswers
 from rmqtool.commands.query.scan import LogScan
-from rmqtool.lookup.context import Inquiry
+from rmqtool.lookup.context import QueryContext
 from rmqtool.report.console import Console
 from rmqtool.rows.messages import keys_of
-from rmqtool.scan.sieve import Sieve
+from rmqtool.scan.prefilter import Prefilter
 from rmqtool.store import open_store
 from tests.builders import LogBuilder, memory_log
 from tests.scan.log_builder import record
 from tests.store.fixture_stores import STORE_ROOTS
-from tests.strategies import FILE_SIZE, logs
+from tests.strategies import FILE_SIZE, examples, logs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,11 +35,11 @@ def walked(log: FileQueue, split_bytes: int | None) -> tuple[list[tuple[int, byt
     defects: list[Defect] = []
     small = PLAIN if split_bytes is None else 0
     scan = LogScan(log, Console(quiet=True), defects.append, small, split_bytes or FILE_SIZE)
-    records = [(one.physical_offset, one.raw) for one in scan.records(Sieve(), lambda _: True)]
+    records = [(one.physical_offset, one.raw) for one in scan.records(Prefilter(), lambda _: True)]
     return records, sorted(defects, key=lambda one: (one.physical_offset, one.code.code))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     logs(hostile=True, damage=True, lies=True, halves=True),
     st.sampled_from([96, 300, 1000, FILE_SIZE, 10 * FILE_SIZE]),
@@ -81,9 +81,11 @@ def test_a_record_with_a_number_that_is_none(wrong: int) -> None:
 
 @pytest.mark.parametrize("root", STORE_ROOTS, ids=lambda root: root.name)
 def test_every_question_has_the_same_answer(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keys, unique ids, places and times of real stores, through the sieve and without it."""
+    """Keys, unique ids, places and times of real stores, through the prefilter and without it."""
     store = open_store(root, broker_conf=root / "broker.conf")
-    everything = list(LogScan(store.commitlog, Console(quiet=True), print).records(Sieve(), lambda _: True))
+    everything = list(
+        LogScan(store.commitlog, Console(quiet=True), print).records(Prefilter(), lambda _: True)
+    )
     requests: list[QueryRequest] = []
     for one in everything[:: max(1, len(everything) // 5)]:
         head, topic = one.head, one.topic
@@ -95,7 +97,7 @@ def test_every_question_has_the_same_answer(root: Path, monkeypatch: pytest.Monk
             requests.append(QueryRequest(topic=name, queue_id=0, queue_offset=1, max_messages=2))
 
     def answers() -> list[list[int]]:
-        asked = [LogAnswers(Inquiry(store, request, Console(quiet=True)), print) for request in requests]
+        asked = [LogAnswers(QueryContext(store, request, Console(quiet=True)), print) for request in requests]
         return [[one.physical_offset for one in answers.records()] for answers in asked]
 
     plain = answers()
@@ -118,7 +120,7 @@ def test_many_keys_in_one_walk(monkeypatch: pytest.MonkeyPatch) -> None:
     request = QueryRequest(keys=tuple(questions), max_messages=2, scan=True)
     for defaults in ((PLAIN, FILE_SIZE), (0, 500)):
         monkeypatch.setattr(LogScan.__init__, "__defaults__", defaults)
-        asked = LogAnswers(Inquiry(store, request, Console(quiet=True)), print)
+        asked = LogAnswers(QueryContext(store, request, Console(quiet=True)), print)
         found = [(one.key, one.unique, record.physical_offset) for one, record in asked.by_keys(questions)]
         assert found == [
             ("all", False, places[10]),
@@ -142,6 +144,6 @@ def test_the_newest_are_taken_from_the_newest_files(small: int) -> None:
     for wanted in (1, 5, 20, 59, None):
         defects: list[Defect] = []
         scan = LogScan(memory_log(files), Console(quiet=True), defects.append, small)
-        found = scan.newest(Sieve(), lambda _: True, wanted)
+        found = scan.newest(Prefilter(), lambda _: True, wanted)
         assert [one.physical_offset for one in found] == readable[-wanted if wanted else 0 :]
         assert bool(defects) == (wanted in {59, None})

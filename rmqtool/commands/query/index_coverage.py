@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rmqtool.formats.index import Header
-    from rmqtool.lookup.context import Inquiry
+    from rmqtool.lookup.context import QueryContext
     from rmqtool.scan.records import Record
     from rmqtool.store import Store
 
@@ -45,23 +45,23 @@ def coverage(store: Store) -> tuple[int, int] | None:
     return min(one.begin_phy_offset for one in headers), max(one.end_phy_offset for one in headers)
 
 
-class IndexReach:
+class IndexCoverage:
     """Goes along with a search through the index files, newest first, and tells what lies between them.
 
     A broker indexes every message once, in the order of the log: where one file ends the next begins, and
-    between the two, before the first and behind the last there is no message with keys.
+    between the two, before the first and after the last there is no message with keys.
 
     Args:
         inquiry: The question that is searched for.
     """
 
-    def __init__(self, inquiry: Inquiry) -> None:
+    def __init__(self, inquiry: QueryContext) -> None:
         self._inquiry = inquiry
         self._log = inquiry.store.commitlog
         self._newer: tuple[str, int] | None = None
 
     def pass_file(self, index_file: IndexFile) -> None:
-        """Look at what lies behind a file and before the newer one."""
+        """Look at what lies after a file and before the newer one."""
         header, label = index_file.header, index_file.file.label
         if index_file.last_item == 0:
             return

@@ -1,4 +1,4 @@
-"""A sieve over a batch of messages, at memory speed."""
+"""Which messages of a batch a query may mean, at memory speed."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     Rows = npt.NDArray[np.void]
 
 
-class Mesh(IntEnum):
-    """Places in the array of numbers that the kernel takes; see ``Sieve``."""
+class PrefilterField(IntEnum):
+    """Places in the array of numbers that the kernel takes; see ``Prefilter``."""
 
     BEGIN_MS = 0
     END_MS = 1
@@ -36,10 +36,14 @@ class Mesh(IntEnum):
     HAS_UNIQUE = 8
 
 
-_BEGIN_MS, _END_MS = Mesh.BEGIN_MS.value, Mesh.END_MS.value
-_HAS_TOPIC, _TOPIC_HASH = Mesh.HAS_TOPIC.value, Mesh.TOPIC_HASH.value
-_HAS_QUEUE, _QUEUE_ID, _QUEUE_OFFSET = Mesh.HAS_QUEUE.value, Mesh.QUEUE_ID.value, Mesh.QUEUE_OFFSET.value
-_HAS_KEYS, _HAS_UNIQUE = Mesh.HAS_KEYS.value, Mesh.HAS_UNIQUE.value
+_BEGIN_MS, _END_MS = PrefilterField.BEGIN_MS.value, PrefilterField.END_MS.value
+_HAS_TOPIC, _TOPIC_HASH = PrefilterField.HAS_TOPIC.value, PrefilterField.TOPIC_HASH.value
+_HAS_QUEUE, _QUEUE_ID, _QUEUE_OFFSET = (
+    PrefilterField.HAS_QUEUE.value,
+    PrefilterField.QUEUE_ID.value,
+    PrefilterField.QUEUE_OFFSET.value,
+)
+_HAS_KEYS, _HAS_UNIQUE = PrefilterField.HAS_KEYS.value, PrefilterField.HAS_UNIQUE.value
 _KEYS, _UNIQ_KEY, _LIGHT = (
     Property.KEYS.value,
     Property.UNIQ_KEY.value,
@@ -80,27 +84,35 @@ def _has_key(buffer: Buffer, row: Row, values: Int64s, hashes: Int64s) -> bool:
 
 
 @kernel
-def _is_of_queue(buffer: Buffer, row: Row, mesh: Int64s) -> bool:
-    if row.queue_offset < mesh[_QUEUE_OFFSET] or (mesh[_HAS_QUEUE] and row.queue_id != mesh[_QUEUE_ID]):
+def _is_of_queue(buffer: Buffer, row: Row, fields: Int64s) -> bool:
+    if row.queue_offset < fields[_QUEUE_OFFSET] or (fields[_HAS_QUEUE] and row.queue_id != fields[_QUEUE_ID]):
         return False
-    return not mesh[_HAS_TOPIC] or hash_utf8(buffer, row.topic_start, row.topic_stop, 0) == mesh[_TOPIC_HASH]
+    return (
+        not fields[_HAS_TOPIC] or hash_utf8(buffer, row.topic_start, row.topic_stop, 0) == fields[_TOPIC_HASH]
+    )
 
 
 @kernel
-def _stays(buffer: Buffer, row: Row, values: Int64s, mesh: Int64s, keys: Int64s, unique: Int64s) -> bool:
-    if row.store_timestamp_ms < mesh[_BEGIN_MS] or row.store_timestamp_ms > mesh[_END_MS]:
+def _stays(buffer: Buffer, row: Row, values: Int64s, fields: Int64s, keys: Int64s, unique: Int64s) -> bool:
+    if row.store_timestamp_ms < fields[_BEGIN_MS] or row.store_timestamp_ms > fields[_END_MS]:
         return False
-    if values[_LIGHT, 0] < 0 and not _is_of_queue(buffer, row, mesh):
+    if values[_LIGHT, 0] < 0 and not _is_of_queue(buffer, row, fields):
         return False
-    if mesh[_HAS_UNIQUE]:
+    if fields[_HAS_UNIQUE]:
         start, stop = values[_UNIQ_KEY, 0], values[_UNIQ_KEY, 1]
         return start >= 0 and _contains(unique, hash_utf8(buffer, start, stop, 0))
-    return not mesh[_HAS_KEYS] or _has_key(buffer, row, values, keys)
+    return not fields[_HAS_KEYS] or _has_key(buffer, row, values, keys)
 
 
 @kernel
-def sift(
-    buffer: Buffer, rows: Rows, values: Int64s, mesh: Int64s, keys: Int64s, unique: Int64s, places: Int64s
+def find_candidates(
+    buffer: Buffer,
+    rows: Rows,
+    values: Int64s,
+    fields: Int64s,
+    keys: Int64s,
+    unique: Int64s,
+    log_offsets: Int64s,
 ) -> int:
     """Write the physical offsets of the messages that stay; return how many.
 
@@ -108,14 +120,14 @@ def sift(
         buffer: the window, ``(n,)`` uint8.
         rows: ``(k,)`` of ``MESSAGE_ROW``.
         values: ``(k, 8, 2)``, ranges of the values of ``Property``.
-        mesh: numbers of a ``Sieve``, see ``Mesh``.
+        fields: numbers of a ``Prefilter``, see ``PrefilterField``.
         keys: key hashes, ascending.
         unique: hash codes of unique keys, ascending.
-        places: filled, room for k.
+        log_offsets: filled, room for k.
     """
     count = 0
     for number in range(len(rows)):
-        if _stays(buffer, rows[number], values[number], mesh, keys, unique):
-            places[count] = rows[number].place
+        if _stays(buffer, rows[number], values[number], fields, keys, unique):
+            log_offsets[count] = rows[number].log_offset
             count += 1
     return count

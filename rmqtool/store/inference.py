@@ -40,7 +40,7 @@ _SAMPLED_QUEUES = 64
 _SAMPLED_INDEX_FILES = 8
 
 
-class Evidence:
+class SettingsInference:
     """Inferences about one store; each looks at a bounded number of files, and only when asked.
 
     Args:

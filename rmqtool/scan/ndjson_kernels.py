@@ -30,7 +30,7 @@ from rmqtool.scan.json_kernels import (
     put_value,
 )
 from rmqtool.scan.kernels import read_i32, read_i64
-from rmqtool.scan.plain_kernels import Wanted, cut_properties, holds_checksum, is_sound, is_wanted
+from rmqtool.scan.plain_kernels import RowFilter, cut_properties, holds_checksum, is_sound, is_wanted
 from rmqtool.scan.rows import Property
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Ended(IntEnum):
 
 
 _DONE, _FULL, _ODD = Ended.DONE.value, Ended.FULL.value, Ended.ODD.value
-_BODY, _ODD_FLAGS = Wanted.BODY.value, Wanted.ODD_FLAGS.value
+_BODY, _ODD_FLAGS = RowFilter.BODY.value, RowFilter.ODD_FLAGS.value
 _TEXT, _HEX = BodyForm.TEXT.value, BodyForm.HEX.value
 _KEYS, _UNIQ_KEY, _TAGS = Property.KEYS.value, Property.UNIQ_KEY.value, Property.TAGS.value
 
@@ -94,7 +94,7 @@ def _put_head(out: Buffer, n: int, buffer: Buffer, row: Row, label: Buffer, segm
     variant = (row.sys_flag >> _VARIANT_SHIFT) & 3
     at = row.body_start - _HEAD_SIZES[variant]
     n = put(out, put(out, n, _START), label)
-    n = put_number(out, put(out, n, _POSITION), row.place - segment_start)
+    n = put_number(out, put(out, n, _POSITION), row.log_offset - segment_start)
     n = put_number(out, put(out, n, _PHYSICAL_OFFSET), row.physical_offset)
     n = put_number(out, put(out, n, _TOTAL_SIZE), as_int(row.total_size))
     n = put(out, n, _V2) if read_i32(buffer, at + _MAGIC_AT) == _MAGIC_V2 else put(out, n, _V1)
@@ -180,7 +180,7 @@ def _put_message(
 
 
 @kernel
-def write_lines(
+def encode_ndjson(
     buffer: Buffer,
     rows: Rows,
     values: Int64s,
@@ -203,7 +203,7 @@ def write_lines(
         first: index of the first row.
         segment_start: physical offset of the file's first byte.
         label: the file's name as a JSON string.
-        wanted: see ``Wanted``.
+        wanted: see ``RowFilter``.
         topic: a glob of ``*`` and ``?`` over the topic, if one is wanted.
         tag: the tag that is wanted, if one is.
         key: the key or unique key that is wanted, if one is.

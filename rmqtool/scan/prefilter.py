@@ -8,7 +8,7 @@ EARLIEST_MS, LATEST_MS = -(1 << 63), (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Sieve:
+class Prefilter:
     """A coarse filter: what falls through is no answer, what stays may be one.
 
     Attributes:

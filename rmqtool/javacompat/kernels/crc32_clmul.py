@@ -116,11 +116,11 @@ def fold_blocks(buffer: Buffer, start: int, stop: int, state: np.uint64) -> np.u
     Args:
         buffer: Bytes, ``(n,)`` uint8.
         start: Position of the first byte.
-        stop: Position behind the last byte; at least ``LEAST_BYTES`` from the first, a multiple of 16.
+        stop: Position after the last byte; at least ``LEAST_BYTES`` from the first, a multiple of 16.
         state: The register before: all ones, or the inverted CRC-32 of the bytes before these.
 
     Returns:
-        The register behind; inverted it is the CRC-32.
+        The register after; inverted it is the CRC-32.
     """
     a, b = load_word(buffer, start) ^ state, load_word(buffer, start + 8)
     c, d = load_word(buffer, start + 16), load_word(buffer, start + 24)
