@@ -10,6 +10,7 @@ from rmqtool.findings import Finding
 from rmqtool.findings.places import CP_AHEAD
 from rmqtool.formats.checkpoint import CHECKPOINT
 from rmqtool.formats.fields import offsets
+from rmqtool.times import utc_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,6 +53,7 @@ def is_log_cut(findings: list[Finding]) -> bool:
 def _ahead(label: str, times_ms: dict[str, int], latest_ms: int) -> Iterator[Finding]:
     for name, time_ms in times_ms.items():
         if time_ms > latest_ms:
+            ahead = f"{time_ms - latest_ms} ms after the log's last record"
             yield Finding(
                 code=CP_AHEAD,
                 file=label,
@@ -59,5 +61,5 @@ def _ahead(label: str, times_ms: dict[str, int], latest_ms: int) -> Iterator[Fin
                 length=8,
                 expected=latest_ms,
                 observed=time_ms,
-                message=f"{name} is {time_ms}, {time_ms - latest_ms} ms later than the log's last record",
+                message=f"{name} is {utc_text(time_ms)}, {ahead}",
             )

@@ -310,6 +310,7 @@ class _DerivedChecks:
                     files=files.get(key),
                     ext_files=None if batch else ext_files.get(key),
                     expected=plans[batch].get(key) if plans else None,
+                    skipped=0 if self._expected is None else self._expected.skipped.get(key, 0),
                     deleted=topics.is_deleted(topic) and not is_suspect(topic.encode(), queue_id),
                 )
 

@@ -312,6 +312,20 @@ LMQ_COUNTER_RESET = FindingCode(
     remedy="Upgrade; find the messages by physical offset.",
     origin="MultiDispatch#updateMultiQueueOffset (4.9.3-5.0.0)",
 )
+LMQ_TWICE = FindingCode(
+    code="LMQ-TWICE",
+    severity=Severity.INFO,
+    structure=Structure.CONSUMEQUEUE,
+    title="message names a light queue more than once",
+    meaning=(
+        "A queue stands more than once in a message's INNER_MULTI_DISPATCH, each time with the same queue "
+        "offset. From 5.0.0 on the queue's offset goes up once for each name, so the queue offsets of later "
+        "messages lie above the places of their units until the next restart. No message is lost."
+    ),
+    broker_effect="Puts one unit for the message, and logs the other names as repetitions.",
+    remedy="None needed in the store; the sender should name each queue once.",
+    origin="LmqDispatch#updateLmqOffsets (5.x), MultiDispatch#updateMultiQueueOffset (4.9)",
+)
 LMQ_STALL = FindingCode(
     code="LMQ-STALL",
     severity=Severity.ERROR,

@@ -5,10 +5,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from rmqtool.findings.places import CP_AHEAD
+from rmqtool.findings.records import CL_TIME, CL_TS_BACK
 from rmqtool.report.escaping import escape_text
+from rmqtool.times import utc_text
 
 if TYPE_CHECKING:
     from rmqtool.findings import Finding
+
+_OF_TIMES = {CL_TIME, CL_TS_BACK, CP_AHEAD}
 
 
 def finding_line(finding: Finding) -> str:
@@ -36,16 +41,22 @@ def finding_place(finding: Finding, sentence: str = "") -> str:
 
 def finding_sentence(finding: Finding) -> str:
     """Return what is wrong, with what was expected and found if the sentence does not say it."""
-    sentence = finding.message or finding.code.title
+    sentence = finding.message
     if finding.file is not None:
         sentence = sentence.removeprefix(f"{finding.file}: ").removeprefix(f"{finding.file} ")
-    sentence = sentence.removeprefix(f"{finding.topic}/{finding.queue_id}: ")
+    sentence = sentence.removeprefix(f"{finding.topic}/{finding.queue_id}: ") or finding.code.title
     values = [
-        f"{name} {value}"
+        f"{name} {said}"
         for name, value in (("expected", finding.expected), ("found", finding.observed))
-        if value is not None and not _says(sentence, str(value))
+        if value is not None and not _says(sentence, said := _value_text(finding, value))
     ]
     return escape_text(f"{sentence} ({', '.join(values)})" if values else sentence)
+
+
+def _value_text(finding: Finding, value: int | str | bool) -> str:
+    """Return a value as sentences write it: times are ISO 8601 for people, milliseconds in data."""
+    is_time = finding.code in _OF_TIMES or "Timestamp is" in finding.message
+    return utc_text(value) if is_time and isinstance(value, int) else str(value)
 
 
 def _says(sentence: str, value: str) -> bool:

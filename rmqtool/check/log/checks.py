@@ -101,6 +101,7 @@ class _LogChecker:
             log_end=log_end,
             stale_stop=log_end if stale is None else stale.stop,
             latest_ms=max((one.last_ms for scan in scans for one in scan.runs), default=None),
+            skipped=breaks.skipped,
         )
 
     def _without_torn_record(self, scan: SegmentScan) -> SegmentScan:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rmqtool.scan.splits import SPLIT_BYTES
@@ -60,6 +60,7 @@ class LogResult:
         log_end: physical offset after the last record.
         stale_stop: physical offset after old records that a truncation left there; ``log_end`` without any.
         latest_ms: highest STORETIMESTAMP; None without records.
+        skipped: by queue, how far its offsets run ahead of its units at most, where messages name it twice.
     """
 
     findings: FindingLog
@@ -70,3 +71,4 @@ class LogResult:
     log_end: int
     stale_stop: int
     latest_ms: int | None = None
+    skipped: Mapping[tuple[str, int], int] = field(default_factory=dict)
