@@ -14,7 +14,6 @@ import click
 from rmqtool.cli.group import ROOT, State
 from rmqtool.cli.process import take_over_process
 from rmqtool.errors import ExitStatus, RmqtoolError
-from rmqtool.store.owners import who_may_read
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -102,6 +101,8 @@ def _explain(failure: BaseException, state: State, *, debug: bool) -> int:
         place = "standard output" if is_output else failure.filename
         told = f"{place}: {failure.strerror}" if place else failure.strerror or str(failure)
         if isinstance(failure, PermissionError) and isinstance(failure.filename, str):
+            from rmqtool.store.owners import who_may_read
+
             told += f": {who_may_read(Path(failure.filename))}"
         state.error(told)
         _drop_what_cannot_be_written()

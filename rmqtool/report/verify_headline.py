@@ -13,7 +13,6 @@ from rmqtool.findings.index import IX_GONE
 from rmqtool.findings.places import IO_DENIED
 from rmqtool.findings.start import NS_SKIPPED
 from rmqtool.findings.wording import counted
-from rmqtool.recovery.outcome import StartOutcome, lost_messages, outcome_of
 from rmqtool.report.escaping import escape_text
 from rmqtool.store.owners import owner_of
 
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
 
     from rmqtool.commands.verify.verdict import Verdict
     from rmqtool.recovery.model import Prediction
+    from rmqtool.recovery.outcome import StartOutcome
 
 _DAMAGE = {
     ExitStatus.NEGATIVE: "Damage outside the commit log",
@@ -64,6 +64,10 @@ def _damage(verdict: Verdict) -> str:
 
 def _starts(verdict: Verdict) -> Iterator[str]:
     """Yield what starts will do, the gravest first."""
+    if not verdict.predictions and NS_SKIPPED.code not in verdict.report.findings.counts:
+        return
+    from rmqtool.recovery.outcome import StartOutcome, outcome_of  # with the pipeline
+
     damaged = verdict.report.damage_status is not ExitStatus.CLEAN
     ordered = sorted(verdict.predictions, key=outcome_of, reverse=True)
     for outcome, alike in groupby(ordered, key=outcome_of):
@@ -73,6 +77,8 @@ def _starts(verdict: Verdict) -> Iterator[str]:
 
 
 def _start(outcome: StartOutcome, predictions: Sequence[Prediction]) -> str:
+    from rmqtool.recovery.outcome import StartOutcome, lost_messages
+
     names = [one.release.name for one in predictions]
     brokers = f"a {' or '.join([', '.join(names[:-1]), names[-1]] if names[1:] else names)} broker"
     if outcome is StartOutcome.LOSES:

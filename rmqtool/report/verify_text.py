@@ -42,6 +42,10 @@ class _Page(Tables):
             f"{self._ink(_WORDS[severity].upper(), SEVERITY_STYLES[severity])} {self._ink(title, 'bold')}"
         )
 
+    def command(self, text: str) -> None:
+        """Write what to type next, on one line whatever the width: it is there to be pasted."""
+        self._write(f"Next: {text}")
+
     def entry(self, entry: FindingCode) -> None:
         """Write what is the same for all findings of a code."""
         for name, text in (("Broker", entry.broker_effect), ("Remedy", entry.remedy)):
@@ -64,6 +68,9 @@ def write_verify_text(
         if number:
             stream.write("\n")
         page.pairs(headline(verdict), list(_facts(verdict)))
+        command = next_command(verdict)
+        if command is not None:
+            page.command(command)
         for findings in _groups(verdict.report.findings):
             if findings[0].code not in _IN_PREDICTIONS and (notes or _worst(findings) is not Severity.INFO):
                 _write_group(page, verdict, findings)
@@ -119,9 +126,6 @@ def _facts(verdict: Verdict) -> Iterator[tuple[str, str]]:
         yield "seconds", stages
     if verdict.status:
         yield "exit status", f"{int(verdict.status)}, {_status_text(verdict)}"
-    command = next_command(verdict)
-    if command is not None:
-        yield "next", command
 
 
 def _status_text(verdict: Verdict) -> str:
@@ -141,12 +145,15 @@ def _counts(verdict: Verdict) -> str:
     findings, roots = verdict.report.findings, verdict.roots
     counts = dict.fromkeys(Severity, 0)
     for group in _groups(findings):
+        if group[0].code in _IN_PREDICTIONS:
+            continue
         for finding in group:
             counts[finding.severity] += 1
         counts[_worst(group)] += findings.suppressed(group[0].code.code)
     listed = [_several(count, _WORDS[severity]) for severity, count in counts.items() if count]
-    follow = f"; {roots.count:,} of them follow from others" if roots.count else ""
-    return ", ".join(listed) + follow
+    following = roots.count - sum(roots.follows(code.code) for code in _IN_PREDICTIONS)
+    follow = counted(following, "of them follows from another", "of them follow from others", spec=",")
+    return (", ".join(listed) or "none") + (f"; {follow}" if following else "")
 
 
 def _several(count: int, noun: str) -> str:
@@ -185,7 +192,8 @@ def _write_group(page: _Page, verdict: Verdict, group: Sequence[Finding]) -> Non
     if count > len(shown):
         page.paragraph(f"… {count:,} in all", 2)  # a finding may stand for many
     for code, follows in verdict.roots.explained.get(entry.code, {}).items():
-        page.paragraph(f"Explains {follows:,} {code}, {CATALOG[code].title}", 2)
+        if CATALOG[code] not in _IN_PREDICTIONS:
+            page.paragraph(f"Explains {follows:,} {code}, {CATALOG[code].title}", 2)
     if severity is not Severity.INFO:
         page.entry(entry)
 

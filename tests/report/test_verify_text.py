@@ -81,10 +81,12 @@ def test_what_follows_is_told_with_its_root() -> None:
 
 
 def test_the_next_command_is_ready_to_be_pasted() -> None:
-    assert "next         rmqtool verify /data/store --predict-recovery\n" in text(verdict(CRC))
+    assert "\nNext: rmqtool verify /data/store --predict-recovery\n" in text(verdict(CRC))
     derived = verdict(MISSING)
     derived.given = ("-c", "my broker.conf")
-    assert "rmqtool rebuild /data/store -c 'my broker.conf' --out /data/store.rebuilt\n" in text(derived)
+    assert "\nNext: rmqtool rebuild /data/store -c 'my broker.conf' --out /data/store.rebuilt\n" in text(
+        derived
+    )
 
 
 def test_damage_elsewhere_promises_nothing_about_the_log() -> None:
