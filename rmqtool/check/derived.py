@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rmqtool.check.guard import run_guarded
 from rmqtool.check.log.illegal_queues import is_suspect
 from rmqtool.check.model import CheckInterruptedError, Examined
+from rmqtool.check.shown_queues import list_queues, may_be_read, shown_kinds
 from rmqtool.check.tasks import IndexCheckTask, QueueCheck, QueueCheckTask
 from rmqtool.dispatch.policy import NEVER
 from rmqtool.engine import MapInterruptedError
@@ -24,7 +25,6 @@ from rmqtool.reput.blocks import UNIT_COLUMNS
 from rmqtool.reput.indexes import index_stream
 from rmqtool.store.deleted_topics import KnownTopics
 from rmqtool.store.features import is_rocksdb
-from rmqtool.store.files import TREE_DEPTH
 from rmqtool.store.kinds import QUEUE_KINDS, PathKind
 from rmqtool.store.setting import Origin
 
@@ -36,9 +36,8 @@ if TYPE_CHECKING:
     from rmqtool.engine import Engine
     from rmqtool.progress import Progress
     from rmqtool.reput.queues import QueuePlan
-    from rmqtool.store import QueueFiles, Store
-    from rmqtool.store.files import Root, StoreFiles
-    from rmqtool.store.segments import FileQueue, StoreFile
+    from rmqtool.store import Store
+    from rmqtool.store.segments import StoreFile
 
 _Checked = tuple[FindingLog, Examined]
 _Answer = Finding | _Checked
@@ -82,37 +81,6 @@ def check_derived(
     except KeyboardInterrupt:
         raise CheckInterruptedError(*_sum(answers, request.max_findings)) from None
     return _sum(answers, request.max_findings)
-
-
-@dataclass(frozen=True)
-class _Listed:
-    """The queues of a kind that are shown.
-
-    Attributes:
-        found: files of each.
-        denied: topics, or single queues, that may not be listed.
-        root: where they lie; None if not even that may be listed.
-    """
-
-    found: dict[tuple[str, int], FileQueue]
-    denied: set[tuple[str | None, int | None]]
-    root: Root | None
-
-    def add(self, queue: QueueFiles) -> None:
-        try:
-            self.found[queue.topic or "", queue.queue_id or 0] = queue.files
-        except EnvironmentFailureError:
-            self.denied.add((queue.topic, queue.queue_id))
-
-    def covers(self, topic: str, queue_id: int) -> bool:
-        """Tell whether a queue that the log demands would be here."""
-        if self.root is None or {(topic, None), (topic, queue_id)} & self.denied:
-            return False
-        if self.root.depth == TREE_DEPTH:
-            return True
-        place = self.root.paths[0].parent if self.root.is_file else self.root.paths[0]
-        names = (place.name,) if self.root.depth else (place.parent.name, place.name)
-        return names == ((topic,) if self.root.depth else (topic, str(queue_id)))
 
 
 @dataclass(frozen=True)
@@ -293,12 +261,12 @@ class _DerivedChecks:
     def _queue_checks(self) -> Iterator[QueueCheck]:
         """Yield every queue that is there, and every one that the log demands; no unlistable one."""
         plans = {} if self._expected is None else _by_queue(self._expected.plans)
-        shown, topics = self._shown(), KnownTopics(self._store.root)
-        ext_files = self._files(self._store.around, PathKind.CONSUMEQUEUE_EXT).found
+        shown, topics = shown_kinds(self._store), KnownTopics(self._store.root)
+        ext_files = list_queues(self._store.around, PathKind.CONSUMEQUEUE_EXT).found
         for batch, kind in ((False, PathKind.CONSUMEQUEUE), (True, PathKind.BATCHCONSUMEQUEUE)):
             if kind not in shown:
                 continue
-            listed = self._files(self._store, kind)
+            listed = list_queues(self._store, kind)
             files = listed.found
             demanded = [key for key in plans[batch] if listed.covers(*key)] if plans else []
             for topic, queue_id in sorted({*files, *demanded}):
@@ -314,30 +282,6 @@ class _DerivedChecks:
                     deleted=topics.is_deleted(topic) and not is_suspect(topic.encode(), queue_id),
                 )
 
-    def _shown(self) -> set[PathKind]:
-        """Return the kinds of queues that can be examined."""
-        roots = self._store.roots
-        kinds = {PathKind.CONSUMEQUEUE, PathKind.BATCHCONSUMEQUEUE}
-        return {kind for kind in kinds & roots.keys() if not is_rocksdb(roots[kind].paths[0])}
-
-    def _files(self, store: StoreFiles, kind: PathKind) -> _Listed:
-        """Return the files of every queue of a kind; what may not be listed is reported by the layout."""
-        root = store.roots.get(kind)
-        listed = _Listed({}, set(), root)
-        if root is None or is_rocksdb(root.paths[0]):
-            return listed
-        try:
-            topics = store.topics(kind) if root.depth == TREE_DEPTH else [None]
-        except EnvironmentFailureError:
-            return replace(listed, root=None)
-        for topic in topics:
-            try:
-                for queue in store.queues(kind, topic):
-                    listed.add(queue)
-            except EnvironmentFailureError:
-                listed.denied.add((topic, None))
-        return listed
-
     def index_tasks(self) -> list[IndexCheckTask]:
         """Return the index's one task; none if it is not shown, or no files."""
         root = self._store.roots.get(PathKind.INDEX)
@@ -348,7 +292,7 @@ class _DerivedChecks:
             listed = self._store.index_files
         except DeniedError:
             return []  # IO-DENIED of level 0 says so
-        files = [file for file in listed if _may_be_read(file)]
+        files = [file for file in listed if may_be_read(file)]
         is_whole = len(files) == len(listed) and not root.is_file
         task = IndexCheckTask(
             files=tuple(files),
@@ -365,16 +309,6 @@ class _DerivedChecks:
             live=self._request.live,
         )
         return [task]
-
-
-def _may_be_read(file: StoreFile) -> bool:
-    try:
-        file.read_at(0, 1, [])
-    except DeniedError:
-        return False  # IO-DENIED of level 0 says so
-    except EnvironmentFailureError:
-        return True  # its check says what is wrong
-    return True
 
 
 def _by_queue(plans: Sequence[QueuePlan]) -> dict[bool, dict[tuple[str, int], QueuePlan]]:

@@ -15,7 +15,7 @@ from rmqtool.cli.help import Command
 from rmqtool.cli.options import A_PATH, shared_options, type_option
 from rmqtool.cli.session import Session
 from rmqtool.cli.verify_files import MANIFEST_ACTIONS, REPORT_KINDS, VerifyFiles, metavar
-from rmqtool.errors import EnvironmentFailureError, ExitStatus, UsageError
+from rmqtool.errors import DeniedError, EnvironmentFailureError, ExitStatus, UsageError
 from rmqtool.releases import RELEASES
 from rmqtool.report.sinks import Format, to_json
 from rmqtool.store import PathKind
@@ -213,8 +213,10 @@ def _verify(
 def _predict(store: Store, report: VerifyReport, wanted: str | None) -> tuple[Prediction, ...]:
     if wanted is None:
         return ()
+    from rmqtool.findings.places import IO_DENIED
     from rmqtool.recovery import NotPredictedError
     from rmqtool.recovery.outcome import skipped, start_findings
+    from rmqtool.store.unreadable import denied_finding
 
     releases = RELEASES if wanted == _ALL else [None if wanted == _INFERRED else wanted]
     with report.stage("prediction"):
@@ -222,6 +224,8 @@ def _predict(store: Store, report: VerifyReport, wanted: str | None) -> tuple[Pr
             predictions = tuple(map(store.predict_recovery, releases))
         except (NotPredictedError, EnvironmentFailureError) as failure:
             report.findings.add(skipped(str(failure)))
+            if isinstance(failure, DeniedError) and IO_DENIED.code not in report.findings.counts:
+                report.findings.add(denied_finding(failure, store.files.base))
             return ()
         for prediction in predictions:
             report.findings.extend(start_findings(prediction))

@@ -195,3 +195,25 @@ def test_an_index_that_is_not_all_there_is_told_in_the_first_line(
         files[0].write_bytes(b"\0")
     first = run("verify", store).out.splitlines()[0]
     assert ("Damage outside the commit log" if state == "cut" else "but the index lacks ") in first
+
+
+def test_one_lost_file_explains_what_pointed_into_it(run: Callable[..., Run], tmp_path: Path) -> None:
+    store = case("CL-GAP", 1, tmp_path)
+    shown = run("verify", store).out
+    assert [line for line in shown.splitlines() if line.startswith(("ERROR", "WARNING"))] == [
+        "ERROR CL-GAP file missing between files"
+    ]
+    for follows in ("25 CQ-DANGLING", "76 IX-DANGLING", "8 CL-QOFF-GAP"):
+        assert f"\n  Explains {follows}, " in shown
+    found = run("verify", store, "--format", "json").document["findings"]
+    assert {one["root"] for one in found if one["severity"] != "info"} == {None, "CL-GAP@16384"}
+    assert [one["code"] for one in found if one["root"] is None] == ["CL-GAP", "CL-TAIL-ZERO"]
+    assert f"\nNext: rmqtool verify {store} --predict-recovery\n" in shown
+
+
+def test_a_light_queue_named_twice_is_no_damage(run: Callable[..., Run]) -> None:
+    for version in ("4.9.8", "5.3.3", "5.4.0", "5.5.1"):
+        done = run("verify", STORES / f"lmqtwice-{version}", "--format", "json")
+        assert (done.status, done.document["counts"]["LMQ-TWICE"]) == (0, 9)
+        found = [one for one in done.document["findings"] if one["code"] == "LMQ-TWICE"]
+        assert [one["observed"] for one in found] == [2, 3, 2, 2, 3, 2, 2, 3, 2]
