@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 REPOSITORY = Path(__file__).parents[2]
 STORES = REPOSITORY / "fixtures" / "stores"
-START_TIMEOUT_S = 30
+START_TIMEOUT_S = 120
 
 pytestmark = [pytest.mark.spark, pytest.mark.matrix]
 
