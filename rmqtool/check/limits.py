@@ -33,7 +33,7 @@ def limits_of(request: VerifyRequest) -> Iterator[str]:
     if level < MAX_LEVEL:
         yield _LEVELS[level]
     if store.kind is PathKind.COMMITLOG:
-        yield "commit log alone: not queues and index"
+        yield "commit log alone: without queues and index"
     elif name is not None and not len(store.log):
         yield f"{name} alone: not compared with the log"
     if store.place.is_file and name is not None:
@@ -45,4 +45,4 @@ def _other_layouts(store: Store) -> Iterator[str]:
     if store.kind is PathKind.STORE:
         for feature in store.features:
             if feature.code in {ST_DLEDGER, ST_ROCKSDB}:
-                yield f"not {feature.label}: {feature.code.title}"
+                yield f"without {feature.label}: {feature.code.title}"

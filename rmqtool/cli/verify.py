@@ -81,7 +81,7 @@ def _names_releases(word: str) -> bool:
     type=click.IntRange(0, 3),
     default=3,
     show_default=True,
-    help="0 layout, 1 each file on its own, 2 derived files against the log, 3 completeness.",
+    help="0 layout, 1 each file on its own, 2 queues and index against the log, 3 completeness.",
 )
 @click.option(
     "--max-findings",
@@ -131,8 +131,9 @@ def verify_command(
 ) -> ExitStatus:
     """Check a store, or a part of it, and say what is wrong.
 
-    PATH is a store root, one of its directories, or one file. The log is the truth that consume queues and
-    index are held against. Nothing is ever repaired or written into the store.
+    PATH is a store root, one of its directories, or one file. The log is the truth: consume queues and
+    index are compared with it, a part of a store with the log beside it. Nothing is ever repaired or
+    written into the store.
     """
     session = Session(options)
     if options["explain_code"] is not None:

@@ -90,7 +90,7 @@ def test_other_layouts_have_a_report_and_no_prediction(
     store = case(code, 1, tmp_path)
     done = run("verify", store, "--predict-recovery")
     assert done.status == 0
-    assert done.out.startswith("No damage found in what was looked at (not ")
+    assert done.out.startswith("No damage found in what was looked at (without ")
     assert "what the next start does is not known" in done.out.splitlines()[0]
     assert "\n  prediction skipped: " in done.out
     document = run("verify", store, "--predict-recovery", "--format", "json").document
