@@ -6,7 +6,8 @@ Rooms, lowest first; imports go down only (``tests/house`` enforces it):
 ``releases`` what each broker does with files; ``jit`` how kernels are compiled; ``progress`` what is said
 while work goes on; ``times`` as users give them;
 ``formats`` layouts as construct schemas; ``javacompat`` what Java does with strings and checksums;
-``findings`` what can be wrong; ``store`` where bytes lie; ``scan`` bytes of log to arrays of messages;
+``findings`` what can be wrong; ``io`` whence bytes come; ``store`` where files lie;
+``scan`` bytes of log to arrays of messages;
 ``derived`` readers of queues, index and checkpoint; ``dispatch`` messages to what the store must contain;
 ``engine`` where functions run; ``reput`` the pipeline; ``recovery`` what a broker's start does;
 ``check`` what is wrong; ``rows`` typed rows, and rows of records; ``lookup`` messages by way of their queues;

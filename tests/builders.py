@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rmqtool.dispatch.policy import NEVER, DispatchPolicy
 from rmqtool.engine import EngineOptions
+from rmqtool.io import location_of
+from rmqtool.io.reading import UnreadableRange
 from rmqtool.javacompat import read_delay_levels
 from rmqtool.releases import NEWEST, RELEASES
 from rmqtool.reput.pipeline import ReputPlan, ReputResult, run_reput
 from rmqtool.reput.queues import QueueGeometry
 from rmqtool.store.geometry import Geometry
-from rmqtool.store.reading import UnreadableRange
 from rmqtool.store.segments import FileQueue, Segment
 from rmqtool.store.setting import DEFINITIONS
 from rmqtool.store.staging import StagingHandle
@@ -79,7 +80,7 @@ def memory_segment(data: bytes, start: int = 0, size_bytes: int | None = None) -
     """Make a segment of bytes."""
     name = f"{start:020d}"
     size = len(data) if size_bytes is None else size_bytes
-    return MemorySegment(Path(name), f"commitlog/{name}", size, start, data)
+    return MemorySegment(location_of(name), f"commitlog/{name}", size, start, data)
 
 
 def memory_log(files: Mapping[int, bytes]) -> FileQueue:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import EnvironmentFailureError, UsageError
@@ -11,7 +12,6 @@ from rmqtool.store import PathKind
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import tzinfo
-    from pathlib import Path
     from typing import Self
 
     from rmqtool.commands.info import StoreSummary
@@ -40,7 +40,7 @@ class OpenedStore:
     @property
     def path(self) -> Path:
         """Return what was opened, absolute."""
-        return self._files.place.path
+        return Path(str(self._files.place.path))
 
     @property
     def kind(self) -> str:

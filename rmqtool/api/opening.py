@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rmqtool.api.arguments import path_of, property_texts, time_ms
 from rmqtool.api.opened import kind_named
 from rmqtool.api.store import Store
+from rmqtool.io import location_of
 from rmqtool.store import open_store
 from rmqtool.store.index_zone import local_zone, zone_of_name
 from rmqtool.store.kinds import DIRECTORY_NAMES
@@ -46,7 +46,7 @@ def open(
         EnvironmentFailureError: Nothing of a store is there, or it may not be read.
         UsageError: Something that was given makes no sense.
     """
-    place, kind = Path(path), None if type is None else kind_named(type)
+    place, kind = location_of(path), None if type is None else kind_named(type)
     if kind is not None and looks_like_store(place):
         place /= DIRECTORY_NAMES.get(kind, kind.value)
     files = open_store(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,7 +12,6 @@ from rmqtool.findings.places import OF_AHEAD, OF_BEHIND
 from rmqtool.formats.timer import TIMER_CHECKPOINTS
 from rmqtool.store import PathKind
 from rmqtool.store.broker_json import ConfigFileError, load_broker_json
-from rmqtool.store.reading import ReadOnlyFile
 from rmqtool.topics import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 
 if TYPE_CHECKING:
@@ -91,10 +89,9 @@ def consumed_offsets(store: Store) -> Iterator[Consumed]:
 def _of_timer(store: Store) -> Iterator[Consumed]:
     """Yield how far the timer has read its topic (``TimerMessageStore#enqueue``, 5.0.0+)."""
     path = None if store.config is None else store.config / TIMER_CHECKPOINT
-    if path is None or not os.path.isfile(path):  # noqa: PTH113 - False where not allowed
+    if path is None or not path.is_regular():
         return
-    with ReadOnlyFile(path) as file:
-        found = TIMER_CHECKPOINTS.decode(file.read_at(0, TIMER_CHECKPOINTS.size, []))
+    found = TIMER_CHECKPOINTS.decode(path.read_head(TIMER_CHECKPOINTS.size, []))
     if found is not None and found.last_timer_queue_offset >= 0:
         yield Consumed(f"config/{TIMER_CHECKPOINT}", TIMER_TOPIC, 0, "timer", found.last_timer_queue_offset)
 

@@ -12,6 +12,7 @@ from rmqtool.cli.options import state_of
 from rmqtool.compiling import COMPILATION
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import FailOn
+from rmqtool.io import location_of
 from rmqtool.report.console import Console, ProgressMode
 from rmqtool.report.output import open_output, refuse_evidence
 from rmqtool.report.sinks import Format
@@ -110,7 +111,9 @@ class Session:
 
     def open_root(self, path: Path, kind: str | None = None, *, takes_config: bool = False) -> Store:
         """Open as `open`; of a store root, ``kind`` is left to the caller to choose."""
-        return self.open(path, None if looks_like_store(path) else kind, takes_config=takes_config)
+        return self.open(
+            path, None if looks_like_store(location_of(path)) else kind, takes_config=takes_config
+        )
 
     def stream_data(self) -> None:
         """Draw no bar where rows scroll by while the work goes on."""

@@ -177,7 +177,7 @@ def _verdicts(
     verdicts: list[Verdict] = []
     for store in stores:
         base = store.files.base
-        part = None if store.kind == PathKind.STORE else label_of(store.path, base)
+        part = None if store.kind == PathKind.STORE else label_of(store.files.place.path, base)
         if verdicts and verdicts[-1].report.interrupted is not None:
             empty = VerifyReport(str(base), options["level"], FindingLog(), Examined(), {}, "start")
             verdicts.append(Verdict(empty, session.fail_on, part=part))

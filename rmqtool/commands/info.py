@@ -16,7 +16,6 @@ from rmqtool.scan.log_end import find_log_end, first_record
 from rmqtool.store import PathKind
 from rmqtool.store.layout import layout_findings
 from rmqtool.store.lock import lock_holder
-from rmqtool.store.reading import ReadOnlyFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -244,10 +243,9 @@ def _coverage(index: tuple[IndexSummary, ...], log: LogSummary | None) -> IndexC
 
 def _abort_process(store: Store) -> int | None:
     """Return the process id that a broker wrote into abort (``DefaultMessageStore#createTempFile``, 5.x)."""
-    if store.abort is None or not store.abort.is_file():
+    if store.abort is None or not store.abort.is_regular():
         return None
-    with ReadOnlyFile(store.abort) as file:
-        text = file.read_at(0, _LONGEST_PROCESS_ID, [])
+    text = store.abort.read_head(_LONGEST_PROCESS_ID, [])
     return int(text) if text.isdigit() else None
 
 

@@ -110,7 +110,7 @@ def reader_totals(rows: Iterable[Progress]) -> dict[str, dict[str, int]]:
 def unused_tables(store: Store) -> str | None:
     """Say which file of offsets a broker does not read, where there are two (``enableLmq``)."""
     consumers = CONFIG_FILES[:2]
-    if store.config is None or not all((store.config / name).is_file() for name in consumers):
+    if store.config is None or not all((store.config / name).is_regular() for name in consumers):
         return None
     ordinary, light = consumers
     return (

@@ -9,7 +9,7 @@ from rmqtool.formats.checkpoint import CHECKPOINTS, Checkpoint
 if TYPE_CHECKING:
     from collections.abc import MutableSequence
 
-    from rmqtool.store.reading import ReadOnlyFile, UnreadableRange
+    from rmqtool.io.reading import ReadOnlyFile, UnreadableRange
     from rmqtool.store.segments import StoreFile
 
 

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from rmqtool.io.reading import UnreadableRange
     from rmqtool.progress import Progress
     from rmqtool.store import Store, StoreFile
     from rmqtool.store.geometry import Geometry
-    from rmqtool.store.reading import UnreadableRange
 
     Int32s = npt.NDArray[np.int32]
     Int64s = npt.NDArray[np.int64]

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.formats import Decoder
+    from rmqtool.io.reading import UnreadableRange
     from rmqtool.scan.window import Window
-    from rmqtool.store.reading import UnreadableRange
     from rmqtool.store.segments import FileQueue, Segment
 
     Array = npt.NDArray[Any]

@@ -14,14 +14,13 @@ from rmqtool.recovery.model import Recovery, Refusal
 from rmqtool.releases import CleanStart, UncleanStart
 from rmqtool.scan.records import check_record
 from rmqtool.scan.window import Window
-from rmqtool.store.reading import ReadOnlyFile
 from rmqtool.times import utc_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from rmqtool.formats.message import MessageHead
+    from rmqtool.io import Location
     from rmqtool.recovery.switches import RecoverySwitches
     from rmqtool.releases import Release
     from rmqtool.store.segments import Segment
@@ -29,12 +28,12 @@ if TYPE_CHECKING:
 _FILES_RECOVERED = 3  # CommitLog#recoverNormally up to 5.3.1
 
 
-def read_checkpoint(path: Path) -> Checkpoint | Refusal:
+def read_checkpoint(path: Location) -> Checkpoint | Refusal:
     """Read the checkpoint as a broker does: missing is zero, short is extended by zeros."""
-    if not path.exists():
+    if not path.is_there():
         return Checkpoint()
     try:
-        return loaded_checkpoint(ReadOnlyFile(path))
+        return loaded_checkpoint(path.reader())
     except EnvironmentFailureError:
         return Refusal("checkpoint", "cannot be opened as a file")
 

@@ -15,14 +15,13 @@ from rmqtool.formats.index import HEADERS, Header
 from rmqtool.javacompat import parse_long
 from rmqtool.recovery.model import IndexFileOutcome, Refusal
 from rmqtool.store.listing import label_of
-from rmqtool.store.reading import ReadOnlyFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
     import numpy.typing as npt
 
+    from rmqtool.io import Location
     from rmqtool.releases import Release
 
     Rows = npt.NDArray[np.void]
@@ -68,7 +67,9 @@ class IndexState:
         """Return the files as they are now."""
         return [IndexFileOutcome(file.label, file.items, file.end_phy_offset) for file in self._files]
 
-    def load(self, paths: Iterable[Path], base: Path, release: Release, delete_after_ms: int | None) -> None:
+    def load(
+        self, paths: Iterable[Location], base: Location, release: Release, delete_after_ms: int | None
+    ) -> None:
         """Load the files of the index directory.
 
         Args:
@@ -78,7 +79,7 @@ class IndexState:
             delete_after_ms: indexMsgTimestamp after an unclean stop: files that end later are deleted.
         """
         is_over = False
-        for path in sorted(paths):
+        for path in sorted(paths, key=str):
             label = label_of(path, base)
             header = None if is_over or parse_long(path.name) is None else _header(path)
             if header is None:
@@ -132,10 +133,9 @@ class IndexState:
         return self._files[-1]
 
 
-def _header(path: Path) -> Header | None:
+def _header(path: Location) -> Header | None:
     """Return the header, zeros after the end of a short file; None where there is no file to open."""
     try:
-        with ReadOnlyFile(path) as file:
-            return HEADERS.padded(file.read_at(0, HEADERS.size, []))
+        return HEADERS.padded(path.read_head(HEADERS.size, []))
     except EnvironmentFailureError:
         return None

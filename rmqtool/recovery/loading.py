@@ -6,21 +6,19 @@ Sources: ``MappedFileQueue#doLoad``, ``DefaultMessageStore#loadConsumeQueue`` (4
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rmqtool.errors import EnvironmentFailureError
+from rmqtool.io import Kind
 from rmqtool.javacompat import parse_int, parse_long
 from rmqtool.recovery.model import Refusal
 from rmqtool.store.listing import label_of
-from rmqtool.store.reading import denied
 from rmqtool.store.segments import Segment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from rmqtool.io import Location, Status
     from rmqtool.releases import Release
 
 
@@ -58,7 +56,7 @@ class LoadedQueue:
     files: LoadedFiles
 
 
-def load_files(directories: Iterable[Path], base: Path, size: int, release: Release) -> LoadedFiles:
+def load_files(directories: Iterable[Location], base: Location, size: int, release: Release) -> LoadedFiles:
     """Load the files of one file queue; all reasons to refuse are named, the broker stops at the first.
 
     Args:
@@ -72,16 +70,17 @@ def load_files(directories: Iterable[Path], base: Path, size: int, release: Rele
     """
     loaded = LoadedFiles()
     entries = sorted(
-        (entry for path in directories for entry in list_directory(path)), key=lambda one: one.name
+        ((path / name, status) for path in directories for name, status in path.entries()),
+        key=lambda one: one[0].name,
     )
-    for number, path in enumerate(entries):
-        label, size_bytes = label_of(path, base), _length(path)
-        if release.deletes_empty_last_file and path.is_dir():
+    for number, (path, status) in enumerate(entries):
+        label, size_bytes = label_of(path, base), status.size_bytes
+        if release.deletes_empty_last_file and status.kind is Kind.DIRECTORY:
             continue
         if release.deletes_empty_last_file and size_bytes == 0 and number == len(entries) - 1:
             loaded.deleted[parse_long(path.name) or 0] = label
             continue
-        reason = _refusal_reason(path, size_bytes, size)
+        reason = _refusal_reason(path, status, size)
         if reason is None:
             loaded.segments.append(Segment(path, label, size_bytes, parse_long(path.name) or 0))
         else:
@@ -89,8 +88,9 @@ def load_files(directories: Iterable[Path], base: Path, size: int, release: Rele
     return loaded
 
 
-def _refusal_reason(path: Path, size_bytes: int, size: int) -> str | None:
-    if path.is_dir():
+def _refusal_reason(path: Location, status: Status, size: int) -> str | None:
+    size_bytes = status.size_bytes
+    if status.kind is Kind.DIRECTORY:
         return "is a directory"
     if size_bytes != size:
         grown = size_bytes == -(-size // PAGE_BYTES) * PAGE_BYTES
@@ -99,40 +99,15 @@ def _refusal_reason(path: Path, size_bytes: int, size: int) -> str | None:
     return "is not named by a number" if parse_long(path.name) is None else None
 
 
-def load_queues(directory: Path, base: Path, size: int, release: Release) -> list[LoadedQueue]:
+def load_queues(directory: Location, base: Location, size: int, release: Release) -> list[LoadedQueue]:
     """Load all queues of a tree ``TOPIC/QUEUEID``; what is named otherwise is passed over.
 
     Raises:
         EnvironmentFailureError: a directory may not be read.
     """
     return [
-        LoadedQueue(topic.name, number, load_files((path,), base, size, release))
-        for topic in sorted(list_directory(directory))
-        for path in sorted(list_directory(topic))
-        if (number := parse_int(path.name)) is not None
+        LoadedQueue(topic, number, load_files((directory / topic / name,), base, size, release))
+        for topic, _ in directory.entries()
+        for name, _ in (directory / topic).entries()
+        if (number := parse_int(name)) is not None
     ]
-
-
-def list_directory(directory: Path) -> list[Path]:
-    """List a directory; what is none, or not there, is an empty one (``File#listFiles`` returns null).
-
-    Raises:
-        EnvironmentFailureError: it may not be read.
-    """
-    try:
-        with os.scandir(directory) as listing:
-            return [Path(entry.path) for entry in listing]
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    except PermissionError as failure:
-        raise denied(directory, "listed", failure) from failure
-    except OSError as failure:
-        raise EnvironmentFailureError(f"{directory}: cannot be listed: {failure.strerror}") from failure
-
-
-def _length(path: Path) -> int:
-    """Return what ``File#length`` does: 0 where a link leads nowhere."""
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0

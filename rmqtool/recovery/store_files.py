@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats.checkpoint import Checkpoint
+from rmqtool.io import Kind
 from rmqtool.recovery.batch_queue import BatchQueue
 from rmqtool.recovery.derived import Derived, Queue
 from rmqtool.recovery.ext_queue import ExtFailureError, ExtQueue
 from rmqtool.recovery.first_file import read_checkpoint
 from rmqtool.recovery.index_files import IndexState
-from rmqtool.recovery.loading import LoadedQueue, list_directory, load_files, load_queues
+from rmqtool.recovery.loading import LoadedQueue, load_files, load_queues
 from rmqtool.recovery.model import Prediction, Refusal
 from rmqtool.recovery.unit_queue import UnitQueue
 from rmqtool.store.broker_json import (
@@ -25,8 +26,7 @@ from rmqtool.store.broker_json import (
 from rmqtool.store.kinds import DIRECTORY_NAMES, PathKind
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from rmqtool.io import Location
     from rmqtool.recovery.units import QueueKey
     from rmqtool.store import Store
     from rmqtool.store.segments import Segment
@@ -58,7 +58,7 @@ class LoadedStore:
     unclean: bool
 
 
-def load_store(store: Store, root: Path, prediction: Prediction) -> LoadedStore:
+def load_store(store: Store, root: Location, prediction: Prediction) -> LoadedStore:
     """Load a store; refusals and deletions are added to ``prediction``.
 
     Raises:
@@ -85,7 +85,7 @@ def load_store(store: Store, root: Path, prediction: Prediction) -> LoadedStore:
 
 
 def _load_queues(
-    store: Store, root: Path, batch_topics: frozenset[str], prediction: Prediction
+    store: Store, root: Location, batch_topics: frozenset[str], prediction: Prediction
 ) -> dict[QueueKey, Queue]:
     settings, release = store.settings, prediction.release
     queues: dict[QueueKey, Queue] = {}
@@ -108,7 +108,7 @@ def _load_queues(
     return queues
 
 
-def _load_ext(store: Store, root: Path, queue: LoadedQueue, prediction: Prediction) -> ExtQueue:
+def _load_ext(store: Store, root: Location, queue: LoadedQueue, prediction: Prediction) -> ExtQueue:
     directory = _tree(root, PathKind.CONSUMEQUEUE_EXT) / queue.topic / str(queue.queue_id)
     size = store.settings.consumequeue_ext_file_size
     files = load_files((directory,), store.base, size, prediction.release)
@@ -116,7 +116,7 @@ def _load_ext(store: Store, root: Path, queue: LoadedQueue, prediction: Predicti
     return ExtQueue(files.segments, size, files.deleted)
 
 
-def _tree(root: Path, kind: PathKind) -> Path:
+def _tree(root: Location, kind: PathKind) -> Location:
     return root / DIRECTORY_NAMES[kind]
 
 
@@ -127,16 +127,17 @@ def _note(queue: LoadedQueue, prediction: Prediction, wrong_type: bool) -> None:
         prediction.refusals.append(Refusal("config/topics.json", reason))
 
 
-def _load_index(store: Store, root: Path, index_ms: int | None, prediction: Prediction) -> IndexState:
+def _load_index(store: Store, root: Location, index_ms: int | None, prediction: Prediction) -> IndexState:
     index = IndexState(store.settings.index_geometry.items)
-    paths = list_directory(_tree(root, PathKind.INDEX))
-    index.load(paths, store.base, prediction.release, index_ms)
+    directory = _tree(root, PathKind.INDEX)
+    places = [directory / name for name, _ in directory.entries()]
+    index.load(places, store.base, prediction.release, index_ms)
     prediction.refusals += index.refusals
     prediction.ignored += index.ignored
     return index
 
 
-def _batch_topics(root: Path) -> frozenset[str]:
+def _batch_topics(root: Location) -> frozenset[str]:
     """Return the topics that the broker knows to have batch queues: those of topics.json alone."""
     try:
         return batch_queue_topics(load_broker_json(root / "config" / "topics.json"))
@@ -144,13 +145,13 @@ def _batch_topics(root: Path) -> frozenset[str]:
         return frozenset()
 
 
-def _config_refusals(root: Path) -> list[Refusal]:
+def _config_refusals(root: Location) -> list[Refusal]:
     """Java: ``ConfigManager#load`` (4.9.8, 5.3.3): only a ``.bak`` that is needed and undecodable counts."""
     refusals = []
     for name in _CONFIG_FILES:
         path = root / "config" / name
         for needed in (path, path.with_name(name + ".bak")):
-            if needed.is_fifo():
+            if needed.kind() is Kind.FIFO:
                 refusals.append(Refusal(f"config/{needed.name}", "is a FIFO: opening it waits for ever"))
                 break
             if (decodes := _decodes(needed)) is True:
@@ -160,7 +161,7 @@ def _config_refusals(root: Path) -> list[Refusal]:
     return refusals
 
 
-def _decodes(path: Path) -> bool | None:
+def _decodes(path: Location) -> bool | None:
     """Tell whether a config file can be decoded.
 
     Java: ``MixAll#file2String`` reads as many bytes as ``File#length`` says, which is 0 for a device.

@@ -19,8 +19,8 @@ from rmqtool.store.kinds import DIRECTORY_NAMES, PathKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
+    from rmqtool.io import Location
     from rmqtool.recovery.loading import LoadedQueue
     from rmqtool.store import Store
 
@@ -65,7 +65,7 @@ def window_of(store: Store) -> Window | None:
     return Window(files, len(segments), segments[0].start, reach, _queue_end(store, root, reach))
 
 
-def _queue_end(store: Store, root: Path, reach: int) -> int | None:
+def _queue_end(store: Store, root: Location, reach: int) -> int | None:
     """Return the largest end of any queue; None as soon as one is at or after ``reach``."""
     end = NO_UNITS
     for kind, queue in sorted(_queues(store, root), key=lambda one: _last_change(one[1]), reverse=True):
@@ -80,7 +80,7 @@ def _queue_end(store: Store, root: Path, reach: int) -> int | None:
     return end
 
 
-def _queues(store: Store, root: Path) -> Iterator[tuple[PathKind, LoadedQueue]]:
+def _queues(store: Store, root: Location) -> Iterator[tuple[PathKind, LoadedQueue]]:
     settings = store.settings
     sizes = {
         PathKind.CONSUMEQUEUE: settings.consumequeue_file_size,
@@ -91,7 +91,8 @@ def _queues(store: Store, root: Path) -> Iterator[tuple[PathKind, LoadedQueue]]:
             yield kind, queue
 
 
-def _last_change(queue: LoadedQueue) -> float:
-    """Return when its last file changed: the queue that ends last is most likely among the newest."""
+def _last_change(queue: LoadedQueue) -> int:
+    """Return when its last file changed, in ns: the queue that ends last is most likely among the newest."""
     segments = queue.files.segments
-    return segments[-1].path.stat().st_mtime if segments else 0.0
+    status = segments[-1].path.status() if segments else None
+    return 0 if status is None else status.modified_ns

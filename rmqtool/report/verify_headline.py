@@ -13,8 +13,8 @@ from rmqtool.findings.index import IX_GONE
 from rmqtool.findings.places import IO_DENIED
 from rmqtool.findings.start import NS_SKIPPED
 from rmqtool.findings.wording import counted
+from rmqtool.io.owners import owner_of
 from rmqtool.report.escaping import escape_text
-from rmqtool.store.owners import owner_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.dispatch.policy import DispatchPolicy
+    from rmqtool.io.reading import UnreadableRange
     from rmqtool.reput.blocks import Block
     from rmqtool.scan.splits import Split
-    from rmqtool.store.reading import UnreadableRange
     from rmqtool.store.staging import StagingHandle
 
 _SAMPLES = 10

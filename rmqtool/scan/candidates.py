@@ -20,9 +20,9 @@ from rmqtool.scan.prefilter_kernels import PrefilterField, find_candidates
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from rmqtool.io.reading import UnreadableRange
     from rmqtool.scan.splits import Split
     from rmqtool.scan.walk import MessageBatch
-    from rmqtool.store.reading import UnreadableRange
 
 MAX_GAPS = 100
 """Gaps of one split that are told apart; the others are counted."""

@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqtool.findings import FindingCode
+    from rmqtool.io.reading import UnreadableRange
     from rmqtool.scan.gaps import Gap
     from rmqtool.scan.log_edge import LogEdge
-    from rmqtool.store.reading import UnreadableRange
     from rmqtool.store.segments import Segment
 
 _LARGEST_TEAR_BYTES = 64 << 20

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
+    from rmqtool.io.reading import UnreadableRange
     from rmqtool.releases import RecordRules
     from rmqtool.scan.walk import MessageBatch
-    from rmqtool.store.reading import UnreadableRange
     from rmqtool.store.segments import Segment
 
 _START = struct_of(message.BLANK)

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.formats.message import HEAD_SIZES, decode_head, host_variant
+from rmqtool.io.reading import UnreadableRange
 from rmqtool.scan.gaps import Outcome
 from rmqtool.scan.kernels import find_record, walk_records
 from rmqtool.scan.resync_kernels import walk_over_damage
 from rmqtool.scan.rows import GAP_ROW, MESSAGE_ROW, MISMATCH_ROW, Property
-from rmqtool.store.reading import UnreadableRange
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

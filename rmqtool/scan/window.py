@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rmqtool.store.reading import UnreadableRange
+    from rmqtool.io.reading import UnreadableRange
     from rmqtool.store.segments import StoreFile
 
 WINDOW_BYTES = 1 << 20

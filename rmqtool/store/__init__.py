@@ -1,6 +1,6 @@
 """PLACES. Where a store keeps its files, with which settings, and how they are read and written.
 
-Evidence is opened read-only, never mapped, and every entry of a directory is examined before it is opened
+All that is read comes through `rmqtool.io`, and every entry of a directory is examined before it is opened
 (`Store`, `FileQueue`, `Segment`, `StoreFile`). A setting is given, inferred from the files, or the broker's
 default, and always says which (`Settings`). ``lock`` finds a running broker without disturbing it.
 ``staging`` is the only place in the house that writes store files; ``layout`` turns what is wrong with names,
@@ -14,7 +14,6 @@ from __future__ import annotations
 from rmqtool.store.files import QueueFiles
 from rmqtool.store.kinds import PathKind
 from rmqtool.store.names import component_problem, safe_component
-from rmqtool.store.reading import ReadOnlyFile, UnreadableRange
 from rmqtool.store.root import Store, open_store
 from rmqtool.store.segments import FileQueue, Gap, Segment, StoreFile, Stray
 from rmqtool.store.setting import Origin, Setting
@@ -26,14 +25,12 @@ __all__ = [
     "Origin",
     "PathKind",
     "QueueFiles",
-    "ReadOnlyFile",
     "Segment",
     "Setting",
     "Settings",
     "Store",
     "StoreFile",
     "Stray",
-    "UnreadableRange",
     "component_problem",
     "open_store",
     "safe_component",

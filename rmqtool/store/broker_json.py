@@ -8,10 +8,9 @@ from math import isfinite
 from typing import TYPE_CHECKING, cast
 
 from rmqtool.errors import DeniedError, EnvironmentFailureError
-from rmqtool.store.reading import ReadOnlyFile
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from rmqtool.io import Location
 
 LARGEST_CONFIG = 256 << 20
 """Bytes of a config file that are read at most; brokers with many groups reach some ten MiB."""
@@ -55,7 +54,7 @@ def _quote_key(match: re.Match[str]) -> str:
     return match[0] if key is None else f'{match[1]}"{key}"{match[3]}'
 
 
-def load_broker_json(path: Path) -> object:
+def load_broker_json(path: Location) -> object:
     """Load a config file, or its ``.bak`` where it is missing, empty or undecodable; None without both.
 
     Java: ``ConfigManager#load`` (4.9.8, 5.3.3). 4.x wrote in the platform's charset, so bytes that are no
@@ -68,10 +67,10 @@ def load_broker_json(path: Path) -> object:
     problem = None
     for candidate in (path, path.with_name(path.name + ".bak")):
         try:
-            text = read_config_text(candidate) if candidate.exists() else ""
+            text = read_config_text(candidate) if candidate.is_there() else ""
             if text.strip():
                 return parse_broker_json(text)
-        except (DeniedError, PermissionError) as failure:
+        except DeniedError as failure:
             raise ConfigDeniedError(str(failure)) from failure
         except (EnvironmentFailureError, ValueError) as failure:
             problem = problem or f"{candidate}: {failure}"
@@ -80,14 +79,13 @@ def load_broker_json(path: Path) -> object:
     return None
 
 
-def read_config_text(path: Path) -> str:
+def read_config_text(path: Location) -> str:
     """Return the text of a config file; bytes that are no UTF-8 are replaced.
 
     Raises:
         EnvironmentFailureError: It is no regular file, or cannot be read.
     """
-    with ReadOnlyFile(path) as file:
-        return file.read_at(0, LARGEST_CONFIG).decode("utf-8", "replace")
+    return path.read_head(LARGEST_CONFIG).decode("utf-8", "replace")
 
 
 def batch_queue_topics(topics_json: object) -> frozenset[str]:

@@ -9,7 +9,6 @@ narrows it down to a range of releases; that is said, never guessed.
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -17,10 +16,9 @@ from typing import TYPE_CHECKING
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.releases import DEFAULT, NEWEST, RELEASES, Release
 from rmqtool.store.features import PLACES, ROCKSDB_STORE
-from rmqtool.store.reading import ReadOnlyFile
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from rmqtool.io import Location
 
 _OPTIONS_NAME = re.compile(r"OPTIONS-([0-9]{1,18})")
 _OPTIONS_HEAD = 1 << 16
@@ -133,10 +131,10 @@ def _between(oldest: str, newest: str, reason: str) -> BrokerVersion:
     return BrokerVersion(release, names, said, reason)
 
 
-def places_since(root: Path) -> tuple[str, str] | None:
+def places_since(root: Location) -> tuple[str, str] | None:
     """Return the newest release of which a place is there, and the place; None if 4.x makes all of them."""
     found = (
-        (place.since, path.relative_to(root).as_posix())
+        (place.since, path.relative_to(root))
         for place in PLACES
         if _number(place.since) >= _number(OLDEST_5)
         for path in place.found_in(root)
@@ -149,21 +147,20 @@ def newest_sign(*signs: tuple[str, str] | None) -> tuple[str, str] | None:
     return max((sign for sign in signs if sign), key=lambda sign: _number(sign[0]), default=None)
 
 
-def rocksdb_of_last_start(root: Path) -> tuple[str, str] | None:
+def rocksdb_of_last_start(root: Location) -> tuple[str, str] | None:
     """Return RocksDB's version in the newest options file of ``rocksdbstore/``, and that file's path."""
     try:
-        with os.scandir(root / ROCKSDB_STORE) as listing:
-            numbers = (_OPTIONS_NAME.fullmatch(entry.name) for entry in listing)
-            newest = max((match for match in numbers if match), key=lambda one: int(one[1]), default=None)
-    except OSError:
+        numbers = [_OPTIONS_NAME.fullmatch(name) for name, _ in (root / ROCKSDB_STORE).entries()]
+    except EnvironmentFailureError:
         return None
+    newest = max((match for match in numbers if match), key=lambda one: int(one[1]), default=None)
     if newest is None:
         return None
     version = _ROCKSDB_VERSION.search(_head(root / ROCKSDB_STORE / newest[0], _OPTIONS_HEAD))
     return None if version is None else (version[1].decode("ascii"), f"{ROCKSDB_STORE}/{newest[0]}")
 
 
-def has_newer_offsets(root: Path) -> bool | None:
+def has_newer_offsets(root: Location) -> bool | None:
     """Tell whether ``config/consumerOffset.json`` puts each offset on a line of its own, as 5.4.0+ does.
 
     Older brokers begin an inner map on the line of its name, ``{0:29,1:102``. None where it is not there, has
@@ -173,11 +170,10 @@ def has_newer_offsets(root: Path) -> bool | None:
     return None if found is None else b"\n" in found[1]
 
 
-def _head(path: Path, length: int) -> bytes:
+def _head(path: Location, length: int) -> bytes:
     """Return the beginning of a file, nothing of what is no file or may not be read: that is no sign."""
     try:
-        with ReadOnlyFile(path) as file:
-            return file.read_at(0, length, [])
+        return path.read_head(length, [])
     except EnvironmentFailureError:
         return b""
 

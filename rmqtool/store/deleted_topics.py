@@ -7,14 +7,13 @@ are not.
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 from rmqtool.store.broker_json import ConfigFileError, load_broker_json, topic_names
 from rmqtool.topics import BROKERS_OWN, LMQ_PREFIX, SYSTEM_PREFIX
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from rmqtool.io import Location
 
 # In config/: RocksDB keeps the topics, a topics.json beside it is old.
 _OTHER_KEEPERS = ("topics", "rdb", "metadata")
@@ -27,7 +26,7 @@ class KnownTopics:
         root: of the store; None if it is not shown.
     """
 
-    def __init__(self, root: Path | None) -> None:
+    def __init__(self, root: Location | None) -> None:
         self._known = frozenset[str]() if root is None else _known_topics(root / "config")
 
     def is_deleted(self, topic: str) -> bool:
@@ -37,10 +36,10 @@ class KnownTopics:
         return topic not in self._known
 
 
-def _known_topics(config: Path) -> frozenset[str]:
+def _known_topics(config: Location) -> frozenset[str]:
     """Return the topics of ``topics.json``, none if it is not there, not readable, or not what counts."""
     path = config / "topics.json"
-    if not os.path.isfile(path) or any((config / name).is_dir() for name in _OTHER_KEEPERS):  # noqa: PTH113
+    if not path.is_regular() or any((config / name).is_directory() for name in _OTHER_KEEPERS):
         return frozenset()
     try:
         return topic_names(load_broker_json(path))

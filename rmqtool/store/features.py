@@ -6,12 +6,12 @@ which broker was here, too (`rmqtool.store.broker_version`), and a new kind of p
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings.places import (
     ST_COMPACTION,
     ST_DLEDGER,
@@ -24,9 +24,9 @@ from rmqtool.findings.places import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
     from rmqtool.findings import FindingCode
+    from rmqtool.io import Location
 
 ROCKSDB_STORE = "rocksdbstore"
 """Made by every start of 5.4.0+ (``DefaultMessageStore#<init>``), empty unless a setting has a use for it."""
@@ -59,12 +59,9 @@ class KnownPlace:
     code: FindingCode | None = None
     holds: tuple[str, ...] = ()
 
-    def found_in(self, root: Path) -> Iterator[Path]:
-        """Yield the paths of this kind that are there, by name."""
-        paths = sorted(root.glob(self.path)) if "*" in self.path else [root / self.path]
-        for path in paths:
-            if os.path.exists(path) and _holds(path, self.holds):  # noqa: PTH110 - False where not allowed
-                yield path
+    def found_in(self, root: Location) -> Iterator[Location]:
+        """Yield the places of this kind that are there, by name."""
+        return (place for place in root.matching(self.path) if _holds(place, self.holds))
 
 
 PLACES = (
@@ -114,7 +111,7 @@ class Feature:
     is_empty: bool = False
 
 
-def features_of(root: Path) -> tuple[Feature, ...]:
+def features_of(root: Location) -> tuple[Feature, ...]:
     """Name what a store root holds beside the structures that are examined."""
     found = []
     for place in PLACES:
@@ -122,11 +119,11 @@ def features_of(root: Path) -> tuple[Feature, ...]:
             for path in islice(place.found_in(root), _LISTED):
                 code = _code_of(root, place.path, place.code)
                 is_empty = place.path == ROCKSDB_STORE and not _has_rows(path)
-                found.append(Feature(code, path.relative_to(root).as_posix(), is_empty))
+                found.append(Feature(code, path.relative_to(root), is_empty))
     return tuple(found)
 
 
-def _code_of(root: Path, path: str, code: FindingCode) -> FindingCode:
+def _code_of(root: Location, path: str, code: FindingCode) -> FindingCode:
     """Return what a place is: queues in RocksDB are a copy where file queues are there as well.
 
     A broker that writes its queues twice reads the file queues
@@ -136,7 +133,7 @@ def _code_of(root: Path, path: str, code: FindingCode) -> FindingCode:
     return ST_ROCKSDB_BESIDE if is_copy else code
 
 
-def is_rocksdb(directory: Path) -> bool:
+def is_rocksdb(directory: Location) -> bool:
     """Tell whether RocksDB holds what a directory is for, in it or beside it, and no file queues are there.
 
     ``useSeparateStorePathForRocksdbCQ`` (5.5.0+) puts it beside (``StorePathConfigHelper``).
@@ -146,29 +143,28 @@ def is_rocksdb(directory: Path) -> bool:
     return is_there and not _has_queue_files(directory)
 
 
-def rocksdb_files(directory: Path, names: Iterable[str]) -> set[str]:
+def rocksdb_files(directory: Location, names: Iterable[str]) -> set[str]:
     """Return those of the names in a directory that are files of a RocksDB database that lies there."""
     if not _holds(directory, _DATABASE):
         return set()
     return {name for name in names if _ROCKSDB_FILE.fullmatch(name)}
 
 
-def _holds(directory: Path, names: tuple[str, ...]) -> bool:
-    return all(any(directory.glob(name)) for name in names)
+def _holds(directory: Location, names: tuple[str, ...]) -> bool:
+    return all(any(directory.matching(name)) for name in names)
 
 
-def _has_queue_files(directory: Path) -> bool:
-    return any(directory.glob(_QUEUE_FILES))
+def _has_queue_files(directory: Location) -> bool:
+    return any(directory.matching(_QUEUE_FILES))
 
 
-def _has_rows(directory: Path) -> bool:
+def _has_rows(directory: Location) -> bool:
     """Tell whether any row was ever written into a database; True where that cannot be told.
 
     Rows are in tables and in the log of what is not yet in a table; what an empty database writes into its
     MANIFEST is no row.
     """
     try:
-        with os.scandir(directory) as listing:
-            return any(_ROWS.fullmatch(one.name) and one.stat().st_size > 0 for one in listing)
-    except OSError:
+        return any(_ROWS.fullmatch(name) and status.size_bytes > 0 for name, status in directory.entries())
+    except EnvironmentFailureError:
         return True

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rmqtool.errors import EnvironmentFailureError
+from rmqtool.io import Kind
 from rmqtool.store.features import rocksdb_files
 from rmqtool.store.kinds import PathKind
 from rmqtool.store.listing import (
@@ -24,6 +24,8 @@ from rmqtool.store.segments import NAME_DIGITS, FileQueue, Segment, StoreFile, S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from rmqtool.io import Location
 
 _LARGEST_INT = (1 << 31) - 1
 _QUEUE_ID = re.compile(r"0|-?[1-9][0-9]{,9}")
@@ -47,9 +49,9 @@ class QueueFiles:
     kind: PathKind
     topic: str | None
     queue_id: int | None
-    directory: Path
-    base: Path
-    only: Path | None = None
+    directory: Location
+    base: Location
+    only: Location | None = None
 
     @cached_property
     def files(self) -> FileQueue:
@@ -74,7 +76,7 @@ class Root:
         named: Whether names of directories above tell topic and queue id.
     """
 
-    paths: tuple[Path, ...]
+    paths: tuple[Location, ...]
     depth: int = TREE_DEPTH
     is_file: bool = False
     named: bool = True
@@ -89,7 +91,7 @@ class StoreFiles:
         root: The store root, when it is known.
     """
 
-    def __init__(self, roots: Mapping[PathKind, Root], base: Path, root: Path | None) -> None:
+    def __init__(self, roots: Mapping[PathKind, Root], base: Location, root: Location | None) -> None:
         self.roots = dict(roots)
         self.base = base
         self.root = root
@@ -122,7 +124,7 @@ class StoreFiles:
     def checkpoint(self) -> StoreFile | None:
         """Return the checkpoint; None if it is not there, not shown, or no regular file."""
         root = self.roots.get(PathKind.CHECKPOINT)
-        if root is None or not root.paths[0].is_file():
+        if root is None or not root.paths[0].is_regular():
             return None
         return store_file(root.paths[0], self.base)
 
@@ -132,7 +134,7 @@ class StoreFiles:
         root = self.roots.get(PathKind.CONFIG)
         if root is None or root.is_file:
             return [] if root is None else [(store_file(root.paths[0], self.base), None)]
-        listed = {path.name: path for path in sorted(root.paths[0].glob("*.json*")) if path.is_file()}
+        listed = {path.name: path for path in root.paths[0].matching("*.json*") if path.is_regular()}
         names = dict.fromkeys(name.removesuffix(BACKUP) for name in listed if is_config_name(name))
         found = []
         for name in names:
@@ -148,7 +150,7 @@ class StoreFiles:
             return []
         if root.depth < TREE_DEPTH:
             return sorted({queue.topic for queue in self.queues(kind) if queue.topic is not None})
-        return [entry.name for entry in list_directories(root.paths[0], self.base)[0]]
+        return [place.name for place in list_directories(root.paths[0], self.base)[0]]
 
     def queues(
         self, kind: PathKind = PathKind.CONSUMEQUEUE, topic: str | None = None
@@ -183,7 +185,7 @@ class StoreFiles:
             found = (queue for queue in self.queues(kind, topic) if queue.queue_id == queue_id)
             return next(found, None)
         directory = root.paths[0] / topic / str(queue_id)
-        is_there = os.path.isdir(directory)  # noqa: PTH112 - False where not allowed
+        is_there = directory.is_directory()
         return QueueFiles(kind, topic, queue_id, directory, self.base) if is_there else None
 
     def queue_strays(self, kind: PathKind = PathKind.CONSUMEQUEUE) -> Iterator[Stray]:
@@ -198,15 +200,15 @@ class StoreFiles:
         topics = [root.paths[0]]
         if root.depth == TREE_DEPTH:
             directories, strays = list_directories(root.paths[0], self.base)
-            rocksdb = rocksdb_files(root.paths[0], (Path(stray.label).name for stray in strays))
-            yield from (stray for stray in strays if Path(stray.label).name not in rocksdb)
-            topics = [Path(entry.path) for entry in directories]
+            rocksdb = rocksdb_files(root.paths[0], (stray.name for stray in strays))
+            yield from (stray for stray in strays if stray.name not in rocksdb)
+            topics = directories
         for topic in topics:
             directories, strays = list_directories(topic, self.base)
             yield from strays
-            for entry in directories:
-                if queue_id_of(entry.name) is None:
-                    yield Stray(label_of(Path(entry.path), self.base), "is not named by a queue id")
+            for place in directories:
+                if queue_id_of(place.name) is None:
+                    yield Stray(label_of(place, self.base), "is not named by a queue id")
 
     def close(self) -> None:
         """Close the files that were listed as commit log and index; queues are closed by who lists them."""
@@ -232,10 +234,12 @@ class StoreFiles:
             kind, topic, queue_id, directory, self.base, root.paths[0] if root.is_file else None
         )
 
-    def _queues_of_topic(self, kind: PathKind, topic: str | None, directory: Path) -> Iterator[QueueFiles]:
-        numbered = {queue_id_of(entry.name): entry for entry in list_directories(directory, self.base)[0]}
+    def _queues_of_topic(
+        self, kind: PathKind, topic: str | None, directory: Location
+    ) -> Iterator[QueueFiles]:
+        numbered = {queue_id_of(place.name): place for place in list_directories(directory, self.base)[0]}
         for queue_id in sorted(number for number in numbered if number is not None):
-            yield QueueFiles(kind, topic, queue_id, Path(numbered[queue_id].path), self.base)
+            yield QueueFiles(kind, topic, queue_id, numbered[queue_id], self.base)
 
 
 def queue_id_of(name: str) -> int | None:
@@ -250,13 +254,29 @@ def queue_id_of(name: str) -> int | None:
     return number if -_LARGEST_INT - 1 <= number <= _LARGEST_INT else None
 
 
-def store_file(path: Path, base: Path) -> StoreFile:
-    """Return one regular file as a file of the store."""
-    return StoreFile(path, label_of(path, base), path.stat().st_size)
+def store_file(path: Location, base: Location) -> StoreFile:
+    """Return one regular file as a file of the store.
+
+    Raises:
+        EnvironmentFailureError: There is none.
+    """
+    return StoreFile(path, label_of(path, base), _size_of(path))
 
 
-def single_file_queue(path: Path, base: Path) -> FileQueue:
-    """Return a file queue of one file; it starts where its name says, at 0 if the name says nothing."""
+def single_file_queue(path: Location, base: Location) -> FileQueue:
+    """Return a file queue of one file; it starts where its name says, at 0 if the name says nothing.
+
+    Raises:
+        EnvironmentFailureError: There is none.
+    """
     start = digits_of(path.name, NAME_DIGITS)
-    segment = Segment(path, label_of(path, base), path.stat().st_size, start or 0)
+    segment = Segment(path, label_of(path, base), _size_of(path), start or 0)
     return FileQueue((path.parent,), (segment,))
+
+
+def _size_of(path: Location) -> int:
+    status = path.status()
+    if status is None or status.kind is not Kind.FILE:
+        found = "is not there any more" if status is None else f"is {status.kind}, not a regular file"
+        raise EnvironmentFailureError(f"{path}: {found}")
+    return status.size_bytes

@@ -6,10 +6,10 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import EnvironmentFailureError, UsageError
+from rmqtool.io import location_of
 from rmqtool.javacompat import parse_int
 from rmqtool.releases import NEWEST
 from rmqtool.store.properties import parse_java_properties
-from rmqtool.store.reading import ReadOnlyFile
 from rmqtool.store.setting import CONCERNING, DEFINITIONS, Origin, Setting
 
 if TYPE_CHECKING:
@@ -56,8 +56,7 @@ def read_broker_conf(path: Path) -> dict[str, str]:
         UsageError: It is no readable file, is larger than 1 MiB, or Java would refuse it.
     """
     try:
-        with ReadOnlyFile(path) as file:
-            data = file.read_at(0, _LARGEST_CONF + 1)
+        data = location_of(path).read_head(_LARGEST_CONF + 1)
     except EnvironmentFailureError as failure:
         raise UsageError(str(failure)) from failure
     if len(data) > _LARGEST_CONF:

@@ -11,6 +11,7 @@ from rmqtool.errors import DeniedError, EnvironmentFailureError
 from rmqtool.formats.checkpoint import CHECKPOINTS, Checkpoint
 from rmqtool.formats.consumequeue import BATCH_UNIT_SIZE, UNIT_SIZE
 from rmqtool.formats.message import MAGIC_V2, RECORD_STARTS
+from rmqtool.io import Kind
 from rmqtool.store.broker_json import ConfigFileError, batch_queue_topics, load_broker_json
 from rmqtool.store.broker_version import (
     FORM_OF_OFFSETS,
@@ -24,15 +25,14 @@ from rmqtool.store.broker_version import (
 from rmqtool.store.geometry import Geometry, geometry_of_size, infer_geometry
 from rmqtool.store.index_zone import infer_index_zone
 from rmqtool.store.kinds import PathKind
-from rmqtool.store.reading import ReadOnlyFile
 from rmqtool.store.sizes import infer_file_size
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import timezone
-    from pathlib import Path
 
+    from rmqtool.io import Location
     from rmqtool.store.files import StoreFiles
     from rmqtool.store.segments import FileQueue, StoreFile
 
@@ -160,8 +160,9 @@ class SettingsInference:
         root = self._store.root
         if root is None or not _size_of_file(root, "checkpoint"):
             return Checkpoint()
-        with suppress(DeniedError), ReadOnlyFile(root / "checkpoint") as file:
-            return CHECKPOINTS.decode(file.read_at(0, CHECKPOINTS.size, [])) or Checkpoint()
+        with suppress(DeniedError):
+            head = (root / "checkpoint").read_head(CHECKPOINTS.size, [])
+            return CHECKPOINTS.decode(head) or Checkpoint()
         return Checkpoint()
 
 
@@ -172,10 +173,7 @@ def _geometry_of(file: StoreFile) -> Geometry | None:
     return None
 
 
-def _size_of_file(root: Path, name: str) -> int:
+def _size_of_file(root: Location, name: str) -> int:
     """Return the size of a regular file of the root, 0 for anything else."""
-    path = root / name
-    try:
-        return path.stat().st_size if path.is_file() else 0
-    except OSError:
-        return 0
+    status = (root / name).status()
+    return status.size_bytes if status is not None and status.kind is Kind.FILE else 0

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from rmqtool.formats import Decoder
-    from rmqtool.store.reading import ReadOnlyFile
+    from rmqtool.io import ReadOnlyFile
 
 _EARLIEST_MS = 1_262_304_000_000  # 2010, before the first broker
 _LATEST_MS = 4_102_444_800_000  # 2100

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import stat
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import DeniedError, EnvironmentFailureError
@@ -26,21 +24,21 @@ from rmqtool.findings.places import (
     ST_SETTINGS,
 )
 from rmqtool.formats.checkpoint import CHECKPOINT_FILE_SIZE, CHECKPOINTS
+from rmqtool.io import Kind
 from rmqtool.store.broker_json import ConfigDeniedError, ConfigFileError, load_broker_json
 from rmqtool.store.features import is_rocksdb
 from rmqtool.store.files import TREE_DEPTH
 from rmqtool.store.index_layout import index_findings
 from rmqtool.store.kinds import QUEUE_KINDS, PathKind
 from rmqtool.store.listing import label_of
-from rmqtool.store.reading import kind_of_non_file
 from rmqtool.store.setting import Origin
 from rmqtool.store.unreadable import denied_finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from rmqtool.findings import FindingCode
+    from rmqtool.io import Location
     from rmqtool.store.files import QueueFiles
     from rmqtool.store.root import Store
     from rmqtool.store.segments import FileQueue, Gap, StoreFile, Stray
@@ -86,7 +84,7 @@ def _root_findings(store: Store) -> Iterator[Finding]:
             if path.name != "checkpoint":
                 yield from _unless_directory(path, store.base)
     for place in (store.abort, store.lock):
-        if place is not None and not place.is_file():
+        if place is not None and not place.is_regular():
             yield _wrong_place(place, store.base)
     if store.abort is not None:
         yield Finding(code=ST_ABORT, file="abort")
@@ -103,18 +101,13 @@ def _config_findings(store: Store) -> Iterator[Finding]:
             yield Finding(code=ST_CONFIG, file=f"config/{name}", message=str(failure))
 
 
-def _unless_directory(path: Path, base: Path) -> Iterator[Finding]:
-    if (path.is_symlink() or path.exists()) and not path.is_dir():
+def _unless_directory(path: Location, base: Location) -> Iterator[Finding]:
+    if path.kind() not in {None, Kind.DIRECTORY}:
         yield _wrong_place(path, base)
 
 
-def _wrong_place(path: Path, base: Path) -> Finding:
-    try:
-        mode = path.stat().st_mode
-        observed = "a file" if stat.S_ISREG(mode) else kind_of_non_file(mode)
-    except OSError:
-        observed = "a link that leads nowhere"
-    label = label_of(path, base)
+def _wrong_place(path: Location, base: Location) -> Finding:
+    label, observed = label_of(path, base), str(path.kind() or Kind.LOST)
     return Finding(code=ST_PATH, file=label, observed=observed, message=f"{label} is {observed}")
 
 
@@ -191,8 +184,8 @@ def _stray(store: Store, queue: FileQueue, entry: Stray, code: FindingCode) -> F
     5.1.3+ deletes that at start (``MappedFileQueue#doLoad``, 5.3.3); older brokers refuse to start.
     """
     text = f"{entry.label} {entry.reason}"
-    names = [file.path.name for file in queue] + [PurePath(other.label).name for other in queue.strays]
-    is_last = entry.size_bytes == 0 and PurePath(entry.label).name == max(names)
+    names = [file.path.name for file in queue] + [other.name for other in queue.strays]
+    is_last = entry.size_bytes == 0 and entry.name == max(names)
     if not (is_last and store.settings.release.deletes_empty_last_file):
         return Finding(code=code, file=entry.label, message=text)
     text += ": left by a kill; 5.1.3 and later delete it at start, older brokers do not start"
@@ -286,8 +279,7 @@ def _checkpoint_findings(store: Store) -> Iterator[Finding]:
     path, label = root.paths[0], label_of(root.paths[0], store.base)
     file = store.checkpoint
     if file is None:
-        exists = path.is_symlink() or path.exists()
-        yield Finding(code=CP_STRAY if exists else CP_MISSING, file=label)
+        yield Finding(code=CP_MISSING if path.status() is None else CP_STRAY, file=label)
         return
     if file.size_bytes != CHECKPOINT_FILE_SIZE:
         yield _wrong_size(CP_SIZE, CHECKPOINT_FILE_SIZE, file)

@@ -1,8 +1,7 @@
-"""Is a broker at work on this store? The only module that opens the file ``lock``.
+"""Is a broker at work on this store? The only module that lets the file ``lock`` be opened.
 
 A broker holds a POSIX record lock on byte 0 of ``<store>/lock`` (``DefaultMessageStore#start``, 4.9.8 and
-5.3.3: ``FileChannel#tryLock(0, 1, false)``). ``F_GETLK`` on a read-only descriptor asks the kernel who would
-be in the way and changes nothing; ``flock`` would not see it.
+5.3.3: ``FileChannel#tryLock(0, 1, false)``). The source of the store tells who holds it, and changes nothing.
 
 The trap: a process loses *all* its record locks on a file when it closes *any* descriptor of it. A process
 that comes to hold this lock itself (work in place) must not probe it, here or anywhere else.
@@ -10,19 +9,12 @@ that comes to hold this lock itself (work in place) must not probe it, here or a
 
 from __future__ import annotations
 
-import fcntl
-import os
-import struct
-import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from rmqtool.errors import EnvironmentFailureError
-from rmqtool.store.reading import open_regular
-
-# struct flock: Linux has (type, whence, start, length, pid), the BSDs and macOS the other order.
-_LINUX = sys.platform.startswith("linux")
-_FLOCK = struct.Struct("@hhqqi4x" if _LINUX else "@qqihh")
+if TYPE_CHECKING:
+    from rmqtool.io import Location
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +35,7 @@ class LockHolder:
         return f"process {self.pid} ({self.command})" if self.command else f"process {self.pid}"
 
 
-def lock_holder(store_root: Path) -> LockHolder | None:
+def lock_holder(store_root: Location) -> LockHolder | None:
     """Return who holds the store's lock, or None if nobody does or there is no lock file.
 
     A lock that this process holds itself is not reported.
@@ -52,32 +44,12 @@ def lock_holder(store_root: Path) -> LockHolder | None:
         EnvironmentFailureError: The lock file may not be opened, or the file system cannot tell.
     """
     path = store_root / "lock"
-    if not path.is_file():
+    if not path.is_regular():
         return None
-    descriptor = open_regular(path)
-    try:
-        answer = fcntl.fcntl(descriptor, fcntl.F_GETLK, _pack_write_lock())
-    except OSError as failure:
-        raise EnvironmentFailureError(f"{path}: cannot be probed for a lock: {failure.strerror}") from failure
-    finally:
-        os.close(descriptor)
-    kind, pid = _unpack(answer)
-    if kind == fcntl.F_UNLCK:
+    pid = path.source.lock_holder(path.text)
+    if pid is None:
         return None
     return LockHolder(pid, _command_of(pid)) if pid > 0 else LockHolder(None)
-
-
-def _pack_write_lock() -> bytes:
-    """Return a ``struct flock`` for a write lock on byte 0."""
-    if _LINUX:
-        return _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0)
-    return _FLOCK.pack(0, 1, 0, fcntl.F_WRLCK, os.SEEK_SET)
-
-
-def _unpack(answer: bytes) -> tuple[int, int]:
-    """Return lock type and pid of a ``struct flock``."""
-    fields = _FLOCK.unpack(answer)
-    return (fields[0], fields[4]) if _LINUX else (fields[3], fields[2])
 
 
 def _command_of(pid: int) -> str | None:

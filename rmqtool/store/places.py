@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import stat
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rmqtool.errors import EnvironmentFailureError, UsageError
+from rmqtool.io import Kind
 from rmqtool.store.kinds import DIRECTORY_NAMES, QUEUE_KINDS, PathKind, kind_of_bytes
 from rmqtool.store.listing import INDEX_NAME_DIGITS, digits_of
-from rmqtool.store.reading import ReadOnlyFile, denied, kind_of_non_file
 from rmqtool.store.segments import NAME_DIGITS
+
+if TYPE_CHECKING:
+    from rmqtool.io import Location
 
 CONFIG_DIRECTORY, BACKUP = "config", ".bak"
 
@@ -23,7 +24,7 @@ class Place:
     """What a PATH turned out to be.
 
     Attributes:
-        path: The PATH, absolute, links kept.
+        path: The PATH, links kept.
         kind: What is there.
         is_file: Whether it is one file.
         root: The store root around it, when its place tells; the path itself for a store.
@@ -31,14 +32,14 @@ class Place:
             1 for a topic, 0 for a queue or one file of it).
     """
 
-    path: Path
+    path: Location
     kind: PathKind
     is_file: bool
-    root: Path | None
+    root: Location | None
     depth: int = 0
 
 
-def find_place(path: Path, kind: PathKind | None = None, *, has_log: bool = False) -> Place:
+def find_place(path: Location, kind: PathKind | None = None, *, has_log: bool = False) -> Place:
     """Find out what a PATH is, from its place and its bytes.
 
     Args:
@@ -50,18 +51,13 @@ def find_place(path: Path, kind: PathKind | None = None, *, has_log: bool = Fals
         EnvironmentFailureError: Nothing is there, it may not be read, or it is nothing of a store.
         UsageError: ``kind`` cannot be, as the path is a directory or a file.
     """
-    path = Path(os.path.abspath(path))  # noqa: PTH100 - Path.resolve would follow links and change names
-    try:
-        mode = path.stat().st_mode
-    except OSError as failure:
-        raise EnvironmentFailureError(
-            f"{path}: {failure.strerror}; give a store root or a part of one"
-        ) from failure
-    if stat.S_ISREG(mode):
+    status = path.status()
+    if status is not None and status.kind is Kind.FILE:
         return _place_of_file(path, kind)
-    if stat.S_ISDIR(mode):
+    if status is not None and status.kind is Kind.DIRECTORY:
         return _place_of_directory(path, PathKind.STORE if has_log and kind is None else kind)
-    raise EnvironmentFailureError(f"{path}: is {kind_of_non_file(mode)}; give a store root or a part of one")
+    found = "No such file or directory" if status is None else status.reason or f"is {status.kind}"
+    raise EnvironmentFailureError(f"{path}: {found}; give a store root or a part of one")
 
 
 def is_config_name(name: str) -> bool:
@@ -69,22 +65,22 @@ def is_config_name(name: str) -> bool:
     return name.removesuffix(BACKUP).endswith(".json")
 
 
-def looks_like_store(path: Path) -> bool:
+def looks_like_store(path: Location) -> bool:
     """Tell whether a directory is a store root, by the names in it."""
-    if (path / "commitlog").is_dir():
-        return path.name not in KIND_OF_DIRECTORY or (path / "checkpoint").is_file()
+    if (path / "commitlog").is_directory():
+        return path.name not in KIND_OF_DIRECTORY or (path / "checkpoint").is_regular()
     if path.name in KIND_OF_DIRECTORY:
         return False
-    derived = any((path / name).is_dir() for name in DIRECTORY_NAMES.values())
-    return derived or (path / "checkpoint").is_file() or any(path.glob("dledger-*/data"))
+    derived = any((path / name).is_directory() for name in DIRECTORY_NAMES.values())
+    return derived or (path / "checkpoint").is_regular() or any(path.matching("dledger-*/data"))
 
 
-def _place_of_file(path: Path, kind: PathKind | None) -> Place:
+def _place_of_file(path: Location, kind: PathKind | None) -> Place:
     if kind is PathKind.STORE:
         raise UsageError(f"{path}: is a file, not a store root")
     placed = _kind_from_ancestors(path)
     if placed is None:
-        with ReadOnlyFile(path) as file:
+        with path.reader() as file:
             found = kind_of_bytes(file)
         placed = (found, None) if found else None
     if kind is not None:
@@ -96,7 +92,7 @@ def _place_of_file(path: Path, kind: PathKind | None) -> Place:
     return Place(path, placed[0], True, placed[1])
 
 
-def _kind_from_ancestors(path: Path) -> tuple[PathKind, Path | None] | None:
+def _kind_from_ancestors(path: Location) -> tuple[PathKind, Location | None] | None:
     """Return the kind and store root of a file that lies where a broker puts it."""
     if path.name == "checkpoint":
         return PathKind.CHECKPOINT, path.parent
@@ -110,16 +106,16 @@ def _kind_from_ancestors(path: Path) -> tuple[PathKind, Path | None] | None:
     if parent.name == "commitlog":
         return PathKind.COMMITLOG, parent.parent
     kind = KIND_OF_DIRECTORY.get(parent.parent.parent.name)
-    return (kind, parent.parents[2]) if kind in QUEUE_KINDS and parent.name.isdecimal() else None
+    return (kind, parent.parent.parent.parent) if kind in QUEUE_KINDS and parent.name.isdecimal() else None
 
 
-def _root_of_config(directory: Path) -> Path | None:
+def _root_of_config(directory: Location) -> Location | None:
     is_inside = directory.name == CONFIG_DIRECTORY and looks_like_store(directory.parent)
     return directory.parent if is_inside else None
 
 
-def _place_of_directory(path: Path, kind: PathKind | None) -> Place:
-    is_config = kind is None and path.name == CONFIG_DIRECTORY and any(path.glob("*.json*"))
+def _place_of_directory(path: Location, kind: PathKind | None) -> Place:
+    is_config = kind is None and path.name == CONFIG_DIRECTORY and any(path.matching("*.json*"))
     if is_config or kind is PathKind.CONFIG:
         return Place(path, PathKind.CONFIG, False, _root_of_config(path))
     if kind is PathKind.CHECKPOINT:
@@ -143,31 +139,21 @@ def _place_of_directory(path: Path, kind: PathKind | None) -> Place:
     return Place(path, found, False, None, _queue_depth(path) if found in QUEUE_KINDS else 0)
 
 
-def _kind_from_contents(path: Path) -> PathKind | None:
+def _kind_from_contents(path: Location) -> PathKind | None:
     """Recognise a directory of files by the name and the bytes of the first one."""
-    names = sorted(entry.name for entry in _scan(path) if entry.is_file())
+    names = [name for name, status in path.entries() if status.kind is Kind.FILE]
     if any(digits_of(name, INDEX_NAME_DIGITS) is not None for name in names):
         return PathKind.INDEX
     for name in names:
         if digits_of(name, NAME_DIGITS) is not None:
-            with ReadOnlyFile(path / name) as file:
+            with (path / name).reader() as file:
                 return kind_of_bytes(file)
     return None
 
 
-def _queue_depth(path: Path) -> int:
+def _queue_depth(path: Location) -> int:
     """Return how many levels of directories lie above the queue directories of a tree."""
-    names = [entry.name for entry in _scan(path) if entry.is_dir()]
+    names = [name for name, status in path.entries() if status.kind is Kind.DIRECTORY]
     if not names:
         return 0
     return 1 if all(name.isdecimal() for name in names) else 2
-
-
-def _scan(path: Path) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(path) as listing:
-            return list(listing)
-    except PermissionError as failure:
-        raise denied(path, "listed", failure) from failure
-    except OSError as failure:
-        raise EnvironmentFailureError(f"{path}: cannot be listed: {failure.strerror}") from failure

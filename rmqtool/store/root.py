@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import UsageError
+from rmqtool.io import location_of
 from rmqtool.store.features import Feature, features_of
 from rmqtool.store.files import Root, StoreFiles
 from rmqtool.store.given import OPTION_NOTE, given_settings
 from rmqtool.store.inference import SettingsInference
 from rmqtool.store.kinds import DIRECTORY_NAMES, QUEUE_KINDS, PathKind
-from rmqtool.store.names import real_path
 from rmqtool.store.places import CONFIG_DIRECTORY, Place, find_place
 from rmqtool.store.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from pathlib import Path
 
+    from rmqtool.io import Location
     from rmqtool.store.segments import FileQueue
     from rmqtool.store.setting import Setting
 
@@ -79,17 +79,17 @@ class Store(StoreFiles):
         return self.around.commitlog if self.kind in {*QUEUE_KINDS, PathKind.INDEX} else self.commitlog
 
     @property
-    def abort(self) -> Path | None:
+    def abort(self) -> Location | None:
         """Return the path of ``abort``, if it is there: the store was not stopped cleanly, or runs."""
         return self._existing("abort")
 
     @property
-    def lock(self) -> Path | None:
+    def lock(self) -> Location | None:
         """Return the path of ``lock``, if it is there; only `rmqtool.store.lock` may open it."""
         return self._existing("lock")
 
     @property
-    def config(self) -> Path | None:
+    def config(self) -> Location | None:
         """Return the directory of the broker's JSON files, if it is there."""
         return self._existing("config")
 
@@ -105,20 +105,21 @@ class Store(StoreFiles):
 
     @property
     def evidence_roots(self) -> tuple[Path, ...]:
-        """Return the real directories that nothing may be written into."""
-        paths = [path for root in self.roots.values() for path in root.paths]
-        paths += [self.base, *(real_path(segment.path).parent for segment in self.commitlog)]
-        return tuple(sorted({real_path(path) for path in paths}))
+        """Return the real directories of this machine that nothing may be written into."""
+        places = [path for root in self.roots.values() for path in root.paths]
+        places += [self.base, *(segment.path.real().parent for segment in self.commitlog)]
+        paths = (place.local_path() for place in places)
+        return tuple(sorted({path for path in paths if path is not None}))
 
-    def _existing(self, name: str) -> Path | None:
+    def _existing(self, name: str) -> Location | None:
         if self.root is None:
             return None
         path = self.root / name
-        return path if os.path.lexists(path) else None
+        return None if path.status() is None else path
 
 
 def open_store(
-    path: Path,
+    path: Path | Location,
     *,
     kind: PathKind | str | None = None,
     broker_conf: Path | None = None,
@@ -129,7 +130,7 @@ def open_store(
     """Open a store, or a part of one, for reading.
 
     Args:
-        path: A store root, one of its directories, or one file.
+        path: A store root, one of its directories, or one file; of this machine, unless it is a `Location`.
         kind: The user's ``--type``.
         broker_conf: The broker's own properties file.
         properties: Single broker settings ``NAME=VALUE``; they win over the file.
@@ -141,7 +142,9 @@ def open_store(
         UsageError: Something that was given makes no sense.
     """
     given = given_settings(broker_conf, properties)
-    place = find_place(path, None if kind is None else PathKind(kind), has_log=_has_own_log(given))
+    place = find_place(
+        location_of(path), None if kind is None else PathKind(kind), has_log=_has_own_log(given)
+    )
     roots = {} if place.root is None else _roots_in(place.root, given)
     return Store(place, roots, given, broker_version=broker_version, timezone=timezone)
 
@@ -156,7 +159,7 @@ def _around(
 ) -> Mapping[PathKind, Root]:
     """Return what tells of the settings: one file's siblings do, too, if it lies among them."""
     root = roots.get(place.kind)
-    among = root is not None and any(place.path.resolve().is_relative_to(one.resolve()) for one in root.paths)
+    among = root is not None and any(place.path.real().is_relative_to(one.real()) for one in root.paths)
     return roots if among else {**roots, **own}
 
 
@@ -164,7 +167,7 @@ def _root_of(place: Place) -> Root:
     return Root((place.path,), place.depth, place.is_file, named=place.root is not None)
 
 
-def _roots_in(root: Path, given: Mapping[str, Setting]) -> dict[PathKind, Root]:
+def _roots_in(root: Location, given: Mapping[str, Setting]) -> dict[PathKind, Root]:
     roots = {kind: Root((root / DIRECTORY_NAMES[kind],)) for kind in (*QUEUE_KINDS, PathKind.INDEX)}
     roots[PathKind.COMMITLOG] = Root(commitlog_directories(root, given))
     roots[PathKind.CHECKPOINT] = Root((root / "checkpoint",))
@@ -172,7 +175,7 @@ def _roots_in(root: Path, given: Mapping[str, Setting]) -> dict[PathKind, Root]:
     return roots
 
 
-def commitlog_directories(root: Path, given: Mapping[str, Setting]) -> tuple[Path, ...]:
+def commitlog_directories(root: Location, given: Mapping[str, Setting]) -> tuple[Location, ...]:
     """Return the directories of the commit log, in the order of the settings, without repeats.
 
     Java: ``MultiPathMappedFileQueue#load`` (4.9.8, 5.3.3). Paths given with ``-p`` are used as they are.
@@ -184,42 +187,44 @@ def commitlog_directories(root: Path, given: Mapping[str, Setting]) -> tuple[Pat
         UsageError: A path is empty.
     """
     own = root / DIRECTORY_NAMES[PathKind.COMMITLOG]
-    found: list[Path] = []
+    found: list[Location] = []
     for name in ("storePathCommitLog", "readOnlyCommitLogStorePaths"):
         setting = given.get(name)
         if setting is not None and setting.value:
-            found += _paths_of(setting, root, _conf_root(given))
+            found += _paths_of(setting, root, _conf_root(root, given))
         elif name == "storePathCommitLog":
             found.append(own)
     return tuple(dict.fromkeys(found)) or (own,)
 
 
-def _conf_root(given: Mapping[str, Setting]) -> Path | None:
+def _conf_root(root: Location, given: Mapping[str, Setting]) -> Location | None:
     setting = given.get("storePathRootDir")
-    return Path(str(setting.value)) if setting is not None and setting.value else None
+    return root.elsewhere(str(setting.value)) if setting is not None and setting.value else None
 
 
-def _paths_of(setting: Setting, root: Path, conf_root: Path | None) -> list[Path]:
+def _paths_of(setting: Setting, root: Location, conf_root: Location | None) -> list[Location]:
     texts = str(setting.value).split(_SPLITTER)
     if not all(texts):
         raise UsageError(f"{setting.name}={setting.value!r}: a path in the list is empty")
-    paths = [Path(os.path.abspath(text)) for text in texts]  # noqa: PTH100 - links are kept
+    paths = [root.elsewhere(text) for text in texts]
     if setting.note == OPTION_NOTE or (conf_root is not None and _same(conf_root, root)):
         return paths
     moved = [_moved(path, root, conf_root) for path in paths]
-    has_own = (root / DIRECTORY_NAMES[PathKind.COMMITLOG]).is_dir()
+    has_own = (root / DIRECTORY_NAMES[PathKind.COMMITLOG]).is_directory()
     inside = [path for path in moved if path.is_relative_to(root)]
     if has_own and not inside and setting.name == "storePathCommitLog":
         return [root / DIRECTORY_NAMES[PathKind.COMMITLOG]]
     return inside if has_own else moved
 
 
-def _moved(path: Path, root: Path, conf_root: Path | None) -> Path:
+def _moved(path: Location, root: Location, conf_root: Location | None) -> Location:
     """Return the place in a copy of a path in the original store root."""
     if conf_root is not None and path.is_relative_to(conf_root):
         return root / path.relative_to(conf_root)
     return path
 
 
-def _same(one: Path, other: Path) -> bool:
-    return one.exists() and one.samefile(other)
+def _same(one: Location, other: Location) -> bool:
+    """Tell whether both are there and name one thing."""
+    found, others = one.status(), other.status()
+    return found is not None and others is not None and found.identity == others.identity is not None

@@ -8,13 +8,10 @@ from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from rmqtool.store.reading import ReadOnlyFile
-
 if TYPE_CHECKING:
     from collections.abc import Iterator, MutableSequence
-    from pathlib import Path
 
-    from rmqtool.store.reading import UnreadableRange
+    from rmqtool.io import Location, ReadOnlyFile, UnreadableRange
 
 NAME_DIGITS = 20
 """A file queue's files are named by the byte address of their first byte (``UtilAll#offset2FileName``)."""
@@ -22,7 +19,7 @@ NAME_DIGITS = 20
 
 @dataclass(frozen=True)
 class StoreFile:
-    """A regular file of the store; picklable by its path, safe to share between threads.
+    """A regular file of the store; picklable by its place, safe to share between threads.
 
     Attributes:
         path: Where it is.
@@ -30,14 +27,14 @@ class StoreFile:
         size_bytes: Bytes on disk when the directory was listed.
     """
 
-    path: Path
+    path: Location
     label: str
     size_bytes: int
 
     @cached_property
     def reader(self) -> ReadOnlyFile:
         """Return the file's reader; it opens the file at the first read."""
-        return ReadOnlyFile(self.path)
+        return self.path.reader()
 
     def read_at(
         self, position: int, length: int, unreadable: MutableSequence[UnreadableRange] | None = None
@@ -111,6 +108,11 @@ class Stray:
     reason: str
     size_bytes: int | None = None
 
+    @property
+    def name(self) -> str:
+        """Return its name in its directory."""
+        return self.label.rpartition("/")[2]
+
 
 @dataclass(frozen=True)
 class FileQueue:
@@ -122,7 +124,7 @@ class FileQueue:
         strays: Entries that are no segments.
     """
 
-    directories: tuple[Path, ...]
+    directories: tuple[Location, ...]
     segments: tuple[Segment, ...]
     strays: tuple[Stray, ...] = ()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rmqtool.findings import Finding, Structure
@@ -14,18 +13,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from rmqtool.errors import DeniedError
-    from rmqtool.store.reading import UnreadableRange
+    from rmqtool.io import Location
+    from rmqtool.io.reading import UnreadableRange
     from rmqtool.store.segments import StoreFile
 
 
-def denied_finding(failure: DeniedError, base: Path) -> Finding:
+def denied_finding(failure: DeniedError, base: Location) -> Finding:
     """Return the finding about what this user may not read.
 
     Args:
         failure: What was met.
         base: What labels are relative to.
     """
-    return Finding(code=IO_DENIED, file=label_of(Path(failure.path), base), message=failure.reason)
+    return Finding(code=IO_DENIED, file=label_of(base.elsewhere(failure.path), base), message=failure.reason)
 
 
 def unreadable_findings(

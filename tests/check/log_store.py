@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rmqtool.check.log.checks import check_log
 from rmqtool.check.log.model import LogCheck, LogResult
 from rmqtool.formats import message
+from rmqtool.io import location_of
 from rmqtool.scan.splits import SPLIT_BYTES
 from rmqtool.store.segments import FileQueue, Segment
 from tests.builders import POLICY_5, InlineEngine, NoWatcher, properties, staging
@@ -86,8 +87,8 @@ def write_files(folder: Path, files: dict[int, bytes]) -> FileQueue:
     for start, data in sorted(files.items()):
         path = folder / f"{start:020d}"
         path.write_bytes(data)
-        segments.append(Segment(path, f"commitlog/{path.name}", len(data), start))
-    return FileQueue((folder,), tuple(segments))
+        segments.append(Segment(location_of(path), f"commitlog/{path.name}", len(data), start))
+    return FileQueue((location_of(folder),), tuple(segments))
 
 
 @dataclass(frozen=True)

@@ -544,7 +544,7 @@ def test_findings_beyond_the_cap_are_counted(tmp_path: Path) -> None:
 def test_a_missing_file_is_told_and_the_rest_is_checked(tmp_path: Path) -> None:
     log = Log().fill(60)
     files = log.write(tmp_path)
-    files.segments[1].path.unlink()
+    Path(str(files.segments[1].path)).unlink()
     found = check(files)
     assert {one.code.code for one in found.findings if one.file == files.segments[1].label} == {"IO-CHANGED"}
     assert found.records == sum(not FILE_SIZE <= place < 2 * FILE_SIZE for place in log.places)

@@ -15,6 +15,7 @@ from rmqtool.check.index.checks import check_index
 from rmqtool.check.tasks import IndexCheckTask
 from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.dispatch.tag_items import ALL_TAG_ITEMS, TagItems
+from rmqtool.io import location_of
 from rmqtool.reput.indexes import index_stream
 from rmqtool.reput.scan import ScanTask, scan_split
 from rmqtool.scan.splits import Split
@@ -44,7 +45,7 @@ def codes(
         for number, data in enumerate(model.index_files()):
             path = Path(folder) / f"2026010100000{number:04d}"
             path.write_bytes(data)
-            files += [] if number in gone else [StoreFile(path, f"index/{path.name}", len(data))]
+            files += [] if number in gone else [StoreFile(location_of(path), f"index/{path.name}", len(data))]
         stream, geometry = index_stream([report.block]), Geometry(SIZES.slots, SIZES.items)
         task = IndexCheckTask(tuple(files), geometry, stream, 0, log.place, 3, True, False, 100)
         return check_index(task)[0].counts

@@ -192,10 +192,10 @@ def test_retention_and_lag_are_named_and_are_no_damage(
     (a / "commitlog" / f"{49152:020d}").unlink()
     for queue in open_store(a).queues():
         for segment in queue.files:
-            data = segment.path.read_bytes()
+            data = Path(str(segment.path)).read_bytes()
             units = [data[at : at + 20] for at in range(0, len(data), 20)]
             kept = [unit if int.from_bytes(unit[:8], "big") < 49152 else bytes(20) for unit in units]
-            segment.path.write_bytes(b"".join(kept))
+            Path(str(segment.path)).write_bytes(b"".join(kept))
     found = run("diff", a, b, "--format", "json")
     assert [row["change"] for row in differences(found) if row["structure"] == "commitlog"] == [
         "starts",

@@ -169,7 +169,7 @@ class TestReport:
         files = {name: len(contents(out / name)) for name in ("consumequeue", "index")}
         assert {name: said["files"].get(name, 0) for name in files} == files
         assert said["queues"] == len({path.parent for path in (out / "consumequeue").glob("*/*/*")})
-        assert {"scan", "log_offset", "emit", "survey", "total"} <= said["seconds"].keys()
+        assert {"scan", "place", "emit", "survey", "total"} <= said["seconds"].keys()
 
     def test_settings_carry_their_origin(self, plain: FixtureStore, tmp_path: Path) -> None:
         settings = rebuild_store(plain.root, plain.conf, tmp_path / "out").to_json()["settings"]
@@ -293,13 +293,13 @@ class TestCompare:
             return real_scandir(place)
 
         real_preadv, real_scandir = os.preadv, os.scandir
-        monkeypatch.setattr("rmqtool.store.reading.os.preadv", preadv)
+        monkeypatch.setattr("rmqtool.io.local.os.preadv", preadv)
         found = rebuild_store(root, plain.conf, tmp_path / "one", compare=True)
         assert [(one.file, one.position, one.message) for one in found.differences] == [
             (str(first.relative_to(root)), 0, f"{first.stat().st_size} bytes at position 0 cannot be read")
         ]
         assert found.exit_status() == ExitStatus.NEGATIVE
-        monkeypatch.setattr("rmqtool.store.listing.os.scandir", scandir)
+        monkeypatch.setattr("rmqtool.io.local.os.scandir", scandir)
         found = rebuild_store(root, plain.conf, tmp_path / "two", compare=True)
         assert [one.file for one in found.differences] == ["consumequeue"]
         assert "TopicTest: cannot be listed" in found.differences[0].message

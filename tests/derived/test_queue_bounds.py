@@ -9,6 +9,7 @@ import pytest
 from rmqtool.derived.queue_bounds import Bounds, queue_bounds
 from rmqtool.derived.queue_files import QueueFile
 from rmqtool.formats.consumequeue import BATCH_UNITS, PREBLANK_SIZE, UNITS, BatchUnit
+from rmqtool.io import location_of
 from rmqtool.store import PathKind, QueueFiles
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def queue_of(folder: Path, kind: PathKind, first_file: int, data: bytes, unit_si
     for number in range(0, max(len(data), 1), width):
         part = data[number : number + width].ljust(width, b"\0")
         (folder / f"{(first_file * width + number):020d}").write_bytes(part)
-    return QueueFiles(kind, "T", 0, folder, folder)
+    return QueueFiles(kind, "T", 0, location_of(folder), location_of(folder))
 
 
 def units(first: int, count: int) -> bytes:
@@ -62,14 +63,16 @@ def test_batch_queues(tmp_path: Path) -> None:
 
 def test_empty_queues(tmp_path: Path) -> None:
     for kind in (PathKind.CONSUMEQUEUE, PathKind.BATCHCONSUMEQUEUE):
-        assert queue_bounds(QueueFiles(kind, "T", 0, tmp_path, tmp_path), 0) == Bounds(0, 0)
+        assert queue_bounds(
+            QueueFiles(kind, "T", 0, location_of(tmp_path), location_of(tmp_path)), 0
+        ) == Bounds(0, 0)
 
 
 def test_a_batch_queue_of_many_units_takes_few_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All but the last are expired; a file may hold 300,000."""
     data = b"".join(BATCH_UNITS.encode((100 * number, 100, 0, 1, number, 1, -1, 0)) for number in range(5000))
     (tmp_path / ("0" * 20)).write_bytes(data)
-    queue = QueueFiles(PathKind.BATCHCONSUMEQUEUE, "T", 0, tmp_path, tmp_path)
+    queue = QueueFiles(PathKind.BATCHCONSUMEQUEUE, "T", 0, location_of(tmp_path), location_of(tmp_path))
     reads, read = 0, QueueFile[BatchUnit].unit
 
     def counted(file: QueueFile[BatchUnit], number: int) -> BatchUnit:

@@ -26,6 +26,7 @@ from rmqtool.formats.consumequeue import (
     UNITS,
 )
 from rmqtool.formats.index import HEADERS, ITEM_SIZE, ITEMS, SLOTS
+from rmqtool.io import location_of
 from rmqtool.scan.window import Window
 from rmqtool.store.geometry import Geometry
 from rmqtool.store.segments import FileQueue, Segment, StoreFile
@@ -48,12 +49,12 @@ def folder() -> Iterator[Path]:
 def segment_of(folder: Path, data: bytes, start: int = 0) -> Segment:
     path = folder / f"{start:020d}"
     path.write_bytes(data)
-    return Segment(path, path.name, len(data), start)
+    return Segment(location_of(path), path.name, len(data), start)
 
 
 def file_of(folder: Path, data: bytes) -> StoreFile:
     (folder / "file").write_bytes(data)
-    return StoreFile(folder / "file", "file", len(data))
+    return StoreFile(location_of(folder / "file"), "file", len(data))
 
 
 @pytest.mark.parametrize("units", [UNITS, BATCH_UNITS], ids=["units", "batch units"])
@@ -84,7 +85,7 @@ def test_units_as_rows_and_as_columns(
             cut = data[found.position : found.position + found.length]
     assert rows == {at * units.size: unit for at, unit in enumerate(expected) if any(unit)}
     assert cut == (rest if any(rest) else b"")
-    reader = QueueReader(FileQueue((folder,), (segment,)), units)
+    reader = QueueReader(FileQueue((location_of(folder),), (segment,)), units)
     columns = [row for chunk in reader for row in (*[(0,) * width] * chunk.zeros, *chunk.rows.tolist())]
     assert columns == expected
     assert [tail for _, _, tail in reader.ragged] == ([rest] if any(rest) else [])
@@ -117,7 +118,7 @@ def test_ext_units_as_rows_as_columns_and_by_address(folder: Path, units: list[b
     assert columns.positions.tolist() == [one.position for one in rows]
     assert columns.tags_codes.tolist() == [one.head.tags_code for one in rows]
     assert columns.times_ms.tolist() == [one.head.store_timestamp_ms for one in rows]
-    reader = ExtReader(FileQueue((folder,), (segment,)))
+    reader = ExtReader(FileQueue((location_of(folder),), (segment,)))
     assert [reader.at(EXT_ADDRESS_BASE + one.position) for one in rows] == rows
     assert reader.at(EXT_ADDRESS_BASE + len(data)) is None
     if end == EXT_END.build({}) or not any(end[:2]):

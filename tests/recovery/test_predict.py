@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,8 +19,6 @@ from rmqtool.store import open_store
 from tests.broker.stores import fixture_store
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from rmqtool.releases import Release
 
 EACH_RELEASE = pytest.mark.parametrize("release", RELEASES.values(), ids=list(RELEASES))
@@ -42,9 +41,10 @@ def _flip(root: Path, physical_offset: int) -> None:
     """Flip a bit in the body of the record at an offset of the log."""
     segment = open_store(root).commitlog.segment_at(physical_offset)
     assert segment is not None
-    data = bytearray(segment.path.read_bytes())
+    path = Path(str(segment.path))
+    data = bytearray(path.read_bytes())
     data[physical_offset - segment.start + 88] ^= 1
-    segment.path.write_bytes(data)
+    path.write_bytes(data)
 
 
 def _predict(root: Path, release: Release) -> Prediction:

@@ -6,6 +6,7 @@ import zlib
 from typing import TYPE_CHECKING, Any
 
 from rmqtool.formats import message
+from rmqtool.io import location_of
 from rmqtool.store.segments import Segment
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def segment(folder: Path, start: int, data: bytes) -> Segment:
     """Write one file of the log and return it."""
     path = folder / f"{start:020d}"
     path.write_bytes(data)
-    return Segment(path, f"commitlog/{path.name}", len(data), start)
+    return Segment(location_of(path), f"commitlog/{path.name}", len(data), start)
 
 
 def full_file(start: int, size_bytes: int, bodies: list[bytes]) -> bytes:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from rmqtool.io.reading import ReadOnlyFile
 from rmqtool.scan.log_end import LogEnd, find_log_end, first_record, last_used_byte
 from rmqtool.scan.record_walk import walk
 from rmqtool.scan.records import Record
 from rmqtool.store import Segment
-from rmqtool.store.reading import ReadOnlyFile
 from tests.scan.log_builder import full_file, open_file, record, segment
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SIZE = 1 << 20
 BODY = b"b" * 4000
@@ -50,7 +48,7 @@ def test_a_log_without_records(tmp_path: Path) -> None:
 def test_holes_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A gibibyte that a broker has allocated costs what is written of it."""
     one = segment(tmp_path, 0, open_file(0, 1 << 16, [BODY] * 3))
-    with one.path.open("r+b") as file:
+    with Path(str(one.path)).open("r+b") as file:
         file.truncate(1 << 30)
     sparse = Segment(one.path, one.label, 1 << 30, 0)
     if sparse.reader.next_data(1 << 20) < 1 << 29:

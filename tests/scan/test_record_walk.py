@@ -43,7 +43,7 @@ def sound_log(folder: Path) -> list[Segment]:
 def damaged(folder: Path, number: int, at: int, data: bytes) -> list[Segment]:
     """Return a log one file of which has other bytes at a position."""
     segments = sound_log(folder)
-    raw = bytearray(segments[number].path.read_bytes())
+    raw = bytearray(segments[number].read_at(0, segments[number].size_bytes))
     raw[at : at + len(data)] = data
     segments[number] = segment(folder, number * FILE, bytes(raw))
     return segments

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool.formats import message
+from rmqtool.io.reading import UnreadableRange
 from rmqtool.releases import DEFAULT
 from rmqtool.scan import walk as walk_module
 from rmqtool.scan.gaps import Outcome
 from rmqtool.scan.kernels import walk_records
 from rmqtool.scan.rows import rules_of
 from rmqtool.scan.walk import SegmentWalk
-from rmqtool.store.reading import UnreadableRange
 from tests.builders import POLICY_4_9, POLICY_5, memory_segment
 from tests.scan.log_builder import blank, record
 from tests.scan.walks import by_kernels, by_model, windows
@@ -59,7 +59,7 @@ def test_windows_of_any_size_read_the_segments_of_real_brokers(first: int, large
 @given(
     logs(hostile=True, damage=True, lies=True, most=8),
     st.integers(1, 600),
-    st.integers(512, 1200),
+    st.integers(1024, 1600),  # room for any head with its properties, as the largest has
     st.sampled_from([POLICY_4_9, POLICY_5]),
 )
 def test_windows_of_any_size_read_any_log(

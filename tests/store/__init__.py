@@ -1,1 +1,1 @@
-"""Tests of places, settings, reading and staging."""
+"""Tests of places, settings and staging."""

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rmqtool.io import location_of
 from rmqtool.store.broker_json import ConfigFileError, batch_queue_topics, load_broker_json, parse_broker_json
 
 if TYPE_CHECKING:
@@ -57,21 +58,21 @@ def test_absurd_nesting_is_refused() -> None:
 def test_the_backup_serves_where_the_file_does_not(tmp_path: Path) -> None:
     """`ConfigManager#load`."""
     path, backup = tmp_path / "topics.json", tmp_path / "topics.json.bak"
-    assert load_broker_json(path) is None
+    assert load_broker_json(location_of(path)) is None
     backup.write_text('{"a":1}')
     for text in (None, "", '{"a":'):
         if text is not None:
             path.write_text(text)
-        assert load_broker_json(path) == {"a": 1}
+        assert load_broker_json(location_of(path)) == {"a": 1}
     backup.unlink()
     with pytest.raises(ConfigFileError, match=r"topics\.json"):
-        load_broker_json(path)
+        load_broker_json(location_of(path))
 
 
 def test_a_fifo_is_no_config(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "topics.json")
     with pytest.raises(ConfigFileError, match="FIFO"):
-        load_broker_json(tmp_path / "topics.json")
+        load_broker_json(location_of(tmp_path / "topics.json"))
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rmqtool.io import location_of
 from rmqtool.store.deleted_topics import KnownTopics
 from tests.store.fixture_stores import fixture
 
@@ -35,7 +36,7 @@ def root(tmp_path: Path) -> Path:
     ],
 )
 def test_own_and_light_topics_are_never_deleted(root: Path, topic: str, is_deleted: bool) -> None:
-    assert KnownTopics(root).is_deleted(topic) == is_deleted
+    assert KnownTopics(location_of(root)).is_deleted(topic) == is_deleted
 
 
 def test_without_topics_nothing_is_deleted(root: Path) -> None:
@@ -43,10 +44,10 @@ def test_without_topics_nothing_is_deleted(root: Path) -> None:
     topics = root / "config" / "topics.json"
     assert not KnownTopics(None).is_deleted("Refunds")
     (root / "config" / "rdb").mkdir()
-    assert not KnownTopics(root).is_deleted("Refunds")
+    assert not KnownTopics(location_of(root)).is_deleted("Refunds")
     (root / "config" / "rdb").rmdir()
     for text in ('{"topicConfigTable":{', '{"topicConfigTable":{}}', "[]", ""):
         topics.write_text(text)
-        assert not KnownTopics(root).is_deleted("Refunds")
+        assert not KnownTopics(location_of(root)).is_deleted("Refunds")
     topics.unlink()
-    assert not KnownTopics(root).is_deleted("Refunds")
+    assert not KnownTopics(location_of(root)).is_deleted("Refunds")

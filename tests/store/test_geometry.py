@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rmqtool.formats.index import file_size
+from rmqtool.io import location_of
 from rmqtool.store.geometry import DEFAULT_SLOTS, Geometry, geometry_of_size, infer_geometry
 from rmqtool.store.segments import StoreFile
 from tests.store.index_builder import build_index
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 def _store_file(path: Path, data: bytes | bytearray) -> StoreFile:
     path.write_bytes(data)
-    return StoreFile(path, path.name, len(data))
+    return StoreFile(location_of(path), path.name, len(data))
 
 
 @st.composite
@@ -99,7 +100,7 @@ def test_a_default_file_is_settled_with_a_few_reads(tmp_path: Path) -> None:
 
 class _Counting(StoreFile):
     def __init__(self, path: Path, label: str, size_bytes: int, reads: list[int]) -> None:
-        super().__init__(path, label, size_bytes)
+        super().__init__(location_of(path), label, size_bytes)
         self.__dict__["reads"] = reads
 
     def read_at(self, position: int, length: int, unreadable: object = None) -> bytes:
@@ -113,7 +114,7 @@ def test_a_hostile_file_takes_bounded_time(tmp_path: Path) -> None:
     header = build_index(5, 5, [(1, 5), (2, 5)])[:40]
     path.write_bytes(header + (5).to_bytes(8, "big") * 500_000)
     begin = time.monotonic()
-    assert infer_geometry(StoreFile(path, "index", path.stat().st_size)) is None
+    assert infer_geometry(StoreFile(location_of(path), "index", path.stat().st_size)) is None
     assert time.monotonic() - begin < 5
 
 

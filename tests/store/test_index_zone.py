@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rmqtool.errors import UsageError
+from rmqtool.io import location_of
 from rmqtool.javacompat import index_file_name
 from rmqtool.store.index_zone import infer_index_zone, local_zone, zone_of_name
 from rmqtool.store.segments import StoreFile
@@ -26,7 +27,7 @@ BEGIN_MS = 1_650_000_000_123
 def _index(directory: Path, name: str, begin_ms: int = BEGIN_MS, count: int = 1) -> StoreFile:
     path = directory / name
     path.write_bytes(build_index(5, 20, [(1, 0)] * count, begin_ms))
-    return StoreFile(path, name, path.stat().st_size)
+    return StoreFile(location_of(path), name, path.stat().st_size)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
@@ -58,7 +59,7 @@ def test_names_that_fit_no_zone_say_nothing(tmp_path: Path, name: str) -> None:
 def test_files_without_items_say_nothing(tmp_path: Path) -> None:
     empty = _index(tmp_path, "20220415132000123", count=0)
     (tmp_path / "20220415132000124").write_bytes(b"short")
-    assert infer_index_zone([empty, StoreFile(tmp_path / "20220415132000124", "", 5)]) is None
+    assert infer_index_zone([empty, StoreFile(location_of(tmp_path / "20220415132000124"), "", 5)]) is None
 
 
 def test_files_that_disagree_say_nothing_but_for_summer_time(tmp_path: Path) -> None:

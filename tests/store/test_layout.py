@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqtool.findings import Severity, exit_status
+from rmqtool.io import location_of
 from rmqtool.store import open_store
 from rmqtool.store.features import is_rocksdb
 from rmqtool.store.layout import layout_findings
@@ -161,7 +162,7 @@ def test_queues_in_a_database_of_their_own_directory(root: Path) -> None:
     shutil.rmtree(root / "consumequeue")
     _rocksdb(root / "consumequeue_rocksdb")
     assert _codes(root)["ST-ROCKSDB"] == 1
-    assert is_rocksdb(root / "consumequeue")
+    assert is_rocksdb(location_of(root / "consumequeue"))
 
 
 @pytest.mark.parametrize("name", ["timerwheel.1024", "timerwheel.1024.tmp"])
@@ -213,7 +214,7 @@ def test_a_directory_that_may_not_be_read(root: Path, monkeypatch: pytest.Monkey
             raise PermissionError(13, "Permission denied", str(path))
         return real(path)
 
-    monkeypatch.setattr("rmqtool.store.listing.os.scandir", refuse)
+    monkeypatch.setattr("rmqtool.io.local.os.scandir", refuse)
     assert _codes(root) == {"IO-DENIED": 1}
 
 

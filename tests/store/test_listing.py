@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rmqtool.io import location_of
 from rmqtool.store.files import queue_id_of
 from rmqtool.store.listing import digits_of, list_file_queue, list_index_files
 from rmqtool.store.sizes import infer_file_size
@@ -40,7 +41,7 @@ def test_segments_by_start_and_everything_else_a_stray(tmp_path: Path) -> None:
     (log / "9").write_bytes(b"x")
     (log / ("9" * 20)).write_bytes(b"x")
     (log / ("\u0663" * 20)).write_bytes(b"x")
-    queue = list_file_queue([log], tmp_path)
+    queue = list_file_queue([location_of(log)], location_of(tmp_path))
     assert [(one.label, one.start, one.stop) for one in queue] == [
         (f"commitlog/{_name(start)}", start, start + 100) for start in (0, 100, 200)
     ]
@@ -62,14 +63,16 @@ def test_linked_segments_are_legal(tmp_path: Path) -> None:
     _make(tmp_path / "disk2", 100)
     _make(tmp_path / "commitlog", 0)
     (tmp_path / "commitlog" / _name(100)).symlink_to(tmp_path / "disk2" / _name(100))
-    assert len(list_file_queue([tmp_path / "commitlog"], tmp_path)) == 2
+    assert len(list_file_queue([location_of(tmp_path / "commitlog")], location_of(tmp_path))) == 2
 
 
 def test_several_paths_are_one_queue(tmp_path: Path) -> None:
     """`MultiPathMappedFileQueue`: sorted by name across directories; a name that comes twice is a stray."""
     _make(tmp_path / "a", 0, 200)
     _make(tmp_path / "b", 100, 200)
-    queue = list_file_queue([tmp_path / "a", tmp_path / "b", tmp_path / "absent"], tmp_path)
+    queue = list_file_queue(
+        [location_of(tmp_path / name) for name in ("a", "b", "absent")], location_of(tmp_path)
+    )
     assert [one.label for one in queue] == [f"a/{_name(0)}", f"b/{_name(100)}", f"a/{_name(200)}"]
     assert [stray.reason for stray in queue.strays] == [f"has the name of a/{_name(200)}"]
     assert list(queue.gaps(100)) == []
@@ -77,7 +80,7 @@ def test_several_paths_are_one_queue(tmp_path: Path) -> None:
 
 def test_look_up_by_address(tmp_path: Path) -> None:
     _make(tmp_path / "q", 100, 300)
-    queue = list_file_queue([tmp_path / "q"], tmp_path)
+    queue = list_file_queue([location_of(tmp_path / "q")], location_of(tmp_path))
     starts = {offset: queue.segment_at(offset) for offset in (99, 100, 199, 200, 299, 300, 399, 400, -1)}
     assert {offset: one.start if one else None for offset, one in starts.items()} == {
         99: None, 100: 100, 199: 100, 200: None, 299: None, 300: 300, 399: 300, 400: None, -1: None,
@@ -99,14 +102,14 @@ def test_look_up_by_address(tmp_path: Path) -> None:
 )
 def test_segments_between_two_addresses(tmp_path: Path, start: int, stop: int, found: list[int]) -> None:
     _make(tmp_path / "q", 100, 300)
-    queue = list_file_queue([tmp_path / "q"], tmp_path)
+    queue = list_file_queue([location_of(tmp_path / "q")], location_of(tmp_path))
     assert [segment.start for segment in queue.between(start, stop)] == found
 
 
 def test_only_what_lies_behind_the_size_of_a_file_is_excess(tmp_path: Path) -> None:
     """A file longer than its size and the distance to the next; no short one, no last one."""
     _make(tmp_path / "q", 0, 90, 190, 300)
-    queue = list_file_queue([tmp_path / "q"], tmp_path)
+    queue = list_file_queue([location_of(tmp_path / "q")], location_of(tmp_path))
     assert [one.size_bytes for one in queue.without_excess(90)] == [90, 100, 100, 100]
     assert queue.without_excess(110) is queue
     assert queue.without_excess(50) is queue
@@ -125,18 +128,18 @@ def test_only_what_lies_behind_the_size_of_a_file_is_excess(tmp_path: Path) -> N
 )
 def test_gaps(tmp_path: Path, starts: tuple[int, ...], size: int | None, gaps: list[tuple[int, int]]) -> None:
     _make(tmp_path / "q", *starts)
-    queue = list_file_queue([tmp_path / "q"], tmp_path)
+    queue = list_file_queue([location_of(tmp_path / "q")], location_of(tmp_path))
     assert [(gap.expected, gap.found) for gap in queue.gaps(size)] == gaps
 
 
 def test_an_empty_queue_begins_and_ends_at_zero(tmp_path: Path) -> None:
-    queue = list_file_queue([tmp_path / "absent"], tmp_path)
+    queue = list_file_queue([location_of(tmp_path / "absent")], location_of(tmp_path))
     assert (queue.start, queue.stop, len(queue), queue.segment_at(0)) == (0, 0, 0, None)
 
 
 def test_segments_travel_by_path_with_open_files_left_behind(tmp_path: Path) -> None:
     _make(tmp_path / "q", 0)
-    segment = list_file_queue([tmp_path / "q"], tmp_path).segments[0]
+    segment = list_file_queue([location_of(tmp_path / "q")], location_of(tmp_path)).segments[0]
     assert segment.read_at(0, 5) == bytes(5)
     copy = pickle.loads(pickle.dumps(segment))
     assert copy == segment
@@ -148,7 +151,7 @@ def test_index_files_by_name(tmp_path: Path) -> None:
     index.mkdir()
     for name in ("20220415132000124", "20220415132000123", "2022041513200012", "CURRENT"):
         (index / name).write_bytes(b"x")
-    files, strays = list_index_files(index, tmp_path)
+    files, strays = list_index_files(location_of(index), location_of(tmp_path))
     assert [file.label for file in files] == ["index/20220415132000123", "index/20220415132000124"]
     assert {stray.reason for stray in strays} == {"is not named by 17 digits"}
 

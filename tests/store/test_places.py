@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqtool.errors import EnvironmentFailureError, UsageError
+from rmqtool.io import location_of
 from rmqtool.store import PathKind, open_store
 from rmqtool.store.kinds import QUEUE_KINDS
 from tests.store.fixture_stores import fixture
@@ -42,7 +43,7 @@ def test_by_place(pattern: str, kind: PathKind) -> None:
     """A part knows the store around it: settings are inferred from the whole."""
     store = open_store(PLAIN if pattern == "." else _first(pattern))
     assert store.kind is kind
-    assert store.root == PLAIN
+    assert store.root == location_of(PLAIN)
     assert store.settings.index_geometry.slots == 25
     assert store.settings.commitlog_file_size == 8192
     shown = {
@@ -64,7 +65,7 @@ def test_parts_of_queues_know_topic_and_queue() -> None:
     assert [(queue.topic, queue.queue_id) for queue in one] == [("Orders", 0)]
     file = _first("consumequeue/Orders/0/*")
     (alone,) = open_store(file).queues()
-    assert [segment.path for segment in alone.files] == [file]
+    assert [segment.path for segment in alone.files] == [location_of(file)]
     assert open_store(file).queue("Orders", 0) is not None
     assert open_store(file).queue("Orders", 1) is None
 
@@ -195,10 +196,10 @@ def test_a_copy_is_not_mixed_with_the_live_store_of_its_conf(tmp_path: Path) -> 
     shutil.copytree(PLAIN, copy)
     conf = tmp_path / "broker.conf"
     conf.write_text(f"storePathRootDir={live}\nstorePathCommitLog={live}/commitlog\n")
-    assert open_store(copy, broker_conf=conf).commitlog.directories == (copy / "commitlog",)
-    assert open_store(live, broker_conf=conf).commitlog.directories == (live / "commitlog",)
+    assert open_store(copy, broker_conf=conf).commitlog.directories == (location_of(copy / "commitlog"),)
+    assert open_store(live, broker_conf=conf).commitlog.directories == (location_of(live / "commitlog"),)
     conf.write_text(f"storePathRootDir={live}\nstorePathCommitLog=/elsewhere/commitlog\n")
-    assert open_store(copy, broker_conf=conf).commitlog.directories == (copy / "commitlog",)
+    assert open_store(copy, broker_conf=conf).commitlog.directories == (location_of(copy / "commitlog"),)
 
 
 def test_an_empty_path_in_the_list_is_a_usage_error(tmp_path: Path) -> None:

@@ -24,10 +24,10 @@ from rmqtool.scan.gaps import Gap, Outcome
 if TYPE_CHECKING:
     from rmqtool.check.log.record_runs import RecordRun
     from rmqtool.dispatch.policy import DispatchPolicy
+    from rmqtool.io.reading import UnreadableRange
     from rmqtool.reput.blocks import Block
     from rmqtool.scan.splits import Split
     from rmqtool.scan.walk import MessageBatch
-    from rmqtool.store.reading import UnreadableRange
     from rmqtool.store.segments import Segment
     from rmqtool.store.staging import StagingHandle
 

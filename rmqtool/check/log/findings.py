@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rmqtool.check.log.check_split import CheckReport
     from rmqtool.check.log.record_runs import RecordRun
     from rmqtool.check.log.segment_scan import SegmentScan
-    from rmqtool.store.reading import UnreadableRange
+    from rmqtool.io.reading import UnreadableRange
     from rmqtool.store.segments import Segment
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rmqtool.check.queues.report import QueueReport
     from rmqtool.derived.ext_files import ExtColumns
     from rmqtool.derived.queue_files import Units
-    from rmqtool.store.reading import UnreadableRange
+    from rmqtool.io.reading import UnreadableRange
     from rmqtool.store.segments import FileQueue, Segment
 
     Int64s = npt.NDArray[np.int64]

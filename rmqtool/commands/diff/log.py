@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
     from rmqtool.commands.diff.chain import Starts
     from rmqtool.commands.diff.model import Comparison
+    from rmqtool.io.reading import UnreadableRange
     from rmqtool.scan.log_end import LogEnd
     from rmqtool.store import FileQueue, Store
-    from rmqtool.store.reading import UnreadableRange
     from rmqtool.store.segments import Segment
 
     Bools = npt.NDArray[np.bool_]

@@ -12,8 +12,8 @@ from rmqtool.findings.wording import counted
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from rmqtool.io.reading import UnreadableRange
     from rmqtool.store import StoreFile
-    from rmqtool.store.reading import UnreadableRange
 
 Value = int | str | dict[str, str]
 

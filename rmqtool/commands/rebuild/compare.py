@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import BinaryIO
 
-    from rmqtool.store import StoreFile, Stray, UnreadableRange
+    from rmqtool.io import Location, UnreadableRange
+    from rmqtool.store import StoreFile, Stray
 
     _Pair = tuple[str, Path | None, StoreFile | None]
 
@@ -58,7 +59,9 @@ class FileDifference:
         }
 
 
-def compare_derived(regenerated: Path, present: Path, directories: tuple[str, ...]) -> list[FileDifference]:
+def compare_derived(
+    regenerated: Path, present: Location, directories: tuple[str, ...]
+) -> list[FileDifference]:
     """Return the first difference of every file that differs.
 
     Index files are compared in the order of their names: the names themselves come from the broker's clock.

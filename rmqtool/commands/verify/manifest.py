@@ -18,13 +18,13 @@ from rmqtool.engine import LocalEngine
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.findings import Finding, FindingCode, FindingLog
 from rmqtool.findings.places import IO_CHANGED, IO_DENIED, IO_UNREADABLE, MF_EXTRA, MF_MISMATCH, MF_MISSING
-from rmqtool.store import ReadOnlyFile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rmqtool.io import UnreadableRange
     from rmqtool.progress import Progress
-    from rmqtool.store import Store, UnreadableRange
+    from rmqtool.store import Store
 
 _WINDOW_BYTES = 1 << 20
 
@@ -110,7 +110,7 @@ def check_manifest(
     found += [
         _place(MF_EXTRA, label, "is not listed")
         for label, file in files.items()
-        if label not in wanted and file.path.resolve() != own
+        if label not in wanted and file.path.local_path() != own
     ]
     return sorted(found, key=lambda finding: os.fsencode(finding.file or ""))
 
@@ -162,7 +162,7 @@ def _hash(file: ManifestFile, done: _Done) -> _Hashed:
     unreadable: list[UnreadableRange] = []
     position = 0
     try:
-        with ReadOnlyFile(file.path) as source:
+        with file.path.reader() as source:
             while count := source.read_into(position, buffer, unreadable):
                 hasher.update(memoryview(buffer)[:count])
                 position += count

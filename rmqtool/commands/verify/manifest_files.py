@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import os
-import stat
 from dataclasses import dataclass
+from posixpath import relpath
 from typing import TYPE_CHECKING
 
+from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import Finding
 from rmqtool.findings.places import IO_DENIED
+from rmqtool.io import Kind
 from rmqtool.store import PathKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from collections.abc import Hashable, Iterator
 
     from rmqtool.findings import FindingLog
+    from rmqtool.io import Location
     from rmqtool.store import Store
 
 
@@ -29,7 +31,7 @@ class ManifestFile:
         size_bytes: its size when it was listed.
     """
 
-    path: Path
+    path: Location
     label: str
     size_bytes: int
 
@@ -44,8 +46,8 @@ def store_files(store: Store, findings: FindingLog) -> list[ManifestFile]:
         store: the store, or a part of it.
         findings: receives directories that may not be listed.
     """
-    files: dict[Path, ManifestFile] = {}
-    seen: set[tuple[int, int]] = set()
+    files: dict[Location, ManifestFile] = {}
+    seen: set[Hashable] = set()
     for top in _tops(store):
         for file in _walk(top, store.base, seen, findings):
             if file.label != "lock":
@@ -53,7 +55,7 @@ def store_files(store: Store, findings: FindingLog) -> list[ManifestFile]:
     return sorted(files.values(), key=lambda file: os.fsencode(file.label))
 
 
-def _tops(store: Store) -> list[Path]:
+def _tops(store: Store) -> list[Location]:
     """Return PATH and, for a store, the directories of its log that lie elsewhere."""
     if store.kind is not PathKind.STORE:
         return [store.place.path]
@@ -61,27 +63,28 @@ def _tops(store: Store) -> list[Path]:
     return [store.base, *(path for path in elsewhere if not path.is_relative_to(store.base))]
 
 
-def _walk(top: Path, base: Path, seen: set[tuple[int, int]], findings: FindingLog) -> Iterator[ManifestFile]:
+def _walk(top: Location, base: Location, seen: set[Hashable], findings: FindingLog) -> Iterator[ManifestFile]:
     """Yield the regular files from ``top`` down; a stack, because hostile trees are deep."""
-    left = [top]
+    left = [(top, top.status())]
     while left:
-        path = left.pop()
-        label = label_in(path, base)
-        try:
-            status = path.stat()
-            if stat.S_ISREG(status.st_mode):
-                yield ManifestFile(path, label, status.st_size)
-            place = (status.st_dev, status.st_ino)
-            if stat.S_ISDIR(status.st_mode) and place not in seen:
-                seen.add(place)
-                left += path.iterdir()
-        except FileNotFoundError:
+        path, status = left.pop()
+        if status is None or status.kind is Kind.LOST:
             continue  # gone meanwhile, or a link that leads nowhere, which level 0 reports
-        except OSError as failure:
-            sentence = f"{label}: cannot be listed: {failure.strerror}"
+        label = label_in(path, base)
+        place = path.text if status.identity is None else status.identity
+        if status.kind is Kind.FILE:
+            yield ManifestFile(path, label, status.size_bytes)
+        elif status.kind is Kind.HIDDEN:
+            sentence = f"{label}: cannot be examined: {status.reason}"
             findings.add(Finding(code=IO_DENIED, file=label, message=sentence))
+        elif status.kind is Kind.DIRECTORY and place not in seen:
+            seen.add(place)
+            try:
+                left += [(path / name, found) for name, found in path.entries()]
+            except EnvironmentFailureError as failure:
+                findings.add(Finding(code=IO_DENIED, file=label, message=str(failure)))
 
 
-def label_in(path: Path, base: Path) -> str:
+def label_in(path: Location, base: Location) -> str:
     """Return a path relative to the store; of one that lies elsewhere, with ``..`` in it."""
-    return os.path.relpath(path, base)
+    return relpath(path.text, base.text)

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.store.reading import ReadOnlyFile, UnreadableRange
+from rmqtool.io import location_of
+from rmqtool.io.reading import ReadOnlyFile, UnreadableRange
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,7 +26,7 @@ DATA = bytes(range(256)) * 256  # 64 KiB
 def file(tmp_path: Path) -> ReadOnlyFile:
     path = tmp_path / "00000000000000000000"
     path.write_bytes(DATA)
-    return ReadOnlyFile(path)
+    return location_of(path).reader()
 
 
 def _break(monkeypatch: pytest.MonkeyPatch, bad: Callable[[int, int], int | None]) -> None:
@@ -38,7 +39,7 @@ def _break(monkeypatch: pytest.MonkeyPatch, bad: Callable[[int, int], int | None
             raise OSError(code, os.strerror(code))
         return real(descriptor, buffers, position)
 
-    monkeypatch.setattr("rmqtool.store.reading.os.preadv", preadv)
+    monkeypatch.setattr("rmqtool.io.local.os.preadv", preadv)
 
 
 def _bad_sectors(*positions: int) -> Callable[[int, int], int | None]:
@@ -151,12 +152,12 @@ def test_neither_a_fifo_nor_a_device_nor_a_socket_is_opened(tmp_path: Path) -> N
             "absent": "No such file",
         }.items():
             with pytest.raises(EnvironmentFailureError, match=reason):
-                ReadOnlyFile(tmp_path / name).read_at(0, 1)
+                location_of(tmp_path / name).reader().read_at(0, 1)
 
 
 def test_links_to_files_are_followed(file: ReadOnlyFile, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(file.path)
-    assert ReadOnlyFile(tmp_path / "link").read_at(0, 4) == DATA[:4]
+    assert location_of(tmp_path / "link").reader().read_at(0, 4) == DATA[:4]
 
 
 def test_works_without_the_right_to_leave_the_access_time_alone(
@@ -169,7 +170,7 @@ def test_works_without_the_right_to_leave_the_access_time_alone(
             raise PermissionError(errno.EPERM, "not yours")
         return real(path, flags)
 
-    monkeypatch.setattr("rmqtool.store.reading.os.open", refuse)
+    monkeypatch.setattr("rmqtool.io.local.os.open", refuse)
     assert file.read_at(0, 2) == DATA[:2]
 
 
@@ -178,5 +179,5 @@ def test_descriptors_do_not_leak(tmp_path: Path) -> None:
     path.write_bytes(b"x")
     before = len(list(Path("/proc/self/fd").iterdir()))
     for _ in range(50):
-        ReadOnlyFile(path).read_at(0, 1)
+        location_of(path).reader().read_at(0, 1)
     assert len(list(Path("/proc/self/fd").iterdir())) <= before + 1

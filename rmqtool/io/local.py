@@ -1,0 +1,192 @@
+"""The files of this machine, read with care: nothing is mapped, waited for, or marked as having been read."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rmqtool.errors import DeniedError, EnvironmentFailureError
+from rmqtool.io.owners import who_may_read
+from rmqtool.io.record_lock import lock_holder
+from rmqtool.io.source import Entry, Kind, Status
+
+if TYPE_CHECKING:
+    from typing import Any
+
+_READ_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+_KINDS = {
+    stat.S_IFREG: Kind.FILE,
+    stat.S_IFDIR: Kind.DIRECTORY,
+    stat.S_IFIFO: Kind.FIFO,
+    stat.S_IFCHR: Kind.CHARACTER_DEVICE,
+    stat.S_IFBLK: Kind.BLOCK_DEVICE,
+    stat.S_IFSOCK: Kind.SOCKET,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFiles:
+    """The file systems of this machine; see `rmqtool.io.source.Source`."""
+
+    def status(self, path: str) -> Status | None:
+        """Return what a name stands for, links followed; None if nothing has that name."""
+        try:
+            return _status(os.stat(path))  # noqa: PTH116 - a `Path` would cost more than the call
+        except (OSError, ValueError) as failure:
+            return _unknown(failure) if os.path.lexists(path) or _is_denied(failure) else None
+
+    def entries(self, path: str) -> list[Entry]:
+        """Return the entries of a directory by name; none where no directory is.
+
+        Raises:
+            DeniedError: It may not be listed.
+            EnvironmentFailureError: It cannot be listed.
+        """
+        try:
+            with os.scandir(path) as listing:
+                return sorted(map(_entry, listing))
+        except (OSError, ValueError) as failure:
+            if isinstance(failure, PermissionError):
+                raise _denied(path, "listed", failure) from failure
+            if _is_denied(failure):
+                raise EnvironmentFailureError(f"{path}: cannot be listed: {_reason(failure)}") from failure
+            return []
+
+    def open(self, path: str) -> _Descriptor:
+        """Open a regular file, see `open_regular`."""
+        return _Descriptor(open_regular(path))
+
+    def absolute(self, text: str) -> str:
+        """Return a name from the top, by the working directory."""
+        return os.path.abspath(text)  # noqa: PTH100 - Path.resolve would follow links and change names
+
+    def real(self, path: str) -> str:
+        """Return the same place without links, as far as it exists; a circle of links is left as it is."""
+        return os.path.realpath(path)
+
+    def local_path(self, path: str) -> Path:
+        """Return the same place without links."""
+        return Path(self.real(path))
+
+    def lock_holder(self, path: str) -> int | None:
+        """Return the process that holds a lock, see `rmqtool.io.record_lock`.
+
+        Closing the descriptor drops locks that this process holds on the file, see `rmqtool.store.lock`.
+        """
+        descriptor = open_regular(path)
+        try:
+            return lock_holder(descriptor, path)
+        finally:
+            os.close(descriptor)
+
+
+class _Descriptor:
+    """A descriptor that is closed when the last who uses it lets go of it, so never under a running read."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __del__(self) -> None:
+        os.close(self.number)
+
+    def size_bytes(self) -> int:
+        """Return the size as it is now."""
+        return os.fstat(self.number).st_size
+
+    def read_into(self, position: int, view: memoryview[Any]) -> int:
+        """Read once."""
+        return os.preadv(self.number, [view], position)
+
+    def next_data(self, position: int) -> int:
+        """Return where the next bytes lie that are in no hole."""
+        try:
+            return os.lseek(self.number, position, os.SEEK_DATA)
+        except OSError as failure:
+            # ENXIO: nothing but holes from there on; anything else: this file system cannot tell
+            return self.size_bytes() if failure.errno == errno.ENXIO else position
+
+
+def open_regular(path: str) -> int:
+    """Open a regular file for reading and return its descriptor.
+
+    Anything else is refused before it is opened (opening a device can have effects), and once more after it,
+    without ever waiting for the other end of a FIFO. Links to regular files are followed. The access time is
+    left alone where the kernel permits it.
+
+    Raises:
+        DeniedError: It may not be read.
+        EnvironmentFailureError: It is no regular file, or is gone.
+    """
+    try:
+        _require_regular(path, os.stat(path).st_mode)  # noqa: PTH116 - as in `LocalFiles.status`
+        descriptor = _open_without_trace(path)
+    except PermissionError as failure:
+        raise _denied(path, "opened", failure) from failure
+    except (OSError, ValueError) as failure:
+        raise EnvironmentFailureError(f"{path}: cannot be opened: {_reason(failure)}") from failure
+    try:
+        _require_regular(path, os.fstat(descriptor).st_mode)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _denied(path: str, done: str, failure: PermissionError) -> DeniedError:
+    return DeniedError(path, f"cannot be {done}: {failure.strerror}: {who_may_read(Path(path))}")
+
+
+def _require_regular(path: str, mode: int) -> None:
+    kind = _kind(mode)
+    if kind is not Kind.FILE:
+        raise EnvironmentFailureError(
+            f"{path}: is {kind}" + ("" if kind is Kind.OTHER else ", not a regular file")
+        )
+
+
+def _open_without_trace(path: str) -> int:
+    try:
+        return os.open(path, _READ_FLAGS | getattr(os, "O_NOATIME", 0))
+    except PermissionError:  # O_NOATIME is for the file's owner only
+        return os.open(path, _READ_FLAGS)
+
+
+def _entry(entry: os.DirEntry[str]) -> Entry:
+    try:
+        return Entry(entry.name, _status(entry.stat()))
+    except OSError as failure:
+        return Entry(entry.name, _unknown(failure))
+
+
+def _status(found: os.stat_result) -> Status:
+    identity = found.st_dev, found.st_ino
+    return Status(_kind(found.st_mode), found.st_size, found.st_mtime_ns, identity)
+
+
+def _kind(mode: int) -> Kind:
+    return _KINDS.get(stat.S_IFMT(mode), Kind.OTHER)
+
+
+def _unknown(failure: OSError | ValueError) -> Status:
+    return Status(Kind.HIDDEN if _is_denied(failure) else Kind.LOST, reason=_reason(failure))
+
+
+def _is_denied(failure: OSError | ValueError) -> bool:
+    """Tell a failure from the news that nothing is there; no file here has a name that is a ValueError."""
+    return isinstance(failure, OSError) and failure.errno not in {
+        errno.ENOENT,
+        errno.ENOTDIR,
+        errno.ELOOP,
+        errno.ENAMETOOLONG,
+    }
+
+
+def _reason(failure: OSError | ValueError) -> str:
+    """Return why, in the system's words; a name that no file can have is a ValueError."""
+    return (failure.strerror if isinstance(failure, OSError) else None) or str(failure)

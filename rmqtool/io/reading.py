@@ -1,0 +1,183 @@
+"""Read-only access to one file of evidence, robust against bad sectors and shrinking files.
+
+Never mmap: a mapped file that shrinks, or a sector that cannot be read, kills the process with SIGBUS. The
+file ``lock`` must not be opened here but by `rmqtool.store.lock` only: closing any descriptor of it drops a
+record lock that this process might hold.
+"""
+
+from __future__ import annotations
+
+import errno
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rmqtool.errors import EnvironmentFailureError
+
+if TYPE_CHECKING:
+    from collections.abc import MutableSequence
+
+    from rmqtool.io.source import Handle, Source
+
+RETRY_BYTES = 4096
+"""Smallest piece that is tried on its own when a read fails: a page, and whole sectors of any disk."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class UnreadableRange:
+    """Bytes of a file that the disk could not deliver; they were read as zeros.
+
+    Attributes:
+        position: Bytes from the start of the file.
+        length: Bytes.
+    """
+
+    position: int
+    length: int
+
+    @property
+    def stop(self) -> int:
+        """Return the position after the range."""
+        return self.position + self.length
+
+
+class ReadOnlyFile:
+    """One file, opened at the first read, shared by threads (no read moves a position), picklable by name.
+
+    Args:
+        source: What holds it.
+        path: Its name there.
+    """
+
+    def __init__(self, source: Source, path: str) -> None:
+        self._source = source
+        self.path = path
+        self._handle: Handle | None = None
+        self._opening = threading.Lock()
+
+    def __getstate__(self) -> tuple[Source, str]:
+        return self._source, self.path
+
+    def __setstate__(self, state: tuple[Source, str]) -> None:
+        self.__init__(*state)  # type: ignore[misc]
+
+    def __enter__(self) -> ReadOnlyFile:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file, after reads of other threads; the next read opens it again."""
+        self._handle = None
+
+    def size_bytes(self) -> int:
+        """Return the file's size as it is now."""
+        return self._open().size_bytes()
+
+    def next_data(self, position: int) -> int:
+        """Return the first position from ``position`` on where bytes were ever written; else the file's end.
+
+        What lies between is a hole of a sparse file: zeros. A source that cannot tell has no holes.
+
+        Raises:
+            EnvironmentFailureError: The file cannot be opened.
+        """
+        return self._open().next_data(position)
+
+    def read_at(
+        self, position: int, length: int, unreadable: MutableSequence[UnreadableRange] | None = None
+    ) -> bytes:
+        """Return up to ``length`` bytes from ``position`` on, fewer at the end of the file.
+
+        Memory is taken for the bytes that the file has, whatever ``length`` says.
+
+        Args:
+            position: Bytes from the start of the file; a negative one reads nothing.
+            length: Bytes wanted.
+            unreadable: Receives the ranges that the disk could not deliver.
+
+        Raises:
+            EnvironmentFailureError: The file cannot be opened, or a read fails for another reason than EIO;
+                or for EIO, when ``unreadable`` is not given.
+        """
+        available = min(length, self.size_bytes() - position)
+        if position < 0 or available <= 0:
+            return b""
+        buffer = bytearray(available)
+        return bytes(memoryview(buffer)[: self.read_into(position, buffer, unreadable)])
+
+    def read_into(
+        self,
+        position: int,
+        buffer: bytearray | memoryview[Any],
+        unreadable: MutableSequence[UnreadableRange] | None = None,
+    ) -> int:
+        """Fill a writable buffer of bytes from ``position`` on and return how many came, fewer at the end.
+
+        Args:
+            position: Bytes from the start of the file.
+            buffer: Receives the bytes; unreadable ones become zeros.
+            unreadable: Receives the ranges that the disk could not deliver, ascending, 4 KiB exact.
+
+        Raises:
+            EnvironmentFailureError: As for `read_at`.
+        """
+        view = memoryview(buffer).cast("B")
+        handle = self._open()  # held by name while it is read
+        done = 0
+        while done < len(view):
+            try:
+                count = _read(handle, position + done, view[done:], unreadable)
+            except OSError as failure:
+                raise self._failure(failure, position + done) from failure
+            if count == 0:
+                break
+            done += count
+        return done
+
+    def _open(self) -> Handle:
+        handle = self._handle
+        if handle is None:
+            with self._opening:
+                handle = self._handle
+                if handle is None:
+                    handle = self._handle = self._source.open(self.path)
+        return handle
+
+    def _failure(self, failure: OSError, position: int) -> EnvironmentFailureError:
+        return EnvironmentFailureError(f"{self.path}: read at position {position} failed: {failure.strerror}")
+
+
+def _read(
+    handle: Handle, position: int, view: memoryview[Any], unreadable: MutableSequence[UnreadableRange] | None
+) -> int:
+    """Read what can be read of a range; where it fails as a whole, halve it until the bad blocks are found.
+
+    Returns:
+        Bytes of ``view`` that were filled, with data or with zeros; fewer at the end of the file.
+    """
+    try:
+        return handle.read_into(position, view)
+    except OSError as failure:
+        if failure.errno != errno.EIO or unreadable is None:
+            raise
+    first_block = position // RETRY_BYTES
+    blocks = (position + len(view) - 1) // RETRY_BYTES - first_block + 1
+    if blocks == 1:
+        view[:] = bytes(len(view))
+        _note(unreadable, UnreadableRange(position, len(view)))
+        return len(view)
+    middle = (first_block + blocks // 2) * RETRY_BYTES - position
+    count = _read(handle, position, view[:middle], unreadable)
+    if count < middle:
+        return count
+    return middle + _read(handle, position + middle, view[middle:], unreadable)
+
+
+def _note(unreadable: MutableSequence[UnreadableRange], bad: UnreadableRange) -> None:
+    """Append a range, joined with the last one if they touch."""
+    if unreadable and unreadable[-1].stop == bad.position:
+        bad = UnreadableRange(unreadable[-1].position, unreadable[-1].length + bad.length)
+        unreadable.pop()
+    unreadable.append(bad)

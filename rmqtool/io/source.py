@@ -1,0 +1,127 @@
+"""What the house asks of whatever holds a store: the interface that every kind of source has."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+    from pathlib import Path
+    from typing import Any
+
+
+class Kind(Enum):
+    """What a name stands for, links followed; the values end a sentence that begins with the name."""
+
+    FILE = "a file"
+    DIRECTORY = "a directory"
+    FIFO = "a FIFO"
+    CHARACTER_DEVICE = "a character device"
+    BLOCK_DEVICE = "a block device"
+    SOCKET = "a socket"
+    OTHER = "no regular file"
+    LOST = "a link that leads nowhere"
+    HIDDEN = "something that may not be examined"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+class Status(NamedTuple):
+    """What is behind a name.
+
+    Attributes:
+        kind: What it is.
+        size_bytes: Of a file; of anything else it says nothing.
+        modified_ns: When it was changed last, nanoseconds since 1970.
+        identity: Equal for two names of one thing; None where that cannot be told.
+        reason: Why nobody knows what it is: of LOST and HIDDEN.
+    """
+
+    kind: Kind
+    size_bytes: int = 0
+    modified_ns: int = 0
+    identity: Hashable = None
+    reason: str = ""
+
+
+class Entry(NamedTuple):
+    """One name in a directory, and what is behind it."""
+
+    name: str
+    status: Status
+
+
+class Handle(Protocol):
+    """A file that is open for reading, by several threads at once; given back when the last lets go of it.
+
+    Every method may raise `OSError`. EIO says that these bytes cannot be delivered while others may, so that
+    `rmqtool.io.reading.ReadOnlyFile` looks for the smallest piece that is bad.
+    """
+
+    def size_bytes(self) -> int:
+        """Return the size as it is now."""
+        ...
+
+    def read_into(self, position: int, view: memoryview[Any]) -> int:
+        """Fill a part of a view of bytes, from its start; return how many came, 0 at the end of the file."""
+        ...
+
+    def next_data(self, position: int) -> int:
+        """Return the first position from ``position`` on that may hold other bytes than zeros.
+
+        The end of the file where there is none; ``position`` itself of a source that knows no holes.
+        """
+        ...
+
+
+class Source(Protocol):
+    """Something that holds stores: names with ``/`` between their components, absolute, without ``..``.
+
+    It is a value: hashable, and picklable, as workers on other machines read, too. Nothing that it does may
+    change what it holds, not even the time of the last access where that can be helped.
+    """
+
+    def status(self, path: str) -> Status | None:
+        """Return what a name stands for, links followed; None if nothing has that name."""
+        ...
+
+    def entries(self, path: str) -> list[Entry]:
+        """Return the entries of a directory by name; none where no directory is.
+
+        Raises:
+            EnvironmentFailureError: It may not be listed.
+        """
+        ...
+
+    def open(self, path: str) -> Handle:
+        """Open a regular file; anything else is refused without being opened, and nobody waits for it.
+
+        Raises:
+            EnvironmentFailureError: It is no regular file, is gone, or may not be read.
+        """
+        ...
+
+    def absolute(self, text: str) -> str:
+        """Return the name that a setting or a user means; links are kept."""
+        ...
+
+    def real(self, path: str) -> str:
+        """Return the same place without links, as far as it exists."""
+        ...
+
+    def local_path(self, path: str) -> Path | None:
+        """Return where on this machine the bytes lie, so that nothing is written there; None if elsewhere."""
+        ...
+
+    def lock_holder(self, path: str) -> int | None:
+        """Return the process that holds a write lock on a file's first byte, as a broker at work does.
+
+        Returns:
+            None if nobody holds one; 0 or less for a process that has no number here.
+
+        Raises:
+            EnvironmentFailureError: The file may not be opened, or nobody can tell.
+        """
+        ...
