@@ -4,7 +4,7 @@ Rooms, lowest first; imports go down only (``tests/house`` enforces it):
 
 ``errors`` usage and environment errors, each with its exit status; ``topics`` names of the broker's own;
 ``releases`` what each broker does with files; ``jit`` how kernels are compiled; ``progress`` what is said
-while work goes on; ``times`` as users give them;
+while work goes on; ``projection`` results as JSON; ``times`` as users give them;
 ``formats`` layouts as construct schemas; ``javacompat`` what Java does with strings and checksums;
 ``findings`` what can be wrong; ``io`` whence bytes come; ``store`` where files lie;
 ``scan`` bytes of log to arrays of messages;
@@ -57,6 +57,7 @@ __all__ = [
     "VerifyReport",
     "__version__",
     "decode_id",
+    "json_value",
     "open",
     "open_engine",
 ]
@@ -83,6 +84,7 @@ _HOMES = {
         "UsageError",
     ),
     "findings": ("Finding", "FindingCode"),
+    "projection": ("json_value",),
     "recovery": ("Prediction",),
     "store": ("Setting",),
 }
@@ -110,6 +112,7 @@ if TYPE_CHECKING:
         UsageError,
     )
     from rmqtool.findings import Finding, FindingCode
+    from rmqtool.projection import json_value
     from rmqtool.recovery import Prediction
     from rmqtool.rows import BatchUnit, Chain, Damage, IndexHeader, Item, Message, Slot, Unit
     from rmqtool.store import Setting

@@ -148,3 +148,29 @@ def kernel(function: _Kernel) -> _Kernel:
     compiled._cache = _KernelCache(function)
     COMPILATION.kernels += 1
     return cast("_Kernel", compiled)
+
+
+_ENTRIES: list[tuple[Callable[..., Any], Callable[[], tuple[object, ...]]]] = []
+
+
+def entry(example: Callable[[], tuple[object, ...]]) -> Callable[[_Kernel], _Kernel]:
+    """Register a kernel that plain Python calls; those that kernels alone call are compiled with these.
+
+    Args:
+        example: returns arguments of the types it gets at work, with nothing to do in them.
+    """
+
+    def register(compiled: _Kernel) -> _Kernel:
+        _ENTRIES.append((compiled, example))
+        return compiled
+
+    return register
+
+
+def compile_kernels() -> None:
+    """Compile the kernels of all modules loaded so far, or load them from disk.
+
+    Without this, every worker of a fresh installation would compile all of them at the same time.
+    """
+    for compiled, example in tuple(_ENTRIES):
+        compiled(*example())

@@ -54,7 +54,7 @@ class RecordRules:
         kept_array: hosts, topic and properties are read into an array that a thread keeps at the largest
             TOTALSIZE it met, up to this many bytes; other brokers make one of TOTALSIZE bytes, as this one
             does for a longer record (5.5.1+, ``CommitLog#borrowCheckMessageBuffer``;
-            ``maxCheckMessageReuseBufferSize``, its default).
+            ``maxCheckMessageReuseBufferSize``, its default; ``Settings.rules_of`` has what is given).
     """
 
     checks_room: bool = True

@@ -66,7 +66,7 @@ class Index:
         Args:
             from_offset: Of messages from this physical offset on.
             to_offset: Of messages before this physical offset.
-            progress: DifferenceLimiter how far it is.
+            progress: Told how far it is.
 
         Raises:
             UsageError: An offset is negative.

@@ -86,7 +86,7 @@ class Queue:
             from_queue_offset: From this queue offset on.
             limit: At most so many.
             decompress: Unpack bodies that SYSFLAG says are compressed.
-            progress: DifferenceLimiter what is going on.
+            progress: Told what is going on.
 
         Raises:
             UsageError: An argument makes no sense.

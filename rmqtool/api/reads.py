@@ -61,7 +61,7 @@ class ReadStore(OpenedStore):
             limit: At most so many.
             on_corrupt: ``resync`` goes on after damage, ``stop`` ends at it, ``fail`` at the first error.
             decompress: Unpack bodies that SYSFLAG says are compressed.
-            progress: DifferenceLimiter what is going on.
+            progress: Told what is going on.
 
         Raises:
             UsageError: An argument makes no sense.
@@ -137,7 +137,7 @@ class ReadStore(OpenedStore):
             hex: Also the bytes of every row, field by field.
             lines: Messages of a large log may come as ready lines of ndjson, on all cores, with bodies in
                 this form: ``none``, ``text`` or ``hex``.
-            progress: DifferenceLimiter what is going on.
+            progress: Told what is going on.
 
         Raises:
             UsageError: An argument makes no sense, or a filter cannot be applied to what the store shows.
@@ -207,7 +207,7 @@ class ReadStore(OpenedStore):
             collisions: Also hash hits of other keys: the broker's own answer.
             explain: Keep every step, and why something was not found.
             decompress: Unpack bodies that SYSFLAG says are compressed.
-            progress: DifferenceLimiter what is going on.
+            progress: Told what is going on.
 
         Raises:
             UsageError: That is no question, or more than one.

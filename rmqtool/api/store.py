@@ -82,7 +82,7 @@ class Store(ReadStore):
             live: Read a store whose lock a broker holds.
             engine: ``local``, ``spark``, `rmqtool.EngineOptions`, or what `rmqtool.open_engine` opened.
             jobs: Tasks at a time; None is all cores.
-            progress: DifferenceLimiter what is going on.
+            progress: Told what is going on.
 
         Raises:
             UsageError: An argument makes no sense.
@@ -122,7 +122,7 @@ class Store(ReadStore):
 
         Args:
             other: The other; ``a`` in a difference is what this store says, ``b`` what that one says.
-            max_differences: DifferenceLimiter of each log, queue or index; the rest is counted.
+            max_differences: Told of each log, queue or index; the rest is counted.
 
         Raises:
             UsageError: They are not of one kind; while differences are drawn.
@@ -173,7 +173,7 @@ class Store(ReadStore):
             max_findings: Findings of one code that are kept; the rest is counted.
             engine: ``local``, ``spark``, `rmqtool.EngineOptions`, or what `rmqtool.open_engine` opened.
             jobs: Tasks at a time; None is all cores.
-            progress: DifferenceLimiter what is going on.
+            progress: Told what is going on.
 
         Raises:
             UsageError: There is nothing to do, or an argument makes no sense.

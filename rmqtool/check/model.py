@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from rmqtool.engine import EngineOptions
 from rmqtool.errors import ExitStatus
@@ -13,11 +13,10 @@ from rmqtool.findings import FailOn, FindingCode, FindingLog, Structure
 from rmqtool.findings.start import NS_LOSES, NS_REBUILDS, NS_REFUSED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from rmqtool.store import Store
 
-SCHEMA = "rmqtool.verify/2"
 MAX_LEVEL = 3
 
 Result = Literal[
@@ -90,20 +89,8 @@ class Examined:
         sums = {one.name: getattr(self, one.name) + getattr(other, one.name) for one in fields(Examined)}
         return Examined(**sums)
 
-    def to_json(self) -> dict[str, int]:
-        """Return the ``examined`` object."""
-        return {
-            "commitlogFiles": self.commitlog_files,
-            "records": self.records,
-            "bytes": self.bytes,
-            "consumeQueues": self.consume_queues,
-            "units": self.units,
-            "indexFiles": self.index_files,
-            "items": self.items,
-        }
 
-
-@dataclass
+@dataclass(frozen=True, slots=True)
 class VerifyReport:
     """The verdict on a store.
 
@@ -118,25 +105,14 @@ class VerifyReport:
         limits: what was not looked at, each the end of a sentence; empty for all of a store at level 3.
     """
 
+    schema: ClassVar = "rmqtool.verify/2"
     store: str
     level: int
     findings: FindingLog
     examined: Examined
-    seconds: dict[str, float] = field(default_factory=dict)
+    seconds: Mapping[str, float] = field(default_factory=dict)
     interrupted: str | None = None
-    limits: list[str] = field(default_factory=list)
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        """Measure a stage, and note when it is interrupted."""
-        start = time.perf_counter()
-        try:
-            yield
-        except KeyboardInterrupt:
-            self.interrupted = name
-            raise
-        finally:
-            self.seconds[name] = round(time.perf_counter() - start, 3)
+    limits: tuple[str, ...] = ()
 
     @property
     def result(self) -> Result:
@@ -160,21 +136,48 @@ class VerifyReport:
             return ExitStatus.INTERRUPTED
         return self.findings.exit_status(FailOn(fail_on))
 
-    def to_json(self, fail_on: FailOn | str = FailOn.ERROR) -> dict[str, Any]:
-        """Return the report object, schema ``rmqtool.verify/2``."""
-        interrupted = {} if self.interrupted is None else {"interrupted": self.interrupted}
-        return {
-            "schema": SCHEMA,
-            "store": self.store,
-            "level": self.level,
-            "result": self.result,
-            **interrupted,
-            "notLookedAt": self.limits,
-            "examined": self.examined.to_json(),
-            "findings": [finding.to_json() for finding in self.findings],
-            "counts": self.findings.counts,
-            "exitStatus": int(self.exit_status(fail_on)),
-        }
+
+class VerifyRun:
+    """A verification under way: what becomes a report, which can be gone on with.
+
+    Args:
+        report: what is known so far.
+    """
+
+    def __init__(self, report: VerifyReport) -> None:
+        self._report = report
+        self._seconds = dict(report.seconds)
+        self._examined = report.examined
+        self.findings = report.findings
+        self.interrupted = report.interrupted
+        self.limits = list(report.limits)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Measure a stage, and note when it is interrupted."""
+        start = time.perf_counter()
+        try:
+            yield
+        except KeyboardInterrupt:
+            self.interrupted = name
+            raise
+        finally:
+            self._seconds[name] = round(time.perf_counter() - start, 3)
+
+    def add(self, findings: FindingLog, examined: Examined) -> None:
+        """Add what a check found, and how much it looked at."""
+        self.findings.merge(findings)
+        self._examined += examined
+
+    def report(self) -> VerifyReport:
+        """Return what is known by now."""
+        return replace(
+            self._report,
+            examined=self._examined,
+            seconds=self._seconds,
+            interrupted=self.interrupted,
+            limits=tuple(self.limits),
+        )
 
 
 class VerifyInterruptedError(KeyboardInterrupt):

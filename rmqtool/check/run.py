@@ -11,6 +11,7 @@ from rmqtool.check.model import (
     VerifyInterruptedError,
     VerifyReport,
     VerifyRequest,
+    VerifyRun,
 )
 from rmqtool.errors import DeniedError, RefusedError, UsageError
 from rmqtool.findings import Finding, FindingLog
@@ -47,21 +48,21 @@ def verify(request: VerifyRequest, progress: Progress, engine: Engine | None = N
         raise UsageError(f"--level {request.level}: there are 0 to {MAX_LEVEL}")
     findings = FindingLog(request.max_findings)
     findings.extend(_lock_findings(request))
-    report = VerifyReport(str(request.store.base), request.level, findings, Examined())
-    report.limits.extend(limits_of(request))
+    run = VerifyRun(VerifyReport(str(request.store.base), request.level, findings, Examined()))
+    run.limits.extend(limits_of(request))
     try:
-        with report.stage("layout"):
+        with run.stage("layout"):
             findings.extend(layout_findings(request.store))
         if request.level > 0:
             _warn_of_defaults(request.store, progress)
             # Here, because the layout alone needs no compiler, and takes a fraction of a second without.
             from rmqtool.check.stages import check_contents
 
-            check_contents(request, report, progress, engine)
+            check_contents(request, run, progress, engine)
     except KeyboardInterrupt:
-        report.interrupted = report.interrupted or _BETWEEN
-        raise VerifyInterruptedError(report) from None
-    return report
+        run.interrupted = run.interrupted or _BETWEEN
+        raise VerifyInterruptedError(run.report()) from None
+    return run.report()
 
 
 def _lock_findings(request: VerifyRequest) -> Iterator[Finding]:

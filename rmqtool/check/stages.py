@@ -18,15 +18,16 @@ from rmqtool.check.window import check_window
 from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.engine import opened_engine
 from rmqtool.errors import DeniedError, EnvironmentFailureError
-from rmqtool.findings import Finding, FindingLog, Severity, Structure
+from rmqtool.findings import Finding, Severity, Structure
 from rmqtool.findings.places import IO_DENIED
+from rmqtool.jit import compile_kernels
 from rmqtool.reput.scratch import open_scratch
-from rmqtool.reput.warm import compile_check_kernels, compile_kernels
+from rmqtool.scan.page_tail import page_writer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.check.model import Examined, VerifyReport, VerifyRequest
+    from rmqtool.check.model import VerifyRequest, VerifyRun
     from rmqtool.engine import Engine
     from rmqtool.progress import Progress
     from rmqtool.store import Store
@@ -41,22 +42,21 @@ _BALANCE_LEVEL = 3
 
 
 def check_contents(
-    request: VerifyRequest, report: VerifyReport, progress: Progress, engine: Engine | None = None
+    request: VerifyRequest, run: VerifyRun, progress: Progress, engine: Engine | None = None
 ) -> None:
-    """Add to a report what is in the files; None opens the engine of the request.
+    """Add to a run what is in the files; None opens the engine of the request.
 
     Raises:
         UsageError: no place for scratch files is named that a cluster sees.
         RefusedError: scratch files would lie in the store.
         EnvironmentFailureError: scratch files cannot be written, or the engine failed.
-        KeyboardInterrupt: the report has what was found so far, and the stage that was interrupted.
+        KeyboardInterrupt: the run has what was found so far, and the stage that was interrupted.
     """
     roots = request.store.evidence_roots
     with open_scratch(request.engine, roots) as area, opened_engine(request.engine, engine) as hands:
         if request.engine.kind != "local":
-            compile_check_kernels()
             compile_kernels()  # while Java starts; in this process, threads share what the first compiles
-        _Contents(request, report, progress).check(area.handle, hands)
+        _Contents(request, run, progress).check(area.handle, hands)
 
 
 def _no_files(_store: Store) -> tuple[StoreFile, ...]:
@@ -66,9 +66,9 @@ def _no_files(_store: Store) -> tuple[StoreFile, ...]:
 class _Contents:
     """The stages of one run."""
 
-    def __init__(self, request: VerifyRequest, report: VerifyReport, progress: Progress) -> None:
+    def __init__(self, request: VerifyRequest, run: VerifyRun, progress: Progress) -> None:
         self._request = request
-        self._report = report
+        self._run = run
         self._progress = progress
 
     def check(self, staging: StagingHandle, engine: Engine) -> None:
@@ -81,12 +81,12 @@ class _Contents:
                 denied = len(readable) < len(store.log)
                 log = self._log(readable, staging, engine) if len(readable) else None
         if denied:
-            self._report.limits.append("parts of the log may not be read: nothing was compared with it")
+            self._run.limits.append("parts of the log may not be read: nothing was compared with it")
         log_cut = log is not None and not denied and self._is_log_cut(log)
         with self._stage("derived"):
             request = replace(self._request, level=min(self._request.level, 1)) if denied else self._request
             findings, examined = check_derived(request, log, engine, self._progress, log_cut=log_cut)
-            self._add(findings, examined)
+            self._run.add(findings, examined)
         if store.root is not None:
             with suppress(DeniedError):  # IO-DENIED of level 0 says so
                 self._consumers()
@@ -96,11 +96,11 @@ class _Contents:
     @contextmanager
     def _stage(self, name: str) -> Iterator[None]:
         """Keep what a check found before it was interrupted."""
-        with self._report.stage(name):
+        with self._run.stage(name):
             try:
                 yield
             except CheckInterruptedError as stop:
-                self._add(stop.findings, stop.examined)
+                self._run.add(stop.findings, stop.examined)
                 raise
 
     def _is_log_cut(self, log: LogResult) -> bool:
@@ -112,7 +112,7 @@ class _Contents:
             partial(check_checkpoint, latest_ms=log.latest_ms), _no_files, Structure.STORE, store
         )
         ahead = [found] if isinstance(found, Finding) else found
-        self._report.findings.extend(ahead)
+        self._run.findings.extend(ahead)
         return is_log_cut(ahead)
 
     def _consumers(self) -> None:
@@ -120,9 +120,9 @@ class _Contents:
         check = partial(check_offsets, max_findings=self._request.max_findings)
         found = run_guarded(check, _no_files, Structure.STORE, self._request.store)
         if isinstance(found, Finding):
-            self._report.findings.add(found)
+            self._run.findings.add(found)
         else:
-            self._report.findings.merge(found)
+            self._run.findings.merge(found)
 
     def _tell_window(self) -> None:
         """Tell what the next start leaves without units; a running broker is past that."""
@@ -130,11 +130,11 @@ class _Contents:
             return
         damaged = any(
             one.structure is Structure.CONSUMEQUEUE and one.severity is Severity.ERROR
-            for one in self._report.findings
+            for one in self._run.findings
         )
         check = partial(check_window, damaged=damaged)
         found = run_guarded(check, _no_files, Structure.CONSUMEQUEUE, self._request.store)
-        self._report.findings.extend([found] if isinstance(found, Finding) else found)
+        self._run.findings.extend([found] if isinstance(found, Finding) else found)
 
     def _readable_log(self) -> FileQueue:
         """Return the log without the files that may not be read, which are told of."""
@@ -145,7 +145,7 @@ class _Contents:
                 segment.read_at(0, 1, [])
                 readable.append(segment)
             except DeniedError as failure:
-                self._report.findings.add(Finding(code=IO_DENIED, file=segment.label, message=failure.reason))
+                self._run.findings.add(Finding(code=IO_DENIED, file=segment.label, message=failure.reason))
             except EnvironmentFailureError:
                 readable.append(segment)  # the check of the log says so
         return log if len(readable) == len(log) else replace(log, segments=tuple(readable))
@@ -162,13 +162,10 @@ class _Contents:
             max_findings=request.max_findings,
             live=request.live,
             unclean=request.live or request.store.abort is not None,
+            page_writer=page_writer(request.store.settings),
             half_offsets=checked_half_offsets(request.store) if is_asked else None,
             is_whole=is_whole,
         )
         result = check_log(check, engine, self._progress)
-        self._add(result.findings, result.examined)
+        self._run.add(result.findings, result.examined)
         return result
-
-    def _add(self, findings: FindingLog, examined: Examined) -> None:
-        self._report.findings.merge(findings)
-        self._report.examined += examined

@@ -16,6 +16,7 @@ from rmqtool.cli.session import Session
 from rmqtool.errors import ExitStatus, UnansweredError
 from rmqtool.findings import FailOn
 from rmqtool.findings.wording import counted
+from rmqtool.projection import json_value
 from rmqtool.report.sinks import open_sink
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ def query_command(
         else:
             status = ExitStatus.FAILED
         if answered or explain:
-            sink.finish(status, {"explain": [step.to_json() for step in answer.steps]} if explain else None)
+            sink.finish(status, {"explain": json_value(answer.steps)} if explain else None)
     _tell(session.console, answer, explain=explain)
     if unanswered is not None:
         session.console.error(unanswered)

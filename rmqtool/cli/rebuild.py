@@ -11,6 +11,7 @@ from rmqtool.cli.engine_options import engine_of, engine_options, note_engine
 from rmqtool.cli.help import Command
 from rmqtool.cli.options import A_PATH, AN_OFFSET, shared_options
 from rmqtool.cli.session import Session
+from rmqtool.projection import json_object
 from rmqtool.report.sinks import Format, to_json
 from rmqtool.times import parse_time
 
@@ -149,7 +150,7 @@ def _rebuild(store_path: Path, parts: frozenset[str], options: dict[str, Any]) -
         session.console.close()
         status = report.exit_status(session.fail_on)
         if session.format is Format.JSON:
-            stream.write(to_json(report.to_json() | {"exitStatus": int(status)}, indent=2) + "\n")
+            stream.write(to_json(json_object(report) | {"exitStatus": int(status)}, indent=2) + "\n")
         else:
             from rmqtool.report.rebuild_text import write_rebuild_text
 

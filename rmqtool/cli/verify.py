@@ -16,6 +16,7 @@ from rmqtool.cli.options import A_PATH, shared_options, type_option
 from rmqtool.cli.session import Session
 from rmqtool.cli.verify_files import MANIFEST_ACTIONS, REPORT_KINDS, VerifyFiles, metavar
 from rmqtool.errors import DeniedError, EnvironmentFailureError, ExitStatus, UsageError
+from rmqtool.projection import json_object
 from rmqtool.releases import RELEASES
 from rmqtool.report.sinks import Format, to_json
 from rmqtool.store import PathKind
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from rmqtool.api.store import Store
-    from rmqtool.check.model import VerifyReport
+    from rmqtool.check.model import VerifyRun
     from rmqtool.commands.verify.verdict import Verdict
     from rmqtool.recovery.model import Prediction
 
@@ -189,7 +190,7 @@ def _verdicts(
 def _verify(
     session: Session, store: Store, files: VerifyFiles, options: dict[str, Any], part: str | None
 ) -> Verdict:
-    from rmqtool.check.model import VerifyInterruptedError
+    from rmqtool.check.model import VerifyInterruptedError, VerifyRun
     from rmqtool.commands.verify.verdict import Verdict
 
     session.note_settings(store)
@@ -205,13 +206,15 @@ def _verify(
     except VerifyInterruptedError as stop:
         report = stop.report
     else:
+        run = VerifyRun(report)
         with suppress(KeyboardInterrupt):  # the report says so
-            files.manifest(store, report, options["jobs"])
-            predictions = _predict(store, report, options["predict"])
+            files.manifest(store, run, options["jobs"])
+            predictions = _predict(store, run, options["predict"])
+        report = run.report()
     return Verdict(report, session.fail_on, files.compare(report), predictions, part, session.given_words)
 
 
-def _predict(store: Store, report: VerifyReport, wanted: str | None) -> tuple[Prediction, ...]:
+def _predict(store: Store, run: VerifyRun, wanted: str | None) -> tuple[Prediction, ...]:
     if wanted is None:
         return ()
     from rmqtool.findings.places import IO_DENIED
@@ -220,16 +223,16 @@ def _predict(store: Store, report: VerifyReport, wanted: str | None) -> tuple[Pr
     from rmqtool.store.unreadable import denied_finding
 
     releases = RELEASES if wanted == _ALL else [None if wanted == _INFERRED else wanted]
-    with report.stage("prediction"):
+    with run.stage("prediction"):
         try:
             predictions = tuple(map(store.predict_recovery, releases))
         except (NotPredictedError, EnvironmentFailureError) as failure:
-            report.findings.add(skipped(str(failure)))
-            if isinstance(failure, DeniedError) and IO_DENIED.code not in report.findings.counts:
-                report.findings.add(denied_finding(failure, store.files.base))
+            run.findings.add(skipped(str(failure)))
+            if isinstance(failure, DeniedError) and IO_DENIED.code not in run.findings.counts:
+                run.findings.add(denied_finding(failure, store.files.base))
             return ()
         for prediction in predictions:
-            report.findings.extend(start_findings(prediction))
+            run.findings.extend(start_findings(prediction))
     return predictions
 
 
@@ -262,7 +265,7 @@ def _explain(session: Session, text: str) -> ExitStatus:
             verify_json.write_explanations_csv(entries, stream)
         elif session.format is Format.NDJSON:
             for entry in entries:
-                stream.write(to_json(verify_json.explanation(entry)) + "\n")
+                stream.write(to_json(json_object(entry)) + "\n")
         else:
             stream.write(to_json(verify_json.explain_document(entries), indent=2) + "\n")
     return ExitStatus.CLEAN

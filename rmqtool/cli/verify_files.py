@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rmqtool.api.store import Store
-    from rmqtool.check.model import VerifyReport
+    from rmqtool.check.model import VerifyReport, VerifyRun
     from rmqtool.cli.session import Session
     from rmqtool.commands.verify.baseline import Comparison
     from rmqtool.commands.verify.verdict import Verdict
@@ -97,18 +97,18 @@ class VerifyFiles:
             )
         return comparison
 
-    def manifest(self, store: Store, report: VerifyReport, jobs: int | None) -> None:
-        """Write the manifest, or add what differs from it to the report."""
+    def manifest(self, store: Store, run: VerifyRun, jobs: int | None) -> None:
+        """Write the manifest, or add what differs from it to what was found."""
         if self._manifest is None:
             return
         from rmqtool.commands.verify.manifest import check_manifest, make_manifest
 
         console, path = self._session.console, self._manifest.path
-        with report.stage("manifest"):
+        with run.stage("manifest"):
             if self._lines is not None:
-                report.findings.extend(check_manifest(store.files, path, self._lines, jobs, console))
+                run.findings.extend(check_manifest(store.files, path, self._lines, jobs, console))
                 return
-            lines = make_manifest(store.files, jobs, console, report.findings)
+            lines = make_manifest(store.files, jobs, console, run.findings)
             write_whole(path, b"".join(line.to_bytes() for line in lines))
         files = counted(len(lines), "file")
         console.note(f"{path}: SHA-256 of {files}; check with verify --manifest check:FILE")

@@ -12,6 +12,7 @@ from rmqtool.derived.queue_bounds import queue_bounds
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import FindingLog, Structure
 from rmqtool.findings.places import IO_DENIED
+from rmqtool.scan.log_edge import FoundEdge
 from rmqtool.scan.log_end import find_log_end, first_record
 from rmqtool.store import PathKind
 from rmqtool.store.layout import layout_findings
@@ -188,7 +189,7 @@ def _log_summary(store: Store, findings: FindingLog) -> LogSummary | None:
     if not segments:
         return None
     try:
-        first, end = first_record(segments), find_log_end(segments, store.abort is not None)
+        first, end = first_record(segments), find_log_end(FoundEdge.of(store))
     except EnvironmentFailureError as failure:
         findings.add(_denied(failure, Structure.COMMITLOG))
         return None

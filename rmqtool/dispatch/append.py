@@ -17,7 +17,7 @@ import numpy as np
 
 from rmqtool.formats.consumequeue import UNIT_SIZE
 from rmqtool.javacompat.kernels.jit import as_int
-from rmqtool.jit import kernel
+from rmqtool.jit import entry, kernel
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -72,6 +72,7 @@ def _create_file(expected: int, file_size: int, state: Int64s) -> None:
         state[_CURRENT] += state[_PREBLANK]
 
 
+@entry(lambda: (*[np.empty(0, np.int64)] * 3, UNIT_SIZE, new_state(), np.empty(0, np.bool_)))
 @kernel
 def append_units(
     queue_offsets: Int64s,

@@ -9,10 +9,11 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from rmqtool.jit import kernel
+import numpy as np
+
+from rmqtool.jit import entry, kernel
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
     Int32s = npt.NDArray[np.int32]
@@ -57,6 +58,12 @@ def _row_at(values: Int64s, cursor: int, wanted: int) -> int:
     return row if row < len(values) and values[row] == wanted else -1
 
 
+def _example_of_match_units() -> tuple[object, ...]:
+    numbers, flags = np.empty(0, np.int64), np.empty(0, np.bool_)
+    return numbers, numbers, flags, numbers, flags
+
+
+@entry(_example_of_match_units)
 @kernel
 def match_units(
     physical_offsets: Int64s, expected: Int64s, seen: Bools, found: Int64s, repeated: Bools
@@ -83,6 +90,13 @@ def match_units(
                 cursor += 1
 
 
+def _example_of_match_items() -> tuple[object, ...]:
+    hashes, numbers = np.empty(0, np.int32), np.empty(0, np.int64)
+    seen, matches = np.empty(0, np.bool_), np.empty(0, np.uint8)
+    return hashes, numbers, hashes, numbers, seen, numbers, matches
+
+
+@entry(_example_of_match_items)
 @kernel
 def match_items(
     key_hashes: Int32s,
@@ -123,6 +137,12 @@ def match_items(
         cursor = found[i] if matches[i] == _OTHER else row + 1
 
 
+def _example_of_follow_chains() -> tuple[object, ...]:
+    hashes = np.empty(0, np.int32)
+    return hashes, hashes, 0, np.zeros(1, np.int32), np.empty(0, np.bool_)
+
+
+@entry(_example_of_follow_chains)
 @kernel
 def follow_chains(key_hashes: Int32s, previous: Int32s, first_item: int, newest: Int32s, wrong: Bools) -> int:
     """Hold the items' chains against those that the put rule makes (``IndexFile#putKey``).

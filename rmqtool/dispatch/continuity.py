@@ -9,7 +9,7 @@ import numpy as np
 
 from rmqtool.dispatch.append import MAX_QUEUE_OFFSET
 from rmqtool.dispatch.rows import UNKNOWN_QUEUE_OFFSET
-from rmqtool.jit import kernel
+from rmqtool.jit import entry, kernel
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -63,6 +63,12 @@ def _kind(offset: int, count: int, following: int, progress: Int64s) -> int:
     return _RESET if offset == 0 else _REPEATED
 
 
+def _example_of_find_breaks() -> tuple[object, ...]:
+    numbers, totals = np.empty(0, np.int64), np.zeros(len(Discontinuity), np.int64)
+    return numbers, numbers, 0, new_progress(None), np.empty(0, BREAK_ROW), totals
+
+
+@entry(_example_of_find_breaks)
 @kernel
 def find_breaks(
     offsets: Int64s, counts: Int64s, judged: int, progress: Int64s, breaks: Rows, totals: Int64s

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.dispatch.append import MAX_QUEUE_OFFSET
-from rmqtool.jit import kernel
+from rmqtool.dispatch.rows import UNIT_ROW
+from rmqtool.jit import entry, kernel
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -49,6 +50,7 @@ def order_by_queue(units: Rows, queues: int) -> tuple[Int64s, Int64s]:
     return order, starts
 
 
+@entry(lambda: (np.empty(0, UNIT_ROW), *[np.empty(0, np.int64)] * 2))
 @kernel
 def _scatter(units: Rows, cursor: Int64s, order: Int64s) -> None:
     for i in range(len(units)):
@@ -57,6 +59,7 @@ def _scatter(units: Rows, cursor: Int64s, order: Int64s) -> None:
         cursor[queue] += 1
 
 
+@entry(lambda: (np.empty(0, UNIT_ROW), *[np.empty(0, np.int64)] * 2, np.empty(0, RUN_ROW)))
 @kernel
 def measure_runs(units: Rows, order: Int64s, starts: Int64s, runs: Rows) -> int:
     """Describe the run of every queue that has units; return how many have.

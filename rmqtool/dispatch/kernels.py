@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.dispatch.multi_kernels import is_blank, multi_dispatch
-from rmqtool.dispatch.policy import Switch, Trait
+from rmqtool.dispatch.policy import DispatchPolicy, Switch, Trait
 from rmqtool.dispatch.queue_kernels import find_queue, put_unit
-from rmqtool.dispatch.rows import Count, DispatchOutcome
+from rmqtool.dispatch.rows import ENTRY_ROW, IDLE_ROW, QUEUE_ROW, UNIT_ROW, Count, DispatchOutcome
 from rmqtool.formats.message import (
     TRANSACTION_COMMIT,
     TRANSACTION_MASK,
@@ -24,8 +24,8 @@ from rmqtool.formats.message import (
 )
 from rmqtool.javacompat.kernels import abs_int, hash_utf8, next_key, parse_int, parse_long, parse_short
 from rmqtool.javacompat.kernels.jit import as_int
-from rmqtool.jit import kernel
-from rmqtool.scan.rows import Property
+from rmqtool.jit import entry, kernel
+from rmqtool.scan.rows import MESSAGE_ROW, Property
 
 if TYPE_CHECKING:
     from typing import Any
@@ -169,6 +169,17 @@ def _has_room(values: Int64s, units: Rows, entries: Rows, idles: Rows, counts: I
     )
 
 
+def _example_of_dispatch() -> tuple[object, ...]:
+    rows, values = np.empty(0, MESSAGE_ROW), np.empty((0, len(Property), 2), np.int64)
+    policy = DispatchPolicy()
+    switches = policy.switches(), policy.delay_table(), policy.tag_turns()
+    queues = np.full(1, -1, np.int32), np.empty(0, QUEUE_ROW), np.empty(0, np.uint8)
+    out = np.empty(0, UNIT_ROW), np.empty(0, ENTRY_ROW), np.empty(0, IDLE_ROW)
+    counts, missing = np.zeros(len(Count), np.int64), np.zeros(3, np.int64)
+    return np.empty(1, np.uint8), rows, values, 0, *switches, *queues, *out, counts, missing
+
+
+@entry(_example_of_dispatch)
 @kernel
 def dispatch(
     buffer: Buffer,

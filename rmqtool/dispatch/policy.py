@@ -88,7 +88,7 @@ class DispatchPolicy:
         if the broker assigned it.
         """
         return cls(
-            release=settings.release,
+            release=settings.rules_of(settings.release),
             delay_levels_ms=settings.delay_levels.delay_ms,
             index_enabled=settings.message_index_enable,
             multi_dispatch=settings.enable_multi_dispatch is not False,

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rmqtool.dispatch.rows import ENTRY_ROW
 from rmqtool.javacompat.kernels.jit import as_int
-from rmqtool.jit import kernel
+from rmqtool.jit import entry, kernel
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -45,6 +46,7 @@ def new_header(previous_end_phy_offset: int = 0, previous_end_timestamp_ms: int 
     return header
 
 
+@entry(lambda: (np.empty(0, ENTRY_ROW), np.zeros(1, np.int32), new_header(), *[np.empty(0, np.int32)] * 2))
 @kernel
 def put_keys(entries: Rows, slots: Int32s, header: Int64s, time_diffs: Int32s, previous: Int32s) -> None:
     """Put entries one after the other.

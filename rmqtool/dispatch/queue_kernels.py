@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rmqtool.dispatch.rows import QUEUE_ROW
 from rmqtool.javacompat.kernels.jit import as_int
-from rmqtool.jit import kernel
+from rmqtool.jit import entry, kernel
 
 if TYPE_CHECKING:
     from typing import Any
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
+@entry(lambda: (np.empty(0, np.uint8), 0, 0, 0))
 @kernel
 def hash_queue(names: Buffer, start: int, stop: int, queue_id: int) -> int:
     """Hash a queue for the table: FNV-1a of the topic's bytes, mixed with the queue id."""
@@ -32,6 +34,17 @@ def hash_queue(names: Buffer, start: int, stop: int, queue_id: int) -> int:
     return value ^ (value >> np.uint64(32))  # type: ignore[return-value] # an unsigned hash
 
 
+@entry(
+    lambda: (
+        np.empty(0, np.uint8),
+        0,
+        0,
+        0,
+        np.full(1, -1, np.int32),
+        np.empty(0, QUEUE_ROW),
+        np.empty(0, np.uint8),
+    )
+)
 @kernel
 def find_queue(
     buffer: Buffer,

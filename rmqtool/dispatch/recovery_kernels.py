@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from rmqtool.dispatch.queue_kernels import find_queue
+from rmqtool.dispatch.rows import QUEUE_ROW
 from rmqtool.javacompat.kernels.checksums import crc32
-from rmqtool.jit import kernel
+from rmqtool.jit import entry, kernel
+from rmqtool.scan.rows import MESSAGE_ROW
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
     Buffer = npt.NDArray[np.uint8]
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
 _MASK = 0x7FFFFFFF  # UtilAll#crc32
 
 
+@entry(lambda: (np.empty(0, np.uint8), np.empty(0, MESSAGE_ROW)))
 @kernel
 def first_bad_crc(buffer: Buffer, rows: Rows) -> int:
     """Return the first row whose body's checksum is not BODYCRC, the number of rows if there is none.
@@ -36,6 +40,13 @@ def first_bad_crc(buffer: Buffer, rows: Rows) -> int:
     return len(rows)
 
 
+def _example_of_count_by_queue() -> tuple[object, ...]:
+    names, queues = np.empty(0, np.uint8), np.empty(0, QUEUE_ROW)
+    slots, counts = np.full(1, -1, np.int32), np.empty((0, 2), np.int64)
+    return np.empty(0, np.uint8), np.empty(0, MESSAGE_ROW), 0, slots, queues, names, counts
+
+
+@entry(_example_of_count_by_queue)
 @kernel
 def count_by_queue(
     buffer: Buffer,

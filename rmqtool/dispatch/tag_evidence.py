@@ -49,10 +49,6 @@ class TagRule:
         """Return a rule that the user chose."""
         return cls(value, Origin.GIVEN, "as asked for")
 
-    def to_json(self) -> dict[str, str]:
-        """Return the ``tagItems`` object of reports."""
-        return {"value": str(self.value), "origin": self.origin.value, "reason": self.reason}
-
 
 @dataclass(frozen=True, slots=True)
 class _Message:

@@ -38,8 +38,10 @@ CL_TAIL_DIRTY = FindingCode(
     meaning=(
         "After the logical end of the log there are bytes that are not zero. Recovery truncates by moving "
         "positions and clears nothing. If old records follow at a fitting boundary they are a resurrected "
-        "tail: store times step back and queue offsets repeat. With writeWithoutMmap (5.5.0+) up to 4095 "
-        "stale bytes after the end are normal, and no record begins there."
+        "tail: store times step back and queue offsets repeat. With writeWithoutMmap (5.5.0+) stale bytes up "
+        "to the file's next multiple of 4096 are normal, and only a note where such a broker may have "
+        "written; copies of older records among them are taken into the log by the next start, and "
+        "dispatched by none."
     ),
     broker_effect=(
         "Overwrites them as it appends; the next unclean start may accept old records among them again."
@@ -162,7 +164,11 @@ CL_PHY_MISMATCH = FindingCode(
     severity=Severity.ERROR,
     structure=Structure.COMMITLOG,
     title="record claims another place",
-    meaning="PHYSICALOFFSET differs from the place of the record: a renamed or copied file, or stale bytes.",
+    meaning=(
+        "PHYSICALOFFSET differs from the place of the record: a renamed or copied file, or stale bytes. With "
+        "writeWithoutMmap (5.5.0+) also copies of older records that a start took into the log; a broker "
+        "dispatches none of these."
+    ),
     broker_effect="Dispatches by the field, so queues and index point elsewhere.",
     remedy="Check the file names; restore the file of the named offset.",
     origin="CommitLog#checkMessageAndReturnSize, DispatchRequest",

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rmqtool.findings.status import FailOn, status_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+
+    import numpy.typing as npt
 
     from rmqtool.errors import ExitStatus
     from rmqtool.findings.model import Finding, FindingCode, Severity, Structure
@@ -56,7 +58,23 @@ class FindingLog:
         self._weights[finding.severity, finding.structure] += count
         kept = self._kept.setdefault(code, [])
         if len(kept) < self.max_per_code:
-            kept.append(finding)
+            kept.append(finding if count == 1 else replace(finding, count=count))
+
+    def add_rows(self, rows: Sequence[Any] | npt.NDArray[Any], finding: Callable[[Any], Finding]) -> None:
+        """Add a finding for each of many rows that are wrong alike; those above the cap only count.
+
+        Args:
+            rows: a sequence, or an array.
+            finding: makes one; all are of one code, severity and structure. It is not called for what is not
+                kept.
+        """
+        if not len(rows):
+            return
+        first = finding(rows[0])
+        room = max(self.max_per_code - len(self._kept.get(first.code.code, ())), 1)
+        self.add(first)
+        self.extend(finding(row) for row in rows[1:room])
+        self.add(first, count=len(rows) - room)
 
     def extend(self, findings: Iterable[Finding]) -> None:
         """Add findings one by one."""

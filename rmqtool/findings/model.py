@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,6 +49,7 @@ class FindingCode:
         origin: Java ``Class#method`` whose behaviour is described (versions where they differ).
     """
 
+    type: ClassVar = "code"
     code: str
     severity: Severity
     structure: Structure
@@ -83,8 +84,10 @@ class Finding:
         message: One sentence; the code's title when empty.
         severity_override: A severity that differs from the code's usual one.
         structure_override: A structure that differs from the code's (an unreadable range of the log).
+        count: How many alike it stands for.
     """
 
+    type: ClassVar = "finding"
     code: FindingCode
     file: str | None = None
     position: int | None = None
@@ -98,6 +101,7 @@ class Finding:
     message: str = ""
     severity_override: Severity | None = None
     structure_override: Structure | None = None
+    count: int = 1
 
     @property
     def severity(self) -> Severity:
@@ -109,22 +113,7 @@ class Finding:
         """Return the structure that this finding counts for."""
         return self.structure_override or self.code.structure
 
-    def to_json(self) -> dict[str, Observed]:
-        """Return the FINDING object of the command line's JSON, absent values as ``None``."""
-        return {
-            "type": "finding",
-            "code": self.code.code,
-            "severity": self.severity.value,
-            "file": self.file,
-            "position": self.position,
-            "length": self.length,
-            "topic": self.topic,
-            "queueId": self.queue_id,
-            "queueOffset": self.queue_offset,
-            "physicalOffset": self.physical_offset,
-            "expected": self.expected,
-            "observed": self.observed,
-            "message": self.message or self.code.title,
-            "brokerEffect": self.code.broker_effect,
-            "remedy": self.code.remedy,
-        }
+    @property
+    def sentence(self) -> str:
+        """Return what is wrong."""
+        return self.message or self.code.title

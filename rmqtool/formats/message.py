@@ -97,6 +97,21 @@ class RecordStart(NamedTuple):
 
 RECORD_STARTS = Decoder(BLANK, RecordStart._make)
 
+
+class PlacedStart(NamedTuple):
+    """A message's start, up to where it says that it lies."""
+
+    total_size: int
+    magic: int
+    body_crc: int
+    queue_id: int
+    flag: int
+    queue_offset: int
+    physical_offset: int
+
+
+PLACED_STARTS = Decoder(Struct(*_HEAD[: len(PlacedStart._fields)]), PlacedStart._make)
+
 VARIANT_SHIFT = 4
 VARIANTS = (0, BORN_HOST_V6, STORE_HOST_V6, BORN_HOST_V6 | STORE_HOST_V6)
 """SYSFLAG bits of the four host variants; ``(sysFlag >> VARIANT_SHIFT) & 3`` is the index."""

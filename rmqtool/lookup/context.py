@@ -21,8 +21,8 @@ class QueryContext:
     Attributes:
         store: The store.
         request: The question.
-        progress: DifferenceLimiter which structure answered, and what is wrong with it.
-        explanation: DifferenceLimiter every step.
+        progress: Told which structure answered, and what is wrong with it.
+        explanation: Told every step.
         way_out: What the user can do about an answer that may be incomplete.
     """
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import ClassVar
 
 _KEPT = 100
 
@@ -68,21 +69,12 @@ class Step:
         is_advice: Whether it is said to a user who found nothing, even one who did not ask why.
     """
 
+    type: ClassVar = "explain"
     reason: Reason
     message: str
     file: str | None = None
     facts: dict[str, int | str | None] = field(default_factory=dict)
     is_advice: bool = False
-
-    def to_json(self) -> dict[str, int | str | None]:
-        """Return the object that json output shows."""
-        return {
-            "type": "explain",
-            "reason": self.reason.value,
-            "file": self.file,
-            "message": self.message,
-            **self.facts,
-        }
 
 
 class Explanation:

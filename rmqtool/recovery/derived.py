@@ -10,12 +10,13 @@ import numpy as np
 from rmqtool.dispatch.grouping import order_by_queue
 from rmqtool.dispatch.rows import NO_EXT_UNIT
 from rmqtool.recovery.batch_queue import BatchQueue
-from rmqtool.recovery.model import Dispatched, QueueOutcome
+from rmqtool.recovery.model import QueueOutcome
 from rmqtool.recovery.unit_queue import UnitQueue
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from rmqtool.recovery.drafts import DispatchDraft
     from rmqtool.recovery.index_files import IndexState
     from rmqtool.recovery.units import QueueKey
     from rmqtool.reput.dispatcher import Dispatcher
@@ -74,7 +75,7 @@ class Derived:
         """Return the largest ``maxPhysicOffset`` of any queue, -1 without queues."""
         return max((queue.max_physical_offset for queue in self.queues.values()), default=-1)
 
-    def take(self, dispatcher: Dispatcher, batch: MessageBatch, done: Dispatched) -> None:
+    def take(self, dispatcher: Dispatcher, batch: MessageBatch, done: DispatchDraft) -> None:
         """Dispatch a batch.
 
         Raises:
@@ -86,7 +87,7 @@ class Derived:
         stalled = dispatcher.dispatch(batch)
         put = dispatcher.taken()
         done.messages += put.messages
-        done.entries += len(put.entries)
+        done.index_entries += len(put.entries)
         self.index.put(put.entries, put.idles)
         order, starts = order_by_queue(put.units, len(dispatcher.queues))
         for number in np.flatnonzero(np.diff(starts)):
@@ -142,9 +143,9 @@ class Derived:
             topic=key[0],
             queue_id=key[1],
             batch=queue.batch,
-            found=queue.found,
-            minimum=queue.minimum,
-            maximum=queue.maximum,
+            found_max_offset=queue.found,
+            min_offset=queue.minimum,
+            max_offset=queue.maximum,
             appended=tally.appended,
             misplaced=tally.misplaced,
             dropped=tally.dropped,

@@ -5,23 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqtool.findings.wording import counted
-from rmqtool.recovery.loading import PAGE_BYTES
+from rmqtool.scan.page_tail import PAGE_BYTES
 from rmqtool.topics import SCHEDULE_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.recovery.model import Prediction
+    from rmqtool.recovery.drafts import PredictionDraft
     from rmqtool.releases import Release
     from rmqtool.store import Settings
 
 
-def hazards_of(prediction: Prediction) -> list[str]:
+def hazards_of(prediction: PredictionDraft) -> list[str]:
     """Return what a prediction implies beyond its numbers."""
     return [*_delayed(prediction), *_queues(prediction), *_reput(prediction), *_cut(prediction)]
 
 
-def window_hazards(prediction: Prediction, window: int | None, log_files: int) -> list[str]:
+def window_hazards(prediction: PredictionDraft, window: int | None, log_files: int) -> list[str]:
     """Return what the window of a start means for a log with more files than it looks at.
 
     Args:
@@ -57,12 +57,12 @@ def settings_hazards(settings: Settings, release: Release) -> list[str]:
     return hazards
 
 
-def _delayed(prediction: Prediction) -> Iterator[str]:
+def _delayed(prediction: PredictionDraft) -> Iterator[str]:
     """4.9.2 to 4.9.8 read the delay table after recovery (``ScheduleMessageService#load``)."""
     recovery = prediction.recovery
     if not prediction.release.delay_table_after_recovery or recovery is None or recovery.kind != "abnormal":
         return
-    before_reput = prediction.recovered.units
+    before_reput = prediction.dispatched_by_recovery.units
     count = sum(queue.appended for queue in prediction.queues if queue.topic == SCHEDULE_TOPIC)
     if count and before_reput:
         yield (
@@ -71,7 +71,7 @@ def _delayed(prediction: Prediction) -> Iterator[str]:
         )
 
 
-def _queues(prediction: Prediction) -> Iterator[str]:
+def _queues(prediction: PredictionDraft) -> Iterator[str]:
     misplaced = sum(queue.misplaced for queue in prediction.queues)
     if misplaced:
         units = counted(misplaced, "unit lands", "units land")
@@ -86,7 +86,7 @@ def _queues(prediction: Prediction) -> Iterator[str]:
         yield f"{records} no consume queue unit, and none will come: consumers see nothing of it."
 
 
-def _reput(prediction: Prediction) -> Iterator[str]:
+def _reput(prediction: PredictionDraft) -> Iterator[str]:
     if prediction.reput is not None and prediction.reput.stalled_at is not None:
         yield (
             f"The dispatch never gets past physical offset {prediction.reput.stalled_at}: the broker hangs"
@@ -94,7 +94,7 @@ def _reput(prediction: Prediction) -> Iterator[str]:
         )
 
 
-def _cut(prediction: Prediction) -> Iterator[str]:
+def _cut(prediction: PredictionDraft) -> Iterator[str]:
     cut = prediction.cut
     if cut is not None and cut.code == "CL-HUGE-SIZE" and not prediction.release.records.checks_room:
         log_offset = cut.physical_offset

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from rmqtool.io import Kind
 from rmqtool.javacompat import parse_int, parse_long
 from rmqtool.recovery.model import Refusal
+from rmqtool.scan.page_tail import PAGE_BYTES
 from rmqtool.store.listing import label_of
 from rmqtool.store.segments import Segment
 
@@ -20,10 +21,6 @@ if TYPE_CHECKING:
 
     from rmqtool.io import Location, Status
     from rmqtool.releases import Release
-
-
-PAGE_BYTES = 4096
-"""To a multiple of it a broker writes with writeWithoutMmap (``DefaultMappedFile#appendMessage``, 5.5.0+)."""
 
 
 @dataclass

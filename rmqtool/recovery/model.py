@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 if TYPE_CHECKING:
     from rmqtool.releases import Release
-
-SCHEMA = "rmqtool.prediction/1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +20,6 @@ class Refusal:
 
     file: str
     reason: str
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the JSON object."""
-        return {"file": self.file, "reason": self.reason}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +37,6 @@ class Recovery:
     file: str | None
     physical_offset: int
     reason: str
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the JSON object."""
-        return {
-            "kind": self.kind,
-            "file": self.file,
-            "physicalOffset": self.physical_offset,
-            "reason": self.reason,
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,16 +57,6 @@ class Cut:
     code: str | None
     reason: str
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the JSON object."""
-        return {
-            "physicalOffset": self.physical_offset,
-            "file": self.file,
-            "position": self.position,
-            "code": self.code,
-            "reason": self.reason,
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class Loss:
@@ -97,12 +72,8 @@ class Loss:
     messages: int
     bytes: int
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the JSON object."""
-        return {"topic": self.topic, "messages": self.messages, "bytes": self.bytes}
 
-
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Dispatched:
     """What is dispatched again.
 
@@ -111,24 +82,14 @@ class Dispatched:
         stop: physical offset after the last.
         messages: how many.
         units: consume queue units that are appended.
-        entries: index entries that are put.
+        index_entries: index entries that are put.
     """
 
     start: int | None = None
     stop: int | None = None
     messages: int = 0
     units: int = 0
-    entries: int = 0
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the JSON object."""
-        return {
-            "start": self.start,
-            "stop": self.stop,
-            "messages": self.messages,
-            "units": self.units,
-            "indexEntries": self.entries,
-        }
+    index_entries: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,14 +106,6 @@ class Reput:
     stalled_at: int | None
     dispatched: Dispatched
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the JSON object."""
-        return {
-            "start": self.start,
-            "stalledAt": self.stalled_at,
-            "dispatched": self.dispatched.to_json(),
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class QueueOutcome:
@@ -162,9 +115,9 @@ class QueueOutcome:
         topic: its topic.
         queue_id: its number.
         batch: whether it is a batch consume queue.
-        found: max offset as the files have it, before recovery of the log.
-        minimum: min offset that the broker reports once it has started.
-        maximum: max offset likewise; the next message gets it.
+        found_max_offset: max offset as the files have it, before recovery of the log.
+        min_offset: min offset that the broker reports once it has started.
+        max_offset: max offset likewise; the next message gets it.
         appended: units appended by the start.
         misplaced: those of them that land at another place than their queue offset.
         dropped: records dispatched in vain, because the queue has passed their queue offset.
@@ -174,28 +127,13 @@ class QueueOutcome:
     topic: str
     queue_id: int
     batch: bool
-    found: int
-    minimum: int
-    maximum: int
+    found_max_offset: int
+    min_offset: int
+    max_offset: int
     appended: int
     misplaced: int
     dropped: int
     missing: int
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the JSON object."""
-        return {
-            "topic": self.topic,
-            "queueId": self.queue_id,
-            "batch": self.batch,
-            "foundMaxOffset": self.found,
-            "minOffset": self.minimum,
-            "maxOffset": self.maximum,
-            "appended": self.appended,
-            "misplaced": self.misplaced,
-            "dropped": self.dropped,
-            "missing": self.missing,
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,12 +150,8 @@ class IndexFileOutcome:
     items: int
     end_phy_offset: int
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the JSON object."""
-        return {"file": self.file, "items": self.items, "endPhyOffset": self.end_phy_offset}
 
-
-@dataclass
+@dataclass(frozen=True, slots=True)
 class Prediction:
     """What a broker of one release will do.
 
@@ -228,30 +162,31 @@ class Prediction:
         recovery: which recovery runs; None when loading is refused before.
         cut: where it ends the log; None for a log without files.
         lost: true records after the cut, by topic.
-        deleted: files it deletes, relative to the store.
-        recovered: what recovery dispatches.
+        deleted_files: files it deletes, relative to the store.
+        dispatched_by_recovery: what recovery dispatches.
         reput: what is dispatched after recovery; None if it does not come to that.
         queues: the queues afterwards.
         index: the index files afterwards, in order.
-        ignored: entries of the index directory that the broker passes over.
-        missing_entries: index entries that the log demands, and that are not there and are not put.
+        ignored_index_files: entries of the index directory that the broker passes over.
+        missing_index_entries: index entries that the log demands, and that are not there and are not put.
         hazards: whole sentences on what else will go wrong.
     """
 
+    schema: ClassVar = "rmqtool.prediction/1"
     store: str
     release: Release
-    refusals: list[Refusal] = field(default_factory=list)
+    refusals: tuple[Refusal, ...] = ()
     recovery: Recovery | None = None
     cut: Cut | None = None
-    lost: list[Loss] = field(default_factory=list)
-    deleted: list[str] = field(default_factory=list)
-    recovered: Dispatched = field(default_factory=Dispatched)
+    lost: tuple[Loss, ...] = ()
+    deleted_files: tuple[str, ...] = ()
+    dispatched_by_recovery: Dispatched = Dispatched()
     reput: Reput | None = None
-    queues: list[QueueOutcome] = field(default_factory=list)
-    index: list[IndexFileOutcome] = field(default_factory=list)
-    ignored: list[str] = field(default_factory=list)
-    missing_entries: int = 0
-    hazards: list[str] = field(default_factory=list)
+    queues: tuple[QueueOutcome, ...] = ()
+    index: tuple[IndexFileOutcome, ...] = ()
+    ignored_index_files: tuple[str, ...] = ()
+    missing_index_entries: int = 0
+    hazards: tuple[str, ...] = ()
 
     @property
     def loads(self) -> bool:
@@ -262,25 +197,3 @@ class Prediction:
     def starts(self) -> bool:
         """Whether the broker gets through its start; a 4.9 broker waits for its reput."""
         return self.loads and (self.reput is None or self.reput.stalled_at is None)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the prediction object, schema ``rmqtool.prediction/1``."""
-        return {
-            "schema": SCHEMA,
-            "store": self.store,
-            "brokerVersion": self.release.name,
-            "loads": self.loads,
-            "starts": self.starts,
-            "refusals": [refusal.to_json() for refusal in self.refusals],
-            "recovery": self.recovery.to_json() if self.recovery else None,
-            "cut": self.cut.to_json() if self.cut else None,
-            "lost": [loss.to_json() for loss in self.lost],
-            "deletedFiles": self.deleted,
-            "dispatchedByRecovery": self.recovered.to_json(),
-            "reput": self.reput.to_json() if self.reput else None,
-            "queues": [queue.to_json() for queue in self.queues],
-            "index": [file.to_json() for file in self.index],
-            "ignoredIndexFiles": self.ignored,
-            "missingIndexEntries": self.missing_entries,
-            "hazards": self.hazards,
-        }

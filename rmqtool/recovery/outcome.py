@@ -78,9 +78,12 @@ def skipped(reason: str) -> Finding:
 
 def _changes(prediction: Prediction) -> list[str]:
     """Return what happens to derived files; ends of the log that hold no record are of no interest."""
-    deleted = sum(name.startswith(_DERIVED) for name in prediction.deleted)
-    dispatched = [prediction.recovered, *([prediction.reput.dispatched] if prediction.reput else ())]
-    messages = sum(one.messages for one in dispatched if one.units or one.entries)
+    deleted = sum(name.startswith(_DERIVED) for name in prediction.deleted_files)
+    dispatched = [
+        prediction.dispatched_by_recovery,
+        *([prediction.reput.dispatched] if prediction.reput else ()),
+    ]
+    messages = sum(one.messages for one in dispatched if one.units or one.index_entries)
     found = []
     if deleted:
         found.append(f"deletes {counted(deleted, 'file')} of queues and index")

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.errors import UsageError
 from rmqtool.findings.commitlog import CL_PHY_MISMATCH
+from rmqtool.formats.message import RECORD_STARTS
 from rmqtool.recovery.derived import DispatchStallError
+from rmqtool.recovery.drafts import PredictionDraft
 from rmqtool.recovery.first_file import Start, acceleration_refusal, first_file, skip_refusal
 from rmqtool.recovery.hazards import hazards_of, settings_hazards, window_hazards
 from rmqtool.recovery.log_walk import RecoveryWalk
@@ -44,7 +46,6 @@ if TYPE_CHECKING:
     from rmqtool.store.segments import Segment
 
 _NOT_PREDICTED = ("ST-ROCKSDB", "ST-DLEDGER")
-_START_BYTES = 8
 
 
 class NotPredictedError(UsageError):
@@ -70,18 +71,18 @@ def predict_recovery(store: Store, release: Release) -> Prediction:
             raise NotPredictedError(
                 f"{feature.label}: {feature.code.title}; a start of such a store is not predicted"
             )
-    prediction = Prediction(str(store.base), release, hazards=settings_hazards(store.settings, release))
+    prediction = PredictionDraft(str(store.base), release, hazards=settings_hazards(store.settings, release))
     loaded = load_store(store, store.root, prediction)
     if prediction.loads:
         switches = RecoverySwitches.from_settings(store.settings, release)
         _Start(loaded, prediction, broker_policy(store.settings, release, loaded), switches).run()
-    return prediction
+    return prediction.finish()
 
 
 def broker_policy(settings: Settings, release: Release, loaded: LoadedStore) -> DispatchPolicy:
     """Return the switches of a broker of that release, whichever wrote the store."""
     return DispatchPolicy(
-        release=release,
+        release=settings.rules_of(release),
         delay_levels_ms=settings.delay_levels.delay_ms,
         index_enabled=settings.message_index_enable,
         multi_dispatch=settings.enable_multi_dispatch is not False,
@@ -95,7 +96,11 @@ class _Start:
     """A start under way."""
 
     def __init__(
-        self, loaded: LoadedStore, prediction: Prediction, policy: DispatchPolicy, switches: RecoverySwitches
+        self,
+        loaded: LoadedStore,
+        prediction: PredictionDraft,
+        policy: DispatchPolicy,
+        switches: RecoverySwitches,
     ) -> None:
         self.loaded, self.prediction, self.policy = loaded, prediction, policy
         self.derived, self.log = loaded.derived, loaded.log
@@ -154,7 +159,7 @@ class _Start:
             later = batch.rows["physical_offset"] > self.start.queue_end
             if not later.all():
                 batch = replace(batch, rows=batch.rows[later], values=batch.values[later])
-        self.derived.take(self.dispatcher, batch, self.prediction.recovered)
+        self.derived.take(self.dispatcher, batch, self.prediction.dispatched_by_recovery)
 
     def _cut(self, walk: RecoveryWalk) -> None:
         segment, end = walk.last, walk.end
@@ -165,7 +170,7 @@ class _Start:
             segment, end, self.release, self.start.switches, bool(self.prediction.lost)
         )
         gone = [one for one in self.log if one.start > end]
-        self.prediction.deleted += [one.label for one in gone]
+        self.prediction.deleted_files += [one.label for one in gone]
         for label in walk.unreadable:
             self.prediction.hazards.append(
                 f"{label} cannot be read in places: a broker that maps it may die of SIGBUS."
@@ -195,10 +200,10 @@ class _Start:
         prediction, derived = self.prediction, self.derived
         if prediction.cut is not None:
             end = prediction.cut.physical_offset
-            _, prediction.missing_entries = count_missing(self.log, end, self.policy, derived)
+            _, prediction.missing_index_entries = count_missing(self.log, end, self.policy, derived)
         for _, queue in sorted(derived.queues.items()):
-            prediction.deleted += queue.deleted
-        prediction.deleted += derived.index.deleted
+            prediction.deleted_files += queue.deleted
+        prediction.deleted_files += derived.index.deleted
         prediction.queues = derived.outcomes()
         prediction.index = derived.index.outcomes
         prediction.hazards += hazards_of(prediction)
@@ -222,7 +227,7 @@ def cut_at(
     found = check_record(
         window, position, release.records, base=segment.start, check_crc=switches.check_crc, read_body=True
     )
-    start = window.read_at(position, _START_BYTES)
+    start = RECORD_STARTS.padded(window.read_at(position, RECORD_STARTS.size))
     code: FindingCode | None = failure_code(found.outcome, start, segment.stop - end)
     reason = found.reason
     if found.record is not None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqtool.recovery.derived import DispatchStallError
-from rmqtool.recovery.model import Dispatched, Reput
+from rmqtool.recovery.drafts import DispatchDraft
+from rmqtool.recovery.model import Reput
 from rmqtool.reput.chain import Region
 from rmqtool.scan.gaps import Outcome
 from rmqtool.scan.walk import SegmentWalk
@@ -45,19 +46,19 @@ def catch_up(
         EnvironmentFailureError: a file cannot be opened or read.
     """
     start = max(derived.max_physical_offset, segments[0].start)
-    done = Dispatched()
+    done = DispatchDraft()
     log_offset = start
     while log_offset < log_end:
         segment = next((one for one in segments if one.start <= log_offset < one.stop), None)
         if segment is None:
-            return Reput(start, log_offset, done)
+            return Reput(start, log_offset, done.finish())
         try:
             log_offset = _region(
                 segment, log_offset, min(segment.stop, log_end), rules, derived, dispatcher, done
             )
         except DispatchStallError as stall:
-            return Reput(start, int(stall.args[0]), done)
-    return Reput(start, None, done)
+            return Reput(start, int(stall.args[0]), done.finish())
+    return Reput(start, None, done.finish())
 
 
 def _region(
@@ -67,7 +68,7 @@ def _region(
     rules: npt.NDArray[np.int64],
     derived: Derived,
     dispatcher: Dispatcher,
-    done: Dispatched,
+    done: DispatchDraft,
 ) -> int:
     """Dispatch what can be read of a file; return where the next region begins."""
     walk = SegmentWalk(segment, rules)

@@ -14,7 +14,7 @@ from rmqtool.recovery.ext_queue import ExtFailureError, ExtQueue
 from rmqtool.recovery.first_file import read_checkpoint
 from rmqtool.recovery.index_files import IndexState
 from rmqtool.recovery.loading import LoadedQueue, load_files, load_queues
-from rmqtool.recovery.model import Prediction, Refusal
+from rmqtool.recovery.model import Refusal
 from rmqtool.recovery.unit_queue import UnitQueue
 from rmqtool.store.broker_json import (
     ConfigFileError,
@@ -27,6 +27,7 @@ from rmqtool.store.kinds import DIRECTORY_NAMES, PathKind
 
 if TYPE_CHECKING:
     from rmqtool.io import Location
+    from rmqtool.recovery.drafts import PredictionDraft
     from rmqtool.recovery.units import QueueKey
     from rmqtool.store import Store
     from rmqtool.store.segments import Segment
@@ -58,7 +59,7 @@ class LoadedStore:
     unclean: bool
 
 
-def load_store(store: Store, root: Location, prediction: Prediction) -> LoadedStore:
+def load_store(store: Store, root: Location, prediction: PredictionDraft) -> LoadedStore:
     """Load a store; refusals and deletions are added to ``prediction``.
 
     Raises:
@@ -67,7 +68,7 @@ def load_store(store: Store, root: Location, prediction: Prediction) -> LoadedSt
     release, unclean = prediction.release, store.abort is not None
     log = load_files(store.commitlog.directories, store.base, store.settings.commitlog_file_size, release)
     prediction.refusals += log.refusals
-    prediction.deleted += log.deleted.values()
+    prediction.deleted_files += log.deleted.values()
     prediction.refusals += _config_refusals(root)
     checkpoint = read_checkpoint(root / "checkpoint")
     if isinstance(checkpoint, Refusal):
@@ -85,7 +86,7 @@ def load_store(store: Store, root: Location, prediction: Prediction) -> LoadedSt
 
 
 def _load_queues(
-    store: Store, root: Location, batch_topics: frozenset[str], prediction: Prediction
+    store: Store, root: Location, batch_topics: frozenset[str], prediction: PredictionDraft
 ) -> dict[QueueKey, Queue]:
     settings, release = store.settings, prediction.release
     queues: dict[QueueKey, Queue] = {}
@@ -103,12 +104,12 @@ def _load_queues(
         size = settings.batchconsumequeue_file_size
         for one in load_queues(_tree(root, PathKind.BATCHCONSUMEQUEUE), store.base, size, release):
             _note(one, prediction, one.topic not in batch_topics)
-            prediction.deleted += one.files.deleted.values()
+            prediction.deleted_files += one.files.deleted.values()
             queues[one.topic, one.queue_id] = BatchQueue(one.files.segments, size)
     return queues
 
 
-def _load_ext(store: Store, root: Location, queue: LoadedQueue, prediction: Prediction) -> ExtQueue:
+def _load_ext(store: Store, root: Location, queue: LoadedQueue, prediction: PredictionDraft) -> ExtQueue:
     directory = _tree(root, PathKind.CONSUMEQUEUE_EXT) / queue.topic / str(queue.queue_id)
     size = store.settings.consumequeue_ext_file_size
     files = load_files((directory,), store.base, size, prediction.release)
@@ -120,20 +121,22 @@ def _tree(root: Location, kind: PathKind) -> Location:
     return root / DIRECTORY_NAMES[kind]
 
 
-def _note(queue: LoadedQueue, prediction: Prediction, wrong_type: bool) -> None:
+def _note(queue: LoadedQueue, prediction: PredictionDraft, wrong_type: bool) -> None:
     prediction.refusals += queue.files.refusals
     if wrong_type:  # ConsumeQueueStore#queueTypeShouldBe (5.3.3)
         reason = f"says otherwise of topic {queue.topic} than the directory that its queues lie in"
         prediction.refusals.append(Refusal("config/topics.json", reason))
 
 
-def _load_index(store: Store, root: Location, index_ms: int | None, prediction: Prediction) -> IndexState:
+def _load_index(
+    store: Store, root: Location, index_ms: int | None, prediction: PredictionDraft
+) -> IndexState:
     index = IndexState(store.settings.index_geometry.items)
     directory = _tree(root, PathKind.INDEX)
     places = [directory / name for name, _ in directory.entries()]
     index.load(places, store.base, prediction.release, index_ms)
     prediction.refusals += index.refusals
-    prediction.ignored += index.ignored
+    prediction.ignored_index_files += index.ignored
     return index
 
 

@@ -15,7 +15,6 @@ from rmqtool.formats import message
 from rmqtool.formats.consumequeue import EXT_ADDRESS_BASE, EXT_ADDRESS_MAX
 from rmqtool.javacompat import masked_crc32
 from rmqtool.report.escaping import escape_bytes, escape_text
-from rmqtool.report.flag_text import sys_flag_text
 from rmqtool.report.folding import fold
 from rmqtool.report.objects import BodyMode
 from rmqtool.report.terminal import Ink
@@ -30,8 +29,40 @@ _MARGIN = 36
 """Columns of position, offset and the bytes of a number."""
 _COLORS = ("cyan", "green", "yellow", "magenta", "bright_blue", "bright_cyan")
 _SHOWN_BYTES = {None: 64, BodyMode.NONE: 16}
+_COMPRESSED = 0x1
+_COMPRESSION_SHIFT, _COMPRESSION_MASK = 8, 0x7
+_COMPRESSIONS = {0: "zlib", 1: "lz4", 2: "zstd", 3: "zlib"}
+_TRANSACTIONS = {
+    message.TRANSACTION_PREPARED: "transaction prepared",
+    message.TRANSACTION_COMMIT: "transaction commit",
+    message.TRANSACTION_ROLLBACK: "transaction rollback",
+}
+_BITS = {
+    0x2: "several tags",
+    message.BORN_HOST_V6: "IPv6 born host",
+    message.STORE_HOST_V6: "IPv6 store host",
+    0x40: "batch to unwrap",
+    0x80: "inner batch",
+}
 """Of a body, by ``--body``; the other modes show all of it."""
 _MAGICS = {message.MAGIC_V1: "V1", message.MAGIC_V2: "V2", message.BLANK_MAGIC: "BLANK"}
+
+
+def sys_flag_text(flag: int) -> str:
+    """Return what the bits of a SYSFLAG say; empty for 0.
+
+    Source: ``MessageSysFlag``, ``CompressionType`` (5.3.3); 4.9.8 has no bits above the sixth.
+    """
+    said = []
+    if flag & _COMPRESSED:
+        kind = _COMPRESSIONS.get(flag >> _COMPRESSION_SHIFT & _COMPRESSION_MASK, "unknown compression")
+        said.append(f"compressed, {kind}")
+    transaction = _TRANSACTIONS.get(flag & message.TRANSACTION_MASK)
+    said += [transaction] if transaction else []
+    said += [words for bit, words in _BITS.items() if flag & bit]
+    return ", ".join(said)
+
+
 _MEANINGS: dict[str, Callable[[int], str]] = {
     "magic": lambda value: _MAGICS.get(value, "no magic of a record"),
     "sysFlag": sys_flag_text,

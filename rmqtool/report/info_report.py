@@ -6,7 +6,7 @@ import csv
 from typing import TYPE_CHECKING
 
 from rmqtool.commands.info import QueueSummary
-from rmqtool.report.objects import BodyMode, camel_case, row_object
+from rmqtool.projection import columns_of, json_object, json_value
 from rmqtool.report.sinks import csv_cell
 
 if TYPE_CHECKING:
@@ -21,24 +21,21 @@ SCHEMA = "rmqtool.info/1"
 
 def info_document(summary: StoreSummary, status: ExitStatus) -> dict[str, Any]:
     """Return the JSON document."""
-    checkpoint = summary.checkpoint
     return {
         "schema": SCHEMA,
         "path": summary.path,
         "kind": summary.kind,
-        "settings": {
-            setting.name: setting.to_json() | {"note": setting.note or None} for setting in summary.settings
-        },
-        "commitlog": None if summary.log is None else _object(summary.log),
-        "queues": [_object(queue) for queue in summary.queues],
-        "index": [_object(file) for file in summary.index],
-        "indexCoverage": None if summary.index_coverage is None else _object(summary.index_coverage),
-        "otherParts": [_object(part) for part in summary.other_parts],
-        "checkpoint": None if checkpoint is None else row_object(checkpoint, BodyMode.NONE),
+        "settings": dict(_settings(summary)),
+        "commitlog": json_value(summary.log),
+        "queues": json_value(summary.queues),
+        "index": json_value(summary.index),
+        "indexCoverage": json_value(summary.index_coverage),
+        "otherParts": json_value(summary.other_parts),
+        "checkpoint": json_value(summary.checkpoint),
         "abort": summary.abort,
         "abortProcess": summary.abort_process,
         "lockHolder": summary.lock_holder,
-        "findings": [finding.to_json() for finding in summary.findings],
+        "findings": json_value(summary.findings),
         "counts": summary.findings.counts,
         "exitStatus": int(status),
     }
@@ -51,33 +48,32 @@ def info_objects(summary: StoreSummary) -> Iterable[dict[str, Any]]:
         "abortProcess": summary.abort_process,
         "lockHolder": summary.lock_holder,
     }
-    for setting in summary.settings:
-        yield {"type": "setting", "name": setting.name} | setting.to_json() | {"note": setting.note or None}
+    for name, setting in _settings(summary):
+        yield {"type": "setting", "name": name} | setting
     if summary.log is not None:
-        yield {"type": "commitlog"} | _object(summary.log)
+        yield {"type": "commitlog"} | json_object(summary.log)
     for queue in summary.queues:
-        yield {"type": "queue"} | _object(queue)
+        yield {"type": "queue"} | json_object(queue)
     for file in summary.index:
-        yield {"type": "index"} | _object(file)
+        yield {"type": "index"} | json_object(file)
     if summary.index_coverage is not None:
-        yield {"type": "index-coverage"} | _object(summary.index_coverage)
+        yield {"type": "index-coverage"} | json_object(summary.index_coverage)
     for part in summary.other_parts:
-        yield {"type": "part"} | _object(part)
+        yield {"type": "part"} | json_object(part)
     if summary.checkpoint is not None:
-        yield dict(row_object(summary.checkpoint, BodyMode.NONE))
+        yield json_object(summary.checkpoint)
     for finding in summary.findings:
-        yield dict(finding.to_json())
+        yield json_object(finding)
 
 
 def write_info_csv(summary: StoreSummary, stream: TextIO) -> None:
     """Write the queues as csv."""
     writer = csv.writer(stream, lineterminator="\n")
-    names = QueueSummary.__slots__
-    writer.writerow(["type", *map(camel_case, names)])
+    writer.writerow(["type", *columns_of(QueueSummary)])
     for queue in summary.queues:
-        writer.writerow(["queue", *(csv_cell(getattr(queue, name)) for name in names)])
+        writer.writerow(["queue", *map(csv_cell, json_object(queue).values())])
 
 
-def _object(summary: object) -> dict[str, Any]:
-    names = getattr(summary, "__slots__", ())
-    return {camel_case(name): getattr(summary, name) for name in names}
+def _settings(summary: StoreSummary) -> Iterable[tuple[str, dict[str, Any]]]:
+    for setting in summary.settings:
+        yield setting.name, json_object(setting) | {"note": setting.note or None}

@@ -46,10 +46,7 @@ def write_info_text(
         for one in summary.index
     ]
     tables.table("Index files", ("file", "items", "first message stored"), _cut(files))
-    findings = [
-        (one.severity.value, one.code.code, escape_text(one.message or one.code.title))
-        for one in summary.findings
-    ]
+    findings = [(one.severity.value, one.code.code, escape_text(one.sentence)) for one in summary.findings]
     tables.table("Findings", ("severity", "code", "what"), _cut(findings))
 
 

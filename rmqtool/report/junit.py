@@ -13,6 +13,7 @@ from xml.etree import ElementTree as ET
 
 from rmqtool.findings import Structure, exit_status
 from rmqtool.findings.places import RM_INTERNAL
+from rmqtool.projection import json_object
 from rmqtool.report.escaping import escape_text
 from rmqtool.report.finding_text import finding_line
 
@@ -46,7 +47,7 @@ def _suite(verdict: Verdict) -> ET.Element:
     suite = ET.Element("testsuite", name=_text(escape_text(report.store)), time=_seconds(_time(verdict)))
     properties = ET.SubElement(suite, "properties")
     facts = {"level": report.level, "result": report.result, "exitStatus": int(verdict.status)}
-    for name, value in {**facts, **report.examined.to_json()}.items():
+    for name, value in {**facts, **json_object(report.examined)}.items():
         ET.SubElement(properties, "property", name=name, value=str(value))
     cases = _cases(verdict)
     suite.extend(cases)

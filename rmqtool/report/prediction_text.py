@@ -39,11 +39,11 @@ def prediction_facts(prediction: Prediction) -> Iterator[tuple[str, str]]:
         yield "log ends", f"at {place}: {escape_text(cut.reason)}{code}"
     if prediction.lost:
         yield "loses", _lost(prediction)
-    if prediction.deleted:
-        names = _first(escape_text(name) for name in prediction.deleted)
-        yield "deletes", f"{_several(len(prediction.deleted), 'file')}: {names}"
-    if prediction.recovered.messages:
-        yield "recovers", _dispatched(prediction.recovered)
+    if prediction.deleted_files:
+        names = _first(escape_text(name) for name in prediction.deleted_files)
+        yield "deletes", f"{_several(len(prediction.deleted_files), 'file')}: {names}"
+    if prediction.dispatched_by_recovery.messages:
+        yield "recovers", _dispatched(prediction.dispatched_by_recovery)
     if prediction.reput is not None and prediction.reput.dispatched.messages:
         yield "dispatches", _dispatched(prediction.reput.dispatched)
     if prediction.reput is not None and prediction.reput.stalled_at is not None:
@@ -63,7 +63,7 @@ def _lost(prediction: Prediction) -> str:
 def _dispatched(what: Dispatched) -> str:
     return (
         f"{_several(what.messages, 'message')} from physical offset {what.start} to {what.stop}:"
-        f" {_several(what.units, 'unit')}, {_entries(what.entries)}"
+        f" {_several(what.units, 'unit')}, {_entries(what.index_entries)}"
     )
 
 
@@ -78,8 +78,8 @@ def _left_behind(prediction: Prediction) -> Iterator[tuple[str, str]]:
             )
             total = sum(getattr(queue, attribute) for queue in queues)
             yield name, f"{_several(total, 'unit')}: {listed}"
-    if prediction.missing_entries:
-        yield "missing", _entries(prediction.missing_entries)
+    if prediction.missing_index_entries:
+        yield "missing", _entries(prediction.missing_index_entries)
 
 
 def _several(count: int, noun: str) -> str:

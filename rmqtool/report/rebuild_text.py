@@ -24,36 +24,36 @@ def write_rebuild_text(report: RebuildReport, stream: TextIO) -> None:
 
 
 def _lines(report: RebuildReport) -> Iterator[str]:
-    document = report.to_json()
     yield f"{'store':<14} {escape_text(report.store)}"
     if report.out is not None:
         yield f"{'result':<14} {escape_text(report.out)}"
-    yield f"{'records':<14} {document['records']:,} in {size_text(report.bytes_read)} of log"
-    yield f"{'units':<14} {document['units']:,} in {counted(document['queues'], 'queue', spec=',')}"
-    yield f"{'index entries':<14} {document['indexEntries']:,}"
-    if report.tags is not None:
-        yield f"{'tag items':<14} {report.tags.value}"
-    files = ", ".join(f"{count} {name}" for name, count in sorted(document["files"].items()))
+    yield f"{'records':<14} {report.records:,} in {size_text(report.bytes)} of log"
+    yield f"{'units':<14} {report.units:,} in {counted(report.queues, 'queue', spec=',')}"
+    yield f"{'index entries':<14} {report.index_entries:,}"
+    if report.tag_items is not None:
+        yield f"{'tag items':<14} {report.tag_items.value}"
+    files = ", ".join(f"{count} {name}" for name, count in sorted(report.files.items()))
     yield f"{'files':<14} {files or 'none'}"
     stages = ", ".join(f"{name} {seconds:.2f}" for name, seconds in report.seconds.items())
     yield f"{'seconds':<14} {stages}"
-    yield from _skipped(document["skipped"], document["moreSkipped"], document["salvageWouldAdd"])
+    yield from _skipped(report)
     for finding in report.findings:
-        sentence = escape_text(finding.message or finding.code.title)
+        sentence = escape_text(finding.sentence)
         yield f"{finding.code.code} ({finding.severity}): {sentence}"
     if report.compared:
         yield from _differences(report)
 
 
-def _skipped(ranges: list[dict[str, object]], more: dict[str, int], lost: dict[str, int]) -> Iterator[str]:
-    for one in ranges[:_LISTED]:
-        reason = escape_text(str(one["reason"]))
-        yield f"{'skipped':<14} {one['length']} bytes at {one['physicalOffset']}: {reason}"
-    unlisted = max(len(ranges) - _LISTED, 0) + more["ranges"]
+def _skipped(report: RebuildReport) -> Iterator[str]:
+    for one in report.skipped[:_LISTED]:
+        where = f"{one.skip.length} bytes at {one.skip.log_offset}"
+        yield f"{'skipped':<14} {where}: {escape_text(one.reason)}"
+    unlisted = max(len(report.skipped) - _LISTED, 0) + report.more_skipped.ranges
     if unlisted:
         yield f"{'skipped':<14} and {counted(unlisted, 'range')} more, see --format json"
-    if ranges:
-        yield f"{'in them':<14} {counted(lost['records'], 'good record')}, {size_text(lost['bytes'])}"
+    if report.skipped:
+        lost = report.salvage_would_add
+        yield f"{'in them':<14} {counted(lost.records, 'good record')}, {size_text(lost.bytes)}"
 
 
 def _differences(report: RebuildReport) -> Iterator[str]:

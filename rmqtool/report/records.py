@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import csv
-from dataclasses import fields
 from typing import TYPE_CHECKING
 
-from rmqtool.report.objects import camel_case
+from rmqtool.projection import columns_of, json_object
 from rmqtool.report.sinks import Format, csv_cell, to_json
 
 if TYPE_CHECKING:
@@ -14,12 +13,6 @@ if TYPE_CHECKING:
     from typing import Any, TextIO
 
     from rmqtool.errors import ExitStatus
-
-
-def record_object(record: Any) -> dict[str, Any]:  # noqa: ANN401 - any dataclass instance
-    """Return a row as an object; its ``type`` comes first."""
-    values = {camel_case(one.name): getattr(record, one.name) for one in fields(record)}
-    return {"type": record.type, **values}
 
 
 def write_records(
@@ -48,7 +41,7 @@ def write_records(
         _write_csv(stream, records, kind)
     elif chosen is Format.NDJSON:
         for record in records:
-            stream.write(to_json(record_object(record)) + "\n")
+            stream.write(to_json(json_object(record)) + "\n")
         more = facts()
         if more:
             stream.write(to_json({"type": "summary", **more}) + "\n")
@@ -64,13 +57,13 @@ def _write_json(stream: TextIO, records: Iterable[Any], schema: str) -> None:
     stream.write(f'{{\n  "schema": {to_json(schema)},\n  "rows": [')
     separator = "\n"
     for record in records:
-        stream.write(f"{separator}    {to_json(record_object(record))}")
+        stream.write(f"{separator}    {to_json(json_object(record))}")
         separator = ",\n"
     stream.write("]" if separator == "\n" else "\n  ]")
 
 
 def _write_csv(stream: TextIO, records: Iterable[Any], kind: type[Any]) -> None:
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(["type", *(camel_case(one.name) for one in fields(kind))])
+    writer.writerow(columns_of(kind))
     for record in records:
-        writer.writerow([csv_cell(value) for value in record_object(record).values()])
+        writer.writerow([csv_cell(value) for value in json_object(record).values()])

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
+from codecs import getincrementaldecoder
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from rmqtool import rows
+from rmqtool.findings.wording import counted
 from rmqtool.formats.consumequeue import EXT_ADDRESS_BASE, EXT_ADDRESS_MAX
 from rmqtool.report.escaping import escape_json, escape_text
 from rmqtool.report.folding import fold, wrapped
 from rmqtool.report.hex_text import HexText, field_label
 from rmqtool.report.objects import BodyMode, body_text
-from rmqtool.report.preview import preview
 from rmqtool.report.system_text import system_text
-from rmqtool.report.terminal import SEVERITY_STYLES, Ink
+from rmqtool.report.terminal import SEVERITY_STYLES, Ink, columns_of
 from rmqtool.report.times import time_text
 
 if TYPE_CHECKING:
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from datetime import tzinfo
     from typing import Any
 
+_PREVIEW_BYTES = 48
+_UTF_8 = getincrementaldecoder("utf-8")
+_BROKEN = "surrogateescape"
 _INDENT = 14
 _INNER_INDENT = 18
 _LAYOUT_MARGIN = 45
@@ -199,3 +203,23 @@ def _unit_fields(row: rows.Unit | rows.BatchUnit) -> str:
     tags_code = row.tags_code
     tags = f"ext {tags_code - EXT_ADDRESS_BASE}" if tags_code <= EXT_ADDRESS_MAX else f"tags {tags_code}"
     return f"log {row.physical_offset:<12}  {f'{row.size} B':>9}  {tags}"
+
+
+def preview(body: bytes, room: int | None) -> str:
+    r"""Return the start of a body on one line, what is no UTF-8 as ``\xNN``, and how much more there is.
+
+    Args:
+        body: All of it.
+        room: Columns of the line; None is as many as it takes. No character is cut, and one is always shown.
+    """
+    text = _UTF_8(_BROKEN).decode(body[:_PREVIEW_BYTES], final=len(body) <= _PREVIEW_BYTES)
+    shown = _preview_line(text, len(body))
+    while room is not None and len(text) > 1 and columns_of(shown) > room:
+        text = text[:-1]
+        shown = _preview_line(text, len(body))
+    return shown
+
+
+def _preview_line(text: str, length: int) -> str:
+    left = length - len(text.encode("utf-8", _BROKEN))
+    return escape_text(text) + (f" … {counted(left, 'byte')} more" if left > 0 else "")

@@ -15,6 +15,7 @@ from urllib.parse import quote
 from rmqtool import __version__
 from rmqtool.commands.verify.baseline import identity
 from rmqtool.findings import Severity
+from rmqtool.projection import json_object
 from rmqtool.report.sinks import to_json
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def _run(verdict: Verdict) -> dict[str, Any]:
         "properties": {
             "level": report.level,
             "result": report.result,
-            "examined": report.examined.to_json(),
+            "examined": json_object(report.examined),
             "counts": report.findings.counts,
         },
     }
@@ -83,7 +84,7 @@ def _rule(entry: FindingCode) -> dict[str, Any]:
 
 
 def _result(finding: Finding, rule_index: int) -> dict[str, Any]:
-    values = finding.to_json()
+    values = json_object(finding)
     result: dict[str, Any] = {
         "ruleId": finding.code.code,
         "ruleIndex": rule_index,
@@ -144,5 +145,5 @@ def _quoted(path: str) -> str:
 
 def _fingerprint(finding: Finding) -> str:
     """Return what tells that two runs met the same finding."""
-    place = to_json(identity(finding.to_json()))
+    place = to_json(identity(json_object(finding)))
     return hashlib.sha256(place.encode("utf-8", "backslashreplace")).hexdigest()

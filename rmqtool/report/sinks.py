@@ -8,8 +8,9 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
 from rmqtool import rows
+from rmqtool.projection import columns_of
 from rmqtool.report.escaping import escape_controls, escape_json, escape_text
-from rmqtool.report.objects import BodyMode, columns_of, row_object
+from rmqtool.report.objects import BodyMode, row_object
 from rmqtool.report.row_text import RowText
 from rmqtool.report.terminal import uses_color, width_of
 
@@ -71,7 +72,7 @@ def open_sink(
         color: Whether text uses colours; None is: on a terminal, unless NO_COLOR is set.
         unpacked: Whether inner batches are unpacked: then csv holds their messages in the table of messages.
         fields: Whether rows come with their fields.
-        warn: DifferenceLimiter what a format cannot show.
+        warn: Told what a format cannot show.
     """
     if chosen is Format.TEXT:
         text = RowText(body, zone, width_of(stream), color=uses_color(stream, color), fields=fields)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.commands.verify.roots import label_of_root
 from rmqtool.findings import Finding
-from rmqtool.findings.places import RM_INTERNAL
+from rmqtool.projection import columns_of, json_object
 from rmqtool.report.escaping import escape_text
 from rmqtool.report.sinks import to_json
 
@@ -24,12 +24,12 @@ EXPLAIN_SCHEMA = "rmqtool.explain/1"
 
 def verify_document(verdict: Verdict) -> dict[str, Any]:
     """Return the document of one store; what was not asked for has no key."""
-    document = verdict.report.to_json(verdict.fail_on)
+    document = json_object(verdict.report)
     document["findings"] = list(_finding_objects(verdict))
     if verdict.part is not None:
         document["part"] = verdict.part
     if verdict.predictions:
-        document["predictions"] = [prediction.to_json() for prediction in verdict.predictions]
+        document["predictions"] = [json_object(prediction) for prediction in verdict.predictions]
     return document | _compared(verdict) | {"exitStatus": int(verdict.status)}
 
 
@@ -65,41 +65,26 @@ def write_verify_csv(verdicts: Sequence[Verdict], stream: TextIO) -> None:
         for verdict in verdicts
         for value in _finding_objects(verdict)
     ]
-    writer.writerow(rows[0] if rows else Finding(code=RM_INTERNAL).to_json() | {"root": None})
+    writer.writerow(rows[0] if rows else (*columns_of(Finding), "root"))
     writer.writerows([_cell(value) for value in row.values()] for row in rows)
-
-
-def explanation(entry: FindingCode) -> dict[str, str]:
-    """Return a catalogue entry as an object."""
-    return {
-        "type": "code",
-        "code": entry.code,
-        "severity": entry.severity.value,
-        "structure": entry.structure.value,
-        "title": entry.title,
-        "meaning": entry.meaning,
-        "brokerEffect": entry.broker_effect,
-        "remedy": entry.remedy,
-        "origin": entry.origin,
-    }
 
 
 def explain_document(entries: Sequence[FindingCode]) -> dict[str, Any]:
     """Return the document of some catalogue entries."""
-    return {"schema": EXPLAIN_SCHEMA, "codes": [explanation(entry) for entry in entries]}
+    return {"schema": EXPLAIN_SCHEMA, "codes": [json_object(entry) for entry in entries]}
 
 
 def write_explanations_csv(entries: Sequence[FindingCode], stream: TextIO) -> None:
     """Write catalogue entries as csv."""
     writer = csv.writer(stream, lineterminator="\n")
-    objects = [explanation(entry) for entry in entries]
+    objects = [json_object(entry) for entry in entries]
     writer.writerow(objects[0])
     writer.writerows(one.values() for one in objects)
 
 
 def _finding_objects(verdict: Verdict) -> Iterator[dict[str, Any]]:
     for (finding, known), root in zip(verdict.findings(), verdict.roots.of, strict=True):
-        value = finding.to_json() | {"root": None if root is None else label_of_root(root)}
+        value = json_object(finding) | {"root": None if root is None else label_of_root(root)}
         yield value if verdict.comparison is None else value | {"known": known}
 
 

@@ -63,7 +63,9 @@ class SkippedRange:
         return _REASONS[self.skip.reason]
 
 
-def inspect_skips(plan: ReputPlan, result: ReputResult, engine: Engine) -> list[SkippedRange]:
+def inspect_skips(
+    plan: ReputPlan, result: ReputResult, engine: Engine, edge: FoundEdge
+) -> list[SkippedRange]:
     """Look at everything that was skipped.
 
     A skip is damage if the broker dispatched a record after it, or a true record lies in it or after it; a
@@ -71,7 +73,7 @@ def inspect_skips(plan: ReputPlan, result: ReputResult, engine: Engine) -> list[
     """
     skips = [skip for skip in result.chain.skips if skip.log_offset < plan.until_offset]
     before = [skips[0], *skips] if skips else []
-    tasks = [_tasks(plan, skip, one) for skip, one in zip(skips, before, strict=False)]
+    tasks = [_tasks(plan, skip, one, edge.stale_from) for skip, one in zip(skips, before, strict=False)]
     contents = _inspect([task for tasks_of_skip in tasks for task in tasks_of_skip], engine)
     ranges: list[SkippedRange] = []
     records_behind = 0
@@ -97,20 +99,22 @@ def _inspect(tasks: list[InspectTask], engine: Engine) -> dict[int, GapContents]
     return {one.start: one for group in engine.map(inspect_gaps, groups) for one in group}
 
 
-def _tasks(plan: ReputPlan, skip: Skip, before: Skip) -> list[InspectTask]:
+def _tasks(plan: ReputPlan, skip: Skip, before: Skip, stale_from: int | None) -> list[InspectTask]:
     """Cut a skip at the segments' ends; from the skip before it in the same file, the walk leads there."""
     tasks, stop = [], skip.log_offset + skip.length
     for segment in plan.log.between(skip.log_offset, stop):
         start = max(skip.log_offset, segment.start)
         leads = segment.start < before.log_offset + before.length
         due = min(start, max(before.log_offset, segment.start)) if leads else start
+        if stale_from is not None and segment.start <= stale_from < due:
+            due = stale_from
         split = Split(segment, start, min(stop, segment.stop))
-        tasks.append(InspectTask(split, due, plan.policy.release.records))
+        tasks.append(InspectTask(split, due, plan.policy.release.records, stale_from))
     return tasks
 
 
 def log_findings(
-    plan: ReputPlan, result: ReputResult, ranges: Iterable[SkippedRange], *, unclean: bool
+    plan: ReputPlan, result: ReputResult, ranges: Iterable[SkippedRange], edge: FoundEdge
 ) -> Iterator[Finding]:
     """Yield what the way through the log found wrong with it.
 
@@ -118,9 +122,8 @@ def log_findings(
         plan: what was made.
         result: how that went.
         ranges: what was skipped, in log order.
-        unclean: whether ``abort`` is there.
+        edge: what is known of the log as a whole.
     """
-    edge = FoundEdge(plan.log.segments, unclean)
     for skips in _by_gap(ranges):
         yield from _skip_findings(skips, edge)
     if result.chain.stalled:
@@ -129,7 +132,7 @@ def log_findings(
         )
     yield from _gap_finding(plan, result.chain)
     for report in result.chain.reports:
-        yield from _report_findings(report)
+        yield from _report_findings(report, edge.stale_from)
     for (topic, queue_id), count in result.absurd_units.items():
         message = (
             f"{counted(count, 'record has', 'records have')} a queueOffset that is negative or has no byte"
@@ -232,7 +235,7 @@ def _gap_finding(plan: ReputPlan, chain: Chain) -> Iterator[Finding]:
     )
 
 
-def _report_findings(report: SplitReport) -> Iterator[Finding]:
+def _report_findings(report: SplitReport, stale_from: int | None) -> Iterator[Finding]:
     segment = report.split.segment
     for bad in report.unreadable:
         yield Finding(
@@ -244,6 +247,8 @@ def _report_findings(report: SplitReport) -> Iterator[Finding]:
             structure_override=Structure.COMMITLOG,
         )
     for log_offset, physical_offset in report.misplaced:
+        if stale_from is not None and log_offset >= stale_from:
+            continue
         yield Finding(
             code=code_of("CL-PHY-MISMATCH"),
             file=segment.label,

@@ -24,11 +24,13 @@ class InspectTask:
         due: physical offset in front of it, or its own, at which one who examines expects a record: a broker
             that damage led astray stands somewhere inside of one.
         records: how records are read.
+        stale_from: see ``GapWalk``.
     """
 
     split: Split
     due: int
     records: RecordRules
+    stale_from: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,7 @@ def inspect_gaps(tasks: Sequence[InspectTask]) -> list[GapContents]:
     walk: GapWalk | None = None
     for task in tasks:
         if walk is None or walk.segment is not task.split.segment:  # kept, for ranges lie close together
-            walk = GapWalk(task.split.segment, task.records)
+            walk = GapWalk(task.split.segment, task.records, task.stale_from)
         found.append(_inspect(task.split, task.due, walk))
     return found
 

@@ -38,11 +38,13 @@ class CandidateTask:
         split: what is looked at.
         prefilter: what to keep.
         first_log_offset: physical offset of the first record; None to search the first true one.
+        stale_from: see ``GapWalk``.
     """
 
     split: Split
     prefilter: Prefilter
     first_log_offset: int | None = None
+    stale_from: int | None = None
 
 
 @dataclass
@@ -87,7 +89,7 @@ def find_split_candidates(task: CandidateTask) -> Candidates:
 class _Sifting:
     def __init__(self, task: CandidateTask) -> None:
         self._task = task
-        self._walk = GapWalk(task.split.segment, LENIENT)
+        self._walk = GapWalk(task.split.segment, LENIENT, task.stale_from)
         self.fields_ = _fields_of(task.prefilter)
         self._keys = np.array(task.prefilter.key_hashes or (), np.int64)
         self._unique = np.array(task.prefilter.unique_hashes or (), np.int64)

@@ -12,16 +12,20 @@ import numpy as np
 
 from rmqtool.javacompat.kernels import count_stray_pieces, crc32
 from rmqtool.javacompat.kernels.jit import as_int
-from rmqtool.jit import kernel
-from rmqtool.scan.check_rows import MAX_HITS, Check, put_hit
+from rmqtool.jit import entry, kernel
 from rmqtool.scan.field_kernels import (
+    HIT_ROW,
+    MAX_HITS,
+    Check,
     check_empty_body,
     check_inner_batch,
     check_ranges,
     check_sys_flag,
     check_transaction,
+    put_hit,
 )
 from rmqtool.scan.kernels import read_i16
+from rmqtool.scan.rows import MESSAGE_ROW
 
 if TYPE_CHECKING:
     from typing import Any
@@ -46,6 +50,7 @@ _PROPERTIES = Check.PROPERTIES.value
 _MAX_HITS = MAX_HITS
 
 
+@entry(lambda: (np.empty(1, np.uint8), 0, 0))
 @kernel
 def stored_record_crc(buffer: Buffer, start: int, stop: int) -> int:
     """Return the checksum that the property ``__CRC32#`` states.
@@ -112,6 +117,12 @@ def _check_properties(buffer: Buffer, row: Row, number: int, hits: Rows, count: 
     return check_inner_batch(buffer, row, number, start, stop, hits, count)
 
 
+def _example_of_check_records() -> tuple[object, ...]:
+    sums, hits = np.zeros(1, np.int64), np.empty(MAX_HITS, HIT_ROW)
+    return np.empty(1, np.uint8), np.empty(0, MESSAGE_ROW), 0, 0, 0, sums, hits
+
+
+@entry(_example_of_check_records)
 @kernel
 def check_records(
     buffer: Buffer, rows: Rows, first: int, base: int, cut: int, sums: Int64s, hits: Rows
@@ -149,6 +160,7 @@ def check_records(
     return len(rows), count
 
 
+@entry(lambda: (np.empty(0, MESSAGE_ROW), 0, 0))
 @kernel
 def measure_times(rows: Rows, first: int, latest_ms: int) -> tuple[int, int]:
     """Find the first row from ``first`` on whose STORETIMESTAMP is lower than the one before.

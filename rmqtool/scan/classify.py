@@ -31,9 +31,15 @@ from rmqtool.findings.commitlog import (
 from rmqtool.findings.places import IO_UNREADABLE
 from rmqtool.findings.records import CL_NUMBER
 from rmqtool.findings.wording import counted
-from rmqtool.formats import struct_of
-from rmqtool.formats.message import BLANK, BLANK_MAGIC, END_FILE_MIN_BLANK_LENGTH, MAGIC_V1, MAGIC_V2
+from rmqtool.formats.message import (
+    BLANK_MAGIC,
+    END_FILE_MIN_BLANK_LENGTH,
+    MAGIC_V1,
+    MAGIC_V2,
+    RecordStart,
+)
 from rmqtool.scan.gaps import Outcome
+from rmqtool.scan.page_tail import PAGE_BYTES, ends_in_page
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +51,6 @@ if TYPE_CHECKING:
     from rmqtool.store.segments import Segment
 
 _LARGEST_TEAR_BYTES = 64 << 20
-_START = struct_of(BLANK)
 _OF_RECORDS = (CL_CRC, CL_PROP_CRC, CL_PHY_MISMATCH, CL_NUMBER)
 _REASONS = {
     Outcome.BAD_MAGIC: "0x{magic:08X} is no magic of a record",
@@ -188,12 +193,25 @@ def _tail(gap: Gap, segment: Segment, edge: LogEdge) -> Defect:
         return _defect(CL_TAIL_ZERO, gap, "")
     if gap.magic == BLANK_MAGIC:
         return _blank_length(gap, segment)
+    if edge.page_writer and not gap.own and ends_in_page(segment, gap.start):
+        return _page_tail(gap, edge)
     if gap.begins_with_zeros or not (gap.own or _is_short(gap)):
         message = f"bytes that are no record after the log's end: {_reason(gap)}"
         return _defect(CL_TAIL_DIRTY, gap, message)
     severity = Severity.WARNING if edge.unclean else Severity.ERROR
     message = f"the log's last record is torn or damaged: {_reason(gap)}"
     return _defect(_code(gap, segment), gap, message, severity)
+
+
+def _page_tail(gap: Gap, edge: LogEdge) -> Defect:
+    """Name what a broker writes after the last record, up to the next page."""
+    message = (
+        f"stale bytes after the log's end, none after the next multiple of {PAGE_BYTES} in the file:"
+        f" {edge.page_writer}"
+    )
+    if gap.start == edge.stale_from:
+        message += "; they begin with a copy of an older record, which the next start puts at the log's end"
+    return _defect(CL_TAIL_DIRTY, gap, message, Severity.INFO)
 
 
 def _is_short(gap: Gap) -> bool:
@@ -208,12 +226,12 @@ def _blank_length(gap: Gap, segment: Segment) -> Defect:
     return Defect(CL_BLANK_LEN, gap.start, left, message, expected=left, observed=gap.total_size)
 
 
-def failure_code(outcome: Outcome | None, start: bytes, left: int) -> FindingCode:
+def failure_code(outcome: Outcome | None, start: RecordStart, left: int) -> FindingCode:
     """Name what a broker fails on by itself, whatever lies around it.
 
     Args:
         outcome: What lies there; None where only the body's checksum is wrong.
-        start: Its first bytes, at most eight: TOTALSIZE and MAGICCODE.
+        start: TOTALSIZE and MAGICCODE, zeros past the end of the file.
         left: Bytes up to the end of the file.
     """
     if outcome is None:
@@ -224,7 +242,7 @@ def failure_code(outcome: Outcome | None, start: bytes, left: int) -> FindingCod
         return CL_BAD_MAGIC
     if left < END_FILE_MIN_BLANK_LENGTH:
         return CL_NO_BLANK
-    total_size, magic = _START.unpack(start.ljust(_START.size, b"\0"))
+    total_size, magic = start
     if _is_foreign(outcome, magic):
         return CL_BAD_MAGIC
     torn = outcome is Outcome.STOP or 0 < total_size <= left + _LARGEST_TEAR_BYTES
@@ -232,7 +250,7 @@ def failure_code(outcome: Outcome | None, start: bytes, left: int) -> FindingCod
 
 
 def _code(gap: Gap, segment: Segment) -> FindingCode:
-    return failure_code(gap.reason, _START.pack(gap.total_size, gap.magic), segment.stop - gap.start)
+    return failure_code(gap.reason, RecordStart(gap.total_size, gap.magic), segment.stop - gap.start)
 
 
 def _is_foreign(outcome: Outcome, magic: int) -> bool:

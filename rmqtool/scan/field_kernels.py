@@ -5,6 +5,7 @@ None of these is looked at by a broker before it delivers the message, most of t
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +14,6 @@ from rmqtool.formats import message
 from rmqtool.javacompat.kernels import find_property, parse_long
 from rmqtool.javacompat.kernels.jit import as_int
 from rmqtool.jit import kernel
-from rmqtool.scan.check_rows import Check, put_hit
 from rmqtool.scan.kernels import read_i32, read_i64
 
 if TYPE_CHECKING:
@@ -24,6 +24,34 @@ if TYPE_CHECKING:
     Buffer = npt.NDArray[np.uint8]
     Rows = npt.NDArray[np.void]
     Row = Any  # one row: in a kernel its fields are attributes
+
+
+class Check(IntEnum):
+    """What can be wrong with a record that is well framed."""
+
+    PHYSICAL_OFFSET = 0
+    BODY_CRC = 1
+    RECORD_CRC = 2  # the property __CRC32#
+    BORN_PORT = 3
+    STORE_PORT = 4
+    BORN_TIME = 5
+    STORE_TIME = 6
+    PROPERTIES = 7
+    INNER_BASE = 8  # the property that a batch queue's offset is taken from
+    EMPTY_BODY_CRC = 9
+    BODY_LENGTH = 10
+    COMPRESSION = 11
+    SYS_FLAG = 12
+    INNER_FLAG = 13
+    QUEUE_OFFSET = 14  # of a record that is put into no queue
+    PREPARED_OFFSET = 15
+
+
+HIT_ROW = np.dtype(
+    [("check", np.int64), ("row", np.int64), ("expected", np.int64), ("observed", np.int64)], align=True
+)
+MAX_HITS = len(Check)
+"""The most that one record can put."""
 
 EARLIEST_MS = 1_262_304_000_000
 LATEST_MS = 4_102_444_800_000
@@ -57,6 +85,14 @@ _LZ4_FRAME, _ZSTD_FRAME = 0x04224D18, 0x28B52FFD
 _DEFLATE, _ZLIB_CHECK = 8, 31  # RFC 1950: the method, and what divides the first two bytes
 _INNER_BASE_NAME = np.frombuffer(b"INNER_BASE", np.uint8)
 _INNER_NUM_NAME = np.frombuffer(b"INNER_NUM", np.uint8)
+
+
+@kernel
+def put_hit(hits: Rows, count: int, check: int, row: int, expected: int, observed: int) -> int:
+    """Put a hit after the ``count`` that are there; return how many there are now."""
+    hit = hits[count]
+    hit.check, hit.row, hit.expected, hit.observed = check, row, expected, observed
+    return count + 1
 
 
 @kernel

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.formats import message, struct_of
+from rmqtool.formats import message
 from rmqtool.scan.gaps import Gap, Outcome
 from rmqtool.scan.rows import rules_of
 from rmqtool.scan.walk import SegmentWalk
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from rmqtool.scan.walk import MessageBatch
     from rmqtool.store.segments import Segment
 
-_START = struct_of(message.BLANK)
-_PHYSICAL_OFFSET_AT = message.HEAD_OFFSETS[0]["physicalOffset"]
-_HEAD_BYTES = _PHYSICAL_OFFSET_AT + 8
 _SIZE_BYTES = message.HEAD_OFFSETS[0]["magic"]
 _FIRST_CHUNK_BYTES = 1 << 8  # grows: most damage is short, and a torn log asks at each of its records
 _CHUNK_BYTES = 1 << 20
@@ -39,6 +36,7 @@ class GapWalk:
     Args:
         segment: the file.
         records: how records are read.
+        stale_from: physical offset from which copies of older records lie after the log's end; None without.
 
     Attributes:
         outcome: what ended the last walk: STOP, its end was reached; BLANK, one that says what is left of the
@@ -47,8 +45,10 @@ class GapWalk:
             end.
     """
 
-    def __init__(self, segment: Segment, records: RecordRules) -> None:
+    def __init__(self, segment: Segment, records: RecordRules, stale_from: int | None = None) -> None:
         self.segment = segment
+        inside = stale_from is not None and segment.start <= stale_from < segment.stop
+        self._stale_from = stale_from if inside and stale_from is not None else segment.stop
         self.outcome = Outcome.STOP
         self.log_offset = segment.start
         self._walk = SegmentWalk(segment, rules_of(records), stops_at_mismatch=True, passes_gaps=True)
@@ -79,34 +79,35 @@ class GapWalk:
         reach = stop if reach is None else min(reach, self.segment.stop)
         log_offset: int | None = start
         while log_offset is not None:
-            yield from self._walk.batches(log_offset, stop)
+            yield from self._walk.batches(log_offset, min(stop, self._stale_from))
             self.outcome, self.log_offset = self._walk.outcome, self._walk.log_offset
             if self.outcome is Outcome.STOP:
-                return
+                if self.log_offset != self._stale_from or self.log_offset >= stop:
+                    return
+                self.outcome = Outcome.MISMATCH
             head = self._head()
-            total_size, magic = _START.unpack_from(head)
             if self.outcome is Outcome.BLANK:
-                if total_size == self.segment.stop - self.log_offset:
+                if head.total_size == self.segment.stop - self.log_offset:
                     return
                 self.outcome = Outcome.MISMATCH
             begin = self.log_offset
             data_start = first_nonzero(self.segment, begin, reach)
             log_offset = self._find(max(begin + 1, data_start - _SIZE_BYTES), reach)
             self.log_offset = reach if log_offset is None else log_offset
-            own = int.from_bytes(head[_PHYSICAL_OFFSET_AT:], "big", signed=True) == begin
+            own = head.physical_offset == begin
             data_start = min(data_start, self.log_offset)
-            yield Gap(begin, self.log_offset, self.outcome, total_size, magic, own, data_start)
+            yield Gap(begin, self.log_offset, self.outcome, head.total_size, head.magic, own, data_start)
 
     def ghosts(self) -> bool:
         """Whether something lies after the BLANK that ended the last walk."""
         if self.outcome is not Outcome.BLANK:
             return False
         stop = self.segment.stop
-        return first_nonzero(self.segment, self.log_offset + _START.size, stop) < stop
+        return first_nonzero(self.segment, self.log_offset + message.RECORD_STARTS.size, stop) < stop
 
-    def _head(self) -> bytes:
-        head = self.segment.read_at(self.log_offset - self.segment.start, _HEAD_BYTES, [])
-        return head.ljust(_HEAD_BYTES, b"\0")
+    def _head(self) -> message.PlacedStart:
+        starts = message.PLACED_STARTS
+        return starts.padded(self.segment.read_at(self.log_offset - self.segment.start, starts.size, []))
 
     def _find(self, start: int, stop: int) -> int | None:
         """Return where the next true record or BLANK is."""

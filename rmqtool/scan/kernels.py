@@ -17,9 +17,18 @@ import numpy as np
 from rmqtool.formats import message
 from rmqtool.javacompat.kernels import parse_int, parse_long, parse_short, scan_properties
 from rmqtool.javacompat.kernels.jit import as_int
-from rmqtool.jit import kernel
+from rmqtool.jit import entry, kernel
+from rmqtool.releases import LENIENT
 from rmqtool.scan.gaps import Outcome
-from rmqtool.scan.rows import PROPERTY_BOUNDS, PROPERTY_NAMES, Property, Rules
+from rmqtool.scan.rows import (
+    MESSAGE_ROW,
+    MISMATCH_ROW,
+    PROPERTY_BOUNDS,
+    PROPERTY_NAMES,
+    Property,
+    Rules,
+    rules_of,
+)
 from rmqtool.topics import SCHEDULE_TOPIC
 
 if TYPE_CHECKING:
@@ -261,6 +270,13 @@ def check_record(
     return _MISMATCH if total_size else _BAD_LENGTH
 
 
+def _example_of_walk_records() -> tuple[object, ...]:
+    rows, values = np.empty(0, MESSAGE_ROW), np.empty((0, len(Property), 2), np.int64)
+    passed = np.empty(0, MISMATCH_ROW)
+    return np.empty(1, np.uint8), 0, 0, 0, 0, 0, 0, rules_of(LENIENT), 0, rows, values, passed
+
+
+@entry(_example_of_walk_records)
 @kernel
 def walk_records(
     buffer: Buffer,
@@ -322,6 +338,12 @@ def walk_records(
     return _STOP, at, count, mismatches, kept
 
 
+def _example_of_find_record() -> tuple[object, ...]:
+    rows, values = np.empty(0, MESSAGE_ROW), np.empty((0, len(Property), 2), np.int64)
+    return np.empty(1, np.uint8), 0, 0, 0, 0, 0, rules_of(LENIENT), rows, values
+
+
+@entry(_example_of_find_record)
 @kernel
 def find_record(
     buffer: Buffer,

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 from rmqtool.scan.classify import gap_between
+from rmqtool.scan.page_tail import first_stale_record, page_writer
 from rmqtool.scan.resync import holds_record
 
 if TYPE_CHECKING:
@@ -30,6 +31,16 @@ class LogEdge(Protocol):
         """Whether ``abort`` is there: a torn record at the end is what the next start expects."""
         ...
 
+    @property
+    def page_writer(self) -> str:
+        """Return what to say of a log written by whole pages (``page_tail``); empty if none writes so."""
+        ...
+
+    @property
+    def stale_from(self) -> int | None:
+        """Return where copies of older records begin after the log's end; None if none do."""
+        ...
+
 
 @dataclass(frozen=True)
 class FoundEdge:
@@ -39,11 +50,13 @@ class FoundEdge:
         segments: The log's files, by start.
         unclean: See ``LogEdge``.
         file_size: ``mappedFileSizeCommitLog``; None: every file is as long as it should be.
+        page_writer: See ``LogEdge``.
     """
 
     segments: Sequence[Segment]
     unclean: bool = False
     file_size: int | None = None
+    page_writer: str = ""
 
     @classmethod
     def of(cls, store: Store, log: FileQueue | None = None) -> FoundEdge:
@@ -51,7 +64,8 @@ class FoundEdge:
         segments = (store.commitlog if log is None else log).segments
         size = store.settings.commitlog_file_size
         known = any(segment.size_bytes == size for segment in segments)
-        return cls(segments, store.abort is not None, size if known else None)
+        writer = page_writer(store.settings)
+        return cls(segments, store.abort is not None, size if known else None, writer)
 
     def missing_before(self, number: int) -> Defect | None:
         """Return what is missing in front of a file; None if it joins the one before it, or is the first."""
@@ -64,3 +78,10 @@ class FoundEdge:
         """Return the number of the last file that holds a record, -1 if none does."""
         numbers = reversed(range(len(self.segments)))
         return next((number for number in numbers if holds_record(self.segments[number])), -1)
+
+    @cached_property
+    def stale_from(self) -> int | None:
+        """Return where copies of older records begin after the log's end; None if none do."""
+        if not self.page_writer or self.last < 0:
+            return None
+        return first_stale_record(self.segments, self.last)

@@ -15,7 +15,7 @@ import numpy as np
 from rmqtool.formats import message
 from rmqtool.javacompat.kernels import hash_utf8, next_key
 from rmqtool.javacompat.kernels.jit import as_int
-from rmqtool.jit import kernel
+from rmqtool.jit import entry, kernel
 from rmqtool.scan.json_kernels import (
     UPPER,
     BodyForm,
@@ -30,8 +30,15 @@ from rmqtool.scan.json_kernels import (
     put_value,
 )
 from rmqtool.scan.kernels import read_i32, read_i64
-from rmqtool.scan.plain_kernels import RowFilter, cut_properties, holds_checksum, is_sound, is_wanted
-from rmqtool.scan.rows import Property
+from rmqtool.scan.plain_kernels import (
+    MAX_PROPERTIES,
+    RowFilter,
+    cut_properties,
+    holds_checksum,
+    is_sound,
+    is_wanted,
+)
+from rmqtool.scan.rows import MESSAGE_ROW, Property
 
 if TYPE_CHECKING:
     from typing import Any
@@ -179,6 +186,14 @@ def _put_message(
     return put(out, n, _END)
 
 
+def _example_of_encode_ndjson() -> tuple[object, ...]:
+    rows, values = np.empty(0, MESSAGE_ROW), np.empty((0, len(Property), 2), np.int64)
+    text, wanted = np.frombuffer(b"", np.uint8), np.zeros(len(RowFilter), np.int64)
+    parts, buffer = np.empty((MAX_PROPERTIES, 4), np.int64), np.empty(1, np.uint8)
+    return buffer, rows, values, 0, 0, text, wanted, text, text, text, parts, buffer
+
+
+@entry(_example_of_encode_ndjson)
 @kernel
 def encode_ndjson(
     buffer: Buffer,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.javacompat.kernels import abs_int, hash_utf8, next_key
-from rmqtool.jit import kernel
-from rmqtool.scan.rows import Property
+from rmqtool.jit import entry, kernel
+from rmqtool.scan.rows import MESSAGE_ROW, Property
 
 if TYPE_CHECKING:
     from typing import Any
@@ -104,6 +104,13 @@ def _stays(buffer: Buffer, row: Row, values: Int64s, fields: Int64s, keys: Int64
     return not fields[_HAS_KEYS] or _has_key(buffer, row, values, keys)
 
 
+def _example_of_find_candidates() -> tuple[object, ...]:
+    rows, values = np.empty(0, MESSAGE_ROW), np.empty((0, len(Property), 2), np.int64)
+    fields, none = np.zeros(len(PrefilterField), np.int64), np.empty(0, np.int64)
+    return np.empty(1, np.uint8), rows, values, fields, none, none, none
+
+
+@entry(_example_of_find_candidates)
 @kernel
 def find_candidates(
     buffer: Buffer,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.findings.commitlog import CL_CRC, CL_PHY_MISMATCH, CL_PROP_CRC
 from rmqtool.findings.records import CL_NUMBER
-from rmqtool.formats import message, struct_of
+from rmqtool.formats import message
 from rmqtool.javacompat import masked_crc32, parse_prop_crc_digits
 from rmqtool.releases import LENIENT
 from rmqtool.scan.classify import Defect, classified, ghosts, missing_blank, unreadable_part
@@ -32,9 +32,7 @@ LOOK_BACK_BYTES = 8 << 20
 
 _CRC32_RESERVED_BYTES = 20  # CommitLog.CRC32_RESERVED_LEN (5.2.0+)
 _CRC32_NAME = b"__CRC32#\x01"
-_START = struct_of(message.BLANK)
-_PHYSICAL_OFFSET_AT = message.HEAD_OFFSETS[0]["physicalOffset"]
-_HEAD_BYTES = _PHYSICAL_OFFSET_AT + 8
+_STARTS, _PLACED = message.RECORD_STARTS, message.PLACED_STARTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,13 +133,13 @@ class ChainWalk:
         while position < min(stop, window.size_bytes):
             window.focus(position)
             checked = check_record(window, position, LENIENT, base=base)
-            if checked.record is not None:
+            if checked.record is not None and not self._is_stale(checked.record):
                 yield from record_defects(checked.record)
                 yield checked.record
                 position += checked.size
                 closed = False
                 continue
-            (total_size, _) = _START.unpack(window.read_at(position, _START.size).ljust(_START.size))
+            total_size = _STARTS.padded(window.read_at(position, _STARTS.size)).total_size
             is_blank = checked.outcome is Outcome.BLANK
             if is_blank and total_size == window.size_bytes - position:
                 yield from self._blank(position, total_size)
@@ -155,10 +153,15 @@ class ChainWalk:
         if position == window.size_bytes <= stop and not closed:
             yield missing_blank(self._segment)
 
+    def _is_stale(self, record: Record) -> bool:
+        """Whether copies of older records begin here, which lie after the log's end."""
+        log_offset = record.physical_offset
+        return record.head.physical_offset != log_offset == self._edge.stale_from
+
     def _blank(self, position: int, total_size: int) -> Iterator[LogEvent]:
         window, log_offset = self._window, self._segment.start + position
         yield Blank(log_offset, total_size)
-        if window.skip_zeros(position + _START.size) < window.size_bytes:
+        if window.skip_zeros(position + _STARTS.size) < window.size_bytes:
             yield ghosts(self._segment, log_offset)
 
     def _gap(self, position: int, checked: Checked) -> Gap:
@@ -168,17 +171,15 @@ class ChainWalk:
         # TOTALSIZE, a record's first bytes, may begin with zeros.
         found = find_true(window, max(position + 1, data_at - 3), base)
         stop = window.size_bytes if found is None else found
-        head = window.read_at(position, _HEAD_BYTES).ljust(_HEAD_BYTES, b"\0")
-        total_size, magic = _START.unpack(head[: _START.size])
-        own = int.from_bytes(head[_PHYSICAL_OFFSET_AT:], "big", signed=True)
-        reason = checked.outcome or Outcome.BAD_MAGIC
+        head = _PLACED.padded(window.read_at(position, _PLACED.size))
+        reason = Outcome.MISMATCH if checked.record is not None else checked.outcome or Outcome.BAD_MAGIC
         return Gap(
             start=base + position,
             stop=base + stop,
             reason=Outcome.MISMATCH if reason is Outcome.BLANK else reason,
-            total_size=total_size,
-            magic=magic,
-            own=own == base + position,
+            total_size=head.total_size,
+            magic=head.magic,
+            own=head.physical_offset == base + position,
             data_start=base + min(data_at, stop),
         )
 

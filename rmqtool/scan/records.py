@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from rmqtool.formats import message, struct_of
+from rmqtool.formats import message
 from rmqtool.javacompat import (
     decode_utf8,
     masked_crc32,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import struct
 
 
-_START = struct_of(message.BLANK)
+_STARTS = message.RECORD_STARTS
 _LARGEST_HEAD = max(message.HEAD_SIZES)
 _WIDEST_HOSTS = (8, 20, 20, 20)  # bytes of the wider host by variant: it is read through an array, too
 
@@ -142,12 +142,12 @@ def check_record(
         kept: Bytes of the array that the thread has kept, at most ``RecordRules.kept_array``.
     """
     left = source.size_bytes - position
-    start = source.read_at(position, _START.size)
-    if len(start) < _START.size:
+    start = _STARTS.decode(source.read_at(position, _STARTS.size))
+    if start is None:
         return Checked(
             False, -1, outcome=Outcome.BAD_LENGTH, reason=f"only {left} bytes are left in the file"
         )
-    total_size, magic = _START.unpack(start)
+    total_size, magic = start
     fits = not rules.checks_room or left - 4 >= wrap_int(total_size - 4)
     fits = fits and not (rules.refuses_negative_size and total_size < 0)
     if fits and magic == message.BLANK_MAGIC:

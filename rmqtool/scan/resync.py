@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 from typing import TYPE_CHECKING
 
-from rmqtool.formats import message, struct_of
+from rmqtool.formats import message
 from rmqtool.releases import LENIENT
 from rmqtool.scan.records import check_record
 from rmqtool.scan.window import Window
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from rmqtool.store.segments import Segment
 
-_START = struct_of(message.BLANK)
+_STARTS = message.RECORD_STARTS
 _MAGIC_AT = message.HEAD_OFFSETS[0]["magic"]
 _MAGICS = tuple(
     magic.to_bytes(4, "big", signed=True)
@@ -65,10 +65,10 @@ def _find_all(data: bytes, wanted: bytes) -> Iterator[int]:
 
 def is_true(window: Window, position: int, base: int) -> bool:
     """Whether a record or BLANK at ``position`` is what it says, and lies where it says."""
-    start = window.read_at(position, _START.size)
-    if len(start) < _START.size:
+    start = _STARTS.decode(window.read_at(position, _STARTS.size))
+    if start is None:
         return False
-    total_size, magic = _START.unpack(start)
+    total_size, magic = start
     left = window.size_bytes - position
     if magic == message.BLANK_MAGIC:
         return bool(total_size == left)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from rmqtool.formats import message
-from rmqtool.jit import kernel
+from rmqtool.jit import entry, kernel
+from rmqtool.releases import LENIENT
 from rmqtool.scan.gaps import Outcome
 from rmqtool.scan.kernels import find_record, read_i32, read_i64, walk_records
+from rmqtool.scan.rows import GAP_ROW, MESSAGE_ROW, MISMATCH_ROW, Property, rules_of
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
     Buffer = npt.NDArray[np.uint8]
@@ -24,6 +27,13 @@ _RECORD, _BLANK, _MISMATCH = Outcome.RECORD.value, Outcome.BLANK.value, Outcome.
 _NO_DAMAGE = (Outcome.NEED.value, Outcome.STOP.value, Outcome.FULL.value)
 
 
+def _example_of_walk_over_damage() -> tuple[object, ...]:
+    rows, values = np.empty(0, MESSAGE_ROW), np.empty((0, len(Property), 2), np.int64)
+    none_passed, gaps = np.empty(0, MISMATCH_ROW), np.empty(0, GAP_ROW)
+    return np.empty(1, np.uint8), 0, 0, 0, 0, 0, 0, rules_of(LENIENT), rows, values, none_passed, gaps
+
+
+@entry(_example_of_walk_over_damage)
 @kernel
 def walk_over_damage(
     buffer: Buffer,

@@ -17,9 +17,9 @@ import numpy as np
 from rmqtool.formats import message
 from rmqtool.javacompat.kernels import find_property, parse_int, parse_long
 from rmqtool.javacompat.kernels.jit import as_int
-from rmqtool.jit import kernel
+from rmqtool.jit import entry, kernel
 from rmqtool.scan.kernels import read_i64
-from rmqtool.scan.rows import Property
+from rmqtool.scan.rows import MESSAGE_ROW, Property
 from rmqtool.topics import HALF_TOPIC, OP_TOPIC, ROCKSDB_HALF_TOPIC
 
 if TYPE_CHECKING:
@@ -150,6 +150,12 @@ def _put_op(row: Row, values: Int64s, buffer: Buffer, cut: int, out: Rows, count
     return count
 
 
+def _example_of_collect_transactions() -> tuple[object, ...]:
+    rows, values = np.empty(0, MESSAGE_ROW), np.empty((0, len(Property), 2), np.int64)
+    return np.empty(1, np.uint8), rows, values, 0, 0, 0, np.empty(0, TRANSACTION_ROW), 0
+
+
+@entry(_example_of_collect_transactions)
 @kernel
 def collect_transactions(
     buffer: Buffer, rows: Rows, values: Ranges, first: int, base: int, cut: int, out: Rows, count: int

@@ -45,11 +45,6 @@ class Setting:
     note: str = ""
     candidates: tuple[str, ...] = ()
 
-    def to_json(self) -> dict[str, SettingValue | list[str]]:
-        """Return the object that JSON reports show for the setting."""
-        shown: dict[str, SettingValue | list[str]] = {"value": self.value, "origin": self.origin.value}
-        return shown | {"candidates": list(self.candidates)} if self.candidates else shown
-
 
 def _integer(name: str, text: str) -> int:
     value = parse_int(text)

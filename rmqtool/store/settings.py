@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -89,10 +90,6 @@ class Settings:
         self.__dict__["batch_topics"] = state[1]
         self.__dict__["touched_by_5_4"] = state[2]
 
-    def to_json(self) -> dict[str, dict[str, SettingValue | list[str]]]:
-        """Return ``{NAME: {"value", "origin"}}`` of all settings."""
-        return {setting.name: setting.to_json() for setting in self}
-
     def defaulted_sizes(self) -> list[Setting]:
         """Return the sizes that had to be assumed, of the structures that such a store has."""
         idle = {
@@ -169,6 +166,13 @@ class Settings:
     def release(self) -> Release:
         """Return whose rules apply: the broker's that wrote the store last."""
         return release_named(str(self[BROKER_VERSION].value))
+
+    def rules_of(self, release: Release) -> Release:
+        """Return a release's rules as settings bend them (``CommitLog#borrowCheckMessageBuffer``, 5.5.1)."""
+        records, kept = release.records, self["maxCheckMessageReuseBufferSize"]
+        if not records.kept_array or kept.origin is not Origin.GIVEN or not isinstance(kept.value, int):
+            return release
+        return replace(release, records=replace(records, kept_array=max(kept.value, 0)))
 
     @cached_property
     def touched_by_5_4(self) -> bool | None:

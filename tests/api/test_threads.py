@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import rmqtool
+from rmqtool.projection import json_object
 from tests.api.conftest import STORES
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ ASKED: list[Callable[[rmqtool.Store], object]] = [
     lambda store: list(store.query(topic="TopicTest", key="hot")),
     lambda store: list(store.query(topic="TopicTest", key="hot", scan=True)),
     lambda store: store.verify(level=2, jobs=1).findings.counts,
-    lambda store: store.predict_recovery().to_json(),
+    lambda store: json_object(store.predict_recovery()),
     lambda store: store.diff(store).is_equal(),
 ]
 

@@ -42,8 +42,8 @@ def differences(prediction: Prediction, row: Row, before: set[str]) -> list[str]
             "starts": (prediction.starts, row["started"]),
             "log end": (end, row["maxPhy"]),
             "queues": _unlike(_predicted_queues(prediction), _queues(row["queues"])),
-            "deleted": (set(prediction.deleted), before - set(row["afterStart"])),
-            "index": (_predicted_index(prediction), _index(row, before, prediction.ignored)),
+            "deleted": (set(prediction.deleted_files), before - set(row["afterStart"])),
+            "index": (_predicted_index(prediction), _index(row, before, prediction.ignored_index_files)),
         }
     return [f"{what}: predicted {ours}, was {was}" for what, (ours, was) in facts.items() if ours != was]
 
@@ -56,9 +56,9 @@ def _unlike(ours: Queues, was: Queues) -> tuple[Queues, Queues]:
 
 def _predicted_queues(prediction: Prediction) -> Queues:
     return {
-        (one.topic, one.queue_id): (one.minimum, one.maximum)
+        (one.topic, one.queue_id): (one.min_offset, one.max_offset)
         for one in prediction.queues
-        if one.maximum or one.minimum > 0
+        if one.max_offset or one.min_offset > 0
     }
 
 
@@ -75,7 +75,7 @@ def _predicted_index(prediction: Prediction) -> list[tuple[str | None, int, int]
     return [(one.file, one.items, one.end_phy_offset) for one in prediction.index]
 
 
-def _index(row: Row, before: set[str], ignored: list[str]) -> list[tuple[str | None, int, int]]:
+def _index(row: Row, before: set[str], ignored: tuple[str, ...]) -> list[tuple[str | None, int, int]]:
     """Return the index files after the start, at the end those that it made, whose names are the clock's."""
     known, made = [], []
     for header in row["index"]:

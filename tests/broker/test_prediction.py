@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import random
 import shutil
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqtool.recovery import predict_recovery
-from rmqtool.releases import RELEASES
-from rmqtool.store import open_store
 from rmqtool.store.broker_json import parse_broker_json
 from tests.broker import jvm
 from tests.broker.ext_cases import EXT_EDITS
-from tests.broker.outcomes import differences, missing_units, store_files
 from tests.broker.start_cases import EDITS
+from tests.broker.starts import Case, judged
 from tests.broker.stores import fixture_store, fixture_stores
 from tests.damage.cases import load_cases
 from tests.damage.running import damaged_copy
@@ -32,48 +28,12 @@ pytestmark = pytest.mark.broker
 
 EACH_VERSION = pytest.mark.parametrize("version", jvm.VERSIONS)
 _OF_THE_BROKER_AROUND = {"ST-CONFIG", "ST-DLEDGER", "ST-ROCKSDB"}
-_STORES_A_JVM = 120
 _KILLED_STORES = 4
 _KILLED_AFTER_MS = 2600
 
 
-@dataclass(frozen=True)
-class Case:
-    """A store that a broker is to start on."""
-
-    name: str
-    root: Path
-    conf: Path
-
-
-def _judged(
-    version: jvm.Version, cases: list[Case], *, count_missing: bool = False
-) -> Iterator[tuple[Case, Prediction, list[str]]]:
-    """Predict for all, then start the broker on all, many in one JVM, and yield what differs."""
-    predictions = []
-    for case in cases:
-        store = open_store(case.root, broker_conf=case.conf)
-        predictions.append((predict_recovery(store, RELEASES[version]), store_files(case.root)))
-    rows: list[jvm.Row] = []
-    for first in range(0, len(cases), _STORES_A_JVM):
-        arguments = [path for case in cases[first : first + _STORES_A_JVM] for path in (case.root, case.conf)]
-        rows += jvm.judge(version, "recover", *arguments, timeout=300)
-    for case, (prediction, before), row in zip(cases, predictions, rows, strict=True):
-        found = differences(prediction, row, before)
-        if count_missing and prediction.starts and not found and prediction.cut is not None:
-            found += _missing_differ(case, prediction, row)
-        yield case, prediction, found
-
-
-def _missing_differ(case: Case, prediction: Prediction, row: jvm.Row) -> list[str]:
-    assert prediction.cut is not None
-    observed = missing_units(case.root, case.conf, row, prediction.cut.physical_offset)
-    predicted = sum(queue.missing + queue.dropped for queue in prediction.queues)
-    return [] if predicted == observed else [f"missing: predicted {predicted}, was {observed}"]
-
-
-def _report(judged: Iterator[tuple[Case, Prediction, list[str]]]) -> str:
-    return "\n".join(f"{case.name}: {text}" for case, _, found in judged for text in found)
+def _report(outcomes: Iterator[tuple[Case, Prediction, list[str]]]) -> str:
+    return "\n".join(f"{case.name}: {text}" for case, _, found in outcomes for text in found)
 
 
 @EACH_VERSION
@@ -88,7 +48,7 @@ def test_every_fixture_as_it_is_and_after_a_kill(version: jvm.Version, tmp_path:
             if what == "abort, no checkpoint":
                 (root / "checkpoint").unlink()
             cases.append(Case(f"{store.name}, {what}", root, store.conf))
-    assert _report(_judged(version, cases)) == ""
+    assert _report(judged(version, cases)) == ""
 
 
 @EACH_VERSION
@@ -108,7 +68,7 @@ def test_damage_of_every_kind(kind: str, version: jvm.Version, tmp_path: Path) -
                 (root / "abort").touch()
             name = f"{edit.name}{', abort' if unclean else ''}"
             cases.append(Case(name, root, store.conf))
-    assert _report(_judged(version, cases, count_missing=True)) == ""
+    assert _report(judged(version, cases, count_missing=True)) == ""
 
 
 @EACH_VERSION
@@ -124,9 +84,11 @@ def test_ext_files(kind: str, version: jvm.Version, tmp_path: Path) -> None:
             if unclean:
                 (root / "abort").touch()
             cases.append(Case(f"{edit.name}{', abort' if unclean else ''}", root, store.conf))
-    judged = list(_judged(version, cases))
-    assert _report(iter(judged)) == ""
-    assert any("consumequeue_ext" in label for _, prediction, _ in judged for label in prediction.deleted)
+    outcomes = list(judged(version, cases))
+    assert _report(iter(outcomes)) == ""
+    assert any(
+        "consumequeue_ext" in label for _, prediction, _ in outcomes for label in prediction.deleted_files
+    )
 
 
 @EACH_VERSION
@@ -141,7 +103,7 @@ def test_every_damage_case(version: jvm.Version, tmp_path: Path) -> None:
         settings = fixture_store(damage.store).conf.read_text("utf-8")
         conf.write_text("\n".join([settings, *damage.properties, ""]), "utf-8")
         cases.append(Case(f"{damage.code}: {damage.name}", root, conf))
-    assert _report(_judged(version, cases)) == ""
+    assert _report(judged(version, cases)) == ""
 
 
 def _is_for_a_store(damage: DamageCase, version: jvm.Version) -> bool:
@@ -180,4 +142,4 @@ def test_brokers_killed_while_they_write(version: jvm.Version, tmp_path: Path) -
                 if what == "no checkpoint":
                     (root / "checkpoint").unlink()
                 cases.append(Case(f"{number}, {what}, on {reader}", root, conf))
-        assert _report(_judged(reader, cases, count_missing=True)) == ""
+        assert _report(judged(reader, cases, count_missing=True)) == ""

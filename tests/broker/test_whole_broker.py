@@ -47,7 +47,11 @@ def predicted(site: Site) -> Prediction:
 
 def differ(prediction: Prediction, site: Site) -> list[str]:
     """Ask the broker that was just started on the store for the bounds of every queue."""
-    ours = {(one.topic, one.queue_id): (one.minimum, one.maximum) for one in prediction.queues if one.maximum}
+    ours = {
+        (one.topic, one.queue_id): (one.min_offset, one.max_offset)
+        for one in prediction.queues
+        if one.max_offset
+    }
     assert ours
     theirs = whole_broker.bounds(site, list(ours))
     return [

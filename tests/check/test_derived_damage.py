@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool.formats.index import item_position
+from rmqtool.projection import json_object
 from tests.check.store_edits import EditedStore, overwrite
 from tests.strategies import examples
 
@@ -79,6 +80,6 @@ def test_any_bytes_can_be_checked(stores: dict[str, EditedStore], data: st.DataO
         path.write_bytes(before[:start] + rubbish + kept)
         for level in (1, 2, 3):
             for log in (store.check_queues(level), store.check_index(level)):
-                assert all(finding.to_json()["message"] for finding in log)
+                assert all(json_object(finding)["message"] for finding in log)
     finally:
         path.write_bytes(before)

@@ -11,6 +11,7 @@ from rmqtool.check import stages
 from rmqtool.check.model import VerifyRequest
 from rmqtool.check.run import verify
 from rmqtool.engine import EngineOptions, open_engine
+from rmqtool.projection import json_object
 from rmqtool.store import open_store
 from tests.commands.rebuilding import Listener
 from tests.damage.cases import load_cases
@@ -48,7 +49,7 @@ def _no_session_of_its_own(session: Engine, monkeypatch: pytest.MonkeyPatch) -> 
 def _said(root: Path, properties: list[str], engine: EngineOptions) -> dict[str, object]:
     conf = root / "broker.conf"
     store = open_store(root, broker_conf=conf if conf.is_file() else None, properties=properties)
-    return verify(VerifyRequest(store, engine=engine), Listener()).to_json()
+    return json_object(verify(VerifyRequest(store, engine=engine), Listener()))
 
 
 @pytest.mark.parametrize("root", sorted(STORES.iterdir()), ids=lambda root: root.name)

@@ -41,7 +41,9 @@ def test_stores_of_real_brokers_have_no_damaged_queue(
     log, examined = check_queues(demands.queues())
     assert examined.units > 0
     if with_conf:
-        assert set(log.counts) == known_codes(root.name, *OF_QUEUES)
+        # These demands are of all that a reput reads: copies of older records, too, for which no unit is put.
+        copies = {"CQ-MISSING-MSG"} if root.name.startswith("pagecopies") else set()
+        assert set(log.counts) == known_codes(root.name, *OF_QUEUES) | copies
     assert log.exit_status() == 0
 
 

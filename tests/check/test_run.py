@@ -14,6 +14,7 @@ from rmqtool.check.model import VerifyReport, VerifyRequest
 from rmqtool.check.run import verify
 from rmqtool.engine import EngineOptions
 from rmqtool.errors import ExitStatus, RefusedError, UsageError
+from rmqtool.projection import json_object
 from rmqtool.store import open_store
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def test_stores_of_real_brokers_are_clean_at_every_level(name: str, conf: bool) 
 
 
 def test_each_level_says_what_it_examined(plain: Path) -> None:
-    nothing, *deeper = (run(plain, level=level).examined.to_json() for level in range(4))
+    nothing, *deeper = (json_object(run(plain, level=level).examined) for level in range(4))
     assert set(nothing.values()) == {0}
     for examined in deeper:
         assert examined == deeper[0]
@@ -113,7 +114,7 @@ def test_a_part_of_a_store_is_checked_with_its_log(plain: Path, part: str) -> No
 
 
 def test_json_has_the_fields_of_the_contract(plain: Path) -> None:
-    report = run(plain).to_json()
+    report = json_object(run(plain))
     assert list(report) == [
         "schema",
         "store",
@@ -176,9 +177,9 @@ def test_spark_finds_the_same_in_the_same_order(plain: Path) -> None:
     _flip(plain / "commitlog" / f"{8192:020d}", 300)
     _flip(plain / "consumequeue" / "TopicTest" / "0" / f"{0:020d}", 5)
     _flip(next((plain / "index").iterdir()), 40)
-    here = run(plain).to_json()
+    here = json_object(run(plain))
     assert here["findings"]
-    assert run(plain, engine=EngineOptions("spark", jobs=2)).to_json() == here
+    assert json_object(run(plain, engine=EngineOptions("spark", jobs=2))) == here
 
 
 @pytest.mark.parametrize("recovers_all", [True, False], ids=["recovers all", "recovers the end"])

@@ -16,6 +16,7 @@ from rmqtool.check.model import CheckInterruptedError, VerifyInterruptedError, V
 from rmqtool.check.tasks import IndexCheckTask, QueueCheckTask
 from rmqtool.engine import MapInterruptedError
 from rmqtool.errors import ExitStatus
+from rmqtool.projection import json_object
 from tests.builders import POLICY_5, InlineEngine, NoWatcher, staging
 from tests.check.log_store import Log
 from tests.check.test_run import STORES, run
@@ -143,7 +144,7 @@ def test_a_report_so_far(
     assert isinstance(report, VerifyReport)
     assert (report.interrupted, report.result) == (stage, "incomplete")
     assert report.exit_status("never") is ExitStatus.INTERRUPTED
-    assert report.to_json()["interrupted"] == stage
+    assert json_object(report)["interrupted"] == stage
     assert bool(report.examined.records) is bool(done or queues)
     assert bool(report.examined.consume_queues) is queues
     assert report.examined.index_files == 0

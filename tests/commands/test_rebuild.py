@@ -15,6 +15,7 @@ import pytest
 from rmqtool.dispatch.tag_items import TagItems
 from rmqtool.engine import EngineOptions, open_engine
 from rmqtool.errors import ExitStatus, RefusedError, UsageError
+from rmqtool.projection import json_object
 from rmqtool.releases import RELEASES
 from tests.broker.compare import compare_derived
 from tests.broker.log_damage import LogCopy
@@ -49,7 +50,8 @@ def test_every_byte_is_the_brokers(store: FixtureStore, tmp_path: Path) -> None:
     report = rebuild_store(store.root, store.conf, tmp_path / "out", tag_items=_of_one_broker(store))
     assert compare_derived(store.expected, tmp_path / "out") == []
     assert report.exit_status() == ExitStatus.CLEAN
-    assert report.result.messages == store.recipe["records"] - _records_before_the_log(store)
+    copies = 2 if store.name.startswith("pagecopies") else 0  # read as a start reads them, and put nowhere
+    assert report.records == store.recipe["records"] - _records_before_the_log(store) + copies
     assert fingerprint(store.root) == before
 
 
@@ -67,8 +69,8 @@ def test_an_index_of_several_brokers_comes_out_as_it_is(name: str) -> None:
     report = rebuild_store(
         store.root, store.conf, None, compare=True, parts=frozenset({"index"}), listener=listener
     )
-    assert report.differences == []
-    told = report.to_json()["tagItems"]
+    assert report.differences == ()
+    told = json_object(report)["tagItems"]
     assert told["origin"] == "inferred"
     assert f"tag items: {told['value']} (inferred: {told['reason']})" in listener.notes
 
@@ -77,16 +79,16 @@ def test_tag_items_are_as_asked_for(plain: FixtureStore, tmp_path: Path) -> None
     """Whatever the store shows; without an index nothing is said of them."""
     asked = TagItems.parse("from:20000")
     report = rebuild_store(plain.root, plain.conf, tmp_path / "out", tag_items=asked)
-    assert report.to_json()["tagItems"] == {
+    assert json_object(report)["tagItems"] == {
         "value": "from:20000",
         "origin": "given",
         "reason": "as asked for",
     }
     none = rebuild_store(plain.root, plain.conf, None, dry_run=True, tag_items=TagItems.parse("none"))
     every = rebuild_store(plain.root, plain.conf, None, dry_run=True, tag_items=TagItems.parse("all"))
-    assert none.result.entries < report.result.entries < every.result.entries
+    assert none.index_entries < report.index_entries < every.index_entries
     queues = rebuild_store(plain.root, plain.conf, None, dry_run=True, parts=frozenset({"consumequeue"}))
-    assert queues.to_json()["tagItems"] is None
+    assert json_object(queues)["tagItems"] is None
 
 
 def _records_before_the_log(store: FixtureStore) -> int:
@@ -107,14 +109,14 @@ class TestOnSpark:
         out, tag_items = tmp_path / "out", _of_one_broker(store)
         report = rebuild_store(store.root, store.conf, out, engine=spark, options=SPARK, tag_items=tag_items)
         assert compare_derived(store.expected, tmp_path / "out") == []
-        assert report.to_json()["engine"] == "spark"
+        assert json_object(report)["engine"] == "spark"
 
     def test_it_compares_without_a_trace(
         self, plain: FixtureStore, spark: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
         report = rebuild_store(plain.root, plain.conf, None, engine=spark, options=SPARK, compare=True)
-        assert (report.compared, report.differences) == (True, [])
+        assert (report.compared, report.differences) == (True, ())
         assert list(tmp_path.iterdir()) == []
 
 
@@ -152,11 +154,11 @@ class TestReport:
     def test_the_json_beside_the_result_is_the_callers(self, plain: FixtureStore, tmp_path: Path) -> None:
         report = rebuild_store(plain.root, plain.conf, tmp_path / "out")
         written = json.loads((tmp_path / "out" / "rebuild.json").read_bytes())
-        assert written == json.loads(json.dumps(report.to_json()))
+        assert written == json.loads(json.dumps(json_object(report)))
 
     def test_it_counts_what_is_there(self, plain: FixtureStore, tmp_path: Path) -> None:
         out = tmp_path / "out"
-        said = rebuild_store(plain.root, plain.conf, out).to_json()
+        said = json_object(rebuild_store(plain.root, plain.conf, out))
         expected = {"store": str(plain.root), "out": str(out), "mode": "broker", "engine": "local"}
         assert expected.items() <= said.items()
         assert said["schema"] == "rmqtool.rebuild/1"
@@ -172,7 +174,7 @@ class TestReport:
         assert {"scan", "place", "emit", "survey", "total"} <= said["seconds"].keys()
 
     def test_settings_carry_their_origin(self, plain: FixtureStore, tmp_path: Path) -> None:
-        settings = rebuild_store(plain.root, plain.conf, tmp_path / "out").to_json()["settings"]
+        settings = json_object(rebuild_store(plain.root, plain.conf, tmp_path / "out"))["settings"]
         assert settings["maxHashSlotNum"] == {"value": 25, "origin": "given"}
         assert {"value", "origin"} <= settings["messageDelayLevel"].keys()
 
@@ -196,9 +198,9 @@ class TestDryRun:
     """It counts, and leaves nothing."""
 
     def test_it_counts_like_the_real_run(self, plain: FixtureStore, tmp_path: Path) -> None:
-        dry = rebuild_store(plain.root, plain.conf, tmp_path / "out", dry_run=True).to_json()
+        dry = json_object(rebuild_store(plain.root, plain.conf, tmp_path / "out", dry_run=True))
         assert list(tmp_path.iterdir()) == []
-        real = rebuild_store(plain.root, plain.conf, tmp_path / "out").to_json()
+        real = json_object(rebuild_store(plain.root, plain.conf, tmp_path / "out"))
         for name in ("records", "bytes", "units", "indexEntries", "queues", "skipped", "exitStatus"):
             assert dry[name] == real[name]
         assert dry["out"] is None
@@ -224,7 +226,7 @@ class TestCompare:
     def test_equal_files_and_no_trace(self, plain: FixtureStore, root: Path, tmp_path: Path) -> None:
         before = fingerprint(tmp_path)
         report = rebuild_store(root, plain.conf, None, compare=True)
-        assert (report.compared, report.differences) == (True, [])
+        assert (report.compared, report.differences) == (True, ())
         assert report.exit_status() == ExitStatus.CLEAN
         after = fingerprint(tmp_path)
         for name in (".", "scratch"):  # used in between
@@ -273,7 +275,7 @@ class TestCompare:
     ) -> None:
         (root / "consumequeue" / "Orders").rename(tmp_path / "moved")
         (root / "consumequeue" / "Orders").symlink_to(tmp_path / "moved")
-        assert rebuild_store(root, plain.conf, None, compare=True).differences == []
+        assert rebuild_store(root, plain.conf, None, compare=True).differences == ()
 
     def test_what_cannot_be_read_is_a_difference_and_the_result_is_there(
         self, plain: FixtureStore, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -320,12 +322,12 @@ class TestCompare:
         files = [path for path in root.rglob("*") if path.is_file()]
         for path in files:
             os.utime(path, ns=(1, path.stat().st_mtime_ns))
-        assert rebuild_store(root, plain.conf, None, compare=True).differences == []
+        assert rebuild_store(root, plain.conf, None, compare=True).differences == ()
         assert {path.stat().st_atime_ns for path in files} == {1}
 
     def test_it_writes_and_then_compares(self, plain: FixtureStore, root: Path, tmp_path: Path) -> None:
         report = rebuild_store(root, plain.conf, tmp_path / "out", compare=True)
-        assert (report.compared, report.differences) == (True, [])
+        assert (report.compared, report.differences) == (True, ())
         assert compare_derived(root, tmp_path / "out") == []
 
 
@@ -339,11 +341,11 @@ class TestPartial:
     @pytest.mark.parametrize("glob", ["TopicA", "Topic*"])
     def test_topics_and_their_complement(self, glob: str, tmp_path: Path) -> None:
         store = fixture_store("delay-5.3.3")
-        whole = rebuild_store(store.root, store.conf, tmp_path / "whole").to_json()
+        whole = json_object(rebuild_store(store.root, store.conf, tmp_path / "whole"))
         topics = [path.name for path in (store.root / "consumequeue").iterdir()]
         glob = topics[0] if glob == "TopicA" else glob
-        kept = rebuild_store(store.root, store.conf, tmp_path / "kept", topics=(glob,)).to_json()
-        left = rebuild_store(store.root, store.conf, tmp_path / "left", exclude_topics=(glob,)).to_json()
+        kept = json_object(rebuild_store(store.root, store.conf, tmp_path / "kept", topics=(glob,)))
+        left = json_object(rebuild_store(store.root, store.conf, tmp_path / "left", exclude_topics=(glob,)))
         assert kept["partial"]
         assert left["partial"]
         for name in ("units", "indexEntries", "queues", "records"):
@@ -357,7 +359,7 @@ class TestPartial:
         stop = log.records[2][5]
         report = rebuild_store(plain.root, plain.conf, tmp_path / "out", until_offset=stop)
         assert compare_derived(_rebuilt_up_to(stop, plain, tmp_path), tmp_path / "out") == []
-        assert report.to_json()["skipped"] == []
+        assert json_object(report)["skipped"] == []
         assert report.exit_status() == ExitStatus.CLEAN
         assert (report.partial, report.install_hint) == (
             True,

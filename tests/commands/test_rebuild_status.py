@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rmqtool.errors import ExitStatus
+from rmqtool.projection import json_object
 from rmqtool.reput import chain
 from tests.broker import damage_cases
 from tests.broker.log_damage import LogCopy
@@ -46,9 +47,9 @@ class TestOrdinaryEnds:
     def judge(self, root: Path, *codes: str) -> None:
         report = rebuilt(root, compare=True)
         assert report.exit_status() == ExitStatus.CLEAN
-        assert report.to_json()["skipped"] == []
+        assert json_object(report)["skipped"] == []
         assert report.findings.counts == dict.fromkeys(codes, 1)
-        assert report.differences == []
+        assert report.differences == ()
 
     def test_zeros(self, root: Path) -> None:
         self.judge(root, "CL-TAIL-ZERO")
@@ -70,8 +71,8 @@ class TestOrdinaryEnds:
         log.write(last + 60, bytes(log.head(last).total_size - 60))
         report = rebuilt(root)
         assert report.exit_status() == ExitStatus.CLEAN
-        assert report.to_json()["skipped"] == []
-        assert report.result.messages == fixture_store("plain-5.3.3").recipe["records"] - 1
+        assert json_object(report)["skipped"] == []
+        assert report.records == fixture_store("plain-5.3.3").recipe["records"] - 1
 
     def test_a_log_that_ends_with_its_segment(self, root: Path, log: LogCopy) -> None:
         log.remove_segment(len(log.segments) - 1)
@@ -99,14 +100,14 @@ class TestDamage:
         with longer.open("ab") as file:
             file.write(b"appended by mistake")
         report = rebuilt(root, compare=True)
-        assert report.differences == []
+        assert report.differences == ()
         assert report.findings.counts == {"CL-STRAY": 1, "CL-TAIL-ZERO": 1}
         assert next(iter(report.findings)).file == f"commitlog/{longer.name}"
         assert report.exit_status() == ExitStatus.LOG_DAMAGED
 
     def test_ranges_and_salvage(self, root: Path, log: LogCopy) -> None:
         expected = damage_cases.zeroed_records(log)
-        said = rebuilt(root).to_json()
+        said = json_object(rebuilt(root))
         assert expected is not None
         assert [(part["physicalOffset"], part["length"]) for part in said["skipped"]] == expected
         saved = log.records[1][15:]
@@ -124,7 +125,7 @@ class TestDamage:
         whole = rebuilt(root, dry_run=True)
         monkeypatch.setattr(chain, "MAX_SKIPS", 2)
         report = rebuilt(root, dry_run=True)
-        parts, said = whole.to_json()["skipped"], report.to_json()
+        parts, said = json_object(whole)["skipped"], json_object(report)
         assert said["skipped"] == [*parts[:2], *parts[5:]]
         assert said["moreSkipped"] == {"ranges": 3, "bytes": sum(part["length"] for part in parts[2:5])}
         assert (report.findings.counts, report.exit_status()) == (
@@ -136,7 +137,7 @@ class TestDamage:
         log.remove_segment(2)
         report = rebuilt(root)
         assert report.exit_status() == ExitStatus.LOG_DAMAGED
-        assert report.result.messages == sum(map(len, log.records[:2]))
+        assert report.records == sum(map(len, log.records[:2]))
         (gap,) = (finding for finding in report.findings if finding.code.code == "CL-GAP")
         assert (gap.physical_offset, gap.length) == (2 * log.segment_size, log.segment_size)
 
@@ -156,7 +157,7 @@ class TestDamage:
     def test_a_blank_of_the_wrong_length_loses_nothing(self, root: Path, log: LogCopy) -> None:
         damage_cases.blank_length(log)
         report = rebuilt(root, compare=True)
-        assert (report.exit_status(), report.differences) == (ExitStatus.CLEAN, [])
+        assert (report.exit_status(), report.differences) == (ExitStatus.CLEAN, ())
         assert report.exit_status("warning") == ExitStatus.LOG_DAMAGED
         assert report.findings.counts["CL-BLANK-LEN"] == 1
 
@@ -164,11 +165,11 @@ class TestDamage:
         damage_cases.bad_magic(log)
         report = rebuilt(root)
         assert report.exit_status("never") == ExitStatus.CLEAN
-        assert report.to_json()["exitStatus"] == ExitStatus.LOG_DAMAGED
+        assert json_object(report)["exitStatus"] == ExitStatus.LOG_DAMAGED
 
     def test_behind_the_users_own_stop(self, root: Path, log: LogCopy) -> None:
         """What lies there was not asked for."""
         damage_cases.bad_magic(log)
         report = rebuilt(root, until_offset=log.records[0][5])
         assert report.exit_status() == ExitStatus.CLEAN
-        assert report.to_json()["skipped"] == []
+        assert json_object(report)["skipped"] == []

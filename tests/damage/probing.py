@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rmqtool.projection import json_object
 from tests.damage.mutations import Mutation, Mutator
 from tests.damage.running import verified
 from tests.store.fixture_stores import fixture
@@ -153,8 +154,8 @@ class Prober:
             sorted(code for code, count in after.counts.items() if count != before.counts.get(code))
         )
         gone = tuple(sorted(before.counts.keys() - after.counts.keys()))
-        known = [finding.to_json() for finding in before]
-        news = {finding.severity.value for finding in after if finding.to_json() not in known}
+        known = [json_object(finding) for finding in before]
+        news = {finding.severity.value for finding in after if json_object(finding) not in known}
         worst = next((severity for severity in _SEVERITIES if severity in news), None)
         return worst or ("info" if codes or gone else None), codes + gone
 

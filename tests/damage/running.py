@@ -13,6 +13,7 @@ from rmqtool.check.run import verify
 from rmqtool.commands.verify.manifest import check_manifest, load_manifest, make_manifest
 from rmqtool.engine import EngineOptions
 from rmqtool.findings import FindingLog
+from rmqtool.projection import json_object
 from rmqtool.store import open_store
 from tests.commands.rebuilding import Listener, rebuild_store
 from tests.damage.edits import apply
@@ -64,7 +65,7 @@ def codes(report: VerifyReport) -> set[str]:
 
 def first_of(report: VerifyReport, code: str, places: Places) -> dict[str, Any]:
     """Return the first finding of a code as JSON, index files by their number, and how many there are."""
-    finding = next(one for one in report.findings if one.code.code == code).to_json()
+    finding = json_object(next(one for one in report.findings if one.code.code == code))
     file = finding["file"]
     numbered = places.ordinal(file) if isinstance(file, str) else None
     return {**finding, "file": numbered, "count": report.findings.counts[code]}

@@ -13,6 +13,7 @@ from rmqtool.findings import CATALOG, FailOn, Finding, FindingLog, Severity, Str
 from rmqtool.findings.commitlog import CL_CRC, CL_TAIL_DIRTY, CL_TAIL_ZERO
 from rmqtool.findings.consumequeue import CQ_MISPLACED
 from rmqtool.findings.places import IO_UNREADABLE
+from rmqtool.projection import json_object
 
 FINDINGS = st.builds(
     Finding,
@@ -23,7 +24,7 @@ FINDINGS = st.builds(
 
 def test_json_has_every_field_and_null_for_the_absent() -> None:
     finding = Finding(code=CL_CRC, file="commitlog/0", position=12, expected="aa", observed="bb")
-    assert finding.to_json() == {
+    assert json_object(finding) == {
         "type": "finding",
         "code": "CL-CRC",
         "severity": "error",
@@ -66,7 +67,7 @@ def test_a_finding_can_count_for_another_structure_and_severity() -> None:
     assert exit_status([finding]) is ExitStatus.LOG_DAMAGED
     milder = Finding(code=CL_CRC, severity_override=Severity.INFO)
     assert exit_status([milder]) is ExitStatus.CLEAN
-    assert milder.to_json()["severity"] == "info"
+    assert json_object(milder)["severity"] == "info"
 
 
 def test_first_findings_are_kept_and_the_rest_counted() -> None:

@@ -12,8 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqtool.report.catalogue_table import catalogue_table
-from rmqtool.report.row_table import row_table
+from rmqtool.report.manual_tables import catalogue_table, row_table
 from tests.house.man import man_pages
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqtool.errors import UsageError
+from rmqtool.projection import json_object
 from rmqtool.recovery import Prediction, predict_recovery
 from rmqtool.releases import RELEASES
 from rmqtool.scan.record_walk import walk
@@ -62,8 +63,8 @@ def test_whole_store_loses_nothing(root: Path, release: Release) -> None:
         None,
         last.physical_offset + len(last.raw),
     )
-    assert (prediction.lost, prediction.deleted, prediction.hazards) == ([], [], [])
-    assert prediction.missing_entries == 0
+    assert (prediction.lost, prediction.deleted_files, prediction.hazards) == ((), (), ())
+    assert prediction.missing_index_entries == 0
 
 
 @EACH_RELEASE
@@ -82,7 +83,7 @@ def test_flipped_bit_costs_every_record_behind_it(root: Path, release: Release) 
     assert sum(loss.messages for loss in prediction.lost) == len(after)
     assert sum(loss.bytes for loss in prediction.lost) == sum(len(record.raw) for record in after)
     assert {loss.topic for loss in prediction.lost} == {record.topic for record in after}
-    assert sum(label.startswith("commitlog/") for label in prediction.deleted) > 0
+    assert sum(label.startswith("commitlog/") for label in prediction.deleted_files) > 0
 
 
 @EACH_RELEASE
@@ -122,15 +123,15 @@ def test_log_without_files_costs_all_queues(root: Path, release: Release) -> Non
     }
     shutil.rmtree(root / "commitlog")
     prediction = predict_recovery(open_store(root), release)
-    assert set(prediction.deleted) == queue_files
-    assert all(one.maximum == 0 for one in prediction.queues)
+    assert set(prediction.deleted_files) == queue_files
+    assert all(one.max_offset == 0 for one in prediction.queues)
 
 
 @EACH_RELEASE
 def test_document_is_json_of_plain_numbers(root: Path, release: Release) -> None:
     """The report can be written as JSON, and says which release it speaks of."""
     (root / "abort").touch()
-    document = json.loads(json.dumps(_predict(root, release).to_json()))
+    document = json.loads(json.dumps(json_object(_predict(root, release))))
     assert document["schema"] == "rmqtool.prediction/1"
     assert document["brokerVersion"] == release.name
     assert document["recovery"]["kind"] == "abnormal"
@@ -151,9 +152,9 @@ def _rocksdb(path: Path) -> None:
 
 def test_pop_records_in_rocksdb_change_no_start(root: Path) -> None:
     """A broker on file queues may keep pop records in kvStore; its start is the same as without."""
-    without = _predict(root, RELEASES["5.3.3"]).to_json()
+    without = json_object(_predict(root, RELEASES["5.3.3"]))
     _rocksdb(root / "kvStore")
-    assert _predict(root, RELEASES["5.3.3"]).to_json() == without
+    assert json_object(_predict(root, RELEASES["5.3.3"])) == without
 
 
 def test_start_on_rocksdb_queues_is_refused(root: Path) -> None:

@@ -40,7 +40,7 @@ def _open(log: TinyLog, name: str, **given: object) -> Store:
 def test_queues_that_are_gone_are_made_anew_by_older_brokers(name: str, tmp_path: Path) -> None:
     """The folk cure was one."""
     (queue,) = _predict(TinyLog(tmp_path, FILES), name).queues
-    assert (queue.minimum, queue.maximum, queue.missing) == (0, FILES * MESSAGES_A_FILE, 0)
+    assert (queue.min_offset, queue.max_offset, queue.missing) == (0, FILES * MESSAGES_A_FILE, 0)
 
 
 @pytest.mark.parametrize("name", WITH_WINDOW)
@@ -48,9 +48,9 @@ def test_queues_that_are_gone_stay_gone_before_the_window(name: str, tmp_path: P
     """All but the last ten files are without units and index entries."""
     prediction = _predict(TinyLog(tmp_path, FILES), name)
     (queue,) = prediction.queues
-    assert (queue.minimum, queue.maximum) == (BEFORE, FILES * MESSAGES_A_FILE)
+    assert (queue.min_offset, queue.max_offset) == (BEFORE, FILES * MESSAGES_A_FILE)
     assert (queue.appended, queue.misplaced, queue.missing) == (AFTER, 0, BEFORE)
-    assert prediction.missing_entries >= 3 * BEFORE
+    assert prediction.missing_index_entries >= 3 * BEFORE
     assert any("commitLogRecoverMaxNum" in text and "rmqtool rebuild" in text for text in prediction.hazards)
 
 
@@ -60,7 +60,7 @@ def test_the_setting_is_a_way_out(name: str, tmp_path: Path) -> None:
     prediction = _predict(TinyLog(tmp_path, FILES), name, commitLogRecoverMaxNum=FILES)
     (queue,) = prediction.queues
     assert (queue.appended, queue.missing) == (FILES * MESSAGES_A_FILE, 0)
-    assert prediction.hazards == []
+    assert prediction.hazards == ()
 
 
 @pytest.mark.parametrize("name", WITH_WINDOW)
@@ -69,7 +69,7 @@ def test_queues_that_lag_beyond_the_window_get_every_later_unit_in_a_wrong_slot(
 ) -> None:
     """Six messages have units, two get none, and twenty come too early."""
     (queue,) = _predict(TinyLog(tmp_path, FILES).queue(6), name).queues
-    assert (queue.found, queue.maximum) == (6, 6 + AFTER)
+    assert (queue.found_max_offset, queue.max_offset) == (6, 6 + AFTER)
     assert (queue.appended, queue.misplaced, queue.missing) == (AFTER, AFTER, BEFORE - 6)
 
 
@@ -83,7 +83,7 @@ def test_whole_queues_are_told_not_to_be_deleted(name: str, tmp_path: Path) -> N
 
 def test_a_log_within_the_window_has_no_such_hazard(tmp_path: Path) -> None:
     """Ten files are all looked at."""
-    assert _predict(TinyLog(tmp_path, 10).queue(), "5.5.1").hazards == []
+    assert _predict(TinyLog(tmp_path, 10).queue(), "5.5.1").hazards == ()
 
 
 @pytest.mark.parametrize("name", [*WITHOUT, *WITH_WINDOW])

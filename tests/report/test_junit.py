@@ -12,6 +12,7 @@ from rmqtool.commands.verify.verdict import Verdict
 from rmqtool.findings import FailOn, Finding, FindingLog
 from rmqtool.findings.model import Severity, Structure
 from rmqtool.findings.places import IO_UNREADABLE, RM_INTERNAL
+from rmqtool.projection import json_object
 from rmqtool.report.junit import junit
 from tests.report.verdicts import ABORT, CRC, MISSING, TAIL, verdict
 
@@ -100,7 +101,7 @@ def test_only_what_was_examined_can_pass() -> None:
 def test_known_findings_are_skipped() -> None:
     one = verdict(CRC, MISSING)
     baseline = Baseline()
-    baseline.listed[identity(CRC.to_json())] = 1
+    baseline.listed[identity(json_object(CRC))] = 1
     one.comparison = baseline.compare(one.report.findings)
     root = parse(one)
     assert outcomes(root)["CL-CRC"] == "skipped"

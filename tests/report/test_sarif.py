@@ -10,6 +10,7 @@ from rmqtool.commands.verify.baseline import Baseline, identity
 from rmqtool.findings import CATALOG, Finding
 from rmqtool.findings.commitlog import CL_CRC
 from rmqtool.findings.model import Severity
+from rmqtool.projection import json_object
 from rmqtool.report.sarif import sarif
 from tests.report.verdicts import ABORT, CRC, LOG_FILE, MISSING, TAIL, verdict
 
@@ -158,7 +159,7 @@ def test_baseline_state_is_told_only_with_a_baseline() -> None:
     one = verdict(CRC, MISSING)
     assert all("baselineState" not in result for result in runs(one)[0]["results"])
     baseline = Baseline()
-    baseline.listed[identity(CRC.to_json())] = 1
+    baseline.listed[identity(json_object(CRC))] = 1
     one.comparison = baseline.compare(one.report.findings)
     assert [result["baselineState"] for result in runs(one)[0]["results"]] == ["unchanged", "new"]
 

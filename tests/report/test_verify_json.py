@@ -8,6 +8,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from rmqtool.commands.verify.baseline import Baseline, identity
+from rmqtool.projection import json_object
 from rmqtool.recovery.model import Prediction
 from rmqtool.releases import RELEASES
 from rmqtool.report.verify_json import write_verify_csv, write_verify_json, write_verify_ndjson
@@ -42,8 +43,8 @@ def lines(*verdicts: Verdict) -> list[dict[str, Any]]:
 def with_baseline() -> Verdict:
     one = verdict(CRC, MISSING)
     baseline = Baseline()
-    baseline.listed[identity(CRC.to_json())] = 1
-    baseline.listed[identity(TAIL.to_json())] = 1
+    baseline.listed[identity(json_object(CRC))] = 1
+    baseline.listed[identity(json_object(TAIL))] = 1
     one.comparison = baseline.compare(one.report.findings)
     return one
 

@@ -12,6 +12,7 @@ from rmqtool.findings.commitlog import CL_GAP
 from rmqtool.findings.consumequeue import CQ_DANGLING
 from rmqtool.findings.index import IX_GONE
 from rmqtool.findings.records import CL_QOFF_GAP
+from rmqtool.projection import json_object
 from rmqtool.recovery.model import Cut, Loss, Prediction, Recovery, Refusal
 from rmqtool.releases import RELEASES
 from rmqtool.report.verify_text import write_explanations, write_verify_text
@@ -46,14 +47,15 @@ def test_clean_store_says_so() -> None:
 
 
 def test_no_first_line_promises_more_than_was_looked_at() -> None:
+    limits = ("queues alone: not compared with the log",)
     one = verdict()
-    one.report.limits.append("queues alone: not compared with the log")
+    one.report = replace(one.report, limits=limits)
     first = text(one).splitlines()[0]
     assert first == (
         "No damage found in what was looked at (queues alone: not compared with the log): /data/store"
     )
     damaged = verdict(MISSING)
-    damaged.report.limits.append("queues alone: not compared with the log")
+    damaged.report = replace(damaged.report, limits=limits)
     assert "not looked at  queues alone: not compared with the log\n" in text(damaged)
 
 
@@ -139,7 +141,7 @@ def test_colour_only_where_it_is_wanted() -> None:
 def test_known_findings_are_counted_as_such() -> None:
     one = verdict(CRC, CRC)
     baseline = Baseline()
-    baseline.listed[identity(CRC.to_json())] = 1
+    baseline.listed[identity(json_object(CRC))] = 1
     one.comparison = baseline.compare(one.report.findings)
     shown = text(one)
     assert "1 new, 1 known, 0 no longer found" in shown
@@ -154,10 +156,10 @@ def test_prediction_tells_what_is_lost() -> None:
             RELEASES["5.3.3"],
             recovery=Recovery("abnormal", LOG_FILE, 0, "it is the first file"),
             cut=Cut(1234, LOG_FILE, 1234, "CL-CRC", "the body's CRC differs"),
-            lost=[Loss("Orders", 12, 2048), Loss("Pay", 1, 100)],
-            deleted=["commitlog/00000000000000008192"],
+            lost=(Loss("Orders", 12, 2048), Loss("Pay", 1, 100)),
+            deleted_files=("commitlog/00000000000000008192",),
         ),
-        Prediction("/data/store", RELEASES["4.9.8"], refusals=[Refusal(LOG_FILE, "has the wrong size")]),
+        Prediction("/data/store", RELEASES["4.9.8"], refusals=(Refusal(LOG_FILE, "has the wrong size"),)),
     )
     shown = " ".join(text(one).split())
     assert "Next start of a 5.3.3 broker: it starts" in shown

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from rmqtool.io.reading import ReadOnlyFile
-from rmqtool.scan.log_end import LogEnd, find_log_end, first_record, last_used_byte
+from rmqtool.scan.log_edge import FoundEdge
+from rmqtool.scan.log_end import LogEnd, find_log_end, first_record
+from rmqtool.scan.page_tail import last_used_byte
 from rmqtool.scan.record_walk import walk
 from rmqtool.scan.records import Record
 from rmqtool.store import Segment
@@ -24,7 +26,7 @@ def test_an_open_file(tmp_path: Path, count: int) -> None:
     two = segment(tmp_path, 2 * SIZE, open_file(2 * SIZE, SIZE, [BODY] * count))
     zeros = segment(tmp_path, 3 * SIZE, bytes(SIZE))
     records = [event for event in walk([one, two, zeros]) if isinstance(event, Record)]
-    found = find_log_end([one, two, zeros])
+    found = find_log_end(FoundEdge([one, two, zeros]))
     assert found.last == records[-1]
     assert found.end == (records[-1].physical_offset + len(records[-1].raw) if count else 2 * SIZE)
     assert found.ends_cleanly
@@ -35,14 +37,14 @@ def test_a_log_that_ends_in_damage(tmp_path: Path) -> None:
     data = open_file(0, 1 << 16, [BODY] * 3)
     end = last_used_byte(segment(tmp_path, 0, data))
     torn = segment(tmp_path, 0, data[:end] + record(end, body=BODY)[:100].ljust(2000, b"\xee") + bytes(100))
-    found = find_log_end([torn])
+    found = find_log_end(FoundEdge([torn]))
     assert (found.end, found.ends_cleanly) == (end, False)
 
 
 def test_a_log_without_records(tmp_path: Path) -> None:
-    assert find_log_end([]) == LogEnd(None, 0, None)
+    assert find_log_end(FoundEdge([])) == LogEnd(None, 0, None)
     assert first_record([]) is None
-    assert find_log_end([segment(tmp_path, SIZE, bytes(SIZE))]) == LogEnd(None, SIZE, None)
+    assert find_log_end(FoundEdge([segment(tmp_path, SIZE, bytes(SIZE))])) == LogEnd(None, SIZE, None)
 
 
 def test_holes_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,7 +63,7 @@ def test_holes_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         return read[-1]
 
     monkeypatch.setattr(ReadOnlyFile, "read_into", counting)
-    found = find_log_end([sparse])
-    assert found.end == find_log_end([one]).end
+    found = find_log_end(FoundEdge([sparse]))
+    assert found.end == find_log_end(FoundEdge([one])).end
     assert found.ends_cleanly
     assert sum(read) < 32 << 20

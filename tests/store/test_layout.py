@@ -40,7 +40,7 @@ def test_a_broker_s_store_is_clean_with_and_without_its_conf(root: Path) -> None
     for conf in (None, root / "broker.conf"):
         found = {finding.code.code for finding in layout_findings(open_store(root, broker_conf=conf))}
         assert found <= HARMLESS
-        assert ("ST-ABORT" in found) == root.name.startswith("crash")
+        assert ("ST-ABORT" in found) == root.name.startswith(("crash", "pagecopies"))
 
 
 def _nth(root: Path, pattern: str, number: int) -> Path:

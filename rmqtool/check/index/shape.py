@@ -67,15 +67,7 @@ class FileReport:
         **fields: Observed,
     ) -> None:
         """Add a finding; ``fields`` are those of `Finding`."""
-        label = self.index.file.label
-        finding = Finding(
-            code=code,
-            file=label,
-            position=position,
-            message=f"{label}: {message}",
-            severity_override=severity,
-            **fields,  # type: ignore[arg-type]
-        )
+        finding = self._finding(code, message, position, severity, **fields)
         (self.log if log is None else log).add(finding, count=count)
 
     def header_field(self, name: str) -> int:
@@ -101,19 +93,37 @@ class FileReport:
         log: FindingLog | None = None,
     ) -> None:
         """Add a finding for every item that a mask marks; the message goes on after ``item N``."""
-        rows = np.flatnonzero(is_wrong)
-        shown = rows[: self.log.max_per_code].tolist()
-        for row in shown:
-            self.add(
+
+        def finding(row: int) -> Finding:
+            return self._finding(
                 code,
                 f"item {items.first + row} {message}",
                 self.index.item_position(items.first + row),
-                count=len(rows) - len(shown) + 1 if row == shown[-1] else 1,
-                severity=severity,
-                log=log,
+                severity,
                 length=ITEM_SIZE,
                 physical_offset=int(items.physical_offsets[row]),
             )
+
+        rows = np.flatnonzero(is_wrong)
+        (self.log if log is None else log).add_rows(rows, lambda row: finding(int(row)))
+
+    def _finding(
+        self,
+        code: FindingCode,
+        message: str,
+        position: int | None,
+        severity: Severity | None,
+        **fields: Observed,
+    ) -> Finding:
+        label = self.index.file.label
+        return Finding(
+            code=code,
+            file=label,
+            position=position,
+            message=f"{label}: {message}",
+            severity_override=severity,
+            **fields,  # type: ignore[arg-type]
+        )
 
 
 class IndexShape:

@@ -43,6 +43,7 @@ class CheckTask:
         max_findings: findings of one code that are kept.
         first_log_offset: physical offset of the first record, where the chain says so; None to guess it.
         transactions: whether records that take part in transactions are collected.
+        stale_from: see ``GapWalk``.
     """
 
     split: Split
@@ -51,6 +52,7 @@ class CheckTask:
     max_findings: int
     first_log_offset: int | None = None
     transactions: bool = False
+    stale_from: int | None = None
 
 
 @dataclass
@@ -112,7 +114,7 @@ class _Check:
         self.task = task
         self.segment: Segment = task.split.segment
         self.findings = FindingLog(task.max_findings)
-        self.walk = GapWalk(self.segment, task.policy.release.records)
+        self.walk = GapWalk(self.segment, task.policy.release.records, task.stale_from)
         self.dispatcher = Dispatcher(task.policy, passes_stalls=True)
         self.runs = RunBuilder()
         self.transactions = TransactionRows()

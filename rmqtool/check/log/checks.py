@@ -22,9 +22,9 @@ from rmqtool.check.log.queue_offsets import (
     repeats_from,
 )
 from rmqtool.check.log.reader import LogReader
+from rmqtool.check.log.segment_scan import torn_record
 from rmqtool.check.log.so_far import log_so_far
 from rmqtool.check.log.stale_tail import StaleTail, stale_candidates
-from rmqtool.check.log.torn_record import torn_record
 from rmqtool.check.log.transaction_checks import check_transactions, transaction_task
 from rmqtool.check.model import Examined
 from rmqtool.findings import Finding, FindingLog, Severity, Structure
@@ -78,7 +78,7 @@ class _LogChecker:
         stale, scans, plans, breaks = self._without_stale_tail(scans, last)
         self._report_records(scans)
         if not check.live:
-            end = LogEnd(last, stale, unclean=check.unclean)
+            end = LogEnd(last, stale, check.unclean, check.page_writer, self._reader.stale_from)
             self._findings.extend(damage_findings(scans, end))
         self._count_the_rest(scans)
         if check.is_whole:

@@ -26,11 +26,15 @@ class LogEnd:
         last: number of the last file with records; -1 if there is none.
         stale: old records after the end, which are in no scan; None if there are none.
         unclean: whether a torn record at the end is what the next start expects: ``abort`` is there.
+        page_writer: see ``LogEdge``.
+        stale_from: see ``LogEdge``.
     """
 
     last: int
     stale: StaleTail | None
     unclean: bool
+    page_writer: str = ""
+    stale_from: int | None = None
 
 
 def damage_findings(scans: Sequence[SegmentScan], end: LogEnd) -> Iterator[Finding]:

@@ -34,6 +34,7 @@ class LogCheck:
         half_offsets: by half queue, how far the broker's own check of half messages has come; None if what
             transactions say of each other is not asked.
         is_whole: no file was left out: so records of a queue follow each other, and zeros are the log's end.
+        page_writer: see ``LogEdge``.
     """
 
     log: FileQueue
@@ -45,6 +46,7 @@ class LogCheck:
     split_bytes: int = SPLIT_BYTES
     half_offsets: Mapping[int, int] | None = None
     is_whole: bool = True
+    page_writer: str = ""
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from rmqtool.dispatch.policy import NEVER
 from rmqtool.engine import MapInterruptedError
 from rmqtool.findings import Finding, Severity, Structure
 from rmqtool.findings.places import IO_CHANGED
+from rmqtool.scan.log_edge import FoundEdge
 from rmqtool.scan.log_end import find_log_end
 from rmqtool.scan.splits import Split, plan_splits
 
@@ -63,7 +64,8 @@ class LogReader:
         self._engine = engine
         # A file of which there are two counts once: reads are answered from the first.
         self._segments = [one for one in check.log if check.log.segment_at(one.start) is one]
-        until = find_log_end(self._segments).end if check.live else NEVER
+        self._edge = FoundEdge(self._segments, check.unclean, page_writer=check.page_writer)
+        until = find_log_end(self._edge).end if check.live else NEVER
         self.splits = plan_splits(self._segments, until, check.split_bytes)
         self.answers: list[Answer] = []
 
@@ -86,6 +88,11 @@ class LogReader:
             while len(self.answers) in stop.results:
                 self.answers.append(stop.results[len(self.answers)])
             raise
+
+    @property
+    def stale_from(self) -> int | None:
+        """Return where copies of older records begin behind the log's end; None if none do."""
+        return self._edge.stale_from
 
     @property
     def bytes_read(self) -> int:
@@ -132,8 +139,9 @@ class LogReader:
     def _task(self, split: Split, first_log_offset: int | None = None) -> CheckTask:
         check = self._check
         transactions = check.half_offsets is not None
+        kept = check.max_findings
         return CheckTask(
-            split, check.policy, check.staging, check.max_findings, first_log_offset, transactions
+            split, check.policy, check.staging, kept, first_log_offset, transactions, self.stale_from
         )
 
     def _reread(self, split: Split, log_offset: int | None) -> CheckReport:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from rmqtool.findings.records import (
 from rmqtool.findings.transactions import CL_PREPARED
 from rmqtool.javacompat import decode_utf8
 from rmqtool.scan.check_kernels import CRC_PROPERTY_BYTES, check_records, stored_record_crc
-from rmqtool.scan.check_rows import HIT_ROW, MAX_HITS, Check
+from rmqtool.scan.field_kernels import HIT_ROW, MAX_HITS, Check
 from rmqtool.times import utc_text
 
 if TYPE_CHECKING:
@@ -115,14 +116,7 @@ class RecordChecker:
     def _report(self, batch: MessageBatch, hits: npt.NDArray[np.void]) -> None:
         """Add findings; those above the cap only count, without being made."""
         for check in Check:
-            found = hits[hits["check"] == check]
-            code = _CODES[check][0]
-            kept = self._findings.counts.get(code.code, 0) - self._findings.suppressed(code.code)
-            room = max(self._findings.max_per_code - kept, 1)
-            for hit in found[:room]:
-                self._findings.add(self._finding(batch, check, hit))
-            if len(found) > room:
-                self._findings.add(self._finding(batch, check, found[room]), count=len(found) - room)
+            self._findings.add_rows(hits[hits["check"] == check], partial(self._finding, batch, check))
 
     def _finding(self, batch: MessageBatch, check: Check, hit: Any) -> Finding:  # noqa: ANN401 - a numpy row
         expected = int(hit["expected"]) if check in _HAS_EXPECTED else None

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rmqtool.check.log.record_runs import RecordRun
+from rmqtool.findings.commitlog import CL_CRC
 from rmqtool.scan.gap_walk import joined_gap
 from rmqtool.scan.gaps import Gap, Outcome
 from rmqtool.scan.splits import stitch
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from rmqtool.check.log.check_split import CheckReport
+    from rmqtool.findings import Finding
     from rmqtool.scan.splits import Split
     from rmqtool.store.segments import Segment
 
@@ -113,3 +115,18 @@ def _join_gap(scan: SegmentScan, report: CheckReport) -> None:
         _take(scan, report)
     else:
         scan.reports.append(report)  # without records, but with what it could not read
+
+
+def torn_record(scan: SegmentScan) -> Finding | None:
+    """Return the finding about the last record of a file, if its body is not what its checksum says."""
+    found = (
+        finding
+        for report in scan.reports
+        for finding in report.findings
+        if finding.code is CL_CRC and _stop_of(finding) == scan.records_stop
+    )
+    return next(found, None)
+
+
+def _stop_of(finding: Finding) -> int:
+    return (finding.physical_offset or 0) + (finding.length or 0)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from rmqtool.check.log.damage import LogEnd, damage_findings
 from rmqtool.check.log.findings import record_findings
+from rmqtool.check.log.segment_scan import torn_record
 from rmqtool.check.log.stale_tail import stale_candidates
-from rmqtool.check.log.torn_record import torn_record
 from rmqtool.check.model import CheckInterruptedError, Examined
 from rmqtool.dispatch.policy import NEVER
 from rmqtool.findings import FindingLog

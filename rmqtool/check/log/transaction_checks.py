@@ -195,11 +195,11 @@ class _Balance:
         self._findings.add(self._finding(CL_IN_DOUBT, Role.HALF, oldest, text, observed=len(doubtful)))
 
     def _add(self, code: FindingCode, role: Role, rows: Rows, text: str) -> None:
-        kept = self._findings.max_per_code
-        for row in rows[:kept]:
+        def finding(row: Any) -> Finding:  # noqa: ANN401 - a numpy row
             target = int(row["target"])
-            self._findings.add(self._finding(code, role, row, text.format(target=target), observed=target))
-        self._findings.add(Finding(code=code), count=max(len(rows) - kept, 0))
+            return self._finding(code, role, row, text.format(target=target), observed=target)
+
+        self._findings.add_rows(rows, finding)
 
     def _finding(
         self,

@@ -121,11 +121,7 @@ class QueueReport:
         self._pending = FindingLog(self.log.max_per_code)
 
     def _note(self, problem: Problem, rows: Int64s, log: FindingLog) -> None:
-        shown = rows[: log.max_per_code].tolist()
-        for row in shown[:-1]:
-            log.add(self._finding(problem, row))
-        if shown:
-            log.add(self._finding(problem, shown[-1]), count=len(rows) - len(shown) + 1)
+        log.add_rows(rows, lambda row: self._finding(problem, int(row)))
 
     def _finding(self, problem: Problem, row: int) -> Finding:
         units, telling = problem.units, problem.tell(row)

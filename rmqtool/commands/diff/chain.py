@@ -113,7 +113,7 @@ class Chain:
             if self._walk is not None:
                 self._walk.segment.close()
             self._blank = None
-            self._walk = GapWalk(segment, LENIENT)
+            self._walk = GapWalk(segment, LENIENT, self.edge.stale_from)
             self.log_offset = max(self.log_offset, segment.start)
         return self._walk
 

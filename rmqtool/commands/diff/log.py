@@ -38,7 +38,7 @@ _BEHIND_BLANK = "bytes after the BLANK of a full file differ; no broker reads th
 
 def log_reaches(a: Store, b: Store) -> tuple[LogBounds, tuple[LogEnd, LogEnd]]:
     """Return the bounds of two logs, and how they end."""
-    one, two = (find_log_end(store.commitlog.segments, store.abort is not None) for store in (a, b))
+    one, two = (find_log_end(FoundEdge.of(store)) for store in (a, b))
     starts = a.commitlog.start, b.commitlog.start
     return LogBounds(starts, (one.end, two.end)), (one, two)
 
@@ -113,6 +113,9 @@ def _tail(side: str, store: Store, end: LogEnd, comparison: Comparison) -> Itera
     if end.tail is None:
         return
     sentence = f"{side}: after the last record, at {end.end}: {end.tail.message}"
+    if end.ends_cleanly:
+        comparison.note(sentence)
+        return
     if store.abort is not None:
         comparison.note(f"{sentence}; the store was not stopped cleanly, and recovery cuts it off")
         return

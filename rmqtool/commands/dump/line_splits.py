@@ -52,7 +52,7 @@ class LineJob:
         end: Physical offset; what begins there or later is not written. None: to the end.
         split_bytes: What one core does at a time.
         edge: What is known of the log as a whole; None: its files alone.
-        tell: DifferenceLimiter up to which physical offset lines and rows have been yielded.
+        tell: Told up to which physical offset lines and rows have been yielded.
     """
 
     log: FileQueue
@@ -121,7 +121,7 @@ class _Writing:
     def __init__(self, split: LineSplit) -> None:
         job = split.job
         self._split = split
-        self._walk = GapWalk(split.segment, LENIENT)
+        self._walk = GapWalk(split.segment, LENIENT, split.edge.stale_from)
         self._chain = ChainWalk(split.number, split.edge)
         self._make = MessageRows(job.log, job.delay_levels)
         self._label = _bytes(json.dumps(split.segment.label))

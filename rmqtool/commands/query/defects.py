@@ -18,7 +18,7 @@ class MetDefects:
 
     Args:
         rows: Tells where they lie.
-        progress: DifferenceLimiter of each.
+        progress: Told of each.
 
     Attributes:
         findings: What was met.

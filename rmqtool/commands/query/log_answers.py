@@ -30,7 +30,7 @@ class LogAnswers:
 
     Args:
         inquiry: The question.
-        note_defect: DifferenceLimiter what is damaged.
+        note_defect: Told what is damaged.
     """
 
     def __init__(self, inquiry: QueryContext, note_defect: Callable[[Defect], None]) -> None:

@@ -40,8 +40,8 @@ class Query:
     Args:
         store: The store.
         request: The question.
-        progress: DifferenceLimiter which structure answered, and what is wrong with it.
-        explanation: DifferenceLimiter every step.
+        progress: Told which structure answered, and what is wrong with it.
+        explanation: Told every step.
 
     Attributes:
         unanswered: Why the structure that should answer cannot; None if it could.

@@ -35,8 +35,8 @@ class LogScan:
 
     Args:
         log: The log.
-        progress: DifferenceLimiter how far it is.
-        note_defect: DifferenceLimiter what is damaged.
+        progress: Told how far it is.
+        note_defect: Told what is damaged.
         small_log_bytes: Up to here the log is walked in plain Python.
         split_bytes: What one core walks at a time.
         edge: What is known of the log as a whole; None: its files alone.
@@ -158,20 +158,15 @@ class _SegmentCandidates:
         """Return the physical offsets of what the prefilter keeps, ascending."""
         from rmqtool.scan.candidates import CandidateTask, find_split_candidates
 
-        segment = self._segment
+        segment, stale_from = self._segment, self._edge.stale_from
+
+        def again(one: Candidates, log_offset: int) -> Candidates:
+            return find_split_candidates(CandidateTask(one.split, prefilter, log_offset, stale_from))
+
         splits = plan_splits([segment], segment.stop, self._split_bytes)
-        candidates = self._engine.map(
-            find_split_candidates, [CandidateTask(split, prefilter) for split in splits]
-        )
-        self._taken = list(
-            stitch(
-                candidates,
-                segment.start,
-                lambda one, log_offset: find_split_candidates(
-                    CandidateTask(one.split, prefilter, log_offset)
-                ),
-            )
-        )
+        tasks = [CandidateTask(split, prefilter, None, stale_from) for split in splits]
+        candidates = self._engine.map(find_split_candidates, tasks)
+        self._taken = list(stitch(candidates, segment.start, again))
         self.more_gaps = sum(one.more_gaps for one in self._taken)
         return [log_offset for one in self._taken for log_offset in one.log_offsets]
 

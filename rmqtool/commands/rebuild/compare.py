@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -41,22 +41,12 @@ class FileDifference:
         message: one sentence.
     """
 
+    type: ClassVar = "difference"
     file: str
     position: int | None
     expected: str | None
     observed: str | None
     message: str
-
-    def to_json(self) -> dict[str, str | int | None]:
-        """Return the object of the JSON report."""
-        return {
-            "type": "difference",
-            "file": self.file,
-            "position": self.position,
-            "expected": self.expected,
-            "observed": self.observed,
-            "message": self.message,
-        }
 
 
 def compare_derived(

@@ -1,21 +1,22 @@
-"""What a rebuild did: the JSON report, the exit status, and how to install the result."""
+"""What a rebuild did: the report, the exit status, and how to install the result."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rmqtool.commands.rebuild.compare import FileDifference
     from rmqtool.dispatch.tag_evidence import TagRule
     from rmqtool.findings import FindingLog
     from rmqtool.reput.damage import SkippedRange
-    from rmqtool.reput.pipeline import ReputResult
+    from rmqtool.store import Setting
 
-SCHEMA = "rmqtool.rebuild/1"
 _INSTALL = (
     "To install: stop the broker and remove abort; move the store's {names} away and put the ones in {out}"
     " in their place; keep commitlog/, config/ and checkpoint. Install both parts of one rebuild and put"
@@ -28,44 +29,82 @@ _INSTALL = (
 _PARTIAL = "This result is partial: a broker must not start on it."
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
+class RangeCount:
+    """Damaged ranges that are only counted.
+
+    Attributes:
+        ranges: how many.
+        bytes: their size.
+    """
+
+    ranges: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class RecordCount:
+    """Records of the log.
+
+    Attributes:
+        records: how many.
+        bytes: their size.
+    """
+
+    records: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class RebuildReport:
     """The outcome of one rebuild.
 
     Attributes:
         store: path of the evidence.
         out: path of the result; None if none was written.
+        mode: ``broker``: what a running master's reput builds.
         engine: ``local`` or ``spark``.
         partial: whether the user left something out.
-        settings: ``{NAME: {"value", "origin"}}``.
-        result: counts and times.
-        bytes_read: bytes of the log up to the last dispatched record.
+        settings: in effect, by name.
+        tag_items: which messages have an index entry for their tags, and why; None without an index.
+        records: records dispatched.
+        bytes: bytes of the log up to the last dispatched record.
+        units: units written, pre-blank ones not counted.
+        index_entries: index entries written.
+        queues: queues written.
+        files: files written, by directory.
         skipped: damaged ranges that were not dispatched.
+        more_skipped: those of them that were only counted.
+        skipped_units: units that the append rule skipped.
+        salvage_would_add: true records in the ranges.
         findings: what is wrong with the log.
-        tags: which messages have an index entry for their tags, and why; None without an index.
         compared: whether the present files were compared.
         differences: first difference of every file that differs.
-        mode: ``broker``: what a running master's reput builds.
+        seconds: wall time of each stage.
     """
 
+    schema: ClassVar = "rmqtool.rebuild/1"
     store: str
     out: str | None
+    mode: str
     engine: str
     partial: bool
-    settings: dict[str, Any]
-    result: ReputResult
-    bytes_read: int
-    skipped: list[SkippedRange]
+    settings: Mapping[str, Setting]
+    tag_items: TagRule | None
+    records: int
+    bytes: int
+    units: int
+    index_entries: int
+    queues: int
+    files: Mapping[str, int]
+    skipped: tuple[SkippedRange, ...]
+    more_skipped: RangeCount
+    skipped_units: int
+    salvage_would_add: RecordCount
     findings: FindingLog
-    tags: TagRule | None
-    compared: bool = False
-    differences: list[FileDifference] = field(default_factory=list)
-    mode: str = "broker"
-
-    @property
-    def seconds(self) -> dict[str, float]:
-        """Return the wall time of each stage; can be added to."""
-        return self.result.seconds
+    compared: bool
+    differences: tuple[FileDifference, ...]
+    seconds: Mapping[str, float]
 
     @property
     def install_hint(self) -> str:
@@ -74,7 +113,7 @@ class RebuildReport:
             return ""
         if self.partial:
             return _PARTIAL
-        names = " and ".join(f"{name}/" for name in sorted(self.result.files) if self.result.files[name])
+        names = " and ".join(f"{name}/" for name in sorted(self.files) if self.files[name])
         return _INSTALL.format(names=names or "derived directories", out=self.out)
 
     def exit_status(self, fail_on: FailOn | str = FailOn.ERROR) -> ExitStatus:
@@ -83,43 +122,3 @@ class RebuildReport:
         if status == ExitStatus.CLEAN and self.differences and FailOn(fail_on) is not FailOn.NEVER:
             return ExitStatus.NEGATIVE
         return status
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the report object, schema ``rmqtool.rebuild/1``."""
-        return {
-            "schema": SCHEMA,
-            "store": self.store,
-            "out": self.out,
-            "mode": self.mode,
-            "engine": self.engine,
-            "partial": self.partial,
-            "settings": self.settings,
-            "tagItems": None if self.tags is None else self.tags.to_json(),
-            "records": self.result.messages,
-            "bytes": self.bytes_read,
-            "units": self.result.units,
-            "indexEntries": self.result.entries,
-            "queues": self.result.queues,
-            "files": dict(self.result.files),
-            "skipped": [self._skipped(part) for part in self.skipped],
-            "moreSkipped": {
-                "ranges": self.result.chain.more_skips,
-                "bytes": self.result.chain.more_skipped_bytes,
-            },
-            "skippedUnits": sum(self.result.skipped_units.values()),
-            "salvageWouldAdd": {
-                "records": sum(part.records for part in self.skipped),
-                "bytes": sum(part.record_bytes for part in self.skipped),
-            },
-            "findings": [finding.to_json() for finding in self.findings],
-            "counts": self.findings.counts,
-            "compared": self.compared,
-            "differences": [difference.to_json() for difference in self.differences],
-            "seconds": self.seconds,
-            "exitStatus": int(self.exit_status()),
-        }
-
-    @staticmethod
-    def _skipped(part: SkippedRange) -> dict[str, Any]:
-        skip = part.skip
-        return {"physicalOffset": skip.log_offset, "length": skip.length, "reason": part.reason}

@@ -8,17 +8,19 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rmqtool.commands.rebuild.compare import compare_derived
-from rmqtool.commands.rebuild.report import RebuildReport
+from rmqtool.commands.rebuild.report import RangeCount, RebuildReport, RecordCount
 from rmqtool.dispatch.policy import NEVER, DispatchPolicy
 from rmqtool.dispatch.tag_evidence import TagRule, tag_rule
 from rmqtool.engine import EngineOptions, opened_engine
 from rmqtool.errors import EnvironmentFailureError, RefusedError, UsageError
 from rmqtool.findings import FindingLog
+from rmqtool.jit import compile_kernels
+from rmqtool.projection import json_object
 from rmqtool.reput.damage import SkippedRange, counted_skips, inspect_skips, log_findings
 from rmqtool.reput.pipeline import ReputPlan, ReputResult, run_reput
 from rmqtool.reput.queues import QueueGeometry
 from rmqtool.reput.scratch import open_scratch
-from rmqtool.reput.warm import compile_kernels
+from rmqtool.scan.log_edge import FoundEdge
 from rmqtool.store.layout import left_out_findings
 from rmqtool.store.lock import lock_holder
 from rmqtool.store.scratch import temporary_place
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
+    from rmqtool.commands.rebuild.compare import FileDifference
     from rmqtool.dispatch.tag_items import TagItems
     from rmqtool.engine import Engine
     from rmqtool.progress import Progress
@@ -99,16 +102,17 @@ def rebuild(request: RebuildRequest, progress: Progress, engine: Engine | None =
     with _staging(request) as area, opened_engine(request.engine, engine) as hands:
         if request.engine.kind != "local":
             compile_kernels()  # while Java starts; in this process, threads share what the first compiles
-        report = _run(request, area, hands, progress)
+        made = _run(request, area, hands, progress)
+        differences: list[FileDifference] = []
         if request.compare:
             progress.stage("compare", None)
-            report.compared = True
-            report.differences = compare_derived(area.handle.result, request.store.base, request.directories)
-        report.seconds["total"] = round(time.perf_counter() - start, 3)
+            differences = compare_derived(area.handle.result, request.store.base, request.directories)
+        made.result.seconds["total"] = round(time.perf_counter() - start, 3)
+        report = _report(request, made, differences)
         if request.out is not None and not request.dry_run:
             progress.stage("publish", None)
             with area.create_file(REPORT_NAME) as file:
-                file.write_at(0, (json.dumps(report.to_json(), indent=1) + "\n").encode())
+                file.write_at(0, (json.dumps(json_object(report), indent=1) + "\n").encode())
             area.publish()
     return report
 
@@ -183,7 +187,26 @@ def _plan(request: RebuildRequest, area: StagingArea, tags: TagRule | None) -> R
     )
 
 
-def _run(request: RebuildRequest, area: StagingArea, engine: Engine, progress: Progress) -> RebuildReport:
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """What a run made of what.
+
+    Attributes:
+        plan: what was to be made.
+        result: counts and times.
+        skipped: what was not dispatched.
+        findings: what is wrong with the log.
+        tags: which messages have an index entry for their tags; None without an index.
+    """
+
+    plan: ReputPlan
+    result: ReputResult
+    skipped: list[SkippedRange]
+    findings: FindingLog
+    tags: TagRule | None
+
+
+def _run(request: RebuildRequest, area: StagingArea, engine: Engine, progress: Progress) -> _Made:
     tags = _tag_rule(request)
     if tags is not None:
         progress.note(f"tag items: {tags.value} ({tags.origin.value}: {tags.reason})")
@@ -191,33 +214,42 @@ def _run(request: RebuildRequest, area: StagingArea, engine: Engine, progress: P
     emit = request.compare or not request.dry_run
     result = run_reput(plan, engine, progress, emit=emit)
     start = time.perf_counter()
-    skipped = inspect_skips(plan, result, engine)
+    edge = FoundEdge.of(request.store, plan.log)
+    skipped = inspect_skips(plan, result, engine, edge)
     findings = FindingLog(request.max_findings)
     findings.extend(left_out_findings(request.store, plan.log))
-    findings.extend(log_findings(plan, result, skipped, unclean=request.store.abort is not None))
+    findings.extend(log_findings(plan, result, skipped, edge))
     more, count = counted_skips(result.chain)
     findings.add(more, count=count)
     result.seconds["survey"] = round(time.perf_counter() - start, 3)
-    return _report(request, plan, result, skipped, findings, tags)
+    return _Made(plan, result, skipped, findings, tags)
 
 
-def _report(
-    request: RebuildRequest,
-    plan: ReputPlan,
-    result: ReputResult,
-    skipped: list[SkippedRange],
-    findings: FindingLog,
-    tags: TagRule | None,
-) -> RebuildReport:
+def _report(request: RebuildRequest, made: _Made, differences: list[FileDifference]) -> RebuildReport:
+    plan, result = made.plan, made.result
+    skipped = tuple(part for part in made.skipped if part.damage)
     return RebuildReport(
         store=str(request.store.base),
         out=None if request.out is None or request.dry_run else str(request.out),
+        mode="broker",
         engine=request.engine.kind,
         partial=plan.policy.partial or request.until_offset is not None,
-        settings=request.store.settings.to_json(),
-        result=result,
-        bytes_read=result.chain.end - plan.log.start,
-        skipped=[part for part in skipped if part.damage],
-        findings=findings,
-        tags=tags,
+        settings={setting.name: setting for setting in request.store.settings},
+        tag_items=made.tags,
+        records=result.messages,
+        bytes=result.chain.end - plan.log.start,
+        units=result.units,
+        index_entries=result.entries,
+        queues=result.queues,
+        files=dict(result.files),
+        skipped=skipped,
+        more_skipped=RangeCount(result.chain.more_skips, result.chain.more_skipped_bytes),
+        skipped_units=sum(result.skipped_units.values()),
+        salvage_would_add=RecordCount(
+            sum(part.records for part in skipped), sum(part.record_bytes for part in skipped)
+        ),
+        findings=made.findings,
+        compared=request.compare,
+        differences=tuple(differences),
+        seconds=result.seconds,
     )

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from rmqtool.findings import CATALOG, Finding, FindingLog, Severity
+from rmqtool.projection import json_object
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -91,7 +92,7 @@ class Baseline:
 
 
 def _take(left: Counter[Identity], finding: Finding) -> bool:
-    key = identity(finding.to_json())
+    key = identity(json_object(finding))
     if left[key] < 1:
         return False
     left[key] -= 1

@@ -15,6 +15,7 @@ from rmqtool.findings.commitlog import CL_CRC
 from rmqtool.findings.consumequeue import CQ_MISSING_MSG
 from rmqtool.findings.model import Severity
 from rmqtool.findings.places import ST_ABORT
+from rmqtool.projection import json_object
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,7 +34,7 @@ def log_of(*findings: Finding, cap: int = 100) -> FindingLog:
 def baseline_of(*findings: Finding, counted: int | None = None) -> Baseline:
     baseline = Baseline()
     for finding in findings:
-        baseline.listed[identity(finding.to_json())] += 1
+        baseline.listed[identity(json_object(finding))] += 1
     baseline.counts["CL-CRC"] = len(findings) if counted is None else counted
     return baseline
 
@@ -110,7 +111,7 @@ def test_largest_is_the_room_that_known_findings_need() -> None:
 
 
 def test_json_and_ndjson_of_a_run_are_read(file: Path) -> None:
-    findings = [at(1).to_json(), Finding(code=ST_ABORT, file="abort").to_json()]
+    findings = [json_object(at(1)), json_object(Finding(code=ST_ABORT, file="abort"))]
     counts = {"CL-CRC": 5, "ST-ABORT": 1}
     file.write_text(json.dumps({"schema": "rmqtool.verify/1", "findings": findings, "counts": counts}))
     from_json = load_baseline(file)
@@ -125,13 +126,13 @@ def test_json_and_ndjson_of_a_run_are_read(file: Path) -> None:
 def test_one_line_of_ndjson_is_no_document(file: Path) -> None:
     file.write_text(summary({}) + "\n")
     assert load_baseline(file) == Baseline()
-    file.write_text(json.dumps(at(1).to_json()))
+    file.write_text(json.dumps(json_object(at(1))))
     assert load_baseline(file).listed.total() == 1
 
 
 def test_findings_without_a_summary_are_all_there_are(file: Path) -> None:
     """As after ``grep CL-CRC``: nothing is known by number."""
-    file.write_text("".join(json.dumps(at(position).to_json()) + "\n" for position in (1, 2)))
+    file.write_text("".join(json.dumps(json_object(at(position))) + "\n" for position in (1, 2)))
     assert load_baseline(file).counts == {"CL-CRC": 2}
 
 

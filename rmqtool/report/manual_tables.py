@@ -1,4 +1,4 @@
-"""The table of all rows in the manual: what json, ndjson and csv hold."""
+"""Tables of the manual: all finding codes, and all rows that json, ndjson and csv hold."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from rmqtool import rows
 from rmqtool.commands.decode_id import Reading
 from rmqtool.commands.diff.model import Difference
 from rmqtool.commands.offsets import Progress
-from rmqtool.report.objects import camel_case, columns_of
+from rmqtool.findings import CATALOG
+from rmqtool.projection import camel_case, columns_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-_HEAD = ("Type", "Command", "Members after `type`")
+_CODE_HEAD = ("Code", "Severity", "Meaning", "Remedy")
+_ROW_HEAD = ("Type", "Command", "Members after `type`")
 _QUERIED = (rows.Message, rows.InnerMessage, rows.Damage)
 _OF_OTHERS = {Reading: "decode-id", Progress: "offsets", Difference: "diff"}
 _JSON_TYPES = {
@@ -31,12 +33,17 @@ _BODY = "string or null"
 """As ``--body`` asks for."""
 
 
+def catalogue_table() -> str:
+    """Return the catalogue as a table in Markdown, in its order."""
+    rows_ = ((f"`{one.code}`", one.severity.value, one.title, one.remedy) for one in CATALOG.values())
+    return _table(_CODE_HEAD, [tuple(map(_cell, row)) for row in rows_])
+
+
 def row_table() -> str:
     """Return the types of rows as a table in Markdown; their members with their JSON types, in order."""
-    lines: list[tuple[str, ...]] = [_HEAD, ("---",) * len(_HEAD)]
-    for kind, command in _kinds():
-        lines.append((f"`{kind.type}`", command, ", ".join(_members(kind))))
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    return _table(
+        _ROW_HEAD, [(f"`{kind.type}`", command, ", ".join(_members(kind))) for kind, command in _kinds()]
+    )
 
 
 def _kinds() -> Iterator[tuple[type[Any], str]]:
@@ -66,3 +73,15 @@ def _single(annotation: str) -> str:
     if annotation.startswith("list["):
         return f"array of {_JSON_TYPES.get(annotation[5:-1], 'object')}s"
     return "object" if annotation.startswith("dict[") else _JSON_TYPES[annotation]
+
+
+def _table(head: tuple[str, ...], lines: Sequence[tuple[str, ...]]) -> str:
+    return "".join(f"| {' | '.join(line)} |\n" for line in (head, ("---",) * len(head), *lines))
+
+
+def _cell(text: str) -> str:
+    """Return text that ends no cell and starts no markup in Markdown."""
+    for character in "|<*_":
+        if not text.startswith("`"):
+            text = text.replace(character, f"\\{character}")
+    return text

@@ -1,0 +1,163 @@
+"""Results as JSON values: the one place where a dataclass gets its names in JSON.
+
+The object of a dataclass has ``schema`` and ``type`` first, where its class has them, then its fields in
+their order, in camel case and without ``_ms``. Nested dataclasses are objects, enums their values, bytes
+hexadecimal digits, iterables lists; None is null. What is otherwise stands in ``_OTHERWISE``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from enum import Enum
+from functools import cache
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+_OTHERWISE = {
+    "Damage": "file position physical_offset length code=code.code message",
+    "Finding": (
+        "code=code.code severity file position length topic queue_id queue_offset physical_offset expected"
+        " observed message=sentence brokerEffect=code.broker_effect remedy=code.remedy"
+    ),
+    "Prediction": (
+        "store brokerVersion=release.name loads starts refusals recovery cut lost deleted_files"
+        " dispatched_by_recovery reput queues index ignored_index_files missing_index_entries hazards"
+    ),
+    "RebuildReport": (
+        "store out mode engine partial settings tag_items records bytes units index_entries queues files"
+        " skipped more_skipped skipped_units salvage_would_add findings counts=findings.counts compared"
+        " differences seconds exit_status"
+    ),
+    "Setting": "value origin candidates?",
+    "SkippedRange": "physicalOffset=skip.log_offset length=skip.length reason",
+    "Step": "reason file message *facts",
+    "TagRule": "value=value.__str__ origin reason",
+    "VerifyReport": (
+        "store level result interrupted? notLookedAt=limits examined findings counts=findings.counts"
+        " exit_status"
+    ),
+}
+"""Members by class, where they are not just its fields: ``NAME=ATTRIBUTE`` for one of another name, ``?``
+after one that is left out where it is empty, ``*`` before one whose members are taken. Methods are called."""
+
+_PLAIN = frozenset({str, int, float, bool, type(None)})
+_PLAIN_TYPES = {
+    *("str", "int", "float", "bool", "None"),
+    *("list[str]", "list[int]", "dict[str, str]", "dict[str, object]"),
+}
+_BODY = "body"
+_MARKS = ("schema", "type")
+
+
+def camel_case(name: str) -> str:
+    """Return the JSON name of an attribute."""
+    first, *others = name.removesuffix("_ms").split("_")
+    return first + "".join(word.capitalize() for word in others)
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """What a class looks like as an object.
+
+    Attributes:
+        names: JSON names.
+        values: Returns the values of an instance, in that order.
+        converted: Names of values that may not be JSON's own.
+        optional: Names that are left out without a value.
+        spread: Names whose members are taken.
+        has_body: Whether one is a message's body.
+        needs_work: Whether any is converted, optional or spread; rows are none of it, and there are many.
+    """
+
+    names: tuple[str, ...]
+    values: Callable[[object], tuple[Any, ...]]
+    converted: tuple[str, ...]
+    optional: tuple[str, ...]
+    spread: tuple[str, ...]
+    has_body: bool
+    needs_work: bool
+
+
+@cache
+def _shape_of(kind: type[DataclassInstance]) -> _Shape:
+    types = {one.name: str(one.type) for one in fields(kind)}
+    marks = [name for name in _MARKS if name not in types and isinstance(getattr(kind, name, None), str)]
+    words = [*marks, *_OTHERWISE.get(kind.__name__, " ".join(types)).split()]
+    named = [word.strip("?*").rpartition("=") for word in words]
+    names = tuple(name or camel_case(path) for name, _, path in named)
+    paths = [path for _, _, path in named]
+    plain = {name for name, text in types.items() if _PLAIN_TYPES.issuperset(text.split(" | "))}
+    plain |= {*marks, _BODY}
+    getter = attrgetter(*paths)
+    converted = tuple(name for name, path in zip(names, paths, strict=True) if path not in plain)
+    optional = tuple(name for name, word in zip(names, words, strict=True) if word.endswith("?"))
+    spread = tuple(name for name, word in zip(names, words, strict=True) if word.startswith("*"))
+    return _Shape(
+        names=names,
+        values=getter if len(paths) > 1 else lambda one: (getter(one),),
+        converted=converted,
+        optional=optional,
+        spread=spread,
+        has_body=types.get(_BODY) == "bytes",
+        needs_work=bool(converted or optional or spread),
+    )
+
+
+def columns_of(kind: type[DataclassInstance]) -> tuple[str, ...]:
+    """Return the JSON names of a class, in order."""
+    return _shape_of(kind).names
+
+
+def json_object(value: DataclassInstance, body: Callable[[bytes], str | None] = bytes.hex) -> dict[str, Any]:
+    """Return the object of a dataclass.
+
+    Args:
+        value: The instance.
+        body: What becomes of a message's body.
+    """
+    shape = _shape_of(type(value))
+    found = dict(zip(shape.names, shape.values(value), strict=True))
+    if shape.has_body:
+        found[_BODY] = body(found[_BODY])
+    return _finished(found, shape) if shape.needs_work else found
+
+
+def _finished(found: dict[str, Any], shape: _Shape) -> dict[str, Any]:
+    for name in shape.converted:
+        found[name] = json_value(found[name])
+    for name in shape.optional:
+        if not found[name]:
+            del found[name]
+    for name in shape.spread:
+        found |= found.pop(name)
+    return found
+
+
+def json_value(value: object) -> Any:  # noqa: ANN401 - any value of JSON
+    """Return a value as JSON has it.
+
+    Raises:
+        TypeError: JSON has nothing like it.
+    """
+    if type(value) in _PLAIN:
+        return value
+    if is_dataclass(value) and not isinstance(value, type):
+        return json_object(value)
+    for kind, form in _FORMS.items():
+        if isinstance(value, kind):
+            return form(value)
+    if callable(value):
+        return json_value(value())
+    raise TypeError(f"{value!r} has no form in JSON")
+
+
+_FORMS: dict[type[Any], Callable[[Any], Any]] = {
+    Enum: attrgetter("value"),
+    bytes: bytes.hex,
+    Mapping: lambda members: {name: json_value(value) for name, value in members.items()},
+    Iterable: lambda values: [json_value(value) for value in values],
+}

@@ -1,0 +1,58 @@
+"""Results of recovery in the making: what is added to while a start is followed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING
+
+from rmqtool.recovery.model import Dispatched, Prediction
+
+if TYPE_CHECKING:
+    from rmqtool.recovery.model import Cut, IndexFileOutcome, Loss, QueueOutcome, Recovery, Refusal, Reput
+    from rmqtool.releases import Release
+
+
+@dataclass(slots=True)
+class DispatchDraft:
+    """Becomes a `Dispatched`, whose fields these are."""
+
+    start: int | None = None
+    stop: int | None = None
+    messages: int = 0
+    units: int = 0
+    index_entries: int = 0
+
+    def finish(self) -> Dispatched:
+        """Return what was dispatched by now."""
+        return Dispatched(self.start, self.stop, self.messages, self.units, self.index_entries)
+
+
+@dataclass
+class PredictionDraft:
+    """Becomes a `Prediction`, whose fields these are."""
+
+    store: str
+    release: Release
+    refusals: list[Refusal] = field(default_factory=list)
+    recovery: Recovery | None = None
+    cut: Cut | None = None
+    lost: list[Loss] = field(default_factory=list)
+    deleted_files: list[str] = field(default_factory=list)
+    dispatched_by_recovery: DispatchDraft = field(default_factory=DispatchDraft)
+    reput: Reput | None = None
+    queues: list[QueueOutcome] = field(default_factory=list)
+    index: list[IndexFileOutcome] = field(default_factory=list)
+    ignored_index_files: list[str] = field(default_factory=list)
+    missing_index_entries: int = 0
+    hazards: list[str] = field(default_factory=list)
+
+    @property
+    def loads(self) -> bool:
+        """Whether the store loads, as far as it is known."""
+        return not self.refusals
+
+    def finish(self) -> Prediction:
+        """Return the prediction, whole."""
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        lists = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
+        return Prediction(**values | lists | {"dispatched_by_recovery": self.dispatched_by_recovery.finish()})

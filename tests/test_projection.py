@@ -1,0 +1,113 @@
+"""Dataclasses as JSON: the rule, and the table of what is otherwise."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+from collections import Counter
+from dataclasses import dataclass, fields
+from enum import Enum
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+import rmqtool
+from rmqtool import projection, rows
+from rmqtool.check.model import Examined, VerifyReport
+from rmqtool.commands.rebuild.report import RebuildReport
+from rmqtool.dispatch.tag_evidence import TagRule
+from rmqtool.findings import Finding, FindingLog
+from rmqtool.findings.commitlog import CL_CRC
+from rmqtool.lookup.explain import Reason, Step
+from rmqtool.projection import columns_of, json_object, json_value
+from rmqtool.recovery.model import Prediction
+from rmqtool.reput.damage import SkippedRange
+from rmqtool.store import Setting
+
+PACKAGE = Path(rmqtool.__file__).parent
+OTHERWISE = [
+    rows.Damage,
+    *(Finding, Prediction, RebuildReport, Setting, SkippedRange, Step, TagRule, VerifyReport),
+]
+
+
+class _Colour(Enum):
+    RED = "red"
+
+
+@dataclass(frozen=True)
+class _Inner:
+    stored_at_ms: int
+
+
+@dataclass(frozen=True)
+class _Outer:
+    type: ClassVar = "outer"
+    raw_bytes: bytes
+    colour: _Colour
+    inner: tuple[_Inner, ...]
+    nothing: _Inner | None = None
+
+
+def test_names_are_camel_case_and_values_are_those_of_json() -> None:
+    value = _Outer(b"\x01\xff", _Colour.RED, (_Inner(5),))
+    assert json_object(value) == {
+        "type": "outer",
+        "rawBytes": "01ff",
+        "colour": "red",
+        "inner": [{"storedAt": 5}],
+        "nothing": None,
+    }
+    assert columns_of(_Outer) == ("type", "rawBytes", "colour", "inner", "nothing")
+    with pytest.raises(TypeError, match="no form in JSON"):
+        json_value(1j)
+
+
+def test_a_body_is_shown_as_asked_for() -> None:
+    @dataclass(frozen=True)
+    class Bodied:
+        body: bytes
+
+    assert json_object(Bodied(b"x"), lambda _: None) == {"body": None}
+
+
+def test_members_of_a_step_are_its_facts() -> None:
+    step = Step(Reason.FOUND, "a message", facts={"item": 3})
+    assert json_object(step) == {
+        "type": "explain",
+        "reason": "found",
+        "file": None,
+        "message": "a message",
+        "item": 3,
+    }
+
+
+def test_what_is_empty_may_be_left_out() -> None:
+    log = FindingLog()
+    log.add(Finding(code=CL_CRC), count=3)
+    whole = json_object(VerifyReport("/data", 1, log, Examined()))
+    assert "interrupted" not in whole
+    assert (whole["schema"], whole["counts"], whole["exitStatus"]) == ("rmqtool.verify/1", {"CL-CRC": 3}, 5)
+    stopped = VerifyReport("/data", 1, log, Examined(), interrupted="log")
+    assert json_object(stopped)["interrupted"] == "log"
+    assert json.loads(json.dumps(json_object(stopped)))["examined"]["consumeQueues"] == 0
+
+
+@pytest.mark.parametrize("kind", OTHERWISE, ids=lambda kind: kind.__name__)
+def test_the_table_names_what_is_there(kind: type) -> None:
+    known = {one.name for one in fields(kind)} | {name for name, _ in inspect.getmembers_static(kind)}
+    for word in projection._OTHERWISE[kind.__name__].split():
+        path = word.strip("?*").rpartition("=")[2]
+        assert path.split(".")[0] in known
+
+
+def test_every_class_of_the_table_is_one_class() -> None:
+    """It goes by their names."""
+    assert projection._OTHERWISE.keys() == {kind.__name__ for kind in OTHERWISE}
+    trees = (ast.parse(path.read_text()) for path in PACKAGE.rglob("*.py"))
+    names = Counter(node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    assert {kind.__name__: names[kind.__name__] for kind in OTHERWISE} == dict.fromkeys(
+        projection._OTHERWISE, 1
+    )
