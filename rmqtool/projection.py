@@ -36,7 +36,10 @@ _OTHERWISE = {
     "SkippedRange": "physicalOffset=skip.log_offset length=skip.length reason",
     "Step": "reason file message *facts",
     "TagRule": "value=value.__str__ origin reason",
-    "VerifyReport": "store level result interrupted? examined findings counts=findings.counts exit_status",
+    "VerifyReport": (
+        "store level result interrupted? notLookedAt=limits examined findings counts=findings.counts"
+        " exit_status"
+    ),
 }
 """Members by class, where they are not just its fields: ``NAME=ATTRIBUTE`` for one of another name, ``?``
 after one that is left out where it is empty, ``*`` before one whose members are taken. Methods are called."""

@@ -34,6 +34,15 @@ def epoch_ms(moment: int | str | datetime, zone: tzinfo | None) -> int:
     return moment
 
 
+def utc_text(timestamp_ms: int) -> str:
+    """Return epoch milliseconds as ISO 8601 in UTC; a number that is no date here stays a number."""
+    try:
+        moment = _EPOCH + timedelta(milliseconds=timestamp_ms)
+    except OverflowError:
+        return str(timestamp_ms)
+    return moment.isoformat("T", "milliseconds").replace("+00:00", "Z")
+
+
 def parse_time(text: str, zone: tzinfo | None) -> int:
     """Return a time in epoch milliseconds.
 

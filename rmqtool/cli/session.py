@@ -65,6 +65,20 @@ class Session:
         COMPILATION.listener = self.console.compiling
 
     @property
+    def is_verbose(self) -> bool:
+        """Whether ``-v`` was given."""
+        return bool(self._shared["verbose"])
+
+    @property
+    def given_words(self) -> tuple[str, ...]:
+        """Return the words that told the settings, for commands that have to be told the same."""
+        conf, properties = self._shared["broker_conf"], self._shared["properties"]
+        words = [] if conf is None else ["-c", str(conf)]
+        for text in properties:
+            words += ["-p", text]
+        return tuple(words)
+
+    @property
     def zone(self) -> tzinfo | None:
         """Return the zone of ``--timezone``; None is this machine's.
 

@@ -7,7 +7,7 @@ from functools import cached_property
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
-from rmqtool.errors import EnvironmentFailureError
+from rmqtool.errors import DeniedError, EnvironmentFailureError
 from rmqtool.formats.checkpoint import CHECKPOINTS, Checkpoint
 from rmqtool.formats.consumequeue import BATCH_UNIT_SIZE, UNIT_SIZE
 from rmqtool.formats.message import MAGIC_V2, RECORD_STARTS
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from rmqtool.io import Location
     from rmqtool.store.files import StoreFiles
-    from rmqtool.store.segments import FileQueue
+    from rmqtool.store.segments import FileQueue, StoreFile
 
 _SAMPLED_QUEUES = 64
 _SAMPLED_INDEX_FILES = 8
@@ -67,7 +67,7 @@ class SettingsInference:
             slots: ``maxHashSlotNum``, when it was given.
             items: ``maxIndexNum``, when it was given.
         """
-        files = self._store.index_files[-_SAMPLED_INDEX_FILES:]
+        files = self._index_files[-_SAMPLED_INDEX_FILES:]
         size = infer_file_size([[(0, file.size_bytes) for file in files]])
         if size is None:
             return None
@@ -75,7 +75,7 @@ class SettingsInference:
         if slots is not None or items is not None:
             proven = geometry_of_size(size, slots=slots, items=items)
         else:
-            proven = next((found for file in files if (found := infer_geometry(file)) is not None), None)
+            proven = next((found for file in files if (found := _geometry_of(file)) is not None), None)
         assumed = proven or geometry_of_size(size)
         return None if assumed is None else (assumed, proven is not None)
 
@@ -87,11 +87,11 @@ class SettingsInference:
 
     def has_light_queues(self) -> bool:
         """Return whether there are queues of ``%LMQ%`` names."""
-        return any(topic.startswith(LMQ_PREFIX) for topic in self._store.topics(PathKind.CONSUMEQUEUE))
+        return any(topic.startswith(LMQ_PREFIX) for topic in self._topics(PathKind.CONSUMEQUEUE))
 
     def batch_topics(self) -> frozenset[str]:
         """Return the topics with batch queues: those of topics.json and those that have such files."""
-        present = frozenset(self._store.topics(PathKind.BATCHCONSUMEQUEUE))
+        present = frozenset(self._topics(PathKind.BATCHCONSUMEQUEUE))
         root = self._store.root
         if root is None:
             return present
@@ -127,7 +127,18 @@ class SettingsInference:
 
     def index_zone(self) -> timezone | None:
         """Return the time zone of the index files' names."""
-        return infer_index_zone(self._store.index_files)
+        return infer_index_zone(self._index_files)
+
+    @property
+    def _index_files(self) -> tuple[StoreFile, ...]:
+        with suppress(DeniedError):
+            return self._store.index_files
+        return ()
+
+    def _topics(self, kind: PathKind) -> list[str]:
+        with suppress(DeniedError):
+            return self._store.topics(kind)
+        return []
 
     def _sample(self, kind: PathKind) -> Iterator[FileQueue]:
         """Yield the files of some queues; what may not be read is no evidence (level 0 reports it)."""
@@ -138,9 +149,10 @@ class SettingsInference:
 
     def _first_magics_v2(self) -> tuple[str, str] | None:
         for segment in chain(self._store.commitlog.segments[:1], self._store.commitlog.segments[-2:]):
-            start = RECORD_STARTS.decode(segment.read_at(0, RECORD_STARTS.size, []))
-            if start is not None and start.magic == MAGIC_V2:
-                return "5.1.0", "a V2 record"
+            with suppress(DeniedError):
+                start = RECORD_STARTS.decode(segment.read_at(0, RECORD_STARTS.size, []))
+                if start is not None and start.magic == MAGIC_V2:
+                    return "5.1.0", "a V2 record"
         return None
 
     def _checkpoint(self) -> Checkpoint:
@@ -148,7 +160,17 @@ class SettingsInference:
         root = self._store.root
         if root is None or not _size_of_file(root, "checkpoint"):
             return Checkpoint()
-        return CHECKPOINTS.decode((root / "checkpoint").read_head(CHECKPOINTS.size, [])) or Checkpoint()
+        with suppress(DeniedError):
+            head = (root / "checkpoint").read_head(CHECKPOINTS.size, [])
+            return CHECKPOINTS.decode(head) or Checkpoint()
+        return Checkpoint()
+
+
+def _geometry_of(file: StoreFile) -> Geometry | None:
+    """Return what a file proves; one that may not be read proves nothing."""
+    with suppress(DeniedError):
+        return infer_geometry(file)
+    return None
 
 
 def _size_of_file(root: Location, name: str) -> int:
