@@ -38,6 +38,22 @@ class EnvironmentFailureError(RmqtoolError):
     status = ExitStatus.FAILED
 
 
+class DeniedError(EnvironmentFailureError):
+    """The permissions of a file or directory do not allow to read it.
+
+    Args:
+        path: The file or directory.
+        reason: What could not be done, whose it is, and what to run.
+    """
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(path, reason)
+        self.path, self.reason = path, reason
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.reason}"
+
+
 class UnansweredError(EnvironmentFailureError):
     """The structure that should answer a query cannot; the log itself may."""
 

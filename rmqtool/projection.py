@@ -38,7 +38,10 @@ _OTHERWISE = {
     "Step": "reason file message *facts",
     "TagRule": "value=value.__str__ origin reason",
     "UnreachableRange": "file=segment.label physicalOffset=start length reason records",
-    "VerifyReport": "store level result interrupted? examined findings counts=findings.counts exit_status",
+    "VerifyReport": (
+        "store level result interrupted? notLookedAt=limits examined findings counts=findings.counts"
+        " exit_status"
+    ),
 }
 """Members by class, where they are not just its fields: ``NAME=ATTRIBUTE`` for one of another name, ``?``
 after one that is left out where it is empty, ``*`` before one whose members are taken. Methods are called."""
@@ -48,7 +51,7 @@ _PLAIN_TYPES = {
     *("str", "int", "float", "bool", "None"),
     *("list[str]", "list[int]", "dict[str, str]", "dict[str, object]"),
 }
-_BODY = "body"
+_BODY, _BODY_ENCODING = "body", "bodyEncoding"
 _MARKS = ("schema", "type")
 
 
@@ -86,6 +89,8 @@ def _shape_of(kind: type[DataclassInstance]) -> _Shape:
     types = {one.name: str(one.type) for one in fields(kind)}
     marks = [name for name in _MARKS if name not in types and isinstance(getattr(kind, name, None), str)]
     words = [*marks, *_OTHERWISE.get(kind.__name__, " ".join(types)).split()]
+    if types.get(_BODY) == "bytes":
+        words.insert(words.index(_BODY) + 1, f"{_BODY_ENCODING}={_BODY}")
     named = [word.strip("?*").rpartition("=") for word in words]
     names = tuple(name or camel_case(path) for name, _, path in named)
     paths = [path for _, _, path in named]
@@ -111,17 +116,23 @@ def columns_of(kind: type[DataclassInstance]) -> tuple[str, ...]:
     return _shape_of(kind).names
 
 
-def json_object(value: DataclassInstance, body: Callable[[bytes], str | None] = bytes.hex) -> dict[str, Any]:
+def _in_hex(body: bytes) -> tuple[str, str]:
+    return body.hex(), "hex"
+
+
+def json_object(
+    value: DataclassInstance, body: Callable[[bytes], tuple[str | None, str | None]] = _in_hex
+) -> dict[str, Any]:
     """Return the object of a dataclass.
 
     Args:
         value: The instance.
-        body: What becomes of a message's body.
+        body: What becomes of a message's body, and the name of that encoding.
     """
     shape = _shape_of(type(value))
     found = dict(zip(shape.names, shape.values(value), strict=True))
     if shape.has_body:
-        found[_BODY] = body(found[_BODY])
+        found[_BODY], found[_BODY_ENCODING] = body(found[_BODY])
     return _finished(found, shape) if shape.needs_work else found
 
 

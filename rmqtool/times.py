@@ -1,4 +1,4 @@
-"""Times as users give them, on the command line and to the library."""
+"""Times as users give them, on the command line and to the library, and as they are told."""
 
 from __future__ import annotations
 
@@ -32,6 +32,15 @@ def epoch_ms(moment: int | str | datetime, zone: tzinfo | None) -> int:
     if isinstance(moment, str):
         return parse_time(moment, zone)
     return moment
+
+
+def utc_text(timestamp_ms: int) -> str:
+    """Return epoch milliseconds as ISO 8601 in UTC; a number that is no date here stays a number."""
+    try:
+        moment = _EPOCH + timedelta(milliseconds=timestamp_ms)
+    except OverflowError:
+        return str(timestamp_ms)
+    return moment.isoformat("T", "milliseconds").replace("+00:00", "Z")
 
 
 def parse_time(text: str, zone: tzinfo | None) -> int:
@@ -77,3 +86,19 @@ def _since_epoch(moment: datetime) -> int:
 def parse_optional_time(text: str | None, zone: tzinfo | None) -> int | None:
     """Return a time in epoch milliseconds, or None if none was given."""
     return None if text is None else parse_time(text, zone)
+
+
+def time_text(timestamp_ms: int, zone: tzinfo | None = UTC) -> str:
+    """Return a time as ``yyyy-MM-dd HH:mm:ss.SSS+hh:mm``; a number that is no date here stays a number.
+
+    UTC is ``Z``; `parse_time` reads what this writes.
+
+    Args:
+        timestamp_ms: Since the epoch.
+        zone: Zone to print in; None is this machine's. Without one it is UTC.
+    """
+    try:
+        moment = (_EPOCH + timedelta(milliseconds=timestamp_ms)).astimezone(zone)
+    except (OverflowError, ValueError, OSError):
+        return str(timestamp_ms)
+    return moment.isoformat(" ", "milliseconds").replace("+00:00", "Z")

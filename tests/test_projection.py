@@ -72,7 +72,8 @@ def test_a_body_is_shown_as_asked_for() -> None:
     class Bodied:
         body: bytes
 
-    assert json_object(Bodied(b"x"), lambda _: None) == {"body": None}
+    assert json_object(Bodied(b"x")) == {"body": "78", "bodyEncoding": "hex"}
+    assert json_object(Bodied(b"x"), lambda _: (None, None)) == {"body": None, "bodyEncoding": None}
 
 
 def test_members_of_a_step_are_its_facts() -> None:

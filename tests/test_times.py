@@ -8,8 +8,7 @@ from datetime import UTC, timedelta, timezone
 import pytest
 
 from rmqtool.errors import UsageError
-from rmqtool.report.times import time_text
-from rmqtool.times import parse_time
+from rmqtool.times import parse_time, time_text
 
 SHANGHAI = timezone(timedelta(hours=8))
 

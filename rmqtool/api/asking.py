@@ -31,6 +31,7 @@ _QUESTIONS = {
 """What can be asked for, and the option of the command line that does."""
 
 _WITHOUT_TOPIC = {"--msg-id", "--offset", "--keys-file"}
+_HASHED = ("--key", "--unique-key", "--tag", "--keys-file")
 _OF_ONE_PLACE = {"--offset", "--queue-offset"}
 
 
@@ -84,7 +85,7 @@ class Asked:
             return key
         if self.topic is None:
             raise UsageError(f"the key {key!r} needs --topic, or a KeyQuestion of its own")
-        return KeyQuestion(self.topic, key)
+        return KeyQuestion(self.topic, key, either=True)
 
 
 def check_company(asked: Asked) -> None:
@@ -108,8 +109,8 @@ def check_company(asked: Asked) -> None:
         raise UsageError(f"--queue says nothing with {question}")
     if has_time and question in _OF_ONE_PLACE:
         raise UsageError(f"--begin and --end say nothing with {question}")
-    if asked.collisions and (question not in {"--key", "--unique-key", "--tag"} or asked.scan):
-        raise UsageError("--collisions needs --key, --unique-key or --tag, and the index")
+    if asked.collisions and (question not in _HASHED or asked.scan):
+        raise UsageError(f"--collisions needs {', '.join(_HASHED[:-1])} or {_HASHED[-1]}, and the index")
 
 
 def answer(

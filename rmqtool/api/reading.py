@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from rmqtool import rows
 from rmqtool.api.arguments import check_least, time_ms
-from rmqtool.commands.dump import DumpRequest, dump
+from rmqtool.commands.dump import ROW_TYPES, DumpRequest, dump
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.findings import Severity
 from rmqtool.formats.batch import INNER_BATCH_FLAG
@@ -51,6 +51,8 @@ class Reading:
         found = dump(store, replace(self.request, odd_flags=odd_flags), progress)
         if self.unpack_batches:
             found = with_inner_messages(found, self.request.messages)
+            if self.request.row_types and "message" not in self.request.row_types:
+                found = (row for row in found if not isinstance(row, rows.Message))
         if self.decompress:
             found = decompressed(found, progress)
         return _up_to_error(found) if self.request.on_corrupt == "fail" else found
@@ -83,6 +85,7 @@ def reading_of(
     chains: bool = False,
     hex: bool = False,
     lines: str | None = None,
+    row_types: frozenset[str] = frozenset(),
 ) -> Reading:
     """Return what a caller's arguments ask for: see `Store.dump`.
 
@@ -90,6 +93,9 @@ def reading_of(
         UsageError: A time is none, an offset is negative, or a word is none of those there are.
     """
     check_least(0, from_offset=from_offset, to_offset=to_offset, from_queue_offset=from_queue_offset)
+    unknown = sorted(row_types - ROW_TYPES.keys())
+    if unknown:
+        raise UsageError(f"--rows {', '.join(unknown)}: give {', '.join(ROW_TYPES)}")
     if on_corrupt not in {"resync", "stop", "fail"}:
         raise UsageError(f"--on-corrupt {on_corrupt!r}: give resync, stop or fail")
     wanted = MessageFilter(
@@ -112,6 +118,7 @@ def reading_of(
         chains=chains,
         hex=hex,
         lines=lines,
+        row_types=row_types,
     )
     return Reading(request, decompress, unpack_batches)
 

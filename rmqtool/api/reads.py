@@ -112,11 +112,13 @@ class ReadStore(OpenedStore):
         chains: bool = False,
         hex: bool = False,
         lines: str | None = None,
+        row_types: str | Iterable[str] = (),
         progress: Progress | None = None,
     ) -> Iterator[Row]:
         """Return all rows of the files, structure by structure, damage where it lies among them.
 
-        A filter narrows what is read to the structures to which it can be applied.
+        A filter narrows what is read to the structures to which it can be applied: one that asks something
+        of messages to the log, unless ``types`` or ``row_types`` name others.
 
         Args:
             types: Kinds of files as of `rmqtool.open`; none means all.
@@ -137,6 +139,8 @@ class ReadStore(OpenedStore):
             hex: Also the bytes of every row, field by field.
             lines: Messages of a large log may come as ready lines of ndjson, on all cores, with bodies in
                 this form: ``none``, ``text`` or ``hex``.
+            row_types: Types of rows, such as ``message``, ``blank`` or ``unit``; none means all of what is
+                read. Damage is always among the rows.
             progress: Told what is going on.
 
         Raises:
@@ -164,6 +168,7 @@ class ReadStore(OpenedStore):
             chains=chains,
             hex=hex,
             lines=lines,
+            row_types=frozenset(names_of(row_types)),
         )
         return reading.rows(self.files, progress or NullProgress())
 
@@ -195,7 +200,8 @@ class ReadStore(OpenedStore):
             key: One of KEYS; needs the topic.
             unique_key: The client's unique key; needs the topic.
             tag: All of TAGS; needs the topic.
-            keys: Many keys in one pass: of the topic, or each with its own as `rmqtool.KeyQuestion`.
+            keys: Many keys or unique keys in one pass: of the topic, or each with its own as
+                `rmqtool.KeyQuestion`.
             msg_id: An offset id or a unique id.
             offset: A physical offset.
             queue: A queue of the topic, for ``queue_offset`` or times.

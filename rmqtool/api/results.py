@@ -114,19 +114,32 @@ class Answer(Rows["rows.Message"]):
 
     def pairs(self) -> Iterator[tuple[KeyQuestion | None, rows.Message]]:
         """Yield messages, each with the one of many keys that it answers; by key, in their order."""
-        for message, question in self._query.answers():
-            if self._decompress:
-                for row in decompressed([message], self._remarks):
-                    if isinstance(row, rows.Message):
-                        yield question, row
-            else:
-                yield question, message
+        for question, row in self.marked():
+            if isinstance(row, rows.Message):
+                yield question, row
+
+    def marked(self) -> Iterator[tuple[KeyQuestion | None, rows.Message | rows.Damage]]:
+        """Yield the same, and what is wrong with a message before it."""
+        for found, question in self._query.answers():
+            for row in decompressed([found], self._remarks) if self._decompress else (found,):
+                if isinstance(row, rows.Message | rows.Damage):
+                    yield question, row
         if self._query.unanswered is not None:
-            raise UnansweredError(self._query.unanswered)
+            raise UnansweredError(f"{self._query.unanswered}; --scan walks the log itself")
 
     def _messages(self) -> Generator[rows.Message]:
         for _, message in self.pairs():
             yield message
+
+    @property
+    def unanswered(self) -> str | None:
+        """Return why the structure that should answer cannot; None if it can, or was not asked yet."""
+        return self._query.unanswered
+
+    @property
+    def is_truncated(self) -> bool:
+        """Whether there are more messages than ``max`` let through; known once all are drawn."""
+        return self._query.limit.words is not None
 
     @property
     def steps(self) -> tuple[Step, ...]:

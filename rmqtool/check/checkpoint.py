@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqtool.derived.checkpoint import loaded_checkpoint
+from rmqtool.errors import DeniedError
 from rmqtool.findings import Finding
 from rmqtool.findings.places import CP_AHEAD
 from rmqtool.formats.checkpoint import CHECKPOINT
 from rmqtool.formats.fields import offsets
+from rmqtool.times import utc_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,12 +33,15 @@ def check_checkpoint(store: Store, latest_ms: int) -> list[Finding]:
         latest_ms: highest STORETIMESTAMP of the log.
 
     Raises:
-        EnvironmentFailureError: the checkpoint cannot be read.
+        EnvironmentFailureError: the checkpoint cannot be read, for another reason than permissions.
     """
     file = store.checkpoint
     if file is None:
         return []
-    times = dict(zip(_FIELDS, loaded_checkpoint(file), strict=True))
+    try:
+        times = dict(zip(_FIELDS, loaded_checkpoint(file), strict=True))
+    except DeniedError:
+        return []  # IO-DENIED of level 0 says so
     return list(_ahead(file.label, {name: times[name] for name in _TIMES}, latest_ms))
 
 
@@ -48,6 +53,7 @@ def is_log_cut(findings: list[Finding]) -> bool:
 def _ahead(label: str, times_ms: dict[str, int], latest_ms: int) -> Iterator[Finding]:
     for name, time_ms in times_ms.items():
         if time_ms > latest_ms:
+            ahead = f"{time_ms - latest_ms} ms after the log's last record"
             yield Finding(
                 code=CP_AHEAD,
                 file=label,
@@ -55,5 +61,5 @@ def _ahead(label: str, times_ms: dict[str, int], latest_ms: int) -> Iterator[Fin
                 length=8,
                 expected=latest_ms,
                 observed=time_ms,
-                message=f"{name} is {time_ms}, {time_ms - latest_ms} ms later than the log's last record",
+                message=f"{name} is {utc_text(time_ms)}, {ahead}",
             )

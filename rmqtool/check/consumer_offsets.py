@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.derived.queue_bounds import Bounds, queue_bounds
+from rmqtool.errors import DeniedError
 from rmqtool.findings import Finding, FindingLog
 from rmqtool.findings.places import OF_AHEAD, OF_BEHIND
 from rmqtool.formats.timer import TIMER_CHECKPOINTS
@@ -127,11 +128,21 @@ def _of_group(file: str, key: str, value: object) -> Iterator[Consumed]:
 
 def _bounds(store: Store, topic: str, queue_id: int) -> Bounds | None:
     queue = _queue(store, topic, queue_id)
-    if queue is None or not len(queue.files):
+    if queue is None or not _has_files(queue):
         return None
-    found = queue_bounds(queue, store.commitlog.start)
-    queue.files.close()
-    return found
+    try:
+        return queue_bounds(queue, store.log.start)
+    except DeniedError:
+        return None  # its check says so
+    finally:
+        queue.files.close()
+
+
+def _has_files(queue: QueueFiles) -> bool:
+    try:
+        return bool(len(queue.files))
+    except DeniedError:
+        return False  # IO-DENIED of level 0 says so
 
 
 def _queue(store: Store, topic: str, queue_id: int) -> QueueFiles | None:

@@ -11,10 +11,11 @@ from rmqtool.check.generations import restarts, with_queues_gone
 from rmqtool.check.guard import run_guarded
 from rmqtool.check.log.illegal_queues import is_suspect
 from rmqtool.check.model import CheckInterruptedError, Examined
+from rmqtool.check.shown_queues import list_queues, may_be_read, shown_kinds
 from rmqtool.check.tasks import IndexCheckTask, QueueCheck, QueueCheckTask
 from rmqtool.dispatch.policy import NEVER
 from rmqtool.engine import MapInterruptedError
-from rmqtool.errors import EnvironmentFailureError
+from rmqtool.errors import DeniedError, EnvironmentFailureError
 from rmqtool.findings import Finding, FindingLog, Structure
 from rmqtool.findings.places import ST_SETTINGS
 from rmqtool.formats.consumequeue import UNIT_SIZE
@@ -163,14 +164,17 @@ def _redispatch_start(request: VerifyRequest) -> int | None:
     the checkpoint that decides cannot be read.
     """
     store = request.store
-    if store.abort is None or store.root is None or not store.commitlog.segments:
+    if store.abort is None or store.root is None or not store.log.segments:
         return None
     checkpoint = read_checkpoint(store.root / "checkpoint")
     if isinstance(checkpoint, Refusal):
         return None
     release = store.settings.release
     switches = RecoverySwitches.from_settings(store.settings, release)
-    _, recovery = first_file(store.commitlog.segments, Start(release, True, checkpoint, 0, switches))
+    try:
+        _, recovery = first_file(store.log.segments, Start(release, True, checkpoint, 0, switches))
+    except DeniedError:
+        return None
     return recovery.physical_offset
 
 
@@ -178,7 +182,17 @@ def _check_queues(task: QueueCheckTask, *, redispatch_start: int | None, log_cut
     from rmqtool.check.queues.checks import check_queues
 
     cut = log_cut and not task.unclean  # an unclean start cuts the queues, too
-    return check_queues(task, redispatch_start=redispatch_start, log_cut=cut)
+    try:
+        return check_queues(task, redispatch_start=redispatch_start, log_cut=cut)
+    except EnvironmentFailureError:
+        if len(task.queues) == 1:
+            raise
+    # One file that cannot be read: each queue by itself, so that only that one is left out.
+    check = partial(_check_queues, redispatch_start=redispatch_start, log_cut=log_cut)
+    alone = [replace(task, queues=(queue,)) for queue in task.queues]
+    return _sum(
+        [run_guarded(check, _queue_evidence, Structure.CONSUMEQUEUE, one) for one in alone], task.max_findings
+    )
 
 
 def _check_index(task: IndexCheckTask) -> _Checked:
@@ -207,6 +221,9 @@ class _DerivedChecks:
         self._log_start = 0 if log is None else log.log_start
         self._log_end = NEVER if log is None else log.log_end
         self._stale_stop = NEVER if log is None else log.stale_stop
+        # One file of a queue is no queue: that others of its records have no unit says nothing.
+        is_one_file = self._store.place.is_file
+        self._queue_level = min(self._level, _EXPECTED_LEVEL) if is_one_file else self._level
         self._unclean = request.live or self._store.abort is not None
 
     def queue_tasks(self) -> list[QueueCheckTask]:
@@ -235,7 +252,7 @@ class _DerivedChecks:
             file_size=settings.consumequeue_file_size,
             ext_file_size=settings.consumequeue_ext_file_size,
             batch_file_size=settings.batchconsumequeue_file_size,
-            level=self._level,
+            level=self._queue_level,
             ext=settings.enable_consume_queue_ext,
             unclean=self._unclean,
             max_findings=self._request.max_findings,
@@ -243,16 +260,18 @@ class _DerivedChecks:
         )
 
     def _queue_checks(self) -> Iterator[QueueCheck]:
-        """Yield every queue that is there, and every one that the log demands."""
+        """Yield every queue that is there, and every one that the log demands; no unlistable one."""
         plans = {} if self._expected is None else _by_queue(self._expected.plans)
-        shown, topics = self._shown(), KnownTopics(self._store.root)
-        ext_files = self._files(PathKind.CONSUMEQUEUE_EXT)
+        shown, topics = shown_kinds(self._store), KnownTopics(self._store.root)
+        ext_files = list_queues(self._store.around, PathKind.CONSUMEQUEUE_EXT).found
         for batch, kind in ((False, PathKind.CONSUMEQUEUE), (True, PathKind.BATCHCONSUMEQUEUE)):
             if kind not in shown:
                 continue
-            files = self._files(kind)
+            listed = list_queues(self._store, kind)
+            files = listed.found
             since = {} if batch or not plans else self._created_again(plans[batch], files)
-            for topic, queue_id in sorted(files.keys() | plans[batch].keys() if plans else files.keys()):
+            demanded = [key for key in plans[batch] if listed.covers(*key)] if plans else []
+            for topic, queue_id in sorted({*files, *demanded}):
                 key = topic, queue_id
                 yield QueueCheck(
                     topic=topic,
@@ -261,6 +280,7 @@ class _DerivedChecks:
                     files=files.get(key),
                     ext_files=None if batch else ext_files.get(key),
                     expected=plans[batch].get(key) if plans else None,
+                    skipped=0 if self._expected is None else self._expected.skipped.get(key, 0),
                     deleted=topics.is_deleted(topic) and not is_suspect(topic.encode(), queue_id),
                     since=since.get(key),
                 )
@@ -276,40 +296,27 @@ class _DerivedChecks:
         except EnvironmentFailureError:
             return {}  # the check of that queue says so
 
-    def _shown(self) -> set[PathKind]:
-        """Return the kinds of queues that can be examined."""
-        roots = self._store.roots
-        kinds = {PathKind.CONSUMEQUEUE, PathKind.BATCHCONSUMEQUEUE}
-        return {kind for kind in kinds & roots.keys() if not is_rocksdb(roots[kind].paths[0])}
-
-    def _files(self, kind: PathKind) -> dict[tuple[str, int], FileQueue]:
-        """Return the files of every queue of a kind; what may not be listed is reported by the layout."""
-        found: dict[tuple[str, int], FileQueue] = {}
-        root = self._store.roots.get(kind)
-        if root is None or is_rocksdb(root.paths[0]):
-            return found
-        try:
-            for queue in self._store.queues(kind):
-                found[queue.topic or "", queue.queue_id or 0] = queue.files
-        except EnvironmentFailureError:
-            return found  # IO-DENIED of level 0 says so
-        return found
-
     def index_tasks(self) -> list[IndexCheckTask]:
         """Return the index's one task; none if it is not shown, or no files."""
         root = self._store.roots.get(PathKind.INDEX)
         if root is None or is_rocksdb(root.paths[0]):
             return []
         settings = self._store.settings
+        try:
+            listed = self._store.index_files
+        except DeniedError:
+            return []  # IO-DENIED of level 0 says so
+        files = [file for file in listed if may_be_read(file)]
+        is_whole = len(files) == len(listed) and not root.is_file
         task = IndexCheckTask(
-            files=self._store.index_files,
+            files=tuple(files),
             geometry=settings.index_geometry,
             stale_stop=self._stale_stop,
             geometry_known=settings["maxHashSlotNum"].origin is not Origin.DEFAULT,
             expected=None if self._expected is None else index_stream(self._expected.blocks),
             log_start=self._log_start,
             log_end=self._log_end,
-            level=self._level,
+            level=self._level if is_whole else min(self._level, _EXPECTED_LEVEL),
             index_enabled=settings.message_index_enable,
             unclean=self._unclean,
             max_findings=self._request.max_findings,

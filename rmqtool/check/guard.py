@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 from typing import TYPE_CHECKING, TypeVar
 
-from rmqtool.errors import EnvironmentFailureError, RmqtoolError
+from rmqtool.errors import DeniedError, EnvironmentFailureError, RmqtoolError
 from rmqtool.findings import Finding, Severity, Structure
 from rmqtool.findings.places import IO_CHANGED, IO_DENIED, RM_INTERNAL
 
@@ -52,9 +52,11 @@ def _evidence_failure(files: Sequence[StoreFile], structure: Structure) -> Findi
     for file in files:
         try:
             file.read_at(0, 1, [])
+        except DeniedError as failure:
+            return Finding(code=IO_DENIED, file=file.label, message=failure.reason)
         except EnvironmentFailureError as failure:
             return Finding(
-                code=IO_DENIED if file.path.is_there() else IO_CHANGED,
+                code=IO_CHANGED,
                 file=file.label,
                 message=str(failure),
                 severity_override=Severity.ERROR,  # nobody knows what was in it

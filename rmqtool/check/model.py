@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from rmqtool.engine import EngineOptions
 from rmqtool.errors import ExitStatus
-from rmqtool.findings import FailOn, FindingLog
+from rmqtool.findings import FailOn, FindingCode, FindingLog, Structure
+from rmqtool.findings.start import NS_LOSES, NS_REBUILDS, NS_REFUSED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -18,13 +19,29 @@ if TYPE_CHECKING:
 
 MAX_LEVEL = 3
 
-Result = Literal["clean", "derived-damage", "log-damage", "incomplete"]
+Result = Literal[
+    "clean",
+    "derived-damage",
+    "log-damage",
+    "unreadable",
+    "start-refused",
+    "start-loses",
+    "start-rebuilds",
+    "incomplete",
+]
 _RESULTS: dict[ExitStatus, Result] = {
-    ExitStatus.INTERRUPTED: "incomplete",
     ExitStatus.CLEAN: "clean",
     ExitStatus.NEGATIVE: "derived-damage",
+    ExitStatus.FAILED: "unreadable",
     ExitStatus.LOG_DAMAGED: "log-damage",
 }
+
+_STARTS: dict[FindingCode, Result] = {
+    NS_REFUSED: "start-refused",
+    NS_LOSES: "start-loses",
+    NS_REBUILDS: "start-rebuilds",
+}
+_PREDICTED = frozenset({Structure.START, Structure.CATCH_UP})
 
 
 @dataclass(frozen=True)
@@ -85,23 +102,36 @@ class VerifyReport:
         seconds: wall time of each stage.
         interrupted: the stage amid which the run was interrupted: what follows it was not looked at, and the
             report is no verdict; None for a run that came to its end.
+        limits: what was not looked at, each the end of a sentence; empty for all of a store at level 3.
     """
 
-    schema: ClassVar = "rmqtool.verify/1"
+    schema: ClassVar = "rmqtool.verify/2"
     store: str
     level: int
     findings: FindingLog
     examined: Examined
     seconds: Mapping[str, float] = field(default_factory=dict)
     interrupted: str | None = None
+    limits: tuple[str, ...] = ()
 
     @property
     def result(self) -> Result:
-        """Return the verdict: errors alone decide, whatever ``--fail-on`` says."""
-        return _RESULTS[self.exit_status()]
+        """Return the verdict: errors alone decide, whatever ``--fail-on`` says; damage before predictions."""
+        if self.interrupted is not None:
+            return "incomplete"
+        status = self.damage_status
+        if status < self.findings.exit_status():
+            counts = self.findings.counts
+            return next(result for code, result in _STARTS.items() if code.code in counts)
+        return _RESULTS[status]
+
+    @property
+    def damage_status(self) -> ExitStatus:
+        """Return the exit status of what is there, whatever the next start makes of it."""
+        return self.findings.exit_status(without=_PREDICTED)
 
     def exit_status(self, fail_on: FailOn | str = FailOn.ERROR) -> ExitStatus:
-        """Return 5 for a damaged log, 1 for damaged derived files, else 0; 130 if it was interrupted."""
+        """Return 130 if it was interrupted, else the status of its findings (`rmqtool.findings.status`)."""
         if self.interrupted is not None:
             return ExitStatus.INTERRUPTED
         return self.findings.exit_status(FailOn(fail_on))
@@ -120,6 +150,7 @@ class VerifyRun:
         self._examined = report.examined
         self.findings = report.findings
         self.interrupted = report.interrupted
+        self.limits = list(report.limits)
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -141,7 +172,11 @@ class VerifyRun:
     def report(self) -> VerifyReport:
         """Return what is known by now."""
         return replace(
-            self._report, examined=self._examined, seconds=self._seconds, interrupted=self.interrupted
+            self._report,
+            examined=self._examined,
+            seconds=self._seconds,
+            interrupted=self.interrupted,
+            limits=tuple(self.limits),
         )
 
 

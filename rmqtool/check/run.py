@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rmqtool.check.limits import limits_of
 from rmqtool.check.model import (
     MAX_LEVEL,
     Examined,
@@ -13,9 +14,9 @@ from rmqtool.check.model import (
     VerifyRun,
 )
 from rmqtool.check.remedies import fit_remedies
-from rmqtool.errors import RefusedError, UsageError
+from rmqtool.errors import DeniedError, RefusedError, UsageError
 from rmqtool.findings import Finding, FindingLog
-from rmqtool.findings.places import ST_LOCKED
+from rmqtool.findings.places import IO_DENIED, ST_LOCKED
 from rmqtool.store.layout import layout_findings
 from rmqtool.store.lock import lock_holder
 
@@ -49,6 +50,7 @@ def verify(request: VerifyRequest, progress: Progress, engine: Engine | None = N
     findings = FindingLog(request.max_findings)
     findings.extend(_lock_findings(request))
     run = VerifyRun(VerifyReport(str(request.store.base), request.level, findings, Examined()))
+    run.limits.extend(limits_of(request))
     try:
         with run.stage("layout"):
             findings.extend(layout_findings(request.store))
@@ -67,7 +69,11 @@ def verify(request: VerifyRequest, progress: Progress, engine: Engine | None = N
 
 def _lock_findings(request: VerifyRequest) -> Iterator[Finding]:
     root = request.store.root
-    holder = lock_holder(root) if root is not None else None
+    try:
+        holder = lock_holder(root) if root is not None else None
+    except DeniedError as failure:
+        yield Finding(code=IO_DENIED, file="lock", message=failure.reason)
+        return
     if holder is None:
         return
     if not request.live:

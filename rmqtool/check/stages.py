@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -17,7 +17,9 @@ from rmqtool.check.model import CheckInterruptedError
 from rmqtool.check.window import check_window
 from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.engine import opened_engine
+from rmqtool.errors import DeniedError, EnvironmentFailureError
 from rmqtool.findings import Finding, Severity, Structure
+from rmqtool.findings.places import IO_DENIED
 from rmqtool.jit import compile_kernels
 from rmqtool.reput.scratch import open_scratch
 from rmqtool.scan.page_tail import page_writer
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from rmqtool.engine import Engine
     from rmqtool.progress import Progress
     from rmqtool.store import Store
-    from rmqtool.store.segments import StoreFile
+    from rmqtool.store.segments import FileQueue, StoreFile
     from rmqtool.store.staging import StagingHandle
 
 _DERIVED_LEVEL = 2
@@ -72,16 +74,24 @@ class _Contents:
     def check(self, staging: StagingHandle, engine: Engine) -> None:
         """Check one after the other."""
         log: LogResult | None = None
-        if len(self._request.store.commitlog):
+        store, denied = self._request.store, False
+        if len(store.commitlog) or (len(store.log) and self._request.level >= _DERIVED_LEVEL):
             with self._stage("log"):
-                log = self._log(staging, engine)
-        log_cut = log is not None and self._is_log_cut(log)
+                readable = self._readable_log()
+                denied = len(readable) < len(store.log)
+                log = self._log(readable, staging, engine) if len(readable) else None
+        if denied:
+            self._run.limits.append("parts of the log may not be read: nothing was compared with it")
+        log_cut = log is not None and not denied and self._is_log_cut(log)
         with self._stage("derived"):
-            findings, examined = check_derived(self._request, log, engine, self._progress, log_cut=log_cut)
+            request = replace(self._request, level=min(self._request.level, 1)) if denied else self._request
+            findings, examined = check_derived(request, log, engine, self._progress, log_cut=log_cut)
             self._run.add(findings, examined)
-        if self._request.store.root is not None:
-            self._consumers()
-            self._tell_window()
+        if store.root is not None:
+            with suppress(DeniedError):  # IO-DENIED of level 0 says so
+                self._consumers()
+                if not denied:
+                    self._tell_window()
 
     @contextmanager
     def _stage(self, name: str) -> Iterator[None]:
@@ -126,18 +136,35 @@ class _Contents:
         found = run_guarded(check, _no_files, Structure.CONSUMEQUEUE, self._request.store)
         self._run.findings.extend([found] if isinstance(found, Finding) else found)
 
-    def _log(self, staging: StagingHandle, engine: Engine) -> LogResult:
+    def _readable_log(self) -> FileQueue:
+        """Return the log without the files that may not be read, which are told of."""
+        log = self._request.store.log
+        readable = []
+        for segment in log:
+            try:
+                segment.read_at(0, 1, [])
+                readable.append(segment)
+            except DeniedError as failure:
+                self._run.findings.add(Finding(code=IO_DENIED, file=segment.label, message=failure.reason))
+            except EnvironmentFailureError:
+                readable.append(segment)  # the check of the log says so
+        return log if len(readable) == len(log) else replace(log, segments=tuple(readable))
+
+    def _log(self, log: FileQueue, staging: StagingHandle, engine: Engine) -> LogResult:
         request = self._request
+        is_whole = len(log) == len(request.store.log)
+        is_asked = is_whole and request.level >= _BALANCE_LEVEL and len(request.store.commitlog)
         policy = DispatchPolicy.to_check(request.store.settings)
         check = LogCheck(
-            log=request.store.commitlog,
+            log=log,
             policy=policy if request.level >= _DERIVED_LEVEL else replace(policy, index_enabled=False),
             staging=staging,
             max_findings=request.max_findings,
             live=request.live,
             unclean=request.live or request.store.abort is not None,
             page_writer=page_writer(request.store.settings),
-            half_offsets=checked_half_offsets(request.store) if request.level >= _BALANCE_LEVEL else None,
+            half_offsets=checked_half_offsets(request.store) if is_asked else None,
+            is_whole=is_whole,
         )
         result = check_log(check, engine, self._progress)
         self._run.add(result.findings, result.examined)

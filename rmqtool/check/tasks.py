@@ -29,6 +29,7 @@ class QueueCheck:
         expected: runs of the units that the log demands; None if it demands none, and below level 2.
         deleted: its topic was deleted: a broker has deleted the queue, and an unclean start since then has
             put the log's last records back.
+        skipped: how far queue offsets run ahead of the units at most: messages name the queue twice.
         since: physical offset of the first message since the topic was deleted and created again; None if
             that does not show. What lies before it has no queue any more.
     """
@@ -40,6 +41,7 @@ class QueueCheck:
     ext_files: FileQueue | None
     expected: QueuePlan | None
     deleted: bool = False
+    skipped: int = 0
     since: int | None = None
 
 

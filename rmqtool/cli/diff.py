@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rmqtool.cli.help import Command
+from rmqtool.cli.next_command import other_command
 from rmqtool.cli.options import A_PATH, shared_options, type_option
 from rmqtool.cli.session import Session
 from rmqtool.commands.diff.model import Comparison, Difference
@@ -77,7 +78,7 @@ def diff_command(
 
     with session.output(one, other) as stream:
         if session.format is Format.TEXT:
-            write_diff_text(rows, comparison, stream)
+            write_diff_text(rows, comparison, stream, session.zone)
         else:
             paths = {"a": str(one.path), "b": str(other.path)}
             write_records(
@@ -91,6 +92,9 @@ def diff_command(
             )
     for sentence in comparison.notes:
         session.console.note(sentence)
+    if comparison.is_damaged:
+        for path in (a, b):
+            session.console.note(f"next: {other_command('verify', path)}")
     return status()
 
 

@@ -13,9 +13,11 @@ from rmqtool.cli.completers import complete_queue, complete_topic
 from rmqtool.cli.help import Command
 from rmqtool.cli.options import A_PATH, AN_OFFSET, shared_options, time_options, type_option
 from rmqtool.cli.session import Session
+from rmqtool.commands.dump import ROW_TYPES
 from rmqtool.commands.dump.layouts import layout_rows
 from rmqtool.errors import ExitStatus, UsageError
-from rmqtool.findings import FindingLog
+from rmqtool.findings import FailOn, FindingLog
+from rmqtool.lookup.topic_names import missing_topic
 from rmqtool.report.bodies import BodyFiles
 from rmqtool.report.objects import BodyMode
 from rmqtool.report.sinks import Format, open_sink
@@ -29,7 +31,19 @@ if TYPE_CHECKING:
     from rmqtool.api.store import Store
     from rmqtool.report.sinks import Sink
 
-_SCHEMA = "rmqtool.dump/1"
+_SCHEMA = "rmqtool.dump/2"
+_INNER = "inner-message"
+_FILTERS = {
+    "topic": "--topic",
+    "queue_id": "--queue",
+    "tag": "--tag",
+    "key": "--key",
+    "begin": "--begin",
+    "end": "--end",
+    "from_offset": "--from-offset",
+    "to_offset": "--to-offset",
+    "from_queue_offset": "--from-queue-offset",
+}
 
 
 _EXAMPLES = """\
@@ -64,6 +78,15 @@ rmqtool dump --layout --type index
 @click.option("--to-offset", type=AN_OFFSET, metavar="P", help="Before this physical offset.")
 @click.option("--from-queue-offset", type=AN_OFFSET, metavar="N", help="From this queue offset on.")
 @click.option(
+    "--rows",
+    "row_types",
+    type=click.Choice(list(ROW_TYPES)),
+    multiple=True,
+    metavar="TYPE",
+    help=f"Only rows of this type, and damage; repeatable: {', '.join(ROW_TYPES)}. Default: all, or messages"
+    " where a filter asks something of them.",
+)
+@click.option(
     "--limit", type=click.IntRange(min=1), metavar="N", help="At most so many rows; damage is extra."
 )
 @body_options
@@ -91,13 +114,16 @@ def dump_command(
     """Show the records, units and items in a store's files.
 
     PATH is a store root, one of its directories, or one file. Of a store root everything is shown, or what
-    --type names; a filter narrows it to the files it can be applied to. The broker's JSON files in config/
-    are shown entry by entry, as strict JSON.
+    --type names; a filter narrows it to the files it can be applied to, one that asks something of messages
+    to the commit log. A unit is an entry of a consume queue, an item one of the index. The broker's JSON
+    files in config/ are shown entry by entry, as strict JSON. A filter that nothing fits makes the exit
+    status 1.
     """
     session = Session(options)
     stores = [] if layout else [session.open_root(path, type_name, takes_config=True) for path in paths]
     if not stores and not layout:
         raise UsageError("give a PATH to dump, or --layout")
+    options["unpack_batches"] |= _INNER in options["row_types"]
     bodies = BodyChoice.of(options)
     takes_lines = session.format is Format.NDJSON and limit is None and body_dir is None
     options |= {"lines": bodies.mode or BodyMode.NONE} if takes_lines else {"lines": None}
@@ -116,7 +142,6 @@ def dump_command(
             zone=session.zone,
             color=session.color,
             fields=options["hex_"],
-            unpacked=bodies.unpack,
             warn=session.console.warn,
         )
         found = (
@@ -128,10 +153,26 @@ def dump_command(
             found = _with_bodies(
                 found, BodyFiles(body_dir, [root for one in stores for root in one.files.evidence_roots])
             )
-        findings = _write(found, sink, limit)
+        findings, count = _write(found, sink, limit)
+        is_missed = not count and not layout and any(options[name] is not None for name in _FILTERS)
         status = findings.exit_status(session.fail_on)
+        if is_missed and session.fail_on is not FailOn.NEVER:
+            status = max(status, ExitStatus.NEGATIVE)
         sink.finish(status)
+    if is_missed:
+        _tell_missed(session, stores, options)
     return status
+
+
+def _tell_missed(session: Session, stores: list[Store], options: dict[str, Any]) -> None:
+    """Say that nothing is like that, and which topic may be meant."""
+    given = {word: options[name] for name, word in _FILTERS.items() if options[name] is not None}
+    asked = " ".join(f"{word} {value}" for word, value in given.items())
+    session.console.error(f"nothing for {asked} in {', '.join(str(store.path) for store in stores)}")
+    for store in stores if options["topic"] is not None else ():
+        sentence = missing_topic(store.files, options["topic"], session.console)
+        if sentence is not None:
+            session.console.note(f"hint: {sentence}")
 
 
 def _rows(
@@ -156,6 +197,7 @@ def _rows(
             chains=options["chains"],
             hex=options["hex_"],
             lines=options["lines"],
+            row_types=options["row_types"],
             progress=session.console,
         )
         for store in stores
@@ -169,20 +211,21 @@ def _with_bodies(found: Iterable[rows.Row], files: BodyFiles) -> Iterable[rows.R
         yield row
 
 
-def _write(found: Iterable[rows.Row], sink: Sink, limit: int | None) -> FindingLog:
-    """Write rows up to the limit; return the damage among them."""
+def _write(found: Iterable[rows.Row], sink: Sink, limit: int | None) -> tuple[FindingLog, int]:
+    """Write rows up to the limit; return the damage among them, and how many others there were."""
     findings = FindingLog()
-    count = 0
+    count = blanks = 0
     for row in found:
         if isinstance(row, rows.Damage):
             findings.add(row.finding())
             sink.add(row)
             continue
+        blanks += isinstance(row, rows.Blank)
         count += not isinstance(row, rows.Blank | rows.FieldBytes)
         if limit is not None and count > limit:
             break
         sink.add(row)
-    return findings
+    return findings, count + blanks
 
 
 COMMANDS = {"dump": dump_command}

@@ -6,6 +6,7 @@ import errno
 import os
 import sys
 import traceback
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -98,7 +99,12 @@ def _explain(failure: BaseException, state: State, *, debug: bool) -> int:
     if isinstance(failure, OSError):
         is_output = failure.filename is None and failure.errno in _WRITE_ERRORS
         place = "standard output" if is_output else failure.filename
-        state.error(f"{place}: {failure.strerror}" if place else failure.strerror or str(failure))
+        told = f"{place}: {failure.strerror}" if place else failure.strerror or str(failure)
+        if isinstance(failure, PermissionError) and isinstance(failure.filename, str):
+            from rmqtool.io.owners import who_may_read
+
+            told += f": {who_may_read(Path(failure.filename))}"
+        state.error(told)
         _drop_what_cannot_be_written()
         return ExitStatus.FAILED
     if isinstance(failure, SystemExit | GeneratorExit):

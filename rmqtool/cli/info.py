@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rmqtool.cli.help import Command
+from rmqtool.cli.next_command import other_command
 from rmqtool.cli.options import A_PATH, shared_options, type_option
 from rmqtool.cli.session import Session
 from rmqtool.report.info_report import info_document, info_objects, write_info_csv
 from rmqtool.report.sinks import Format, to_json
+from rmqtool.store import PathKind
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from rmqtool.commands.info import StoreSummary
     from rmqtool.errors import ExitStatus
 
 
@@ -40,8 +43,8 @@ def info(
     """Sum up a store: files, ranges, settings, queues.
 
     PATH is a store root, one of its directories, or one file. Every setting is shown with its origin: given,
-    inferred from the files, or the broker's default. -v also shows
-    defaults of what this store does not have. The csv is that of the queues.
+    inferred from the files, or the broker's default. -v also shows every queue, and defaults of what this
+    store does not have. The csv is that of the queues.
     """
     session = Session(shared)
     store = session.open(path, type_name)
@@ -60,9 +63,22 @@ def info(
             from rmqtool.report.info_text import write_info_text
 
             write_info_text(
-                summary, stream, session.zone, color=session.color, all_settings=shared["verbose"]
+                summary,
+                stream,
+                session.zone,
+                color=session.color,
+                next_command=_next(path, summary, status),
+                details=shared["verbose"],
             )
     return status
+
+
+def _next(path: Path, summary: StoreSummary, status: ExitStatus) -> str:
+    """Return the command that goes on from here: what the next start would do is asked of a store only."""
+    if summary.lock_holder:
+        return other_command("verify", path, more=["--live"])
+    is_doubtful = summary.kind == PathKind.STORE and (summary.abort or status)
+    return other_command("verify", path, more=["--predict-recovery"] if is_doubtful else [])
 
 
 COMMANDS = {"info": info}

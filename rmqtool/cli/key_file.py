@@ -72,7 +72,7 @@ def _is_object(line: str) -> bool:
 def _of_line(line: str, topic: str | None) -> KeyQuestion:
     if topic is None:
         raise ValueError("a key alone needs --topic")
-    return KeyQuestion(topic, line)
+    return KeyQuestion(topic, line, either=True)
 
 
 def _of_object(line: str, topic: str | None) -> KeyQuestion:
@@ -86,4 +86,4 @@ def _of_object(line: str, topic: str | None) -> KeyQuestion:
     key, of_topic = value.get("uniqueKey" if unique else "key"), value.get("topic", topic)
     if not isinstance(key, str) or not isinstance(of_topic, str):
         raise ValueError('needs "topic" and "key" (or "uniqueKey"), both texts')  # noqa: TRY004 - as above
-    return KeyQuestion(of_topic, key, unique)
+    return KeyQuestion(of_topic, key, unique, either=not unique)

@@ -56,7 +56,7 @@ def offsets_command(
     """Hold consumer offsets against the bounds of their queues.
 
     Read are consumerOffset.json, lmqConsumerOffset.json, delayOffset.json and timercheck below config/. A lag
-    is counted in units of the queue; a queue that a group has not begun lags in full. An offset out of range
+    is counted in consume queue units; a queue that a group has not begun lags in full. An offset out of range
     is a warning: see --fail-on. A file that cannot be decoded makes the exit status 1.
     """
     session = Session(shared)

@@ -11,15 +11,17 @@ from rmqtool.cli.bodies import BodyChoice, body_options
 from rmqtool.cli.completers import complete_queue, complete_topic
 from rmqtool.cli.help import Command
 from rmqtool.cli.key_file import read_keys
+from rmqtool.cli.next_command import command_line
 from rmqtool.cli.options import A_PATH, AN_OFFSET, shared_options, time_options
 from rmqtool.cli.session import Session
 from rmqtool.errors import ExitStatus, UnansweredError
 from rmqtool.findings import FailOn
 from rmqtool.findings.wording import counted
 from rmqtool.projection import json_value
-from rmqtool.report.sinks import open_sink
+from rmqtool.report.sinks import TRUNCATED, Format, open_sink
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from rmqtool.api.results import Answer
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from rmqtool.report.console import Console
     from rmqtool.report.sinks import Sink
 
-_SCHEMA = "rmqtool.query/1"
+_SCHEMA = "rmqtool.query/2"
 _NAMED = 5
 _QUESTIONS = {
     "key": "--key",
@@ -123,7 +125,6 @@ def query_command(
             stream,
             schema=_SCHEMA,
             body=bodies.mode,
-            unpacked=bodies.unpack,
             zone=session.zone,
             keyed=keys is not None,
             warn=session.console.warn,
@@ -134,19 +135,24 @@ def query_command(
         else:
             status = ExitStatus.FAILED
         if answered or explain:
-            sink.finish(status, {"explain": json_value(answer.steps)} if explain else None)
+            is_chosen = session.format is Format.NDJSON and options["max_messages"] is not None
+            sink.finish(status, _facts(answer, explain=explain, is_cut=answer.is_truncated and not is_chosen))
     _tell(session.console, answer, explain=explain)
-    if unanswered is not None:
-        session.console.error(unanswered)
     if keys is not None:
         _tell_missing(session.console, [one for one in keys if one not in answered])
-    if not answered:
+    if not answered or unanswered is not None:
+        session.console.error(unanswered or f"no message {_question(options)} in {store.path}")
         for sentence in () if explain else answer.hints:
             session.console.note(f"hint: {sentence}")
-        if unanswered is None:
-            advice = _advice(options, explain=explain)
-            session.console.error(f"no message {_question(options)} in {store.path}{advice}")
+        for line in _next(store, options, explain=explain, asked=unanswered is None):
+            session.console.note(line)
     return status
+
+
+def _facts(answer: Answer, *, explain: bool, is_cut: bool) -> dict[str, object]:
+    """Return the members of the document beside its rows."""
+    facts: dict[str, object] = {TRUNCATED: is_cut}
+    return facts | ({"explain": json_value(answer.steps)} if explain else {})
 
 
 def _ask(
@@ -186,14 +192,14 @@ def _write(
     """Write the answers; return the questions that have one, and why nothing could answer, if so."""
     answered: dict[KeyQuestion | None, None] = {}
     try:
-        for question, message in answer.pairs():
-            for row in bodies.applied([message], console):
-                if isinstance(row, rows.Damage):
+        for question, found in answer.marked():
+            for row in bodies.applied([found], console):
+                if isinstance(row, rows.Damage) and row is not found:
                     answer.findings.add(row.finding())
                 sink.add(row, None if question is None else question.key)
             answered[question] = None
-    except UnansweredError as failure:
-        return answered, str(failure)
+    except UnansweredError:
+        return answered, answer.unanswered
     return answered, None
 
 
@@ -218,12 +224,22 @@ def _tell_missing(console: Console, missing: list[KeyQuestion]) -> None:
         console.note(f"no message for {counted(len(missing), 'key')}: {named}{more}")
 
 
-def _advice(options: dict[str, Any], *, explain: bool) -> str:
-    """Say what else could be tried."""
-    ways = [] if explain else ["--explain tells why"]
-    if not options["scan"] and options["offset"] is None:
-        ways.append("--scan walks the log itself")
-    return f"; {', '.join(ways)}" if ways else ""
+def _next(store: Store, options: dict[str, Any], *, explain: bool, asked: bool) -> Iterator[str]:
+    """Yield what else could be tried, each with its command line.
+
+    Args:
+        store: What was asked, perhaps a part of a store.
+        options: Of the command line.
+        explain: Whether every step was told.
+        asked: Whether there was something that could answer.
+    """
+    root = store.files.place.root
+    if not asked and root is not None and root != store.files.place.path:
+        yield f"ask the whole store: {command_line(store_path=root)}"
+    if asked and not explain:
+        yield f"to see why: {command_line('--explain')}"
+    if not options["scan"] and not options["collisions"] and options["offset"] is None:
+        yield f"to walk the log itself: {command_line('--scan')}"
 
 
 def _question(options: dict[str, Any]) -> str:

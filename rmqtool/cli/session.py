@@ -19,6 +19,7 @@ from rmqtool.report.sinks import Format
 from rmqtool.report.whole_file import whole_output
 from rmqtool.store import PathKind
 from rmqtool.store.index_zone import zone_of_name
+from rmqtool.store.links import links_out
 from rmqtool.store.lock import lock_holder
 from rmqtool.store.places import looks_like_store
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from rmqtool.api.store import Store
 
+_LINKS_NAMED = 5
 _COLORS = {"auto": None, "always": True, "never": False}
 
 
@@ -63,6 +65,20 @@ class Session:
         COMPILATION.listener = self.console.compiling
 
     @property
+    def is_verbose(self) -> bool:
+        """Whether ``-v`` was given."""
+        return bool(self._shared["verbose"])
+
+    @property
+    def given_words(self) -> tuple[str, ...]:
+        """Return the words that told the settings, for commands that have to be told the same."""
+        conf, properties = self._shared["broker_conf"], self._shared["properties"]
+        words = [] if conf is None else ["-c", str(conf)]
+        for text in properties:
+            words += ["-p", text]
+        return tuple(words)
+
+    @property
     def zone(self) -> tzinfo | None:
         """Return the zone of ``--timezone``; None is this machine's.
 
@@ -93,7 +109,19 @@ class Session:
                 f"{path}: holds settings of the broker; dump shows them, give the store root here"
             )
         self.console.detail(f"{store.path}: {store.kind}")
+        self._note_links(store)
         return store
+
+    def _note_links(self, store: Store) -> None:
+        """Say which links lead out of the store: what lies there is read as a part of it."""
+        try:
+            found = list(links_out(store.files))
+        except EnvironmentFailureError:
+            return  # who reads that part says so
+        for label, target in found[:_LINKS_NAMED]:
+            self.console.note(f"{label} is a link that leads out of the store, to {target}; it is followed")
+        if len(found) > _LINKS_NAMED:
+            self.console.note(f"{len(found) - _LINKS_NAMED} more links lead out of the store")
 
     def open_root(self, path: Path, kind: str | None = None, *, takes_config: bool = False) -> Store:
         """Open as `open`; of a store root, ``kind`` is left to the caller to choose."""

@@ -15,7 +15,7 @@ from rmqtool.cli.help import Command
 from rmqtool.cli.options import A_PATH, shared_options, type_option
 from rmqtool.cli.session import Session
 from rmqtool.cli.verify_files import MANIFEST_ACTIONS, REPORT_KINDS, VerifyFiles, metavar
-from rmqtool.errors import ExitStatus, UsageError
+from rmqtool.errors import DeniedError, EnvironmentFailureError, ExitStatus, UsageError
 from rmqtool.projection import json_object
 from rmqtool.releases import RELEASES
 from rmqtool.report.sinks import Format, to_json
@@ -82,7 +82,7 @@ def _names_releases(word: str) -> bool:
     type=click.IntRange(0, 3),
     default=3,
     show_default=True,
-    help="0 layout, 1 each file on its own, 2 derived files against the log, 3 completeness.",
+    help="0 layout, 1 each file on its own, 2 queues and index against the log, 3 completeness.",
 )
 @click.option(
     "--max-findings",
@@ -132,8 +132,9 @@ def verify_command(
 ) -> ExitStatus:
     """Check a store, or a part of it, and say what is wrong.
 
-    PATH is a store root, one of its directories, or one file. The log is the truth that consume queues and
-    index are held against. Nothing is ever repaired or written into the store.
+    PATH is a store root, one of its directories, or one file. The log is the truth: consume queues and
+    index are compared with it, a part of a store with the log beside it. Nothing is ever repaired or
+    written into the store.
     """
     session = Session(options)
     if options["explain_code"] is not None:
@@ -210,15 +211,29 @@ def _verify(
             files.manifest(store, run, options["jobs"])
             predictions = _predict(store, run, options["predict"])
         report = run.report()
-    return Verdict(report, session.fail_on, files.compare(report), predictions, part)
+    return Verdict(report, session.fail_on, files.compare(report), predictions, part, session.given_words)
 
 
 def _predict(store: Store, run: VerifyRun, wanted: str | None) -> tuple[Prediction, ...]:
     if wanted is None:
         return ()
+    from rmqtool.findings.places import IO_DENIED
+    from rmqtool.recovery import NotPredictedError
+    from rmqtool.recovery.outcome import skipped, start_findings
+    from rmqtool.store.unreadable import denied_finding
+
     releases = RELEASES if wanted == _ALL else [None if wanted == _INFERRED else wanted]
     with run.stage("prediction"):
-        return tuple(map(store.predict_recovery, releases))
+        try:
+            predictions = tuple(map(store.predict_recovery, releases))
+        except (NotPredictedError, EnvironmentFailureError) as failure:
+            run.findings.add(skipped(str(failure)))
+            if isinstance(failure, DeniedError) and IO_DENIED.code not in run.findings.counts:
+                run.findings.add(denied_finding(failure, store.files.base))
+            return ()
+        for prediction in predictions:
+            run.findings.extend(start_findings(prediction))
+    return predictions
 
 
 def _write(session: Session, verdicts: list[Verdict], stream: TextIO) -> None:
@@ -233,7 +248,7 @@ def _write(session: Session, verdicts: list[Verdict], stream: TextIO) -> None:
     else:
         from rmqtool.report.verify_text import write_verify_text
 
-        write_verify_text(verdicts, stream, color=session.color)
+        write_verify_text(verdicts, stream, color=session.color, notes=session.is_verbose)
 
 
 def _explain(session: Session, text: str) -> ExitStatus:

@@ -188,6 +188,19 @@ CQ_GAP_FILE = FindingCode(
     remedy="Rebuild the consume queues from the log (rmqtool rebuild).",
     origin="MappedFileQueue#load",
 )
+CQ_FILE_NAME = FindingCode(
+    code="CQ-FILE-NAME",
+    severity=Severity.ERROR,
+    structure=Structure.CONSUMEQUEUE,
+    title="queue file's name is no place of a file",
+    meaning=(
+        "The number that a file is named by is no multiple of the file size: it was renamed. Its units are "
+        "all there, at places that no broker looks at."
+    ),
+    broker_effect="Loads it and serves none of its messages.",
+    remedy="Give it its name back: the queue offset of its first unit, times the size of a unit.",
+    origin="MappedFileQueue#findMappedFileByOffset, DefaultMappedFile#selectMappedBuffer",
+)
 CQ_MIN_WRONG = FindingCode(
     code="CQ-MIN-WRONG",
     severity=Severity.WARNING,
@@ -299,6 +312,20 @@ LMQ_COUNTER_RESET = FindingCode(
     broker_effect="Appends one unit and drops the following until the counter passes the old end.",
     remedy="Upgrade; find the messages by physical offset.",
     origin="MultiDispatch#updateMultiQueueOffset (4.9.3-5.0.0)",
+)
+LMQ_TWICE = FindingCode(
+    code="LMQ-TWICE",
+    severity=Severity.INFO,
+    structure=Structure.CONSUMEQUEUE,
+    title="message names a light queue more than once",
+    meaning=(
+        "A queue stands more than once in a message's INNER_MULTI_DISPATCH, each time with the same queue "
+        "offset. From 5.0.0 on the queue's offset goes up once for each name, so the queue offsets of later "
+        "messages lie above the places of their units until the next restart. No message is lost."
+    ),
+    broker_effect="Puts one unit for the message, and logs the other names as repetitions.",
+    remedy="None needed in the store; the sender should name each queue once.",
+    origin="LmqDispatch#updateLmqOffsets (5.x), MultiDispatch#updateMultiQueueOffset (4.9)",
 )
 LMQ_STALL = FindingCode(
     code="LMQ-STALL",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rmqtool.findings.status import FailOn, status_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     import numpy.typing as npt
 
@@ -114,6 +114,8 @@ class FindingLog:
         self._weights[severity, code.structure] += count
         self._weights -= Counter({(code.severity, code.structure): count})  # which drops what is 0
 
-    def exit_status(self, fail_on: FailOn = FailOn.ERROR) -> ExitStatus:
-        """Return the exit status of everything met, kept or only counted."""
-        return status_of(self._weights, fail_on)
+    def exit_status(
+        self, fail_on: FailOn = FailOn.ERROR, *, without: Collection[Structure] = ()
+    ) -> ExitStatus:
+        """Return the exit status of everything met, kept or only counted, but for some structures."""
+        return status_of((one for one in self._weights if one[1] not in without), fail_on)

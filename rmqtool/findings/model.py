@@ -22,13 +22,16 @@ class Severity(StrEnum):
 
 
 class Structure(StrEnum):
-    """The part of a store that is damaged; errors in the commit log count apart in the exit status."""
+    """The part of a store that is concerned; the exit status goes by it."""
 
     COMMITLOG = "commitlog"
     CONSUMEQUEUE = "consumequeue"
     INDEX = "index"
     CHECKPOINT = "checkpoint"
     STORE = "store"
+    START = "start"  # harm that the next start will do
+    CATCH_UP = "catch-up"  # what the next start will do to derived files
+    UNREAD = "unread"  # what this user may not read
 
 
 @dataclass(frozen=True, slots=True)

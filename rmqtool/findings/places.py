@@ -79,11 +79,11 @@ IO_UNREADABLE = FindingCode(
 IO_DENIED = FindingCode(
     code="IO-DENIED",
     severity=Severity.ERROR,
-    structure=Structure.STORE,
+    structure=Structure.UNREAD,
     title="file may not be read",
-    meaning="The permissions of a file or directory do not allow to read it.",
+    meaning="The permissions of a file or directory do not allow this user to read it; it was left out.",
     broker_effect="Does not start, or treats the directory as empty.",
-    remedy="Run as the broker's user, or on a copy.",
+    remedy="Run rmqtool as the user it belongs to, or on a copy.",
     origin="MappedFileQueue#load",
 )
 IO_CHANGED = FindingCode(

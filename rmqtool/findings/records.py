@@ -101,7 +101,10 @@ CL_PROPERTIES = FindingCode(
     title="malformed properties",
     meaning="The property string does not consist of name 0x01 value 0x02 pieces, or its length is negative.",
     broker_effect="Ignores the pieces that it cannot read: keys or tags may be missing in index and queue.",
-    remedy="None in place; the sender encodes this string.",
+    remedy=(
+        "Where the record's checksums hold, its sender wrote it so: nothing is to be done. Where they do "
+        "not, or zeros stand for text, the record is torn, as by a full disk: compare with a replica."
+    ),
     origin="MessageDecoder#string2messageProperties",
 )
 CL_NUMBER = FindingCode(

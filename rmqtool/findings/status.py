@@ -30,7 +30,7 @@ _FAILING: dict[FailOn, frozenset[Severity]] = {
 
 
 def exit_status(findings: Iterable[Finding], fail_on: FailOn | str = FailOn.ERROR) -> ExitStatus:
-    """Return 5 when the commit log is damaged, 1 when only derived files are, else 0.
+    """Return the exit status of findings, see `status_of`.
 
     Raises:
         ValueError: ``fail_on`` is none of the three words.
@@ -39,8 +39,16 @@ def exit_status(findings: Iterable[Finding], fail_on: FailOn | str = FailOn.ERRO
 
 
 def status_of(weights: Iterable[tuple[Severity, Structure]], fail_on: FailOn) -> ExitStatus:
-    """Return the exit status of (severity, structure) pairs."""
+    """Return the exit status of (severity, structure) pairs.
+
+    Returns:
+        5 when the commit log is damaged, or the next start does harm; else 3 when something may not be read,
+        which no ``--fail-on`` makes good; 1 when only derived files are damaged; else 0.
+    """
+    weights = set(weights)
     failing = {structure for severity, structure in weights if severity in _FAILING[fail_on]}
-    if Structure.COMMITLOG in failing:
+    if failing & {Structure.COMMITLOG, Structure.START}:
         return ExitStatus.LOG_DAMAGED
+    if any(structure is Structure.UNREAD for _, structure in weights):
+        return ExitStatus.FAILED
     return ExitStatus.NEGATIVE if failing else ExitStatus.CLEAN

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rmqtool.errors import EnvironmentFailureError
+from rmqtool.errors import DeniedError, EnvironmentFailureError
+from rmqtool.io.owners import who_may_read
 from rmqtool.io.record_lock import lock_holder
 from rmqtool.io.source import Entry, Kind, Status
 
@@ -42,12 +43,15 @@ class LocalFiles:
         """Return the entries of a directory by name; none where no directory is.
 
         Raises:
-            EnvironmentFailureError: It may not be listed.
+            DeniedError: It may not be listed.
+            EnvironmentFailureError: It cannot be listed.
         """
         try:
             with os.scandir(path) as listing:
                 return sorted(map(_entry, listing))
         except (OSError, ValueError) as failure:
+            if isinstance(failure, PermissionError):
+                raise _denied(path, "listed", failure) from failure
             if _is_denied(failure):
                 raise EnvironmentFailureError(f"{path}: cannot be listed: {_reason(failure)}") from failure
             return []
@@ -116,11 +120,14 @@ def open_regular(path: str) -> int:
     left alone where the kernel permits it.
 
     Raises:
-        EnvironmentFailureError: It is no regular file, is gone, or may not be read.
+        DeniedError: It may not be read.
+        EnvironmentFailureError: It is no regular file, or is gone.
     """
     try:
         _require_regular(path, os.stat(path).st_mode)  # noqa: PTH116 - as in `LocalFiles.status`
         descriptor = _open_without_trace(path)
+    except PermissionError as failure:
+        raise _denied(path, "opened", failure) from failure
     except (OSError, ValueError) as failure:
         raise EnvironmentFailureError(f"{path}: cannot be opened: {_reason(failure)}") from failure
     try:
@@ -129,6 +136,10 @@ def open_regular(path: str) -> int:
         os.close(descriptor)
         raise
     return descriptor
+
+
+def _denied(path: str, done: str, failure: PermissionError) -> DeniedError:
+    return DeniedError(path, f"cannot be {done}: {failure.strerror}: {who_may_read(Path(path))}")
 
 
 def _require_regular(path: str, mode: int) -> None:
@@ -148,9 +159,10 @@ def _open_without_trace(path: str) -> int:
 
 def _entry(entry: os.DirEntry[str]) -> Entry:
     try:
-        return Entry(entry.name, _status(entry.stat()))
+        status = _status(entry.stat())
     except OSError as failure:
-        return Entry(entry.name, _unknown(failure))
+        status = _unknown(failure)
+    return Entry(entry.name, status._replace(is_link=True) if entry.is_symlink() else status)
 
 
 def _status(found: os.stat_result) -> Status:

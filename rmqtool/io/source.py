@@ -37,6 +37,7 @@ class Status(NamedTuple):
         modified_ns: When it was changed last, nanoseconds since 1970.
         identity: Equal for two names of one thing; None where that cannot be told.
         reason: Why nobody knows what it is: of LOST and HIDDEN.
+        is_link: Whether the name is a link to it; told of the entries of a directory.
     """
 
     kind: Kind
@@ -44,6 +45,7 @@ class Status(NamedTuple):
     modified_ns: int = 0
     identity: Hashable = None
     reason: str = ""
+    is_link: bool = False
 
 
 class Entry(NamedTuple):

@@ -173,12 +173,18 @@ class QueueConsumer:
 
     def _explain_absence(self, entry: Entry) -> None:
         place, offset = f"{self.name} offset {entry.queue_offset}", entry.physical_offset
+        missing = self._inquiry.left_out.missing_part(offset)
+        if missing is not None:
+            self._inquiry.left_out.add(Reason.LOG_MISSING, offset)
+            self._explain(Reason.LOG_MISSING, f"{place}: {missing}", entry)
+            return
         if offset < self._log.start:
             why = f"nothing is left: the log begins at {self._log.start}"
             self._inquiry.progress.warn(f"{place} points to log offset {offset}, where {why}")
             self._explain(Reason.EXPIRED, f"{place}: {why}", entry)
             return
         why = "the log does not reach" if self._log.segment_at(offset) is None else "no record lies"
+        self._inquiry.left_out.add(Reason.NO_RECORD, offset)
         self._inquiry.doubt(f"{place} points to log offset {offset}, where {why}")
         self._explain(Reason.NO_RECORD, f"{place}: {why}", entry)
 

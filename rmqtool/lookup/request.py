@@ -21,12 +21,14 @@ class KeyQuestion:
         key: One of KEYS, or the unique key, or all of TAGS.
         unique: Whether it is the unique key.
         is_tag: Whether it is TAGS.
+        either: Whether it is one of KEYS or the unique key.
     """
 
     topic: str
     key: str
     unique: bool = False
     is_tag: bool = False
+    either: bool = False
 
     @property
     def key_hash(self) -> int:
@@ -43,7 +45,7 @@ class KeyQuestion:
             return False
         if self.is_tag:
             return record.properties.get("TAGS") == self.key
-        if self.unique:
+        if self.unique or (self.either and record.properties.get("UNIQ_KEY") == self.key):
             return record.properties.get("UNIQ_KEY") == self.key
         return self.key in split_keys(record.properties.get("KEYS", ""))
 

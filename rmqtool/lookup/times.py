@@ -11,6 +11,7 @@ from rmqtool.lookup.explain import Reason
 from rmqtool.lookup.queue import QueueConsumer, find_queue, is_in_batch
 from rmqtool.scan.record_at import record_at
 from rmqtool.store import PathKind
+from rmqtool.times import time_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,7 +83,7 @@ class _TimeSearch:
         first = self.first_offset()
         message = (
             f"{self._reader.name}: of the queue offsets from {self._low} to before {self._high}, {first} is"
-            f" the first that was stored at {self._request.begin_ms or 0} or later"
+            f" the first that was stored at {time_text(self._request.begin_ms or 0)} or later"
         )
         bounds = {"minOffset": self._low, "maxOffset": self._high}
         self._inquiry.explanation.add(Reason.QUEUE, message, None, queueOffset=first, **bounds)

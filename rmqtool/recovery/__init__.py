@@ -12,6 +12,6 @@ DLedger, controller or duplication mode, with ``forceVerifyPropCRC`` and ``reche
 from __future__ import annotations
 
 from rmqtool.recovery.model import Prediction
-from rmqtool.recovery.predict import predict_recovery
+from rmqtool.recovery.predict import NotPredictedError, predict_recovery
 
-__all__ = ["Prediction", "predict_recovery"]
+__all__ = ["NotPredictedError", "Prediction", "predict_recovery"]

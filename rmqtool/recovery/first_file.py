@@ -14,6 +14,7 @@ from rmqtool.recovery.model import Recovery, Refusal
 from rmqtool.releases import CleanStart, UncleanStart
 from rmqtool.scan.records import check_record
 from rmqtool.scan.window import Window
+from rmqtool.times import utc_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,7 +82,7 @@ class _Match:
         if self.last_offset is not None:
             limits.append(f"lies at or before {self.last_offset}")
         if self.latest_ms is not None:
-            limits.append(f"was stored by {self.latest_ms}")
+            limits.append(f"was stored by {utc_text(self.latest_ms)}")
         return f"{' and '.join(limits)} ({self.asks})"
 
 

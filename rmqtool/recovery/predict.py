@@ -48,6 +48,10 @@ if TYPE_CHECKING:
 _NOT_PREDICTED = ("ST-ROCKSDB", "ST-DLEDGER")
 
 
+class NotPredictedError(UsageError):
+    """A broker recovers such a store by other rules than those that are known here."""
+
+
 def predict_recovery(store: Store, release: Release) -> Prediction:
     """Predict what a broker does with a store when it starts.
 
@@ -57,13 +61,14 @@ def predict_recovery(store: Store, release: Release) -> Prediction:
 
     Raises:
         EnvironmentFailureError: a file cannot be opened or read.
-        UsageError: it is only a part of a store, or one whose recovery goes other ways.
+        NotPredictedError: it is a store whose recovery goes other ways.
+        UsageError: it is only a part of a store.
     """
     if store.kind is not PathKind.STORE or store.root is None:
         raise UsageError(f"{store.base}: a start is predicted for whole stores; give the store root")
     for feature in store.features:
         if feature.code.code in _NOT_PREDICTED:
-            raise UsageError(
+            raise NotPredictedError(
                 f"{feature.label}: {feature.code.title}; a start of such a store is not predicted"
             )
     prediction = PredictionDraft(str(store.base), release, hazards=settings_hazards(store.settings, release))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats.checkpoint import Checkpoint
+from rmqtool.io import Kind
 from rmqtool.recovery.batch_queue import BatchQueue
 from rmqtool.recovery.derived import Derived, Queue
 from rmqtool.recovery.ext_queue import ExtFailureError, ExtQueue
@@ -152,13 +153,25 @@ def _config_refusals(root: Location) -> list[Refusal]:
     refusals = []
     for name in _CONFIG_FILES:
         path = root / "config" / name
-        if _decodes(path) is not True and _decodes(path.with_name(name + ".bak")) is False:
-            refusals.append(Refusal(f"config/{name}", "cannot be decoded, nor can its .bak"))
+        for needed in (path, path.with_name(name + ".bak")):
+            if needed.kind() is Kind.FIFO:
+                refusals.append(Refusal(f"config/{needed.name}", "is a FIFO: opening it waits for ever"))
+                break
+            if (decodes := _decodes(needed)) is True:
+                break
+            if decodes is False and needed is not path:
+                refusals.append(Refusal(f"config/{name}", "cannot be decoded, nor can its .bak"))
     return refusals
 
 
 def _decodes(path: Location) -> bool | None:
-    """Tell whether a config file can be decoded; None if it is missing or empty."""
+    """Tell whether a config file can be decoded.
+
+    Java: ``MixAll#file2String`` reads as many bytes as ``File#length`` says, which is 0 for a device.
+
+    Returns:
+        None if it is missing, empty, or no regular file.
+    """
     try:
         text = read_config_text(path)
         if not text:

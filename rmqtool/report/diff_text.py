@@ -4,35 +4,59 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from rmqtool.commands.diff.model import is_time
 from rmqtool.findings.wording import counted
 from rmqtool.report.escaping import escape_text
+from rmqtool.times import time_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
+    from datetime import tzinfo
     from typing import TextIO
 
     from rmqtool.commands.diff.model import Comparison, Difference
 
+_SHOWN = 10_000
+"""Lines that are kept until the verdict is known."""
+_NAMES = {"units": "consume queue units"}
+_WITH_VALUES = {"commitlog", "checkpoint"}
+"""Structures whose sentences do not hold what the two sides say."""
 
-def write_diff_text(rows: Iterable[Difference], comparison: Comparison, stream: TextIO) -> None:
-    """Write one line a difference as it is found, and the totals."""
+
+def write_diff_text(
+    rows: Iterable[Difference], comparison: Comparison, stream: TextIO, zone: tzinfo | None
+) -> None:
+    """Write the verdict and the totals, and then a line for each difference, once all are known."""
+    shown: list[str] = []
+    rest = 0
     for row in rows:
-        stream.write(f"{row.structure}: {escape_text(row.message)}\n")
-        if row.structure == "commitlog":
-            sides = (("A", row.a), ("B", row.b))
-            stream.writelines(f"  {side} {_values(found)}\n" for side, found in sides if found)
+        if len(shown) < _SHOWN:
+            shown.extend(_lines(row, zone))
+        else:
+            rest += 1
     compared = _numbers(comparison.compared)
     stream.write(f"{_verdict(comparison)} in {compared or 'nothing'} compared\n")
     beyond = comparison.beyond.total()
     if beyond:
         what = counted(beyond, "entry of only one side is", "entries of only one side are")
         stream.write(f"{what} of records that the other's log has not\n")
+    stream.writelines(shown)
+    if rest:
+        stream.write(f"… {rest} more, see --format ndjson\n")
+
+
+def _lines(row: Difference, zone: tzinfo | None) -> Iterator[str]:
+    yield f"{row.structure}: {escape_text(row.message)}\n"
+    if row.structure in _WITH_VALUES:
+        for side, found in (("A", row.a), ("B", row.b)):
+            if found:
+                yield f"  {side} {_values(found, zone)}\n"
 
 
 def _verdict(comparison: Comparison) -> str:
     counts, normal = comparison.counts.total(), comparison.normal.total()
     verdict = (
-        f"{counted(counts, 'difference')} ({_numbers(comparison.counts)})" if counts else "no difference"
+        f"{counted(counts, 'difference')} ({_numbers(comparison.counts)})" if counts else "No difference"
     )
     if normal:
         verdict += f", {normal} as between replicas at work ({_numbers(comparison.normal)})"
@@ -40,11 +64,15 @@ def _verdict(comparison: Comparison) -> str:
 
 
 def _numbers(counts: dict[str, int]) -> str:
-    return ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+    return ", ".join(f"{count} {_NAMES.get(name, name)}" for name, count in counts.items() if count)
 
 
-def _values(found: dict[str, Any]) -> str:
-    return escape_text(", ".join(f"{name} {value}" for name, value in found.items()))
+def _values(found: dict[str, Any], zone: tzinfo | None) -> str:
+    return escape_text(", ".join(f"{name} {_value(name, value, zone)}" for name, value in found.items()))
+
+
+def _value(name: str, value: object, zone: tzinfo | None) -> object:
+    return time_text(value, zone) if is_time(name) and isinstance(value, int) else value
 
 
 def diff_facts(comparison: Comparison) -> dict[str, Any]:

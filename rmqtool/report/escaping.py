@@ -28,6 +28,12 @@ def escape_json(text: str) -> str:
     return text if text.isascii() and "\x7f" not in text else _HARMFUL_JSON.sub(_escape_json, text)
 
 
+def is_cell_text(text: str) -> bool:
+    """Tell whether text can be a cell of csv as it is: no control but ends of lines and tabs."""
+    return not _HARMFUL.search(text.translate(_LAYOUT))
+
+
+_LAYOUT = {ord(character): None for character in "\t\n\r"}
 _HARMFUL_JSON = re.compile(_HARMFUL.pattern.replace("\x00-\x1f", ""))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqtool.report.times import time_text
+from rmqtool.times import time_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

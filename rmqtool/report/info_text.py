@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
+from rmqtool.findings import Severity
 from rmqtool.findings.wording import counted
 from rmqtool.report.escaping import escape_text
 from rmqtool.report.tables import Tables
-from rmqtool.report.times import size_text, time_text
+from rmqtool.report.times import size_text
 from rmqtool.store import Origin, PathKind
+from rmqtool.times import time_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,18 +32,26 @@ def write_info_text(
     zone: tzinfo | None,
     *,
     color: bool | None,
-    all_settings: bool = False,
+    next_command: str,
+    details: bool = False,
 ) -> None:
-    """Write the summary for people; settings that do not concern this store only if all are wanted."""
+    """Write the summary for people: the verdict, what is there by topic, settings last.
+
+    Args:
+        summary: What is told.
+        stream: Receives the text.
+        zone: In which times are printed.
+        color: Whether colours are used; None is found out.
+        next_command: What to do with the store, ready to be pasted.
+        details: Whether every queue is shown, and settings that do not concern this store.
+    """
     tables = Tables(stream, color=color)
-    tables.pairs(f"{summary.kind} {escape_text(summary.path)}", _facts(summary, zone))
-    tables.table(
-        "Settings",
-        ("setting", "value", "origin"),
-        _settings(summary, all_settings=all_settings),
-    )
-    queues = [(escape_text(str(queue.topic)), *map(str, _numbers(queue))) for queue in summary.queues]
-    tables.table("Queues", ("topic", "queue", "min offset", "max offset", "messages"), _cut(queues))
+    tables.pairs(f"{_verdict(summary)}: {summary.kind} {escape_text(summary.path)}", _facts(summary, zone))
+    stream.write(f"next: {next_command}\n")
+    tables.table("Topics", ("topic", "queues", "messages"), _cut(_topics(summary.queues)))
+    if details:
+        queues = [(escape_text(str(queue.topic)), *map(str, _numbers(queue))) for queue in summary.queues]
+        tables.table("Queues", ("topic", "queue", "min offset", "max offset", "messages"), _cut(queues))
     files = [
         (escape_text(one.file), f"{one.items} of {one.room}", time_text(one.begin_timestamp_ms, zone))
         for one in summary.index
@@ -48,6 +59,35 @@ def write_info_text(
     tables.table("Index files", ("file", "items", "first message stored"), _cut(files))
     findings = [(one.severity.value, one.code.code, escape_text(one.sentence)) for one in summary.findings]
     tables.table("Findings", ("severity", "code", "what"), _cut(findings))
+    tables.table("Settings", ("setting", "value", "origin"), _settings(summary, all_settings=details))
+
+
+def _verdict(summary: StoreSummary) -> str:
+    """Say in one line how the store stands, as far as names, sizes and ends of files tell."""
+    severities = Counter(finding.severity for finding in summary.findings)
+    found = [
+        counted(severities[severity], word)
+        for severity, word in ((Severity.ERROR, "error"), (Severity.WARNING, "warning"))
+        if severities[severity]
+    ]
+    if summary.lock_holder:
+        found.insert(0, "in use by a broker")
+    elif summary.abort:
+        found.insert(0, "not stopped cleanly")
+    verdict = ", ".join(found) or "stopped cleanly, names and sizes in order"
+    if summary.kind != PathKind.STORE.value and not found:
+        verdict = "names and sizes in order"
+    return verdict[0].upper() + verdict[1:]
+
+
+def _topics(queues: Sequence[QueueSummary]) -> list[tuple[str, str, str]]:
+    """Return each topic with its queues and what they hold."""
+    counts: dict[str, list[int]] = {}
+    for queue in queues:
+        total = counts.setdefault(str(queue.topic), [0, 0])
+        total[0] += 1
+        total[1] += queue.messages
+    return [(escape_text(topic), str(number), str(held)) for topic, (number, held) in counts.items()]
 
 
 def _settings(summary: StoreSummary, *, all_settings: bool) -> list[tuple[str, str, str]]:
@@ -94,8 +134,10 @@ def _facts(summary: StoreSummary, zone: tzinfo | None) -> list[tuple[str, str]]:
         (part.name, f"{escape_text(part.path)}: {'empty' if part.empty else 'not examined'}")
         for part in summary.other_parts
     ]
-    facts.append(("stopped cleanly", _abort_text(summary)))
-    facts.append(("lock", f"held by {summary.lock_holder}" if summary.lock_holder else "free"))
+    if summary.abort:
+        facts.append(("stopped cleanly", _abort_text(summary)))
+    if summary.lock_holder:
+        facts.append(("lock", f"held by {summary.lock_holder}"))
     return facts
 
 
@@ -107,8 +149,6 @@ def _queue_facts(queues: Sequence[QueueSummary]) -> str:
 
 
 def _abort_text(summary: StoreSummary) -> str:
-    if not summary.abort:
-        return "yes: no abort"
     process = "" if summary.abort_process is None else f", of process {summary.abort_process}"
     return f"no: abort is there{process}"
 

@@ -62,6 +62,8 @@ def _members(kind: type[Any]) -> Iterator[str]:
         name = camel_case(one.name)
         if name in shown:
             yield f"`{name}` {_BODY if one.name == 'body' else _json_type(str(one.type))}"
+        if name == "body":
+            yield f"`bodyEncoding` {_BODY}"
 
 
 def _json_type(annotation: str) -> str:

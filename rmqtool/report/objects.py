@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import base64
+from contextlib import suppress
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from rmqtool.projection import json_object
-from rmqtool.report.escaping import escape_bytes
+from rmqtool.report.escaping import escape_bytes, is_cell_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from rmqtool import rows
 
 JsonValue = str | int | None | list[str] | list[int] | dict[str, str] | dict[str, object]
@@ -26,19 +25,35 @@ class BodyMode(StrEnum):
     BASE64 = "base64"
 
 
-_BODIES: dict[BodyMode, Callable[[bytes], str | None]] = {
-    BodyMode.NONE: lambda _: None,
-    BodyMode.TEXT: escape_bytes,
-    BodyMode.HEX: bytes.hex,
-    BodyMode.BASE64: lambda body: base64.b64encode(body).decode(),
-}
+Encoded = tuple[str | None, str | None]
+"""A body as a string, and how it is encoded: ``utf-8``, ``hex`` or ``base64``; None twice for no body."""
+
+
+def encoded_body(body: bytes, mode: BodyMode, *, one_cell: bool = False) -> Encoded:
+    """Return a body for programs as ``--body`` asks for; base64 where it cannot be text.
+
+    Args:
+        body: As stored.
+        mode: What is asked for.
+        one_cell: Whether nothing escapes controls after this, as in csv: with them it cannot be text either.
+    """
+    if mode is BodyMode.NONE:
+        return None, None
+    if mode is BodyMode.HEX:
+        return body.hex(), "hex"
+    if mode is BodyMode.TEXT:
+        with suppress(UnicodeDecodeError):
+            text = body.decode()
+            if not one_cell or is_cell_text(text):
+                return text, "utf-8"
+    return base64.b64encode(body).decode(), "base64"
 
 
 def body_text(body: bytes, mode: BodyMode) -> str | None:
-    """Return a body as ``--body`` asks for."""
-    return _BODIES[mode](body)
+    r"""Return a body for people: text is on one line, and what is no UTF-8 is ``\xNN`` in it."""
+    return escape_bytes(body) if mode is BodyMode.TEXT else encoded_body(body, mode)[0]
 
 
-def row_object(row: rows.Row, body: BodyMode) -> dict[str, JsonValue]:
-    """Return a row as an object; its ``type`` comes first."""
-    return json_object(row, _BODIES[body])
+def row_object(row: rows.Row, body: BodyMode, *, one_cell: bool = False) -> dict[str, JsonValue]:
+    """Return a row as an object; its ``type`` comes first. See `encoded_body`."""
+    return json_object(row, lambda raw: encoded_body(raw, body, one_cell=one_cell))

@@ -9,7 +9,7 @@ from rmqtool.commands.offsets import reader_totals
 from rmqtool.findings.wording import counted
 from rmqtool.report.escaping import escape_text
 from rmqtool.report.tables import Tables
-from rmqtool.report.times import time_text
+from rmqtool.times import time_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +31,11 @@ _WORDS = {
 def write_offsets_text(
     rows: Sequence[Progress], stream: TextIO, zone: tzinfo | None, *, color: bool | None
 ) -> None:
-    """Write one line an offset, one a reader, and a line of totals."""
+    """Write a line of totals, one line an offset and one a reader."""
+    states = Counter(row.state for row in rows)
+    parts = [f"{states[state]} {words}" for state, words in _WORDS.items() if words and states[state]]
+    lag = sum(row.lag or 0 for row in rows)
+    stream.write(", ".join([f"{counted(len(rows), 'offset')}, lag {lag}", *parts]) + "\n\n")
     columns = ("reader", "topic", "queue", "offset", "min", "max", "lag", "last read", "")
     tables = Tables(stream, color=color)
     tables.table("Offsets", columns, [_cells(row, zone) for row in rows[:_LISTED]])
@@ -40,10 +44,6 @@ def write_offsets_text(
     readers = [(escape_text(name), *map(str, total.values())) for name, total in reader_totals(rows).items()]
     if len(readers) > 1:
         tables.table("Readers", ("reader", "queues", "lag", "out of range"), readers[:_LISTED])
-    states = Counter(row.state for row in rows)
-    parts = [f"{states[state]} {words}" for state, words in _WORDS.items() if words and states[state]]
-    lag = sum(row.lag or 0 for row in rows)
-    stream.write(", ".join([f"{counted(len(rows), 'offset')}, lag {lag}", *parts]) + "\n")
 
 
 def _cells(row: Progress, zone: tzinfo | None) -> tuple[str, ...]:

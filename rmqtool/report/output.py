@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import EnvironmentFailureError, RefusedError
-from rmqtool.store.names import real_path
+from rmqtool.store.names import directory_around
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -101,10 +101,9 @@ def refuse_evidence(path: Path, evidence_roots: Iterable[Path]) -> None:
     Raises:
         RefusedError: It lies there.
     """
-    real = real_path(path)
-    for root in evidence_roots:
-        if real.is_relative_to(root):
-            raise RefusedError(f"{path}: lies in {root}, which is only read; write elsewhere")
+    root = directory_around(path, evidence_roots)
+    if root is not None:
+        raise RefusedError(f"{path}: lies in {root}, which is only read; write elsewhere")
 
 
 @contextmanager

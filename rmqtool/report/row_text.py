@@ -16,7 +16,7 @@ from rmqtool.report.hex_text import HexText, field_label
 from rmqtool.report.objects import BodyMode, body_text
 from rmqtool.report.system_text import system_text
 from rmqtool.report.terminal import SEVERITY_STYLES, Ink, columns_of
-from rmqtool.report.times import time_text
+from rmqtool.times import time_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable

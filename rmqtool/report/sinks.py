@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from rmqtool.report.objects import JsonValue
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
-_QUERY_KEY = "queryKey"
+TRUNCATED = "truncated"
+"""The fact that there are more rows than were wanted."""
+
+_QUERY_KEY, _BODY = "queryKey", "body"
 
 
 class Format(StrEnum):
@@ -57,7 +60,6 @@ def open_sink(
     keyed: bool = False,
     color: bool | None = None,
     fields: bool = False,
-    unpacked: bool = False,
     warn: Callable[[str], None],
 ) -> Sink:
     """Return a sink of a format.
@@ -70,19 +72,19 @@ def open_sink(
         zone: In which text prints times.
         keyed: Whether the rows carry the keys that they answer, as ``queryKey``.
         color: Whether text uses colours; None is: on a terminal, unless NO_COLOR is set.
-        unpacked: Whether inner batches are unpacked: then csv holds their messages in the table of messages.
         fields: Whether rows come with their fields.
         warn: Told what a format cannot show.
     """
     if chosen is Format.TEXT:
         text = RowText(body, zone, width_of(stream), color=uses_color(stream, color), fields=fields)
         return _TextSink(stream, text)
-    objects = _Objects(BodyMode.NONE if body is None else body, keyed=keyed)
+    mode = BodyMode.NONE if body is None else body
+    objects = _Objects(mode, keyed=keyed, in_cells=chosen is Format.CSV)
     if chosen is Format.NDJSON:
         return _NdjsonSink(stream, objects)
     if chosen is Format.JSON:
         return _JsonSink(stream, objects, schema)
-    return _CsvSink(stream, objects, warn, {rows.InnerMessage: rows.Message} if unpacked else {})
+    return _CsvSink(stream, objects, warn)
 
 
 def to_json(value: object, *, indent: int | None = None) -> str:
@@ -97,12 +99,13 @@ def _indented(value: object, indent: int) -> str:
 class _Objects:
     """Makes objects of rows."""
 
-    def __init__(self, body: BodyMode, *, keyed: bool) -> None:
+    def __init__(self, body: BodyMode, *, keyed: bool, in_cells: bool) -> None:
         self._body = body
+        self._in_cells = in_cells
         self._keyed = keyed
 
     def object(self, row: rows.Row, query_key: str | None) -> dict[str, JsonValue]:
-        found = row_object(row, self._body)
+        found = row_object(row, self._body, one_cell=self._in_cells)
         if self._keyed:
             found[_QUERY_KEY] = query_key
         return found
@@ -139,7 +142,9 @@ class _NdjsonSink:
             self._stream.write(to_json(self._objects.object(row, query_key)) + "\n")
 
     def finish(self, status: ExitStatus, facts: Mapping[str, object] | None = None) -> None:
-        """Nothing follows the last object; the exit status says the rest."""
+        """Say that there are more rows than these, where that is so; else nothing follows the last one."""
+        if facts is not None and facts.get(TRUNCATED):
+            self._stream.write(to_json({"type": "summary", TRUNCATED: True}) + "\n")
 
 
 class _JsonSink:
@@ -160,44 +165,33 @@ class _JsonSink:
 
 
 class _CsvSink:
-    """The rows of one table, which the first of them decides; damage is left to standard error.
+    """The rows of one type, which the first of them decides; damage is left to standard error."""
 
-    ``tables`` names the types of rows that go into the table of another type; that has their columns, too.
-    """
-
-    def __init__(
-        self,
-        stream: TextIO,
-        objects: _Objects,
-        warn: Callable[[str], None],
-        tables: dict[type[rows.Row], type[rows.Row]],
-    ) -> None:
+    def __init__(self, stream: TextIO, objects: _Objects, warn: Callable[[str], None]) -> None:
         self._writer = csv.writer(stream, lineterminator="\n")
         self._objects = objects
         self._warn = warn
-        self._tables = {rows.Preblank: rows.Unit, **tables}
         self._kind: type[rows.Row] | None = None
         self._columns: list[str] = []
         self._left_out: dict[str, int] = {}
 
     def add(self, row: rows.Row, query_key: str | None = None) -> None:
-        kind = self._tables.get(type(row), type(row))
+        kind = rows.Unit if isinstance(row, rows.Preblank) else type(row)
         if isinstance(row, rows.Damage):
             self._warn(f"{row.code.code}: {row.message}")
             return
         if self._kind is None and not isinstance(row, rows.Blank | rows.IndexHeader):
             self._kind = kind
-            self._columns = self._columns_of(kind)
+            self._columns = self._objects.columns(kind)
             self._writer.writerow(self._columns)
         if kind is not self._kind:
             self._left_out[row.type] = self._left_out.get(row.type, 0) + 1
             return
         found = self._objects.object(row, query_key)
-        self._writer.writerow([csv_cell(found.get(name)) for name in self._columns])
-
-    def _columns_of(self, kind: type[rows.Row]) -> list[str]:
-        kinds = [kind, *(one for one, table in self._tables.items() if table is kind)]
-        return list(dict.fromkeys(name for one in kinds for name in self._objects.columns(one)))
+        body = found.pop(_BODY, None)  # is fit for a cell as it is
+        self._writer.writerow(
+            [body if name == _BODY else csv_cell(found.get(name)) for name in self._columns]
+        )
 
     def finish(self, status: ExitStatus, facts: Mapping[str, object] | None = None) -> None:
         for kind, count in self._left_out.items():

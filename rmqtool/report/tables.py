@@ -38,7 +38,8 @@ class Tables:
 
     def pairs(self, title: str, lines: Sequence[tuple[str, str]]) -> None:
         """Draw names and values."""
-        self._write(self._ink(title, "bold"))
+        for line in wrapped(title, self._width):
+            self._write(self._ink(line, "bold"))
         margin = max((columns_of(name) for name, _ in lines), default=0) + 3
         for name, value in lines:
             start = f" {_padded(name, margin - 3)}  "

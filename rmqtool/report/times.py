@@ -1,31 +1,8 @@
-"""Moments and sizes for people."""
+"""Sizes for people."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from datetime import tzinfo
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _STEPS = ("KiB", "MiB", "GiB", "TiB", "PiB")
-
-
-def time_text(timestamp_ms: int, zone: tzinfo | None) -> str:
-    """Return a time as ``yyyy-MM-dd HH:mm:ss.SSS+hh:mm``; a number that is no date here stays a number.
-
-    UTC is ``Z``; `rmqtool.times` reads what this writes.
-
-    Args:
-        timestamp_ms: Since the epoch.
-        zone: Zone to print in; None is this machine's.
-    """
-    try:
-        moment = (_EPOCH + timedelta(milliseconds=timestamp_ms)).astimezone(zone)
-    except (OverflowError, ValueError, OSError):
-        return str(timestamp_ms)
-    return moment.isoformat(" ", "milliseconds").replace("+00:00", "Z")
 
 
 def size_text(size_bytes: float) -> str:

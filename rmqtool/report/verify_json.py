@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from typing import TYPE_CHECKING
 
+from rmqtool.commands.verify.roots import label_of_root
 from rmqtool.findings import Finding
 from rmqtool.projection import columns_of, json_object
 from rmqtool.report.escaping import escape_text
@@ -64,7 +65,7 @@ def write_verify_csv(verdicts: Sequence[Verdict], stream: TextIO) -> None:
         for verdict in verdicts
         for value in _finding_objects(verdict)
     ]
-    writer.writerow(rows[0] if rows else columns_of(Finding))
+    writer.writerow(rows[0] if rows else (*columns_of(Finding), "root"))
     writer.writerows([_cell(value) for value in row.values()] for row in rows)
 
 
@@ -82,8 +83,8 @@ def write_explanations_csv(entries: Sequence[FindingCode], stream: TextIO) -> No
 
 
 def _finding_objects(verdict: Verdict) -> Iterator[dict[str, Any]]:
-    for finding, known in verdict.findings():
-        value = json_object(finding)
+    for (finding, known), root in zip(verdict.findings(), verdict.roots.of, strict=True):
+        value = json_object(finding) | {"root": None if root is None else label_of_root(root)}
         yield value if verdict.comparison is None else value | {"known": known}
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import ExitStatus
-from rmqtool.findings import Severity
+from rmqtool.findings import CATALOG, Severity
+from rmqtool.findings.start import NS_LOSES, NS_REBUILDS, NS_REFUSED
 from rmqtool.findings.wording import counted
 from rmqtool.report.escaping import escape_text
 from rmqtool.report.finding_text import finding_line
@@ -13,24 +14,21 @@ from rmqtool.report.prediction_text import prediction_facts, prediction_title
 from rmqtool.report.tables import Tables
 from rmqtool.report.terminal import SEVERITY_STYLES
 from rmqtool.report.times import size_text
+from rmqtool.report.verify_headline import headline, is_healthy, next_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from typing import TextIO
 
     from rmqtool.commands.verify.verdict import Verdict
-    from rmqtool.findings import Finding, FindingCode, FindingLog
+    from rmqtool.findings import Finding, FindingCode
 
 _LISTED = 5
 """Findings of one code that are shown; ndjson has them all."""
 
-_LEVELS = ("layout", "each file on its own", "derived files against the log", "completeness")
-_TITLES = {
-    "clean": "No damage found",
-    "derived-damage": "Damage outside the commit log",
-    "log-damage": "The commit log is damaged",
-    "incomplete": "Interrupted: no verdict",
-}
+_IN_PREDICTIONS = {NS_REFUSED, NS_LOSES, NS_REBUILDS}
+"""What they say stands in the first line, and in the prediction."""
+
 _WORDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
 
 
@@ -44,22 +42,38 @@ class _Page(Tables):
             f"{self._ink(_WORDS[severity].upper(), SEVERITY_STYLES[severity])} {self._ink(title, 'bold')}"
         )
 
+    def command(self, text: str) -> None:
+        """Write what to type next, on one line whatever the width: it is there to be pasted."""
+        self._write(f"Next: {text}")
+
     def entry(self, finding: Finding) -> None:
         """Write what is the same for all findings of a code, given one of them."""
         for name, text in (("Broker", finding.code.broker_effect), ("Remedy", finding.remedy)):
             self.paragraph(f"{name}: {escape_text(text)}", 2, "dim")
 
 
-def write_verify_text(verdicts: Sequence[Verdict], stream: TextIO, *, color: bool | None) -> None:
-    """Write verdicts for people."""
+def write_verify_text(
+    verdicts: Sequence[Verdict], stream: TextIO, *, color: bool | None, notes: bool = False
+) -> None:
+    """Write verdicts for people.
+
+    Args:
+        verdicts: One for each store.
+        stream: Where to.
+        color: Whether colours are used; None is found out.
+        notes: Whether findings that ask nothing of anybody are told as well.
+    """
     page = _Page(stream, color=color)
     for number, verdict in enumerate(verdicts):
         if number:
             stream.write("\n")
-        report = verdict.report
-        page.pairs(f"{_TITLES[report.result]}: {escape_text(report.store)}", list(_facts(verdict)))
-        for findings in _groups(report.findings):
-            _write_group(page, verdict, findings)
+        page.pairs(headline(verdict), list(_facts(verdict)))
+        command = next_command(verdict)
+        if command is not None:
+            page.command(command)
+        for findings in _groups(verdict.report.findings):
+            if findings[0].code not in _IN_PREDICTIONS and (notes or _worst(findings) is not Severity.INFO):
+                _write_group(page, verdict, findings)
         for prediction in verdict.predictions:
             stream.write("\n")
             page.pairs(prediction_title(prediction), list(prediction_facts(prediction)))
@@ -91,14 +105,17 @@ def _facts(verdict: Verdict) -> Iterator[tuple[str, str]]:
     examined = report.examined
     if verdict.part is not None:
         yield "part", escape_text(verdict.part)
-    yield "level", f"{report.level}, {_LEVELS[report.level]}"
     if report.interrupted is not None:
         yield "interrupted", f"{report.interrupted}; what is said below is what was looked at before"
+    if report.limits and report.damage_status:  # else the first line says so
+        yield "not looked at", escape_text("; ".join(report.limits))
     log = f"{_several(examined.commitlog_files, 'file')}, {_several(examined.records, 'record')}"
     yield "commit log", f"{log}, {size_text(examined.bytes)}"
-    yield "queues", f"{_several(examined.consume_queues, 'queue')}, {_several(examined.units, 'unit')}"
-    yield "index", f"{_several(examined.index_files, 'file')}, {_several(examined.items, 'item')}"
-    yield "findings", _counts(report.findings)
+    units = _several(examined.units, "consume queue unit")
+    yield "queues", f"{_several(examined.consume_queues, 'queue')}, {units}"
+    yield "index", f"{_several(examined.index_files, 'file')}, {_several(examined.items, 'index item')}"
+    if not is_healthy(verdict):
+        yield "findings", _counts(verdict)
     compared = verdict.comparison
     if compared is not None:
         new, known = len(compared.new), compared.known_count
@@ -107,27 +124,36 @@ def _facts(verdict: Verdict) -> Iterator[tuple[str, str]]:
     if report.seconds:
         stages = ", ".join(f"{name} {seconds:.2f}" for name, seconds in report.seconds.items())
         yield "seconds", stages
-    yield "exit status", f"{int(verdict.status)}, {_status_text(verdict.status)}"
+    if verdict.status:
+        yield "exit status", f"{int(verdict.status)}, {_status_text(verdict)}"
 
 
-def _status_text(status: ExitStatus) -> str:
+def _status_text(verdict: Verdict) -> str:
+    looked = "the commit log itself passed"
+    if not verdict.report.examined.commitlog_files:
+        looked = "the commit log was not looked at"
     return {
-        ExitStatus.CLEAN: "no finding that --fail-on counts",
-        ExitStatus.NEGATIVE: "the commit log itself passed or was not looked at",
+        ExitStatus.NEGATIVE: looked,
+        ExitStatus.FAILED: "what may not be read was left out",
         ExitStatus.LOG_DAMAGED: "read this before a broker is started on it",
         ExitStatus.INTERRUPTED: "run it again to know",
-    }[status]
+    }[verdict.status]
 
 
-def _counts(findings: FindingLog) -> str:
+def _counts(verdict: Verdict) -> str:
     """Return how many findings there are; those only counted are of their code's kept severity."""
+    findings, roots = verdict.report.findings, verdict.roots
     counts = dict.fromkeys(Severity, 0)
     for group in _groups(findings):
+        if group[0].code in _IN_PREDICTIONS:
+            continue
         for finding in group:
             counts[finding.severity] += 1
         counts[_worst(group)] += findings.suppressed(group[0].code.code)
     listed = [_several(count, _WORDS[severity]) for severity, count in counts.items() if count]
-    return ", ".join(listed) or "none"
+    following = roots.count - sum(roots.follows(code.code) for code in _IN_PREDICTIONS)
+    follow = counted(following, "of them follows from another", "of them follow from others", spec=",")
+    return (", ".join(listed) or "none") + (f"; {follow}" if following else "")
 
 
 def _several(count: int, noun: str) -> str:
@@ -148,18 +174,26 @@ def _worst(group: Sequence[Finding]) -> Severity:
 
 
 def _write_group(page: _Page, verdict: Verdict, group: Sequence[Finding]) -> None:
+    """Write the findings of a code that follow from no other."""
     entry = group[0].code
     severity = _worst(group)
-    count = verdict.report.findings.counts[entry.code]
+    count = verdict.report.findings.counts[entry.code] - verdict.roots.follows(entry.code)
+    if not count:
+        return
     number = f" ({count:,})" if count > 1 else ""
-    fresh = _fresh(verdict, entry)
+    fresh = min(_fresh(verdict, entry), count)
     known = f", {_several(count - fresh, 'finding')} known" if fresh < count else ""
     page.heading(severity, f"{entry.code} {entry.title}{number}{known}")
-    shown = group[:_LISTED] if severity is not Severity.INFO else group[:1]
+    roots = {id(one): root for one, root in zip(verdict.report.findings, verdict.roots.of, strict=True)}
+    free = [finding for finding in group if roots[id(finding)] is None]
+    shown = free[:_LISTED] if severity is not Severity.INFO else free[:1]
     for finding in shown:
         page.paragraph(finding_line(finding), 2)
     if count > len(shown):
         page.paragraph(f"… {count:,} in all", 2)  # a finding may stand for many
+    for code, follows in verdict.roots.explained.get(entry.code, {}).items():
+        if CATALOG[code] not in _IN_PREDICTIONS:
+            page.paragraph(f"Explains {follows:,} {code}, {CATALOG[code].title}", 2)
     if severity is not Severity.INFO:
         page.entry(group[0])
 

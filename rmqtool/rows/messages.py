@@ -131,7 +131,7 @@ def offset_id_of(record: Record) -> str:
 
 
 class MessageRows:
-    """Makes rows of what a walk over a log yields.
+    """Makes rows of what a walk over a log yields; what is wrong with a record comes before it.
 
     Args:
         log: The files, to tell where an offset lies.
@@ -142,6 +142,7 @@ class MessageRows:
         self._log = log
         self._delay_levels = delay_levels
         self._segment: Segment | None = None
+        self._met: list[Defect] = []
 
     def row(self, event: LogEvent) -> rows.Message | rows.Blank | rows.Damage:
         """Return the row of one event."""
@@ -153,6 +154,9 @@ class MessageRows:
         return self._damage(event, file, position)
 
     def _damage(self, defect: Defect, file: str, position: int) -> rows.Damage:
+        if defect.of_record:
+            self._met = [one for one in self._met if one.physical_offset == defect.physical_offset]
+            self._met.append(defect)
         return rows.Damage(
             file,
             position,
@@ -204,7 +208,12 @@ class MessageRows:
             tags_code=code,
             msg_id=offset_id_of(record),
             explanation=explanation_of(record, code),
+            damage=self._damage_of(record),
         )
+
+    def _damage_of(self, record: Record) -> list[str]:
+        met, self._met = self._met, []
+        return [one.code.code for one in met if one.physical_offset == record.physical_offset]
 
     def _place(self, physical_offset: int) -> tuple[str, int]:
         """Return file and position of an offset; after the last byte of a file counts as in it."""

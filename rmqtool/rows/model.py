@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 class Message:
     """A record of the commit log; hosts are ``ip:port`` or ``[ip6]:port``, the body as stored.
 
-    ``explanation`` says what a message of the broker's own is about: `rmqtool.rows.system_messages`.
+    ``explanation`` says what a message of the broker's own is about: `rmqtool.rows.system_messages`;
+    ``damage`` what is wrong with the record, codes of findings.
     """
 
     type: ClassVar = "message"
@@ -50,6 +51,7 @@ class Message:
     tags_code: int
     msg_id: str
     explanation: dict[str, object] | None
+    damage: list[str]
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,11 @@ def chars(text: str) -> Buffer:
 LOWER, UPPER = chars("0123456789abcdef"), chars("0123456789ABCDEF")
 _LOWER = LOWER
 _NULL = chars("null")
-_HIDDEN_BYTE = chars("\\\\x")
+_CONTROL = chars("\\u00")
+_SHORT_CONTROLS = chars("btn\0fr")  # backspace to carriage return have escapes of one letter, but 0x0B
+_BACKSPACE, _VERTICAL_TAB, _CARRIAGE_RETURN = 0x08, 0x0B, 0x0D
+_NO_BODY = chars('null, "bodyEncoding": null')
+_IS_TEXT, _IS_HEX = chars('", "bodyEncoding": "utf-8"'), chars('", "bodyEncoding": "hex"')
 _REPLACEMENT = 0xFFFD
 _QUOTE, _BACKSLASH, _DELETE = 0x22, 0x5C, 0x7F
 _GROUPS = 8  # of an IPv6 address, two bytes each
@@ -188,29 +192,37 @@ def _longest_zeros(buffer: Buffer, at: int) -> tuple[int, int]:
 
 @kernel
 def put_body(out: Buffer, n: int, buffer: Buffer, start: int, stop: int, form: int) -> int:
-    r"""Write a body; in text a backslash is doubled a control is ``\xNN``; JSON doubles both again."""
+    """Write a body and the member that says how it is encoded; text is harmless UTF-8, controls aside."""
     if form == _HEX:
         out[n] = _QUOTE
         n = put_hex(out, n + 1, buffer, start, stop, _LOWER)
-        out[n] = _QUOTE
-        return n + 1
+        return put(out, n, _IS_HEX)
     if form != _TEXT:
-        return put(out, n, _NULL)
+        return put(out, n, _NO_BODY)
     out[n] = _QUOTE
     n += 1
     for i in range(start, stop):
         byte = buffer[i]
         if byte < 0x20 or byte == _DELETE:
-            n = put(out, n, _HIDDEN_BYTE)
-            n = put_hex(out, n, buffer, i, i + 1, _LOWER)
+            n = _put_control(out, n, byte)
             continue
-        for _ in range(3 if byte == _BACKSLASH else 1 if byte == _QUOTE else 0):
+        if byte in (_QUOTE, _BACKSLASH):
             out[n] = _BACKSLASH
             n += 1
         out[n] = byte
         n += 1
-    out[n] = _QUOTE
-    return n + 1
+    return put(out, n, _IS_TEXT)
+
+
+@kernel
+def _put_control(out: Buffer, n: int, byte: int) -> int:
+    """Write a control character as JSON escapes it."""
+    if _BACKSPACE <= byte <= _CARRIAGE_RETURN and byte != _VERTICAL_TAB:
+        out[n], out[n + 1] = _BACKSLASH, _SHORT_CONTROLS[byte - _BACKSPACE]
+        return n + 2
+    n = put(out, n, _CONTROL)
+    out[n], out[n + 1] = _LOWER[byte >> 4], _LOWER[byte & 0xF]
+    return n + 2
 
 
 @kernel

@@ -91,7 +91,8 @@ _RECONSUMED, _PREPARED = chars('", "reconsumeTimes": '), chars(', "preparedTrans
 _TOPIC, _BODY_LENGTH = chars(', "topic": '), chars(', "bodyLength": ')
 _BODY_IS, _PROPERTIES, _NULL = chars(', "body": '), chars(', "properties": {'), chars("null")
 _TAGS_ARE, _KEYS_ARE, _UNIQ_IS = chars('}, "tags": '), chars(', "keys": ['), chars('], "uniqKey": ')
-_TAGS_CODE, _MSG_ID, _END = chars(', "tagsCode": '), chars(', "msgId": "'), chars('", "explanation": null}\n')
+_TAGS_CODE, _MSG_ID = chars(', "tagsCode": '), chars(', "msgId": "')
+_END = chars('", "explanation": null, "damage": []}\n')
 _COMMA, _COLON = chars(", "), chars(": ")
 _FIXED_ROOM = 1200  # the longest line without file, topic, properties and body is below 900 bytes
 
@@ -229,7 +230,7 @@ def encode_ndjson(
         An ``Ended``, the index of the first row that was not written, and the bytes written.
     """
     n, form = 0, wanted[_BODY]
-    body_width = 2 if form == _HEX else 5 if form == _TEXT else 0
+    body_width = 2 if form == _HEX else 6 if form == _TEXT else 0
     for i in range(first, len(rows)):
         row, found = rows[i], values[i]
         start = row.topic_stop + 2

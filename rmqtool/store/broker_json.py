@@ -7,7 +7,7 @@ import re
 from math import isfinite
 from typing import TYPE_CHECKING, cast
 
-from rmqtool.errors import EnvironmentFailureError
+from rmqtool.errors import DeniedError, EnvironmentFailureError
 
 if TYPE_CHECKING:
     from rmqtool.io import Location
@@ -20,6 +20,10 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|([{,]\s*)(-?\d+)(\s*:)', re.DOTALL)
 
 class ConfigFileError(ValueError):
     """A config file is there and cannot be decoded; the message names it."""
+
+
+class ConfigDeniedError(ConfigFileError):
+    """A config file may not be read."""
 
 
 def parse_broker_json(text: str) -> object:
@@ -57,6 +61,7 @@ def load_broker_json(path: Location) -> object:
     UTF-8 are replaced rather than refused.
 
     Raises:
+        ConfigDeniedError: One may not be read.
         ConfigFileError: One is there and none can be decoded.
     """
     problem = None
@@ -65,6 +70,8 @@ def load_broker_json(path: Location) -> object:
             text = read_config_text(candidate) if candidate.is_there() else ""
             if text.strip():
                 return parse_broker_json(text)
+        except DeniedError as failure:
+            raise ConfigDeniedError(str(failure)) from failure
         except (EnvironmentFailureError, ValueError) as failure:
             problem = problem or f"{candidate}: {failure}"
     if problem is not None:

@@ -5,14 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from rmqtool.errors import DeniedError
 from rmqtool.findings import Finding, Severity
-from rmqtool.findings.index import IX_GEOMETRY, IX_SIZE, IX_STRAY, IX_UNUSED
+from rmqtool.findings.index import IX_COUNT, IX_GEOMETRY, IX_SIZE, IX_STRAY, IX_UNUSED
+from rmqtool.findings.places import IO_DENIED
 from rmqtool.formats.index import HEADERS
 from rmqtool.store.geometry import own_geometry
 from rmqtool.store.setting import Origin
+from rmqtool.store.unreadable import denied_finding
+
+_WINDOW = 1 << 20
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from rmqtool.store.geometry import Geometry
     from rmqtool.store.root import Store
@@ -25,9 +30,15 @@ def index_findings(store: Store) -> Iterator[Finding]:
     Raises:
         EnvironmentFailureError: The directory or a file may not be read.
     """
-    for stray in store.index_strays:
+    try:
+        strays = store.index_strays
+    except DeniedError as failure:
+        yield denied_finding(failure, store.base)
+        return
+    for stray in strays:
         yield Finding(code=IX_STRAY, file=stray.label, message=f"{stray.label} {stray.reason}")
-    files = store.index_files
+    files, denied = _readable(store.index_files)
+    yield from denied
     if not files:
         return
     used = {file.label: file for file in files if _item_count(file) > 0}
@@ -38,7 +49,50 @@ def index_findings(store: Store) -> Iterator[Finding]:
         yield _unproven(next(iter(used.values())), given.size_bytes)
     for file in files:
         if file.label not in used:
-            yield Finding(code=IX_UNUSED, file=file.label)
+            yield from _unused(
+                file, is_read=origin is not Origin.DEFAULT or file.size_bytes == given.size_bytes
+            )
+
+
+def _readable(files: Iterable[StoreFile]) -> tuple[list[StoreFile], list[Finding]]:
+    """Tell apart the files that may be read, and the findings about the others."""
+    readable, denied = [], []
+    for file in files:
+        try:
+            file.read_at(0, 1, [])
+            readable.append(file)
+        except DeniedError as failure:
+            denied.append(Finding(code=IO_DENIED, file=file.label, message=failure.reason))
+    return readable, denied
+
+
+def _unused(file: StoreFile, *, is_read: bool) -> Iterator[Finding]:
+    """Yield what a file without items is: one that was never used, or one whose header is lost.
+
+    Args:
+        file: The file.
+        is_read: Whether it is known how it is divided: then its slots and items are looked at later.
+    """
+    position = None if file.size_bytes < HEADERS.size else _first_byte(file, HEADERS.size)
+    if position is None and file.size_bytes >= HEADERS.size:
+        yield Finding(code=IX_UNUSED, file=file.label)
+    elif not is_read or position is None:
+        text = "is too short for a header" if position is None else f"is not zero from {position} on"
+        message = f"{file.label} {text}, and its header counts no items: they are lost"
+        yield Finding(code=IX_COUNT, file=file.label, position=position or 0, message=message)
+
+
+def _first_byte(file: StoreFile, start: int) -> int | None:
+    """Return the position of the first byte that is not zero; holes of a sparse file are passed over."""
+    position = start
+    while (position := file.reader.next_data(position)) < file.size_bytes:
+        data = file.read_at(position, _WINDOW, [])
+        if not data:
+            break
+        if data.count(0) != len(data):
+            return position + len(data) - len(data.lstrip(b"\0"))
+        position += len(data)
+    return None
 
 
 def _division_findings(

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from rmqtool.errors import UsageError
+from rmqtool.errors import DeniedError, UsageError
 from rmqtool.formats.index import HEADERS
 
 if TYPE_CHECKING:
@@ -83,7 +83,10 @@ class _LocalZone(tzinfo):
 
 
 def _offset_of(file: StoreFile) -> timedelta | None:
-    header = HEADERS.decode(file.read_at(0, HEADERS.size, []))
+    try:
+        header = HEADERS.decode(file.read_at(0, HEADERS.size, []))
+    except DeniedError:
+        return None
     named_ms = _wall_clock_ms(file.path.name)
     if header is None or named_ms is None or header.begin_timestamp_ms <= 0 or header.index_count <= 1:
         return None

@@ -7,7 +7,7 @@ from functools import cached_property
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
-from rmqtool.errors import EnvironmentFailureError
+from rmqtool.errors import DeniedError, EnvironmentFailureError
 from rmqtool.formats.checkpoint import CHECKPOINTS, Checkpoint
 from rmqtool.formats.consumequeue import BATCH_UNIT_SIZE, UNIT_SIZE
 from rmqtool.formats.message import MAGIC_V2, RECORD_STARTS
@@ -30,7 +30,7 @@ from rmqtool.store.witnesses import holds_bytes, is_of_index, is_of_log, is_of_q
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from datetime import timezone
 
     from rmqtool.io import Location
@@ -70,7 +70,7 @@ class SettingsInference:
 
     def commitlog_file_size(self) -> Inferred[int]:
         """Return ``mappedFileSizeCommitLog``."""
-        return _size_of([[(one, is_of_log(one)) for one in self._store.commitlog]], 1)
+        return _size_of([[(one, _told(is_of_log, one)) for one in self._store.commitlog]], 1)
 
     def queue_file_size(self, kind: PathKind) -> Inferred[int]:
         """Return the file size of consume queues, their ext files, or batch queues."""
@@ -99,8 +99,8 @@ class SettingsInference:
             slots: ``maxHashSlotNum``, when it was given.
             items: ``maxIndexNum``, when it was given.
         """
-        files = self._store.index_files[-_SAMPLED_INDEX_FILES:]
-        own = [file for file in files if is_of_index(file, self._store.commitlog) is not False]
+        files = self._index_files[-_SAMPLED_INDEX_FILES:]
+        own = [file for file in files if _told(is_of_index, file, self._store.commitlog) is not False]
         size = infer_file_size([[(0, file.size_bytes) for file in own or files]])
         if size is None:
             return None
@@ -109,7 +109,7 @@ class SettingsInference:
             assumed = given or geometry_of_size(size)
             return None if assumed is None else (assumed, given is not None, "")
         fitting = [file for file in own or files if file.size_bytes == size]
-        proven = next((found for file in fitting if (found := infer_geometry(file)) is not None), None)
+        proven = next((found for file in fitting if (found := _told(infer_geometry, file)) is not None), None)
         assumed = proven or geometry_of_size(size)
         if assumed is None:
             return None
@@ -117,7 +117,7 @@ class SettingsInference:
 
     def unexplained_index(self) -> str:
         """Return what to say of index files that do not tell how they are divided; empty if none is there."""
-        files = self._store.index_files
+        files = self._index_files
         return f"no number of slots explains {files[-1].label}" if files else ""
 
     def has_ext_queues(self) -> bool | None:
@@ -128,11 +128,11 @@ class SettingsInference:
 
     def has_light_queues(self) -> bool:
         """Return whether there are queues of ``%LMQ%`` names."""
-        return any(topic.startswith(LMQ_PREFIX) for topic in self._store.topics(PathKind.CONSUMEQUEUE))
+        return any(topic.startswith(LMQ_PREFIX) for topic in self._topics(PathKind.CONSUMEQUEUE))
 
     def batch_topics(self) -> frozenset[str]:
         """Return the topics with batch queues: those of topics.json and those that have such files."""
-        present = frozenset(self._store.topics(PathKind.BATCHCONSUMEQUEUE))
+        present = frozenset(self._topics(PathKind.BATCHCONSUMEQUEUE))
         root = self._store.root
         if root is None:
             return present
@@ -168,7 +168,18 @@ class SettingsInference:
 
     def index_zone(self) -> timezone | None:
         """Return the time zone of the index files' names."""
-        return infer_index_zone(self._store.index_files)
+        return infer_index_zone(self._index_files)
+
+    @property
+    def _index_files(self) -> tuple[StoreFile, ...]:
+        with suppress(DeniedError):
+            return self._store.index_files
+        return ()
+
+    def _topics(self, kind: PathKind) -> list[str]:
+        with suppress(DeniedError):
+            return self._store.topics(kind)
+        return []
 
     def _sample(self, kind: PathKind) -> Iterator[FileQueue]:
         """Yield the files of some queues; what may not be read is no evidence (level 0 reports it)."""
@@ -179,9 +190,10 @@ class SettingsInference:
 
     def _first_magics_v2(self) -> tuple[str, str] | None:
         for segment in chain(self._store.commitlog.segments[:1], self._store.commitlog.segments[-2:]):
-            start = RECORD_STARTS.decode(segment.read_at(0, RECORD_STARTS.size, []))
-            if start is not None and start.magic == MAGIC_V2:
-                return "5.1.0", "a V2 record"
+            with suppress(DeniedError):
+                start = RECORD_STARTS.decode(segment.read_at(0, RECORD_STARTS.size, []))
+                if start is not None and start.magic == MAGIC_V2:
+                    return "5.1.0", "a V2 record"
         return None
 
     def _checkpoint(self) -> Checkpoint:
@@ -189,7 +201,17 @@ class SettingsInference:
         root = self._store.root
         if root is None or not _size_of_file(root, "checkpoint"):
             return Checkpoint()
-        return CHECKPOINTS.decode((root / "checkpoint").read_head(CHECKPOINTS.size, [])) or Checkpoint()
+        with suppress(DeniedError):
+            head = (root / "checkpoint").read_head(CHECKPOINTS.size, [])
+            return CHECKPOINTS.decode(head) or Checkpoint()
+        return Checkpoint()
+
+
+def _told(look: Callable[..., T | None], *files: object) -> T | None:
+    """Return what a look at a file tells; one that may not be read tells nothing."""
+    with suppress(DeniedError):
+        return look(*files)
+    return None
 
 
 def _size_of_file(root: Location, name: str) -> int:
@@ -229,11 +251,11 @@ def _doubt_of_index(
     if strangers and len(strangers) >= len(own):
         return f"{strangers[0]} does not fit the log"
     if not is_proven:
-        used = [file.label for file in files if holds_bytes(file)]
+        used = [file.label for file in files if _told(holds_bytes, file)]
         return f"the contents of {used[0]} prove no number of slots" if used else ""
     other = [
         file.label
         for file in own
-        if file.size_bytes != assumed.size_bytes or own_geometry(file, assumed) is not None
+        if file.size_bytes != assumed.size_bytes or _told(own_geometry, file, assumed) is not None
     ]
     return f"{other[0]} speaks against it" if 2 * len(other) >= len(own) else ""

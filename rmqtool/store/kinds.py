@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from rmqtool.formats import batch, checkpoint, consumequeue, index, message
 from rmqtool.formats.checkpoint import CHECKPOINT_FILE_SIZE, CHECKPOINTS
-from rmqtool.formats.consumequeue import BATCH_COMPACTED_OFFSET, BATCH_UNITS, EXT_HEADS, UNITS
+from rmqtool.formats.consumequeue import BATCH_COMPACTED_OFFSET, BATCH_UNITS, EXT_HEADS, PREBLANK_SIZE, UNITS
 from rmqtool.formats.index import HEADERS, SLOT_SIZE
 from rmqtool.formats.message import BLANK_MAGIC, MAGIC_V1, MAGIC_V2, RECORD_STARTS
 
@@ -21,11 +21,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from rmqtool.formats import Decoder
+    from rmqtool.formats.consumequeue import Unit
     from rmqtool.io import ReadOnlyFile
 
 _EARLIEST_MS = 1_262_304_000_000  # 2010, before the first broker
 _LATEST_MS = 4_102_444_800_000  # 2100
 _HEAD_BYTES = 4096
+_LARGEST_MESSAGE_BYTES = 1 << 28  # 64 times maxMessageSize
+_LARGEST_LOG_BYTES = 1 << 50
 
 
 class PathKind(StrEnum):
@@ -106,10 +109,18 @@ def _is_index(head: bytes, size_bytes: int) -> bool:
 
 
 def _is_unit(head: bytes, size_bytes: int) -> bool:
-    unit = UNITS.decode(head)
-    if unit is None or size_bytes % UNITS.size:
+    """Bare units have no magic: text of such a length would be units, too, of places that no log reaches."""
+    if size_bytes % UNITS.size:
         return False
-    return unit.physical_offset >= 0 and unit.size > 0
+    ends = range(UNITS.size, len(head) + 1, UNITS.size)
+    units = [unit for end in ends if (unit := UNITS.decode(head[end - UNITS.size : end])) is not None]
+    begun = [unit for unit in units if unit.physical_offset or unit.size]
+    return bool(units) and units[0] in begun and all(map(_leads_into_a_log, begun))
+
+
+def _leads_into_a_log(unit: Unit) -> bool:
+    fits = 0 < unit.size <= _LARGEST_MESSAGE_BYTES or unit == (0, PREBLANK_SIZE, 0)
+    return fits and 0 <= unit.physical_offset < _LARGEST_LOG_BYTES
 
 
 def _is_batch_unit(head: bytes, size_bytes: int) -> bool:

@@ -6,10 +6,10 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rmqtool.errors import EnvironmentFailureError
+from rmqtool.errors import DeniedError, EnvironmentFailureError
 from rmqtool.findings import Finding, Severity
 from rmqtool.findings.commitlog import CL_GAP, CL_STRAY
-from rmqtool.findings.consumequeue import CQ_GAP_FILE, CQ_STRAY, CQ_STRAY_DIR, CQ_TYPE
+from rmqtool.findings.consumequeue import CQ_FILE_NAME, CQ_GAP_FILE, CQ_STRAY, CQ_STRAY_DIR, CQ_TYPE
 from rmqtool.findings.places import (
     CP_MISSING,
     CP_SIZE,
@@ -25,13 +25,14 @@ from rmqtool.findings.places import (
 )
 from rmqtool.formats.checkpoint import CHECKPOINT_FILE_SIZE, CHECKPOINTS
 from rmqtool.io import Kind
-from rmqtool.store.broker_json import ConfigFileError, load_broker_json
+from rmqtool.store.broker_json import ConfigDeniedError, ConfigFileError, load_broker_json
 from rmqtool.store.features import is_rocksdb
 from rmqtool.store.files import TREE_DEPTH
 from rmqtool.store.index_layout import index_findings
 from rmqtool.store.kinds import QUEUE_KINDS, PathKind
 from rmqtool.store.listing import label_of
 from rmqtool.store.setting import Origin
+from rmqtool.store.unreadable import denied_finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,6 +88,8 @@ def _config_findings(store: Store) -> Iterator[Finding]:
     for name in _CONFIG_FILES if store.config is not None else ():
         try:
             load_broker_json(store.base / "config" / name)
+        except ConfigDeniedError as failure:
+            yield Finding(code=IO_DENIED, file=f"config/{name}", message=str(failure))
         except ConfigFileError as failure:
             yield Finding(code=ST_CONFIG, file=f"config/{name}", message=str(failure))
 
@@ -102,10 +105,10 @@ def _wrong_place(path: Location, base: Location) -> Finding:
 
 
 def _commitlog_findings(store: Store) -> Iterator[Finding]:
-    queue = store.commitlog
+    queue = store.log
     if store.kind is PathKind.STORE and not queue.segments:
         yield from _no_log_findings(store)
-    if store.place.is_file:
+    if store.place.is_file and store.kind is PathKind.COMMITLOG:
         return  # one file on its own may be any part of a log
     size = store.settings.commitlog_file_size
     yield from _file_queue_findings(store, queue, size, "mappedFileSizeCommitLog", CL_STRAY, CL_GAP)
@@ -127,7 +130,13 @@ def _no_log_findings(store: Store) -> Iterator[Finding]:
 
 def _has_queues(store: Store, kind: PathKind) -> bool:
     with suppress(EnvironmentFailureError):  # IO-DENIED says so
-        return any(len(queue.files) for queue in store.queues(kind))
+        return any(map(_has_files, store.queues(kind)))
+    return False
+
+
+def _has_files(queue: QueueFiles) -> bool:
+    with suppress(DeniedError):  # IO-DENIED says so
+        return bool(len(queue.files))
     return False
 
 
@@ -149,6 +158,17 @@ def _file_queue_findings(
             yield _wrong_size(stray, size, file)
     for found in queue.gaps(size):
         yield _gap(gap, found)
+    if stray is CQ_STRAY:
+        yield from _misnamed(queue, size)
+
+
+def _misnamed(queue: FileQueue, size: int) -> Iterator[Finding]:
+    for file in queue:
+        if file.start % size:
+            text = f"{file.label} is named by {file.start}, which is no multiple of the file size, {size}"
+            yield Finding(
+                code=CQ_FILE_NAME, file=file.label, expected=size, observed=file.start, message=text
+            )
 
 
 def _stray(store: Store, queue: FileQueue, entry: Stray, code: FindingCode) -> Finding:
@@ -199,17 +219,22 @@ def _queue_tree_findings(store: Store, kind: PathKind) -> Iterator[Finding]:
         return
     contradictions: list[Finding] = []
     queues = 0
-    for topic in store.topics(kind) if root.depth == TREE_DEPTH else [None]:
+    try:
+        topics = store.topics(kind) if root.depth == TREE_DEPTH else [None]
+    except DeniedError as failure:
+        yield denied_finding(failure, store.base)
+        return
+    for topic in topics:
         try:
             for queue in store.queues(kind, topic):
-                queues += bool(queue.files.segments)
+                queues += _has_files(queue)
                 for finding in _queue_findings(store, queue):
                     if finding.code is ST_SETTINGS:
                         contradictions.append(finding)
                     else:
                         yield finding
-        except EnvironmentFailureError as failure:
-            yield Finding(code=IO_DENIED, topic=topic, message=str(failure))
+        except DeniedError as failure:
+            yield denied_finding(failure, store.base)
     if 1 < queues == len(contradictions):
         message = f"{contradictions[0].message}; the same is true of all {queues} queues"
         contradictions = [replace(contradictions[0], message=message)]
@@ -236,8 +261,8 @@ def _queue_findings(store: Store, queue: QueueFiles) -> Iterator[Finding]:
         yield Finding(code=CQ_TYPE, file=label, topic=queue.topic, queue_id=queue.queue_id)
     try:
         yield from _file_queue_findings(store, queue.files, size, name, CQ_STRAY, CQ_GAP_FILE)
-    except EnvironmentFailureError as failure:
-        yield Finding(code=IO_DENIED, file=label, message=str(failure))
+    except DeniedError as failure:
+        yield denied_finding(failure, store.base)
 
 
 def _checkpoint_findings(store: Store) -> Iterator[Finding]:
@@ -251,10 +276,17 @@ def _checkpoint_findings(store: Store) -> Iterator[Finding]:
         return
     if file.size_bytes != CHECKPOINT_FILE_SIZE:
         yield _wrong_size(CP_SIZE, CHECKPOINT_FILE_SIZE, file)
-    if _log_time_ms(file) == 0:
-        yield Finding(code=CP_ZERO, file=label)
+    try:
+        if _log_time_ms(file) == 0:
+            yield Finding(code=CP_ZERO, file=label)
+    except DeniedError as failure:
+        yield denied_finding(failure, store.base)
 
 
 def _log_time_ms(checkpoint: StoreFile) -> int:
-    """Return physicMsgTimestamp; 0 if nothing was ever flushed."""
+    """Return physicMsgTimestamp; 0 if nothing was ever flushed.
+
+    Raises:
+        DeniedError: The file may not be read.
+    """
     return CHECKPOINTS.padded(checkpoint.read_at(0, CHECKPOINTS.size, [])).physic_msg_timestamp_ms

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 LONGEST_COMPONENT_BYTES = 255
 """What file systems allow for one name (``NAME_MAX``)."""
@@ -41,3 +45,31 @@ def real_path(path: Path) -> Path:
     RuntimeError (Python before 3.13).
     """
     return Path(os.path.realpath(path))
+
+
+def directory_around(path: Path, directories: Iterable[Path]) -> Path | None:
+    """Return that of some directories in which a path lies, or would; None if it lies in none.
+
+    Links are followed, and directories are recognised by device and inode as well: a bind mount shows one
+    under another name, whose parents do not tell where it belongs.
+
+    Args:
+        path: It need not exist.
+        directories: Compared with the path and each of its parents.
+    """
+    real = real_path(path)
+    roots = {real_path(directory) for directory in directories}
+    for place in (real, *real.parents):
+        if place in roots:
+            return place
+    identities = {identity: root for root in roots if (identity := _identity(root)) is not None}
+    return next((identities[one] for one in map(_identity, (real, *real.parents)) if one in identities), None)
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Return device and inode; None where nothing is, or may be looked at."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino

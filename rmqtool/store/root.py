@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rmqtool.io import Location
+    from rmqtool.store.segments import FileQueue
     from rmqtool.store.setting import Setting
 
 _SPLITTER = ","
@@ -30,6 +31,11 @@ class Store(StoreFiles):
 
     A store root shows everything; one directory or file shows its own structure only, while settings are
     still inferred from the whole store around it, where its place tells.
+
+    Attributes:
+        place: As given.
+        around: The whole store, as far as the place tells of it.
+        settings: In effect.
 
     Args:
         place: What PATH turned out to be.
@@ -52,17 +58,25 @@ class Store(StoreFiles):
         own: dict[PathKind, Root] = {place.kind: _root_of(place)}
         super().__init__(roots if place.kind is PathKind.STORE else own, base, place.root)
         self.place = place
-        whole = (
-            self if place.kind is PathKind.STORE else StoreFiles(_around(place, roots, own), base, place.root)
-        )
-        self.settings = Settings(
-            given, SettingsInference(whole), broker_version=broker_version, timezone=timezone
-        )
+        self.around: StoreFiles = self
+        if place.kind is not PathKind.STORE:
+            self.around = StoreFiles(_around(place, roots, own), base, place.root)
+        inference = SettingsInference(self.around)
+        self.settings = Settings(given, inference, broker_version=broker_version, timezone=timezone)
 
     @property
     def kind(self) -> PathKind:
         """Return what PATH is."""
         return self.place.kind
+
+    @property
+    def log(self) -> FileQueue:
+        """Return the commit log that what is shown was made from: its own, or the one beside it.
+
+        Raises:
+            EnvironmentFailureError: A directory may not be read.
+        """
+        return self.around.commitlog if self.kind in {*QUEUE_KINDS, PathKind.INDEX} else self.commitlog
 
     @property
     def abort(self) -> Location | None:

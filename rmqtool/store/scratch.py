@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import RefusedError
-from rmqtool.store.names import real_path
+from rmqtool.store.names import directory_around, real_path
 from rmqtool.store.staged_file import failure_of
 from rmqtool.store.staging import StagingArea, refuse_inside
 
@@ -24,11 +24,11 @@ def temporary_place(evidence_roots: Iterable[Path]) -> Path:
             directory.
     """
     place = real_path(Path(tempfile.gettempdir()))
-    for root in map(real_path, evidence_roots):
-        if place.is_relative_to(root):
-            raise RefusedError(
-                f"{place}: temporary files would lie inside the evidence {root}; set TMPDIR to another place"
-            )
+    root = directory_around(place, evidence_roots)
+    if root is not None:
+        raise RefusedError(
+            f"{place}: temporary files would lie inside the evidence {root}; set TMPDIR to another place"
+        )
     return place
 
 

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import RefusedError
-from rmqtool.store.names import real_path
+from rmqtool.store.names import directory_around, real_path
 from rmqtool.store.staged_file import StagedFile, failure_of
 from rmqtool.store.syncing import sync_directory, sync_tree
 
@@ -187,9 +187,9 @@ def refuse_inside(out: Path, evidence_roots: Iterable[Path]) -> None:
     Raises:
         RefusedError: It lies there.
     """
-    for evidence in map(real_path, evidence_roots):
-        if out.is_relative_to(evidence):
-            raise RefusedError(f"{out}: lies inside the evidence {evidence}; nothing is written there")
+    evidence = directory_around(out, evidence_roots)
+    if evidence is not None:
+        raise RefusedError(f"{out}: lies inside the evidence {evidence}; nothing is written there")
 
 
 def _prefix(out: Path) -> str:

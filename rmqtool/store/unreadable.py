@@ -5,14 +5,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqtool.findings import Finding, Structure
-from rmqtool.findings.places import IO_UNREADABLE
+from rmqtool.findings.places import IO_DENIED, IO_UNREADABLE
+from rmqtool.store.listing import label_of
 from rmqtool.store.segments import Segment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from rmqtool.errors import DeniedError
+    from rmqtool.io import Location
     from rmqtool.io.reading import UnreadableRange
     from rmqtool.store.segments import StoreFile
+
+
+def denied_finding(failure: DeniedError, base: Location) -> Finding:
+    """Return the finding about what this user may not read.
+
+    Args:
+        failure: What was met.
+        base: What labels are relative to.
+    """
+    return Finding(code=IO_DENIED, file=label_of(base.elsewhere(failure.path), base), message=failure.reason)
 
 
 def unreadable_findings(

@@ -84,7 +84,7 @@ def test_a_structure_that_cannot_answer_is_an_error(plain: Path, tmp_path: Path)
         ({"offset": 1, "begin": 0}, "say nothing with --offset"),
         (
             {"topic": "T", "key": "a", "collisions": True, "scan": True},
-            "--collisions needs --key, --unique-key or --tag",
+            "--collisions needs --key, --unique-key, --tag or --keys-file",
         ),
         ({"offset": -1}, "offset=-1: must be at least 0"),
         ({"topic": "T", "begin": "soon"}, "'soon' is no time"),

@@ -28,8 +28,8 @@ _NAMES = {
     "message": (
         "type file position physicalOffset totalSize magic bodyCrc queueId flag queueOffset sysFlag"
         " transactionType bornTimestamp bornHost storeTimestamp storeHost reconsumeTimes"
-        " preparedTransactionOffset topic bodyLength body properties tags keys uniqKey tagsCode msgId"
-        " explanation"
+        " preparedTransactionOffset topic bodyLength body bodyEncoding properties tags keys uniqKey tagsCode"
+        " msgId explanation damage"
     ),
     "blank": "type file position physicalOffset totalSize",
     "unit": _UNIT_NAMES,
@@ -182,7 +182,7 @@ def test_formats_hold_the_same(run: Callable[..., Run], plain: Path) -> None:
     queue = plain / "consumequeue" / "TopicTest" / "0"
     objects = run("dump", queue, "--format", "ndjson").objects
     document = run("dump", queue, "--format", "json").document
-    assert document == {"schema": "rmqtool.dump/1", "rows": objects, "exitStatus": 0}
+    assert document == {"schema": "rmqtool.dump/2", "rows": objects, "exitStatus": 0}
     table = list(csv.DictReader(io.StringIO(run("dump", queue, "--format", "csv").out)))
     assert [{key: str(value) for key, value in one.items()} for one in objects] == table
     assert len(run("dump", queue).out.splitlines()) == len(objects) + 3 * 2 - 1  # a heading for each file

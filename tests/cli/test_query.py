@@ -234,7 +234,7 @@ def test_without_an_index_the_log_is_walked_when_told_to(
     refused = run(*words)
     assert (refused.status, refused.out) == (3, "")
     assert "there are no index files" in refused.err
-    assert "--scan walks the log itself" in refused.err
+    assert "to walk the log itself: rmqtool query " in refused.err
     there = run("query", plain, "-t", "TopicTest", "-k", "hot", "--format", "ndjson")
     assert run(*words, "--scan").objects == there.objects
 
@@ -268,12 +268,14 @@ def test_rocksdb_queues_are_named(run: Callable[..., Run], plain_copy: Path) -> 
     assert run(*words, "--scan").status == 0
 
 
-def test_hints_stand_before_the_error(run: Callable[..., Run], plain: Path) -> None:
+def test_hints_follow_the_error(run: Callable[..., Run], plain: Path) -> None:
     """With --explain they are among the steps, and are not repeated; a found message needs none."""
     words = ("query", plain, "-t", "TopicTets", "-k", "hot")
-    *_, hint, error = run(*words).err.splitlines()
-    assert hint == "hint: the store has no topic TopicTets; near it: TopicTest"
+    _, error, hint, why, scan = run(*words).err.splitlines()
     assert error.startswith("error: no message for --topic TopicTets")
+    assert hint == "hint: the store has no topic TopicTets; near it: TopicTest"
+    again = f"rmqtool query {plain} --topic TopicTets --key hot"
+    assert (why, scan) == (f"to see why: {again} --explain", f"to walk the log itself: {again} --scan")
     explained = run(*words, "--explain", "--format", "json")
     assert "hint: " not in explained.err
     assert "topic-unknown" in {step["reason"] for step in explained.document["explain"]}

@@ -118,7 +118,7 @@ def test_every_format_carries_the_key(run: Callable[..., Run], plain: Path, tmp_
     assert [row["queryKey"] for row in cells] == ["hot", "hot"]
     document = run(*words, "--format", "json").document
     assert [row["queryKey"] for row in document["rows"]] == ["hot", "hot"]
-    assert (document["schema"], document["exitStatus"]) == ("rmqtool.query/1", 0)
+    assert (document["schema"], document["exitStatus"]) == ("rmqtool.query/2", 0)
     assert "queryKey" not in run("query", plain, "--offset", 0, "--format", "ndjson").objects[0]
 
 
@@ -128,7 +128,7 @@ def test_explanations_go_to_people_and_into_documents(run: Callable[..., Run], p
     found = run(*words)
     assert (found.status, found.out) == (1, "")
     assert "explain: index/" in found.err
-    assert "--scan walks the log itself" in found.err
+    assert "to walk the log itself: rmqtool query " in found.err
     found = run(*words, "--format", "json")
     document = found.document
     assert (document["rows"], document["exitStatus"]) == ([], 1)

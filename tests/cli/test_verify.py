@@ -73,7 +73,13 @@ def test_worst_of_several_stores_decides(run: Callable[..., Run], plain: Path, p
     done = run("verify", plain, plain_copy, "--format", "json")
     assert done.status == 1
     assert [one["exitStatus"] for one in done.document["stores"]] == [0, 1]
-    assert run("verify", plain, plain_copy).out.count("exit status") == 2
+    first, second = (
+        line
+        for line in run("verify", plain, plain_copy).out.splitlines()
+        if line.endswith(("store", "4.9.8"))
+    )
+    assert first.startswith("No damage found: ")
+    assert second.startswith("Damage outside the commit log: ")
 
 
 @pytest.mark.parametrize(
@@ -133,6 +139,29 @@ def test_running_broker_is_status_4_unless_live(run: Callable[..., Run], plain_c
     assert "--live" in refused.err
     assert live.status == 0
     assert "ST-LOCKED" in {one.get("code") for one in live.objects}
+
+
+def test_a_bind_mount_of_the_store_is_the_store(plain_copy: Path, tmp_path: Path) -> None:
+    """Paths differ, device and inode do not."""
+    other, index = tmp_path / "other", tmp_path / "index"
+    other.mkdir()
+    index.mkdir()
+    rmqtool = f"{sys.executable} -m rmqtool"
+    script = f"""
+        mount --bind {plain_copy} {other} && mount --bind {plain_copy}/index {index} || exit 77
+        {rmqtool} verify {plain_copy} -o {index}/report; echo $?
+        {rmqtool} verify {other} --report sarif:{plain_copy}/report; echo $?
+        {rmqtool} verify {plain_copy} --log-file {other}/log; echo $?
+        {rmqtool} rebuild {plain_copy} --engine local --out {other}/out; echo $?
+        TMPDIR={other} {rmqtool} rebuild {plain_copy} --engine local --compare; echo $?
+        """
+    before = sorted(plain_copy.rglob("*"))
+    words = ["unshare", "--mount", "--map-root-user", "bash", "-c", script]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"no mount is allowed here: {done.stderr}")
+    assert done.stdout.split() == ["4"] * 5
+    assert sorted(plain_copy.rglob("*")) == before
 
 
 # Outputs

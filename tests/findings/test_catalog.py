@@ -23,11 +23,12 @@ from rmqtool.findings import (
     index,
     places,
     records,
+    start,
     transactions,
 )
 
 RECORDED = Path(__file__).with_name("codes.txt").read_text("ascii").split()
-MODULES = (commitlog, records, transactions, dledger, consumequeue, index, places)
+MODULES = (commitlog, records, transactions, dledger, consumequeue, index, places, start)
 
 
 def test_every_entry_is_found_under_its_own_id() -> None:

@@ -174,17 +174,20 @@ def test_nothing_is_written(root: Path, release: Release) -> None:
     assert before == {path: (path.stat().st_mtime_ns, path.stat().st_size) for path in root.rglob("*")}
 
 
-def test_config_files_that_never_end_hold_nobody_up(root: Path) -> None:
-    """Nobody writes into the FIFO, and the device has no end: neither is opened."""
-    for name, device in (("topics.json", None), ("consumerOffset.json", "/dev/zero")):
-        for path in (root / "config" / name, root / "config" / f"{name}.bak"):
-            path.unlink(missing_ok=True)
-            if device is None:
-                os.mkfifo(path)
-            else:
-                path.symlink_to(device)
-    prediction = _predict(root, RELEASES["5.3.3"])
-    assert prediction.refusals == ()
-    (root / "config" / "topics.json.bak").unlink()
-    (root / "config" / "topics.json.bak").write_bytes(b"{")
-    assert [refusal.file for refusal in _predict(root, RELEASES["5.3.3"]).refusals] == ["config/topics.json"]
+@pytest.mark.parametrize("name", ["topics.json", "delayOffset.json.bak"])
+def test_a_fifo_among_the_settings_is_told_and_not_opened(root: Path, name: str) -> None:
+    """A broker waits there for ever; whoever predicts it must not."""
+    path = root / "config" / name
+    for one in (path, path.with_name(name.removesuffix(".bak"))):
+        one.unlink(missing_ok=True)
+    os.mkfifo(path)
+    (refusal,) = _predict(root, RELEASES["5.3.3"]).refusals
+    assert (refusal.file, refusal.reason) == (f"config/{name}", "is a FIFO: opening it waits for ever")
+
+
+def test_a_link_to_an_endless_device_among_the_settings_is_an_empty_file(root: Path) -> None:
+    """As for a broker, which reads as many bytes as the file is said to have."""
+    path = root / "config" / "topics.json"
+    path.unlink(missing_ok=True)
+    path.symlink_to("/dev/zero")
+    assert _predict(root, RELEASES["5.3.3"]).starts

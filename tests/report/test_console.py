@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from rmqtool.compiling import Compilation
 from rmqtool.report.console import Console, ProgressMode
-from rmqtool.report.times import size_text, time_text
+from rmqtool.report.times import size_text
+from rmqtool.times import time_text
 
 if TYPE_CHECKING:
     import pytest

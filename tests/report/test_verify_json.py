@@ -17,10 +17,13 @@ from tests.report.verdicts import ABORT, CRC, HOSTILE, MISSING, TAIL, verdict
 if TYPE_CHECKING:
     from rmqtool.commands.verify.verdict import Verdict
 
-DOCUMENT_KEYS = ["schema", "store", "level", "result", "examined", "findings", "counts", "exitStatus"]
+DOCUMENT_KEYS = [
+    *("schema", "store", "level", "result", "notLookedAt"),
+    *("examined", "findings", "counts", "exitStatus"),
+]
 FINDING_KEYS = [
     *("type", "code", "severity", "file", "position", "length", "topic", "queueId", "queueOffset"),
-    *("physicalOffset", "expected", "observed", "message", "brokerEffect", "remedy"),
+    *("physicalOffset", "expected", "observed", "message", "brokerEffect", "remedy", "root"),
 ]
 
 
@@ -49,7 +52,7 @@ def with_baseline() -> Verdict:
 def test_document_has_the_keys_of_the_contract_in_their_order() -> None:
     found = document(verdict(CRC, MISSING, TAIL))
     assert list(found) == DOCUMENT_KEYS
-    assert found["schema"] == "rmqtool.verify/1"
+    assert found["schema"] == "rmqtool.verify/2"
     assert (found["result"], found["exitStatus"]) == ("log-damage", 5)
     assert found["counts"] == {"CL-CRC": 1, "CQ-MISSING-MSG": 1, "CL-TAIL-ZERO": 1}
     assert list(found["examined"].items()) == [

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rmqtool.commands.verify.baseline import Baseline, identity
-from rmqtool.findings import CATALOG
+from rmqtool.findings import CATALOG, Finding
+from rmqtool.findings.commitlog import CL_GAP
+from rmqtool.findings.consumequeue import CQ_DANGLING
+from rmqtool.findings.index import IX_GONE
+from rmqtool.findings.records import CL_QOFF_GAP
 from rmqtool.projection import json_object
 from rmqtool.recovery.model import Cut, Loss, Prediction, Recovery, Refusal
 from rmqtool.releases import RELEASES
@@ -29,15 +34,61 @@ def test_summary_comes_first() -> None:
     first = text(verdict(TAIL, ABORT, CRC, MISSING)).splitlines()
     assert first[0] == "The commit log is damaged: /data/store"
     head = "\n".join(first[:9])
-    for fact in ("3, completeness", "163 records", "160 units", "412 items", "2 errors, 1 warning, 1 note"):
+    facts = ("163 records", "160 consume queue units", "412 index items", "2 errors, 1 warning, 1 note")
+    for fact in facts:
         assert fact in head
     assert "exit status  5" in head
 
 
 def test_clean_store_says_so() -> None:
-    shown = text(verdict())
-    assert shown.startswith("No damage found: /data/store\n")
-    assert "findings     none" in shown
+    lines = text(verdict(TAIL)).splitlines()
+    assert lines[0] == "No damage found: /data/store"
+    assert [line.split()[0] for line in lines[1:]] == ["commit", "queues", "index", "seconds"]
+
+
+def test_no_first_line_promises_more_than_was_looked_at() -> None:
+    limits = ("queues alone: not compared with the log",)
+    one = verdict()
+    one.report = replace(one.report, limits=limits)
+    first = text(one).splitlines()[0]
+    assert first == (
+        "No damage found in what was looked at (queues alone: not compared with the log): /data/store"
+    )
+    damaged = verdict(MISSING)
+    damaged.report = replace(damaged.report, limits=limits)
+    assert "not looked at  queues alone: not compared with the log\n" in text(damaged)
+
+
+def test_a_lost_index_is_told_in_the_first_line() -> None:
+    gone = Finding(code=IX_GONE, message="1,200 entries have no item")
+    first = text(verdict(gone)).splitlines()[0]
+    assert first == "No damage found, but the index lacks 1 entry that the log asks for: /data/store"
+
+
+def test_what_follows_is_told_with_its_root() -> None:
+    """One lost file explains what pointed into it; what points elsewhere is told by itself."""
+    gap = Finding(code=CL_GAP, file=LOG_FILE, physical_offset=8192, length=8192)
+    inside = Finding(code=CQ_DANGLING, topic="Orders", queue_id=0, physical_offset=9000, message="inside")
+    outside = replace(inside, physical_offset=1 << 40, message="outside")
+    skipped = Finding(code=CL_QOFF_GAP, physical_offset=16384)
+    shown = text(verdict(inside, outside, gap, skipped, inside))
+    assert "Explains 2 CQ-DANGLING, unit points outside the log" in shown
+    assert "Explains 1 CL-QOFF-GAP, queue offset skipped" in shown
+    assert (
+        "ERROR CQ-DANGLING unit points outside the log\n  Orders/0, physical offset 1099511627776: outside"
+        in shown
+    )
+    assert "CL-QOFF-GAP queue offset skipped\n  " not in shown
+    assert "; 3 of them follow from others" in shown
+
+
+def test_the_next_command_is_ready_to_be_pasted() -> None:
+    assert "\nNext: rmqtool verify /data/store --predict-recovery\n" in text(verdict(CRC))
+    derived = verdict(MISSING)
+    derived.given = ("-c", "my broker.conf")
+    assert "\nNext: rmqtool rebuild /data/store -c 'my broker.conf' --out /data/store.rebuilt\n" in text(
+        derived
+    )
 
 
 def test_damage_elsewhere_promises_nothing_about_the_log() -> None:
@@ -50,8 +101,10 @@ def test_findings_are_grouped_errors_first_and_folded() -> None:
     assert heads == [
         "ERROR CL-CRC body checksum differs (30)",
         "WARNING ST-ABORT abort file present",
-        "NOTE CL-TAIL-ZERO zeros after the last record",
     ]
+    stream = io.StringIO()
+    write_verify_text([verdict(TAIL)], stream, color=False, notes=True)
+    assert "NOTE CL-TAIL-ZERO zeros after the last record\n" in stream.getvalue()
     assert "… 30 in all" in shown
     assert shown.count("@1234") == 5
     assert shown.count("Remedy:") == 2

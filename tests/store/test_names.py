@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from rmqtool.store import component_problem, safe_component
+from rmqtool.store.names import directory_around
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.mark.parametrize(
@@ -41,3 +46,12 @@ def test_names_that_may_not(name: str, reason: str) -> None:
 def test_a_safe_name_stays_inside_its_directory(name: str) -> None:
     assume(safe_component(name))
     assert os.path.dirname(os.path.normpath(f"/store/{name}")) == "/store"  # noqa: PTH120 - text only, no Path rules
+
+
+def test_a_directory_around_is_found_through_links(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    (store / "index").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(store)
+    assert directory_around(tmp_path / "link" / "new" / "file", [store]) == store
+    assert directory_around(store / ".." / "other", [store]) is None
+    assert directory_around(tmp_path, [store]) is None

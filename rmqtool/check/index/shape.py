@@ -20,6 +20,7 @@ from rmqtool.findings.index import (
 from rmqtool.findings.wording import counted
 from rmqtool.formats.fields import offsets as field_offsets
 from rmqtool.formats.index import HEADER, ITEM_SIZE, SLOT_SIZE, slot_position
+from rmqtool.times import utc_text
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -76,7 +77,8 @@ class FileReport:
     def header(self, name: str, expected: int, *, severity: Severity | None = None) -> None:
         """Add a finding about a header field that differs from what its items say."""
         observed = self.header_field(name)
-        sentence = f"{name} is {observed}, its items say {expected}"
+        said = [utc_text(one) if name.endswith("Timestamp") else one for one in (observed, expected)]
+        sentence = f"{name} is {said[0]}, its items say {said[1]}"
         place = _HEADER_OFFSETS[name]
         self.add(IX_HEADER, sentence, place, expected=expected, observed=observed, severity=severity)
 

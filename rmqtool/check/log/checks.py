@@ -81,7 +81,8 @@ class _LogChecker:
             end = LogEnd(last, stale, check.unclean, check.page_writer, self._reader.stale_from)
             self._findings.extend(damage_findings(scans, end))
         self._count_the_rest(scans)
-        add_breaks(self._findings, check.log, breaks, _lost(scans))
+        if check.is_whole:
+            add_breaks(self._findings, check.log, breaks, _lost(scans))
         if check.half_offsets is not None:
             task = transaction_task(check.log, scans, check.half_offsets, check.max_findings)
             self._findings.merge(self._engine.map(check_transactions, [task])[0])
@@ -100,6 +101,7 @@ class _LogChecker:
             log_end=log_end,
             stale_stop=log_end if stale is None else stale.stop,
             latest_ms=max((one.last_ms for scan in scans for one in scan.runs), default=None),
+            skipped=breaks.skipped,
         )
 
     def _without_torn_record(self, scan: SegmentScan) -> SegmentScan:
@@ -116,7 +118,7 @@ class _LogChecker:
     ) -> tuple[StaleTail | None, list[SegmentScan], list[QueuePlan], Breaks]:
         """Leave out old records after the log's end; return them, and what is left."""
         plans, breaks = self._continuity(scans)
-        if last < 0 or self._check.live:
+        if last < 0 or self._check.live or not self._check.is_whole:
             return None, scans, plans, breaks
         for stale in stale_candidates(scans[last]):
             if stale.behind_gap or repeats_from(breaks, stale.start):

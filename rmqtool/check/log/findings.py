@@ -11,6 +11,7 @@ from rmqtool.findings import Finding, FindingLog, Severity, Structure
 from rmqtool.findings.commitlog import CL_PROP_CRC
 from rmqtool.findings.places import IO_CHANGED
 from rmqtool.findings.records import CL_TS_BACK
+from rmqtool.times import utc_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -81,5 +82,5 @@ def _step_back(segment: Segment, before: RecordRun, run: RecordRun) -> Finding:
         physical_offset=run.start,
         expected=before.last_ms,
         observed=run.first_ms,
-        message=f"STORETIMESTAMP {run.first_ms}, {before.last_ms - run.first_ms} ms before the last",
+        message=f"stored at {utc_text(run.first_ms)}, {before.last_ms - run.first_ms} ms before the last",
     )

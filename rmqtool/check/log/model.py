@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rmqtool.scan.splits import SPLIT_BYTES
@@ -33,6 +33,7 @@ class LogCheck:
         split_bytes: greatest size of a split.
         half_offsets: by half queue, how far the broker's own check of half messages has come; None if what
             transactions say of each other is not asked.
+        is_whole: no file was left out: so records of a queue follow each other, and zeros are the log's end.
         page_writer: see ``LogEdge``.
     """
 
@@ -44,6 +45,7 @@ class LogCheck:
     unclean: bool = False
     split_bytes: int = SPLIT_BYTES
     half_offsets: Mapping[int, int] | None = None
+    is_whole: bool = True
     page_writer: str = ""
 
 
@@ -60,6 +62,7 @@ class LogResult:
         log_end: physical offset after the last record.
         stale_stop: physical offset after old records that a truncation left there; ``log_end`` without any.
         latest_ms: highest STORETIMESTAMP; None without records.
+        skipped: by queue, how far its offsets run ahead of its units at most, where messages name it twice.
     """
 
     findings: FindingLog
@@ -70,3 +73,4 @@ class LogResult:
     log_end: int
     stale_stop: int
     latest_ms: int | None = None
+    skipped: Mapping[tuple[str, int], int] = field(default_factory=dict)

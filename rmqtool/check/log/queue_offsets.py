@@ -6,15 +6,16 @@ Runs that join need no look at their rows; only queues whose runs do not are rea
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rmqtool.check.log.repeated_names import RepeatedNames
 from rmqtool.dispatch.continuity import BREAK_ROW, Discontinuity, find_breaks, new_progress
 from rmqtool.findings import Finding
-from rmqtool.findings.consumequeue import LMQ_COUNTER_RESET
+from rmqtool.findings.consumequeue import LMQ_COUNTER_RESET, LMQ_TWICE
 from rmqtool.findings.records import CL_QOFF_DUP, CL_QOFF_GAP, CL_QOFF_RANGE, CL_QOFF_RESET
 from rmqtool.findings.wording import counted
 from rmqtool.reput.blocks import UNIT_COLUMNS
@@ -82,10 +83,17 @@ class OffsetTask:
 
 @dataclass
 class Breaks:
-    """Breaks that were kept, in order of queue and log, and how many there are of each code."""
+    """Where queue offsets do not follow.
+
+    Attributes:
+        kept: in order of queue and log.
+        totals: how many there are of each code, kept or not.
+        skipped: by queue, how far its offsets run ahead of its units, see `RepeatedNames`.
+    """
 
     kept: list[Break]
     totals: Counter[FindingCode]
+    skipped: dict[tuple[str, int], int] = field(default_factory=dict)
 
 
 def offset_tasks(
@@ -131,6 +139,7 @@ class _Queue:
         self._progress = new_progress(0 if task.from_zero else None)
         self._totals = np.zeros(len(Discontinuity), np.int64)
         self._room = np.empty(task.max_breaks, BREAK_ROW)
+        self._repeated = RepeatedNames(task.max_breaks)
 
     def run(self) -> None:
         pending: _Rows | None = None
@@ -143,6 +152,16 @@ class _Queue:
         for kind in Discontinuity:
             if self._totals[kind]:
                 self._found.totals[self._code(kind)] += int(self._totals[kind])
+        self._tell_repeated()
+
+    def _tell_repeated(self) -> None:
+        queue, found = (self._plan.topic, self._plan.queue_id), self._repeated
+        for one in found.kept:
+            self._found.kept.append(Break(LMQ_TWICE, *queue, one.times, one.queue_offset, one.log_offset))
+        if found.count:
+            self._found.totals[LMQ_TWICE] += found.count
+        if found.skipped:
+            self._found.skipped[queue] = found.skipped
 
     def _code(self, kind: Discontinuity) -> FindingCode:
         if kind in _BACKWARD and self._plan.topic.startswith(LMQ_PREFIX):
@@ -162,7 +181,9 @@ class _Queue:
                 counts = np.ones(count, np.int64)
                 if self._plan.batch:
                     counts = block.read("batch_sizes", first, count).astype(np.int64)
-                yield _Rows(offsets, counts, log_offsets)
+                offsets, kept = self._repeated.take(offsets.astype(np.int64), log_offsets)
+                rows = _Rows(offsets, counts, log_offsets)
+                yield rows if kept is None else rows.where(kept)
 
     def _judge(self, rows: _Rows, judged: int) -> None:
         filled = find_breaks(rows.offsets, rows.counts, judged, self._progress, self._room, self._totals)
@@ -184,6 +205,9 @@ class _Rows:
     counts: Int64s
     log_offsets: Int64s
 
+    def where(self, kept: npt.NDArray[np.bool_]) -> _Rows:
+        return _Rows(self.offsets[kept], self.counts[kept], self.log_offsets[kept])
+
     def last(self) -> _Rows:
         return _Rows(self.offsets[-1:], self.counts[-1:], self.log_offsets[-1:])
 
@@ -201,6 +225,7 @@ _MESSAGES = {
     CL_QOFF_RESET.code: "queue offsets begin again at 0: the queue was at {expected}",
     CL_QOFF_RANGE.code: "queue offset {observed} where only {expected} can be",
     LMQ_COUNTER_RESET.code: "queue offset {observed} comes again: the light queue was at {expected}",
+    LMQ_TWICE.code: "names the queue {expected} times, all with queue offset {observed}: it has one unit",
 }
 
 
@@ -237,8 +262,8 @@ def _finding(log: FileQueue, found: Break, lost: Sequence[tuple[int, int]]) -> F
         queue_id=found.queue_id,
         queue_offset=found.observed,
         physical_offset=found.log_offset,
-        expected=found.expected,
-        observed=found.observed,
+        expected=1 if found.code is LMQ_TWICE else found.expected,
+        observed=found.expected if found.code is LMQ_TWICE else found.observed,
         message=message,
     )
 
@@ -263,4 +288,5 @@ def merge_breaks(parts: Iterable[Breaks]) -> Breaks:
     for part in parts:
         merged.kept += part.kept
         merged.totals.update(part.totals)
+        merged.skipped.update(part.skipped)
     return merged

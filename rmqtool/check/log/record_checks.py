@@ -22,6 +22,7 @@ from rmqtool.findings.transactions import CL_PREPARED
 from rmqtool.javacompat import decode_utf8
 from rmqtool.scan.check_kernels import CRC_PROPERTY_BYTES, check_records, stored_record_crc
 from rmqtool.scan.field_kernels import HIT_ROW, MAX_HITS, Check
+from rmqtool.times import utc_text
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -179,6 +180,8 @@ class RecordChecker:
         return value
 
 
-def _shown(check: Check, observed: int) -> int:
-    """Return flags without their sign."""
+def _shown(check: Check, observed: int) -> int | str:
+    """Return flags without their sign, and times as ISO 8601."""
+    if check in {Check.BORN_TIME, Check.STORE_TIME}:
+        return utc_text(observed)
     return observed & 0xFFFFFFFF if check in _HEX_FIELDS else observed

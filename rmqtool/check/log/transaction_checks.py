@@ -14,6 +14,7 @@ from rmqtool.findings import Finding, FindingLog
 from rmqtool.findings.transactions import CL_HALF, CL_IN_DOUBT, CL_OP, CL_PREPARED
 from rmqtool.findings.wording import counted
 from rmqtool.scan.transaction_kernels import TRANSACTION_ROW, Role
+from rmqtool.times import utc_text
 from rmqtool.topics import HALF_TOPIC, OP_TOPIC
 
 if TYPE_CHECKING:
@@ -187,7 +188,7 @@ class _Balance:
         oldest = doubtful[0]
         text = (
             f"{counted(len(doubtful), 'half message is', 'half messages are')} in doubt, the oldest with"
-            f" store time {int(oldest['store_timestamp_ms'])}"
+            f" store time {utc_text(int(oldest['store_timestamp_ms']))}"
         )
         if ended := int(np.isin(doubtful["log_offset"], committed).sum()):
             text += f"; {counted(ended, 'has', 'have')} been committed, without op message"

@@ -174,6 +174,8 @@ class UnitMatch:
         return found, belongs, places
 
     def _misplaced(self, units: Units, rows: Int64s, places: Int64s, is_misplaced: Bools) -> None:
+        ahead = places - (units.first_number + rows)
+        is_misplaced = is_misplaced & ~((ahead > 0) & (ahead <= self._report.check.skipped))
         if self._task.level < 3 or not is_misplaced.any():
             return
         wanted = dict(zip(rows[is_misplaced].tolist(), places[is_misplaced].tolist(), strict=True))

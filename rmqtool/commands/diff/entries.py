@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from rmqtool.commands.diff.align import NUMBER, align
-from rmqtool.commands.diff.model import Change, Difference, DifferenceLimiter
+from rmqtool.commands.diff.model import Change, Difference, DifferenceLimiter, said
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -100,7 +100,7 @@ class Entries(ABC):
     def _changed(self, one: Row, other: Row) -> Difference:
         ours, theirs = self.values(one), self.values(other)
         names = [name for name in ours if ours[name] != theirs[name]]
-        texts = (f"{name} {ours[name]} and {theirs[name]}" for name in names)
+        texts = (f"{name} {said(name, ours[name])} and {said(name, theirs[name])}" for name in names)
         return self._make(Change.CHANGED, f"{self.name(one)}: {', '.join(texts)}", one, a=ours, b=theirs)
 
     def _make(self, change: Change, sentence: str, row: Row, **more: Any) -> Difference:  # noqa: ANN401

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar
 
 from rmqtool.findings.wording import counted
+from rmqtool.times import time_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -16,6 +17,16 @@ if TYPE_CHECKING:
     from rmqtool.store import StoreFile
 
 Value = int | str | dict[str, str]
+
+
+def is_time(name: str) -> bool:
+    """Tell whether a member of a row is a time in epoch ms."""
+    return name.lower().endswith("timestamp")
+
+
+def said(name: str, value: Value) -> str:
+    """Return a value for a sentence: a time as a date."""
+    return time_text(value) if is_time(name) and isinstance(value, int) else str(value)
 
 
 class Change(StrEnum):

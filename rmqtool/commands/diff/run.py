@@ -186,7 +186,7 @@ def _diff_checkpoint(a: Store, b: Store, comparison: Comparison) -> Iterator[Dif
         return
     for field, left, right in zip(layout(CHECKPOINT), one, other, strict=True):
         if left != right:
-            sentence = f"{field.name} is {left} and {right}"
+            sentence = f"{field.name} differs"
             a_says: dict[str, Value] = {field.name: left}
             b_says: dict[str, Value] = {field.name: right}
             found = Difference("checkpoint", Change.CHANGED, sentence, a=a_says, b=b_says, normal=True)

@@ -9,7 +9,7 @@ Nothing is believed before it is checked; what is wrong is a row of its own, whe
 
 from __future__ import annotations
 
-from rmqtool.commands.dump.request import DumpRequest
+from rmqtool.commands.dump.request import ROW_TYPES, DumpRequest
 from rmqtool.commands.dump.run import dump
 
-__all__ = ["DumpRequest", "dump"]
+__all__ = ["ROW_TYPES", "DumpRequest", "dump"]

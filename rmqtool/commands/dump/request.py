@@ -9,7 +9,25 @@ from rmqtool.store import PathKind
 
 _LOG = (PathKind.COMMITLOG,)
 _QUEUES = (PathKind.CONSUMEQUEUE, PathKind.BATCHCONSUMEQUEUE, PathKind.CONSUMEQUEUE_EXT)
+_MESSAGE_FILTERS = ("topic", "queue_id", "tag", "key", "begin_ms", "end_ms", "from_queue_offset")
 _WITH_OFFSETS = (PathKind.COMMITLOG, PathKind.CONSUMEQUEUE, PathKind.BATCHCONSUMEQUEUE, PathKind.INDEX)
+
+ROW_TYPES = {
+    "message": PathKind.COMMITLOG,
+    "inner-message": PathKind.COMMITLOG,
+    "blank": PathKind.COMMITLOG,
+    "unit": PathKind.CONSUMEQUEUE,
+    "preblank": PathKind.CONSUMEQUEUE,
+    "batch-unit": PathKind.BATCHCONSUMEQUEUE,
+    "ext-unit": PathKind.CONSUMEQUEUE_EXT,
+    "index-header": PathKind.INDEX,
+    "slot": PathKind.INDEX,
+    "chain": PathKind.INDEX,
+    "item": PathKind.INDEX,
+    "checkpoint": PathKind.CHECKPOINT,
+    "config-entry": PathKind.CONFIG,
+}
+"""The types of rows that can be asked for, and the kinds of files that have them."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +47,8 @@ class DumpRequest:
         lines: How bodies look if messages may come as lines of ndjson; None if rows are needed. ``none``,
             ``text`` and ``hex`` can be written so.
         odd_flags: Bits of SYSFLAG whose messages are needed as rows, whatever ``lines`` says.
+        row_types: Types of rows, as of `ROW_TYPES`; empty means all, or messages if they are filtered. Damage
+            is shown whatever they are.
     """
 
     kinds: frozenset[PathKind] = frozenset()
@@ -41,6 +61,21 @@ class DumpRequest:
     hex: bool = False
     lines: str | None = None
     odd_flags: int = 0
+    row_types: frozenset[str] = frozenset()
+
+    @property
+    def filters_messages(self) -> bool:
+        """Whether something is asked of messages."""
+        return any(getattr(self.messages, name) is not None for name in _MESSAGE_FILTERS)
+
+    def admits_type(self, row_type: str) -> bool:
+        """Whether rows of a type are wanted: of what is asked of messages, a BLANK has nothing.
+
+        Inner messages are made of messages, which are dropped after that.
+        """
+        if self.row_types:
+            return row_type in self.row_types or (row_type == "message" and "inner-message" in self.row_types)
+        return row_type != "blank" or not self.filters_messages
 
     def applicable(self) -> dict[str, tuple[PathKind, ...]]:
         """Return the structures to which each filter in use can be applied, by the option's name."""

@@ -9,6 +9,7 @@ from rmqtool.commands.dump.config import dump_config
 from rmqtool.commands.dump.hex import HexRows
 from rmqtool.commands.dump.index import dump_index_file
 from rmqtool.commands.dump.log import dump_log
+from rmqtool.commands.dump.request import ROW_TYPES
 from rmqtool.commands.dump.units import dump_queues
 from rmqtool.derived.checkpoint import read_checkpoint
 from rmqtool.derived.index_files import warn_of_assumed_geometry
@@ -31,10 +32,11 @@ if TYPE_CHECKING:
 def dump(store: Store, request: DumpRequest, progress: Progress) -> Iterator[rows.Row]:
     """Return the rows of what a path shows of a store.
 
-    A filter narrows what is shown: of a store root, the structures to which it can be applied.
+    A filter narrows what is shown: of a store root, the structures to which it can be applied; one that asks
+    something of messages shows them alone, unless kinds or types of rows are named.
 
     Raises:
-        UsageError: A filter cannot be applied to what the path is.
+        UsageError: A filter cannot be applied to what the path is, or no file has rows of the types.
     """
     return _rows_of(_chosen_kinds(store, request), store, request, progress)
 
@@ -45,15 +47,31 @@ def _rows_of(
     annotate = HexRows(store)
     for kind in kinds:
         for row in DUMPS[kind](store, request, progress):
+            if not _is_shown(row, request):
+                continue
             yield row
             if request.hex:
                 yield from annotate.fields(row)
     _note_strays(store, progress)
 
 
+def _is_shown(row: rows.Row, request: DumpRequest) -> bool:
+    if isinstance(row, rows.Damage):
+        return row.severity is not Severity.INFO or not (request.filters_messages or request.row_types)
+    return request.admits_type("message" if isinstance(row, rows.Lines) else row.type)
+
+
 def _chosen_kinds(store: Store, request: DumpRequest) -> list[PathKind]:
     shown = [kind for kind in KINDS if kind in store.roots]
     chosen: list[PathKind] = [kind for kind in shown if kind in (request.kinds or shown)]
+    if request.row_types:
+        named = {ROW_TYPES[one] for one in request.row_types}
+        chosen = [kind for kind in chosen if kind in named]
+        if not chosen:
+            types = ", ".join(sorted(request.row_types))
+            raise UsageError(f"{store.place.path}: no file there has rows of the type {types}")
+    elif request.filters_messages and not request.kinds and PathKind.COMMITLOG in chosen:
+        chosen = [PathKind.COMMITLOG]
     for option, applicable in request.applicable().items():
         narrowed = [kind for kind in chosen if kind in applicable]
         if not narrowed:

@@ -6,29 +6,41 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from rmqtool.commands.query.index import index_files
+from rmqtool.commands.query.index import header_times, index_files
 from rmqtool.derived.index_files import LARGEST_LONG
 from rmqtool.lookup.explain import Reason
+from rmqtool.times import time_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from rmqtool.derived.index_files import IndexFile
     from rmqtool.lookup.context import QueryContext
     from rmqtool.lookup.request import KeyQuestion
 
 
-def broker_hits(inquiry: QueryContext, question: KeyQuestion) -> list[int]:
-    """Return the physical offsets that a broker's index gives for a key, ascending.
+def broker_hits(inquiry: QueryContext, questions: Sequence[KeyQuestion]) -> list[list[int]]:
+    """Return the physical offsets that a broker's index gives for each key, ascending.
 
     Java: ``IndexService#queryOffset``, ``DefaultMessageStore#queryMessage`` (4.9.8, 5.3.3), which sorts them.
     """
     request = inquiry.request
     begin_ms = request.begin_ms or 0
     end_ms = LARGEST_LONG if request.end_ms is None else request.end_ms
-    walk = _Walk(inquiry, question.key_hash, begin_ms, end_ms)
-    hits = (hit for file in _consulted(inquiry, begin_ms, end_ms) for hit in walk.hits(file))
-    return sorted(islice(hits, request.max_messages))
+    walks = [_Walk(inquiry, question.key_hash, begin_ms, end_ms) for question in questions]
+    found: list[list[int]] = [[] for _ in questions]
+    sought = inquiry.limit.sought
+    for file in _consulted(inquiry, begin_ms, end_ms):
+        for walk, hits in zip(walks, found, strict=True):
+            hits.extend(islice(walk.hits(file), None if sought is None else sought - len(hits)))
+        if all(len(hits) == sought for hits in found):
+            break
+    return [_cut(inquiry, hits) for hits in found]
+
+
+def _cut(inquiry: QueryContext, hits: list[int]) -> list[int]:
+    """Return as many of the newest hits as wanted, ascending; they come as a broker meets them."""
+    return sorted(inquiry.limit.newest(hits[::-1]))
 
 
 def _consulted(inquiry: QueryContext, begin_ms: int, end_ms: int) -> Iterator[IndexFile]:
@@ -37,11 +49,11 @@ def _consulted(inquiry: QueryContext, begin_ms: int, end_ms: int) -> Iterator[In
         header, label = index_file.header, index_file.file.label
         if index_file.is_short:
             continue
-        first, last = header.begin_timestamp_ms, header.end_timestamp_ms
+        first = header.begin_timestamp_ms
         if index_file.is_time_matched(begin_ms, end_ms):
             yield index_file
         else:
-            message = f"{label}: ruled out, its header says {first} to {last}"
+            message = f"{label}: ruled out, its header says {header_times(header)}"
             inquiry.explanation.add(Reason.FILE_OUT_OF_TIME, message, label)
         if first < begin_ms:
             message = f"{label} begins before the time asked for: no older file is looked at"
@@ -91,5 +103,5 @@ class _Walk:
             number = item.previous
 
     def _explain_time(self, label: str, number: int, time_ms: int) -> None:
-        message = f"{label}: item {number} is left out, its time is {time_ms}"
+        message = f"{label}: item {number} is left out, its time is {time_text(time_ms)}"
         self.inquiry.explanation.add(Reason.ITEM_OUT_OF_TIME, message, label, item=number)

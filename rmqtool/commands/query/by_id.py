@@ -7,17 +7,14 @@ from typing import TYPE_CHECKING
 from rmqtool.javacompat.ids import decode_client_id, decode_offset_id
 from rmqtool.lookup.explain import Reason
 from rmqtool.lookup.request import KeyQuestion
+from rmqtool.lookup.topic_names import topics_of
 from rmqtool.rows.messages import host_text, offset_id_of
 from rmqtool.scan.log_end import first_record
 from rmqtool.scan.record_at import record_at
-from rmqtool.store import PathKind
-from rmqtool.store.broker_json import ConfigFileError, load_broker_json
 
 if TYPE_CHECKING:
     from rmqtool.lookup.context import QueryContext
-    from rmqtool.progress import Progress
     from rmqtool.scan.records import Record
-    from rmqtool.store import Store
 
 
 def by_offset(inquiry: QueryContext, offset: int) -> Record | None:
@@ -25,8 +22,6 @@ def by_offset(inquiry: QueryContext, offset: int) -> Record | None:
     record = record_at(inquiry.store.commitlog, offset)
     if record is None:
         inquiry.explain_nothing_at(offset)
-    elif record.head.physical_offset != offset:
-        inquiry.progress.warn(f"the record at {offset} says it lies at {record.head.physical_offset}")
     return record
 
 
@@ -78,22 +73,3 @@ def spellings(text: str) -> list[str]:
     """
     is_id = decode_offset_id(text) is not None or decode_client_id(text) is not None
     return [text, text.upper()] if is_id and text != text.upper() else [text]
-
-
-def topics_of(store: Store, progress: Progress) -> list[str]:
-    """Return the topics that the store has queues of, or that its ``config/topics.json`` names."""
-    kinds = (PathKind.CONSUMEQUEUE, PathKind.BATCHCONSUMEQUEUE)
-    names = {topic for kind in kinds for topic in store.topics(kind)}
-    return sorted(names | _configured(store, progress))
-
-
-def _configured(store: Store, progress: Progress) -> set[str]:
-    if store.config is None:
-        return set()
-    try:
-        document = load_broker_json(store.config / "topics.json")
-    except ConfigFileError as failure:
-        progress.warn(f"{failure}; topics are known by their queues only")
-        return set()
-    table = document.get("topicConfigTable") if isinstance(document, dict) else None
-    return {str(topic) for topic in table} if isinstance(table, dict) else set()

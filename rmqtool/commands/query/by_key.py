@@ -32,7 +32,8 @@ def indexed(inquiry: QueryContext, questions: Sequence[KeyQuestion]) -> Iterator
         explain_absence(inquiry, missing)
     _explain_limit(inquiry, max(map(len, found), default=0))
     over = f" for {counted(len(questions), 'key')}" if is_of_many else ""
-    others = f", {search.left_out} left out: of other keys, or gone" if search.left_out else ""
+    left_out = str(inquiry.left_out)
+    others = f"; left out: {left_out}" if left_out else ""
     inquiry.progress.note(f"answered by the index: {counted(count, 'hit')}{over}{others}")
     for question, offsets in zip(questions, found, strict=True):
         for offset in offsets:
@@ -48,13 +49,15 @@ def _explain_limit(inquiry: QueryContext, most: int) -> None:
         inquiry.explanation.add(Reason.BROKER_LIMIT, message)
 
 
-def with_collisions(inquiry: QueryContext, question: KeyQuestion) -> Iterator[Answer]:
-    """Yield every hit as a broker does, whatever its key and topic."""
-    offsets = broker_hits(inquiry, question)
-    inquiry.progress.note(f"answered by the index: {counted(len(offsets), 'hit')} as a broker finds them")
-    for offset in offsets:
-        record = record_at(inquiry.store.commitlog, offset)
-        if record is not None:
-            yield question, record
-        else:
-            inquiry.explain_nothing_at(offset)
+def with_collisions(inquiry: QueryContext, questions: Sequence[KeyQuestion]) -> Iterator[Answer]:
+    """Yield every hit as a broker does, whatever its key and topic, question by question."""
+    found = broker_hits(inquiry, questions)
+    count = sum(map(len, found))
+    inquiry.progress.note(f"answered by the index: {counted(count, 'hit')} as a broker finds them")
+    for question, offsets in zip(questions, found, strict=True):
+        for offset in offsets:
+            record = record_at(inquiry.store.commitlog, offset)
+            if record is not None:
+                yield question, record
+            else:
+                inquiry.explain_nothing_at(offset)

@@ -41,21 +41,21 @@ def by_tags_code(inquiry: QueryContext, question: KeyQuestion) -> Iterator[Recor
     """Yield the newest messages of a topic that have a tag, in the order of the log."""
     kinds = (PathKind.CONSUMEQUEUE, PathKind.BATCHCONSUMEQUEUE)
     queues = chain.from_iterable(inquiry.store.queues(kind, question.topic) for kind in kinds)
-    wanted = inquiry.request.max_messages
+    sought = inquiry.limit.sought
     searches = [_QueueSearch(inquiry, question, queue) for queue in queues]
     newest = heapq.merge(
-        *(islice(search.records(), wanted) for search in searches),
+        *(islice(search.records(), sought) for search in searches),
         key=lambda record: record.physical_offset,
         reverse=True,
     )
-    found = list(islice(newest, wanted))
+    found = inquiry.limit.newest(list(islice(newest, sought))[::-1])
     inquiry.progress.note(
         f"answered by the consume queues: {counted(len(found), 'hit')} by the tags code,"
         " for not all messages have tag items in an index"
     )
     for search in searches:
         search.finish()
-    yield from reversed(found)
+    yield from found
 
 
 class _QueueSearch:
@@ -78,6 +78,8 @@ class _QueueSearch:
                     continue
                 if request.admits_time(record.head.store_timestamp_ms):
                     yield record
+                else:
+                    self._inquiry.left_out.add_time(record.head.store_timestamp_ms)
 
     def _offsets(self, segment: Segment) -> list[int]:
         """Return where the candidates of a file lie, newest first.

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
-from rmqtool.findings import FindingLog
+from rmqtool.findings import Finding, FindingLog
+from rmqtool.findings.commitlog import CL_GAP
+from rmqtool.findings.wording import counted
 from rmqtool.rows import Damage
+from rmqtool.scan.classify import Defect
+from rmqtool.scan.log_edge import FoundEdge
+from rmqtool.scan.record_walk import record_defects, walk_log
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.lookup.context import QueryContext
     from rmqtool.progress import Progress
     from rmqtool.rows.messages import MessageRows
-    from rmqtool.scan.classify import Defect
+    from rmqtool.scan.records import Record
+
+_EXAMINED = 20
+"""Places at which the log is looked at for its damage."""
 
 
 class MetDefects:
@@ -35,3 +47,38 @@ class MetDefects:
         if isinstance(row, Damage):
             self.findings.add(row.finding())
         self._progress.warn(f"{defect.code.code}: {defect.message}")
+
+    def of_record(self, record: Record) -> Iterator[Damage]:
+        """Yield what is wrong with a record that is shown; its row says so, and nothing is told besides."""
+        for defect in record_defects(record):
+            row = self._rows.row(defect)
+            if isinstance(row, Damage):
+                self.findings.add(row.finding())
+                yield row
+
+
+def tell_absent(inquiry: QueryContext, defects: MetDefects) -> None:
+    """Name the damage of the log at places where index or queue promise a record.
+
+    A wrong item or unit leads to a place where the log is sound: nothing is said of that here.
+    """
+    edge = FoundEdge.of(inquiry.store)
+    told: set[int] = set()
+    for offset in sorted(set(inquiry.left_out.absent))[:_EXAMINED]:
+        for event in islice(walk_log(edge, offset, offset + 1), 1):
+            if isinstance(event, Defect) and event.ends_chain and event.physical_offset not in told:
+                told.add(event.physical_offset)
+                defects.note(event)
+
+
+def tell_lost(inquiry: QueryContext, defects: MetDefects, progress: Progress) -> None:
+    """Say how many hits lie where files of the log are missing, and count that as damage of the log."""
+    lost = inquiry.left_out.lost
+    if not lost:
+        return
+    parts = {inquiry.left_out.missing_part(offset): offset for offset in lost}
+    for part, offset in parts.items():
+        defects.findings.add(Finding(code=CL_GAP, physical_offset=offset, message=part or ""))
+    hits = counted(len(lost), "hit lies", "hits lie")
+    where = "; ".join(part for part in parts if part)
+    progress.warn(f"{hits} where a file of the log is missing ({where}): the answer is incomplete")

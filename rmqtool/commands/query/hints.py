@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from rmqtool.commands.query.by_id import spellings, topics_of
+from rmqtool.commands.query.by_id import spellings
 from rmqtool.javacompat import split_keys
 from rmqtool.lookup.explain import Reason
 from rmqtool.lookup.queue import find_queue, queues_problem
+from rmqtool.lookup.topic_names import some, topics_of, unknown_topic
 from rmqtool.store import PathKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from rmqtool.lookup.context import QueryContext
     from rmqtool.lookup.request import KeyQuestion
-
-_NAMED = 10
 
 
 def advise(inquiry: QueryContext) -> None:
@@ -25,6 +21,9 @@ def advise(inquiry: QueryContext) -> None:
     topic, queue_id = inquiry.request.topic, inquiry.request.queue_id
     if topic is not None and not _advise_topic(inquiry, topic) and queue_id is not None:
         _advise_queue(inquiry, topic, queue_id)
+    outside = inquiry.left_out.outside
+    if outside is not None:
+        inquiry.explanation.advise(Reason.RECORD_OUT_OF_TIME, outside)
     question = inquiry.request.key_question
     if question is not None:
         _advise_key(inquiry, question)
@@ -35,11 +34,7 @@ def _advise_topic(inquiry: QueryContext, topic: str) -> bool:
     known = topics_of(inquiry.store, inquiry.progress)
     if not known or topic in known:
         return False
-    by_folded = {name.casefold(): name for name in known}
-    near = [by_folded[one] for one in get_close_matches(topic.casefold(), by_folded)]
-    others = f"near it: {', '.join(near)}" if near else f"it has {_some(known)}"
-    message = f"the store has no topic {topic}; {others}"
-    inquiry.explanation.advise(Reason.TOPIC_UNKNOWN, message, topic=topic)
+    inquiry.explanation.advise(Reason.TOPIC_UNKNOWN, unknown_topic(topic, known), topic=topic)
     return True
 
 
@@ -49,15 +44,9 @@ def _advise_queue(inquiry: QueryContext, topic: str, queue_id: int) -> None:
         return
     kinds = (PathKind.CONSUMEQUEUE, PathKind.BATCHCONSUMEQUEUE)
     ids = sorted(one.queue_id or 0 for kind in kinds for one in store.queues(kind, topic))
-    has = f"the topic has the queues {_some(map(str, ids))}" if ids else "the topic has none"
+    has = f"the topic has the queues {some(map(str, ids))}" if ids else "the topic has none"
     message = f"there is no queue {topic}/{queue_id}; {has}"
     inquiry.explanation.advise(Reason.QUEUE_MISSING, message, topic=topic, queueId=queue_id)
-
-
-def _some(names: Iterable[str]) -> str:
-    kept = list(names)
-    more = f" and {len(kept) - _NAMED} more" if len(kept) > _NAMED else ""
-    return ", ".join(kept[:_NAMED]) + more
 
 
 def _advise_key(inquiry: QueryContext, question: KeyQuestion) -> None:

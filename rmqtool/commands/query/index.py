@@ -12,11 +12,12 @@ from rmqtool.findings.wording import counted
 from rmqtool.javacompat import index_key_hash
 from rmqtool.lookup.explain import Reason
 from rmqtool.scan.record_at import record_at
+from rmqtool.times import time_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rmqtool.formats.index import Item
+    from rmqtool.formats.index import Header, Item
     from rmqtool.lookup.context import QueryContext
     from rmqtool.lookup.request import KeyQuestion
     from rmqtool.scan.records import Record
@@ -42,9 +43,6 @@ class IndexSearch:
 
     Args:
         inquiry: The question; of its request count the times, and how many messages of each key are wanted.
-
-    Attributes:
-        left_out: Hits that turned out to be of other keys, out of time, or gone.
     """
 
     def __init__(self, inquiry: QueryContext) -> None:
@@ -52,7 +50,7 @@ class IndexSearch:
         self._log = inquiry.store.commitlog
         self._request = inquiry.request
         self._explanation = inquiry.explanation
-        self.left_out = 0
+        self._limit = inquiry.limit
 
     def answers(self, questions: Sequence[KeyQuestion]) -> list[list[int]]:
         """Return the physical offsets that answer each question, ascending; the newest, if there are more.
@@ -74,10 +72,10 @@ class IndexSearch:
                 self._walk(index_file, search)
         else:
             reach.finish()
-        return [sorted(search.found) for search in searches]
+        return [list(self._limit.newest(sorted(search.found))) for search in searches]
 
     def _is_full(self, search: _Search) -> bool:
-        return len(search.found) == self._request.max_messages
+        return len(search.found) == self._limit.sought
 
     def _explain_times(self, index_file: IndexFile) -> None:
         begin_ms, end_ms = self._request.begin_ms, self._request.end_ms
@@ -85,7 +83,7 @@ class IndexSearch:
             return
         if not index_file.is_time_matched(begin_ms or 0, LARGEST_LONG if end_ms is None else end_ms):
             header, label = index_file.header, index_file.file.label
-            why = f"its header says {header.begin_timestamp_ms} to {header.end_timestamp_ms}"
+            why = f"its header says {header_times(header)}"
             message = f"{label}: a broker rules it out, because {why}; walked here all the same"
             self._explanation.add(Reason.FILE_OUT_OF_TIME, message, label)
 
@@ -155,7 +153,8 @@ class IndexSearch:
         refusal = self._refusal(item.physical_offset, search)
         if refusal is not None:
             reason, why = refusal
-            self.left_out += reason is not Reason.REPEATED
+            if reason is not Reason.RECORD_OUT_OF_TIME:  # those are counted with their times
+                self._inquiry.left_out.add(reason, item.physical_offset)
             message = f"{place} leads to log offset {item.physical_offset}: {why}"
             if reason in _SUSPICIOUS:
                 self._inquiry.doubt(message)
@@ -172,13 +171,9 @@ class IndexSearch:
         if offset in search.seen:
             return Reason.REPEATED, "that message was met already"
         record = record_at(self._log, offset)
-        return self._absence(offset) if record is None else self._unfitness(record, search)
-
-    def _absence(self, offset: int) -> tuple[Reason, str]:
-        if 0 <= offset < self._log.start:
-            return Reason.EXPIRED, f"expired, the log begins at {self._log.start}"
-        why = "the log ends before" if offset >= self._log.stop else "no record lies there"
-        return Reason.NO_RECORD, why
+        if record is None:
+            return self._inquiry.left_out.absence(offset)
+        return self._unfitness(record, search)
 
     def _unfitness(self, record: Record, search: _Search) -> tuple[Reason, str] | None:
         keys = item_keys(record.properties)
@@ -193,7 +188,8 @@ class IndexSearch:
             return Reason.COLLISION, f"another key with the same hash, of {other}"
         time_ms = record.head.store_timestamp_ms
         if not self._request.admits_time(time_ms):
-            return Reason.RECORD_OUT_OF_TIME, f"stored at {time_ms}, which was not asked for"
+            self._inquiry.left_out.add_time(time_ms)
+            return Reason.RECORD_OUT_OF_TIME, f"stored at {time_text(time_ms)}, which was not asked for"
         return None
 
     def _found(self, index_file: IndexFile, place: str, item: Item) -> tuple[Reason, str]:
@@ -202,11 +198,17 @@ class IndexSearch:
         message = f"{place} leads to log offset {item.physical_offset}"
         if self._request.admits_time(time_ms) and item.time_diff >= 0:
             return Reason.FOUND, f"{message}: found"
-        why = f"the item's time is {time_ms} (the file's {begin_ms} + {item.time_diff} s), out of range"
+        file_time = f"the file's {time_text(begin_ms)} + {item.time_diff} s"
+        why = f"the item's time is {time_text(time_ms)} ({file_time}), out of range"
         return (
             Reason.ITEM_OUT_OF_TIME,
             f"{message}: found by the record's own time; a broker misses it: {why}",
         )
+
+
+def header_times(header: Header) -> str:
+    """Return the times between which the header of an index file says that its messages were stored."""
+    return f"{time_text(header.begin_timestamp_ms)} to {time_text(header.end_timestamp_ms)}"
 
 
 def index_files(inquiry: QueryContext) -> Iterator[IndexFile]:

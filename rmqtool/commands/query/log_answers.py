@@ -41,51 +41,59 @@ class LogAnswers:
             edge=FoundEdge.of(inquiry.store),
         )
         self._request = inquiry.request
+        self._limit = inquiry.limit
+        self._left_out = inquiry.left_out
         self._explanation = inquiry.explanation
 
     def records(self) -> Iterable[Record]:
         """Return the records that answer one question."""
         request = self._request
-        question, wanted = request.key_question, request.max_messages
+        question = request.key_question
         if question is not None:
-            prefilter = _prefilter_of_keys([question], request)
-            found = self._scan.newest(prefilter, self._by_key(question, request), wanted)
+            found = self._newest(_prefilter_of_keys([question], request), self._by_key(question))
         elif request.msg_id is not None:
-            found = self._scan.newest(_prefilter_of_id(request), self._by_id(request), wanted)
+            found = self._newest(_prefilter_of_id(request), self._by_id(request))
         else:
-            found = self._scan.first(_prefilter_of_positions(request), self._by_place(request), wanted)
+            found = self._limit.first(
+                self._scan.records(_prefilter_of_positions(request), self._by_place(request))
+            )
         return self._explained(found)
+
+    def _newest(self, prefilter: Prefilter, answers: Callable[[Record], bool]) -> Iterable[Record]:
+        sought = self._limit.sought
+        if sought is None:
+            return self._scan.records(prefilter, answers)
+        return self._limit.newest(self._scan.newest(prefilter, answers, sought))
 
     def by_keys(self, questions: Sequence[KeyQuestion]) -> Iterator[tuple[KeyQuestion, Record]]:
         """Yield the answers of many questions in one walk, question by question."""
         request = self._request
-        found: dict[KeyQuestion, deque[Record]] = {
-            one: deque(maxlen=request.max_messages) for one in questions
-        }
-
-        def answers(record: Record) -> bool:
-            return request.admits_time(record.head.store_timestamp_ms)
-
-        for record in self._scan.records(_prefilter_of_keys(questions, request), answers):
-            candidates = (KeyQuestion(record.topic, key, unique) for key, unique in _keys(record))
-            for question in dict.fromkeys(candidates):
-                if question in found:
-                    found[question].append(record)
+        found: dict[KeyQuestion, deque[Record]] = {one: deque(maxlen=self._limit.sought) for one in questions}
+        for record in self._scan.records(_prefilter_of_keys(questions, request), lambda _: True):
+            answered = [one for one in _questions_of(record) if one in found]
+            for question in answered if answered and self._is_in_time(record) else ():
+                found[question].append(record)
         for question, records in found.items():
-            for record in self._explained(records):
+            for record in self._explained(self._limit.newest(list(records))):
                 yield question, record
 
-    def _by_key(self, question: KeyQuestion, request: QueryRequest) -> Callable[[Record], bool]:
-        return lambda record: (
-            question.answered_by(record) and request.admits_time(record.head.store_timestamp_ms)
-        )
+    def _by_key(self, question: KeyQuestion) -> Callable[[Record], bool]:
+        return lambda record: question.answered_by(record) and self._is_in_time(record)
+
+    def _is_in_time(self, record: Record) -> bool:
+        """Tell whether a record that answers was stored between the times, and count it if not."""
+        time_ms = record.head.store_timestamp_ms
+        if self._request.admits_time(time_ms):
+            return True
+        self._left_out.add_time(time_ms)
+        return False
 
     def _by_id(self, request: QueryRequest) -> Callable[[Record], bool]:
         ids = spellings(request.msg_id or "")
         return lambda record: (
             record.properties.get("UNIQ_KEY") in ids
             and request.topic in {None, record.topic}
-            and request.admits_time(record.head.store_timestamp_ms)
+            and self._is_in_time(record)
         )
 
     def _by_place(self, request: QueryRequest) -> Callable[[Record], bool]:
@@ -127,10 +135,15 @@ class LogAnswers:
             self._explanation.add(Reason.SCAN, f"{where}: found in the log", physicalOffset=offset)
 
 
-def _keys(record: Record) -> Iterator[tuple[str, bool]]:
+def _questions_of(record: Record) -> Iterable[KeyQuestion]:
+    """Return the questions that a record answers, each once."""
     unique = record.properties.get("UNIQ_KEY")
+    found: dict[KeyQuestion, None] = {}
     for number, key in enumerate(keys_of(record)):
-        yield key, unique is not None and number == 0
+        is_unique = unique is not None and number == 0
+        found[KeyQuestion(record.topic, key, is_unique)] = None
+        found[KeyQuestion(record.topic, key, either=True)] = None
+    return found
 
 
 def _queue_offsets(request: QueryRequest) -> range:
@@ -147,17 +160,16 @@ def _times(request: QueryRequest) -> tuple[int, int]:
 
 
 def _prefilter_of_keys(questions: Sequence[KeyQuestion], request: QueryRequest) -> Prefilter:
-    begin, end = _times(request)
+    """Keep what has one of the keys, whatever its time: that is told; of a tag only what is asked for."""
     if any(one.is_tag for one in questions):
-        return Prefilter(begin, end, topic_hash=string_hash(questions[0].topic))
-    return Prefilter(begin, end, key_hashes=tuple(sorted({one.key_hash for one in questions})))
+        return Prefilter(*_times(request), topic_hash=string_hash(questions[0].topic))
+    key_hashes = tuple(sorted({one.key_hash for one in questions}))
+    return Prefilter(EARLIEST_MS, LATEST_MS, key_hashes=key_hashes)
 
 
 def _prefilter_of_id(request: QueryRequest) -> Prefilter:
-    begin, end = _times(request)
-    return Prefilter(
-        begin, end, unique_hashes=tuple(sorted(map(string_hash, spellings(request.msg_id or ""))))
-    )
+    hashes = tuple(sorted(map(string_hash, spellings(request.msg_id or ""))))
+    return Prefilter(EARLIEST_MS, LATEST_MS, unique_hashes=hashes)
 
 
 def _prefilter_of_positions(request: QueryRequest) -> Prefilter:

@@ -5,16 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rmqtool.commands.query.by_id import topics_of
 from rmqtool.commands.query.index import IndexSearch
 from rmqtool.commands.query.index_coverage import coverage, is_rolled_back
 from rmqtool.lookup.explain import Reason
 from rmqtool.lookup.request import QueryRequest
+from rmqtool.lookup.topic_names import topics_of
+from rmqtool.store import PathKind
 from rmqtool.store.features import is_rocksdb
 from rmqtool.topics import DEAD_LETTER_PREFIX, HALF_TOPIC, RETRY_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from rmqtool.lookup.context import QueryContext
     from rmqtool.lookup.request import KeyQuestion
@@ -28,6 +29,21 @@ _SYSTEM_TOPICS = {
     TIMER_TOPIC: "as a timer message, before its delivery",
 }
 _PREFIXES = {RETRY_PREFIX: "as a message to be consumed again", DEAD_LETTER_PREFIX: "as a dead letter"}
+
+
+INDEX = {PathKind.INDEX: "an index"}
+QUEUES = {PathKind.CONSUMEQUEUE: "consume queues", PathKind.BATCHCONSUMEQUEUE: "consume queues"}
+
+
+def part_problem(store: Store, needed: Mapping[PathKind, str]) -> tuple[Reason, str] | None:
+    """Say that only a part of a store was given, and none of what is needed to answer."""
+    if store.kind is PathKind.STORE or any(kind in store.roots for kind in needed):
+        return None
+    what = next(iter(needed.values()))
+    return (
+        Reason.PART,
+        f"{store.place.path}: is only the {store.kind.value} of a store, without {what} to ask",
+    )
 
 
 def index_problem(store: Store) -> tuple[Reason, str] | None:

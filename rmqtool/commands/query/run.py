@@ -8,16 +8,23 @@ from typing import TYPE_CHECKING
 from rmqtool.commands.query.by_id import by_offset, by_offset_id, id_questions
 from rmqtool.commands.query.by_key import indexed, with_collisions
 from rmqtool.commands.query.by_tag import by_tags_code, has_all_tag_items
-from rmqtool.commands.query.defects import MetDefects
+from rmqtool.commands.query.defects import MetDefects, tell_absent, tell_lost
 from rmqtool.commands.query.hints import advise
 from rmqtool.commands.query.log_answers import LogAnswers
-from rmqtool.commands.query.miss_reasons import explain_unindexed, index_problem
+from rmqtool.commands.query.miss_reasons import (
+    INDEX,
+    QUEUES,
+    explain_unindexed,
+    index_problem,
+    part_problem,
+)
+from rmqtool.findings.wording import counted
 from rmqtool.lookup.context import QueryContext
 from rmqtool.lookup.explain import Explanation, Reason
 from rmqtool.lookup.queue import QueueConsumer, find_queue, queues_problem
 from rmqtool.lookup.times import records_by_time
 from rmqtool.progress import LimitedProgress
-from rmqtool.rows import Message
+from rmqtool.rows import Damage, Message
 from rmqtool.rows.messages import MessageRows
 from rmqtool.scan.classify import Defect
 from rmqtool.scan.log_edge import FoundEdge
@@ -28,6 +35,7 @@ if TYPE_CHECKING:
 
     from rmqtool.commands.query.by_key import Answer
     from rmqtool.findings import FindingLog
+    from rmqtool.lookup.limit import Limit
     from rmqtool.lookup.request import KeyQuestion, QueryRequest
     from rmqtool.progress import Progress
     from rmqtool.scan.records import Record
@@ -55,6 +63,7 @@ class Query:
         explanation: Explanation | None = None,
     ) -> None:
         explanation = Explanation(wanted=False) if explanation is None else explanation
+        self._progress = progress
         self._remarks = LimitedProgress(progress)
         self._inquiry = QueryContext(store, request, self._remarks, explanation)
         self._rows = MessageRows(store.commitlog, store.settings.delay_levels)
@@ -66,23 +75,49 @@ class Query:
         """Return the damage of the log that was met on the way."""
         return self._defects.findings
 
+    @property
+    def limit(self) -> Limit:
+        """Return how many messages are wanted; once they are drawn it knows whether there are more."""
+        return self._inquiry.limit
+
     def run(self) -> Iterator[Message]:
         """Yield the messages that answer the question; in log order, or in queue order."""
-        for message, _ in self.answers():
-            yield message
+        for row, _ in self.answers():
+            if isinstance(row, Message):
+                yield row
 
-    def answers(self) -> Iterator[tuple[Message, KeyQuestion | None]]:
-        """Yield messages, each with the one of many keys that it answers; by key, in their order."""
-        is_found = False
+    def answers(self) -> Iterator[tuple[Message | Damage, KeyQuestion | None]]:
+        """Yield messages, each with the one of many keys that it answers; by key, in their order.
+
+        What is wrong with a message comes before it, and is among the findings.
+        """
+        shown = damaged = 0
         for question, record in self._answers():
+            for damage in self._defects.of_record(record):
+                yield damage, question
             row = self._rows.row(record)
             if isinstance(row, Message):
-                is_found = True
+                shown += 1
+                damaged += bool(row.damage)
                 yield row, question
-        if not is_found:
-            advise(self._inquiry)
+        self._tell(shown, damaged)
         self._remarks.finish()
         self._inquiry.store.close()
+
+    def _tell(self, shown: int, damaged: int) -> None:
+        """Say what the rows alone do not: damage, what is missing, how many more there are."""
+        if damaged:
+            what = counted(damaged, "message shown is", "messages shown are")
+            self._progress.warn(f"{what} damaged: compare with a replica")
+        tell_absent(self._inquiry, self._defects)
+        tell_lost(self._inquiry, self._defects, self._progress)
+        if not shown:
+            advise(self._inquiry)
+        if self.limit.words is not None:
+            of_each = " of a key" if self._inquiry.request.keys is not None else ""
+            self._progress.warn(
+                f"only the {self.limit.words} {self.limit.wanted}{of_each} are shown: -m 0 for all"
+            )
 
     def _answers(self) -> Iterable[Answer]:
         request = self._inquiry.request
@@ -105,7 +140,7 @@ class Query:
 
     def _by_queues(self, question: KeyQuestion | None) -> Iterable[Record]:
         request = self._inquiry.request
-        problem = queues_problem(self._inquiry.store)
+        problem = part_problem(self._inquiry.store, QUEUES) or queues_problem(self._inquiry.store)
         if problem is not None:
             self._give_up(*problem)
             return ()
@@ -121,10 +156,10 @@ class Query:
     def _give_up(self, reason: Reason, why: str) -> None:
         """Say that there is nothing to ask, and what would help; the log is walked only when told to."""
         self._inquiry.explanation.add(reason, why)
-        self.unanswered = f"{why}; --scan walks the log itself"
+        self.unanswered = why
 
     def _from_index(self, answers: Iterable[Answer]) -> Iterable[Answer]:
-        problem = index_problem(self._inquiry.store)
+        problem = part_problem(self._inquiry.store, INDEX) or index_problem(self._inquiry.store)
         if problem is None:
             return answers
         self._give_up(*problem)
@@ -132,7 +167,7 @@ class Query:
 
     def _by_key(self, question: KeyQuestion) -> Iterable[Record]:
         if self._inquiry.request.collisions:
-            found = with_collisions(self._inquiry, question)
+            found = with_collisions(self._inquiry, [question])
         else:
             found = indexed(self._inquiry, [question])
         return (record for _, record in self._from_index(found))
@@ -143,6 +178,8 @@ class Query:
     def _by_keys(self, questions: tuple[KeyQuestion, ...]) -> Iterable[Answer]:
         if self._inquiry.request.scan:
             return self._log_answers().by_keys(questions)
+        if self._inquiry.request.collisions:
+            return self._from_index(with_collisions(self._inquiry, questions))
         return self._from_index(indexed(self._inquiry, questions))
 
     def _by_scan(self) -> Iterable[Record]:
@@ -181,8 +218,7 @@ class Query:
     def _newest(self, records: list[Record]) -> Iterator[Answer]:
         """Yield the newest records, as many as wanted, in the order of the log."""
         ordered = sorted(records, key=lambda record: record.physical_offset)
-        wanted = self._inquiry.request.max_messages
-        yield from ((None, record) for record in (ordered if wanted is None else ordered[-wanted:]))
+        yield from ((None, record) for record in self._inquiry.limit.newest(ordered))
 
     def _by_queue_offset(self, topic: str, queue_id: int, queue_offset: int) -> Iterator[Record]:
         self._answered_by("the consume queue")
@@ -194,4 +230,4 @@ class Query:
 
     def _by_time(self) -> Iterator[Record]:
         self._answered_by("the consume queues")
-        yield from islice(records_by_time(self._inquiry), self._inquiry.request.max_messages)
+        yield from self._inquiry.limit.first(records_by_time(self._inquiry))

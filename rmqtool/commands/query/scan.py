@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from contextlib import ExitStack
-from itertools import chain, islice
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from rmqtool.scan.classify import Defect, classified, missing_blank, unreadable_part
@@ -68,27 +68,14 @@ class LogScan:
         """
         return chain.from_iterable(self._by_file(range(len(self._log)), prefilter, answers))
 
-    def newest(
-        self, prefilter: Prefilter, answers: Callable[[Record], bool], wanted: int | None
-    ) -> Iterable[Record]:
-        """Return the newest answers, in the order of the log; files older than those are not read.
-
-        None wants all, one after the other.
-        """
-        if wanted is None:
-            return self.records(prefilter, answers)
+    def newest(self, prefilter: Prefilter, answers: Callable[[Record], bool], wanted: int) -> list[Record]:
+        """Return the newest answers, in the order of the log; files older than those are not read."""
         found: list[Record] = []
         for records in self._by_file(reversed(range(len(self._log))), prefilter, answers):
             found = [*deque(records, maxlen=wanted - len(found)), *found]
             if len(found) == wanted:
                 break
         return found
-
-    def first(
-        self, prefilter: Prefilter, answers: Callable[[Record], bool], wanted: int | None
-    ) -> Iterator[Record]:
-        """Yield the first answers; what lies after them is not read."""
-        return islice(self.records(prefilter, answers), wanted)
 
     def _by_file(
         self, numbers: Iterable[int], prefilter: Prefilter, answers: Callable[[Record], bool]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
+from rmqtool.commands.verify.roots import Roots, roots_of
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn
 
@@ -27,6 +29,7 @@ class Verdict:
         comparison: the findings told apart by ``--baseline``, if one was given.
         predictions: what brokers would do with the store, if that was asked.
         part: what of the store was looked at, relative to it; None for all of it.
+        given: the words that told the settings, for commands that have to be told the same.
     """
 
     report: VerifyReport
@@ -34,6 +37,12 @@ class Verdict:
     comparison: Comparison | None = None
     predictions: tuple[Prediction, ...] = ()
     part: str | None = None
+    given: tuple[str, ...] = ()
+
+    @cached_property
+    def roots(self) -> Roots:
+        """Return which findings follow from others."""
+        return roots_of(self.report.findings)
 
     @property
     def status(self) -> ExitStatus:

@@ -141,9 +141,9 @@ def test_the_newest_are_taken_from_the_newest_files(small: int) -> None:
     oldest = min(files)
     files[oldest] = b"\xff" * 100 + files[oldest][100:]
     readable = [place for place in places if place >= 100]
-    for wanted in (1, 5, 20, 59, None):
+    for wanted in (1, 5, 20, 59, 60):
         defects: list[Defect] = []
         scan = LogScan(memory_log(files), Console(quiet=True), defects.append, small)
         found = scan.newest(Prefilter(), lambda _: True, wanted)
-        assert [one.physical_offset for one in found] == readable[-wanted if wanted else 0 :]
-        assert bool(defects) == (wanted in {59, None})
+        assert [one.physical_offset for one in found] == readable[-wanted:]
+        assert bool(defects) == (wanted >= 59)

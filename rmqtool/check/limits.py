@@ -1,0 +1,48 @@
+"""What a verification does not look at, so that no verdict promises more."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqtool.check.model import MAX_LEVEL
+from rmqtool.findings.places import ST_DLEDGER, ST_ROCKSDB
+from rmqtool.store.kinds import QUEUE_KINDS, PathKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.check.model import VerifyRequest
+    from rmqtool.store import Store
+
+_LEVELS = (
+    "level 0: names and sizes only",
+    "level 1: each file on its own, not compared with the log",
+    "level 2: not whether every message is in queues and index",
+)
+_DERIVED = {**dict.fromkeys(QUEUE_KINDS, "queues"), PathKind.INDEX: "index"}
+
+
+def limits_of(request: VerifyRequest) -> Iterator[str]:
+    """Yield what is not looked at, each the end of a sentence.
+
+    Raises:
+        EnvironmentFailureError: a directory may not be read.
+    """
+    store, level = request.store, request.level
+    name = _DERIVED.get(store.kind)
+    if level < MAX_LEVEL:
+        yield _LEVELS[level]
+    if store.kind is PathKind.COMMITLOG:
+        yield "commit log alone: without queues and index"
+    elif name is not None and not len(store.log):
+        yield f"{name} alone: not compared with the log"
+    if store.place.is_file and name is not None:
+        yield "one file: not what should lie beside it"
+    yield from _other_layouts(store)
+
+
+def _other_layouts(store: Store) -> Iterator[str]:
+    if store.kind is PathKind.STORE:
+        for feature in store.features:
+            if feature.code in {ST_DLEDGER, ST_ROCKSDB}:
+                yield f"without {feature.label}: {feature.code.title}"

@@ -1,0 +1,52 @@
+"""Who may read what this user may not."""
+
+from __future__ import annotations
+
+import grp
+import pwd
+import stat
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def owner_of(path: Path) -> str | None:
+    """Return the user that a path belongs to, or the nearest directory above it that may be asked."""
+    for place in (path, *path.absolute().parents):
+        try:
+            return _user(place.stat().st_uid)
+        except OSError:
+            continue
+    return None
+
+
+def who_may_read(path: Path) -> str:
+    """Say whose a path is that may not be read, and what to run; the end of a sentence.
+
+    Where a directory above keeps the path from being looked at, it is that directory that is told of.
+    """
+    for place in (path, *path.absolute().parents):
+        try:
+            status = place.stat()
+        except OSError:
+            continue
+        user, mode = _user(status.st_uid), stat.filemode(status.st_mode)
+        what = "it belongs" if place == path else f"{place} belongs"
+        owner = f"{what} to {user}:{_group(status.st_gid)}, {mode}"
+        return f"{owner}; run rmqtool as that user: sudo -u {user} rmqtool …"
+    return "run rmqtool as the broker's user"
+
+
+def _user(number: int) -> str:
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return f"#{number}"  # as sudo -u takes it
+
+
+def _group(number: int) -> str:
+    try:
+        return grp.getgrgid(number).gr_name
+    except KeyError:
+        return str(number)

@@ -1,0 +1,92 @@
+"""What a prediction means for whoever has to decide about the start: one word, and findings."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from rmqtool.findings import Finding
+from rmqtool.findings.start import NS_LOSES, NS_REBUILDS, NS_REFUSED, NS_SKIPPED
+from rmqtool.findings.wording import counted
+from rmqtool.store.kinds import DIRECTORY_NAMES, PathKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.recovery.model import Prediction
+
+_DERIVED = tuple(f"{name}/" for kind, name in DIRECTORY_NAMES.items() if kind is not PathKind.COMMITLOG)
+
+
+class StartOutcome(IntEnum):
+    """What a start does, from harmless to grave."""
+
+    WHOLE = 0  # all is kept as it is
+    REBUILDS = 1  # derived files are deleted or made anew
+    LOSES = 2  # true records are cut off
+    HANGS = 3
+    REFUSED = 4
+
+
+def outcome_of(prediction: Prediction) -> StartOutcome:
+    """Return the gravest that a start does."""
+    if not prediction.loads:
+        return StartOutcome.REFUSED
+    if not prediction.starts:
+        return StartOutcome.HANGS
+    if prediction.lost:
+        return StartOutcome.LOSES
+    return StartOutcome.REBUILDS if _changes(prediction) else StartOutcome.WHOLE
+
+
+def lost_messages(prediction: Prediction) -> int:
+    """Return how many true records a start cuts off."""
+    return sum(loss.messages for loss in prediction.lost)
+
+
+def start_findings(prediction: Prediction) -> Iterator[Finding]:
+    """Yield what is wrong with a start; nothing for one that keeps all as it is."""
+    broker = f"a {prediction.release.name} broker"
+    for refusal in prediction.refusals:
+        message = f"{broker} does not start: {refusal.file} {refusal.reason}"
+        yield Finding(code=NS_REFUSED, file=refusal.file, message=message)
+    outcome = outcome_of(prediction)
+    if outcome is StartOutcome.HANGS and prediction.reput is not None:
+        place = prediction.reput.stalled_at
+        message = f"{broker} never gets through its start: it repeats the record at {place} for ever"
+        yield Finding(code=NS_REFUSED, physical_offset=place, message=message)
+    if prediction.lost and prediction.cut is not None:
+        lost, cut = lost_messages(prediction), prediction.cut
+        yield Finding(
+            code=NS_LOSES,
+            file=cut.file,
+            position=cut.position,
+            physical_offset=cut.physical_offset,
+            expected=0,
+            observed=lost,
+            message=f"{broker} ends the log here and loses {counted(lost, 'message')} after it",
+        )
+    if outcome is StartOutcome.REBUILDS:
+        message = f"{broker} starts, loses no message, and {' and '.join(_changes(prediction))}"
+        yield Finding(code=NS_REBUILDS, message=message)
+
+
+def skipped(reason: str) -> Finding:
+    """Return that there is no prediction."""
+    return Finding(code=NS_SKIPPED, message=f"prediction skipped: {reason}")
+
+
+def _changes(prediction: Prediction) -> list[str]:
+    """Return what happens to derived files; ends of the log that hold no record are of no interest."""
+    deleted = sum(name.startswith(_DERIVED) for name in prediction.deleted_files)
+    dispatched = [
+        prediction.dispatched_by_recovery,
+        *([prediction.reput.dispatched] if prediction.reput else ()),
+    ]
+    messages = sum(one.messages for one in dispatched if one.units or one.index_entries)
+    found = []
+    if deleted:
+        found.append(f"deletes {counted(deleted, 'file')} of queues and index")
+    if messages:
+        found.append(f"puts {counted(messages, 'message')} into queues and index again")
+    return found

@@ -1,0 +1,129 @@
+"""The first line of a verdict, and what to type next."""
+
+from __future__ import annotations
+
+import shlex
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rmqtool.errors import ExitStatus
+from rmqtool.findings import Severity
+from rmqtool.findings.index import IX_GONE
+from rmqtool.findings.places import IO_DENIED
+from rmqtool.findings.start import NS_SKIPPED
+from rmqtool.findings.wording import counted
+from rmqtool.io.owners import owner_of
+from rmqtool.report.escaping import escape_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rmqtool.commands.verify.verdict import Verdict
+    from rmqtool.recovery.model import Prediction
+    from rmqtool.recovery.outcome import StartOutcome
+
+_DAMAGE = {
+    ExitStatus.NEGATIVE: "Damage outside the commit log",
+    ExitStatus.LOG_DAMAGED: "The commit log is damaged",
+    ExitStatus.FAILED: "No verdict, not all of it may be read",
+}
+
+
+def headline(verdict: Verdict) -> str:
+    """Return the verdict in one line: damage, what was not looked at, what the next start does, the store."""
+    report = verdict.report
+    said = "Interrupted: no verdict" if report.interrupted is not None else _damage(verdict)
+    starts = "".join(f"; {one}" for one in _starts(verdict))
+    return f"{said}{starts}: {escape_text(report.store)}"
+
+
+def next_command(verdict: Verdict) -> str | None:
+    """Return the command that helps further, ready to be pasted; None where nothing has to be done."""
+    words = _next_words(verdict)
+    return None if words is None else escape_text(shlex.join(words))
+
+
+def _damage(verdict: Verdict) -> str:
+    report = verdict.report
+    status = report.damage_status
+    if status is not ExitStatus.CLEAN:
+        said = _DAMAGE[status]
+        if status is ExitStatus.NEGATIVE and not report.examined.commitlog_files:
+            said = "Damage found"
+    else:
+        said = "No damage found"
+        if report.limits:
+            said += f" in what was looked at ({'; '.join(map(escape_text, report.limits))})"
+    missing = report.findings.counts.get(IX_GONE.code, 0)
+    if missing and status is not ExitStatus.LOG_DAMAGED:
+        entries = counted(missing, "entry that the log asks for", "entries that the log asks for", spec=",")
+        said += f", but the index lacks {entries}" if not status else f"; the index lacks {entries}"
+    return said
+
+
+def _starts(verdict: Verdict) -> Iterator[str]:
+    """Yield what starts will do, the gravest first."""
+    if not verdict.predictions and NS_SKIPPED.code not in verdict.report.findings.counts:
+        return
+    from rmqtool.recovery.outcome import StartOutcome, outcome_of  # with the pipeline
+
+    damaged = verdict.report.damage_status is not ExitStatus.CLEAN
+    ordered = sorted(verdict.predictions, key=outcome_of, reverse=True)
+    for outcome, alike in groupby(ordered, key=outcome_of):
+        yield _start(outcome, list(alike)) + (" more" if damaged and outcome is StartOutcome.WHOLE else "")
+    if NS_SKIPPED.code in verdict.report.findings.counts:
+        yield "what the next start does is not known"
+
+
+def _start(outcome: StartOutcome, predictions: Sequence[Prediction]) -> str:
+    from rmqtool.recovery.outcome import StartOutcome, lost_messages
+
+    names = [one.release.name for one in predictions]
+    brokers = f"a {' or '.join([', '.join(names[:-1]), names[-1]] if names[1:] else names)} broker"
+    if outcome is StartOutcome.LOSES:
+        counts = sorted({lost_messages(one) for one in predictions})
+        lost = counted(counts[-1], "message", spec=",")
+        return f"the next start of {brokers} loses {'up to ' if counts[1:] else ''}{lost}"
+    return {
+        StartOutcome.REFUSED: f"{brokers} will not start on it",
+        StartOutcome.HANGS: f"{brokers} will never get through its start",
+        StartOutcome.REBUILDS: f"{brokers} will start, lose no message, and put queues or index right first",
+        StartOutcome.WHOLE: f"{brokers} will start and lose nothing",
+    }[outcome]
+
+
+def _next_words(verdict: Verdict) -> list[str] | None:
+    report = verdict.report
+    store = report.store
+    if report.interrupted is not None:
+        return _verify(verdict)
+    if IO_DENIED.code in report.findings.counts:
+        return ["sudo", "-u", _owner(verdict), *_verify(verdict)]
+    status = report.findings.exit_status()
+    if status is ExitStatus.LOG_DAMAGED:
+        if verdict.predictions or NS_SKIPPED.code in report.findings.counts:
+            return ["cp", "-a", "--sparse=always", store, f"{store.rstrip('/')}.copy"]
+        return ["rmqtool", "verify", store, *verdict.given, "--predict-recovery"]
+    if report.damage_status is ExitStatus.NEGATIVE or IX_GONE.code in report.findings.counts:
+        return ["rmqtool", "rebuild", store, *verdict.given, "--out", f"{store.rstrip('/')}.rebuilt"]
+    return None
+
+
+def _verify(verdict: Verdict) -> list[str]:
+    report = verdict.report
+    path = report.store if verdict.part is None else str(Path(report.store) / verdict.part)
+    level = [] if report.level == 3 else ["--level", str(report.level)]
+    return ["rmqtool", "verify", path, *verdict.given, *level]
+
+
+def _owner(verdict: Verdict) -> str:
+    report = verdict.report
+    denied = next(one for one in report.findings if one.code is IO_DENIED)
+    return owner_of(Path(report.store) / (denied.file or "")) or "root"
+
+
+def is_healthy(verdict: Verdict) -> bool:
+    """Tell whether there is nothing to be said but the figures."""
+    worst = {finding.severity for finding in verdict.report.findings} - {Severity.INFO}
+    return not worst and verdict.report.interrupted is None and verdict.comparison is None

@@ -1,0 +1,36 @@
+"""Links that lead out of a store: they are followed, as a broker does, and that is worth knowing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqtool.store.listing import label_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.io import Location
+    from rmqtool.store.root import Store
+
+
+def links_out(store: Store) -> Iterator[tuple[str, Location]]:
+    """Yield the links of a store that lead out of it, by their labels, and the places that they lead to.
+
+    Looked at are the parts of the store and what lies in each, so files of log and index, and directories of
+    topics; the queues of a topic are not.
+
+    Raises:
+        EnvironmentFailureError: A directory may not be read.
+    """
+    base = store.base.real()
+    for link in _links(store):
+        target = link.real()
+        if not target.is_relative_to(base):
+            yield label_of(link, store.base), target
+
+
+def _links(store: Store) -> Iterator[Location]:
+    for part in dict.fromkeys(path for root in store.roots.values() for path in root.paths):
+        if part.real() != part.parent.real() / part.name:
+            yield part
+        yield from (part / entry.name for entry in part.entries() if entry.status.is_link)

@@ -1,0 +1,20 @@
+"""A record whose last page never reached a full disk: nobody encoded that."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.damage.edits import edited
+from tests.damage.running import verified
+from tests.store.fixture_stores import fixture
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_zeros_for_properties_are_told_as_a_tear(tmp_path: Path) -> None:
+    tear = {"record": 30, "field": "properties", "zero": 0}
+    root = edited(fixture("plain-5.3.3"), tmp_path / "store", [tear])
+    (found,) = [one for one in verified(root).findings if one.code.code == "CL-PROPERTIES"]
+    assert "zeros stand for text, the record is torn, as by a full disk" in found.code.remedy
+    assert "the sender encodes" not in found.code.remedy

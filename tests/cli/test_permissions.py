@@ -1,0 +1,139 @@
+"""What may not be read is no damage: status 3, whose it is, what to run; only that is left out."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cli.conftest import STORES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.cli.conftest import Run
+
+NOBODY = 65534
+FIRST_LOG_FILE = "commitlog/00000000000000000000"
+
+
+@pytest.fixture
+def store() -> Iterator[Path]:
+    """Give a copy that a stranger can reach: pytest's own directories are for their owner only."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Path(shutil.copytree(STORES / "plain-5.3.3", Path(folder) / "store"))
+
+
+@contextmanager
+def stranger() -> Iterator[None]:
+    """Have no rights but those of everybody; whoever is not root has none to begin with."""
+    if os.geteuid():
+        yield
+        return
+    os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@pytest.fixture
+def verify(run: Callable[..., Run], store: Path) -> Callable[..., Run]:
+    """Verify as a stranger; what is compiled is loaded before, as its cache is the owner's, too."""
+    assert run("verify", store, "--predict-recovery").status == 0
+
+    def as_stranger(*words: object) -> Run:
+        with stranger():
+            return run("verify", *words)
+
+    return as_stranger
+
+
+def codes(done: Run) -> set[str]:
+    """Return the codes of findings that are more than a note."""
+    return {one["code"] for one in done.document["findings"] if one["severity"] != "info"}
+
+
+def test_a_log_that_may_not_be_read_is_not_damaged(store: Path, verify: Callable[..., Run]) -> None:
+    for path in (store / "commitlog").iterdir():
+        path.chmod(0)
+    done = verify(store, "--format", "json")
+    assert (done.status, done.document["result"]) == (3, "unreadable")
+    assert codes(done) == {"IO-DENIED"}
+    assert done.document["counts"]["IO-DENIED"] == len(list((store / "commitlog").iterdir()))
+    assert "parts of the log may not be read: nothing was compared with it" in done.document["notLookedAt"]
+    text = verify(store)
+    assert text.out.startswith("No verdict, not all of it may be read")
+    owner = (store / FIRST_LOG_FILE).owner()
+    assert f"sudo -u {owner} rmqtool verify {store}\n" in text.out
+    assert f"belongs to {owner}:" in text.out
+
+
+def test_the_rest_of_the_log_is_looked_at(store: Path, verify: Callable[..., Run]) -> None:
+    (store / FIRST_LOG_FILE).chmod(0)
+    done = verify(store, "--format", "json")
+    assert (done.status, codes(done)) == (3, {"IO-DENIED"})
+    assert done.document["examined"]["commitlogFiles"] == len(list((store / "commitlog").iterdir())) - 1
+    (store / "commitlog" / "00000000000000008192").write_bytes(bytes(8192))
+    worse = verify(store, "--format", "json")
+    assert (worse.status, worse.document["result"]) == (5, "log-damage")
+
+
+@pytest.mark.parametrize("place", ["consumequeue/Orders", "consumequeue/Orders/0"])
+def test_a_directory_that_may_not_be_listed_makes_no_other_queue_missing(
+    store: Path, verify: Callable[..., Run], place: str
+) -> None:
+    queues = sum(1 for path in (store / "consumequeue").glob("*/*"))
+    hidden = 1 if place.endswith("0") else len(list((store / place).iterdir()))
+    (store / place).chmod(0)
+    done = verify(store, "--format", "json")
+    assert (done.status, codes(done)) == (3, {"IO-DENIED"})
+    assert {one["file"] for one in done.document["findings"] if one["code"] == "IO-DENIED"} == {place}
+    assert done.document["examined"]["consumeQueues"] == queues - hidden
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "consumequeue",
+        "consumequeue/Orders/0/00000000000000000000",
+        "index",
+        "index/*",
+        "checkpoint",
+        "lock",
+        "config",
+        "config/topics.json",
+    ],
+)
+def test_only_what_may_not_be_read_is_left_out(store: Path, verify: Callable[..., Run], place: str) -> None:
+    (store / "lock").touch()
+    path = sorted(store.glob(place))[0]
+    path.chmod(0)
+    done = verify(store, "--format", "json")
+    path.chmod(0o755)
+    assert (done.status, codes(done)) == (3, {"IO-DENIED"})
+    assert done.document["examined"]["records"] == 163
+
+
+@pytest.mark.parametrize("place", [".", "commitlog"])
+def test_without_a_log_to_be_listed_there_is_one_sentence(
+    store: Path, verify: Callable[..., Run], place: str
+) -> None:
+    (store / place).chmod(0)
+    done = verify(store)
+    (store / place).chmod(0o755)
+    assert (done.status, done.out, len(done.err.splitlines())) == (3, "", 1)
+    assert f"sudo -u {store.owner()} rmqtool" in done.err
+
+
+def test_a_prediction_that_needs_it_is_skipped(store: Path, verify: Callable[..., Run]) -> None:
+    (store / FIRST_LOG_FILE).chmod(0)
+    done = verify(store, "--predict-recovery", "--format", "json")
+    assert (done.status, codes(done)) == (3, {"IO-DENIED", "NS-SKIPPED"})
+    assert "predictions" not in done.document
