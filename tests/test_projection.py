@@ -90,7 +90,7 @@ def test_what_is_empty_may_be_left_out() -> None:
     log.add(Finding(code=CL_CRC), count=3)
     whole = json_object(VerifyReport("/data", 1, log, Examined()))
     assert "interrupted" not in whole
-    assert (whole["schema"], whole["counts"], whole["exitStatus"]) == ("rmqtool.verify/1", {"CL-CRC": 3}, 5)
+    assert (whole["schema"], whole["counts"], whole["exitStatus"]) == ("rmqtool.verify/2", {"CL-CRC": 3}, 5)
     stopped = VerifyReport("/data", 1, log, Examined(), interrupted="log")
     assert json_object(stopped)["interrupted"] == "log"
     assert json.loads(json.dumps(json_object(stopped)))["examined"]["consumeQueues"] == 0
