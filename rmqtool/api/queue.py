@@ -9,7 +9,6 @@ from rmqtool.api.arguments import check_least
 from rmqtool.api.results import rows_of
 from rmqtool.derived.queue_bounds import queue_bounds
 from rmqtool.progress import KeptRemarks
-from rmqtool.rows import BatchUnit, Unit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from rmqtool.api.store import Store
     from rmqtool.derived.queue_bounds import Bounds
     from rmqtool.progress import Progress
-    from rmqtool.rows import Message
+    from rmqtool.rows import BatchUnit, Message, Unit
     from rmqtool.store import QueueFiles
 
 
@@ -116,6 +115,7 @@ class Queue:
             EnvironmentFailureError: While rows are drawn: a file cannot be opened or read.
         """
         from rmqtool.commands.dump.units import dump_queue
+        from rmqtool.rows import BatchUnit, Unit
 
         check_least(0, from_queue_offset=from_queue_offset)
         check_least(1, limit=limit)

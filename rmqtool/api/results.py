@@ -6,15 +6,14 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from rmqtool import rows
 from rmqtool.errors import UnansweredError
 from rmqtool.findings import FindingLog
-from rmqtool.rows.decompression import decompressed
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
     from typing import Self
 
+    from rmqtool import rows
     from rmqtool.commands.diff.model import Comparison, Difference
     from rmqtool.commands.query import Explanation, KeyQuestion, Query, Reason, Step
     from rmqtool.progress import KeptRemarks
@@ -71,10 +70,12 @@ def collected(
     found: Iterable[rows.Row], kinds: type[R] | tuple[type[R], ...], findings: FindingLog
 ) -> Generator[R]:
     """Yield the rows of some kinds; damage becomes findings, the rest is left out."""
+    from rmqtool.rows import Damage
+
     for row in found:
         if isinstance(row, kinds):
             yield row
-        elif isinstance(row, rows.Damage):
+        elif isinstance(row, Damage):
             findings.add(row.finding())
 
 
@@ -114,15 +115,20 @@ class Answer(Rows["rows.Message"]):
 
     def pairs(self) -> Iterator[tuple[KeyQuestion | None, rows.Message]]:
         """Yield messages, each with the one of many keys that it answers; by key, in their order."""
+        from rmqtool.rows import Message
+
         for question, row in self.marked():
-            if isinstance(row, rows.Message):
+            if isinstance(row, Message):
                 yield question, row
 
     def marked(self) -> Iterator[tuple[KeyQuestion | None, rows.Message | rows.Damage]]:
         """Yield the same, and what is wrong with a message before it."""
+        from rmqtool.rows import Damage, Message
+        from rmqtool.rows.decompression import decompressed
+
         for found, question in self._query.answers():
             for row in decompressed([found], self._remarks) if self._decompress else (found,):
-                if isinstance(row, rows.Message | rows.Damage):
+                if isinstance(row, (Message, Damage)):
                     yield question, row
         if self._query.unanswered is not None:
             raise UnansweredError(f"{self._query.unanswered}; --scan walks the log itself")

@@ -14,8 +14,8 @@ from rmqtool.commands.diff.model import Comparison, Difference
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn
 from rmqtool.report.diff_text import diff_facts, write_diff_text
+from rmqtool.report.formats import Format
 from rmqtool.report.records import write_records
-from rmqtool.report.sinks import Format
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -19,8 +19,9 @@ from rmqtool.errors import ExitStatus, UsageError
 from rmqtool.findings import FailOn, FindingLog
 from rmqtool.lookup.topic_names import missing_topic
 from rmqtool.report.bodies import BodyFiles
+from rmqtool.report.formats import Format
 from rmqtool.report.objects import BodyMode
-from rmqtool.report.sinks import Format, open_sink
+from rmqtool.report.sinks import open_sink
 from rmqtool.store import PathKind
 from rmqtool.times import parse_optional_time
 

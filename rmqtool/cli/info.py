@@ -10,8 +10,8 @@ from rmqtool.cli.help import Command
 from rmqtool.cli.next_command import other_command
 from rmqtool.cli.options import A_PATH, shared_options, type_option
 from rmqtool.cli.session import Session
+from rmqtool.report.formats import Format, to_json
 from rmqtool.report.info_report import info_document, info_objects, write_info_csv
-from rmqtool.report.sinks import Format, to_json
 from rmqtool.store import PathKind
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from rmqtool.commands.offsets import (
 )
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn, FindingLog
+from rmqtool.report.formats import Format
 from rmqtool.report.records import write_records
-from rmqtool.report.sinks import Format
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -18,7 +18,8 @@ from rmqtool.errors import ExitStatus, UnansweredError
 from rmqtool.findings import FailOn
 from rmqtool.findings.wording import counted
 from rmqtool.projection import json_value
-from rmqtool.report.sinks import TRUNCATED, Format, open_sink
+from rmqtool.report.formats import Format
+from rmqtool.report.sinks import TRUNCATED, open_sink
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,7 +12,7 @@ from rmqtool.cli.help import Command
 from rmqtool.cli.options import A_PATH, AN_OFFSET, shared_options
 from rmqtool.cli.session import Session
 from rmqtool.projection import json_object
-from rmqtool.report.sinks import Format, to_json
+from rmqtool.report.formats import Format, to_json
 from rmqtool.times import parse_time
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import FailOn
 from rmqtool.io import location_of
 from rmqtool.report.console import Console, ProgressMode
+from rmqtool.report.formats import Format
 from rmqtool.report.output import open_output, refuse_evidence
-from rmqtool.report.sinks import Format
 from rmqtool.report.whole_file import whole_output
 from rmqtool.store import PathKind
 from rmqtool.store.index_zone import zone_of_name

@@ -18,7 +18,7 @@ from rmqtool.cli.verify_files import MANIFEST_ACTIONS, REPORT_KINDS, VerifyFiles
 from rmqtool.errors import DeniedError, EnvironmentFailureError, ExitStatus, UsageError
 from rmqtool.projection import json_object
 from rmqtool.releases import RELEASES
-from rmqtool.report.sinks import Format, to_json
+from rmqtool.report.formats import Format, to_json
 from rmqtool.store import PathKind
 from rmqtool.store.listing import label_of
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.report.escaping import escape_controls
 from rmqtool.report.folding import wrapped
-from rmqtool.report.sinks import to_json
+from rmqtool.report.formats import to_json
 from rmqtool.report.terminal import width_of
 
 if TYPE_CHECKING:

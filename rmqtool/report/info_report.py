@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.commands.info import QueueSummary
 from rmqtool.projection import columns_of, json_object, json_value
-from rmqtool.report.sinks import csv_cell
+from rmqtool.report.formats import csv_cell
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -6,7 +6,7 @@ import csv
 from typing import TYPE_CHECKING
 
 from rmqtool.projection import columns_of, json_object
-from rmqtool.report.sinks import Format, csv_cell, to_json
+from rmqtool.report.formats import Format, csv_cell, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -16,7 +16,7 @@ from rmqtool import __version__
 from rmqtool.commands.verify.baseline import identity
 from rmqtool.findings import Severity
 from rmqtool.projection import json_object
-from rmqtool.report.sinks import to_json
+from rmqtool.report.formats import to_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

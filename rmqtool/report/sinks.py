@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import csv
 import json
-from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
 from rmqtool import rows
 from rmqtool.projection import columns_of
-from rmqtool.report.escaping import escape_controls, escape_json, escape_text
+from rmqtool.report.escaping import escape_text
+from rmqtool.report.formats import Format, csv_cell, to_json
 from rmqtool.report.objects import BodyMode, row_object
 from rmqtool.report.row_text import RowText
 from rmqtool.report.terminal import uses_color, width_of
@@ -22,20 +22,10 @@ if TYPE_CHECKING:
     from rmqtool.errors import ExitStatus
     from rmqtool.report.objects import JsonValue
 
-_ENCODER = json.JSONEncoder(ensure_ascii=False)
 TRUNCATED = "truncated"
 """The fact that there are more rows than were wanted."""
 
 _QUERY_KEY, _BODY = "queryKey", "body"
-
-
-class Format(StrEnum):
-    """Values of ``--format``."""
-
-    TEXT = "text"
-    JSON = "json"
-    NDJSON = "ndjson"
-    CSV = "csv"
 
 
 class Sink(Protocol):
@@ -85,15 +75,6 @@ def open_sink(
     if chosen is Format.JSON:
         return _JsonSink(stream, objects, schema)
     return _CsvSink(stream, objects, warn)
-
-
-def to_json(value: object, *, indent: int | None = None) -> str:
-    """Return JSON text that is harmless on a terminal."""
-    return escape_json(_ENCODER.encode(value) if indent is None else _indented(value, indent))
-
-
-def _indented(value: object, indent: int) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=indent)
 
 
 class _Objects:
@@ -196,10 +177,3 @@ class _CsvSink:
     def finish(self, status: ExitStatus, facts: Mapping[str, object] | None = None) -> None:
         for kind, count in self._left_out.items():
             self._warn(f"csv holds one type of row: {count} of type {kind} left out")
-
-
-def csv_cell(value: object) -> object:
-    """Return a value for a cell of csv: harmless text, a number, nothing for None, and JSON for the rest."""
-    if isinstance(value, str):
-        return escape_controls(value)
-    return to_json(value) if isinstance(value, list | dict | bool) else value

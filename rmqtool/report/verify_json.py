@@ -9,7 +9,7 @@ from rmqtool.commands.verify.roots import label_of_root
 from rmqtool.findings import Finding
 from rmqtool.projection import columns_of, json_object
 from rmqtool.report.escaping import escape_text
-from rmqtool.report.sinks import to_json
+from rmqtool.report.formats import to_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -31,7 +31,10 @@ def codes(store: EditedStore, level: int = 3, *, unclean: bool = False) -> dict[
     return store.check_queues(level, unclean=unclean).counts
 
 
-@pytest.mark.parametrize("root", STORE_ROOTS, ids=lambda root: root.name)
+# What is dispatched twice into a light queue, the log's check tells: see tests/cli/test_verify_start.
+@pytest.mark.parametrize(
+    "root", [one for one in STORE_ROOTS if not one.name.startswith("lmqtwice")], ids=lambda root: root.name
+)
 @pytest.mark.parametrize("with_conf", [True, False], ids=["conf", "inferred"])
 def test_stores_of_real_brokers_have_no_damaged_queue(
     root: Path, with_conf: bool, demand_cache: DemandCache

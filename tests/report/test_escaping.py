@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool.report.escaping import escape_bytes, escape_json, escape_text
-from rmqtool.report.sinks import to_json
+from rmqtool.report.formats import to_json
 
 
 @pytest.mark.parametrize(

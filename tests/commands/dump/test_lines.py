@@ -14,8 +14,8 @@ from rmqtool.commands.dump import line_splits
 from rmqtool.commands.dump.line_splits import LineJob
 from rmqtool.commands.dump.lines import log_lines
 from rmqtool.javacompat import read_delay_levels
+from rmqtool.report.formats import to_json
 from rmqtool.report.objects import BodyMode, row_object
-from rmqtool.report.sinks import to_json
 from rmqtool.rows.messages import MessageFilter, MessageRows
 from rmqtool.scan.json_kernels import BodyForm
 from rmqtool.scan.record_walk import walk

@@ -1,0 +1,35 @@
+"""Forms of output, and values in them: text of JSON, cells of csv."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+
+from rmqtool.report.escaping import escape_controls, escape_json
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
+
+
+class Format(StrEnum):
+    """Values of ``--format``."""
+
+    TEXT = "text"
+    JSON = "json"
+    NDJSON = "ndjson"
+    CSV = "csv"
+
+
+def to_json(value: object, *, indent: int | None = None) -> str:
+    """Return JSON text that is harmless on a terminal."""
+    return escape_json(_ENCODER.encode(value) if indent is None else _indented(value, indent))
+
+
+def _indented(value: object, indent: int) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=indent)
+
+
+def csv_cell(value: object) -> object:
+    """Return a value for a cell of csv: harmless text, a number, nothing for None, and JSON for the rest."""
+    if isinstance(value, str):
+        return escape_controls(value)
+    return to_json(value) if isinstance(value, list | dict | bool) else value
