@@ -114,7 +114,7 @@ class ExpectedRows:
             yield number, np.flatnonzero(np.maximum(numbers, 0) == number)
 
     def seen(self, number: int) -> Bools:
-        """Return which rows of a window were met; to be changed in place, then `settle` it."""
+        """Return which rows of a window were met; to be changed in place, then `flush` it."""
         kept = self._seen.get(number, np.zeros(0, np.bool_))
         if kept is None:
             return np.ones(self.spans[number].count, np.bool_)
@@ -122,7 +122,7 @@ class ExpectedRows:
             kept = self._seen[number] = np.zeros(self.spans[number].count, np.bool_)
         return kept
 
-    def settle(self, number: int) -> None:
+    def flush(self, number: int) -> None:
         """Forget a window's rows if all of them were met."""
         kept = self._seen.get(number)
         if kept is not None and kept.all():
@@ -227,15 +227,15 @@ class ExpectedEntries(ExpectedRows):
         self._without_tags: set[int] = set()
 
     def seen(self, number: int) -> Bools:
-        """Return which rows of a window were met; to be changed in place, then `settle` it."""
+        """Return which rows of a window were met; to be changed in place, then `flush` it."""
         if number in self._without_tags:
             self._without_tags.remove(number)
             self._seen[number] = ~self.rows(number).of_tags
         return super().seen(number)
 
-    def settle(self, number: int) -> None:
+    def flush(self, number: int) -> None:
         """Forget a window's rows if all of them were met, or all but those of tags."""
-        super().settle(number)
+        super().flush(number)
         kept = self._seen.get(number)
         if kept is not None and np.array_equal(kept, ~self.rows(number).of_tags):
             del self._seen[number]

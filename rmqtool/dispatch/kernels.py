@@ -15,7 +15,7 @@ import numpy as np
 from rmqtool.dispatch.multi_kernels import is_blank, multi_dispatch
 from rmqtool.dispatch.policy import DispatchPolicy, Switch, Trait
 from rmqtool.dispatch.queue_kernels import find_queue, put_unit
-from rmqtool.dispatch.rows import ENTRY_ROW, IDLE_ROW, QUEUE_ROW, UNIT_ROW, Count, DispatchOutcome
+from rmqtool.dispatch.rows import ENTRY_ROW, KEYLESS_ROW, QUEUE_ROW, UNIT_ROW, Count, DispatchOutcome
 from rmqtool.formats.message import (
     TRANSACTION_COMMIT,
     TRANSACTION_MASK,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     Row = Any  # one element of Rows: in a kernel its fields are attributes
 
 _DONE, _NEW_QUEUE, _FULL, _STALLED = (outcome.value for outcome in DispatchOutcome)
-_UNITS, _ENTRIES, _IDLES, _END, _MESSAGES, _UNINDEXED = (count.value for count in Count)
+_UNITS, _ENTRIES, _KEYLESS, _END, _MESSAGES, _UNINDEXED = (count.value for count in Count)
 _INDEX, _MULTI, _MAX_LEVEL = Switch.INDEX.value, Switch.MULTI_DISPATCH.value, Switch.MAX_DELAY_LEVEL.value
 _UNTIL, _PASSES = Switch.UNTIL_TIMESTAMP.value, Switch.PASSES_STALLS.value
 _SCHEDULE, _BATCH, _NO_MULTI = Trait.SCHEDULE.value, Trait.BATCH.value, Trait.NO_MULTI_DISPATCH.value
@@ -140,7 +140,7 @@ def _index(
     queue: Row,
     tag_turns: Int64s,
     entries: Rows,
-    idles: Rows,
+    keyless: Rows,
     counts: Int64s,
 ) -> None:
     """Put the message's index entries, or note that it put none."""
@@ -153,21 +153,21 @@ def _index(
         counts[_ENTRIES] = _put_entries(buffer, row, values, queue, with_tags, entries, before)
     if counts[_ENTRIES] > before:
         counts[_END] = row.physical_offset
-    elif counts[_IDLES] == 0 or idles[counts[_IDLES] - 1].entries_before != before:
-        idles[counts[_IDLES]].entries_before = before
-        idles[counts[_IDLES]].store_timestamp_ms = row.store_timestamp_ms
-        counts[_IDLES] += 1
+    elif counts[_KEYLESS] == 0 or keyless[counts[_KEYLESS] - 1].entries_before != before:
+        keyless[counts[_KEYLESS]].entries_before = before
+        keyless[counts[_KEYLESS]].store_timestamp_ms = row.store_timestamp_ms
+        counts[_KEYLESS] += 1
 
 
 @kernel
-def _has_room(values: Int64s, units: Rows, entries: Rows, idles: Rows, counts: Int64s) -> bool:
+def _has_room(values: Int64s, units: Rows, entries: Rows, keyless: Rows, counts: Int64s) -> bool:
     """Whether the most that one message can put fits."""
     names_length = values[_QUEUES, 1] - values[_QUEUES, 0]
     keys_length = values[_KEYS, 1] - values[_KEYS, 0]
     return bool(
         len(units) - counts[_UNITS] >= 2 + names_length
         and len(entries) - counts[_ENTRIES] >= 3 + keys_length  # the unique key and the tags beside them
-        and len(idles) - counts[_IDLES] >= 1
+        and len(keyless) - counts[_KEYLESS] >= 1
     )
 
 
@@ -176,7 +176,7 @@ def _example_of_dispatch() -> tuple[object, ...]:
     policy = DispatchPolicy()
     switches = policy.switches(), policy.delay_table(), policy.tag_turns()
     queues = np.full(1, -1, np.int32), np.empty(0, QUEUE_ROW), np.empty(0, np.uint8)
-    out = np.empty(0, UNIT_ROW), np.empty(0, ENTRY_ROW), np.empty(0, IDLE_ROW)
+    out = np.empty(0, UNIT_ROW), np.empty(0, ENTRY_ROW), np.empty(0, KEYLESS_ROW)
     counts, missing = np.zeros(len(Count), np.int64), np.zeros(3, np.int64)
     return np.empty(1, np.uint8), rows, values, 0, *switches, *queues, *out, counts, missing
 
@@ -196,7 +196,7 @@ def dispatch(
     names: Buffer,
     units: Rows,
     entries: Rows,
-    idles: Rows,
+    keyless: Rows,
     counts: Int64s,
     missing: Int64s,
 ) -> tuple[int, int]:
@@ -215,7 +215,7 @@ def dispatch(
         names: the queue table's names.
         units: filled, of ``UNIT_ROW``.
         entries: filled, of ``ENTRY_ROW``.
-        idles: filled, of ``IDLE_ROW``.
+        keyless: filled, of ``KEYLESS_ROW``.
         counts: running counts, see ``Count``; a message is counted with all it puts, or not at all. Only of
             one that stalls the units before the number that is none are counted, unless ``PASSES_STALLS``
             wants all of it: then units whose offset is not known have `UNKNOWN_QUEUE_OFFSET`.
@@ -227,7 +227,7 @@ def dispatch(
     for number in range(first, len(rows)):
         row = rows[number]
         value = values[number]
-        if not _has_room(value, units, entries, idles, counts):
+        if not _has_room(value, units, entries, keyless, counts):
             return _FULL, number
         queue = find_queue(buffer, row.topic_start, row.topic_stop, row.queue_id, slots, queues, names)
         if queue < 0:
@@ -254,7 +254,7 @@ def dispatch(
             return outcome, number
         counts[_MESSAGES] += 1
         if switches[_INDEX]:
-            _index(buffer, row, value, queues[queue], tag_turns, entries, idles, counts)
+            _index(buffer, row, value, queues[queue], tag_turns, entries, keyless, counts)
         if outcome == _STALLED:
             return outcome, number
     return _DONE, len(rows)

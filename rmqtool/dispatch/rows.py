@@ -43,7 +43,7 @@ ENTRY_ROW = np.dtype(
     align=True,
 )
 
-IDLE_ROW = np.dtype([("entries_before", np.int64), ("store_timestamp_ms", np.int64)])
+KEYLESS_ROW = np.dtype([("entries_before", np.int64), ("store_timestamp_ms", np.int64)])
 """A message that was dispatched but put no entry: with a full last index file it makes the broker create the
 next one. Only the first such message after each entry is kept."""
 
@@ -57,7 +57,7 @@ class Count(IntEnum):
 
     UNITS = 0
     ENTRIES = 1
-    IDLES = 2
+    KEYLESS = 2
     END_PHYSICAL_OFFSET = 3  # endPhyOffset of the last index file: messages below it are not indexed
     MESSAGES = 4
     UNINDEXED = 5  # messages that lie below it

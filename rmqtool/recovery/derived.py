@@ -88,7 +88,7 @@ class Derived:
         put = dispatcher.taken()
         done.messages += put.messages
         done.index_entries += len(put.entries)
-        self.index.put(put.entries, put.idles)
+        self.index.put(put.entries, put.keyless)
         order, starts = order_by_queue(put.units, len(dispatcher.queues))
         for number in np.flatnonzero(np.diff(starts)):
             key = dispatcher.key(int(number))

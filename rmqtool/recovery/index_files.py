@@ -95,16 +95,16 @@ class IndexState:
                 self._files.append(_File(label, items, header.begin_phy_offset, header.end_phy_offset))
         self._loaded = [(file.begin_phy_offset, file.end_phy_offset) for file in self._files if file.items]
 
-    def put(self, entries: Rows, idles: Rows) -> None:
+    def put(self, entries: Rows, keyless: Rows) -> None:
         """Put entries in log order; a message without entries makes a full last file's successor.
 
         Args:
             entries: ``(n,)`` of ``ENTRY_ROW``.
-            idles: ``(k,)`` of ``IDLE_ROW``, counted from the first of ``entries``.
+            keyless: ``(k,)`` of ``KEYLESS_ROW``, counted from the first of ``entries``.
         """
         offsets = entries["physical_offset"]
         done = 0
-        for idle in idles["entries_before"] if len(idles) else ():
+        for idle in keyless["entries_before"] if len(keyless) else ():
             done = self._put(offsets, done, int(idle))
             self._last()
         self._put(offsets, done, len(offsets))

@@ -2,7 +2,7 @@
 
 ::
 
-    Block => unit[n] queueOffset[n]? storeTimestamp[n]? batchSize[n]? entry[m] idle[k]
+    Block => unit[n] queueOffset[n]? storeTimestamp[n]? batchSize[n]? entry[m] keyless[k]
 
 Units are final bytes (consume queue or, in a batch queue, plain parts of the batch unit), sorted by queue and
 in log order within one. The columns after them are there only where a queue needs them. A block file is
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rmqtool.dispatch.grouping import RUN_ROW, measure_runs, order_by_queue
-from rmqtool.dispatch.rows import ENTRY_ROW, IDLE_ROW
+from rmqtool.dispatch.rows import ENTRY_ROW, KEYLESS_ROW
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats import record_dtype
 from rmqtool.formats.consumequeue import UNIT
@@ -40,11 +40,11 @@ _DTYPES: dict[str, np.dtype[Any]] = {
     "store_timestamps": np.dtype(np.int64),
     "batch_sizes": np.dtype(np.int32),
     "entries": ENTRY_ROW,
-    "idles": IDLE_ROW,
+    "keyless": KEYLESS_ROW,
     "transactions": TRANSACTION_ROW,
 }
 UNIT_COLUMNS = ("units", "queue_offsets", "store_timestamps", "batch_sizes")
-ENTRY_COLUMNS = ("entries", "idles")
+ENTRY_COLUMNS = ("entries", "keyless")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ def write_block(
     staging: StagingHandle,
     units: Array,
     entries: Array,
-    idles: Array,
+    keyless: Array,
     queues: tuple[tuple[bytes, int], ...],
     *,
     wide: bool,
@@ -134,7 +134,7 @@ def write_block(
         staging: where block files are written.
         units: ``(n,)`` of ``UNIT_ROW`` in log order.
         entries: ``(m,)`` of ``ENTRY_ROW`` in log order.
-        idles: ``(k,)`` of ``IDLE_ROW``.
+        keyless: ``(k,)`` of ``KEYLESS_ROW``.
         queues: canonical topic bytes and queue id of every queue number.
         wide: whether store times and batch sizes are needed.
         transactions: ``(t,)`` of ``TRANSACTION_ROW`` in log order; None for none.
@@ -146,7 +146,10 @@ def write_block(
     runs = np.zeros(len(queues), RUN_ROW)
     runs = runs[: measure_runs(units, order, starts, runs)]
     offsets = wide or not runs["orderly"].all()
-    columns = _unit_columns(units, order, offsets=offsets, wide=wide) | {"entries": entries, "idles": idles}
+    columns = _unit_columns(units, order, offsets=offsets, wide=wide) | {
+        "entries": entries,
+        "keyless": keyless,
+    }
     columns["transactions"] = np.empty(0, TRANSACTION_ROW) if transactions is None else transactions
     return Block(write_columns(staging, columns), runs, queues)
 

@@ -9,7 +9,7 @@ import numpy as np
 from rmqtool.dispatch.kernels import dispatch
 from rmqtool.dispatch.policy import Switch, Trait
 from rmqtool.dispatch.queues import QueueTable
-from rmqtool.dispatch.rows import ENTRY_ROW, IDLE_ROW, UNIT_ROW, Count, DispatchOutcome
+from rmqtool.dispatch.rows import ENTRY_ROW, KEYLESS_ROW, UNIT_ROW, Count, DispatchOutcome
 from rmqtool.javacompat import decode_utf8
 from rmqtool.store.names import safe_component
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 # Enough for a split of records of 128 bytes: rows never written take no memory, rows never grown no copying.
 _FIRST_ROWS = 1 << 21
-_FIRST_IDLES = 1 << 14
+_FIRST_KEYLESS = 1 << 14
 _LONGEST_VALUE = 0x8000  # the most that one message can put: a property value's bytes
 
 
@@ -33,7 +33,7 @@ class Taken(NamedTuple):
     Attributes:
         units: ``(n,)`` of ``UNIT_ROW`` in log order.
         entries: ``(m,)`` of ``ENTRY_ROW`` in log order.
-        idles: ``(k,)`` of ``IDLE_ROW``.
+        keyless: ``(k,)`` of ``KEYLESS_ROW``.
         messages: how many messages were dispatched.
         end_phy_offset: endPhyOffset of the last index file after them.
         unindexed: messages that lie below the index's endPhyOffset when they come.
@@ -41,7 +41,7 @@ class Taken(NamedTuple):
 
     units: Rows
     entries: Rows
-    idles: Rows
+    keyless: Rows
     messages: int
     end_phy_offset: int
     unindexed: int
@@ -67,7 +67,7 @@ class Dispatcher:
         self.first_log_offsets: dict[tuple[bytes, int], int] = {}
         self._units: Rows = np.empty(_FIRST_ROWS, UNIT_ROW)
         self._entries: Rows = np.empty(_FIRST_ROWS, ENTRY_ROW)
-        self._idles: Rows = np.empty(_FIRST_IDLES, IDLE_ROW)
+        self._keyless: Rows = np.empty(_FIRST_KEYLESS, KEYLESS_ROW)
         self._counts = np.zeros(len(Count), np.int64)
         self._counts[Count.END_PHYSICAL_OFFSET] = end_phy_offset
         self._switches, self._delays = policy.switches(), policy.delay_table()
@@ -96,11 +96,11 @@ class Dispatcher:
 
     def taken(self) -> Taken:
         """Return what was put since the beginning, or since `clear`."""
-        units, entries, idles, end_phy_offset, messages, unindexed = (int(count) for count in self._counts)
+        units, entries, keyless, end_phy_offset, messages, unindexed = (int(count) for count in self._counts)
         return Taken(
             self._units[:units],
             self._entries[:entries],
-            self._idles[:idles],
+            self._keyless[:keyless],
             messages,
             end_phy_offset,
             unindexed,
@@ -108,7 +108,7 @@ class Dispatcher:
 
     def clear(self) -> None:
         """Forget what was put; queues and endPhyOffset stay."""
-        for count in (Count.UNITS, Count.ENTRIES, Count.IDLES, Count.MESSAGES, Count.UNINDEXED):
+        for count in (Count.UNITS, Count.ENTRIES, Count.KEYLESS, Count.MESSAGES, Count.UNINDEXED):
             self._counts[count] = 0
 
     def key(self, number: int) -> tuple[str, int]:
@@ -140,7 +140,7 @@ class Dispatcher:
             queues.names,
             self._units,
             self._entries,
-            self._idles,
+            self._keyless,
             self._counts,
             self._missing,
         )
@@ -149,7 +149,7 @@ class Dispatcher:
         """Double every array that is more than half full, or that a long message could overflow."""
         self._units = _doubled(self._units, int(self._counts[Count.UNITS]))
         self._entries = _doubled(self._entries, int(self._counts[Count.ENTRIES]))
-        self._idles = _doubled(self._idles, int(self._counts[Count.IDLES]))
+        self._keyless = _doubled(self._keyless, int(self._counts[Count.KEYLESS]))
 
 
 def _doubled(rows: Rows, used: int) -> Rows:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rmqtool.dispatch.putkey import Header, new_header, put_keys
-from rmqtool.dispatch.rows import IDLE_ROW
+from rmqtool.dispatch.rows import KEYLESS_ROW
 from rmqtool.errors import UsageError
 from rmqtool.formats import index as formats
 from rmqtool.reput.blocks import ENTRY_COLUMNS
@@ -89,7 +89,7 @@ class IndexStream:
             if low < high:
                 yield EntryRange(block, low - first, high - low)
 
-    def idle_after(self, number: int) -> int | None:
+    def keyless_after(self, number: int) -> int | None:
         """Return the store time of the first message without entries right after entry ``number - 1``.
 
         None if the next message that is dispatched has entries, or none comes.
@@ -97,10 +97,10 @@ class IndexStream:
         for block, first in zip(self.blocks, self.firsts, strict=True):
             if not first <= number <= first + block.count("entries"):
                 continue
-            idles = block.read("idles")
-            at = int(np.searchsorted(idles["entries_before"], number - first))
-            if at < len(idles) and idles["entries_before"][at] == number - first:
-                return int(idles["store_timestamp_ms"][at])
+            keyless = block.read("keyless")
+            at = int(np.searchsorted(keyless["entries_before"], number - first))
+            if at < len(keyless) and keyless["entries_before"][at] == number - first:
+                return int(keyless["store_timestamp_ms"][at])
             if number < first + block.count("entries"):
                 return None
         return None
@@ -156,9 +156,9 @@ def plan_indexes(
 
 def _creation(stream: IndexStream, number: int) -> int | None:
     """Return the store time of the message that creates the file of which ``number`` is the first entry."""
-    idle = stream.idle_after(number)
-    if idle is not None:
-        return idle
+    keyless = stream.keyless_after(number)
+    if keyless is not None:
+        return keyless
     return stream.entry(number)[1] if number < stream.total else None
 
 
@@ -218,28 +218,30 @@ def passed_over(block_entries: Array, end_phy_offset: int) -> int:
     return len(np.unique(offsets[offsets < end_phy_offset]))
 
 
-def without_backward_messages(block_entries: Array, idles: Array, end_phy_offset: int) -> tuple[Array, Array]:
+def without_backward_messages(
+    block_entries: Array, keyless: Array, end_phy_offset: int
+) -> tuple[Array, Array]:
     """Drop the entries of messages that lie below an index's endPhyOffset: ``buildIndex`` skips them.
 
     Args:
         block_entries: ``(n,)`` of ``ENTRY_ROW``, filtered within their own split only.
-        idles: ``(k,)`` of ``IDLE_ROW``.
+        keyless: ``(k,)`` of ``KEYLESS_ROW``.
         end_phy_offset: greatest offset of an indexed message in the splits before.
 
     Returns:
-        Entries and idles as they are after those splits.
+        Entries and keyless messages as they are after those splits.
     """
     offsets = block_entries["physical_offset"]
     keep = offsets >= end_phy_offset
     kept_before = np.concatenate([[0], np.cumsum(keep)])
-    dropped = np.zeros(int((~keep).sum()), IDLE_ROW)
+    dropped = np.zeros(int((~keep).sum()), KEYLESS_ROW)
     dropped["entries_before"] = kept_before[:-1][~keep]
     dropped["store_timestamp_ms"] = block_entries["store_timestamp_ms"][~keep]
-    moved = idles.copy()
-    moved["entries_before"] = kept_before[idles["entries_before"]]
-    # By place in the log: an idle stands before the entry whose number it bears.
+    moved = keyless.copy()
+    moved["entries_before"] = kept_before[keyless["entries_before"]]
+    # By place in the log: a keyless message stands before the entry whose number it bears.
     order = np.argsort(
-        np.concatenate([idles["entries_before"] * 2, np.flatnonzero(~keep) * 2 + 1]), kind="stable"
+        np.concatenate([keyless["entries_before"] * 2, np.flatnonzero(~keep) * 2 + 1]), kind="stable"
     )
     merged = np.concatenate([moved, dropped])[order]
     _, first = np.unique(merged["entries_before"], return_index=True)

@@ -207,11 +207,11 @@ def _blocks(plan: ReputPlan, result: ReputResult) -> list[Block]:
     for report in result.chain.reports:
         block = report.block
         if report.start_phy_offset < end_phy_offset:
-            entries, idles = without_backward_messages(
-                block.read("entries"), block.read("idles"), end_phy_offset
+            entries, keyless = without_backward_messages(
+                block.read("entries"), block.read("keyless"), end_phy_offset
             )
             result.unindexed += passed_over(block.read("entries"), end_phy_offset)
-            columns = write_columns(plan.staging, {"entries": entries, "idles": idles})
+            columns = write_columns(plan.staging, {"entries": entries, "keyless": keyless})
             block = replace(block, columns=block.columns | columns)
         end_phy_offset = max(end_phy_offset, report.end_phy_offset)
         blocks.append(block)

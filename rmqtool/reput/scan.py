@@ -179,7 +179,7 @@ def _report(task: ScanTask, scan: _Scan, first_log_offset: int | None, findings:
         task.staging,
         taken.units,
         taken.entries,
-        taken.idles,
+        taken.keyless,
         scan.dispatcher.raw_keys(),
         wide=task.policy.wide,
     )

@@ -81,9 +81,9 @@ def test_a_message_with_nothing_but_tags_moves_the_end_and_is_idle_without() -> 
     log.add(properties=b"KEYS\x01k")
     place = log.add(properties=b"TAGS\x01t", queueOffset=1)
     tagged, _, keys = scanned(log, POLICY_5_5)
-    assert (tagged.end_phy_offset, tagged.block.count("idles"), len(keys)) == (place, 0, 2)
+    assert (tagged.end_phy_offset, tagged.block.count("keyless"), len(keys)) == (place, 0, 2)
     plain, _, keys = scanned(log, POLICY_5)
-    assert (plain.end_phy_offset, plain.block.count("idles"), len(keys)) == (0, 1, 1)
+    assert (plain.end_phy_offset, plain.block.count("keyless"), len(keys)) == (0, 1, 1)
 
 
 def test_brokers_that_took_turns_leave_items_by_turns() -> None:

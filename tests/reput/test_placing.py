@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqtool.dispatch.rows import ENTRY_ROW, IDLE_ROW
+from rmqtool.dispatch.rows import ENTRY_ROW, KEYLESS_ROW
 from rmqtool.errors import UsageError
 from rmqtool.reput.indexes import without_backward_messages
 from rmqtool.reput.names import IndexNames
@@ -89,8 +89,8 @@ def test_messages_below_an_earlier_end_are_dropped_as_in_one_pass(
     expected = one_pass(messages, 0)
     done = one_pass(first, 0)
     end = max((entry[0] for entry in done[0]), default=0)
-    entries, idles = rows_of(*one_pass(second, 0, start_time=len(first)))
-    kept, moved = without_backward_messages(entries, idles, end)
+    entries, keyless = rows_of(*one_pass(second, 0, start_time=len(first)))
+    kept, moved = without_backward_messages(entries, keyless, end)
     merged = done[0] + [tuple(row) for row in kept[["physical_offset", "store_timestamp_ms"]].tolist()]
     assert merged == expected[0]
     later = {place + len(done[0]): time for place, time in moved.tolist()}
@@ -106,23 +106,23 @@ def one_pass(
         Entries, and by the entries before it the first message that put none.
     """
     entries: list[tuple[int, int]] = []
-    idles: dict[int, int] = {}
+    keyless: dict[int, int] = {}
     for time, (physical_offset, keys) in enumerate(messages, start_time):
         if physical_offset >= end and keys:
             entries += [(physical_offset, time)] * keys
             end = physical_offset
         else:
-            idles.setdefault(len(entries), time)
-    return entries, idles
+            keyless.setdefault(len(entries), time)
+    return entries, keyless
 
 
 def rows_of(
-    entries: list[tuple[int, int]], idles: dict[int, int]
+    entries: list[tuple[int, int]], keyless: dict[int, int]
 ) -> tuple[np.ndarray[tuple[int], np.dtype[np.void]], np.ndarray[tuple[int], np.dtype[np.void]]]:
-    entry_rows, idle_rows = np.zeros(len(entries), ENTRY_ROW), np.zeros(len(idles), IDLE_ROW)
+    entry_rows, idle_rows = np.zeros(len(entries), ENTRY_ROW), np.zeros(len(keyless), KEYLESS_ROW)
     for row, (physical_offset, time) in zip(entry_rows, entries, strict=True):
         row["physical_offset"], row["store_timestamp_ms"] = physical_offset, time
-    for row, (before, time) in zip(idle_rows, idles.items(), strict=True):
+    for row, (before, time) in zip(idle_rows, keyless.items(), strict=True):
         row["entries_before"], row["store_timestamp_ms"] = before, time
     return entry_rows, idle_rows
 

@@ -104,7 +104,7 @@ class IndexMatch:
                 rows,
                 kinds,
             )
-            self._expected.settle(window)
+            self._expected.flush(window)
             hit = rows >= 0
             found[at[hit]] = rows[hit] + self._expected.firsts[window]
             times_ms[at[hit]] = wanted.store_timestamps_ms[rows[hit]]

@@ -169,7 +169,7 @@ def check_split(task: CheckTask) -> CheckReport:
         task.staging,
         taken.units,
         taken.entries,
-        taken.idles,
+        taken.keyless,
         check.dispatcher.raw_keys(),
         wide=task.policy.wide,
         transactions=check.transactions.rows,

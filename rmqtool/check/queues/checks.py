@@ -53,7 +53,7 @@ def check_queues(
         run.run()
         reports.append(run.report)
         examined += Examined(consume_queues=check.files is not None, units=run.order.counted)
-    unmatched.settle()
+    unmatched.flush()
     log = FindingLog(task.max_findings)
     for report in reports:
         log.merge(report.log)
@@ -102,7 +102,7 @@ class _QueueRun:
             confirmed = _last_step(problems)
         else:
             confirmed = self._match.feed(units, real, tags, times_ms)
-        self.report.settle([*problems, *dangling], confirmed)
+        self.report.flush([*problems, *dangling], confirmed)
 
     def _resolve(self, units: Units, real: Int64s) -> tuple[Int64s, Int64s, list[Problem]]:
         if self._check.batch:

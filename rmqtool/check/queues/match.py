@@ -163,7 +163,7 @@ class UnitMatch:
             hits, is_repeat = np.empty(len(tried), np.int64), np.empty(len(tried), np.bool_)
             seen = self._expected.seen(window)
             match_units(offsets[tried], wanted.physical_offsets, seen, hits, is_repeat)
-            self._expected.settle(window)
+            self._expected.flush(window)
             at, hit = tried[hits >= 0], hits[hits >= 0]
             found[at] = hit + self._expected.firsts[window]
             anywhere = (wanted.queue_offsets[hit] == UNKNOWN_QUEUE_OFFSET) | self._report.check.batch

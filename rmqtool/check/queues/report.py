@@ -51,7 +51,7 @@ class QueueReport:
     """The findings of one queue.
 
     After the end of a queue may lie units that a truncation left: what is wrong with them does not count.
-    So problems wait until a unit that belongs to the queue is met after them (`settle`).
+    So problems wait until a unit that belongs to the queue is met after them (`flush`).
 
     Args:
         check: the queue.
@@ -96,7 +96,7 @@ class QueueReport:
         """Add a problem that counts."""
         self._note(problem, problem.rows, self.log)
 
-    def settle(self, problems: Sequence[Problem], confirmed: int | None) -> None:
+    def flush(self, problems: Sequence[Problem], confirmed: int | None) -> None:
         """Add the problems of a chunk as far as the queue goes on after them, hold back the others.
 
         Args:

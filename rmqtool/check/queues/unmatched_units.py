@@ -36,15 +36,15 @@ class UnmatchedUnits:
         self._count = 0
 
     def add(self, report: QueueReport, units: Units, rows: Int64s) -> None:
-        """Add units of a chunk; their finding comes with `settle`, or sooner when many have gathered."""
+        """Add units of a chunk; their finding comes with `flush`, or sooner when many have gathered."""
         if not len(rows):
             return
         self._pending.append((report, units, rows))
         self._count += len(rows)
         if self._count > _MOST_PENDING:
-            self.settle()
+            self.flush()
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         """Report all units that were added.
 
         Raises:
