@@ -44,6 +44,8 @@ def read_truth(root: Path, release: Release) -> LogTruth:
 
 def _note(truth: LogTruth, log: LogCopy, place: int, release: Release) -> None:
     head = log.head(place)
+    if head.physical_offset != place:
+        return  # a copy of an older record, after the end of a log that is written by whole pages
     topic_at, properties_at = log.topic_at(place), log.properties_length_at(place)
     topic = decode_utf8(log.read(topic_at, properties_at - topic_at))
     raw = decode_utf8(log.read(properties_at + 2, place + head.total_size - properties_at - 2))
@@ -60,5 +62,6 @@ def _note(truth: LogTruth, log: LogCopy, place: int, release: Release) -> None:
     truth.places[topic, head.queue_id, head.queue_offset] = place
     if topic.startswith(release.no_multi_dispatch) or "INNER_MULTI_QUEUE_OFFSET" not in properties:
         return
-    for name in filter(None, properties.get("INNER_MULTI_DISPATCH", "").split(",")):
+    # One that is named twice gets one unit: the second lies where the first does.
+    for name in filter(None, dict.fromkeys(properties.get("INNER_MULTI_DISPATCH", "").split(","))):
         truth.extras[name, 0 if name.startswith("%LMQ%") else head.queue_id].append(place)

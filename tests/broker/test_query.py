@@ -22,7 +22,9 @@ pytestmark = pytest.mark.broker
 
 FIXTURES = fixture_stores()
 EVERY = pytest.mark.parametrize("name", [store.name for store in FIXTURES])
-OF_5_3 = pytest.mark.parametrize("name", [store.name for store in FIXTURES if store.version == "5.3.3"])
+# In lmqtwice the offset of a message in its light queue is not that of its unit.
+_OF_5_3 = [one.name for one in FIXTURES if one.version == "5.3.3" and not one.name.startswith("lmqtwice")]
+OF_5_3 = pytest.mark.parametrize("name", _OF_5_3)
 
 
 @pytest.fixture(scope="module")
