@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 from typing import TYPE_CHECKING
 
 import pytest
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 _IGNORED = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 settings.register_profile("rmqtool", examples(100), deadline=None, suppress_health_check=_IGNORED)
 settings.load_profile("rmqtool")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as for what a shell runs in the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # the processes that tests interrupt inherit it
 
 TIERS = ("broker", "matrix", "mutation", "package", "soak", "stores")
 """Markers of tests that are not run by default."""
