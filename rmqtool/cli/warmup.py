@@ -1,6 +1,6 @@
 """``rmqtool warmup``: every kernel is compiled before it is needed, by the commands that need it.
 
-They run on a store of two records, so what is compiled is what is called at work, with the same types.
+They run on a store of three records, so what is compiled is what is called at work, with the same types.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ maxIndexNum=20
 _STORED_MS = 1_650_000_000_000
 _RUNS = (
     ("rebuild", "sound", "--engine", "local", "--out", "made"),
+    ("rebuild", "damaged", "--engine", "local", "--compare"),
     ("verify", "sound", "--predict-recovery"),
     ("verify", "damaged", "--predict-recovery"),
     ("dump", "sound/commitlog", "--format", "ndjson"),
@@ -72,10 +73,12 @@ def warmup_command(quiet: bool) -> ExitStatus:
 
 
 def _make_stores(folder: Path) -> None:
-    """Write a store that is sound, and one whose first record is torn."""
-    first = _record(0, 0)
-    data = first + _record(len(first), 1)
-    for name, log in (("sound", data), ("damaged", data[:4] + b"\xff" + data[5:])):
+    """Write a store that is sound, and one whose second of three records is torn."""
+    records: list[bytes] = []
+    for number in range(3):
+        records.append(_record(sum(map(len, records)), number))
+    data, torn = b"".join(records), len(records[0]) + 4
+    for name, log in (("sound", data), ("damaged", data[:torn] + b"\xff" + data[torn + 1 :])):
         commitlog = folder / name / "commitlog"
         commitlog.mkdir(parents=True)
         (commitlog / f"{0:020d}").write_bytes(log.ljust(_LOG_BYTES, b"\0"))

@@ -37,7 +37,7 @@ def test_nothing_is_compiled_afterwards(tmp_path: Path) -> None:
     done = run(tmp_path, "warmup")
     assert done.returncode == 0, done.stderr
     assert str(tmp_path) in done.stdout
-    assert len(done.stderr.splitlines()) == 5
+    assert len(done.stderr.splitlines()) == 6
     before = kernels(tmp_path)
     assert before
     for words in (
