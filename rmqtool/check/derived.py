@@ -292,7 +292,8 @@ class _DerivedChecks:
         blocks = () if self._expected is None else self._expected.blocks
         try:
             found = restarts(plans.values(), blocks, lambda *key: files.get(key))
-            return with_queues_gone(found, plans.values(), blocks, lambda *key: key in files)
+            found = with_queues_gone(found, plans.values(), blocks, lambda *key: key in files)
+            return {key: older.physical_offset for key, older in found.items()}
         except EnvironmentFailureError:
             return {}  # the check of that queue says so
 

@@ -206,9 +206,8 @@ class ExpectedUnits(ExpectedRows):
             OSError: the block file cannot be read.
         """
         span = self.spans[number]
-        if span.run is not None and span.run.run.orderly:
-            first = span.run.run.first_queue_offset + span.first - span.run.first_row
-            return np.arange(first, first + span.count)
+        if span.run is not None:
+            return span.run.queue_offsets(span.block, span.first - span.run.first_row, span.count)
         return np.asarray(span.block.read("queue_offsets", span.first, span.count), np.int64)
 
 

@@ -8,7 +8,7 @@ offset 0 that is not the log's first of that queue.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -24,7 +24,19 @@ if TYPE_CHECKING:
     from rmqtool.store.segments import FileQueue
 
 
-def restart_row(plan: QueuePlan, blocks: Sequence[Block], files: FileQueue | None) -> int | None:
+class Older(NamedTuple):
+    """The units of a queue that are of an older generation.
+
+    Attributes:
+        units: how many, from the queue's first on; all of a queue that is not there any more.
+        physical_offset: of the first message of the topic since it was created again.
+    """
+
+    units: int
+    physical_offset: int
+
+
+def _restart_row(plan: QueuePlan, blocks: Sequence[Block], files: FileQueue | None) -> int | None:
     """Return the number of the unit at which the queue that is there begins, if older ones lie before it.
 
     Args:
@@ -47,8 +59,8 @@ def restart_row(plan: QueuePlan, blocks: Sequence[Block], files: FileQueue | Non
     return int(found[0]) if len(found) and found[0] > 0 else None
 
 
-def last_restart(plan: QueuePlan, blocks: Sequence[Block]) -> int | None:
-    """Return the number of the last unit of queue offset 0 that others come before; None without one.
+def last_restart(plan: QueuePlan, blocks: Sequence[Block]) -> Older | None:
+    """Return what comes before the last unit of queue offset 0; None where nothing does.
 
     Raises:
         EnvironmentFailureError: a block file cannot be read.
@@ -56,15 +68,15 @@ def last_restart(plan: QueuePlan, blocks: Sequence[Block]) -> int | None:
     if plan.batch or plan.joined:
         return None
     found = np.flatnonzero(raw_units(plan, blocks).queue_offsets == 0)
-    return int(found[-1]) if len(found) and found[-1] > 0 else None
+    return _before(plan, blocks, int(found[-1])) if len(found) and found[-1] > 0 else None
 
 
-def physical_offset_of(plan: QueuePlan, blocks: Sequence[Block], row: int) -> int:
-    """Return the physical offset of a unit by its number.
+def _before(plan: QueuePlan, blocks: Sequence[Block], row: int) -> Older:
+    return Older(row, _physical_offset_of(plan, blocks, row))
 
-    Raises:
-        EnvironmentFailureError: a block file cannot be read.
-    """
+
+def _physical_offset_of(plan: QueuePlan, blocks: Sequence[Block], row: int) -> int:
+    """Return the physical offset of a unit by its number."""
     for where in plan.runs:
         if row < where.run.count:
             return int(blocks[where.block].read("units", where.first_row + row, 1)["physicalOffset"][0])
@@ -76,28 +88,28 @@ def restarts(
     plans: Iterable[QueuePlan],
     blocks: Sequence[Block],
     files_of: Callable[[str, int], FileQueue | None],
-) -> dict[tuple[str, int], int]:
-    """Return the queues that are there and hold a later generation, with the offset of its first message.
+) -> dict[tuple[str, int], Older]:
+    """Return what is older of the queues that are there and hold a later generation.
 
     Raises:
         EnvironmentFailureError: a file of a queue, or a block file, cannot be read.
     """
-    found: dict[tuple[str, int], int] = {}
+    found: dict[tuple[str, int], Older] = {}
     for plan in plans:
         if plan.batch or plan.joined:
             continue
-        row = restart_row(plan, blocks, files_of(plan.topic, plan.queue_id))
+        row = _restart_row(plan, blocks, files_of(plan.topic, plan.queue_id))
         if row is not None:
-            found[plan.topic, plan.queue_id] = physical_offset_of(plan, blocks, row)
+            found[plan.topic, plan.queue_id] = _before(plan, blocks, row)
     return found
 
 
 def with_queues_gone(
-    found: Mapping[tuple[str, int], int],
+    found: Mapping[tuple[str, int], Older],
     plans: Iterable[QueuePlan],
     blocks: Sequence[Block],
     is_there: Callable[[str, int], bool],
-) -> dict[tuple[str, int], int]:
+) -> dict[tuple[str, int], Older]:
     """Add the queues of those topics that are not there and have no message since.
 
     Args:
@@ -110,13 +122,13 @@ def with_queues_gone(
         EnvironmentFailureError: a block file cannot be read.
     """
     topics: dict[str, int] = {}
-    for (topic, _), start in found.items():
-        topics[topic] = min(start, topics.get(topic, start))
+    for (topic, _), older in found.items():
+        topics[topic] = min(older.physical_offset, topics.get(topic, older.physical_offset))
     gone = {
-        (plan.topic, plan.queue_id): topics[plan.topic]
+        (plan.topic, plan.queue_id): Older(plan.units, topics[plan.topic])
         for plan in plans
         if plan.topic in topics
         and not is_there(plan.topic, plan.queue_id)
-        and physical_offset_of(plan, blocks, plan.units - 1) < topics[plan.topic]
+        and _physical_offset_of(plan, blocks, plan.units - 1) < topics[plan.topic]
     }
     return {**found, **gone}

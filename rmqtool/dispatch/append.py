@@ -116,6 +116,22 @@ def append_units(
     return kept
 
 
+def appended_batches(physical_offsets: Int64s, last_offset: int) -> tuple[npt.NDArray[np.bool_], int]:
+    """Decide which units of a batch queue are appended: those whose records lie after that of the one before.
+
+    Java: ``BatchConsumeQueue#putBatchMessagePositionInfo`` (5.3.3).
+
+    Args:
+        physical_offsets: ``(n,)``, in log order.
+        last_offset: the highest one before them, -1 at the queue's start.
+
+    Returns:
+        ``(n,)``, true where the unit is appended, and the highest offset by now.
+    """
+    highest = np.maximum.accumulate(np.concatenate([[last_offset], physical_offsets]))
+    return physical_offsets > highest[:-1], int(highest[-1])
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     """Units of one queue out of one split, in log order.

@@ -8,17 +8,14 @@ import stat
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import os
     from pathlib import Path
 
 
 def owner_of(path: Path) -> str | None:
     """Return the user that a path belongs to, or the nearest directory above it that may be asked."""
-    for place in (path, *path.absolute().parents):
-        try:
-            return _user(place.stat().st_uid)
-        except OSError:
-            continue
-    return None
+    found = _nearest(path)
+    return None if found is None else _user(found[1].st_uid)
 
 
 def who_may_read(path: Path) -> str:
@@ -26,16 +23,24 @@ def who_may_read(path: Path) -> str:
 
     Where a directory above keeps the path from being looked at, it is that directory that is told of.
     """
+    found = _nearest(path)
+    if found is None:
+        return "run rmqtool as the broker's user"
+    place, status = found
+    user, mode = _user(status.st_uid), stat.filemode(status.st_mode)
+    what = "it belongs" if place == path else f"{place} belongs"
+    owner = f"{what} to {user}:{_group(status.st_gid)}, {mode}"
+    return f"{owner}; run rmqtool as that user: sudo -u {user} rmqtool …"
+
+
+def _nearest(path: Path) -> tuple[Path, os.stat_result] | None:
+    """Return a path, or the nearest directory above it that may be asked, and its status."""
     for place in (path, *path.absolute().parents):
         try:
-            status = place.stat()
+            return place, place.stat()
         except OSError:
             continue
-        user, mode = _user(status.st_uid), stat.filemode(status.st_mode)
-        what = "it belongs" if place == path else f"{place} belongs"
-        owner = f"{what} to {user}:{_group(status.st_gid)}, {mode}"
-        return f"{owner}; run rmqtool as that user: sudo -u {user} rmqtool …"
-    return "run rmqtool as the broker's user"
+    return None
 
 
 def _user(number: int) -> str:

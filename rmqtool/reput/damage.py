@@ -75,15 +75,15 @@ def inspect_skips(
     tasks = [_tasks(plan, skip, one, edge.stale_from) for skip, one in zip(skips, before, strict=False)]
     contents = _inspect([task for tasks_of_skip in tasks for task in tasks_of_skip], engine)
     ranges: list[SkippedRange] = []
-    records_behind = 0
+    records_after = 0
     for skip, tasks_of_skip in zip(reversed(skips), reversed(tasks), strict=True):
         found = [contents[task.split.start] for task in tasks_of_skip]
         segment = plan.log.segment_at(skip.log_offset)
         if segment is None:
             continue
         records = sum(one.records for one in found)
-        records_behind += records
-        damage = skip.log_offset < result.chain.end or records_behind > 0
+        records_after += records
+        damage = skip.log_offset < result.chain.end or records_after > 0
         if skip.reason == Outcome.BLANK:
             damage = records > 0
         record_bytes = sum(one.record_bytes for one in found)

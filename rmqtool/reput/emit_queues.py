@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rmqtool.dispatch.append import State, append_units, new_state
+from rmqtool.dispatch.append import State, append_units, appended_batches, new_state
 from rmqtool.dispatch.rows import NO_EXT_UNIT
 from rmqtool.formats import consumequeue as formats
 from rmqtool.reput.blocks import UNIT_DTYPE
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from rmqtool.reput.blocks import Block
-    from rmqtool.reput.queues import QueueBundle, QueuePlan
+    from rmqtool.reput.queues import BlockRun, QueueBundle, QueuePlan
 
     Array = npt.NDArray[Any]
 
@@ -92,17 +91,16 @@ def _appended(
 ) -> Iterator[Array]:
     """Yield the units that the append rule keeps, never empty, in chunks; ``state`` is the queue's."""
     joined = plan.joined
-    for block, first, count, queue_offset, orderly in _chunks(bundle, plan):
+    for run, start, count in _chunks(plan):
+        block, first = bundle.blocks[run.block], run.first_row + start
         units = block.read("units", first, count)
         if ext is not None:
             ext.address(units, block.read("store_timestamps", first, count))
         if joined:
-            _append_joined(state, queue_offset, count, bundle.geometry.consumequeue)
+            _append_joined(state, run.run.first_queue_offset + start, count, bundle.geometry.consumequeue)
             yield units
             continue
-        offsets = np.arange(queue_offset, queue_offset + count)
-        if not orderly:
-            offsets = block.read("queue_offsets", first, count)
+        offsets = run.queue_offsets(block, start, count)
         keep = np.zeros(count, np.bool_)
         physical_offsets = units["physicalOffset"].astype(np.int64)
         sizes = units["size"].astype(np.int64)
@@ -110,13 +108,11 @@ def _appended(
             yield units[keep]
 
 
-def _chunks(bundle: QueueBundle, plan: QueuePlan) -> Iterator[tuple[Block, int, int, int, bool]]:
-    """Yield block, first row, count, first queue offset and whether offsets go up by one."""
+def _chunks(plan: QueuePlan) -> Iterator[tuple[BlockRun, int, int]]:
+    """Yield runs in pieces: the run, the number in it of the first unit, and how many units."""
     for run in plan.runs:
         for start in range(0, run.run.count, _CHUNK_UNITS):
-            count = min(_CHUNK_UNITS, run.run.count - start)
-            first_offset = run.run.first_queue_offset + start
-            yield bundle.blocks[run.block], run.first_row + start, count, first_offset, run.run.orderly
+            yield run, start, min(_CHUNK_UNITS, run.run.count - start)
 
 
 def _append_joined(state: npt.NDArray[np.int64], queue_offset: int, count: int, file_size: int) -> None:
@@ -176,19 +172,14 @@ class _ExtWriter:
 
 
 def _emit_batch_queue(bundle: QueueBundle, plan: QueuePlan, totals: QueueTotals) -> None:
-    """Write a batch queue: every unit after the one before, unless its record does not lie after that's.
-
-    ``BatchConsumeQueue#putBatchMessagePositionInfo`` (5.3.3).
-    """
+    """Write a batch queue."""
     place = f"batchconsumequeue/{plan.topic}/{plan.queue_id}"
     writer = FileQueueWriter(bundle.staging, place, bundle.geometry.batchconsumequeue)
     last_offset, kept_units = -1, 0
-    for block, first, count, _, _ in _chunks(bundle, plan):
+    for run, start, count in _chunks(plan):
+        block, first = bundle.blocks[run.block], run.first_row + start
         units = block.read("units", first, count)
-        offsets = units["physicalOffset"].astype(np.int64)
-        before = np.maximum.accumulate(np.concatenate([[last_offset], offsets]))
-        keep = offsets > before[:-1]
-        last_offset = int(before[-1])
+        keep, last_offset = appended_batches(units["physicalOffset"].astype(np.int64), last_offset)
         batch_units = np.zeros(count, formats.BATCH_UNITS.dtype)
         for name in UNIT_DTYPE.names or ():
             batch_units[name] = units[name]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rmqtool.dispatch.append import State, append_units, new_state
+from rmqtool.dispatch.append import State, append_units, appended_batches, new_state
 from rmqtool.formats.consumequeue import UNIT_SIZE
 
 if TYPE_CHECKING:
@@ -142,9 +142,8 @@ def _appended(
     plan: QueuePlan, physical_offsets: Int64s, sizes: Int64s, queue_offsets: Int64s, file_size: int
 ) -> tuple[Bools, int]:
     """Return which units are kept, and the number of the first: the rules that write the queue."""
-    if plan.batch:  # BatchConsumeQueue#putBatchMessagePositionInfo (5.3.3)
-        before = np.maximum.accumulate(np.concatenate([[-1], physical_offsets]))[:-1]
-        return physical_offsets > before, 0
+    if plan.batch:
+        return appended_batches(physical_offsets, -1)[0], 0
     state, keep = new_state(), np.zeros(len(queue_offsets), np.bool_)
     append_units(queue_offsets, physical_offsets, sizes, file_size, state, keep)
     return keep, int(state[State.FIRST_START] + state[State.PREBLANK]) // UNIT_SIZE
@@ -165,12 +164,9 @@ def _read(plan: QueuePlan, blocks: Sequence[Block], number: int) -> RawUnits:
     where = plan.runs[number]
     run, block = where.run, blocks[where.block]
     units = block.read("units", where.first_row, run.count)
-    queue_offsets = np.arange(run.first_queue_offset, run.first_queue_offset + run.count)
-    if not run.orderly:
-        queue_offsets = block.read("queue_offsets", where.first_row, run.count).astype(np.int64)
+    queue_offsets = where.queue_offsets(block, 0, run.count)
     messages = np.ones(run.count, np.int64)
     if plan.batch:
-        queue_offsets = block.read("queue_offsets", where.first_row, run.count).astype(np.int64)
         messages = block.read("batch_sizes", where.first_row, run.count).astype(np.int64)
     physical_offsets, sizes = units["physicalOffset"].astype(np.int64), units["size"].astype(np.int64)
     return RawUnits(physical_offsets, sizes, queue_offsets, messages)

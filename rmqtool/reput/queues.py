@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from rmqtool.dispatch.append import Run
 from rmqtool.errors import UsageError
 from rmqtool.formats import consumequeue as formats
@@ -15,6 +17,8 @@ from rmqtool.reput.blocks import UNIT_COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    import numpy.typing as npt
 
     from rmqtool.dispatch.policy import DispatchPolicy
     from rmqtool.reput.blocks import Block
@@ -55,6 +59,22 @@ class BlockRun:
     block: int
     first_row: int
     run: Run
+
+    def queue_offsets(self, block: Block, start: int, count: int) -> npt.NDArray[np.int64]:
+        """Return what the records of some units carry, ``(count,)``; read only where the run does not tell.
+
+        Args:
+            block: the run's.
+            start: the first unit's number in the run.
+            count: how many.
+
+        Raises:
+            EnvironmentFailureError: the block file cannot be read.
+        """
+        if self.run.orderly:
+            first = self.run.first_queue_offset + start
+            return np.arange(first, first + count)
+        return np.asarray(block.read("queue_offsets", self.first_row + start, count), np.int64)
 
 
 @dataclass(frozen=True, slots=True)

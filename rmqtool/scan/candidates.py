@@ -83,14 +83,14 @@ def find_split_candidates(task: CandidateTask) -> Candidates:
     Raises:
         EnvironmentFailureError: the segment cannot be opened or read.
     """
-    return _Sifting(task).run()
+    return _SplitSearch(task).run()
 
 
-class _Sifting:
+class _SplitSearch:
     def __init__(self, task: CandidateTask) -> None:
         self._task = task
         self._walk = GapWalk(task.split.segment, LENIENT, task.stale_from)
-        self.fields_ = _fields_of(task.prefilter)
+        self._fields = _fields_of(task.prefilter)
         self._keys = np.array(task.prefilter.key_hashes or (), np.int64)
         self._unique = np.array(task.prefilter.unique_hashes or (), np.int64)
         self._log_offsets = np.empty(_BATCH, np.int64)
@@ -103,17 +103,17 @@ class _Sifting:
                 if isinstance(part, Gap):
                     self._add_gap(part, found)
                 else:
-                    self._sift(part, found)
+                    self._add_batch(part, found)
             found.next_log_offset = walk.log_offset if walk.outcome is Outcome.STOP else None
             found.ended = walk.outcome is Outcome.BLANK
         found.unreadable = walk.unreadable
         return found
 
-    def _sift(self, batch: MessageBatch, found: Candidates) -> None:
+    def _add_batch(self, batch: MessageBatch, found: Candidates) -> None:
         if len(batch.rows) > len(self._log_offsets):
             self._log_offsets = np.empty(len(batch.rows), np.int64)
         count = find_candidates(
-            batch.buffer, batch.rows, batch.values, self.fields_, self._keys, self._unique, self._log_offsets
+            batch.buffer, batch.rows, batch.values, self._fields, self._keys, self._unique, self._log_offsets
         )
         found.log_offsets += self._log_offsets[:count].tolist()
         room = max(MAX_GAPS - len(found.gaps), 0)

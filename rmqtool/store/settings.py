@@ -92,25 +92,21 @@ class Settings:
 
     def defaulted_sizes(self) -> list[Setting]:
         """Return the sizes that had to be assumed, of the structures that such a store has."""
-        idle = self._idle_sizes
-        sizes = [name for name in CONCERNING if DEFINITIONS[name].is_size and name not in idle]
-        return [self[name] for name in sizes if self[name].origin is Origin.DEFAULT]
+        return [one for one in self._used_sizes if one.origin is Origin.DEFAULT]
 
     def doubtful_sizes(self) -> list[Setting]:
         """Return the sizes that files speak against, of the structures that such a store has."""
-        idle = self._idle_sizes
-        sizes = [name for name in CONCERNING if DEFINITIONS[name].is_size and name not in idle]
-        return [self[name] for name in sizes if self[name].doubt]
+        return [one for one in self._used_sizes if one.doubt]
 
     @property
-    def _idle_sizes(self) -> set[str]:
-        idle = {
+    def _used_sizes(self) -> list[Setting]:
+        is_idle = {
             "mappedFileSizeConsumeQueueExt": not self.enable_consume_queue_ext,
             "mapperFileSizeBatchConsumeQueue": not self.batch_topics,
             "maxHashSlotNum": not self.message_index_enable,
             "maxIndexNum": not self.message_index_enable,
         }
-        return {name for name, is_idle in idle.items() if is_idle}
+        return [self[one] for one in CONCERNING if DEFINITIONS[one].is_size and not is_idle.get(one, False)]
 
     @property
     def commitlog_file_size(self) -> int:

@@ -6,7 +6,6 @@ The log is cut into splits that an engine checks (``check_split``); their report
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rmqtool.check.log.damage import LogEnd, damage_findings
@@ -22,12 +21,12 @@ from rmqtool.check.log.queue_offsets import (
     repeats_from,
 )
 from rmqtool.check.log.reader import LogReader
-from rmqtool.check.log.segment_scan import torn_record
+from rmqtool.check.log.segment_scan import as_torn, torn_record
 from rmqtool.check.log.so_far import log_so_far
 from rmqtool.check.log.stale_tail import StaleTail, stale_candidates
 from rmqtool.check.log.transaction_checks import check_transactions, transaction_task
 from rmqtool.check.model import Examined
-from rmqtool.findings import Finding, FindingLog, Severity, Structure
+from rmqtool.findings import Finding, FindingLog, Structure
 from rmqtool.findings.commitlog import CL_BAD_MAGIC
 from rmqtool.findings.records import CL_TS_BACK
 from rmqtool.reput.queues import QueuePlan, plan_queues
@@ -109,8 +108,7 @@ class _LogChecker:
         found = torn_record(scan)
         if found is None or found.physical_offset is None:
             return scan
-        message = f"the log's last record is torn: {found.message}"
-        self._findings.add(replace(found, severity_override=Severity.WARNING, message=message))
+        self._findings.add(as_torn(found))
         return self._reader.cut(scan, found.physical_offset)
 
     def _without_stale_tail(
@@ -121,7 +119,7 @@ class _LogChecker:
         if last < 0 or self._check.live or not self._check.is_whole:
             return None, scans, plans, breaks
         for stale in stale_candidates(scans[last]):
-            if stale.behind_gap or repeats_from(breaks, stale.start):
+            if stale.after_gap or repeats_from(breaks, stale.start):
                 kept = [*scans[:last], self._reader.cut(scans[last], stale.start), *scans[last + 1 :]]
                 return stale, kept, *self._continuity(kept)
         return None, scans, plans, breaks

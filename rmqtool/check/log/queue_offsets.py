@@ -175,13 +175,10 @@ class _Queue:
                 count = min(_CHUNK_UNITS, run.run.count - start)
                 first = run.first_row + start
                 log_offsets = block.read("units", first, count)["physicalOffset"].astype(np.int64)
-                offsets = run.run.first_queue_offset + start + np.arange(count)
-                if not run.run.orderly:
-                    offsets = block.read("queue_offsets", first, count)
                 counts = np.ones(count, np.int64)
                 if self._plan.batch:
                     counts = block.read("batch_sizes", first, count).astype(np.int64)
-                offsets, kept = self._repeated.take(offsets.astype(np.int64), log_offsets)
+                offsets, kept = self._repeated.take(run.queue_offsets(block, start, count), log_offsets)
                 rows = _Rows(offsets, counts, log_offsets)
                 yield rows if kept is None else rows.where(kept)
 

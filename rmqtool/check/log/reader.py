@@ -91,7 +91,7 @@ class LogReader:
 
     @property
     def stale_from(self) -> int | None:
-        """Return where copies of older records begin behind the log's end; None if none do."""
+        """Return where copies of older records begin after the log's end; None if none do."""
         return self._edge.stale_from
 
     @property

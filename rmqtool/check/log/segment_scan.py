@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from rmqtool.check.log.record_runs import RecordRun
+from rmqtool.findings import Severity
 from rmqtool.findings.commitlog import CL_CRC
 from rmqtool.scan.gap_walk import joined_gap
 from rmqtool.scan.gaps import Gap, Outcome
@@ -123,10 +124,17 @@ def torn_record(scan: SegmentScan) -> Finding | None:
         finding
         for report in scan.reports
         for finding in report.findings
-        if finding.code is CL_CRC and _stop_of(finding) == scan.records_stop
+        if finding.code is CL_CRC and stop_of(finding) == scan.records_stop
     )
     return next(found, None)
 
 
-def _stop_of(finding: Finding) -> int:
+def as_torn(finding: Finding) -> Finding:
+    """Return the finding about the log's last record, whose body never reached the disk, as a warning."""
+    message = f"the log's last record is torn: {finding.message}"
+    return replace(finding, severity_override=Severity.WARNING, message=message)
+
+
+def stop_of(finding: Finding) -> int:
+    """Return the physical offset after the record that a finding is about."""
     return (finding.physical_offset or 0) + (finding.length or 0)

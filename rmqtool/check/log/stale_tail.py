@@ -28,13 +28,13 @@ class StaleTail:
         start: physical offset of the log's end.
         stop: physical offset after the last old record.
         records: old records.
-        behind_gap: whether bytes that are no record lie between the end and the first of them.
+        after_gap: whether bytes that are no record lie between the end and the first of them.
     """
 
     start: int
     stop: int
     records: int
-    behind_gap: bool
+    after_gap: bool
 
 
 def stale_candidates(scan: SegmentScan) -> Iterator[StaleTail]:
@@ -42,14 +42,14 @@ def stale_candidates(scan: SegmentScan) -> Iterator[StaleTail]:
 
     Everything in one was stored before the record in front of it.
     """
-    latest_behind = _latest_behind(scan)
+    latest_after = _latest_after(scan)
     before: RecordRun | None = None
     gap: Gap | None = None
     for number, part in enumerate(scan.parts):
         if isinstance(part, Gap):
             gap = part
             continue
-        if before is not None and latest_behind[number] < before.last_ms:
+        if before is not None and latest_after[number] < before.last_ms:
             old = [one for one in scan.parts[number:] if isinstance(one, RecordRun)]
             start = part.start if gap is None else gap.start
             yield StaleTail(start, old[-1].stop, sum(one.records for one in old), gap is not None)
@@ -62,7 +62,7 @@ def without_tail(scan: SegmentScan, start: int) -> SegmentScan:
     return replace(scan, parts=parts, end=Outcome.STOP, log_offset=start)
 
 
-def _latest_behind(scan: SegmentScan) -> list[int]:
+def _latest_after(scan: SegmentScan) -> list[int]:
     """Return for every part the latest store time in it and after it."""
     latest_ms = -(1 << 63)
     found = []

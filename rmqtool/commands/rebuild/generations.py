@@ -6,19 +6,14 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from rmqtool.check.generations import (
-    last_restart,
-    physical_offset_of,
-    restart_row,
-    restarts,
-    with_queues_gone,
-)
+from rmqtool.check.generations import last_restart, restarts, with_queues_gone
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from rmqtool.check.generations import Older
     from rmqtool.reput.blocks import Block
     from rmqtool.reput.queues import BlockRun, QueuePlan
     from rmqtool.store import Store
@@ -81,23 +76,19 @@ class GenerationChoice:
         return [kept for plan in plans if (kept := self._chosen(plan, blocks, anew)) is not None]
 
     def _chosen(
-        self, plan: QueuePlan, blocks: Sequence[Block], anew: dict[tuple[str, int], int]
+        self, plan: QueuePlan, blocks: Sequence[Block], anew: dict[tuple[str, int], Older]
     ) -> QueuePlan | None:
         key = plan.topic, plan.queue_id
-        files = self._files_of(*key)
-        if key in anew and files is None:
-            self.dropped.append(Dropped(*key, plan.units, 0, anew[key]))
-            return None
-        row, restart = restart_row(plan, blocks, files), last_restart(plan, blocks)
-        if row is None and self.mode is Generations.LIVE:
-            row = restart
-        if row is not None:
-            kept = replace(plan, runs=tuple(_after(plan, blocks, row)))
-            since = physical_offset_of(plan, blocks, row)
-            self.dropped.append(Dropped(*key, row, kept.units, since))
-            return kept
-        if restart is not None and files is None:
-            self.unsettled.append(_unsettled(plan, restart))
+        older = anew.get(key)
+        if older is None and self.mode is Generations.LIVE:
+            older = last_restart(plan, blocks)
+        if older is not None:
+            self.dropped.append(Dropped(*key, older.units, plan.units - older.units, older.physical_offset))
+            if older.units == plan.units:
+                return None
+            return replace(plan, runs=tuple(_after(plan, blocks, older.units)))
+        if self._files_of(*key) is None and (restart := last_restart(plan, blocks)) is not None:
+            self.unsettled.append(_unsettled(plan, restart.units))
         return plan
 
     def _files_of(self, topic: str, queue_id: int) -> FileQueue | None:

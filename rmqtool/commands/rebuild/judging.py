@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -16,10 +15,11 @@ from rmqtool.check.log.queue_offsets import (
     offset_tasks,
     without_copies,
 )
+from rmqtool.check.log.segment_scan import as_torn, stop_of
 from rmqtool.check.queues.checks import check_queues
 from rmqtool.check.tasks import QueueCheck, QueueCheckTask
 from rmqtool.commands.rebuild.old_tail import tell_old_tail
-from rmqtool.findings import FindingLog, Severity
+from rmqtool.findings import FindingLog
 from rmqtool.findings.commitlog import CL_CRC
 from rmqtool.findings.places import ST_SETTINGS
 from rmqtool.reput.damage import counted_skips, log_findings
@@ -87,9 +87,8 @@ def _suspects(result: ReputResult) -> dict[tuple[bytes, int], int]:
 def _soften_torn_record(findings: FindingLog, end: int) -> None:
     """Make a warning of the log's last record whose body never reached the disk: the next start cuts it."""
     for one in findings:
-        if one.code is CL_CRC and (one.physical_offset or 0) + (one.length or 0) == end:
-            message = f"the log's last record is torn: {one.message}"
-            findings.exchange(one, replace(one, message=message, severity_override=Severity.WARNING))
+        if one.code is CL_CRC and stop_of(one) == end:
+            findings.exchange(one, as_torn(one))
             return
 
 

@@ -18,7 +18,7 @@ from rmqtool.progress import NullProgress
 
 if TYPE_CHECKING:
     from rmqtool.engine import Engine
-    from rmqtool.findings import Finding, FindingLog
+    from rmqtool.findings import FindingLog
     from rmqtool.reput.pipeline import ReputPlan, ReputResult
     from rmqtool.scan.log_edge import LogEdge
 
@@ -51,17 +51,13 @@ def tell_old_tail(
         staging=plan.staging,
         page_writer=edge.page_writer,
     )
-    tail = next((one for one in check_log(check, engine, NullProgress()).findings if _is_tail(one)), None)
-    if tail is None or tail.physical_offset is None:
+    found = check_log(check, engine, NullProgress())
+    start = found.log_end
+    if found.stale_stop == start:
         return
-    start = tail.physical_offset
     for one in signs:
         if (one.physical_offset or 0) >= start and one.severity is Severity.ERROR:
             findings.exchange(one, replace(one, severity_override=Severity.WARNING))
+    tail = next(one for one in found.findings if one.code is CL_TAIL_DIRTY and one.physical_offset == start)
     message = f"{tail.message}; the result holds them, too: --until-offset {start} leaves them out"
     findings.add(replace(tail, message=message))
-
-
-def _is_tail(finding: Finding) -> bool:
-    """Tell whether whole records lie after the end: other left-overs begin with none."""
-    return finding.code is CL_TAIL_DIRTY and "older than its last one" in finding.message

@@ -1,6 +1,6 @@
 """What consumers would see of a result, held against the queues and the index that are there.
 
-Ends tell nearly always: a queue whose last unit is that of the queue made, and that ends behind it, holds the
+Ends tell nearly always: a queue whose last unit is that of the queue made, and that ends after it, holds the
 same. Only where they differ are all its units read.
 """
 
