@@ -114,6 +114,7 @@ def query_command(
     --explain, every step to it (with --format json the document holds the steps, too).
     """  # noqa: D301 - click's mark of lines that stay as they are
     session = Session(options)
+    options |= session.bounds(options)
     store = session.open(store_path)
     keys = None if options["keys_file"] is None else read_keys(options["keys_file"], options["topic"])
     answer = _ask(session, store, options, keys, explain=explain)
@@ -177,8 +178,8 @@ def _ask(
         offset=options["offset"],
         queue=options["queue_id"],
         queue_offset=options["queue_offset"],
-        begin=options["begin"],
-        end=options["end"],
+        begin=options["begin_ms"],
+        end=options["end_ms"],
         max=wanted,
         scan=options["scan"],
         collisions=options["collisions"],

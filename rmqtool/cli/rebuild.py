@@ -9,11 +9,10 @@ import click
 from rmqtool.cli.completers import complete_topic
 from rmqtool.cli.engine_options import engine_of, engine_options, note_engine
 from rmqtool.cli.help import Command
-from rmqtool.cli.options import A_PATH, AN_OFFSET, shared_options
+from rmqtool.cli.options import A_PATH, AN_OFFSET, TIMES_HELP, shared_options
 from rmqtool.cli.session import Session
 from rmqtool.projection import json_object
 from rmqtool.report.formats import Format, to_json
-from rmqtool.times import parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,7 +66,9 @@ _OPTIONS = (
         shell_complete=complete_topic,
         help="Not these topics; partial.",
     ),
-    click.option("--until-timestamp", metavar="TIME", help="Nothing stored later than this; partial."),
+    click.option(
+        "--until-timestamp", metavar="TIME", help=f"Nothing stored later than this; partial. {TIMES_HELP}"
+    ),
     click.option(
         "--until-offset", type=AN_OFFSET, metavar="P", help="Stop at this physical offset; partial."
     ),
@@ -135,8 +136,7 @@ def rebuild_index_command(store_path: Path, **options: Any) -> ExitStatus:  # no
 def _rebuild(store_path: Path, parts: frozenset[str], options: dict[str, Any]) -> ExitStatus:
     session = Session(options)
     engine = engine_of(options)
-    if options["until_timestamp"] is not None:
-        parse_time(options["until_timestamp"], session.zone)  # nonsense is told before a store is looked at
+    until_ms = session.moment("--until-timestamp", options["until_timestamp"])
     store = session.open(store_path)
     session.note_settings(store)
     note_engine(options, engine, session.console)
@@ -148,7 +148,7 @@ def _rebuild(store_path: Path, parts: frozenset[str], options: dict[str, Any]) -
             dry_run=options["dry_run"],
             topic=options["topics"],
             exclude_topic=options["exclude_topics"],
-            until_timestamp=options["until_timestamp"],
+            until_timestamp=until_ms,
             until_offset=options["until_offset"],
             tag_items=options["tag_items"],
             generations=options["generations"],

@@ -22,6 +22,7 @@ from rmqtool.store.index_zone import zone_of_name
 from rmqtool.store.links import links_out
 from rmqtool.store.lock import lock_holder
 from rmqtool.store.places import looks_like_store
+from rmqtool.times import is_explicit, parse_time, time_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -87,6 +88,23 @@ class Session:
         """
         name = self._shared["timezone"]
         return None if name is None else zone_of_name(name)
+
+    def moment(self, option: str, text: str | None) -> int | None:
+        """Return a time in epoch milliseconds, None for none; say what it was taken for if it can be doubted.
+
+        Raises:
+            UsageError: It is no time.
+        """
+        if text is None:
+            return None
+        found_ms = parse_time(text, self.zone)
+        if not is_explicit(text):
+            self.console.note(f"{option} {text} is {time_text(found_ms, self.zone)}")
+        return found_ms
+
+    def bounds(self, options: dict[str, Any]) -> dict[str, int | None]:
+        """Return ``--begin`` and ``--end`` as ``begin_ms`` and ``end_ms``; see `moment`."""
+        return {f"{name}_ms": self.moment(f"--{name}", options[name]) for name in ("begin", "end")}
 
     def open(self, path: Path, kind: str | None = None, *, takes_config: bool = False) -> Store:
         """Open a store, or a part of it; of a store root, that part alone.

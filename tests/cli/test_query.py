@@ -151,6 +151,25 @@ def test_half_questions_are_usage_errors(
     assert (found.status, found.out) == (2, "")
 
 
+def test_times_are_told_as_what_they_were_taken_for(run: Callable[..., Run], plain: Path) -> None:
+    """A time from now, or without zone, is said with its zone; a full one is not; nonsense lists the forms."""
+    found = run("query", plain, "-t", "TopicTest", "-b", "2020-01-01", "-e", "-1h", "--timezone", "UTC")
+    assert "--begin 2020-01-01 is 2020-01-01 00:00:00.000Z" in found.err
+    assert "--end -1h is 20" in found.err
+    found = run("query", plain, "-t", "TopicTest", "-b", "2020-01-01T00:00Z")
+    assert found.status == 0
+    assert "--begin" not in found.err
+    for command in (("query", plain, "-t", "TopicTest", "-b"), ("dump", plain, "-e")):
+        found = run(*command, "soon")
+        assert found.status == 2
+        assert "'soon' is no time; give epoch ms" in found.err
+        assert "yesterday 13:20" in found.err
+        assert "-2h" in found.err
+    found = run("rebuild", plain, "--dry-run", "--until-timestamp", "soon")
+    assert found.status == 2
+    assert "yesterday 13:20" in found.err
+
+
 def test_times(run: Callable[..., Run], plain: Path) -> None:
     everything = run("query", plain, "-t", "Orders", "-b", 0, "--max", 0, "--format", "ndjson").objects
     assert len(everything) == 32
