@@ -197,8 +197,8 @@ class ReadStore(OpenedStore):
 
         Args:
             topic: The stored topic, exactly.
-            key: One of KEYS; needs the topic.
-            unique_key: The client's unique key; needs the topic.
+            key: One of KEYS; without a topic, of every topic that is known of.
+            unique_key: The client's unique key; as ``key``.
             tag: All of TAGS; needs the topic.
             keys: Many keys or unique keys in one pass: of the topic, or each with its own as
                 `rmqtool.KeyQuestion`.

@@ -46,6 +46,8 @@ _QUESTIONS = {
 _EXAMPLES = """\
 # the messages of a key
 rmqtool query $STORE -t TopicTest -k order-1
+# of whatever topic
+rmqtool query $STORE -k order-1
 # why is it not found
 rmqtool query $STORE -t Orders -k order-1 --explain
 # the messages of a tag
@@ -64,8 +66,8 @@ seq 0 9 | sed s/^/order-/ | rmqtool query $STORE -t TopicTest --keys-file -
 @click.command("query", cls=Command, examples=_EXAMPLES)
 @click.argument("store_path", type=A_PATH, metavar="STORE")
 @click.option("-t", "--topic", metavar="T", shell_complete=complete_topic, help="The stored topic.")
-@click.option("-k", "--key", metavar="K", help="Messages of the topic with this key.")
-@click.option("--unique-key", metavar="U", help="Messages of the topic with this unique key.")
+@click.option("-k", "--key", metavar="K", help="Messages with this key, of --topic or of every topic.")
+@click.option("--unique-key", metavar="U", help="Messages with this unique key, likewise.")
 @click.option("--tag", metavar="TAG", help="Messages of the topic with this tag, all of TAGS.")
 @click.option(
     "--keys-file",
@@ -101,8 +103,8 @@ def query_command(
     """Find messages by key, tag, id, offset or time.
 
     \b
-      --topic T --key K                        by one of the keys
-      --topic T --unique-key U                 by the client's unique key
+      [--topic T] --key K                      by one of the keys
+      [--topic T] --unique-key U               by the client's unique key
       --topic T --tag TAG                      by tag
       --topic T --keys-file FILE               by many keys
       --msg-id ID                              by offset id or unique id
