@@ -53,6 +53,7 @@ class Asked:
     max: int | None
     scan: bool
     collisions: bool
+    consumed_by: str | None
 
     def request(self, zone: tzinfo | None) -> QueryRequest:
         """Return the request.
@@ -78,6 +79,7 @@ class Asked:
             max_messages=wanted or None,
             scan=self.scan,
             collisions=self.collisions,
+            consumed_by=self.consumed_by,
         )
 
     def _question(self, key: str | KeyQuestion) -> KeyQuestion:

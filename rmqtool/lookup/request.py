@@ -69,6 +69,7 @@ class QueryRequest:
         max_messages: At most so many, of each key; None is all. By key, the newest.
         scan: Walk the log instead of trusting index and queues.
         collisions: Show every hit of the index, as a broker does.
+        consumed_by: A group: say of each message whether it has consumed it.
     """
 
     topic: str | None = None
@@ -85,6 +86,7 @@ class QueryRequest:
     max_messages: int | None = None
     scan: bool = False
     collisions: bool = False
+    consumed_by: str | None = None
 
     @property
     def key_question(self) -> KeyQuestion | None:

@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING, Protocol
 
 from rmqtool import rows
-from rmqtool.projection import columns_of
+from rmqtool.projection import columns_of, json_value
 from rmqtool.report.escaping import escape_text
 from rmqtool.report.formats import Format, csv_cell, to_json
 from rmqtool.report.objects import BodyMode, row_object
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from datetime import tzinfo
     from typing import TextIO
 
+    from rmqtool.commands.query import Consumption
     from rmqtool.errors import ExitStatus
     from rmqtool.report.objects import JsonValue
 
@@ -26,13 +27,16 @@ TRUNCATED = "truncated"
 """The fact that there are more rows than were wanted."""
 
 _QUERY_KEY, _BODY = "queryKey", "body"
+_CONSUMPTION = ("consumedBy", "consumption", "consumptionReason", "consumptionEvidence")
 
 
 class Sink(Protocol):
     """Something that writes rows."""
 
-    def add(self, row: rows.Row, query_key: str | None = None) -> None:
-        """Write one row, and the key that it answers."""
+    def add(
+        self, row: rows.Row, query_key: str | None = None, consumption: Consumption | None = None
+    ) -> None:
+        """Write one row, the key that it answers, and how far a group has come with it."""
         ...
 
     def finish(self, status: ExitStatus, facts: Mapping[str, object] | None = None) -> None:
@@ -48,6 +52,7 @@ def open_sink(
     body: BodyMode | None = None,
     zone: tzinfo | None = None,
     keyed: bool = False,
+    judged: bool = False,
     color: bool | None = None,
     fields: bool = False,
     warn: Callable[[str], None],
@@ -61,6 +66,7 @@ def open_sink(
         body: How bodies are shown; None is the format's habit: a preview in text, else nothing.
         zone: In which text prints times.
         keyed: Whether the rows carry the keys that they answer, as ``queryKey``.
+        judged: Whether the rows carry how far a group has come with them, as ``consumption``.
         color: Whether text uses colours; None is: on a terminal, unless NO_COLOR is set.
         fields: Whether rows come with their fields.
         warn: Told what a format cannot show.
@@ -69,7 +75,7 @@ def open_sink(
         text = RowText(body, zone, width_of(stream), color=uses_color(stream, color), fields=fields)
         return _TextSink(stream, text)
     mode = BodyMode.NONE if body is None else body
-    objects = _Objects(mode, keyed=keyed, in_cells=chosen is Format.CSV)
+    objects = _Objects(mode, keyed=keyed, judged=judged, in_cells=chosen is Format.CSV)
     if chosen is Format.NDJSON:
         return _NdjsonSink(stream, objects)
     if chosen is Format.JSON:
@@ -80,19 +86,34 @@ def open_sink(
 class _Objects:
     """Makes objects of rows."""
 
-    def __init__(self, body: BodyMode, *, keyed: bool, in_cells: bool) -> None:
+    def __init__(self, body: BodyMode, *, keyed: bool, judged: bool, in_cells: bool) -> None:
         self._body = body
+        self._judged = judged
         self._in_cells = in_cells
         self._keyed = keyed
 
-    def object(self, row: rows.Row, query_key: str | None) -> dict[str, JsonValue]:
+    def object(
+        self, row: rows.Row, query_key: str | None, consumption: Consumption | None
+    ) -> dict[str, JsonValue]:
         found = row_object(row, self._body, one_cell=self._in_cells)
         if self._keyed:
             found[_QUERY_KEY] = query_key
+        if self._judged:
+            found |= _told(consumption)
         return found
 
     def columns(self, kind: type[rows.Row]) -> list[str]:
-        return [*columns_of(kind), *([_QUERY_KEY] if self._keyed else [])]
+        more = [_QUERY_KEY] if self._keyed else []
+        return [*columns_of(kind), *more, *(_CONSUMPTION if self._judged else ())]
+
+
+def _told(consumption: Consumption | None) -> dict[str, JsonValue]:
+    """Return what a group has made of a message; of another row there is nothing to say."""
+    if consumption is None:
+        return dict.fromkeys(_CONSUMPTION)
+    evidence = json_value(consumption.evidence)
+    values = consumption.group, consumption.state.value, consumption.reason, evidence
+    return dict(zip(_CONSUMPTION, values, strict=True))
 
 
 class _TextSink:
@@ -101,11 +122,15 @@ class _TextSink:
         self._text = text
         self._key: str | None = None
 
-    def add(self, row: rows.Row, query_key: str | None = None) -> None:
+    def add(
+        self, row: rows.Row, query_key: str | None = None, consumption: Consumption | None = None
+    ) -> None:
         if query_key is not None and query_key != self._key:
             self._stream.write(f"{escape_text(query_key)}:\n")
             self._key = query_key
         self._stream.write(self._text.lines(row))
+        if consumption is not None:
+            self._stream.write(self._text.consumption(consumption))
 
     def finish(self, status: ExitStatus, facts: Mapping[str, object] | None = None) -> None:
         """Nothing follows the last line; the exit status says the rest."""
@@ -116,11 +141,13 @@ class _NdjsonSink:
         self._stream = stream
         self._objects = objects
 
-    def add(self, row: rows.Row, query_key: str | None = None) -> None:
+    def add(
+        self, row: rows.Row, query_key: str | None = None, consumption: Consumption | None = None
+    ) -> None:
         if isinstance(row, rows.Lines):
             self._stream.write(row.text)
         else:
-            self._stream.write(to_json(self._objects.object(row, query_key)) + "\n")
+            self._stream.write(to_json(self._objects.object(row, query_key, consumption)) + "\n")
 
     def finish(self, status: ExitStatus, facts: Mapping[str, object] | None = None) -> None:
         """Say that there are more rows than these, where that is so; else nothing follows the last one."""
@@ -134,8 +161,10 @@ class _JsonSink:
         self._objects = objects
         self._separator = f'{{"schema": {json.dumps(schema)}, "rows": [\n'
 
-    def add(self, row: rows.Row, query_key: str | None = None) -> None:
-        self._stream.write(self._separator + to_json(self._objects.object(row, query_key)))
+    def add(
+        self, row: rows.Row, query_key: str | None = None, consumption: Consumption | None = None
+    ) -> None:
+        self._stream.write(self._separator + to_json(self._objects.object(row, query_key, consumption)))
         self._separator = ",\n"
 
     def finish(self, status: ExitStatus, facts: Mapping[str, object] | None = None) -> None:
@@ -156,7 +185,9 @@ class _CsvSink:
         self._columns: list[str] = []
         self._left_out: dict[str, int] = {}
 
-    def add(self, row: rows.Row, query_key: str | None = None) -> None:
+    def add(
+        self, row: rows.Row, query_key: str | None = None, consumption: Consumption | None = None
+    ) -> None:
         kind = rows.Unit if isinstance(row, rows.Preblank) else type(row)
         if isinstance(row, rows.Damage):
             self._warn(f"{row.code.code}: {row.message}")
@@ -168,7 +199,7 @@ class _CsvSink:
         if kind is not self._kind:
             self._left_out[row.type] = self._left_out.get(row.type, 0) + 1
             return
-        found = self._objects.object(row, query_key)
+        found = self._objects.object(row, query_key, consumption)
         body = found.pop(_BODY, None)  # is fit for a cell as it is
         self._writer.writerow(
             [body if name == _BODY else csv_cell(found.get(name)) for name in self._columns]

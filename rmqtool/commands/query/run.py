@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from rmqtool.commands.query.by_id import by_offset, by_offset_id, id_questions
 from rmqtool.commands.query.by_key import indexed, with_collisions
 from rmqtool.commands.query.by_tag import by_tags_code, has_all_tag_items
+from rmqtool.commands.query.consumption import ConsumptionJudge
 from rmqtool.commands.query.defects import MetDefects, tell_absent, tell_lost
 from rmqtool.commands.query.hints import advise
 from rmqtool.commands.query.log_answers import LogAnswers
@@ -104,6 +106,12 @@ class Query:
         self._tell(shown, damaged)
         self._remarks.finish()
         self._inquiry.store.close()
+
+    @cached_property
+    def judge(self) -> ConsumptionJudge | None:
+        """Return who says of a message whether the group has consumed it; None if no group was named."""
+        group = self._inquiry.request.consumed_by
+        return None if group is None else ConsumptionJudge(self._inquiry, group, self._defects.note)
 
     def _tell(self, shown: int, damaged: int) -> None:
         """Say what the rows alone do not: damage, what is missing, how many more there are."""
