@@ -112,11 +112,23 @@ class GroupOffsets:
         mode = _member(_member(modes, topic), self._group)
         return mode is not None and mode.get("mode") == "POP"
 
-    def unread(self) -> Iterator[str]:
-        """Yield the places of the store that hold offsets or what was popped, and are not read."""
-        for feature in self._store.features:
-            if feature.label.startswith(("config/", "kvStore")):
-                yield feature.label
+    @property
+    def are_all(self) -> bool:
+        """Whether the group has committed nothing but these."""
+        return self.file is not None and self.elsewhere is None
+
+    @cached_property
+    def elsewhere(self) -> str | None:
+        """Return the database that may hold offsets and is not read; None without one."""
+        return next(self._unread("config/"), None)
+
+    @cached_property
+    def popped_elsewhere(self) -> str | None:
+        """Return the database that holds what was popped (5.4.0+) and is not read; None without one."""
+        return next(self._unread("kvStore"), None)
+
+    def _unread(self, start: str) -> Iterator[str]:
+        return (one.label for one in self._store.features if one.label.startswith(start))
 
 
 def _member(document: object, name: str) -> dict[str, object] | None:

@@ -35,11 +35,8 @@ if TYPE_CHECKING:
     from rmqtool.scan.records import Record
 
 _HALF_TOPICS = (HALF_TOPIC, ROCKSDB_HALF_TOPIC)
-_ACKNOWLEDGED = (
-    "the group acknowledged it, or passed it over by its subscription or a reset of offsets;"
-    " what the consumer made of it no store knows"
-)
-_MAY_BE_AT_WORK = "it may be at work, for a consumer commits the lowest offset that it still works on"
+_ACKNOWLEDGED = "the group acknowledged it or passed it over; what came of it no store knows"
+_MAY_BE_AT_WORK = "not acknowledged, though the group may be at work on it"
 _CLIENT_SIDE = "broadcasting consumers, and those that commit nothing, keep their offsets at the client"
 
 
@@ -102,7 +99,8 @@ class ConsumptionJudge:
             return self._verdict(ConsumptionState.IN_RETRY, _of_copy(newest, what), *older)
         found = self._by_place(newest)
         copy = _of_copy(newest, f"it was written again for the group, to {topic}")
-        if found.state is ConsumptionState.NOT_YET:
+        is_begun = (newest.topic, newest.head.queue_id) in self.offsets.offsets
+        if found.state is ConsumptionState.NOT_YET or (self.offsets.are_all and not is_begun):
             return self._verdict(ConsumptionState.IN_RETRY, copy, *found.evidence, *older)
         return self._verdict(found.state, *found.evidence, copy, *older)
 
@@ -189,9 +187,8 @@ class ConsumptionJudge:
                 return (
                     f"after the queue's end, {end}: it is of another queue of that name, or the log was cut"
                 )
-        unread = [label for label in self.offsets.unread() if label.startswith("kvStore")]
-        if unread and self._is_popping(place.topic):
-            what = f"what it has not acknowledged is in {unread[0]}, not read"
+        if self.offsets.popped_elsewhere and self._is_popping(place.topic):
+            what = f"what it has not acknowledged is in {self.offsets.popped_elsewhere}, not read"
             return f"but the group gets the topic by pop, and {what}"
         return None
 
@@ -202,13 +199,12 @@ class ConsumptionJudge:
     def _without_offset(self, place: QueuePlace) -> Consumption:
         file = self.offsets.file
         begun = [queue_id for topic, queue_id in self.offsets.offsets if topic == place.topic]
-        elsewhere = [label for label in self.offsets.unread() if label.startswith("config/")]
         if begun and file is not None:
             others = counted(len(begun), "other queue")
             what = f"{file}: the group has an offset in {others} of {place.topic}, none in this one"
             return self._verdict(ConsumptionState.NOT_YET, _of_place("offset", what, place, None, file))
-        if elsewhere:
-            what = f"the group's offsets are in {elsewhere[0]}, which is not read"
+        if self.offsets.elsewhere is not None:
+            what = f"the group's offsets are in {self.offsets.elsewhere}, which is not read"
         elif file is None:
             what = "there is no config/consumerOffset.json: how far groups have come is not known"
         else:

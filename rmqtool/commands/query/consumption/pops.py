@@ -92,7 +92,7 @@ class PopLog:
 
     def __init__(self, group: str, topics: Iterable[str], records: TopicRecords) -> None:
         self._group = group
-        self._revive = [topic for topic in topics if topic.startswith(REVIVE_PREFIX)]
+        self._topics = [one for one in topics if one == TIMER_TOPIC or one.startswith(REVIVE_PREFIX)]
         self._records = records
 
     def of(self, place: QueuePlace) -> Popped | None:
@@ -121,9 +121,7 @@ class PopLog:
     @cached_property
     def _found(self) -> dict[tuple[str, int], tuple[list[CheckPoint], list[Ack]]]:
         found: dict[tuple[str, int], tuple[list[CheckPoint], list[Ack]]] = {}
-        if not self._revive:
-            return found
-        for record in self._records.of([*self._revive, TIMER_TOPIC]):
+        for record in self._records.of(self._topics):
             body = self._body(record)
             place = None if body is None else _place(body)
             if body is None or place is None:
