@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from rmqtool.errors import UsageError
+from rmqtool.errors import DeniedError, UsageError
 from rmqtool.io import location_of
 from rmqtool.store.features import Feature, features_of
 from rmqtool.store.files import Root, StoreFiles
@@ -107,7 +108,9 @@ class Store(StoreFiles):
     def evidence_roots(self) -> tuple[Path, ...]:
         """Return the real directories of this machine that nothing may be written into."""
         places = [path for root in self.roots.values() for path in root.paths]
-        places += [self.base, *(segment.path.real().parent for segment in self.commitlog)]
+        places.append(self.base)
+        with suppress(DeniedError):  # its directories are among the roots, its files cannot be links we know
+            places += (segment.path.real().parent for segment in self.commitlog)
         paths = (place.local_path() for place in places)
         return tuple(sorted({path for path in paths if path is not None}))
 
