@@ -49,7 +49,7 @@ def info(
     store does not have. The csv is that of the queues.
     """
     session = Session(shared)
-    store = session.open(path, type_name)
+    store = session.open(path, type_name, reads_queues=True)
     session.note_broker(store)
     with session.output(store, whole=True) as stream:
         summary = store.info()

@@ -137,7 +137,7 @@ def _rebuild(store_path: Path, parts: frozenset[str], options: dict[str, Any]) -
     session = Session(options)
     engine = engine_of(options)
     until_ms = session.moment("--until-timestamp", options["until_timestamp"])
-    store = session.open(store_path)
+    store = session.open(store_path, reads_queues=True)
     session.note_settings(store)
     note_engine(options, engine, session.console)
     with session.output(store, whole=True) as stream:

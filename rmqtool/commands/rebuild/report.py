@@ -135,6 +135,7 @@ class RebuildReport:
         unindexed: messages dispatched that an index passes over: they lie before what it holds.
         salvage_would_add: true records in ranges that were not dispatched.
         findings: what is wrong with the log.
+        not_looked_at: what of the log was not checked, and verify checks.
         compared: whether the present files were compared.
         differences: first difference of every file that differs.
         seconds: wall time of each stage.
@@ -165,6 +166,7 @@ class RebuildReport:
     unindexed: int
     salvage_would_add: RecordCount
     findings: FindingLog
+    not_looked_at: tuple[str, ...]
     compared: bool
     differences: tuple[FileDifference, ...]
     seconds: Mapping[str, float]
