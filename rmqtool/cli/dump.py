@@ -141,6 +141,7 @@ def dump_command(
             zone=session.zone,
             color=session.color,
             fields=options["hex_"],
+            asked_for=options["row_types"],
             warn=session.console.warn,
         )
         found = (

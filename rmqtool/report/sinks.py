@@ -15,7 +15,7 @@ from rmqtool.report.row_text import RowText
 from rmqtool.report.terminal import uses_color, width_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
     from datetime import tzinfo
     from typing import TextIO
 
@@ -28,6 +28,10 @@ TRUNCATED = "truncated"
 
 _QUERY_KEY, _BODY = "queryKey", "body"
 _CONSUMPTION = ("consumedBy", "consumption", "consumptionReason", "consumptionEvidence")
+
+
+_LEADING = (rows.Blank, rows.IndexHeader)
+"""Rows that come before those that a reader of csv is after."""
 
 
 class Sink(Protocol):
@@ -55,6 +59,7 @@ def open_sink(
     judged: bool = False,
     color: bool | None = None,
     fields: bool = False,
+    asked_for: Collection[str] = (),
     warn: Callable[[str], None],
 ) -> Sink:
     """Return a sink of a format.
@@ -69,6 +74,7 @@ def open_sink(
         judged: Whether the rows carry how far a group has come with them, as ``consumption``.
         color: Whether text uses colours; None is: on a terminal, unless NO_COLOR is set.
         fields: Whether rows come with their fields.
+        asked_for: Types of rows that were named: then csv may be of one that else comes before others.
         warn: Told what a format cannot show.
     """
     if chosen is Format.TEXT:
@@ -80,7 +86,7 @@ def open_sink(
         return _NdjsonSink(stream, objects)
     if chosen is Format.JSON:
         return _JsonSink(stream, objects, schema)
-    return _CsvSink(stream, objects, warn)
+    return _CsvSink(stream, objects, asked_for, warn)
 
 
 class _Objects:
@@ -177,7 +183,11 @@ class _JsonSink:
 class _CsvSink:
     """The rows of one type, which the first of them decides; damage is left to standard error."""
 
-    def __init__(self, stream: TextIO, objects: _Objects, warn: Callable[[str], None]) -> None:
+    def __init__(
+        self, stream: TextIO, objects: _Objects, asked_for: Collection[str], warn: Callable[[str], None]
+    ) -> None:
+        names = {kind.type for kind in _LEADING}
+        self._leading = () if asked_for and names.issuperset(asked_for) else _LEADING
         self._writer = csv.writer(stream, lineterminator="\n")
         self._objects = objects
         self._warn = warn
@@ -192,7 +202,7 @@ class _CsvSink:
         if isinstance(row, rows.Damage):
             self._warn(f"{row.code.code}: {row.message}")
             return
-        if self._kind is None and not isinstance(row, rows.Blank | rows.IndexHeader):
+        if self._kind is None and not isinstance(row, self._leading):
             self._kind = kind
             self._columns = self._objects.columns(kind)
             self._writer.writerow(self._columns)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 import pytest
@@ -54,7 +54,5 @@ def test_fates_of_messages(tmp_path: Path) -> None:
         with rmqtool.open(site.store, broker_conf=site.conf) as store:
             answer = store.query(topic="Fates", begin=0, consumed_by=GROUP)
             verdicts = [answer.consumption(message) for message in answer]
-        counts = defaultdict(int)
-        for one in verdicts:
-            counts[one.state.value if one else ""] += 1
+        counts = Counter(one.state.value for one in verdicts if one is not None)
         assert counts == {"consumed": 7, "in-retry": 3, "dead-lettered": 3, "not-yet": 3}

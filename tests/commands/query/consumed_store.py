@@ -35,8 +35,11 @@ class ConsumedStore:
     log: Log = field(default_factory=Log)
     offsets: dict[str, dict[str, int]] = field(default_factory=dict)
 
-    def add(self, topic: str = TOPIC, queue_id: int = 0, body: bytes = b"b", **properties: str) -> int:
+    def add(self, topic: str = TOPIC, queue_id: int = 0, **properties: str) -> int:
         """Append a message; return its physical offset."""
+        return self._append(topic, queue_id, b"b", properties)
+
+    def _append(self, topic: str, queue_id: int, body: bytes, properties: dict[str, str]) -> int:
         times = int(properties.pop("reconsume_times", "0"))
         text = "".join(f"{name}\x01{value}\x02" for name, value in properties.items())
         fields: dict[str, Any] = {"topic": topic.encode(), "queueId": queue_id, "reconsumeTimes": times}
@@ -77,9 +80,10 @@ class ConsumedStore:
         data = json.dumps({"c": GROUP, "t": TOPIC, "q": 0, "bn": "broker", **body}).encode()
         revive = "rmq_sys_REVIVE_LOG_DefaultCluster"
         if timed:
-            self.add("rmq_sys_wheel_timer", 0, data, TAGS=tag, REAL_TOPIC=revive, REAL_QID="0")
+            waits = {"TAGS": tag, "REAL_TOPIC": revive, "REAL_QID": "0"}
+            self._append("rmq_sys_wheel_timer", 0, data, waits)
         else:
-            self.add(revive, 0, data, TAGS=tag)
+            self._append(revive, 0, data, {"TAGS": tag})
 
     def prepare(self, name: str, topic: str = TOPIC) -> int:
         """Append a prepared record that lies in a topic itself."""

@@ -306,3 +306,28 @@ def test_explain_says_how_copies_were_found(
         in run(*asked).err
     )
     assert "were looked for in the commit log: --scan was given" in run(*asked, "--scan").err
+
+
+def test_databases_that_are_not_read(made: ConsumedStore, tmp_path: Path) -> None:
+    """Offsets kept in RocksDB, and what was popped (5.4.0+), may be elsewhere: then nothing is claimed."""
+    made.add(f"{RETRY}+{TOPIC}", 0, KEYS="k-other", UNIQ_KEY="U-other")
+    root = made.write(tmp_path / "store")
+    (root / "kvStore").mkdir()
+    for name in ("CURRENT", "MANIFEST-000004"):
+        (root / "kvStore" / name).write_text("x")
+    (popped,) = verdicts(root, topic=TOPIC, key="k-done")
+    assert popped.state is UNKNOWN
+    assert "what it has not acknowledged is in kvStore, not read" in popped.reason
+    (root / "kvStore").rename(root / "config" / "consumerOffsets")
+    (root / "config" / "consumerOffset.json").unlink()
+    (offsets,) = verdicts(root, topic=TOPIC, key="k-done")
+    assert offsets.state is UNKNOWN
+    assert offsets.reason == "the group's offsets are in config/consumerOffsets, which is not read"
+
+
+def test_groups_are_known_by_subscription_alone(made: ConsumedStore, tmp_path: Path) -> None:
+    root = made.write(tmp_path / "store")
+    made.write_config(root, "subscriptionGroup.json", {"subscriptionGroupTable": {"auditors": {}}})
+    (found,) = verdicts(root, "auditors", topic=TOPIC, key="k-done")
+    assert found.state is UNKNOWN
+    assert "the group has no offset in Orders" in found.reason
