@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from rmqtool.commands.query.by_id import by_offset, by_offset_id, id_questions
 from rmqtool.commands.query.by_key import indexed, with_collisions
 from rmqtool.commands.query.by_tag import by_tags_code, has_all_tag_items
-from rmqtool.commands.query.consumption import ConsumptionJudge
 from rmqtool.commands.query.defects import MetDefects, tell_absent, tell_lost
 from rmqtool.commands.query.hints import advise
 from rmqtool.commands.query.log_answers import LogAnswers
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from rmqtool.commands.query.by_key import Answer
+    from rmqtool.commands.query.consumption.judge import ConsumptionJudge
     from rmqtool.findings import FindingLog
     from rmqtool.lookup.limit import Limit
     from rmqtool.lookup.request import KeyQuestion, QueryRequest
@@ -111,7 +111,11 @@ class Query:
     def judge(self) -> ConsumptionJudge | None:
         """Return who says of a message whether the group has consumed it; None if no group was named."""
         group = self._inquiry.request.consumed_by
-        return None if group is None else ConsumptionJudge(self._inquiry, group, self._defects.note)
+        if group is None:
+            return None
+        from rmqtool.commands.query.consumption.judge import ConsumptionJudge
+
+        return ConsumptionJudge(self._inquiry, group, self._defects.note)
 
     def _tell(self, shown: int, damaged: int) -> None:
         """Say what the rows alone do not: damage, what is missing, how many more there are."""

@@ -127,6 +127,8 @@ def test_only_copies_for_the_group_count(made: ConsumedStore, tmp_path: Path) ->
     made.send_back("done", twin)
     made.add(f"{RETRY}2", 0, UNIQ_KEY="U-fresh", RETRY_TOPIC=TOPIC)
     made.add(RETRY, 0, UNIQ_KEY="U-fresh", RETRY_TOPIC="Other")
+    of_other = {"REAL_TOPIC": f"{RETRY}_eu", "RETRY_TOPIC": TOPIC, "DELAY": "3"}
+    made.add("SCHEDULE_TOPIC_XXXX", 2, UNIQ_KEY="U-fresh", ORIGIN_MESSAGE_ID="U-fresh", **of_other)
     root = made.write(tmp_path / "store")
     assert states(root, topic=TOPIC, key="k-fresh") == [NOT_YET]
     assert states(root, topic=TOPIC, key="k-done") == [CONSUMED, IN_RETRY]
@@ -320,9 +322,10 @@ def test_databases_that_are_not_read(made: ConsumedStore, tmp_path: Path) -> Non
     assert "what it has not acknowledged is in kvStore, not read" in popped.reason
     (root / "kvStore").rename(root / "config" / "consumerOffsets")
     (root / "config" / "consumerOffset.json").unlink()
-    (offsets,) = verdicts(root, topic=TOPIC, key="k-done")
-    assert offsets.state is UNKNOWN
-    assert offsets.reason == "the group's offsets are in config/consumerOffsets, which is not read"
+    for group in (GROUP, "nobody"):
+        (offsets,) = verdicts(root, group, topic=TOPIC, key="k-done")
+        assert offsets.state is UNKNOWN
+        assert offsets.reason == "the group's offsets are in config/consumerOffsets, which is not read"
 
 
 def test_groups_are_known_by_subscription_alone(made: ConsumedStore, tmp_path: Path) -> None:

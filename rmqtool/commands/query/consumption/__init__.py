@@ -4,12 +4,12 @@
 are, ``lineage`` knows a copy by its properties, ``copies`` finds what a broker wrote again for the group,
 ``pops`` what the group was given by pop.
 
-Nothing here knows what a consumer did: a broker is only told how far it may go on.
+``judge`` is imported where it is needed: most questions do not ask for it. Nothing here knows what a consumer
+did: a broker is only told how far it may go on.
 """
 
 from __future__ import annotations
 
-from rmqtool.commands.query.consumption.judge import ConsumptionJudge
 from rmqtool.commands.query.consumption.model import Consumption, ConsumptionState, Evidence
 
-__all__ = ["Consumption", "ConsumptionJudge", "ConsumptionState", "Evidence"]
+__all__ = ["Consumption", "ConsumptionState", "Evidence"]

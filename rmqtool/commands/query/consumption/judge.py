@@ -62,7 +62,7 @@ class ConsumptionJudge:
     @cached_property
     def missing_group(self) -> str | None:
         """Say that the store names no such group, and which may be meant; None if it does."""
-        if self.offsets.is_known:
+        if self.offsets.is_known or not self.offsets.are_all:
             return None
         where = "offsets, subscriptions or retry topics"
         return f"the store has no group {self._topics.group} in {where}; {self.offsets.near()}"
@@ -99,9 +99,15 @@ class ConsumptionJudge:
             return self._verdict(ConsumptionState.IN_RETRY, _of_copy(newest, what), *older)
         found = self._by_place(newest)
         copy = _of_copy(newest, f"it was written again for the group, to {topic}")
-        is_begun = (newest.topic, newest.head.queue_id) in self.offsets.offsets
-        if found.state is ConsumptionState.NOT_YET or (self.offsets.are_all and not is_begun):
+        if found.state is ConsumptionState.NOT_YET:
             return self._verdict(ConsumptionState.IN_RETRY, copy, *found.evidence, *older)
+        is_begun = (newest.topic, newest.head.queue_id) in self.offsets.offsets
+        if found.state is ConsumptionState.UNKNOWN and self.offsets.are_all and not is_begun:
+            what = (
+                f"{self.offsets.file}: the group has no offset in {topic}, so it has consumed nothing of it"
+            )
+            none = Evidence("offset", what, self.offsets.file, topic, newest.head.queue_id)
+            return self._verdict(ConsumptionState.IN_RETRY, copy, none, *older)
         return self._verdict(found.state, *found.evidence, copy, *older)
 
     def _by_delivery(self, record: Record, *, waits: bool) -> Consumption:
@@ -109,7 +115,9 @@ class ConsumptionJudge:
         topic = record.properties.get("REAL_TOPIC", "")
         delivered = self._copies.delivered(record, topic) if topic else []
         if delivered is None:
-            why = f"it is meant for {topic}; without an index it is not known whether it was delivered"
+            why = (
+                f"it is meant for {topic}; whether it was delivered only a sound index and a unique key tell"
+            )
             return self._verdict(ConsumptionState.UNKNOWN, _of_message(why, record))
         if delivered:
             found = self.consumption(delivered[-1].physical_offset)
@@ -228,7 +236,7 @@ def _of_place(
 def _of_copy(record: Record, what: str) -> Evidence:
     head = record.head
     times = f"log offset {record.physical_offset}, {record.topic}/{head.queue_id} #{head.queue_offset}"
-    message = f"{what} ({times}, time {head.reconsume_times}, stored {time_text(head.store_timestamp_ms)})"
+    message = f"{what} ({times}, reconsumeTimes {head.reconsume_times}, stored {time_text(head.store_timestamp_ms)})"
     place = record.topic, head.queue_id, head.queue_offset
     return Evidence("copy", message, None, *place, physical_offset=record.physical_offset)
 

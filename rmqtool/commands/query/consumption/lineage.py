@@ -114,7 +114,8 @@ class Lineage:
         A consumer that sends back names the record it got in ORIGIN_MESSAGE_ID; what comes back from pop has
         only the message's own properties.
         """
-        if not topics.may_be(meant_for(record)) or topics.origin_topic(record) != self.topic:
+        is_written_for = meant_for(record) in topics.of_topic(self.topic)
+        if not is_written_for or topics.origin_topic(record) != self.topic:
             return False
         origin = record.properties.get("ORIGIN_MESSAGE_ID")
         if origin:
