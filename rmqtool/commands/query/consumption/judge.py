@@ -236,7 +236,8 @@ def _of_place(
 def _of_copy(record: Record, what: str) -> Evidence:
     head = record.head
     times = f"log offset {record.physical_offset}, {record.topic}/{head.queue_id} #{head.queue_offset}"
-    message = f"{what} ({times}, reconsumeTimes {head.reconsume_times}, stored {time_text(head.store_timestamp_ms)})"
+    stored = time_text(head.store_timestamp_ms)
+    message = f"{what} ({times}, reconsumeTimes {head.reconsume_times}, stored {stored})"
     place = record.topic, head.queue_id, head.queue_offset
     return Evidence("copy", message, None, *place, physical_offset=record.physical_offset)
 
