@@ -12,7 +12,7 @@ import pytest
 
 import rmqtool
 from rmqtool.cli import main
-from rmqtool.commands.query import ConsumptionState
+from rmqtool.commands.query import ConsumptionState, Reason
 from tests.cli.conftest import Run
 from tests.commands.query.consumed_store import DEAD, GROUP, RETRY, SETTINGS, TOPIC, ConsumedStore
 
@@ -88,7 +88,7 @@ def test_every_state(made: ConsumedStore, tmp_path: Path) -> None:
         answer = store.query(topic=TOPIC, queue=0, queue_offset=0, max=6, consumed_by=GROUP, explain=True)
         found = [answer.consumption(message) for message in answer]
         assert [one.state for one in found if one] == list(EXPECTED.values())
-        told = [step.message for step in answer.steps if step.reason == "consumption"]
+        told = [step.message for step in answer.steps if step.reason is Reason.CONSUMPTION]
     assert "were looked for in the consume queues of these topics: there are no index files" in told[0]
 
 
@@ -263,7 +263,7 @@ def test_a_damaged_index_is_not_trusted(made: ConsumedStore, tmp_path: Path) -> 
         answer = store.query(offset=made.log.places[3], consumed_by=GROUP, explain=True)
         found = [answer.consumption(message) for message in answer]
         assert [one.state for one in found if one] == [DEAD_LETTERED]
-        told = [step.message for step in answer.steps if step.reason == "consumption"]
+        told = [step.message for step in answer.steps if step.reason is Reason.CONSUMPTION]
     assert "in the consume queues of these topics" in told[0]
     assert "is damaged" in told[0]
 
