@@ -7,30 +7,30 @@ same. Only where they differ are all its units read.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rmqtool.derived.live_units import all_live_units
 from rmqtool.derived.queue_bounds import queue_bounds
-from rmqtool.derived.queue_files import QueueReader
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.formats.consumequeue import BATCH_UNITS, PREBLANK_SIZE, UNITS
+from rmqtool.formats.consumequeue import BATCH_UNITS, UNITS
 from rmqtool.formats.index import HEADERS
 from rmqtool.reput.kept import end_of, kept_units, no_units
 from rmqtool.store.features import is_rocksdb
 from rmqtool.store.kinds import PathKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import numpy.typing as npt
 
+    from rmqtool.derived.live_units import LiveUnits
     from rmqtool.reput.kept import KeptUnits, QueueEnd
     from rmqtool.reput.pipeline import ReputPlan, ReputResult
     from rmqtool.reput.queues import QueuePlan
     from rmqtool.store import QueueFiles, Store
 
-    Array = npt.NDArray[Any]
     Bools = npt.NDArray[np.bool_]
 
 _KINDS = (PathKind.CONSUMEQUEUE, PathKind.BATCHCONSUMEQUEUE)
@@ -100,8 +100,20 @@ class _Tally:
         )
 
 
-def hold_against_present(store: Store, plan: ReputPlan, result: ReputResult) -> Present:
+def hold_against_present(
+    store: Store,
+    plan: ReputPlan,
+    result: ReputResult,
+    tell_lost: Callable[[tuple[str, int], LiveUnits], object] | None = None,
+) -> Present:
     """Hold a result against what is there; what cannot be read of that is said, and is no failure.
+
+    Args:
+        store: what is there.
+        plan: what was to be made.
+        result: how that went.
+        tell_lost: is told, by topic and queue id, units there that the queue made does not lead to; None:
+            nobody is.
 
     Raises:
         EnvironmentFailureError: a block file of the result, or the log, cannot be read.
@@ -109,7 +121,7 @@ def hold_against_present(store: Store, plan: ReputPlan, result: ReputResult) -> 
     tally = _Tally()
     if "consumequeue" in plan.parts:
         for kind in _KINDS:
-            _Queues(store, plan, result, kind, tally).hold()
+            _Queues(store, plan, result, kind, tally, tell_lost).hold()
     if plan.makes_index:
         tally.entries = _entries(store, plan, tally)
     return tally.present()
@@ -129,30 +141,20 @@ def _entries(store: Store, plan: ReputPlan, tally: _Tally) -> int | None:
     return count
 
 
-class _Units(NamedTuple):
-    """The units of a queue that is there, ``(n,)`` each.
-
-    Attributes:
-        keys: numbers of the units; of a batch queue, their base offsets.
-        physical_offsets: of the records.
-        messages: more than one in a batch queue.
-    """
-
-    keys: Array
-    physical_offsets: Array
-    messages: Array
-
-    def only(self, which: Bools) -> _Units:
-        return _Units(self.keys[which], self.physical_offsets[which], self.messages[which])
-
-
 class _Queues:
     """The queues of one kind."""
 
     def __init__(
-        self, store: Store, plan: ReputPlan, result: ReputResult, kind: PathKind, tally: _Tally
+        self,
+        store: Store,
+        plan: ReputPlan,
+        result: ReputResult,
+        kind: PathKind,
+        tally: _Tally,
+        tell_lost: Callable[[tuple[str, int], LiveUnits], object] | None,
     ) -> None:
         self._store, self._plan, self._result = store, plan, result
+        self._tell_lost = tell_lost
         self._kind, self._tally = kind, tally
         sizes = plan.queue_geometry
         self._is_batch = kind is PathKind.BATCHCONSUMEQUEUE
@@ -211,32 +213,18 @@ class _Queues:
 
     def _count(self, queue: QueueFiles, key: tuple[str, int], made: KeptUnits) -> None:
         """Count what one has and the other has not."""
-        there = self._read(queue)
+        there = all_live_units(queue)
         there = there.only(self._is_alive(there))
         self._tally.messages += int(there.messages.sum())
-        fewer = int(there.messages[_lost(there, made, is_batch=self._is_batch)].sum())
-        if fewer:
+        lost = there.only(_lost(there, made, is_batch=self._is_batch))
+        if fewer := int(lost.messages.sum()):
             self._tally.fewer[key] = fewer
+            if self._tell_lost is not None:
+                self._tell_lost(key, lost)
         is_new = ~np.isin(made.physical_offsets, there.physical_offsets)
         self._tally.more += int(made.messages[is_new].sum())
 
-    def _read(self, queue: QueueFiles) -> _Units:
-        parts: list[_Units] = []
-        for units in QueueReader(queue.files, self._units):
-            rows = units.rows
-            offsets, sizes = units.column("physicalOffset"), units.column("size")
-            numbers = units.first_number + np.arange(len(rows))
-            messages = np.ones(len(rows), np.int64)
-            if self._is_batch:
-                numbers, messages = units.column("msgBaseOffset"), units.column("batchSize")
-            is_preblank = (offsets == 0) & (sizes == PREBLANK_SIZE)
-            valid = (sizes > 0) & (offsets >= 0) & ~is_preblank
-            parts.append(_Units(numbers, offsets, messages).only(valid))
-        none = np.empty(0, np.int64)
-        columns = zip(*parts, strict=True) if parts else ((none,), (none,), (none,))
-        return _Units(*(np.concatenate(column) for column in columns))
-
-    def _is_alive(self, there: _Units) -> Bools:
+    def _is_alive(self, there: LiveUnits) -> Bools:
         """Tell which units lead to a record, or to a place where one can have been: no expired one."""
         log, chain = self._plan.log, self._result.chain
         offsets = there.physical_offsets
@@ -254,7 +242,7 @@ class _Queues:
         return segment is not None and any(segment.read_at(physical_offset - segment.start, 8, []))
 
 
-def _lost(there: _Units, made: KeptUnits, *, is_batch: bool) -> Bools:
+def _lost(there: LiveUnits, made: KeptUnits, *, is_batch: bool) -> Bools:
     """Tell which units lead to messages that the queue made does not lead to.
 
     One whose place another record takes by its own right was wrong, unless the log has its record in this
