@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rmqtool.dispatch.totals import Total
     from rmqtool.recovery.derived import Derived
     from rmqtool.recovery.lost import LostMessages
+    from rmqtool.recovery.survey import Survey
     from rmqtool.scan.walk import MessageBatch
     from rmqtool.store import Store
     from rmqtool.store.segments import Segment
@@ -52,17 +53,20 @@ def lost_records(segments: Sequence[Segment], cut: int, lost: LostMessages | Non
     return [Loss(topic, total.messages, total.bytes) for topic, total in sorted(by_topic.items())]
 
 
-def lost_units(store: Store, cut: int, lost: LostMessages) -> None:
-    """Tell messages from ``cut`` on whose record cannot be read any more, though a unit leads there.
+def lost_units(store: Store, looked: Survey, lost: LostMessages) -> None:
+    """Tell messages whose record the log has no more, or this broker cannot read, though a unit leads there.
 
     Raises:
         EnvironmentFailureError: a file of the log or of a queue cannot be opened or read.
     """
+    log_start = store.commitlog.start
     for kind in _KINDS:
         for queue in store.queues(kind):
             key = queue.topic or "", queue.queue_id or 0
             for units in live_units(queue):
-                lost.units(key, units.only(units.physical_offsets >= cut))
+                offsets = units.physical_offsets
+                units_lost = units.only((offsets >= log_start) & looked.without_record(offsets))
+                lost.units(key, units_lost, lost.unreadable)
 
 
 def _range(segments: Sequence[Segment], start: int, stop: int | None) -> Iterator[MessageBatch]:

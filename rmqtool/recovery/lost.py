@@ -11,10 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from rmqtool.dispatch.offset_gaps import OffsetGaps, OffsetWalk
 from rmqtool.javacompat import split_keys
-from rmqtool.recovery.log_walk import true_batches
-from rmqtool.releases import NEWEST
 from rmqtool.scan.record_at import record_at
 from rmqtool.times import utc_text
 from rmqtool.topics import TopicKind, kind_of
@@ -23,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from rmqtool.derived.live_units import LiveUnits
+    from rmqtool.dispatch.offset_gaps import OffsetGaps
     from rmqtool.scan.records import Record
     from rmqtool.store.segments import FileQueue
 
@@ -37,7 +35,7 @@ class LostReason(StrEnum):
     SKIPPED = "skipped"  # a broker's dispatch jumps over it because of damage
     UNREACHABLE = "unreachable"  # it lies after the end of a broker's way through the log
     LEFT_OUT = "left-out"  # its queue has it now, and the one made has not
-    DAMAGED = "damaged"  # its record cannot be read; a unit leads there
+    DAMAGED = "damaged"  # its record cannot be read, or by no broker; a unit leads there
     GONE = "gone"  # the log has nothing at the place that a unit leads to
 
 
@@ -176,16 +174,11 @@ class LostMessages:
             elif else_ is not None:
                 else_(place, offset)
 
-    def totals(self, unnamed: int = 0) -> LostTotals:
-        """Return what was told, and what is missing in the whole log.
-
-        Raises:
-            EnvironmentFailureError: a file of the log cannot be opened or read.
-        """
+    def totals(self, gaps: OffsetGaps, unnamed: int = 0) -> LostTotals:
+        """Return what was told, and what is missing in the whole log."""
         topics = tuple(
             LostTopic(topic, kind_of(topic), *both) for topic, both in sorted(self._topics.items())
         )
-        gaps = offset_gaps(self.log)
         return LostTotals(
             messages=sum(one.messages for one in topics),
             bytes=sum(one.bytes for one in topics),
@@ -202,6 +195,10 @@ class LostMessages:
         total[1] += message.size
         self._reasons[message.reason] += 1
         self.tell(message)
+
+    def unreadable(self, place: QueuePlace, log_offset: int) -> None:
+        """Tell the message of a record that can be read here, and not by every broker."""
+        self.message(place, log_offset, LostReason.DAMAGED)
 
     def _of_unit(self, place: QueuePlace, physical_offset: int, size: int, tags_code: int) -> LostMessage:
         return LostMessage(
@@ -224,20 +221,6 @@ class LostMessages:
         if segment is None:
             return False
         return any(segment.read_at(physical_offset - segment.start, _HEAD_BYTES, []))
-
-
-def offset_gaps(log: FileQueue) -> OffsetGaps:
-    """Return the queue offsets that no true record of a log carries.
-
-    Raises:
-        EnvironmentFailureError: a file cannot be opened or read.
-    """
-    walk = OffsetWalk(from_zero=log.start == 0)
-    for segment in log:
-        for batch in true_batches(segment, segment.start, segment.stop, NEWEST.records):
-            walk.add(batch)
-        segment.close()
-    return walk.finish()
 
 
 def _of_record(place: QueuePlace, record: Record, reason: LostReason) -> LostMessage:

@@ -30,6 +30,7 @@ from rmqtool.recovery.model import (
 )
 from rmqtool.recovery.reput import catch_up
 from rmqtool.recovery.store_files import LoadedStore, load_store
+from rmqtool.recovery.survey import survey
 from rmqtool.recovery.switches import RecoverySwitches
 from rmqtool.recovery.unit_queue import EmptyLastFileError
 from rmqtool.reput.dispatcher import Dispatcher
@@ -92,10 +93,11 @@ def predict_recovery(
 
 def _lost_totals(store: Store, prediction: PredictionDraft, lost: LostMessages) -> LostTotals:
     """Tell what only units know, and add up; a place of a unit may be lost that leads to no record."""
+    looked = survey(store.commitlog)
     if prediction.cut is not None:
-        lost_units(store, prediction.cut.physical_offset, lost)
+        lost_units(store, looked, lost)
     without_unit = sum(queue.missing + queue.dropped for queue in prediction.queues)
-    return lost.totals(unnamed=without_unit - lost.reasons.get(LostReason.NO_UNIT, 0))
+    return lost.totals(looked.gaps, without_unit - lost.reasons.get(LostReason.NO_UNIT, 0))
 
 
 def broker_policy(settings: Settings, release: Release, loaded: LoadedStore) -> DispatchPolicy:

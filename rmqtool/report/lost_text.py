@@ -21,8 +21,8 @@ _REASONS = {
     "skipped": "skipped because of damage",
     "unreachable": "after the end of a broker's way",
     "left-out": "in the present queues only",
-    "damaged": "known by their unit only, the record is damaged",
-    "gone": "known by their unit only, the record is not there",
+    "damaged": "whose record is damaged, a unit leads there",
+    "gone": "known by their unit only, the log has nothing there",
 }
 
 
@@ -35,8 +35,8 @@ def lost_facts(lost: LostTotals) -> Iterator[tuple[str, str]]:
     ranked = sorted(lost.topics, key=lambda one: -one.messages)
     for topic in ranked[:_LISTED]:
         mark = "" if topic.kind is TopicKind.ORDINARY else f" ({topic.kind.value} topic)"
-        count = counted(topic.messages, "message", spec=",")
-        yield "of topic", f"{escape_text(topic.topic)}{mark}: {count} of {size_text(topic.bytes)}"
+        told = f"{counted(topic.messages, 'message', spec=',')} of {size_text(topic.bytes)}"
+        yield "of topic", f"{escape_text(topic.topic)}{mark}: {told}"
     if len(ranked) > _LISTED:
         yield "of topic", f"and {len(ranked) - _LISTED:,} more, see --format json"
     if lost.unnamed:

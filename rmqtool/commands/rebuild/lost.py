@@ -6,6 +6,7 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from rmqtool.recovery.lost import LostMessages, LostReason
+from rmqtool.recovery.survey import survey
 from rmqtool.reput.damage import skip_tasks
 from rmqtool.reput.gap_contents import true_records
 from rmqtool.reput.unreachable import unreachable_tasks
@@ -36,6 +37,7 @@ class RebuildLosses:
         edge: FoundEdge,
         tell: Callable[[LostMessage], object],
     ) -> None:
+        self._log = plan.log
         self._lost = LostMessages(plan.log, tell)
         skipped = [task for tasks in skip_tasks(plan, result, edge) for task in tasks]
         self._tasks = {
@@ -67,7 +69,7 @@ class RebuildLosses:
         Raises:
             EnvironmentFailureError: a file of the log cannot be opened or read.
         """
-        return self._lost.totals()
+        return self._lost.totals(survey(self._log).gaps)
 
     def _tell_left_out(self, place: QueuePlace, log_offset: int) -> None:
         number = bisect_right(self._starts, log_offset) - 1
