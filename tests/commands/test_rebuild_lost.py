@@ -110,4 +110,4 @@ def test_a_part_loses_nothing_that_could_be_told(tmp_path: Path) -> None:
     store = rmqtool.open(fixture("plain-5.3.3"))
     for words in ({"topic": "Orders"}, {"until_offset": 5}, {"parts": "index"}):
         with pytest.raises(rmqtool.UsageError, match="whole rebuild"):
-            store.rebuild(tmp_path / "out", lost=print, **words)  # type: ignore[arg-type]
+            store.rebuild(tmp_path / "out", lost=print, **words)

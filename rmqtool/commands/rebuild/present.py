@@ -1,7 +1,7 @@
 """What consumers would see of a result, held against the queues and the index that are there.
 
-Ends tell nearly always: a queue whose last unit is that of the queue made, and that ends after it, holds the
-same. Only where they differ are all its units read.
+Ends tell nearly always: a queue whose first and last unit are those made, and that has no others before and
+after them, holds the same. Only where they differ are all its units read.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from rmqtool.derived.live_units import all_live_units
 from rmqtool.derived.queue_bounds import queue_bounds
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.formats.consumequeue import BATCH_UNITS, UNITS
+from rmqtool.formats.consumequeue import PREBLANK, UNITS
 from rmqtool.formats.index import HEADERS
 from rmqtool.reput.kept import end_of, kept_units, no_units
 from rmqtool.store.features import is_rocksdb
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.derived.live_units import LiveUnits
+    from rmqtool.formats.consumequeue import Unit
     from rmqtool.reput.kept import KeptUnits, QueueEnd
     from rmqtool.reput.pipeline import ReputPlan, ReputResult
     from rmqtool.reput.queues import QueuePlan
@@ -159,7 +160,6 @@ class _Queues:
         sizes = plan.queue_geometry
         self._is_batch = kind is PathKind.BATCHCONSUMEQUEUE
         self._file_size = sizes.batchconsumequeue if self._is_batch else sizes.consumequeue
-        self._units = BATCH_UNITS if self._is_batch else UNITS
 
     def hold(self) -> None:
         """Add to what is known of all queues."""
@@ -191,25 +191,31 @@ class _Queues:
                 self._count(queue, key, no_units())
             return
         size = self._plan.queue_geometry.consumequeue
-        if self._ends_alike(queue, end_of(plan, result.blocks, size)):
+        if self._is_alike(queue, end_of(plan, result.blocks, size)):
             self._tally.messages += plan.units
         else:
             self._count(queue, key, kept_units(plan, result.blocks, size))
 
-    def _ends_alike(self, queue: QueueFiles, end: QueueEnd) -> bool:
-        """Tell whether the last unit there is the last one made; batch queues are always read."""
-        width = self._units.size
-        position = (end.number - 1) * width
-        at = position % self._file_size
-        if self._is_batch or position < 0 or at + 2 * width > self._file_size:
+    def _is_alike(self, queue: QueueFiles, end: QueueEnd) -> bool:
+        """Tell whether the first and the last unit there are those made; batch queues are always read."""
+        if self._is_batch or end.number <= 0 or end.number * UNITS.size % self._file_size == 0:
             return False
+        units = self._read(queue, end.number - 1, 2)
+        if not units or units[0].physical_offset + units[0].size != end.last_end or any(units[1]):
+            return False
+        before = self._read(queue, end.first - 1, 1) if end.first else ()
+        return all(one == PREBLANK or one.physical_offset < self._plan.log.start for one in before)
+
+    def _read(self, queue: QueueFiles, number: int, count: int) -> list[Unit]:
+        """Return units of one file; none where the file is not there."""
+        position = number * UNITS.size
+        at = position % self._file_size
         place = queue.directory / f"{position - at:020d}"
         if not place.is_regular():
-            return False
+            return []
         with place.reader() as file:
-            last, following = file.read_at(at, width, []), file.read_at(at + width, width, [])
-        unit = UNITS.padded(last)
-        return unit.physical_offset + unit.size == end.last_end and not any(following)
+            places = range(at, at + count * UNITS.size, UNITS.size)
+            return [UNITS.padded(file.read_at(one, UNITS.size, [])) for one in places]
 
     def _count(self, queue: QueueFiles, key: tuple[str, int], made: KeptUnits) -> None:
         """Count what one has and the other has not."""
