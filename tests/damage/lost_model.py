@@ -29,7 +29,7 @@ class PlainUnit(NamedTuple):
 def units_of(root: Path) -> set[PlainUnit]:
     """Return all units of a directory's consume queues that can lead to a record."""
     found = set()
-    for file in (root / "consumequeue").glob("*/*/*"):
+    for file in (root / "consumequeue").glob("*/*/[0-9]*"):
         data, first = file.read_bytes(), int(file.name) // _UNIT.size
         for number in range(len(data) // _UNIT.size):
             offset, size, _ = _UNIT.unpack_from(data, number * _UNIT.size)
