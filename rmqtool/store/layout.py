@@ -88,10 +88,14 @@ def _root_findings(store: Store) -> Iterator[Finding]:
 
 
 def _doubts(store: Store) -> Iterator[Finding]:
-    """Yield what speaks against inferred sizes; what speaks against several is told once."""
+    """Yield what speaks against inferred sizes; what speaks against several is told once.
+
+    Of an index that proves none, so that a default is taken, IX-GEOMETRY tells.
+    """
     doubts: dict[str, list[Setting]] = {}
     for setting in store.settings.doubtful_sizes():
-        doubts.setdefault(setting.doubt, []).append(setting)
+        if setting.origin is not Origin.DEFAULT:
+            doubts.setdefault(setting.doubt, []).append(setting)
     for doubt, settings in doubts.items():
         taken = " and ".join(f"{one.name}={one.value}" for one in settings)
         message = f"{taken} {'is' if len(settings) == 1 else 'are'} in doubt: {doubt}"
