@@ -10,6 +10,7 @@ import numpy as np
 from rmqtool.dispatch.queue_kernels import find_queue
 from rmqtool.dispatch.rows import QUEUE_ROW
 from rmqtool.formats import message
+from rmqtool.javacompat.kernels.jit import as_int
 from rmqtool.jit import entry, kernel
 from rmqtool.scan.kernels import read_i64
 from rmqtool.scan.rows import MESSAGE_ROW
@@ -66,14 +67,14 @@ def _find_cell(topic: int, bucket: int, cells: Rows, slots: Int32s, tally: Int64
     while slots[slot] >= 0:
         number = slots[slot]
         if cells[number].topic == topic and cells[number].bucket == bucket:
-            return number
+            return as_int(number)
         slot = (slot + 1) & mask
     number = tally[_CELLS]
     tally[_CELLS] = number + 1
     slots[slot] = number
     cell = cells[number]
     cell.topic, cell.bucket, cell.messages, cell.bytes = topic, bucket, 0, 0
-    return number
+    return as_int(number)
 
 
 @entry(lambda: (np.empty(0, CELL_ROW), np.full(1, -1, np.int32)))

@@ -45,8 +45,10 @@ if TYPE_CHECKING:
 SERIES = 7
 """Topics that are told apart over time; what is left is added up."""
 
-DELAY_BOUNDS_MS = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 60_000, 600_000)
-DELAY_BOUNDS_MS += (3_600_000, 86_400_000)
+DELAY_BOUNDS_MS = (
+    *(0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000),
+    *(60_000, 600_000, 3_600_000, 86_400_000),
+)
 """Where classes of the delay between born and stored begin; before the first one clocks disagree."""
 
 _SILENCES = 20

@@ -41,7 +41,8 @@ class ReportRequest:
 
     Attributes:
         store: a whole store.
-        command: the command line, for the record.
+        version: of rmqtool, for the record.
+        command: the command line, likewise.
         engine: where the checks run.
         max_findings: findings of one code that are kept in full; the rest is counted.
         live: go on although a broker holds the store's lock.
@@ -50,6 +51,7 @@ class ReportRequest:
     """
 
     store: Store
+    version: str
     command: str
     engine: EngineOptions = field(default_factory=lambda: EngineOptions("local"))
     max_findings: int = 100
@@ -94,7 +96,9 @@ def gather(request: ReportRequest, readers: Iterable[QueueProgress], progress: P
     with run.stage("derived"):
         progress.stage("queues and index", None)
         coverage = coverage_of(store)
-    provenance = provenance_of(store, request.command, request.broker_conf, progress, log=request.hash_log)
+    provenance = provenance_of(
+        *(store, request.version, request.command, request.broker_conf, progress), log=request.hash_log
+    )
     return StoreReport(
         store=str(store.base),
         provenance=provenance,

@@ -6,7 +6,6 @@ import hashlib
 import time
 from typing import TYPE_CHECKING
 
-from rmqtool import __version__
 from rmqtool.commands.report.model import FileDigest, FileTime, Provenance
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.io import Kind, location_of
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from rmqtool.io import Location
+    from rmqtool.io import Location, UnreadableRange
     from rmqtool.progress import Progress
     from rmqtool.store import Store
 
@@ -30,12 +29,19 @@ _NS_A_MS = 1_000_000
 
 
 def provenance_of(
-    store: Store, command: str, broker_conf: Path | None, progress: Progress, *, log: bool
+    store: Store,
+    version: str,
+    command: str,
+    broker_conf: Path | None,
+    progress: Progress,
+    *,
+    log: bool,
 ) -> Provenance:
     """Return what a report rests on.
 
     Args:
         store: the store.
+        version: of rmqtool.
         command: the command line.
         broker_conf: the file of settings that was given.
         progress: is told of files that are hashed.
@@ -53,7 +59,7 @@ def provenance_of(
             done += segment.size_bytes
             progress.advance(done)
     return Provenance(
-        version=__version__,
+        version=version,
         command=command,
         made_ms=time.time_ns() // _NS_A_MS,
         settings={setting.name: setting for setting in store.settings},
@@ -62,7 +68,7 @@ def provenance_of(
 
 
 def file_times(store: Store) -> Iterator[FileTime]:
-    """Yield when files were changed last: those a start looks at, the log's, the index's, settings, queues."""
+    """Yield when files were changed last, directories of queues among them."""
     places = [*_small_files(store), *(one.path for one in (*store.commitlog, *store.index_files))]
     if store.lock is not None:
         places.append(store.lock)
@@ -97,12 +103,12 @@ def _digest(label: str, place: Location, limit: int | None) -> FileDigest:
     if limit is not None and status.size_bytes > limit:
         return FileDigest(label, status.size_bytes, None, f"larger than {limit >> 20} MiB")
     hasher, position = hashlib.sha256(), 0
-    buffer = bytearray(min(_WINDOW_BYTES, status.size_bytes + 1))
-    unreadable: list[object] = []
+    view = memoryview(bytearray(min(_WINDOW_BYTES, status.size_bytes)))
+    unreadable: list[UnreadableRange] = []
     try:
         with place.reader() as source:
-            while count := source.read_into(position, memoryview(buffer), unreadable):
-                hasher.update(memoryview(buffer)[:count])
+            while position < status.size_bytes and (count := source.read_into(position, view, unreadable)):
+                hasher.update(view[:count])
                 position += count
     except EnvironmentFailureError as failure:
         return FileDigest(label, status.size_bytes, None, str(failure))
