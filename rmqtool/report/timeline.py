@@ -16,7 +16,7 @@ from rmqtool.report.finding_text import finding_sentence
 from rmqtool.report.formats import to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from rmqtool.check.log.picture import LogPicture
     from rmqtool.commands.report.model import StoreReport
@@ -43,7 +43,7 @@ class Event:
     moment_ms: int
     message: str
     description: str
-    more: dict[str, object] = field(default_factory=dict)
+    more: Mapping[str, object] = field(default_factory=dict)
 
 
 def timeline_bytes(report: StoreReport) -> tuple[bytes, int, int]:
@@ -81,7 +81,7 @@ def _object(report: StoreReport, moment: str, event: Event) -> dict[str, object]
         "data_type": "rocketmq:store",
         "store": report.store,
     }
-    return head | event.more
+    return {**head, **event.more}
 
 
 def _events(report: StoreReport) -> Iterator[Event]:
@@ -126,10 +126,10 @@ def _of_findings(report: StoreReport) -> Iterator[Event]:
         if offset is None or offset not in times:
             continue
         place = {"physicalOffset": offset, "file": one.file, "topic": one.topic, "queueId": one.queue_id}
-        more = {"code": one.code.code, "severity": one.severity.value}
-        more |= {name: value for name, value in place.items() if value is not None}
+        kind = {"code": one.code.code, "severity": one.severity.value}
+        found = {name: value for name, value in place.items() if value is not None}
         sentence = f"{one.code.code}: {finding_sentence(one)}"
-        yield Event(times[offset], sentence, f"Finding ({one.severity.value})", more)
+        yield Event(times[offset], sentence, f"Finding ({one.severity.value})", {**kind, **found})
 
 
 def _of_segments(picture: LogPicture) -> Iterator[Event]:

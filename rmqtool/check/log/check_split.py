@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rmqtool.check.log.census import CensusTaker, Period, SplitCensus
+from rmqtool.check.log.census_taker import CensusTaker
 from rmqtool.check.log.illegal_queues import is_suspect
 from rmqtool.check.log.record_checks import RecordChecker
 from rmqtool.check.log.record_runs import RunBuilder
@@ -23,6 +23,7 @@ from rmqtool.scan.gap_walk import GapWalk
 from rmqtool.scan.gaps import Gap, Outcome
 
 if TYPE_CHECKING:
+    from rmqtool.check.log.census import Period, SplitCensus
     from rmqtool.check.log.record_runs import RecordRun
     from rmqtool.dispatch.policy import DispatchPolicy
     from rmqtool.io.reading import UnreadableRange

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.commands.verify.verdict import Verdict
@@ -13,7 +12,18 @@ from rmqtool.report.finding_groups import grouped, worst_of
 from rmqtool.report.finding_text import finding_line
 from rmqtool.report.page.charts import Chart, Moment, charts_of
 from rmqtool.report.page.strip import CoverRow, Strip, coverage_rows, strip_of
-from rmqtool.report.page.words import Clock, share, shortened, shown, span
+from rmqtool.report.page.tables import (
+    Table,
+    backlogs_table,
+    digests_table,
+    gaps_table,
+    losses_table,
+    settings_table,
+    silences_table,
+    steps_table,
+    topics_table,
+)
+from rmqtool.report.page.words import Clock, share, shortened, span
 from rmqtool.report.prediction_text import prediction_facts, prediction_title
 from rmqtool.report.times import size_text
 from rmqtool.report.verify_headline import headline, next_command
@@ -41,15 +51,6 @@ _MOODS = {
     ExitStatus.FAILED: "warn",
     ExitStatus.LOG_DAMAGED: "bad",
 }
-
-Cells = tuple[str, ...]
-
-
-class Table(NamedTuple):
-    """Rows for the template, and what is said of rows that are left out."""
-
-    rows: tuple[Cells, ...] = ()
-    more: str = ""
 
 
 class DelayRow(NamedTuple):
@@ -137,7 +138,7 @@ def view_of(report: StoreReport, fail_on: FailOn, given: tuple[str, ...], clock:
         next_command=next_command(verdict),
         status=int(verdict.status),
         facts=tuple(_facts(report, clock)),
-        lost=_lost(report),
+        lost=losses_table(report),
         lost_total=_lost_total(report),
         predictions=tuple(
             (prediction_title(one), tuple((name, shortened(text)) for name, text in prediction_facts(one)))
@@ -146,30 +147,25 @@ def view_of(report: StoreReport, fail_on: FailOn, given: tuple[str, ...], clock:
         strip=None if picture is None else strip_of(picture, cut, clock),
         charts=() if census is None else charts_of(census, list(_moments(report)), clock),
         chart_note=_chart_note(picture),
-        topics=_topics(report, clock),
-        backlogs=_backlogs(report, clock),
-        gaps=_gaps(picture),
-        silences=_silences(picture, clock),
-        steps=_steps(picture, clock),
+        topics=topics_table(report, clock),
+        backlogs=backlogs_table(report, clock),
+        gaps=gaps_table(picture),
+        silences=silences_table(picture, clock),
+        steps=steps_table(picture, clock),
         delays=tuple(_delays(picture)),
         cover=cover[0] if cover else (),
         cover_more=cover[1] if cover else 0,
         findings=findings,
         findings_more=more_findings,
         provenance=tuple(_provenance(report, clock)),
-        settings=_settings(report),
-        digests=_digests(report),
+        settings=settings_table(report),
+        digests=digests_table(report),
     )
 
 
 def _cut(report: StoreReport) -> int | None:
     cuts = [one.cut.physical_offset for one in report.predictions if one.cut is not None and one.lost]
     return cuts[0] if cuts else None
-
-
-def _table(rows: Sequence[Cells], limit: int, what: str, more: int = 0) -> Table:
-    left = max(0, len(rows) - limit) + more
-    return Table(tuple(rows[:limit]), f"and {left:,} more {what}" if left else "")
 
 
 def _facts(report: StoreReport, clock: Clock) -> Iterator[tuple[str, str]]:
@@ -188,19 +184,6 @@ def _facts(report: StoreReport, clock: Clock) -> Iterator[tuple[str, str]]:
     yield "stopped", "not cleanly, or the broker runs: abort is there" if report.abort else "cleanly"
     if report.verification.limits:
         yield "not looked at", shortened(escape_text("; ".join(report.verification.limits)))
-
-
-def _lost(report: StoreReport) -> Table:
-    rows = [
-        (
-            shown(one.topic),
-            f"{one.next_start:,}",
-            size_text(one.next_start_bytes) if one.next_start else "",
-            f"{one.missing:,}",
-        )
-        for one in report.losses
-    ]
-    return _table(rows, _LOSSES, "topics")
 
 
 def _lost_total(report: StoreReport) -> str:
@@ -241,108 +224,6 @@ def _chart_note(picture: LogPicture | None) -> str:
     if census.outside:
         note += f" {census.outside:,} messages have a store time outside of this period, and are not drawn."
     return note
-
-
-def _topics(report: StoreReport, clock: Clock) -> Table:
-    picture = report.verification.picture
-    if picture is None:
-        return Table()
-    slowest: dict[str, int] = defaultdict(int)
-    for one in report.backlogs:
-        if one.reader.startswith("group "):
-            slowest[one.topic] = max(slowest[one.topic], one.units)
-    topics = picture.census.topics
-    whole = sum(one.bytes for one in topics)
-    rows = [
-        (
-            shown(one.topic),
-            f"{one.messages:,}",
-            size_text(one.bytes),
-            share(one.bytes, whole),
-            clock(one.oldest_ms),
-            clock(one.newest_ms),
-            size_text(one.largest),
-            f"{slowest[one.topic]:,}" if one.topic in slowest else "",
-        )
-        for one in topics[:_TOPICS]
-    ]
-    others = topics[_TOPICS:]
-    if others:
-        rows.append(
-            (
-                f"{len(others):,} other topics",
-                f"{sum(one.messages for one in others):,}",
-                size_text(sum(one.bytes for one in others)),
-                share(sum(one.bytes for one in others), whole),
-                clock(min(one.oldest_ms for one in others)),
-                clock(max(one.newest_ms for one in others)),
-                size_text(max(one.largest for one in others)),
-                "",
-            )
-        )
-    more = f"the {_TOPICS} with most bytes are listed, the others in one row; --format json has all"
-    return Table(tuple(rows), more if others else "")
-
-
-def _backlogs(report: StoreReport, clock: Clock) -> Table:
-    rows = [
-        (
-            shown(one.reader.removeprefix("group ")),
-            shown(one.topic),
-            f"{one.queues:,}",
-            f"{one.units:,}",
-            clock(one.last_timestamp_ms),
-            f"{one.odd:,}" if one.odd else "",
-        )
-        for one in report.backlogs
-    ]
-    left = report.backlogs[_BACKLOGS:]
-    table = _table(rows, _BACKLOGS, "readers of topics")
-    if not left:
-        return table
-    return Table(table.rows, f"{table.more}, with {sum(one.units for one in left):,} units to be read")
-
-
-def _gaps(picture: LogPicture | None) -> Table:
-    if picture is None:
-        return Table()
-    rows = [
-        (
-            f"{shown(one.topic)}/{one.queue_id}",
-            f"{one.first} to {one.first + one.missing - 1}",
-            f"{one.missing:,}",
-            str(one.physical_offset),
-        )
-        for one in sorted(picture.offset_gaps, key=lambda one: -one.missing)
-    ]
-    return _table(rows, _GAPS, "gaps", picture.more_offset_gaps)
-
-
-def _silences(picture: LogPicture | None, clock: Clock) -> Table:
-    if picture is None:
-        return Table()
-    census = picture.census
-    rows = [
-        (clock(one.start_ms), clock(one.stop_ms), span(one.stop_ms - one.start_ms)) for one in census.silences
-    ]
-    more = f"and {census.more_silences:,} shorter ones" if census.more_silences else ""
-    total = f"{census.silent_minutes:,} silent minutes in all" if census.silences else ""
-    return Table(tuple(rows), ", ".join(text for text in (more, total) if text))
-
-
-def _steps(picture: LogPicture | None, clock: Clock) -> Table:
-    if picture is None:
-        return Table()
-    rows = [
-        (
-            str(one.physical_offset),
-            clock.exact(one.before_ms),
-            clock.exact(one.after_ms),
-            span(one.before_ms - one.after_ms),
-        )
-        for one in picture.clock_steps
-    ]
-    return _table(rows, _STEPS, "steps back", picture.more_clock_steps)
 
 
 def _delays(picture: LogPicture | None) -> Iterator[DelayRow]:
@@ -419,31 +300,3 @@ def _provenance(report: StoreReport, clock: Clock) -> Iterator[tuple[str, str]]:
 
 def _moment(moment_ms: int, clock: Clock) -> str:
     return clock.exact(moment_ms) if moment_ms > 0 else "never"
-
-
-def _settings(report: StoreReport) -> Table:
-    rows = [
-        (
-            name,
-            shown(_value_text(one.value)),
-            one.origin.value,
-            shortened(escape_text(one.doubt or one.note), 160),
-        )
-        for name, one in report.provenance.settings.items()
-    ]
-    return _table(rows, _SETTINGS, "settings")
-
-
-def _value_text(value: object) -> str:
-    """Return a value as a broker's properties file has it; nothing for none."""
-    if value is None:
-        return ""
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _digests(report: StoreReport) -> Table:
-    rows = [
-        (shown(one.file), f"{one.size_bytes:,}", one.sha256 or f"none: {shown(one.reason or '')}")
-        for one in report.provenance.digests
-    ]
-    return _table(rows, _DIGESTS, "files; --format json has all")
