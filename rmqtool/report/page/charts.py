@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqtool.report.page.words import shown
+from rmqtool.report.page.words import shortened, shown
 from rmqtool.report.times import size_text
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 WIDTH, HEIGHT = 960, 170
 _LABELS = 6
 _LEFT = 4
+_TOLD, _SHORT = 3, 30
 
 
 class Layer(NamedTuple):
@@ -135,8 +136,9 @@ class _Frame:
                 continue
             start = self._clock(self._period.start_ms + bucket * width_ms)
             inside = [(counts[bucket], layer.name) for counts, layer in zip(values, layers, strict=True)]
-            told = [f"{name} {text(count)}" for count, name in sorted(inside, reverse=True) if count]
-            title = f"{start}: {text(total)}\n" + "\n".join(told[:4])
+            most = sorted(inside, reverse=True)[:_TOLD]
+            told = "".join(f"\n{shortened(name, _SHORT)} {text(count)}" for count, name in most if count)
+            title = f"{start}: {text(total)}{told}"
             yield Column(self._x(bucket), self._x(bucket + 1) - self._x(bucket), title)
 
     def _marks(self) -> Iterator[Mark]:

@@ -167,7 +167,7 @@ def settings_table(report: StoreReport) -> Table:
             name,
             shown(_value_text(one.value)),
             one.origin.value,
-            shortened(escape_text(one.doubt or one.note), 160),
+            shortened(escape_text(one.doubt or one.note), 120),
         )
         for name, one in report.provenance.settings.items()
     ]

@@ -40,7 +40,8 @@ _LOSSES = 30
 _BACKLOGS = 40
 _GAPS = 30
 _STEPS = 20
-_FINDINGS = 60
+_FINDINGS = 40
+_LINE = 240
 _OF_ONE_CODE = 5
 _DIGESTS = 60
 _SETTINGS = 120
@@ -72,7 +73,7 @@ class FindingView(NamedTuple):
         lines: the first of them.
         more: how many are not listed, in words.
         explains: what follows from them.
-        effect: what a broker does.
+        effect: what a broker does; empty where too many codes were met to tell it of all.
         remedy: what the operator can do.
     """
 
@@ -256,7 +257,7 @@ def _findings(verdict: Verdict) -> tuple[tuple[FindingView, ...], str]:
         if count < 1:
             continue
         free = [one for one in group if roots[id(one)] is None]
-        lines = free[: min(_OF_ONE_CODE, max(room, 1))]
+        lines = free[: min(_OF_ONE_CODE, room)]
         room -= len(lines)
         found.append(_finding(verdict, group, lines, count))
     follow = verdict.roots.count
@@ -270,11 +271,11 @@ def _finding(verdict: Verdict, group: Sequence[Finding], lines: Sequence[Finding
         severity="note" if severity is Severity.INFO else severity.value,
         title=f"{entry.code} {entry.title}",
         total=count,
-        lines=tuple(shortened(finding_line(one)) for one in lines),
+        lines=tuple(shortened(finding_line(one), _LINE) for one in lines),
         more=f"… {count:,} in all" if count > len(lines) else "",
         explains=tuple(f"{number:,} {code}, {CATALOG[code].title}" for code, number in explains.items()),
-        effect=shortened(escape_text(entry.broker_effect)),
-        remedy=shortened(escape_text(group[0].remedy)),
+        effect=shortened(escape_text(entry.broker_effect)) if lines else "",
+        remedy=shortened(escape_text(group[0].remedy)) if lines else "",
     )
 
 
