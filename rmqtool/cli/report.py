@@ -18,6 +18,7 @@ from rmqtool.report.formats import Format, to_json
 from rmqtool.report.whole_file import check_new_file, write_whole
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from rmqtool.api.store import Store
@@ -114,12 +115,12 @@ def _gather(
     return report, report.verification.exit_status(session.fail_on)
 
 
-def _readers(session: Session, store: Store) -> tuple[Progress, ...]:
+def _readers(session: Session, store: Store) -> Iterator[Progress]:
+    """Yield how far readers have come, once it is asked for."""
     try:
-        return store.offsets()
+        yield from store.offsets()
     except EnvironmentFailureError as failure:
         session.console.warn(f"{failure}; the backlog of groups is left out")
-        return ()
 
 
 def _write_timeline(session: Session, path: Path, report: StoreReport) -> None:
