@@ -10,8 +10,8 @@ import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
     from pathlib import Path
-        from contextlib import AbstractContextManager
 
     Browser = Any  # Playwright's, which is there in the tier only
 
