@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import re
-import shutil
 from datetime import UTC
 from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqtool.cli import main
 from rmqtool.findings import FailOn
 from rmqtool.report.page import render_page
-from tests.cli.conftest import STORES
+from tests.browser.picture import PICTURE, SIZE, night_report, picture_of
 from tests.report.page import reports
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.browser.conftest import Heard
+    from tests.browser.conftest import Browser, Heard
 
     Visit = Callable[..., Heard]
 
@@ -30,18 +28,8 @@ SECTIONS = ["lost", "log", "time", "topics", "backlog", "gaps", "delay", "covera
 
 @pytest.fixture(scope="module")
 def night(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A report on a store with a flipped byte in a late record, and an abort."""
-    folder = tmp_path_factory.mktemp("night")
-    store = folder / "night"
-    shutil.copytree(STORES / "plain-5.3.3", store)
-    log = store / "commitlog" / "00000000000000049152"
-    data = bytearray(log.read_bytes())
-    data[3000] ^= 1
-    log.write_bytes(data)
-    (store / "abort").touch()
-    page = folder / "report.html"
-    assert main(["report", str(store), "-o", str(page), "-q", "--timezone", "UTC"]) == 5
-    return page
+    """A report on a damaged store."""
+    return night_report(tmp_path_factory.mktemp("night"))
 
 
 @pytest.fixture(scope="module")
@@ -155,3 +143,12 @@ def test_it_can_be_printed(visit: Visit, night: Path) -> None:
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert not page.locator("nav").is_visible()
     assert all(page.locator(f"#{one}").is_visible() for one in SECTIONS)
+
+
+def test_the_picture_in_the_readme_is_small_and_of_this_page(browser: Browser, tmp_path: Path) -> None:
+    taken = picture_of(browser, tmp_path)
+    for data in (taken, PICTURE.read_bytes()):
+        assert data.startswith(b"\x89PNG")
+        size = int.from_bytes(data[16:20], "big"), int.from_bytes(data[20:24], "big")
+        assert size == (SIZE["width"], SIZE["height"])
+        assert len(data) < 150_000

@@ -85,7 +85,7 @@ def test_a_late_flip_is_told_with_its_losses_and_the_next_command(run: Runner, t
     verified = run("verify", store, "--predict-recovery", "--format", "json")
     assert verified.status == 5
     lost = verified.document["predictions"][0]["lost"]
-    assert f"the next start cuts off {sum(one['messages'] for one in lost)} messages" in page.text
+    assert f"The next start cuts off {sum(one['messages'] for one in lost)} messages" in page.text
     assert all(one["topic"] in page.text for one in lost)
     assert verified.document["predictions"][0]["cut"]["code"] == "CL-CRC"
     assert f"cp -a --sparse=always {store} {store}.copy" in page.text

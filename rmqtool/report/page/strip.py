@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.check.log.picture import Lies, Stretch
@@ -10,7 +11,7 @@ from rmqtool.report.page.words import shown
 from rmqtool.report.times import size_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from rmqtool.check.log.picture import LogFile, LogPicture
     from rmqtool.commands.report.model import Coverage
@@ -39,6 +40,10 @@ KINDS = {
     Lies.ZEROS: "zeros",
 }
 NOTABLE = (MISSING, Lies.DAMAGED, CUT, UNREAD, Lies.REST)
+
+
+Range = tuple[int, int]
+"""Physical offsets of a first byte, and after the last."""
 
 
 class Piece(NamedTuple):
@@ -86,18 +91,22 @@ class Strip(NamedTuple):
     more_notable: int
 
 
-def strip_of(picture: LogPicture, cut: int | None, clock: Clock) -> Strip:
+def strip_of(picture: LogPicture, cut: int | None, clock: Clock, hurt: Iterable[Range] = ()) -> Strip:
     """Return the strip of a log.
 
     Args:
         picture: of the log.
         cut: physical offset from which on the next start throws records away; None if it keeps them.
         clock: shows times.
+        hurt: records that can be followed and are damaged, by start and stop.
     """
     files = picture.files
+    ranges = sorted(hurt)
     a_row = max(-(-len(files) // _MOST_ROWS), 1)
     firsts = range(0, len(files), a_row)
-    pieces = [list(_pieces(files, first, first + a_row, cut)) for first in firsts]
+    pieces = [
+        list(_pieces(files[max(first - 1, 0) : first + a_row], first > 0, cut, ranges)) for first in firsts
+    ]
     room = max(_MOST_BARS // max(len(pieces), 1), _FEWEST_BARS)
     lines = [_thinned(_laid(found), room) for found in pieces]
     scale = max((line[-1].until for line in lines if line), default=1)
@@ -124,28 +133,35 @@ def _label(file: LogFile) -> str:
     return shown(file.file.rpartition("/")[2], 24)
 
 
-def _pieces(files: Sequence[LogFile], first: int, stop: int, cut: int | None) -> Iterator[Piece]:
-    """Yield what lies in some of the files, and between each and the file before."""
-    end = files[first - 1].stop if first else files[first].start
-    for file in files[first:stop]:
+def _pieces(
+    files: Sequence[LogFile], follows: bool, cut: int | None, hurt: Sequence[Range]
+) -> Iterator[Piece]:
+    """Yield what lies in some files, and between each and the one before; that of the first ``follows``."""
+    end = files[0].stop if follows else files[0].start
+    for file in files[follows:]:
         if file.start > end:
             yield Piece(MISSING, end, file.start)
         end = max(end, file.stop)
         if not file.stretches:
             yield Piece(UNREAD, file.start, file.stop)
         for one in file.stretches:
-            yield from _divided(one, cut)
+            yield from _divided(one, cut, hurt)
 
 
-def _divided(one: Stretch, cut: int | None) -> Iterator[Piece]:
-    """Yield a stretch; of records, those after the cut apart."""
-    if one.what is not Lies.RECORDS or cut is None or cut >= one.stop:
+def _divided(one: Stretch, cut: int | None, hurt: Sequence[Range]) -> Iterator[Piece]:
+    """Yield a stretch; of records, damaged ones and those after the cut apart."""
+    if one.what is not Lies.RECORDS:
         yield Piece(one.what, one.start, one.stop, one)
-    elif cut <= one.start:
-        yield Piece(CUT, one.start, one.stop, one)
-    else:
-        yield Piece(Lies.RECORDS, one.start, cut)
-        yield Piece(CUT, cut, one.stop)
+        return
+    inside = [place for place in hurt if one.start < place[1] and place[0] < one.stop]
+    bounds = {one.start, one.stop, *(min(max(at, one.start), one.stop) for place in inside for at in place)}
+    if cut is not None and one.start < cut < one.stop:
+        bounds.add(cut)
+    for start, stop in pairwise(sorted(bounds)):
+        kind: str = Lies.RECORDS if cut is None or start < cut else CUT
+        if any(low <= start < high for low, high in inside):
+            kind = Lies.DAMAGED
+        yield Piece(kind, start, stop, one if len(bounds) == 2 and kind != Lies.DAMAGED else None)
 
 
 def _laid(pieces: Sequence[Piece]) -> list[Laid]:

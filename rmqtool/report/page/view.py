@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.commands.verify.verdict import Verdict
 from rmqtool.errors import ExitStatus
-from rmqtool.findings import CATALOG, FailOn, Severity
+from rmqtool.findings import CATALOG, FailOn, Severity, Structure
 from rmqtool.report.escaping import escape_text
 from rmqtool.report.finding_groups import grouped, worst_of
 from rmqtool.report.finding_text import finding_line
@@ -145,7 +145,7 @@ def view_of(report: StoreReport, fail_on: FailOn, given: tuple[str, ...], clock:
             (prediction_title(one), tuple((name, shortened(text)) for name, text in prediction_facts(one)))
             for one in report.predictions
         ),
-        strip=None if picture is None else strip_of(picture, cut, clock),
+        strip=None if picture is None else strip_of(picture, cut, clock, _hurt(report)),
         charts=() if census is None else charts_of(census, list(_moments(report)), clock),
         chart_note=_chart_note(picture),
         topics=topics_table(report, clock),
@@ -162,6 +162,15 @@ def view_of(report: StoreReport, fail_on: FailOn, given: tuple[str, ...], clock:
         settings=settings_table(report),
         digests=digests_table(report),
     )
+
+
+def _hurt(report: StoreReport) -> Iterator[tuple[int, int]]:
+    """Yield the places of damage in the log, records that can be followed among them."""
+    for one in report.verification.findings:
+        if one.structure is Structure.COMMITLOG and one.severity is Severity.ERROR:
+            start, length = one.physical_offset, one.length
+            if start is not None and length is not None and length > 0:
+                yield start, start + length
 
 
 def _cut(report: StoreReport) -> int | None:
@@ -197,7 +206,8 @@ def _lost_total(report: StoreReport) -> str:
         at_least = "at least " if picture is not None and picture.more_offset_gaps else ""
         parts.append(f"{at_least}{missing:,} queue offsets are in no record of the log")
     if parts:
-        return "; ".join(parts)
+        told = "; ".join(parts)
+        return f"{told[0].upper()}{told[1:]}."
     if picture is None:
         return "There is no commit log that could tell."
     known = "" if report.predictions else " What the next start does is not known."

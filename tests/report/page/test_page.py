@@ -106,7 +106,7 @@ def test_what_there_is_to_be_told() -> None:
     page = Page(render(reports.report()))
     for part in (
         "loses 6 messages",
-        "the next start cuts off 3 messages; at least 9 queue offsets are in no record of the log",
+        "The next start cuts off 3 messages; at least 9 queue offsets are in no record of the log.",
         "last write before the crash",
         "the next start ends the log here",
         "20 silent minutes in all",
@@ -132,16 +132,18 @@ def test_the_strip_shows_the_cut_and_files_that_are_not_there() -> None:
         LogFile("commitlog/0", 0, 100, stretches((Lies.RECORDS, 0, 90), (Lies.BLANK, 90, 100))),
         LogFile("commitlog/3", 300, 400, stretches((Lies.RECORDS, 300, 400))),
     )
-    strip = strip_of(picture, 350, Clock(UTC))
+    strip = strip_of(picture, 350, Clock(UTC), [(310, 320)])
     drawn = [(bar.kind, bar.title.partition(",")[0]) for row in strip.rows for bar in row.bars]
     assert drawn == [
         ("records", "records: physical offsets 0 to 90"),
         ("blank", "BLANK"),
         (MISSING, "no file: physical offsets 100 to 300"),
-        ("records", "records: physical offsets 300 to 350"),
+        ("records", "records: physical offsets 300 to 310"),
+        ("damaged", "damaged: physical offsets 310 to 320"),
+        ("records", "records: physical offsets 320 to 350"),
         (CUT, "records that the next start cuts off: physical offsets 350 to 400"),
     ]
-    assert [one[1:3] for one in strip.notable] == [(100, 300), (350, 400)]
+    assert [one[1:3] for one in strip.notable] == [(100, 300), (310, 320), (350, 400)]
 
 
 @pytest.mark.parametrize("files", [1, 35, 37, 500, 5_000])
