@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rmqtool.dispatch.grouping import order_by_queue
 from rmqtool.dispatch.queues import QueueTable
 from rmqtool.dispatch.recovery_kernels import count_by_queue
 from rmqtool.javacompat import decode_utf8
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
     from rmqtool.store.segments import Segment
 
     Int64s = npt.NDArray[np.int64]
+
+
+_COUNTED_UNITS = 1 << 18
+"""Units that are gathered before they are counted by queue."""
 
 
 def lost_records(segments: Sequence[Segment], cut: int, policy: DispatchPolicy) -> list[Loss]:
@@ -85,15 +90,30 @@ def count_missing(
         left = ~derived.is_dispatched(batch.rows["log_offset"])
         if not left.any():
             continue
-        dispatcher.clear()
         dispatcher.dispatch(replace(batch, rows=batch.rows[left], values=batch.values[left]))
-        put = dispatcher.taken()
-        entries += int(np.count_nonzero(~derived.index.covers(put.entries["physical_offset"])))
-        for number in np.unique(put.units["queue"]):
-            mine = put.units[put.units["queue"] == number]
-            key = dispatcher.key(int(number))
-            absent = derived.queue(key).absent(mine["physical_offset"], mine["size"])
-            missing = int(np.count_nonzero(absent))
-            derived.tally(key).missing += missing
-            units += missing
-    return units, entries
+        if len(dispatcher.taken().units) >= _COUNTED_UNITS:
+            entries += _missing_entries(dispatcher, derived)
+            units += _missing_units(dispatcher, derived)
+            dispatcher.clear()
+    entries += _missing_entries(dispatcher, derived)
+    return units + _missing_units(dispatcher, derived), entries
+
+
+def _missing_entries(dispatcher: Dispatcher, derived: Derived) -> int:
+    put = dispatcher.taken().entries
+    return int(np.count_nonzero(~derived.index.covers(put["physical_offset"])))
+
+
+def _missing_units(dispatcher: Dispatcher, derived: Derived) -> int:
+    """Count by queue, with many units at a time: a batch of messages has few of each queue."""
+    put = dispatcher.taken().units
+    order, starts = order_by_queue(put, len(dispatcher.queues))
+    units = 0
+    for number in np.flatnonzero(np.diff(starts)):
+        mine = put[order[starts[number] : starts[number + 1]]]
+        key = dispatcher.key(int(number))
+        absent = derived.queue(key).absent(mine["physical_offset"], mine["size"])
+        missing = int(np.count_nonzero(absent))
+        derived.tally(key).missing += missing
+        units += missing
+    return units

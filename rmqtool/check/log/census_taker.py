@@ -46,7 +46,7 @@ class CensusTaker:
         self._topics = QueueTable(policy, safe_component)
         self._figures: Rows = np.zeros(len(self._topics.rows), TOPIC_ROW)
         self._cells: Rows = np.zeros(_FIRST_CELLS, CELL_ROW)
-        self._slots = np.full(2 * _FIRST_CELLS, -1, np.int32)
+        self._slots = _slots_of(self._cells, 0)
         self._room = np.empty(_MINUTE_ROOM, np.int64)
         self._minutes: list[Int64s] = []
         self._delays = np.zeros(len(DELAY_BOUNDS_MS) + 1, np.int64)
@@ -94,9 +94,15 @@ class CensusTaker:
     def _grow(self) -> None:
         used = self._cells
         self._cells = np.concatenate([used, np.zeros_like(used)])
-        self._slots = np.full(2 * len(self._slots), -1, np.int32)
-        place_cells(used, self._slots)
+        self._slots = _slots_of(self._cells, len(used))
 
     def _flush(self) -> None:
         self._minutes.append(np.unique(self._room[: self._tally[Tally.MINUTES]]))
         self._tally[Tally.MINUTES] = 0
+
+
+def _slots_of(cells: Rows, used: int) -> npt.NDArray[np.int32]:
+    """Return the slots of a table that has room for ``cells``, the first of which are in use."""
+    slots = np.full(2 * len(cells), -1, np.int32)
+    place_cells(cells[:used], slots)
+    return slots

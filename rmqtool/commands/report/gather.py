@@ -17,8 +17,9 @@ from rmqtool.engine import EngineOptions
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.recovery import NotPredictedError, predict_recovery
 from rmqtool.recovery.outcome import skipped, start_findings
+from rmqtool.scan.log_edge import FoundEdge
 from rmqtool.scan.record_at import record_at
-from rmqtool.scan.record_walk import walk
+from rmqtool.scan.record_walk import walk_log
 from rmqtool.scan.records import Record
 from rmqtool.store import PathKind
 
@@ -161,7 +162,7 @@ def _cut_ms(store: Store, predictions: Sequence[Prediction]) -> int | None:
     """Return the store time of the first true record after the cut."""
     for prediction in predictions:
         if prediction.cut is not None and prediction.lost:
-            for event in walk(store.commitlog.segments, prediction.cut.physical_offset):
+            for event in walk_log(FoundEdge.of(store), prediction.cut.physical_offset):
                 if isinstance(event, Record):
                     return event.head.store_timestamp_ms
     return None

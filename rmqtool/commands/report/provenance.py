@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from rmqtool.commands.report.model import FileDigest, FileTime, Provenance
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.io import Kind, location_of
-from rmqtool.store.kinds import QUEUE_KINDS
 from rmqtool.store.listing import label_of
 
 if TYPE_CHECKING:
@@ -68,13 +67,10 @@ def provenance_of(
 
 
 def file_times(store: Store) -> Iterator[FileTime]:
-    """Yield when files were changed last, directories of queues among them."""
+    """Yield when the files that a start looks at were changed last, those of queues left out."""
     places = [*_small_files(store), *(one.path for one in (*store.commitlog, *store.index_files))]
     if store.lock is not None:
         places.append(store.lock)
-    for kind in QUEUE_KINDS:
-        directory = store.roots[kind].paths[0] if kind in store.roots else None
-        places += [] if directory is None else [directory]
     for place in places:
         status = place.status()
         if status is not None and status.modified_ns:
