@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     Int64s = npt.NDArray[np.int64]
 
 
-_COUNTED_UNITS = 1 << 18
-"""Units that are gathered before they are counted by queue."""
+_COUNTED_ROWS = 1 << 19
+"""Units and index entries that are gathered before they are counted by queue."""
 
 
 def lost_records(segments: Sequence[Segment], cut: int, policy: DispatchPolicy) -> list[Loss]:
@@ -91,7 +91,8 @@ def count_missing(
         if not left.any():
             continue
         dispatcher.dispatch(replace(batch, rows=batch.rows[left], values=batch.values[left]))
-        if len(dispatcher.taken().units) >= _COUNTED_UNITS:
+        put = dispatcher.taken()
+        if len(put.units) + len(put.entries) + len(put.keyless) >= _COUNTED_ROWS:
             entries += _missing_entries(dispatcher, derived)
             units += _missing_units(dispatcher, derived)
             dispatcher.clear()
