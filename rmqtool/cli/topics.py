@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from rmqtool.api.store import Store
     from rmqtool.commands.topics import TopicsReport
 
+_DROPPED = ()
+"""The value of an option that is left out of a command line."""
 _EXAMPLES = """\
 # what fills this log
 rmqtool topics $STORE
@@ -120,10 +122,6 @@ def topics_command(
                 facts=lambda: _facts(report),
             )
     return status
-
-
-_DROPPED = ()
-"""The value of an option that is left out of a command line."""
 
 
 def _facts(report: TopicsReport) -> dict[str, Any]:
