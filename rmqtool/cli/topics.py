@@ -75,7 +75,7 @@ def topics_command(
     store_path: Path,
     **options: Any,  # noqa: ANN401 - what click makes of the options
 ) -> ExitStatus:
-    """Add up the log by topic: messages, bytes, times, rate, backlog.
+    """Add up the log by topic: messages, bytes, rate, backlog.
 
     A message is a record of the log, under the topic it is stored with: half and op messages of transactions,
     retries and delayed messages under the broker's topics of that name, an inner batch as one. What has
