@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -102,9 +101,15 @@ class Store(ReadStore):
         check_least(1, top=top)
         told = progress or NullProgress()
         request = topics_request(
-            self._examined(), told, by_queue=queues, topics=names_of(topic), kinds=names_of(kind), order=sort
+            self._examined(),
+            told,
+            by_queue=queues,
+            topics=names_of(topic),
+            kinds=names_of(kind),
+            order=sort,
+            top=top,
         )
-        return topics_of(replace(request, top=top), told)
+        return topics_of(request, told)
 
     def verify(
         self,
