@@ -118,6 +118,7 @@ def test_a_value_that_bash_would_take_apart_is_quoted(tmp_path: Path) -> None:
     assert ask(f"rmqtool dump {tmp_path} --topic 'a", COMP_WORD="'a").stdout == "plain,a|b c\n"
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "line",
     ["decode-id ", "dump /nowhere --topic ", "dump --topic ", "dump /etc/passwd -t "],
@@ -127,6 +128,7 @@ def test_a_line_that_makes_no_sense_is_left_alone(line: str) -> None:
     assert (found.stdout.strip(), found.stderr) == ("", "")
 
 
+@pytest.mark.full
 def test_no_damage_breaks_the_line(plain_copy: Path) -> None:
     """Names are completed as far as they can be read; nothing is ever said on standard error."""
     shutil.rmtree(plain_copy / "commitlog")

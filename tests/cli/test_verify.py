@@ -141,6 +141,7 @@ def test_running_broker_is_status_4_unless_live(run: Callable[..., Run], plain_c
     assert "ST-LOCKED" in {one.get("code") for one in live.objects}
 
 
+@pytest.mark.full
 def test_a_bind_mount_of_the_store_is_the_store(plain_copy: Path, tmp_path: Path) -> None:
     """Paths differ, device and inode do not."""
     other, index = tmp_path / "other", tmp_path / "index"

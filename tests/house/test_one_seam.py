@@ -263,6 +263,7 @@ COMMANDS = {
 }
 
 
+@pytest.mark.few(14)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_gives_the_same_result_on_a_store_that_is_on_no_disk(
     name: str, local: Path, stores: dict[str, Location], capsys: pytest.CaptureFixture[str], tmp_path: Path

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -15,6 +17,7 @@ def _run(arguments: list[str], cache: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.full
 def test_no_kernel_leaves_its_buffer(tmp_path: Path) -> None:
     """All of test_kernels.py holds when numba checks every index; else a wrong one goes unnoticed."""
     done = _run(
@@ -23,6 +26,7 @@ def test_no_kernel_leaves_its_buffer(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.full
 def test_a_kernel_that_leaves_its_buffer_is_noticed(tmp_path: Path) -> None:
     script = (
         "import numpy, rmqtool.javacompat.kernels as kernels\n"
