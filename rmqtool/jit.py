@@ -180,7 +180,8 @@ def kernel(function: _Kernel) -> _Kernel:
 
     Kernels allocate nothing, so numba's counting of references to arrays is switched off (``_nrt``): it
     costs two atomic operations for each array at each call, more than hashing a key. A kernel that does
-    allocate is refused by the compiler. Nothing calls kernels from C, so they get no wrapper for it. Bounds are checked under ``NUMBA_BOUNDSCHECK=1``.
+    allocate is refused by the compiler. Nothing calls kernels from C, so they get no wrapper for it.
+    Bounds are checked under ``NUMBA_BOUNDSCHECK=1``.
 
     The function keeps its type, which numba's decorator loses for mypy.
     """
