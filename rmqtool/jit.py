@@ -32,7 +32,7 @@ from rmqtool.compiling import COMPILATION
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_ROOMS_WITH_KERNELS = ("formats", "javacompat", "scan", "dispatch", "reput")
+ROOMS_WITH_KERNELS = ("formats", "javacompat", "scan", "dispatch", "reput")
 
 _Kernel = TypeVar("_Kernel", bound="Callable[..., Any]")
 
@@ -41,7 +41,7 @@ def _sources_digest() -> str:
     package = Path(__file__).parent
     checked = os.environ.get("NUMBA_BOUNDSCHECK", "")
     digest = hashlib.sha256(f"{numba.__version__} {checked} {Path(__file__).read_text()}".encode())
-    for room in _ROOMS_WITH_KERNELS:
+    for room in ROOMS_WITH_KERNELS:
         for source in sorted(package.joinpath(room).rglob("*.py")):
             digest.update(source.read_bytes())
     return digest.hexdigest()[:16]

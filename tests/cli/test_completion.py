@@ -103,6 +103,7 @@ def test_the_rest_of_the_values() -> None:
     assert ask("rmqtool verify --explain cl-hol").stdout == "plain,CL-HOLE\n"
 
 
+@pytest.mark.full
 def test_a_home_directory_and_variables_are_put_in(tmp_path: Path) -> None:
     """The shell hands over the line as typed."""
     (tmp_path / "my store").symlink_to(ROOT / STORE)
@@ -111,6 +112,7 @@ def test_a_home_directory_and_variables_are_put_in(tmp_path: Path) -> None:
         assert "plain,TopicTest" in found.stdout, line
 
 
+@pytest.mark.full
 def test_a_value_that_bash_would_take_apart_is_quoted(tmp_path: Path) -> None:
     (tmp_path / "commitlog").mkdir()
     (tmp_path / "consumequeue" / "a|b c" / "0").mkdir(parents=True)

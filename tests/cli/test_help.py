@@ -35,7 +35,7 @@ EXAMPLES = [
 ]
 
 
-@pytest.mark.few(1, each="[^:]+")
+@pytest.mark.few(4)
 @pytest.mark.parametrize(("name", "example"), EXAMPLES)
 def test_example_runs(name: str, example: str, tmp_path: Path) -> None:
     """Exit status 0 but where a difference or a missing message is what the example is about."""

@@ -52,7 +52,6 @@ TOUCHES: dict[str, str] = {
     "cli/verify.py": NAMED,
     "cli/session.py": WRITTEN,
     "cli/process.py": SYSTEM,
-    "cli/warmup.py": OURS,
     "cli/manual.py": OURS,
     "jit.py": OURS,
     "store/given.py": OURS,

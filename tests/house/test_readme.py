@@ -32,6 +32,7 @@ def test_tours_have_steps() -> None:
     assert all(sum(bool(step.output) for step in steps(page.read_text())) >= 4 for page in TOURS)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("page", TOURS, ids=lambda page: page.stem)
 def test_tour_prints_what_it_shows(page: Path, tmp_path: Path) -> None:
     """If this fails because the tool changed: ``python -m tests.house.readme`` writes the page anew."""
