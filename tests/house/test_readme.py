@@ -161,3 +161,8 @@ def test_ci_takes_its_test_command_from_readme() -> None:
 
 def test_ci_runs_every_tier_that_is_left_out_by_default() -> None:
     assert f'tiers="{" or ".join(TIERS)}"\n' in (ROOT / ".ci" / "run").read_text()
+
+
+def test_every_tier_is_described() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    assert [tier for tier in TIERS if f"\n* `{tier}` " not in text] == []
