@@ -75,6 +75,7 @@ def _edited(tmp_path: Path, edit: Callable[[Log, int], None]) -> tuple[Verdict, 
     return check_at_any_split(log.write(tmp_path)), place
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     ("name", "value", "width", "code", "severity"),
     [

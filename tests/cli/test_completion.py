@@ -94,6 +94,7 @@ def ask(line: str, **more: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.full
 def test_the_rest_of_the_values() -> None:
     """Zones, purposes of files, queues of a glob of topics; codes in any case."""
     assert "plain,Asia/Shanghai" in ask(f"rmqtool info {STORE} --timezone Asia/Sh").stdout

@@ -85,7 +85,7 @@ def test_a_rebuild_leaves_nothing(command: str, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.few(1)
+@pytest.mark.full
 @pytest.mark.parametrize("words", [("verify",), ("rebuild", "--compare")], ids=" ".join)
 def test_blocks_that_do_not_fit_are_no_damage(words: tuple[str, ...], tmp_path: Path) -> None:
     """Scratch files are ours: that they cannot be written says nothing of the store."""
@@ -141,6 +141,7 @@ def test_rows_that_do_not_fit_are_told_of(words: tuple[str, ...], tmp_path: Path
     assert b"error: /dev/full: cannot be written: No space left on device" in full.stderr
 
 
+@pytest.mark.full
 def test_a_question_that_fails_before_its_first_row_leaves_no_file(tmp_path: Path) -> None:
     """The next one, put right, may use the name."""
     target = tmp_path / "file"

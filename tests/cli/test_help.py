@@ -35,7 +35,7 @@ EXAMPLES = [
 ]
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("name", "example"), EXAMPLES)
 def test_example_runs(name: str, example: str, tmp_path: Path) -> None:
     """Exit status 0 but where a difference or a missing message is what the example is about."""

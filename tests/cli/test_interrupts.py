@@ -124,7 +124,7 @@ def test_a_file_gets_the_report_so_far(held: Callable[..., Held], plain_copy: Pa
     assert json.loads((tmp_path / "o").read_text())["result"] == "incomplete"
 
 
-@pytest.mark.few(1)
+@pytest.mark.full
 @pytest.mark.parametrize("moment", ["manifest", "prediction"])
 def test_behind_the_checks(held: Callable[..., Held], plain_copy: Path, moment: str, tmp_path: Path) -> None:
     """All levels are through: their findings are there, what comes after it is not, and nothing is half."""

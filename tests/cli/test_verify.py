@@ -186,6 +186,7 @@ def test_csv_is_one_row_a_finding(run: Callable[..., Run], plain_copy: Path) -> 
     assert any(row.startswith("finding,CQ-") for row in rows)
 
 
+@pytest.mark.full
 def test_reader_that_has_enough_does_not_make_the_store_clean(plain_copy: Path) -> None:
     spoil_queue(plain_copy)
     command = (

@@ -84,7 +84,7 @@ def processor_seconds(*words: str) -> float:
     return min(spent)
 
 
-@pytest.mark.few(1)
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("words", "bound"), [(("--help",), 2), (("verify", STORE, "--level", "0"), 5)], ids=["help", "layout"]
 )

@@ -168,6 +168,7 @@ def test_the_rooms_below_do_not_know_this_machine_s_paths() -> None:
     assert found == []
 
 
+@pytest.mark.full
 def test_no_module_is_listed_in_vain() -> None:
     modules = {_label(path): ast.parse(path.read_text("utf-8")) for path in _modules()}
     for one in TOUCHES:

@@ -85,7 +85,7 @@ def recipes() -> dict[str, str]:
     return {"shell": blocks["sh"], "actions": step[1], "cron": cron}
 
 
-@pytest.mark.few(1)
+@pytest.mark.full
 @pytest.mark.parametrize("kind", ["shell", "actions", "cron"])
 @pytest.mark.parametrize("damaged", [False, True], ids=["sound", "damaged"])
 def test_recipe_for_ci(kind: str, damaged: bool, tmp_path: Path) -> None:
