@@ -116,7 +116,7 @@ def plus_one(number: int) -> int:
 def test_what_another_process_has_made_meanwhile_is_loaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jit.numba.config, "CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path))
     ours, others = kernel(plus_one), kernel(plus_one)
     take_turn, path = jit._take_turn, next(tmp_path.iterdir())
 
