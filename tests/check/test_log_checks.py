@@ -34,6 +34,7 @@ QUIET = {"CL-TAIL-ZERO", "CL-PREALLOC"}
 PAGE = 4096
 
 
+@pytest.mark.few(20)
 @pytest.mark.parametrize("root", STORES, ids=lambda root: root.name)
 @pytest.mark.parametrize("with_conf", [True, False], ids=["conf", "inferred"])
 def test_logs_of_real_brokers_are_sound(root: Path, with_conf: bool) -> None:
@@ -74,6 +75,7 @@ def _edited(tmp_path: Path, edit: Callable[[Log, int], None]) -> tuple[Verdict, 
     return check_at_any_split(log.write(tmp_path)), place
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     ("name", "value", "width", "code", "severity"),
     [
@@ -583,6 +585,7 @@ def test_an_unreadable_page_is_told_once(tmp_path: Path, monkeypatch: pytest.Mon
     assert found.log_end == len(records)
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("seed", range(20))
 def test_whatever_is_damaged_no_cut_shows_and_nothing_fails(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)

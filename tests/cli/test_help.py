@@ -29,12 +29,13 @@ def command(name: str) -> Command:
 
 
 EXAMPLES = [
-    pytest.param(name, example, id=f"{name}: {purpose}")
+    pytest.param(name, example, id=f"{name}: {purpose}", marks=[pytest.mark.full] if name == "warmup" else [])
     for name in COMMANDS
     for purpose, example in re.findall(r"^# (.*)\n((?:[^#].*\n)+)", command(name).examples, re.MULTILINE)
 ]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("name", "example"), EXAMPLES)
 def test_example_runs(name: str, example: str, tmp_path: Path) -> None:
     """Exit status 0 but where a difference or a missing message is what the example is about."""

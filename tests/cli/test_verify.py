@@ -141,6 +141,7 @@ def test_running_broker_is_status_4_unless_live(run: Callable[..., Run], plain_c
     assert "ST-LOCKED" in {one.get("code") for one in live.objects}
 
 
+@pytest.mark.full
 def test_a_bind_mount_of_the_store_is_the_store(plain_copy: Path, tmp_path: Path) -> None:
     """Paths differ, device and inode do not."""
     other, index, queue = tmp_path / "other", tmp_path / "index", tmp_path / "a queue"
@@ -188,6 +189,7 @@ def test_csv_is_one_row_a_finding(run: Callable[..., Run], plain_copy: Path) -> 
     assert any(row.startswith("finding,CQ-") for row in rows)
 
 
+@pytest.mark.full
 def test_reader_that_has_enough_does_not_make_the_store_clean(plain_copy: Path) -> None:
     spoil_queue(plain_copy)
     command = (

@@ -54,7 +54,6 @@ TOUCHES: dict[str, str] = {
     "cli/report.py": WRITTEN,
     "report/page/render.py": OURS,
     "cli/process.py": SYSTEM,
-    "cli/warmup.py": OURS,
     "cli/manual.py": OURS,
     "jit.py": OURS,
     "store/given.py": OURS,
@@ -171,6 +170,7 @@ def test_the_rooms_below_do_not_know_this_machine_s_paths() -> None:
     assert found == []
 
 
+@pytest.mark.full
 def test_no_module_is_listed_in_vain() -> None:
     modules = {_label(path): ast.parse(path.read_text("utf-8")) for path in _modules()}
     for one in TOUCHES:
@@ -270,6 +270,7 @@ COMMANDS = {
 }
 
 
+@pytest.mark.few(14)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_gives_the_same_result_on_a_store_that_is_on_no_disk(
     name: str, local: Path, stores: dict[str, Location], capsys: pytest.CaptureFixture[str], tmp_path: Path
