@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rmqtool import rows
+from rmqtool.check.configs import config_findings
 from rmqtool.derived.checkpoint import read_checkpoint
 from rmqtool.derived.index_files import IndexFile
 from rmqtool.derived.queue_bounds import queue_bounds
@@ -180,6 +181,7 @@ def _denied(failure: EnvironmentFailureError, structure: Structure) -> Finding:
 def _layout(store: Store, findings: FindingLog) -> Iterator[Finding]:
     try:
         yield from layout_findings(store)
+        yield from config_findings(store)
     except EnvironmentFailureError as failure:
         findings.add(_denied(failure, Structure.STORE))
 

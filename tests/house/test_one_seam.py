@@ -85,7 +85,18 @@ OUR_OWN = frozenset(
 
 DISK_MODULES = frozenset({"os", "io", "pathlib", "shutil", "glob", "tempfile", "mmap", "fcntl", "stat"})
 BELOW = frozenset(
-    {"formats", "findings", "javacompat", "store", "scan", "derived", "dispatch", "reput", "recovery"}
+    {
+        "formats",
+        "findings",
+        "javacompat",
+        "store",
+        "scan",
+        "derived",
+        "doctor",
+        "dispatch",
+        "reput",
+        "recovery",
+    }
     | {"check", "rows", "lookup"}
 )
 """Rooms that know nothing of this machine's paths, but for the modules above and those below."""
