@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 _OTHERWISE = {
     "Damage": "file position physical_offset length code=code.code message",
+    "ConfigChoice": (
+        "name about entries missing again_at_least again_at_most skipped_at_most copy_of effects"
+    ),
+    "ConfigCopy": "file state size_bytes entries reason?",
     "Finding": (
         "code=code.code severity file position length topic queue_id queue_offset physical_offset expected"
         " observed message=sentence brokerEffect=code.broker_effect remedy"
@@ -32,6 +36,9 @@ _OTHERWISE = {
         " tag_items records bytes units index_entries queues files present account skipped more_skipped"
         " unreachable skipped_units skipped_units_by_queue older_generations messagesNotIndexed=unindexed"
         " salvage_would_add findings counts=findings.counts compared differences seconds exit_status"
+    ),
+    "RepairReport": (
+        "store outcome steps left configs journal before after findings counts=findings.counts exit_status"
     ),
     "Setting": "value origin candidates? doubt?",
     "SkippedRange": "physicalOffset=skip.log_offset length=skip.length reason records",
