@@ -24,6 +24,9 @@ _HEADLINES = {
     RepairOutcome.ROLLED_BACK: "taken back: the store was no better for it",
     RepairOutcome.UNDONE: "the newest repair is taken back: every byte is as before",
 }
+_BEFORE = frozenset({RepairOutcome.NOTHING, RepairOutcome.PLANNED, RepairOutcome.ROLLED_BACK})
+"""Outcomes that leave the user to choose."""
+
 _WORDS = {
     RepairAction.SET_ASIDE: "set aside",
     RepairAction.PUT_IN: "put in",
@@ -43,7 +46,7 @@ def _lines(report: RepairReport) -> Iterator[str]:
         yield f"{_WORDS[step.action]:<14} {step.path}: {step.why}"
     for one in report.left:
         yield f"{'left as it is':<14} {one.path}: {one.why}"
-    for diagnosis in report.configs:
+    for diagnosis in report.configs if report.outcome in _BEFORE else ():
         yield from _diagnosis(diagnosis)
     if report.after is not None:
         yield f"{'findings':<14} {_counts(report.before)}; now {_counts(report.after)}"
