@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from rmqtool import __version__
 from rmqtool.api.engines import engine_of
 from rmqtool.commands.rebuild.run import RebuildRequest, rebuild
 from rmqtool.commands.repair.model import RepairPart, RepairRequest
@@ -50,7 +51,7 @@ def repaired(
         frozenset(map(RepairPart, only)),
         config,
         options,
-        command,
+        {"rmqtool": __version__, "command": command},
     )
     if undo:
         return undo_repair(request)

@@ -137,7 +137,7 @@ class RepairRequest:
         only: the parts to mend; empty means all.
         choices: the user's choice for files in ``config/``, by name.
         engine: where ``verify`` runs.
-        command: how it was called, for the journal.
+        facts: what the journal is to tell beside: who called it how.
     """
 
     store: Store
@@ -145,7 +145,7 @@ class RepairRequest:
     only: frozenset[RepairPart] = frozenset()
     choices: Mapping[str, str] = field(default_factory=dict)
     engine: EngineOptions = field(default_factory=lambda: EngineOptions("local"))
-    command: str = ""
+    facts: Mapping[str, str] = field(default_factory=dict)
 
     def wants(self, part: RepairPart) -> bool:
         """Tell whether a part is to be mended."""

@@ -7,7 +7,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from rmqtool import __version__
 from rmqtool.check.model import VerifyRequest
 from rmqtool.check.run import verify
 from rmqtool.commands.repair.model import (
@@ -248,9 +247,8 @@ def _report(
 def _facts(request: RepairRequest, before: VerifyReport) -> dict[str, Any]:
     """Return what the journal tells of a repair beside its moves."""
     return {
-        "rmqtool": __version__,
+        **request.facts,
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": request.command,
         "store": str(request.store.base),
         "findings": before.findings.counts,
         "log": _log_facts(request.store),
