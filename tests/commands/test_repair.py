@@ -368,15 +368,14 @@ def test_killed_at_random_moments(root: Path, tmp_path: Path) -> None:
     before = picture(root)
     done = tmp_path / "done"
     shutil.copytree(root, done)
-    repair(done)
+    start = time.monotonic()
+    _begun(done).communicate()
+    whole_s = time.monotonic() - start
     after = _without_times(picture(done))
     chance, reached = random.Random(5), set[str]()
-    for number in range(60):
-        code = "import sys, rmqtool; print('go', flush=True); rmqtool.open(sys.argv[1]).repair()"
-        process = subprocess.Popen([sys.executable, "-c", code, str(root)], stdout=subprocess.PIPE)
-        assert process.stdout is not None
-        process.stdout.readline()
-        time.sleep(chance.uniform(0.2, 1.8))
+    for number in range(40):
+        process = _begun(root)
+        time.sleep(chance.uniform(0.1, 1) * whole_s)
         process.kill()
         process.communicate()
         state = "decided" if list(root.glob(f"{JOURNAL}*")) else "before"
@@ -392,6 +391,15 @@ def test_killed_at_random_moments(root: Path, tmp_path: Path) -> None:
             sweep(LocalDisk(root))
             assert picture(root) == before
     assert reached == {"decided", "before"}
+
+
+def _begun(root: Path) -> subprocess.Popen[bytes]:
+    """Begin a repair in a process of its own; it is at work once this returns."""
+    code = "import sys, rmqtool; print('go', flush=True); rmqtool.open(sys.argv[1]).repair()"
+    process = subprocess.Popen([sys.executable, "-c", code, str(root)], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.readline()
+    return process
 
 
 def _without_times(found: Picture) -> dict[str, tuple[int, bytes | None]]:
