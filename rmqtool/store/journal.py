@@ -8,11 +8,12 @@ its own inside the root, where what is taken out goes, too, so that nothing is e
         journal.ndjson          what is moved, in this order, and the times of directories before
         staged/                 goes into the store
         aside/                  came out of it
+        kept/                   lies there amid the change: goes from an old tree into the new one
     .rmqtool-repair-gone-MTIME  undone; being removed
 
 The moves are done one after the other, each flushed before the next. So a store is always at one place k
 between "before" (k = 0) and "after" (k = n), give or take the one rename that a power cut may have kept or
-dropped; and as each name that is staged or set aside is used once, the names that are there tell k. Nothing
+dropped; and as a name that is staged or set aside is used once, the names that are there tell k. Nothing
 has to be noted on the way. `finish` goes up to n, `undo` down to 0; both may be killed anywhere and be run
 again. Names that fit no k have been changed by somebody else: then nothing is touched.
 
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from rmqtool.store.disk import Disk
 
 JOURNAL = "rmqtool-repair-"
-STAGED, ASIDE = "staged", "aside"
+STAGED, ASIDE, KEPT = "staged", "aside", "kept"
 _FILE = "journal.ndjson"
 _NEW, _GONE = f".{JOURNAL}new-", f".{JOURNAL}gone-"
 _MODE = 0o644
@@ -114,8 +115,9 @@ class Draft:
         number = max((int(name.removeprefix(JOURNAL)) for name in journals(disk)), default=0) + 1
         self._final = f"{JOURNAL}{number:04d}"
         self.name = f"{_NEW}{self._times['']}"
-        for path in (self.name, f"{self.name}/{STAGED}", f"{self.name}/{ASIDE}"):
-            disk.make_directory(path)
+        disk.make_directory(self.name)
+        for name in (STAGED, ASIDE, KEPT):
+            disk.make_directory(f"{self.name}/{name}")
 
     def write(self, path: str, data: bytes, mode: int = _MODE) -> None:
         """Stage the bytes of a file, to go to a name below the root."""
@@ -137,6 +139,16 @@ class Draft:
         """Plan to give what is staged under a name that name."""
         self._note(path)
         self._moves.append((f"{self._final}/{STAGED}/{path}", path, why))
+
+    def keep(self, path: str, why: str) -> None:
+        """Plan to take something out of a tree before that is exchanged; `put_back` has to follow."""
+        self._make_parents(f"{self.name}/{KEPT}", path)
+        self._note(path)
+        self._moves.append((path, f"{self._final}/{KEPT}/{path}", why))
+
+    def put_back(self, path: str, why: str) -> None:
+        """Plan to put what was kept into the new tree, which has the directory around it."""
+        self._moves.append((f"{self._final}/{KEPT}/{path}", path, why))
 
     def decide(self, facts: Mapping[str, Any]) -> Journal:
         """Flush all of it and give it its name: from here on the next run finishes or undoes it."""

@@ -60,7 +60,11 @@ BEFORE: Picture = {
     "config/consumerOffset.json.bak": _file("{}", 9),
     "config/topics.json": _file('{"topicConfigTable":', 10, 0o600),
     "consumequeue": _directory(11),
+    "consumequeue/Old": _directory(18),
+    "consumequeue/Old/0": _directory(19),
     "consumequeue/T": _directory(12),
+    "consumequeue/T/1": _directory(20),
+    "consumequeue/T/1/00000000000000000000": _file("old units", 21),
     "consumequeue/T/0": _directory(13),
     "consumequeue/T/0/00000000000000000000": _file("units", 14),
     "index": _directory(15),
@@ -87,9 +91,13 @@ def _small(draft: Draft) -> None:
 def _trees(draft: Draft) -> None:
     for name in ("consumequeue", "index", "batchconsumequeue"):
         draft.write(f"{name}/T/0/00000000000000000000", name.encode() * 20)
+    draft.keep("consumequeue/Old", "expired")
+    draft.keep("consumequeue/T/1", "expired")
     for name in ("consumequeue", "index"):
         draft.take_out(name, "damaged")
         draft.put_in(name, "rebuilt")
+    draft.put_back("consumequeue/Old", "expired")
+    draft.put_back("consumequeue/T/1", "expired")
     draft.put_in("batchconsumequeue", "rebuilt")
 
 
