@@ -49,7 +49,7 @@ _OTHERWISE = {
     "UnreachableRange": "file=segment.label physicalOffset=start length reason records",
     "VerifyReport": (
         "store level result interrupted? notLookedAt=limits examined findings counts=findings.counts"
-        " exit_status"
+        " picture? exit_status"
     ),
 }
 """Members by class, where they are not just its fields: ``NAME=ATTRIBUTE`` for one of another name, ``?``
