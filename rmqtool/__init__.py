@@ -8,7 +8,8 @@ while work goes on; ``projection`` results as JSON; ``times`` as users give them
 ``formats`` layouts as construct schemas; ``javacompat`` what Java does with strings and checksums;
 ``findings`` what can be wrong; ``io`` whence bytes come; ``store`` where files lie;
 ``scan`` bytes of log to arrays of messages;
-``derived`` readers of queues, index and checkpoint; ``dispatch`` messages to what the store must contain;
+``derived`` readers of queues, index and checkpoint; ``doctor`` what is left of the broker's settings;
+``dispatch`` messages to what the store must contain;
 ``engine`` where functions run; ``reput`` the pipeline; ``recovery`` what a broker's start does;
 ``check`` what is wrong; ``rows`` typed rows, and rows of records; ``lookup`` messages by way of their queues;
 ``commands`` one module or package per command, none knows another; ``api`` the library;

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 _OTHERWISE = {
     "Damage": "file position physical_offset length code=code.code message",
+    "ConfigChoice": (
+        "name about entries missing again_at_least again_at_most skipped_at_most copy_of effects"
+    ),
+    "ConfigCopy": "file state size_bytes entries reason?",
     "Finding": (
         "code=code.code severity file position length topic queue_id queue_offset physical_offset expected"
         " observed message=sentence brokerEffect=code.broker_effect remedy"
@@ -35,6 +39,9 @@ _OTHERWISE = {
         " salvage_would_add lost_messages? findings counts=findings.counts not_looked_at compared"
         " differences seconds"
         " exit_status"
+    ),
+    "RepairReport": (
+        "store outcome steps left configs journal before after findings counts=findings.counts exit_status"
     ),
     "Setting": "value origin candidates? doubt?",
     "SkippedRange": "physicalOffset=skip.log_offset length=skip.length reason records",

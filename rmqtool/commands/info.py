@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rmqtool import rows
+from rmqtool.check.configs import config_findings
 from rmqtool.derived.checkpoint import read_checkpoint
 from rmqtool.derived.index_files import IndexFile
 from rmqtool.derived.queue_bounds import queue_bounds
@@ -144,6 +145,8 @@ def summarise(store: Store, max_findings: int = 10) -> StoreSummary:
     denied = _Denied(store, findings)
     with denied.noted():
         findings.extend(denied.heard(layout_findings(store)))
+    with denied.noted():
+        findings.extend(denied.heard(config_findings(store)))
     log = None
     with denied.noted():
         log = _log_summary(store, findings)

@@ -269,9 +269,9 @@ ST_CONFIG = FindingCode(
     severity=Severity.WARNING,
     structure=Structure.STORE,
     title="config file not readable",
-    meaning="A JSON file in config/ cannot be decoded.",
-    broker_effect="Falls back to the .bak file; if that is bad too, does not start.",
-    remedy="Restore it from the .bak file.",
+    meaning="A JSON file in config/ cannot be decoded, says dump; verify tells what follows: CF-….",
+    broker_effect="Takes the .bak file, forgets all of it, or does not start: see CF-BACKUP, CF-FORGETS.",
+    remedy="rmqtool repair STORE --plan shows what is left of it.",
     origin="ConfigManager#load",
 )
 OF_AHEAD = FindingCode(

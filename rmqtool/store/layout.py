@@ -15,9 +15,7 @@ from rmqtool.findings.places import (
     CP_SIZE,
     CP_STRAY,
     CP_ZERO,
-    IO_DENIED,
     ST_ABORT,
-    ST_CONFIG,
     ST_DLEDGER,
     ST_DOUBT,
     ST_NO_COMMITLOG,
@@ -26,7 +24,6 @@ from rmqtool.findings.places import (
 )
 from rmqtool.formats.checkpoint import CHECKPOINT_FILE_SIZE, CHECKPOINTS
 from rmqtool.io import Kind
-from rmqtool.store.broker_json import ConfigDeniedError, ConfigFileError, load_broker_json
 from rmqtool.store.features import is_rocksdb
 from rmqtool.store.files import TREE_DEPTH
 from rmqtool.store.index_layout import index_findings
@@ -44,8 +41,6 @@ if TYPE_CHECKING:
     from rmqtool.store.root import Store
     from rmqtool.store.segments import FileQueue, Gap, StoreFile, Stray
     from rmqtool.store.setting import Setting
-
-_CONFIG_FILES = ("topics.json", "consumerOffset.json", "subscriptionGroup.json", "delayOffset.json")
 
 
 def layout_findings(store: Store) -> Iterator[Finding]:
@@ -84,7 +79,6 @@ def _root_findings(store: Store) -> Iterator[Finding]:
     if store.abort is not None:
         yield Finding(code=ST_ABORT, file="abort")
     yield from _doubts(store)
-    yield from _config_findings(store)
 
 
 def _doubts(store: Store) -> Iterator[Finding]:
@@ -100,16 +94,6 @@ def _doubts(store: Store) -> Iterator[Finding]:
         taken = " and ".join(f"{one.name}={one.value}" for one in settings)
         message = f"{taken} {'is' if len(settings) == 1 else 'are'} in doubt: {doubt}"
         yield Finding(code=ST_DOUBT, observed=taken, message=message)
-
-
-def _config_findings(store: Store) -> Iterator[Finding]:
-    for name in _CONFIG_FILES if store.config is not None else ():
-        try:
-            load_broker_json(store.base / "config" / name)
-        except ConfigDeniedError as failure:
-            yield Finding(code=IO_DENIED, file=f"config/{name}", message=str(failure))
-        except ConfigFileError as failure:
-            yield Finding(code=ST_CONFIG, file=f"config/{name}", message=str(failure))
 
 
 def _unless_directory(path: Location, base: Location) -> Iterator[Finding]:

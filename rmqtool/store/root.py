@@ -59,12 +59,17 @@ class Store(StoreFiles):
         base = place.root or (place.path.parent if place.is_file else place.path)
         own: dict[PathKind, Root] = {place.kind: _root_of(place)}
         super().__init__(roots if place.kind is PathKind.STORE else own, base, place.root)
+        self._opened, self._words = (place, dict(roots), given), (broker_version, timezone)
         self.place = place
         self.around: StoreFiles = self
         if place.kind is not PathKind.STORE:
             self.around = StoreFiles(_around(place, roots, own), base, place.root)
         inference = SettingsInference(self.around)
         self.settings = Settings(given, inference, broker_version=broker_version, timezone=timezone)
+
+    def afresh(self) -> Store:
+        """Return the same store, opened in the same way, whose files are not listed yet."""
+        return Store(*self._opened, broker_version=self._words[0], timezone=self._words[1])
 
     @property
     def kind(self) -> PathKind:

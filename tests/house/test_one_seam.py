@@ -40,7 +40,8 @@ TOUCHES: dict[str, str] = {
     "store/staged_file.py": WRITTEN,
     "store/syncing.py": WRITTEN,
     "store/names.py": WRITTEN,
-    "store/lock.py": "names the process that holds the lock, from /proc",
+    "store/disk.py": "changes a store: renames, new files and times below its root, for repair alone",
+    "store/lock.py": "names the process that holds the lock, from /proc; holds it for repair",
     "reput/blocks.py": WRITTEN,
     "commands/rebuild/compare.py": WRITTEN,
     "report/output.py": WRITTEN,
@@ -86,7 +87,18 @@ OUR_OWN = frozenset(
 
 DISK_MODULES = frozenset({"os", "io", "pathlib", "shutil", "glob", "tempfile", "mmap", "fcntl", "stat"})
 BELOW = frozenset(
-    {"formats", "findings", "javacompat", "store", "scan", "derived", "dispatch", "reput", "recovery"}
+    {
+        "formats",
+        "findings",
+        "javacompat",
+        "store",
+        "scan",
+        "derived",
+        "doctor",
+        "dispatch",
+        "reput",
+        "recovery",
+    }
     | {"check", "rows", "lookup"}
 )
 """Rooms that know nothing of this machine's paths, but for the modules above and those below."""

@@ -190,6 +190,16 @@ class RebuildReport:
         return 0 if self.present is None else self.present.fewer_messages
 
     @property
+    def hidden_records(self) -> int:
+        """Return how many true records lie in ranges that were not dispatched."""
+        return self.salvage_would_add.records
+
+    @property
+    def uncompared(self) -> tuple[str, ...]:
+        """Return what of the queues and the index that are there could not be compared, and why."""
+        return () if self.present is None else self.present.unread
+
+    @property
     def fewer_entries(self) -> int:
         """Return how many index entries are lost with the records that are not dispatched.
 

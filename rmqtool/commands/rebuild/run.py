@@ -73,6 +73,7 @@ class RebuildRequest:
         max_findings: findings of one code that are kept in full.
         tag_items: which messages get an index entry for their tags; None: as the store shows.
         generations: which messages of a topic that was created again get units.
+        own: a directory inside the store that is the caller's to write ``out`` into, as that of a repair.
         tell_lost: is told every message that the result has not; None if nobody asks.
     """
 
@@ -90,6 +91,7 @@ class RebuildRequest:
     max_findings: int = 10
     tag_items: TagItems | None = None
     generations: Generations = Generations.AUTO
+    own: Path | None = None
     tell_lost: Callable[[LostMessage], object] | None = None
 
     @property
@@ -202,7 +204,9 @@ def _doubtful(request: RebuildRequest) -> dict[str, str]:
 def _staging(request: RebuildRequest) -> AbstractContextManager[StagingArea]:
     """Stage beside the output; without one, where temporary files belong."""
     roots = request.store.evidence_roots
-    return open_scratch(request.engine, roots) if request.out is None else StagingArea(request.out, roots)
+    if request.out is None:
+        return open_scratch(request.engine, roots)
+    return StagingArea(request.out, roots, request.own)
 
 
 def _plan(request: RebuildRequest, area: StagingArea, tags: TagRule | None) -> ReputPlan:
