@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from hashlib import blake2b
+from hashlib import blake2b, shake_128
 
 from rmqtool.commands.metadump.words import BROKER_WORDS
 from rmqtool.topics import (
@@ -25,6 +25,9 @@ _PREFIXES = (RETRY_PREFIX, DEAD_LETTER_PREFIX, LMQ_PREFIX, REVIVE_PREFIX)
 _SYSTEM_GROUP = "CID_RMQ_SYS_"
 """``MixAll.CID_RMQ_SYS_PREFIX``: consumer groups of the broker's own, the transaction check among them."""
 
+_MEANINGFUL = BROKER_WORDS | {"d", "ck", "ack", "bAck"}
+"""What no name may become; the last are the broker's tags."""
+
 _RANGES = (
     (0x30, 10),
     (0x41, 26),
@@ -32,6 +35,15 @@ _RANGES = (
     (0x4E00, 20992),  # CJK unified ideographs
     (0xAC00, 11172),  # Hangul
 )
+_HEXADECIMAL = re.compile(r"[0-9A-F]{16,}")
+_HEX_LETTERS = (0x41, 6)
+"""Of unique keys, which stay such as a client makes."""
+
+_MALFORMED = ((0xDC80, 16), (0xDC90, 16), (0xDCA0, 32), (0xDCC0, 2), (0xDCC2, 30), (0xDCE0, 1), (0xDCE1, 12)) + (
+    *((0xDCED, 1), (0xDCEE, 2), (0xDCF0, 1), (0xDCF1, 3), (0xDCF4, 1), (0xDCF5, 3), (0xDCF8, 8)),
+)
+"""Bytes of UTF-8, as Python has malformed ones, by what may follow them."""
+
 _BLOCK = 64
 _LOST = re.compile("[\udc80-\udcff\ufffd]+")
 _CACHED = 1 << 16
@@ -97,12 +109,15 @@ class Disguise:
             return name
         prefix = next((one for one in (*_PREFIXES, SYSTEM_PREFIX) if text.startswith(one)), "")
         rest = self._permuted(text[len(prefix) :])
+        while rest in _MEANINGFUL:  # by chance: once more, so that two names still never become one
+            rest = self._permuted(rest)
         return (prefix + rest).encode("utf-8", "surrogateescape")
 
     def _permuted(self, text: str) -> str:
-        kinds = [_kind(char) for char in text]
+        is_hexadecimal = _HEXADECIMAL.fullmatch(text) is not None
+        kinds = [_HEX_LETTERS if is_hexadecimal and char >= "A" else _kind(char) for char in text]
         places = [at for at, kind in enumerate(kinds) if kind is not None]
-        if not places:
+        if not places and not _LOST.search(text):
             return text
         chosen = [kinds[at] for at in places]
         pattern = [f"{kind[0]:x}" if kind else char for char, kind in zip(text, kinds, strict=True)]
@@ -115,9 +130,19 @@ class Disguise:
             source, target = sides[turn % 2], sides[1 - turn % 2]
             self._shift(numbers, sizes, source, target, f"{turn}:{shape}")
         found = list(text)
+        self._put_lost(found)
         for at, kind, number in zip(places, chosen, numbers, strict=True):
             found[at] = chr((kind[0] if kind else 0) + number)
         return "".join(found)
+
+    def _put_lost(self, chars: list[str]) -> None:
+        """Replace malformed bytes by others that are malformed in the same way."""
+        places = [at for at, char in enumerate(chars) if "\udc80" <= char <= "\udcff"]
+        if places:
+            seed = self.digest("".join(chars).encode("utf-8", "surrogateescape"), _KEY_BYTES)
+            for at, drawn in zip(places, _stream(seed, len(places)), strict=False):
+                first, count = next(kind for kind in _MALFORMED if kind[0] <= ord(chars[at]) < sum(kind))
+                chars[at] = chr(first + (ord(chars[at]) - first + 1 + drawn % max(count - 1, 1)) % count)
 
     def _shift(
         self, numbers: list[int], sizes: list[int], source: slice, target: slice, salt: str
@@ -142,12 +167,8 @@ def _is_lost(char: str) -> bool:
 
 
 def _stream(seed: bytes, size: int) -> bytes:
-    """Return as many bytes as are wanted that follow from a seed."""
-    if size <= len(seed):
-        return seed
-    from numpy.random import PCG64, Generator
-
-    return Generator(PCG64(int.from_bytes(seed, "big"))).bytes(size)
+    """Return as many bytes as are wanted that follow from a seed, or more."""
+    return seed if size <= len(seed) else shake_128(seed).digest(size)
 
 
 @lru_cache(_CACHED)

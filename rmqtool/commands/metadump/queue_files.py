@@ -36,7 +36,7 @@ def write_units(
     label: str,
     tags: LookUp,
     disguise: Disguise,
-) -> dict[int, int]:
+) -> dict[int, list[int]]:
     """Make a file of units anew.
 
     Args:
@@ -48,10 +48,10 @@ def write_units(
         disguise: Replaces what the log does not know.
 
     Returns:
-        The physical offset of each unit's message by address in the queue's extension.
+        Physical offsets of the units' messages by address in the queue's extension.
     """
     size, position = source.size_bytes(), 0
-    addresses: dict[int, int] = {}
+    addresses: dict[int, list[int]] = {}
     whole = size // layout.itemsize * layout.itemsize
     while position < whole:
         position = source.next_data(position) // layout.itemsize * layout.itemsize
@@ -64,9 +64,8 @@ def write_units(
             offsets, codes = units["physical_offset"].astype(np.int64), units["tags_code"].astype(np.int64)
             units["tags_code"] = new_codes(offsets, codes, tags, disguise)
             is_address = codes < _INT_MIN
-            addresses |= dict(
-                zip((codes[is_address] - _LEAST_LONG).tolist(), offsets[is_address].tolist(), strict=True)
-            )
+            for address, offset in zip(codes[is_address] - _LEAST_LONG, offsets[is_address], strict=True):
+                addresses.setdefault(int(address), []).append(int(offset))
             target.write_at(position, units)
         position += len(data)
     rest = source.read_at(whole, size - whole, [])
@@ -91,7 +90,7 @@ def write_extension(
     target: StagedFile,
     label: str,
     start: int,
-    addresses: dict[int, int],
+    addresses: dict[int, list[int]],
     tags: LookUp,
     disguise: Disguise,
 ) -> None:
@@ -112,8 +111,9 @@ def write_extension(
         length = int(head["size"][0])
         if length < _EXT_HEAD.itemsize or position + length > size:
             break
-        offset = np.array([addresses.get(start + position, -1)])
-        head["tags_code"] = new_codes(offset, head["tags_code"].astype(np.int64), tags, disguise)
+        head["tags_code"] = _new_code(
+            int(head["tags_code"][0]), addresses.get(start + position, [-1]), tags, disguise
+        )
         target.write_at(position, head)
         at = position + _EXT_HEAD.itemsize
         target.write_at(at, source.read_at(at, length - _EXT_HEAD.itemsize, []))
@@ -121,6 +121,14 @@ def write_extension(
     end = source.read_at(position, 2, [])
     target.write_at(position, end)
     write_noise(source, target, label, position + len(end), disguise)
+
+
+def _new_code(code: int, offsets: list[int], tags: LookUp, disguise: Disguise) -> int:
+    """Return the new tags code of an ext unit that units with these messages name: of the first it fits."""
+    places, codes = np.array(offsets), np.full(len(offsets), code)
+    _, is_met = tags.find(places, codes)
+    at = int(is_met.argmax())
+    return int(new_codes(places[at : at + 1], codes[:1], tags, disguise)[0])
 
 
 def write_noise(

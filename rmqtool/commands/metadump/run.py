@@ -43,7 +43,7 @@ _LARGEST_CONFIG = 64 << 20
 _TIMER_CHECK_BYTES = 56
 _LOCK = b"lock"
 _DIGITS = re.compile(rb"[0-9]*")
-_ROCKSDB_VERSION = re.compile(rb"rocksdb_version=[0-9.]+")
+_ROCKSDB_VERSION = re.compile(rb"\s*rocksdb_version=[0-9.]+\s*")
 _CONFIG_NAME = re.compile(r"\w+\.json(\.bak|\.tmp)?|timermetrics|transactionMetrics")
 
 
@@ -108,7 +108,7 @@ class _Maker:
         self._tag_codes: LookUp | None = None
         self._key_hashes: LookUp | None = None
         self._queue: tuple[str, ...] = ()
-        self._addresses: dict[int, int] = {}
+        self._addresses: dict[int, list[int]] = {}
 
     def run(self) -> Skeleton:
         """Go through the store."""
@@ -210,7 +210,8 @@ class _Maker:
             found = write_units(source, target, layout, place.label, self._tag_codes, self._disguise)
         if self._queue != place.parts[1:3]:
             self._queue, self._addresses = place.parts[1:3], {}
-        self._addresses |= found
+        for address, offsets in found.items():
+            self._addresses.setdefault(address, []).extend(offsets)
 
     def _extension(self, place: Place, target: StagedFile) -> None:
         assert self._tag_codes is not None

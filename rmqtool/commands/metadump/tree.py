@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rmqtool.io.source import Kind
-from rmqtool.store.files import queue_id_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,11 +15,14 @@ if TYPE_CHECKING:
     from rmqtool.io import Location
     from rmqtool.io.source import Status
 
+_ROCKSDB_FILE = re.compile(
+    r"CURRENT|IDENTITY|LOCK|LOG(\.old\.[0-9]+)?|(MANIFEST|OPTIONS)-[0-9]+|[0-9]{6,}\.(log|sst|blob|dbtmp)"
+)
 _NUMBERED = re.compile(r"-?[0-9]+(\.[a-z]{1,8})?|(OPTIONS|MANIFEST)-[0-9]+|LOG(\.old\.[0-9]+)?|timerwheel\.[0-9]+")
 _KNOWN = frozenset(
     "commitlog consumequeue consumequeue_ext consumequeue_rocksdb batchconsumequeue index config checkpoint abort"
     " abort.bak lock timerwheel timerlog compaction compactionLog compactionCq compacting replicating"
-    " position-checkpoint epochFileCheckpoint epochFileCheckpoint.bak brokerIdentity kvStore rocksdbstore"
+    " position-checkpoint position-checkpoint.bak epochFileCheckpoint epochFileCheckpoint.bak brokerIdentity kvStore rocksdbstore"
     " tiered_index_file data CURRENT IDENTITY LOCK topics consumerOffsets subscriptionGroups rdb metadata"
     " timercheck timermetrics transactionMetrics .DS_Store broker.properties"
     " tieredStoreMetadata lmqConsumerOffset consumerOffset topicQueueMapping consumerOrderInfo"
@@ -29,6 +31,7 @@ _KNOWN = frozenset(
 _JSON = re.compile(r"(\w+)(\.json(\.bak|\.tmp)?)")
 _DLEDGER = "dledger-"
 _LOG, _QUEUES, _EXTENSIONS = "commitlog", "consumequeue", "consumequeue_ext"
+_OF_QUEUES = frozenset({_QUEUES, _EXTENSIONS, "batchconsumequeue"})
 _QUEUE_DEPTH = 4
 
 
@@ -80,21 +83,15 @@ def new_parts(parts: tuple[str, ...], disguise: Disguise) -> tuple[str, ...]:
 
 def _new_part(parts: tuple[str, ...], at: int, disguise: Disguise) -> str:
     name = parts[at]
-    is_topic = at == 1 and "consumequeue" in parts[0] and _is_queue(parts)
-    if not is_topic:
-        found = _JSON.fullmatch(name)
-        if name in _KNOWN or _NUMBERED.fullmatch(name) or (found and found[1] in _KNOWN):
-            return name
-        if name.startswith(_DLEDGER):
-            return _DLEDGER + disguise.text_of_file(name.removeprefix(_DLEDGER))
-    return disguise.text_of_file(name)
-
-
-def _is_queue(parts: tuple[str, ...]) -> bool:
-    """Whether these are the names of a topic's directory, or of something in it."""
-    return len(parts) < 3 or queue_id_of(parts[2]) is not None or parts[2] not in _KNOWN
+    if at == 1 and parts[0] in _OF_QUEUES:  # topics, and where RocksDB holds the queues, its files
+        return name if _ROCKSDB_FILE.fullmatch(name) else disguise.text_of_file(name)
+    found = _JSON.fullmatch(name)
+    if name in _KNOWN or _NUMBERED.fullmatch(name) or (found and found[1] in _KNOWN):
+        return name
+    prefix = _DLEDGER if name.startswith(_DLEDGER) else ""
+    return prefix + disguise.text_of_file(name.removeprefix(prefix))
 
 
 def is_queue_file(parts: tuple[str, ...]) -> bool:
     """Whether these are the names of a file in a queue's directory."""
-    return len(parts) == _QUEUE_DEPTH and "consumequeue" in parts[0]
+    return len(parts) == _QUEUE_DEPTH and parts[0] in _OF_QUEUES

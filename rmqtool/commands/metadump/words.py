@@ -16,7 +16,7 @@ _CONFIG = frozenset(
     " queueOffsetMap timingCount messageRequestModeMap mode popShareQueueNum type EXPONENTIAL CUSTOMIZED"
     " SINGLE_TAG MULTI_TAG PULL POP TAG SQL92 queue.type +queue.type BatchCQ SimpleCQ RocksDBCQ cleanup.policy"
     " +cleanup.policy COMPACTION DELETE message.type +message.type NORMAL FIFO DELAY TRANSACTION MIXED"
-    " UNSPECIFIED LITE PRIORITY".split()
+    " UNSPECIFIED LITE PRIORITY CURRENT IDENTITY LOCK LOG".split()
 )
 """Names and values of the broker's own in its files (4.9.8 to 5.5.1)."""
 
