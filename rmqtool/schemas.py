@@ -13,6 +13,7 @@ import types
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import is_dataclass
 from enum import Enum
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
@@ -154,6 +155,7 @@ def _annotation(kind: Any, path: str) -> Any:  # noqa: ANN401 - classes and anno
     return _annotation(next(one for one in get_args(found) or (found,) if one is not type(None)), rest)
 
 
+@cache
 def _hints(owner: Any) -> dict[str, Any]:  # noqa: ANN401 - a class or a function
     names: dict[str, Any] = {}
     for one in getattr(owner, "__mro__", (owner,)):
@@ -163,6 +165,7 @@ def _hints(owner: Any) -> dict[str, Any]:  # noqa: ANN401 - a class or a functio
     return get_type_hints(owner, globalns=names)
 
 
+@cache
 def _for_type_checkers(module: types.ModuleType) -> dict[str, object]:
     """Return what a module imports in ``if TYPE_CHECKING``."""
     return {

@@ -36,6 +36,7 @@ COMMANDS = {
     "offsets": Entry(
         "rmqtool.cli.offsets", "Check", "Hold consumer offsets against the bounds of their queues."
     ),
+    "report": Entry("rmqtool.cli.report", "Check", "Make of a store what can be handed on."),
     "rebuild": Entry(
         "rmqtool.cli.rebuild", "Rebuild", "Build consumequeue/ and index/ anew from the commit log."
     ),

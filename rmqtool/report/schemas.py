@@ -56,7 +56,9 @@ def schema(name: str) -> Schema:
 
 def _title(name: str, version: int) -> str:
     document = name.removesuffix("-line")
-    return f"rmqtool.{name}/{version}" if document == name else f"a line of ndjson, rmqtool.{document}/{version}"
+    return (
+        f"rmqtool.{name}/{version}" if document == name else f"a line of ndjson, rmqtool.{document}/{version}"
+    )
 
 
 def _mark(name: str) -> Schema:

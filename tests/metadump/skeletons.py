@@ -131,7 +131,7 @@ def _parts(raw: bytes) -> Iterator[bytes]:
 
 def _names(name: bytes) -> Iterator[bytes]:
     rest = _PREFIX.sub(b"", name, count=1)
-    if rest.decode("utf-8", "replace") not in BROKER_WORDS:
+    if not BROKER_WORDS & {one.decode("utf-8", "replace") for one in (name, rest)}:
         yield rest
 
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
-QUICK_STORES = {"batchcq-5.5.1", "ext-5.5.1", "pagecopies-5.5.1", "plain-5.3.3", "unicode-5.5.1"}
-QUICK_CODES = {"CL-BAD-MAGIC", "CL-HALF-RECORD", "CL-PROP-CRC", "CQ-SIZE-TAG", "IX-CHAIN", "IX-SLOT", "ST-CONFIG"}
+QUICK_STORES = {"ext-5.5.1", "unicode-5.5.1"}
+QUICK_CODES = {"CL-HALF-RECORD", "IX-SLOT", "ST-CONFIG"}
 _SEEN: set[str] = set()
 
 

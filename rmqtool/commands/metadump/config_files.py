@@ -17,7 +17,6 @@ _BARE = frozenset({"true", "false", "null"})
 _PARTS = re.compile(r"([@,])")
 
 
-
 def disguised_config(data: bytes, disguise: Disguise) -> bytes:
     """Return a JSON file with other names; numbers, signs and blanks stay."""
     text = data.decode("utf-8", "surrogateescape")

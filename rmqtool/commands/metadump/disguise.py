@@ -39,9 +39,15 @@ _HEXADECIMAL = re.compile(r"[0-9A-F]{16,}")
 _HEX_LETTERS = (0x41, 6)
 """Of unique keys, which stay such as a client makes."""
 
-_MALFORMED = ((0xDC80, 16), (0xDC90, 16), (0xDCA0, 32), (0xDCC0, 2), (0xDCC2, 30), (0xDCE0, 1), (0xDCE1, 12)) + (
-    *((0xDCED, 1), (0xDCEE, 2), (0xDCF0, 1), (0xDCF1, 3), (0xDCF4, 1), (0xDCF5, 3), (0xDCF8, 8)),
-)
+_MALFORMED = (
+    (0xDC80, 16),
+    (0xDC90, 16),
+    (0xDCA0, 32),
+    (0xDCC0, 2),
+    (0xDCC2, 30),
+    (0xDCE0, 1),
+    (0xDCE1, 12),
+) + (*((0xDCED, 1), (0xDCEE, 2), (0xDCF0, 1), (0xDCF1, 3), (0xDCF4, 1), (0xDCF5, 3), (0xDCF8, 8)),)
 """Bytes of UTF-8, as Python has malformed ones, by what may follow them."""
 
 _BLOCK = 64
@@ -144,9 +150,7 @@ class Disguise:
                 first, count = next(kind for kind in _MALFORMED if kind[0] <= ord(chars[at]) < sum(kind))
                 chars[at] = chr(first + (ord(chars[at]) - first + 1 + drawn % max(count - 1, 1)) % count)
 
-    def _shift(
-        self, numbers: list[int], sizes: list[int], source: slice, target: slice, salt: str
-    ) -> None:
+    def _shift(self, numbers: list[int], sizes: list[int], source: slice, target: slice, salt: str) -> None:
         """Add to the numbers of one side what follows from those of the other."""
         seed = f"{salt}:{numbers[source]}".encode("utf-8", "surrogatepass")
         count = len(numbers[target])
@@ -189,8 +193,14 @@ def _byte_kind(byte: int) -> tuple[int, int]:
     for first, count in _RANGES[:3]:
         if first <= byte < first + count:
             return first, count
-    return (0x80, 0x80) if byte >= 0x80 else (0x01, 0x2F) if byte < 0x30 else (0x3A, 7) if byte < 0x41 else (
-        (0x5B, 6) if byte < 0x61 else (0x7B, 5)
+    return (
+        (0x80, 0x80)
+        if byte >= 0x80
+        else (0x01, 0x2F)
+        if byte < 0x30
+        else (0x3A, 7)
+        if byte < 0x41
+        else ((0x5B, 6) if byte < 0x61 else (0x7B, 5))
     )
 
 

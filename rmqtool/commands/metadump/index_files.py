@@ -54,7 +54,7 @@ class _Chains:
         before = np.empty(len(order), np.int64)
         before[1:] = numbers[:-1]
         before[begins] = self.newest[grouped[begins]]
-        ends = np.append(begins[1:], True)  # noqa: FBT003 - the last one ends its group
+        ends = np.append(begins[1:], True)
         self.newest[grouped[ends]] = numbers[ends]
         found = np.empty(len(order), np.int64)
         found[order] = before
@@ -146,7 +146,9 @@ def _write_header(file: StoreFile, target: StagedFile, used: int, old: Int64s, n
         count = _INT.unpack_from(header, _SLOT_COUNT_AT)[0]
         used_slots, made = int(np.count_nonzero(old)), int(np.count_nonzero(new))
         if count not in {0, used}:  # of 4.7.0 and older, and of a file without items
-            _INT.pack_into(header, _SLOT_COUNT_AT, min(max(count + made - used_slots, -(1 << 31)), (1 << 31) - 1))
+            _INT.pack_into(
+                header, _SLOT_COUNT_AT, min(max(count + made - used_slots, -(1 << 31)), (1 << 31) - 1)
+            )
         elif count == used_slots:
             _INT.pack_into(header, _SLOT_COUNT_AT, made)
     target.write_at(0, bytes(header))

@@ -17,9 +17,7 @@ if TYPE_CHECKING:
     Int64s = npt.NDArray[np.int64]
 
 UNIT = np.dtype([("physical_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])
-BATCH_UNIT = np.dtype(
-    [("physical_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8"), ("rest", "V26")]
-)
+BATCH_UNIT = np.dtype([("physical_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8"), ("rest", "V26")])
 _EXT_HEAD = np.dtype([("size", ">i2"), ("tags_code", ">i8"), ("time", ">i8"), ("bits", ">i2")])
 _CHUNK_UNITS = 1 << 16
 _CHUNK_BYTES = 1 << 20

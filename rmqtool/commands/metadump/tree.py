@@ -18,15 +18,61 @@ if TYPE_CHECKING:
 _ROCKSDB_FILE = re.compile(
     r"CURRENT|IDENTITY|LOCK|LOG(\.old\.[0-9]+)?|(MANIFEST|OPTIONS)-[0-9]+|[0-9]{6,}\.(log|sst|blob|dbtmp)"
 )
-_NUMBERED = re.compile(r"-?[0-9]+(\.[a-z]{1,8})?|(OPTIONS|MANIFEST)-[0-9]+|LOG(\.old\.[0-9]+)?|timerwheel\.[0-9]+")
+_NUMBERED = re.compile(
+    r"-?[0-9]+(\.[a-z]{1,8})?|(OPTIONS|MANIFEST)-[0-9]+|LOG(\.old\.[0-9]+)?|timerwheel\.[0-9]+"
+)
 _KNOWN = frozenset(
-    "commitlog consumequeue consumequeue_ext consumequeue_rocksdb batchconsumequeue index config checkpoint abort"
-    " abort.bak lock timerwheel timerlog compaction compactionLog compactionCq compacting replicating"
-    " position-checkpoint position-checkpoint.bak epochFileCheckpoint epochFileCheckpoint.bak brokerIdentity kvStore rocksdbstore"
-    " tiered_index_file data CURRENT IDENTITY LOCK topics consumerOffsets subscriptionGroups rdb metadata"
-    " timercheck timermetrics transactionMetrics .DS_Store broker.properties"
-    " tieredStoreMetadata lmqConsumerOffset consumerOffset topicQueueMapping consumerOrderInfo"
-    " messageRequestMode delayOffset consumerFilter subscriptionGroup".split()
+    [
+        "commitlog",
+        "consumequeue",
+        "consumequeue_ext",
+        "consumequeue_rocksdb",
+        "batchconsumequeue",
+        "index",
+        "config",
+        "checkpoint",
+        "abort",
+        "abort.bak",
+        "lock",
+        "timerwheel",
+        "timerlog",
+        "compaction",
+        "compactionLog",
+        "compactionCq",
+        "compacting",
+        "replicating",
+        "position-checkpoint",
+        "position-checkpoint.bak",
+        "epochFileCheckpoint",
+        "epochFileCheckpoint.bak",
+        "brokerIdentity",
+        "kvStore",
+        "rocksdbstore",
+        "tiered_index_file",
+        "data",
+        "CURRENT",
+        "IDENTITY",
+        "LOCK",
+        "topics",
+        "consumerOffsets",
+        "subscriptionGroups",
+        "rdb",
+        "metadata",
+        "timercheck",
+        "timermetrics",
+        "transactionMetrics",
+        ".DS_Store",
+        "broker.properties",
+        "tieredStoreMetadata",
+        "lmqConsumerOffset",
+        "consumerOffset",
+        "topicQueueMapping",
+        "consumerOrderInfo",
+        "messageRequestMode",
+        "delayOffset",
+        "consumerFilter",
+        "subscriptionGroup",
+    ]
 )
 _JSON = re.compile(r"(\w+)(\.json(\.bak|\.tmp)?)")
 _DLEDGER = "dledger-"
