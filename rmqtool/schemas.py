@@ -124,9 +124,13 @@ class Definitions:
             return {"anyOf": [self.value(one) for one in arguments]}
         if origin is Literal:
             return {"enum": list(arguments)}
-        if annotation in _SIMPLE:
-            return dict(_SIMPLE[annotation])
-        kind = origin or annotation
+        return (
+            dict(_SIMPLE[annotation])
+            if annotation in _SIMPLE
+            else self._of_kind(origin or annotation, arguments)
+        )
+
+    def _of_kind(self, kind: type[Any], arguments: tuple[Any, ...]) -> Schema:
         if is_dataclass(kind):
             return self.of(kind)
         if issubclass(kind, Enum):
@@ -134,7 +138,7 @@ class Definitions:
         if issubclass(kind, Mapping):
             return table_of(self.value(arguments[-1]))
         if not issubclass(kind, Iterable):
-            raise TypeError(f"{annotation!r} has no schema")
+            raise TypeError(f"{kind!r} has no schema")
         return array_of(self.value((arguments or get_args(_hints(kind.__iter__)["return"]))[0]))
 
 

@@ -20,8 +20,8 @@ metadump_option = click.option(
     "--metadump",
     type=A_PATH,
     metavar="DIR",
-    help="Make DIR, a skeleton of the store for a bug report: bodies are zeros, names, keys and addresses other"
-    " ones; every finding is still found.",
+    help="Make DIR, a skeleton of the store for a bug report: bodies are zeros, names, keys and addresses"
+    " other ones; every finding is still found.",
 )
 
 

@@ -1,6 +1,7 @@
 """The published JSON Schemas: one for every JSON document, one for the lines of every ndjson stream.
 
-``python -m tests.house.schemas`` writes them to ``rmqtool/docs/schemas``, where ``rmqtool schema`` reads them.
+``python -m tests.house.schemas`` writes them to ``rmqtool/docs/schemas``, whence ``rmqtool schema``
+prints them.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _COUNT: Schema = {"type": "integer", "minimum": 0}
 _COUNTS = table_of(_COUNT)
 _FLAG: Schema = {"type": "boolean"}
 _KEYED = {"queryKey": {**_TEXT, "description": "The key of --keys-file that the row answers."}}
-_ROWS = tuple(one for one in get_args(rows.Row) if one is not rows.Lines) + (rows.Preblank,)
+_ROWS = (*tuple(one for one in get_args(rows.Row) if one is not rows.Lines), rows.Preblank)
 _ANSWERS = (rows.Message, rows.InnerMessage, rows.Damage)
 
 

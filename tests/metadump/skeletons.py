@@ -7,7 +7,6 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from rmqtool.commands.metadump import make_skeleton
-from rmqtool.commands.metadump.disguise import Disguise
 from rmqtool.commands.metadump.records import PROPERTY_NAMES, frame_of
 from rmqtool.commands.metadump.tree import new_parts
 from rmqtool.commands.metadump.words import BROKER_WORDS
@@ -15,10 +14,13 @@ from rmqtool.store import open_store
 from tests.commands.rebuilding import Listener
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from tests.cli.conftest import Runner
+    from rmqtool.commands.metadump.disguise import Disguise
+    from tests.cli.conftest import Run
+
+    Runner = Callable[..., Run]
 
 KEY = b"a key that tests know"
 _PLACE = ("code", "severity", "position", "length", "queueId", "queueOffset", "physicalOffset")

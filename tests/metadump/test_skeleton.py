@@ -14,9 +14,12 @@ from tests.metadump.skeletons import KEY, essence, left_in, secrets_of, skeleton
 from tests.store.fixture_stores import STORE_ROOTS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
-    from tests.cli.conftest import Runner
+    from tests.cli.conftest import Run
+
+    Runner = Callable[..., Run]
 
 __all__ = ["run"]
 

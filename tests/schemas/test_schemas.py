@@ -18,11 +18,16 @@ from tests.schemas.validating import COMMANDS, defects, published, wrong_outputs
 from tests.store.fixture_stores import STORE_ROOTS, fixture
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import Runner
+    from collections.abc import Callable
+
+    from tests.cli.conftest import Run
+
+    Runner = Callable[..., Run]
 
 __all__ = ["run"]
 
 PLAIN = fixture("plain-5.3.3")
+_ALL = ("-t", "TopicTest", "--queue", "0", "-b", "2000-01-01", "-e", "now")
 QUICK_STORES = {"ext-5.5.1"}
 SARIF = json.loads((Path(__file__).parent / "sarif-schema-2.1.0.json").read_text())
 

@@ -11,9 +11,12 @@ from jsonschema import Draft202012Validator
 from tests.house.schemas import SCHEMAS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
-    from tests.cli.conftest import Runner
+    from tests.cli.conftest import Run
+
+    Runner = Callable[..., Run]
 
 COMMANDS: dict[str, tuple[str, ...]] = {
     "info": (),

@@ -1,9 +1,9 @@
 """Other names of the same shape: same length in bytes, each character another one of its kind.
 
-Each kind of character is a range: digits, small letters, capitals, ideographs, and beyond those 64 neighbours,
-which UTF-8 writes with the same bytes but for the last. Everything else stays: signs, blanks, controls,
-malformed bytes. Names of one pattern are permuted (a Feistel network over the characters' numbers), so two
-names never become one, and a name is the same wherever it stands.
+Each kind of character is a range: digits, small letters, capitals, ideographs; of all others 64 neighbours,
+which UTF-8 writes with the same bytes but for the last. The rest stays: signs, blanks, controls. Names of one
+pattern are permuted (a Feistel network over the characters' numbers), so two names never become one, and a
+name becomes the same wherever it stands.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from hashlib import blake2b, shake_128
+
+import numpy as np
 
 from rmqtool.commands.metadump.words import BROKER_WORDS
 from rmqtool.topics import (
@@ -40,14 +42,9 @@ _HEX_LETTERS = (0x41, 6)
 """Of unique keys, which stay such as a client makes."""
 
 _MALFORMED = (
-    (0xDC80, 16),
-    (0xDC90, 16),
-    (0xDCA0, 32),
-    (0xDCC0, 2),
-    (0xDCC2, 30),
-    (0xDCE0, 1),
-    (0xDCE1, 12),
-) + (*((0xDCED, 1), (0xDCEE, 2), (0xDCF0, 1), (0xDCF1, 3), (0xDCF4, 1), (0xDCF5, 3), (0xDCF8, 8)),)
+    *((0xDC80, 16), (0xDC90, 16), (0xDCA0, 32), (0xDCC0, 2), (0xDCC2, 30), (0xDCE0, 1), (0xDCE1, 12)),
+    *((0xDCED, 1), (0xDCEE, 2), (0xDCF0, 1), (0xDCF1, 3), (0xDCF4, 1), (0xDCF5, 3), (0xDCF8, 8)),
+)
 """Bytes of UTF-8, as Python has malformed ones, by what may follow them."""
 
 _BLOCK = 64
@@ -99,15 +96,12 @@ class Disguise:
         """
         if not any(data):
             return data
-        found = bytearray(data)
         seed = blake2b(f"{place}:{position}".encode("utf-8", "surrogateescape"), key=self._key).digest()
-        stream = _stream(seed, len(data))
-        for at, old in enumerate(data):
-            if old:
-                first, size = _BYTE_KINDS[old]
-                drawn = first + stream[at] % (size - 1)
-                found[at] = drawn if drawn < old else drawn + 1
-        return bytes(found)
+        stream = np.frombuffer(_stream(seed, len(data)), np.uint8)[: len(data)]
+        old = np.frombuffer(data, np.uint8)
+        drawn = _FIRSTS[old] + stream % (_SIZES[old] - 1)
+        drawn += drawn >= old
+        return bytes(np.where(old, drawn, 0).astype(np.uint8))
 
     def _name(self, name: bytes) -> bytes:
         text = name.decode("utf-8", "surrogateescape")
@@ -204,4 +198,4 @@ def _byte_kind(byte: int) -> tuple[int, int]:
     )
 
 
-_BYTE_KINDS = tuple(_byte_kind(byte) for byte in range(256))
+_FIRSTS, _SIZES = np.array([_byte_kind(byte) for byte in range(256)], np.uint8).T

@@ -1,4 +1,4 @@
-"""What the log's records make of old hashes: tables that queues and index are held against, in a scratch file."""
+"""Tables of old and new hashes of the log's records, which queues and index are held against."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class HashTable:
 
     def _write(self) -> None:
         rows = np.array(self._waiting, _ROW)
-        self._file.write_at(self._count * _ROW.itemsize, rows)
+        self._file.write_at(self._count * _ROW.itemsize, rows.tobytes())
         self._count += len(rows)
         self._waiting.clear()
 

@@ -30,6 +30,7 @@ _SLOT = np.dtype(">i4")
 _CHUNK_ITEMS = 1 << 16
 _CHUNK_SLOTS = 1 << 18
 _SLOT_COUNT_AT = 32
+_INT_MIN, _INT_MAX = -(1 << 31), (1 << 31) - 1
 _INT = Struct(">i")
 _NOISE_CHUNK = 1 << 20
 
@@ -87,7 +88,7 @@ def write_index_file(
         if any(data):
             items = np.frombuffer(data, _ITEM).copy()
             _renew(items, first, index.used, keys, disguise, old, new)
-            target.write_at(at, items)
+            target.write_at(at, items.tobytes())
     items_stop = first_item + max(stop - first_item, 0) // ITEM_SIZE * ITEM_SIZE
     _write_noise(file, target, max(items_stop, min(first_item, file.size_bytes)), disguise)
     _write_slots(file, target, old.newest, new.newest)
@@ -137,7 +138,7 @@ def _write_slots(file: StoreFile, target: StagedFile, old: Int64s, new: Int64s) 
         wanted, found = old[first : first + len(slots)], new[first : first + len(slots)]
         made = np.where(slots == wanted, found, _wrong(slots, wanted, found))
         if made.any():
-            target.write_at(slot_position(first), made.astype(_SLOT))
+            target.write_at(slot_position(first), made.astype(_SLOT).tobytes())
 
 
 def _write_header(file: StoreFile, target: StagedFile, used: int, old: Int64s, new: Int64s) -> None:

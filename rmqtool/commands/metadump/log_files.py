@@ -6,7 +6,15 @@ import re
 from struct import Struct
 from typing import TYPE_CHECKING
 
-from rmqtool.commands.metadump.records import HEAD_BYTES, Frame, Records, frame_of
+from rmqtool.commands.metadump.records import (
+    HEAD_BYTES,
+    LONGEST_HEAD_BYTES,
+    MAGICS,
+    Frame,
+    Records,
+    frame_of,
+    may_be_framed,
+)
 from rmqtool.dispatch.index_keys import item_keys
 from rmqtool.formats.message import BLANK_MAGIC, MAGIC_V1, MAGIC_V2
 from rmqtool.javacompat import decode_utf8, index_key_hash, parse_properties, tags_hash
@@ -20,7 +28,9 @@ if TYPE_CHECKING:
 _START = Struct(">iI")
 _WINDOW = 1 << 20
 _BLANK_BYTES = 8
-_LARGEST_RECORD = 64 << 20
+_LARGEST_RECORD = 256 << 20
+"""What is longer counts as no record, so that memory is bounded whatever a length says."""
+
 _BLANK = BLANK_MAGIC & 0xFFFFFFFF
 _MAGICS = re.compile(
     b"|".join(re.escape((one & 0xFFFFFFFF).to_bytes(4, "big")) for one in (MAGIC_V1, MAGIC_V2, BLANK_MAGIC))
@@ -91,7 +101,9 @@ class LogFile:
         if room < HEAD_BYTES:
             return None
         size, magic = _START.unpack(self._read(position, 8))
-        if magic == _BLANK or not HEAD_BYTES <= size <= room:
+        if magic not in MAGICS or not HEAD_BYTES <= size <= min(room, _LARGEST_RECORD):
+            return None
+        if not may_be_framed(self._read(position, min(room, LONGEST_HEAD_BYTES)), size):
             return None
         return frame_of(self._read(position, size))
 
@@ -162,9 +174,7 @@ class LogFile:
         head = self._head(position)
         size, magic = _START.unpack(head.ljust(8, b"\0"))
         known = b""
-        if (magic & 0xFFFFFFFF).to_bytes(4, "big") in {
-            (one & 0xFFFFFFFF).to_bytes(4, "big") for one in (MAGIC_V1, MAGIC_V2)
-        }:
+        if magic in MAGICS:
             known = self._wreck(position, min(stop, position + _LARGEST_RECORD))
         elif 0 < size <= self._size:
             known = head[:4]

@@ -64,7 +64,7 @@ def write_units(
             is_address = codes < _INT_MIN
             for address, offset in zip(codes[is_address] - _LEAST_LONG, offsets[is_address], strict=True):
                 addresses.setdefault(int(address), []).append(int(offset))
-            target.write_at(position, units)
+            target.write_at(position, units.tobytes())
         position += len(data)
     rest = source.read_at(whole, size - whole, [])
     if any(rest):
@@ -112,7 +112,7 @@ def write_extension(
         head["tags_code"] = _new_code(
             int(head["tags_code"][0]), addresses.get(start + position, [-1]), tags, disguise
         )
-        target.write_at(position, head)
+        target.write_at(position, head.tobytes())
         at = position + _EXT_HEAD.itemsize
         target.write_at(at, source.read_at(at, length - _EXT_HEAD.itemsize, []))
         position += length

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import TYPE_CHECKING
 
+from rmqtool.commands.metadump.words import byte_words
 from rmqtool.formats.message import MAGIC_V1, MAGIC_V2
 from rmqtool.javacompat import masked_crc32, parse_prop_crc_digits, prop_crc_digits
 from rmqtool.topics import OP_TOPIC, REVIVE_PREFIX
@@ -19,10 +20,10 @@ _START = Struct(">iI")
 _INT, _SHORT = Struct(">i"), Struct(">h")
 _CRC_AT, _SYS_FLAG_AT, _BORN_AT = 8, 36, 48
 _BORN_IPV6, _STORE_IPV6, _COMPRESSED = 0x10, 0x20, 0x1
-HEAD_BYTES = 88
-"""Up to the body, with two addresses of IPv4."""
+HEAD_BYTES, LONGEST_HEAD_BYTES = 88, 112
+"""Up to the body, with two addresses of IPv4, and of IPv6."""
 
-_MAGICS = {MAGIC_V1 & 0xFFFFFFFF: 1, MAGIC_V2 & 0xFFFFFFFF: 2}
+MAGICS = {MAGIC_V1 & 0xFFFFFFFF: 1, MAGIC_V2 & 0xFFFFFFFF: 2}
 _CRC_PROPERTY = b"__CRC32#\x01"
 _CRC_PROPERTY_BYTES = 20
 _OP_BODY = re.compile(rb"[0-9,]*")
@@ -31,26 +32,28 @@ _BROKER_TAGS = frozenset({b"d", b"ck", b"ack", b"bAck"})
 _COMPRESSION_MAGICS = (b"\x04\x22\x4d\x18", b"\x28\xb5\x2f\xfd")
 _NAMES_BY_COMMA = frozenset({b"INNER_MULTI_DISPATCH"})
 _NAMES_BY_BLANK = frozenset({b"KEYS"})
-PROPERTY_NAMES = frozenset(
-    b"KEYS TAGS WAIT DELAY RETRY_TOPIC REAL_TOPIC REAL_QID TRAN_MSG PGROUP MIN_OFFSET MAX_OFFSET BUYER_ID"
-    b" ORIGIN_MESSAGE_ID TRANSFER_FLAG CORRECTION_FLAG MQ2_FLAG RECONSUME_TIME MSG_REGION TRACE_ON UNIQ_KEY"
-    b" EXTEND_UNIQ_INFO MAX_RECONSUME_TIMES CONSUME_START_TIME INNER_NUM INNER_BASE DUP_INFO CHECK_IMMUNITY_TIME"
-    b" CHECK_IMMUNITY_TIME_IN_SECONDS TRANSACTION_PREPARED_QUEUE_OFFSET TRANSACTION_ID TRANSACTION_CHECK_TIMES"
-    b" INSTANCE_ID CORRELATION_ID REPLY_TO_CLIENT TTL ARRIVE_TIME PUSH_REPLY_TIME CLUSTER MSG_TYPE POP_CK"
-    b" POP_CK_OFFSET 1ST_POP_TIME __SHARDINGKEY __transactionId__ INNER_MULTI_DISPATCH"
-    b" INNER_MULTI_QUEUE_OFFSET TRACE_CONTEXT TIMER_DELAY_SEC TIMER_DELIVER_MS TIMER_IN_MS TIMER_OUT_MS"
-    b" TIMER_ENQUEUE_MS TIMER_DEQUEUE_MS TIMER_ROLL_TIMES TIMER_DEL_UNIQKEY TIMER_DELAY_LEVEL TIMER_DELAY_MS"
-    b" __CRC32# __LITE_TOPIC _SYS_MSG_PRIORITY_ TRANS_OFFSET ORIGIN_GROUP TIMER_ROLL_LABEL DLQ_ORIGIN_TOPIC"
-    b" DLQ_ORIGIN_MESSAGE_ID TRANSIENT_GROUPS".split()
+PROPERTY_NAMES = byte_words(
+    "KEYS TAGS WAIT DELAY RETRY_TOPIC REAL_TOPIC REAL_QID TRAN_MSG PGROUP MIN_OFFSET MAX_OFFSET"
+    " BUYER_ID ORIGIN_MESSAGE_ID TRANSFER_FLAG CORRECTION_FLAG MQ2_FLAG RECONSUME_TIME MSG_REGION"
+    " TRACE_ON UNIQ_KEY EXTEND_UNIQ_INFO MAX_RECONSUME_TIMES CONSUME_START_TIME INNER_NUM INNER_BASE"
+    " DUP_INFO CHECK_IMMUNITY_TIME CHECK_IMMUNITY_TIME_IN_SECONDS TRANSACTION_PREPARED_QUEUE_OFFSET"
+    " TRANSACTION_ID TRANSACTION_CHECK_TIMES INSTANCE_ID CORRELATION_ID REPLY_TO_CLIENT TTL"
+    " ARRIVE_TIME PUSH_REPLY_TIME CLUSTER MSG_TYPE POP_CK POP_CK_OFFSET 1ST_POP_TIME __SHARDINGKEY"
+    " __transactionId__ INNER_MULTI_DISPATCH INNER_MULTI_QUEUE_OFFSET TRACE_CONTEXT TIMER_DELAY_SEC"
+    " TIMER_DELIVER_MS TIMER_IN_MS TIMER_OUT_MS TIMER_ENQUEUE_MS TIMER_DEQUEUE_MS TIMER_ROLL_TIMES"
+    " TIMER_DEL_UNIQKEY TIMER_DELAY_LEVEL TIMER_DELAY_MS __CRC32# __LITE_TOPIC _SYS_MSG_PRIORITY_"
+    " TRANS_OFFSET ORIGIN_GROUP TIMER_ROLL_LABEL DLQ_ORIGIN_TOPIC DLQ_ORIGIN_MESSAGE_ID"
+    " TRANSIENT_GROUPS"
 )
 """``MessageConst``, 5.5.1: names that mean something to a broker."""
 
-_NUMERIC = frozenset(
-    b"WAIT DELAY REAL_QID TRAN_MSG MIN_OFFSET MAX_OFFSET RECONSUME_TIME TRACE_ON MAX_RECONSUME_TIMES"
-    b" CONSUME_START_TIME INNER_NUM INNER_BASE CHECK_IMMUNITY_TIME_IN_SECONDS TRANSACTION_PREPARED_QUEUE_OFFSET"
-    b" TRANSACTION_CHECK_TIMES TTL ARRIVE_TIME PUSH_REPLY_TIME 1ST_POP_TIME INNER_MULTI_QUEUE_OFFSET"
-    b" TIMER_DELAY_SEC TIMER_DELIVER_MS TIMER_IN_MS TIMER_OUT_MS TIMER_ENQUEUE_MS TIMER_DEQUEUE_MS"
-    b" TIMER_ROLL_TIMES TIMER_DELAY_LEVEL TIMER_DELAY_MS _SYS_MSG_PRIORITY_ TRANS_OFFSET __CRC32#".split()
+_NUMERIC = byte_words(
+    "WAIT DELAY REAL_QID TRAN_MSG MIN_OFFSET MAX_OFFSET RECONSUME_TIME TRACE_ON MAX_RECONSUME_TIMES"
+    " CONSUME_START_TIME INNER_NUM INNER_BASE CHECK_IMMUNITY_TIME_IN_SECONDS"
+    " TRANSACTION_PREPARED_QUEUE_OFFSET TRANSACTION_CHECK_TIMES TTL ARRIVE_TIME PUSH_REPLY_TIME"
+    " 1ST_POP_TIME INNER_MULTI_QUEUE_OFFSET TIMER_DELAY_SEC TIMER_DELIVER_MS TIMER_IN_MS TIMER_OUT_MS"
+    " TIMER_ENQUEUE_MS TIMER_DEQUEUE_MS TIMER_ROLL_TIMES TIMER_DELAY_LEVEL TIMER_DELAY_MS"
+    " _SYS_MSG_PRIORITY_ TRANS_OFFSET __CRC32#"
 )
 """Those whose values the broker reads or writes as numbers."""
 
@@ -74,6 +77,19 @@ class Frame:
     properties: tuple[int, int]
 
 
+def _head_shape(data: bytes) -> tuple[int, int, int]:
+    """Return the bytes of both addresses, and where the body's length is."""
+    flag = _INT.unpack_from(data, _SYS_FLAG_AT)[0]
+    born, stored = (16 if flag & bit else 4 for bit in (_BORN_IPV6, _STORE_IPV6))
+    return born, stored, HEAD_BYTES - 4 + born - 4 + stored - 4
+
+
+def may_be_framed(head: bytes, size: int) -> bool:
+    """Tell by its head whether a record's body fits into its TOTALSIZE, before all of it is read."""
+    length_at = _head_shape(head)[2]
+    return length_at + 4 <= len(head) and _INT.unpack_from(head, length_at)[0] <= size - length_at - 4
+
+
 def frame_of(data: bytes, *, strict: bool = True) -> Frame | None:
     """Return the frame of the record that some bytes begin with; None if that is no record.
 
@@ -84,13 +100,9 @@ def frame_of(data: bytes, *, strict: bool = True) -> Frame | None:
     if len(data) < HEAD_BYTES:
         return None
     size, magic = _START.unpack_from(data)
-    width = _MAGICS.get(magic)
-    flag = _INT.unpack_from(data, _SYS_FLAG_AT)[0]
-    born = 16 if flag & _BORN_IPV6 else 4
-    store_at = _BORN_AT + born + 4 + 8
-    stored = 16 if flag & _STORE_IPV6 else 4
-    length_at = store_at + stored + 4 + 12
-    body_at = length_at + 4
+    width = MAGICS.get(magic)
+    born, stored, length_at = _head_shape(data)
+    store_at, body_at = length_at - 12 - 4 - stored, length_at + 4
     if width is None or len(data) < body_at:
         return None
     hosts = ((_BORN_AT, _BORN_AT + born), (store_at, store_at + stored))
@@ -171,7 +183,7 @@ class Records:
         found[_CRC_AT : _CRC_AT + 4] = ((zlib.crc32(new) & 0x7FFFFFFF) ^ wrong_by).to_bytes(4, "big")
 
     def _body(self, body: bytes, raw: bytes, topic: bytes, *, fits: bool) -> bytes:
-        """Return a body: zeros; where the checksum is wrong, what was not zero stays so, to show lost pages."""
+        """Return a body: zeros; where the checksum is wrong, noise that shows lost pages as they were."""
         if topic == OP_TOPIC.encode() and _OP_BODY.fullmatch(body):
             return body  # queue offsets, which the broker wrote
         new = bytes(len(body)) if fits else self._disguise.noise(body, "body", len(body))

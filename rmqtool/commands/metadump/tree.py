@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rmqtool.commands.metadump.words import words
 from rmqtool.io.source import Kind
 
 if TYPE_CHECKING:
@@ -21,58 +22,15 @@ _ROCKSDB_FILE = re.compile(
 _NUMBERED = re.compile(
     r"-?[0-9]+(\.[a-z]{1,8})?|(OPTIONS|MANIFEST)-[0-9]+|LOG(\.old\.[0-9]+)?|timerwheel\.[0-9]+"
 )
-_KNOWN = frozenset(
-    [
-        "commitlog",
-        "consumequeue",
-        "consumequeue_ext",
-        "consumequeue_rocksdb",
-        "batchconsumequeue",
-        "index",
-        "config",
-        "checkpoint",
-        "abort",
-        "abort.bak",
-        "lock",
-        "timerwheel",
-        "timerlog",
-        "compaction",
-        "compactionLog",
-        "compactionCq",
-        "compacting",
-        "replicating",
-        "position-checkpoint",
-        "position-checkpoint.bak",
-        "epochFileCheckpoint",
-        "epochFileCheckpoint.bak",
-        "brokerIdentity",
-        "kvStore",
-        "rocksdbstore",
-        "tiered_index_file",
-        "data",
-        "CURRENT",
-        "IDENTITY",
-        "LOCK",
-        "topics",
-        "consumerOffsets",
-        "subscriptionGroups",
-        "rdb",
-        "metadata",
-        "timercheck",
-        "timermetrics",
-        "transactionMetrics",
-        ".DS_Store",
-        "broker.properties",
-        "tieredStoreMetadata",
-        "lmqConsumerOffset",
-        "consumerOffset",
-        "topicQueueMapping",
-        "consumerOrderInfo",
-        "messageRequestMode",
-        "delayOffset",
-        "consumerFilter",
-        "subscriptionGroup",
-    ]
+_KNOWN = words(
+    "commitlog consumequeue consumequeue_ext consumequeue_rocksdb batchconsumequeue index config"
+    " checkpoint abort abort.bak lock timerwheel timerlog compaction compactionLog compactionCq"
+    " compacting replicating position-checkpoint position-checkpoint.bak epochFileCheckpoint"
+    " epochFileCheckpoint.bak brokerIdentity kvStore rocksdbstore tiered_index_file data CURRENT"
+    " IDENTITY LOCK topics consumerOffsets subscriptionGroups rdb metadata timercheck timermetrics"
+    " transactionMetrics .DS_Store broker.properties tieredStoreMetadata lmqConsumerOffset"
+    " consumerOffset topicQueueMapping consumerOrderInfo messageRequestMode delayOffset consumerFilter"
+    " subscriptionGroup"
 )
 _JSON = re.compile(r"(\w+)(\.json(\.bak|\.tmp)?)")
 _DLEDGER = "dledger-"
