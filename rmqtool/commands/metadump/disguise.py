@@ -9,8 +9,10 @@ name becomes the same wherever it stands.
 from __future__ import annotations
 
 import re
+from array import array
 from functools import lru_cache
 from hashlib import blake2b, shake_128
+from struct import unpack_from
 
 import numpy as np
 
@@ -51,7 +53,6 @@ _BLOCK = 64
 _LOST = re.compile("[\udc80-\udcff\ufffd]+")
 _CACHED = 1 << 16
 _KEY_BYTES = 32
-_DIGIT_BYTES = 8
 
 
 class Disguise:
@@ -125,10 +126,11 @@ class Disguise:
         numbers = [ord(text[at]) - kind[0] for at, kind in zip(places, chosen, strict=True) if kind]
         sizes = [kind[1] for kind in chosen if kind]
         half = len(numbers) // 2
-        sides = (slice(0, half), slice(half, None))
+        sides = (slice(0, half), slice(half, len(numbers)))
+        salt = shape.encode("utf-8", "surrogatepass")
         for turn in range(4):
             source, target = sides[turn % 2], sides[1 - turn % 2]
-            self._shift(numbers, sizes, source, target, f"{turn}:{shape}")
+            self._shift(numbers, sizes, source, target, b"%d:%b:" % (turn, salt))
         found = list(text)
         self._put_lost(found)
         for at, kind, number in zip(places, chosen, numbers, strict=True):
@@ -144,15 +146,13 @@ class Disguise:
                 first, count = next(kind for kind in _MALFORMED if kind[0] <= ord(chars[at]) < sum(kind))
                 chars[at] = chr(first + (ord(chars[at]) - first + 1 + drawn % max(count - 1, 1)) % count)
 
-    def _shift(self, numbers: list[int], sizes: list[int], source: slice, target: slice, salt: str) -> None:
+    def _shift(self, numbers: list[int], sizes: list[int], source: slice, target: slice, salt: bytes) -> None:
         """Add to the numbers of one side what follows from those of the other."""
-        seed = f"{salt}:{numbers[source]}".encode("utf-8", "surrogatepass")
-        count = len(numbers[target])
-        stream = _stream(blake2b(seed, key=self._key).digest(), count * _DIGIT_BYTES)
-        first = target.start
-        for at in range(count):
-            drawn = int.from_bytes(stream[at * _DIGIT_BYTES : (at + 1) * _DIGIT_BYTES], "big")
-            numbers[first + at] = (numbers[first + at] + drawn) % sizes[first + at]
+        seed = salt + array("I", numbers[source]).tobytes()
+        first, count = target.start, target.stop - target.start
+        drawn = _stream(blake2b(seed, key=self._key).digest(), count * 4)
+        for at, number in enumerate(unpack_from(f">{count}I", drawn), first):
+            numbers[at] = (numbers[at] + number) % sizes[at]
 
 
 def _merged(pattern: list[str]) -> list[str]:

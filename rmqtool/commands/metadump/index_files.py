@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rmqtool.commands.metadump.sparse import write_sparse
 from rmqtool.derived.index_files import open_index_file
 from rmqtool.formats.index import HEADER_SIZE, ITEM_SIZE, SLOT_SIZE, item_position, slot_position
 
@@ -88,7 +89,7 @@ def write_index_file(
         if any(data):
             items = np.frombuffer(data, _ITEM).copy()
             _renew(items, first, index.used, keys, disguise, old, new)
-            target.write_at(at, items.tobytes())
+            write_sparse(target, at, items.tobytes())
     items_stop = first_item + max(stop - first_item, 0) // ITEM_SIZE * ITEM_SIZE
     _write_noise(file, target, max(items_stop, min(first_item, file.size_bytes)), disguise)
     _write_slots(file, target, old.newest, new.newest)
@@ -138,7 +139,7 @@ def _write_slots(file: StoreFile, target: StagedFile, old: Int64s, new: Int64s) 
         wanted, found = old[first : first + len(slots)], new[first : first + len(slots)]
         made = np.where(slots == wanted, found, _wrong(slots, wanted, found))
         if made.any():
-            target.write_at(slot_position(first), made.astype(_SLOT).tobytes())
+            write_sparse(target, slot_position(first), made.astype(_SLOT).tobytes())
 
 
 def _write_header(file: StoreFile, target: StagedFile, used: int, old: Int64s, new: Int64s) -> None:
@@ -152,7 +153,7 @@ def _write_header(file: StoreFile, target: StagedFile, used: int, old: Int64s, n
             )
         elif count == used_slots:
             _INT.pack_into(header, _SLOT_COUNT_AT, made)
-    target.write_at(0, bytes(header))
+    write_sparse(target, 0, bytes(header))
 
 
 def _write_noise(file: StoreFile, target: StagedFile, position: int, disguise: Disguise) -> None:
@@ -160,5 +161,5 @@ def _write_noise(file: StoreFile, target: StagedFile, position: int, disguise: D
     while position < file.size_bytes:
         data = file.read_at(position, min(_NOISE_CHUNK, file.size_bytes - position), [])
         if any(data):
-            target.write_at(position, disguise.noise(data, file.label, position))
+            write_sparse(target, position, disguise.noise(data, file.label, position))
         position += max(len(data), 1)

@@ -15,6 +15,7 @@ from rmqtool.commands.metadump.records import (
     frame_of,
     may_be_framed,
 )
+from rmqtool.commands.metadump.sparse import write_sparse
 from rmqtool.dispatch.index_keys import item_keys
 from rmqtool.formats.message import BLANK_MAGIC, MAGIC_V1, MAGIC_V2
 from rmqtool.javacompat import decode_utf8, index_key_hash, parse_properties, tags_hash
@@ -79,7 +80,7 @@ class LogFile:
                 self._put_record(position, frame)
                 position += frame.size
             elif _START.unpack_from(data.ljust(8, b"\0"))[1] == _BLANK:
-                self._target.write_at(position, data[:_BLANK_BYTES])
+                write_sparse(self._target, position, data[:_BLANK_BYTES])
                 position += _BLANK_BYTES
                 position = self._put_noise(position, self._next_frame(position))
             else:
@@ -140,7 +141,7 @@ class LogFile:
     def _put_record(self, position: int, frame: Frame) -> None:
         raw = self._read(position, frame.size)
         new = self._records.record(raw, frame, self._label, position)
-        self._target.write_at(position, new)
+        write_sparse(self._target, position, new)
         if self._start is not None:
             self._note(self._start + position, raw, new, frame)
 
@@ -160,7 +161,7 @@ class LogFile:
         while position < stop:
             data = self._read(position, min(_WINDOW, stop - position))
             if any(data):
-                self._target.write_at(position, self._disguise.noise(data, self._label, position))
+                write_sparse(self._target, position, self._disguise.noise(data, self._label, position))
             position += len(data)
         return stop
 
@@ -178,7 +179,7 @@ class LogFile:
             known = self._wreck(position, min(stop, position + _LARGEST_RECORD))
         elif 0 < size <= self._size:
             known = head[:4]
-        self._target.write_at(position, known)
+        write_sparse(self._target, position, known)
         return self._put_noise(position + len(known), stop)
 
     def _wreck(self, position: int, stop: int) -> bytes:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rmqtool.commands.metadump.sparse import write_sparse
+
 if TYPE_CHECKING:
     import numpy.typing as npt
 
@@ -64,11 +66,11 @@ def write_units(
             is_address = codes < _INT_MIN
             for address, offset in zip(codes[is_address] - _LEAST_LONG, offsets[is_address], strict=True):
                 addresses.setdefault(int(address), []).append(int(offset))
-            target.write_at(position, units.tobytes())
+            write_sparse(target, position, units.tobytes())
         position += len(data)
     rest = source.read_at(whole, size - whole, [])
     if any(rest):
-        target.write_at(whole, disguise.noise(rest, label, whole))
+        write_sparse(target, whole, disguise.noise(rest, label, whole))
     return addresses
 
 
@@ -112,12 +114,12 @@ def write_extension(
         head["tags_code"] = _new_code(
             int(head["tags_code"][0]), addresses.get(start + position, [-1]), tags, disguise
         )
-        target.write_at(position, head.tobytes())
+        write_sparse(target, position, head.tobytes())
         at = position + _EXT_HEAD.itemsize
-        target.write_at(at, source.read_at(at, length - _EXT_HEAD.itemsize, []))
+        write_sparse(target, at, source.read_at(at, length - _EXT_HEAD.itemsize, []))
         position += length
     end = source.read_at(position, 2, [])
-    target.write_at(position, end)
+    write_sparse(target, position, end)
     write_noise(source, target, label, position + len(end), disguise)
 
 
@@ -138,5 +140,5 @@ def write_noise(
         position = source.next_data(position)
         data = source.read_at(position, min(_CHUNK_BYTES, max(size - position, 0)), [])
         if any(data):
-            target.write_at(position, disguise.noise(data, label, position))
+            write_sparse(target, position, disguise.noise(data, label, position))
         position += max(len(data), 1)
