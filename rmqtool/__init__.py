@@ -40,6 +40,8 @@ __all__ = [
     "IndexHeader",
     "Item",
     "KeyQuestion",
+    "LostMessage",
+    "LostTotals",
     "Message",
     "Prediction",
     "Queue",
@@ -51,6 +53,8 @@ __all__ = [
     "Slot",
     "Store",
     "StoreSummary",
+    "TopicTotals",
+    "TopicsReport",
     "UnansweredError",
     "Unit",
     "UsageError",
@@ -75,6 +79,7 @@ _HOMES = {
     "commands.info": ("StoreSummary",),
     "commands.query": ("KeyQuestion",),
     "commands.rebuild.report": ("RebuildReport",),
+    "commands.topics": ("TopicTotals", "TopicsReport"),
     "rows": ("BatchUnit", "Chain", "Damage", "IndexHeader", "Item", "Message", "Slot", "Unit"),
     "engine": ("EngineError", "EngineOptions"),
     "errors": (
@@ -86,7 +91,7 @@ _HOMES = {
     ),
     "findings": ("Finding", "FindingCode"),
     "projection": ("json_value",),
-    "recovery": ("Prediction",),
+    "recovery": ("LostMessage", "LostTotals", "Prediction"),
     "store": ("Setting",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -104,6 +109,7 @@ if TYPE_CHECKING:
     from rmqtool.commands.info import StoreSummary
     from rmqtool.commands.query import KeyQuestion
     from rmqtool.commands.rebuild.report import RebuildReport
+    from rmqtool.commands.topics import TopicsReport, TopicTotals
     from rmqtool.engine import EngineError, EngineOptions
     from rmqtool.errors import (
         EnvironmentFailureError,
@@ -114,7 +120,7 @@ if TYPE_CHECKING:
     )
     from rmqtool.findings import Finding, FindingCode
     from rmqtool.projection import json_value
-    from rmqtool.recovery import Prediction
+    from rmqtool.recovery import LostMessage, LostTotals, Prediction
     from rmqtool.rows import BatchUnit, Chain, Damage, IndexHeader, Item, Message, Slot, Unit
     from rmqtool.store import Setting
 else:

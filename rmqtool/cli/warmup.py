@@ -43,6 +43,7 @@ _RUNS = (
     ("verify", "sound", "--predict-recovery"),
     ("verify", "damaged", "--predict-recovery"),
     ("dump", "sound/commitlog", "--format", "ndjson"),
+    ("topics", "sound"),
     ("query", "sound", "--scan", "--topic", "T", "--key", "k"),
 )
 

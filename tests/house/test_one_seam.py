@@ -262,6 +262,7 @@ COMMANDS = {
     "query-time": "query STORE --topic Orders --begin 2000-01-01 --max 5 --format json",
     "diff": "diff STORE OTHER --format json",
     "offsets": "offsets STORE --format json",
+    "topics": "topics STORE --queues --format json",
     "compare": "rebuild STORE --compare --engine local --format json",
 }
 
