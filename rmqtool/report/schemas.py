@@ -21,6 +21,7 @@ from rmqtool.commands.info import (
 )
 from rmqtool.commands.offsets import Progress
 from rmqtool.commands.rebuild.report import RebuildReport
+from rmqtool.commands.topics.model import TopicsReport, TopicTotals
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import Finding, FindingCode
 from rmqtool.lookup.explain import Step
@@ -155,6 +156,20 @@ def _line(name: str, kind: Any, facts: Mapping[str, Schema]) -> Callable[[Defini
     return lambda definitions: {"oneOf": [definitions.of(kind), _summary(name, facts)]}
 
 
+def _topics_facts(definitions: Definitions) -> dict[str, Schema]:
+    members = definitions.object(TopicsReport)["properties"]
+    own = {name: one for name, one in members.items() if name not in {"schema", "rows"}}
+    return {**own, "truncated": _FLAG, "counts": _COUNTS}
+
+
+def _topics(definitions: Definitions) -> Schema:
+    return _table("topics", definitions.of(TopicTotals), _topics_facts(definitions))
+
+
+def _topics_line(definitions: Definitions) -> Schema:
+    return {"oneOf": [definitions.of(TopicTotals), _summary("topics", _topics_facts(definitions))]}
+
+
 # --- info
 
 _STATE: dict[str, Schema] = {
@@ -236,6 +251,8 @@ _MADE: dict[str, tuple[int, Callable[[Definitions], Schema]]] = {
     "diff-line": (2, _line("diff", Difference, _diff_facts())),
     "offsets": (1, lambda definitions: _table("offsets", definitions.of(Progress), _offsets_facts())),
     "offsets-line": (1, _line("offsets", Progress, _offsets_facts())),
+    "topics": (1, _topics),
+    "topics-line": (1, _topics_line),
     "rebuild": (2, lambda definitions: definitions.object(RebuildReport)),
     "decode-id": (1, lambda definitions: _table("decode-id", definitions.of(Reading), {})),
     "decode-id-line": (1, lambda definitions: definitions.object(Reading)),

@@ -23,6 +23,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "verify": ("--predict-recovery", "--live"),
     "dump": ("--slots", "--chains", "--hex", "--body", "text", "--limit", "2000"),
     "offsets": (),
+    "topics": (),
     "rebuild": ("--dry-run", "--live", "--engine", "local"),
 }
 """Commands that need nothing but a store, with options, by the name of their schema."""
