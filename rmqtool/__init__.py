@@ -28,6 +28,7 @@ __all__ = [
     "Answer",
     "BatchUnit",
     "Chain",
+    "Consumption",
     "Damage",
     "Difference",
     "Differences",
@@ -77,7 +78,7 @@ _HOMES = {
     "check.model": ("VerifyInterruptedError", "VerifyReport"),
     "commands.diff.model": ("Difference",),
     "commands.info": ("StoreSummary",),
-    "commands.query": ("KeyQuestion",),
+    "commands.query": ("Consumption", "KeyQuestion"),
     "commands.rebuild.report": ("RebuildReport",),
     "commands.topics": ("TopicTotals", "TopicsReport"),
     "rows": ("BatchUnit", "Chain", "Damage", "IndexHeader", "Item", "Message", "Slot", "Unit"),
@@ -107,7 +108,7 @@ if TYPE_CHECKING:
     from rmqtool.check.model import VerifyInterruptedError, VerifyReport
     from rmqtool.commands.diff.model import Difference
     from rmqtool.commands.info import StoreSummary
-    from rmqtool.commands.query import KeyQuestion
+    from rmqtool.commands.query import Consumption, KeyQuestion
     from rmqtool.commands.rebuild.report import RebuildReport
     from rmqtool.commands.topics import TopicsReport, TopicTotals
     from rmqtool.engine import EngineError, EngineOptions

@@ -32,7 +32,8 @@ _OTHERWISE = {
         "store verdict out mode engine partial installable=is_installable settings doubtful_settings"
         " tag_items records bytes units index_entries queues files present account skipped more_skipped"
         " unreachable skipped_units skipped_units_by_queue older_generations messagesNotIndexed=unindexed"
-        " salvage_would_add lost_messages? findings counts=findings.counts compared differences seconds"
+        " salvage_would_add lost_messages? findings counts=findings.counts not_looked_at compared"
+        " differences seconds"
         " exit_status"
     ),
     "Setting": "value origin candidates? doubt?",
@@ -42,7 +43,7 @@ _OTHERWISE = {
     "UnreachableRange": "file=segment.label physicalOffset=start length reason records",
     "VerifyReport": (
         "store level result interrupted? notLookedAt=limits examined findings counts=findings.counts"
-        " exit_status"
+        " picture? exit_status"
     ),
 }
 """Members by class, where they are not just its fields: ``NAME=ATTRIBUTE`` for one of another name, ``?``

@@ -39,7 +39,9 @@ COMMANDS = {
     "offsets": Entry(
         "rmqtool.cli.offsets", "Check", "Hold consumer offsets against the bounds of their queues."
     ),
-    "report": Entry("rmqtool.cli.report", "Check", "Make of a store what can be handed on."),
+    "report": Entry(
+        "rmqtool.cli.report", "Check", "Make one page about a store: losses, log, topics, findings."
+    ),
     "rebuild": Entry(
         "rmqtool.cli.rebuild", "Rebuild", "Build consumequeue/ and index/ anew from the commit log."
     ),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.derived.live_units import live_units
+from rmqtool.dispatch.grouping import order_by_queue
 from rmqtool.dispatch.totals import QueueTotals
 from rmqtool.recovery.log_walk import true_batches
 from rmqtool.recovery.lost import LostReason
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from rmqtool.store.segments import Segment
 
 _KINDS = (PathKind.CONSUMEQUEUE, PathKind.BATCHCONSUMEQUEUE)
+_COUNTED_ROWS = 1 << 19
+"""Units and index entries that are gathered before they are counted by queue."""
 
 
 def lost_records(segments: Sequence[Segment], cut: int, lost: LostMessages | None = None) -> list[Loss]:
@@ -97,16 +100,32 @@ def count_missing(
         left = ~derived.is_dispatched(batch.rows["log_offset"])
         if not left.any():
             continue
-        dispatcher.clear()
         dispatcher.dispatch(replace(batch, rows=batch.rows[left], values=batch.values[left]))
         put = dispatcher.taken()
-        entries += int(np.count_nonzero(~derived.index.covers(put.entries["physical_offset"])))
-        for number in np.unique(put.units["queue"]):
-            mine = put.units[put.units["queue"] == number]
-            key = dispatcher.key(int(number))
-            absent = derived.queue(key).absent(mine["physical_offset"], mine["size"])
-            missing = int(np.count_nonzero(absent))
-            derived.tally(key).missing += missing
-            derived.tell_without_unit(key, mine[absent])
-            units += missing
-    return units, entries
+        if len(put.units) + len(put.entries) + len(put.keyless) >= _COUNTED_ROWS:
+            entries += _missing_entries(dispatcher, derived)
+            units += _missing_units(dispatcher, derived)
+            dispatcher.clear()
+    entries += _missing_entries(dispatcher, derived)
+    return units + _missing_units(dispatcher, derived), entries
+
+
+def _missing_entries(dispatcher: Dispatcher, derived: Derived) -> int:
+    put = dispatcher.taken().entries
+    return int(np.count_nonzero(~derived.index.covers(put["physical_offset"])))
+
+
+def _missing_units(dispatcher: Dispatcher, derived: Derived) -> int:
+    """Count by queue, with many units at a time: a batch of messages has few of each queue."""
+    put = dispatcher.taken().units
+    order, starts = order_by_queue(put, len(dispatcher.queues))
+    units = 0
+    for number in np.flatnonzero(np.diff(starts)):
+        mine = put[order[starts[number] : starts[number + 1]]]
+        key = dispatcher.key(int(number))
+        absent = derived.queue(key).absent(mine["physical_offset"], mine["size"])
+        missing = int(np.count_nonzero(absent))
+        derived.tally(key).missing += missing
+        derived.tell_without_unit(key, mine[absent])
+        units += missing
+    return units

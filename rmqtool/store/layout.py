@@ -19,6 +19,7 @@ from rmqtool.findings.places import (
     ST_ABORT,
     ST_CONFIG,
     ST_DLEDGER,
+    ST_DOUBT,
     ST_NO_COMMITLOG,
     ST_PATH,
     ST_SETTINGS,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from rmqtool.store.files import QueueFiles
     from rmqtool.store.root import Store
     from rmqtool.store.segments import FileQueue, Gap, StoreFile, Stray
+    from rmqtool.store.setting import Setting
 
 _CONFIG_FILES = ("topics.json", "consumerOffset.json", "subscriptionGroup.json", "delayOffset.json")
 
@@ -81,7 +83,19 @@ def _root_findings(store: Store) -> Iterator[Finding]:
             yield _wrong_place(place, store.base)
     if store.abort is not None:
         yield Finding(code=ST_ABORT, file="abort")
+    yield from _doubts(store)
     yield from _config_findings(store)
+
+
+def _doubts(store: Store) -> Iterator[Finding]:
+    """Yield what speaks against inferred sizes; what speaks against several is told once."""
+    doubts: dict[str, list[Setting]] = {}
+    for setting in store.settings.doubtful_sizes():
+        doubts.setdefault(setting.doubt, []).append(setting)
+    for doubt, settings in doubts.items():
+        taken = " and ".join(f"{one.name}={one.value}" for one in settings)
+        message = f"{taken} {'is' if len(settings) == 1 else 'are'} in doubt: {doubt}"
+        yield Finding(code=ST_DOUBT, observed=taken, message=message)
 
 
 def _config_findings(store: Store) -> Iterator[Finding]:

@@ -418,6 +418,9 @@ class TestTail:
             (finding,) = found.of("CL-HALF-RECORD")
             assert (finding.physical_offset, finding.severity.value) == (len(log.data), severity)
             assert found.log_end == len(log.data)
+            assert ("expected after a kill or a power cut" in finding.message) == unclean
+            assert ("for there is no abort" in finding.message) != unclean
+            assert finding.remedy.startswith("None needed: the next start cuts it off") == unclean
 
     def test_a_torn_body_is_expected_after_a_crash_only(self, tmp_path: Path) -> None:
         log = Log().fill(10)
@@ -429,6 +432,9 @@ class TestTail:
         found = check_at_any_split(files, unclean=True)
         assert found.codes() == set()
         assert found.codes("warning") == {"CL-CRC"}
+        (finding,) = found.of("CL-CRC")
+        assert "expected after a kill" in finding.message
+        assert finding.remedy.startswith("None needed")
         assert (found.log_end, found.records) == (end, 10)
 
     def test_bytes_of_an_old_record_are_dirt(self, tmp_path: Path) -> None:

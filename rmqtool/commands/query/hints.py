@@ -24,7 +24,7 @@ def advise(inquiry: QueryContext) -> None:
     outside = inquiry.left_out.outside
     if outside is not None:
         inquiry.explanation.advise(Reason.RECORD_OUT_OF_TIME, outside)
-    question = inquiry.request.key_question
+    question = inquiry.request.key_question_of(topic or "")
     if question is not None:
         _advise_key(inquiry, question)
 

@@ -108,6 +108,8 @@ class IndexSearch:
     ) -> None:
         """Tell of the chain, before what its items led to."""
         label, key = index_file.file.label, search.question.key
+        if self._request.is_of_any_topic:
+            key = f"{search.question.topic}#{key}"
         slot = search.key_hash % index_file.slots
         if items:
             message = f"{label}: slot {slot} leads to {counted(items, 'item')}, {hits} with the hash of {key}"

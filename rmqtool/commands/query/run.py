@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ from rmqtool.lookup.context import QueryContext
 from rmqtool.lookup.explain import Explanation, Reason
 from rmqtool.lookup.queue import QueueConsumer, find_queue, queues_problem
 from rmqtool.lookup.times import records_by_time
+from rmqtool.lookup.topic_names import known_topics
 from rmqtool.progress import LimitedProgress
 from rmqtool.rows import Damage, Message
 from rmqtool.rows.messages import MessageRows
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from rmqtool.commands.query.by_key import Answer
+    from rmqtool.commands.query.consumption.judge import ConsumptionJudge
     from rmqtool.findings import FindingLog
     from rmqtool.lookup.limit import Limit
     from rmqtool.lookup.request import KeyQuestion, QueryRequest
@@ -104,6 +107,16 @@ class Query:
         self._remarks.finish()
         self._inquiry.store.close()
 
+    @cached_property
+    def judge(self) -> ConsumptionJudge | None:
+        """Return who says of a message whether the group has consumed it; None if no group was named."""
+        group = self._inquiry.request.consumed_by
+        if group is None:
+            return None
+        from rmqtool.commands.query.consumption.judge import ConsumptionJudge
+
+        return ConsumptionJudge(self._inquiry, group, self._defects.note)
+
     def _tell(self, shown: int, damaged: int) -> None:
         """Say what the rows alone do not: damage, what is missing, how many more there are."""
         if damaged:
@@ -125,6 +138,8 @@ class Query:
             return self._by_keys(request.keys)
         if request.msg_id is not None:
             return self._by_message_id(request.msg_id)
+        if request.is_of_any_topic and not request.scan:
+            return self._by_key_of_any_topic()
         return ((None, record) for record in self._records())
 
     def _records(self) -> Iterable[Record]:
@@ -214,6 +229,14 @@ class Query:
         else:
             found = self._from_index(indexed(self._inquiry, id_questions(self._inquiry, text)))
             yield from self._newest([record for _, record in found])
+
+    def _by_key_of_any_topic(self) -> Iterator[Answer]:
+        """Ask for the key under every topic that is known of: the index knows no key without its topic."""
+        known = known_topics(self._inquiry)
+        self._remarks.note(f"no --topic: the key is looked up under {known}; --scan finds it under any")
+        questions = [self._inquiry.request.key_question_of(topic) for topic in known.names]
+        found = self._from_index(indexed(self._inquiry, [one for one in questions if one is not None]))
+        yield from self._newest([record for _, record in found])
 
     def _newest(self, records: list[Record]) -> Iterator[Answer]:
         """Yield the newest records, as many as wanted, in the order of the log."""

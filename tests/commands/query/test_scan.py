@@ -90,6 +90,8 @@ def test_every_question_has_the_same_answer(root: Path, monkeypatch: pytest.Monk
     for one in everything[:: max(1, len(everything) // 5)]:
         head, topic = one.head, one.topic
         requests += [QueryRequest(topic=topic, key=key, scan=True) for key in keys_of(one)]
+        requests += [QueryRequest(key=key, scan=True) for key in keys_of(one)]
+        requests.append(QueryRequest(unique_key=one.properties.get("UNIQ_KEY", "?"), scan=True))
         requests.append(QueryRequest(msg_id=one.properties.get("UNIQ_KEY", "?"), scan=True))
         requests.append(QueryRequest(topic=topic, begin_ms=head.store_timestamp_ms, scan=True))
         requests.append(QueryRequest(topic=topic, queue_id=head.queue_id, queue_offset=head.queue_offset))
