@@ -50,6 +50,7 @@ COMMANDS = {
     "decode-id": Entry("rmqtool.cli.decode_id", "Aids", "Take message ids apart: offset ids and unique ids."),
     "warmup": Entry("rmqtool.cli.warmup", "Aids", "Compile all kernels now instead of at the first runs."),
     "help": Entry("rmqtool.cli.manual", "Aids", "Print a page of the manual, or the list of its pages."),
+    "schema": Entry("rmqtool.cli.schema", "Aids", "Print the JSON Schema of an output."),
     "completion": Entry("rmqtool.cli.completion", "Aids", "Print the completion script of a shell."),
 }
 _EXIT_STATUS = [
@@ -158,5 +159,5 @@ def ROOT() -> None:
     """Inspect the store files of an Apache RocketMQ broker, offline and read-only.
 
     A store is the directory that holds commitlog/. Data goes to standard output, everything else to standard
-    error; nothing is ever written to the store.
+    error; nothing is written to the store, but by repair, which asks first and can undo.
     """

@@ -29,7 +29,7 @@ _EXAMPLES = """\
 rmqtool repair $STORE --plan
 # do it; every byte can be brought back
 rmqtool repair $STORE --yes
-# consumer offsets were cut and there is no .bak: take the whole entries that are left
+# consumer offsets were cut, with no .bak: take the whole entries that are left
 rmqtool repair $STORE --only config --config consumerOffset.json=prefix --yes
 # as it was before the newest repair
 rmqtool repair $STORE --undo

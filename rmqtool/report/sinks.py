@@ -67,7 +67,7 @@ def open_sink(
     Args:
         chosen: The format.
         stream: Receives the text.
-        schema: Name and version of a json document.
+        schema: Name and version, for a json document and the summary of ndjson.
         body: How bodies are shown; None is the format's habit: a preview in text, else nothing.
         zone: In which text prints times.
         keyed: Whether the rows carry the keys that they answer, as ``queryKey``.
@@ -83,7 +83,7 @@ def open_sink(
     mode = BodyMode.NONE if body is None else body
     objects = _Objects(mode, keyed=keyed, judged=judged, in_cells=chosen is Format.CSV)
     if chosen is Format.NDJSON:
-        return _NdjsonSink(stream, objects)
+        return _NdjsonSink(stream, objects, schema)
     if chosen is Format.JSON:
         return _JsonSink(stream, objects, schema)
     return _CsvSink(stream, objects, asked_for, warn)
@@ -143,8 +143,9 @@ class _TextSink:
 
 
 class _NdjsonSink:
-    def __init__(self, stream: TextIO, objects: _Objects) -> None:
+    def __init__(self, stream: TextIO, objects: _Objects, schema: str) -> None:
         self._stream = stream
+        self._schema = schema
         self._objects = objects
 
     def add(
@@ -158,7 +159,8 @@ class _NdjsonSink:
     def finish(self, status: ExitStatus, facts: Mapping[str, object] | None = None) -> None:
         """Say that there are more rows than these, where that is so; else nothing follows the last one."""
         if facts is not None and facts.get(TRUNCATED):
-            self._stream.write(to_json({"type": "summary", TRUNCATED: True}) + "\n")
+            summary = {"type": "summary", "schema": self._schema, TRUNCATED: True}
+            self._stream.write(to_json(summary) + "\n")
 
 
 class _JsonSink:
