@@ -20,12 +20,15 @@ from rmqtool.commands.info import (
     QueueSummary,
 )
 from rmqtool.commands.offsets import Progress
+from rmqtool.commands.query.consumption.model import ConsumptionState, Evidence
 from rmqtool.commands.rebuild.report import RebuildReport
+from rmqtool.commands.repair.model import RepairReport
+from rmqtool.commands.report.model import StoreReport
 from rmqtool.commands.topics.model import TopicsReport, TopicTotals
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import Finding, FindingCode
 from rmqtool.lookup.explain import Step
-from rmqtool.recovery import Prediction
+from rmqtool.recovery import LostMessage, Prediction
 from rmqtool.schemas import DIALECT, Definitions, Schema, array_of, closed, table_of
 from rmqtool.store import Setting
 
@@ -129,13 +132,26 @@ def _query_facts(definitions: Definitions) -> dict[str, Schema]:
     return {"truncated": _FLAG, "explain": array_of(definitions.of(Step))}
 
 
+def _answers(definitions: Definitions) -> Schema:
+    judged = {
+        "consumedBy": {
+            **_TEXT_OR_NULL,
+            "description": "The group of --consumed-by; null for what it cannot judge.",
+        },
+        "consumption": {"enum": [*(one.value for one in ConsumptionState), None]},
+        "consumptionReason": _TEXT_OR_NULL,
+        "consumptionEvidence": {"anyOf": [array_of(definitions.of(Evidence)), {"type": "null"}]},
+    }
+    return _rows(definitions, _ANSWERS, _KEYED | judged)
+
+
 def _query(definitions: Definitions) -> Schema:
-    row = _rows(definitions, _ANSWERS, _KEYED)
+    row = _answers(definitions)
     return _table("query", row, _query_facts(definitions), "explain truncated")
 
 
 def _query_line(definitions: Definitions) -> Schema:
-    row = _rows(definitions, _ANSWERS, _KEYED)
+    row = _answers(definitions)
     return {"oneOf": [*row["oneOf"], _summary("query", {"truncated": {"const": True}})]}
 
 
@@ -254,6 +270,9 @@ _MADE: dict[str, tuple[int, Callable[[Definitions], Schema]]] = {
     "topics": (1, _topics),
     "topics-line": (1, _topics_line),
     "rebuild": (2, lambda definitions: definitions.object(RebuildReport)),
+    "repair": (1, lambda definitions: definitions.object(RepairReport)),
+    "report": (1, lambda definitions: definitions.object(StoreReport, {"exitStatus": _STATUS})),
+    "lost-line": (1, lambda definitions: definitions.of(LostMessage)),
     "decode-id": (1, lambda definitions: _table("decode-id", definitions.of(Reading), {})),
     "decode-id-line": (1, lambda definitions: definitions.object(Reading)),
     "progress-line": (1, _progress_line),

@@ -125,6 +125,32 @@ def test_outputs_of_other_commands(run: Runner, tmp_path: Path) -> None:
     assert defects("rebuild", json.loads((out / "rebuild.json").read_text()) | {"exitStatus": 0}) == []
 
 
+def test_outputs_of_report_and_repair(run: Runner, tmp_path: Path) -> None:
+    case = next(one for one in load_cases() if one.code == "CL-CRC")
+    root = damaged_copy(case, tmp_path)
+    given = [word for text in case.properties for word in ("-p", text)]
+    assert defects("report", run("report", root, "-q", "--format", "json", *given).document) == []
+    planned = run("repair", root, "--plan", "-q", "--format", "json", *given).document
+    assert defects("repair", planned) == []
+
+
+def test_lines_of_lost_messages(run: Runner, tmp_path: Path) -> None:
+    case = next(one for one in load_cases() if one.code == "CL-GAP")
+    root, lost = damaged_copy(case, tmp_path), tmp_path / "lost.ndjson"
+    run("rebuild", root, "--dry-run", "--engine", "local", "--lost", lost, "-q")
+    lines = lost.read_text().splitlines()
+    assert lines
+    assert [one for line in lines for one in defects("lost-line", json.loads(line))] == []
+
+
+def test_how_far_a_group_has_come_is_part_of_an_answer(run: Runner) -> None:
+    words = ("query", PLAIN, *_ALL, "-m", "3", "--consumed-by", "GroupA", "--fail-on", "never")
+    document, *lines = _documents(run, *words)
+    assert [row["consumedBy"] for row in document["rows"]] == ["GroupA"] * 3
+    assert defects("query", document) == []
+    assert [one for line in lines for one in defects("query-line", line)] == []
+
+
 def test_lines_of_progress(run: Runner) -> None:
     lines = run("verify", PLAIN, "--progress", "json").err.splitlines()
     assert [one for line in lines for one in defects("progress-line", json.loads(line))] == []
