@@ -45,14 +45,14 @@ class KnownTopics(NamedTuple):
         return counted(len(self.names), "topic") + (more if self.of_log else "")
 
 
-def known_topics(inquiry: QueryContext) -> KnownTopics:
+def known_topics(context: QueryContext) -> KnownTopics:
     """Return every topic that the queues, ``config/topics.json`` or the log's beginnings of files name.
 
     The broker's own are among them in which a message waits for its delivery.
     """
-    known = _WAITING.union(topics_of(inquiry.store, inquiry.progress))
+    known = _WAITING.union(topics_of(context.store, context.progress))
     met: set[str] = set()
-    for segment in inquiry.store.commitlog.segments[-_LOG_FILES:]:
+    for segment in context.store.commitlog.segments[-_LOG_FILES:]:
         events = islice(walk([segment], segment.start, on_damage="stop"), _OF_LOG_FILE)
         met.update(event.topic for event in events if isinstance(event, Record))
     return KnownTopics(sorted(known | met), len(met - known))

@@ -29,21 +29,21 @@ class LogAnswers:
     """Answers from the log alone.
 
     Args:
-        inquiry: The question.
+        context: The question.
         note_defect: Told what is damaged.
     """
 
-    def __init__(self, inquiry: QueryContext, note_defect: Callable[[Defect], None]) -> None:
+    def __init__(self, context: QueryContext, note_defect: Callable[[Defect], None]) -> None:
         self._scan = LogScan(
-            inquiry.store.commitlog,
-            inquiry.progress,
+            context.store.commitlog,
+            context.progress,
             note_defect,
-            edge=FoundEdge.of(inquiry.store),
+            edge=FoundEdge.of(context.store),
         )
-        self._request = inquiry.request
-        self._limit = inquiry.limit
-        self._left_out = inquiry.left_out
-        self._explanation = inquiry.explanation
+        self._request = context.request
+        self._limit = context.limit
+        self._left_out = context.left_out
+        self._explanation = context.explanation
 
     def records(self) -> Iterable[Record]:
         """Return the records that answer one question."""

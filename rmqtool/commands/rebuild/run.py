@@ -14,7 +14,7 @@ from rmqtool.commands.rebuild.generations import GenerationChoice, Generations
 from rmqtool.commands.rebuild.judging import assumed_delay_table, delay_findings, judge_log
 from rmqtool.commands.rebuild.lost import RebuildLosses
 from rmqtool.commands.rebuild.made import Made, report_of
-from rmqtool.commands.rebuild.present import hold_against_present
+from rmqtool.commands.rebuild.present import compare_with_present
 from rmqtool.dispatch.policy import NEVER, DispatchPolicy
 from rmqtool.dispatch.tag_evidence import TagRule, tag_rule
 from rmqtool.engine import EngineOptions, opened_engine
@@ -115,10 +115,10 @@ def rebuild(request: RebuildRequest, progress: Progress, engine: Engine | None =
     """
     start = time.perf_counter()
     _check(request, progress)
-    with _staging(request) as area, opened_engine(request.engine, engine) as hands:
+    with _staging(request) as area, opened_engine(request.engine, engine) as working:
         if request.engine.kind != "local":
             compile_kernels()  # while Java starts; in this process, threads share what the first compiles
-        made = _run(request, area, hands, progress)
+        made = _run(request, area, working, progress)
         doubtful, differences = _doubtful(request), None
         if request.compare and not doubtful:
             progress.stage("compare", None)
@@ -251,7 +251,7 @@ def _run(request: RebuildRequest, area: StagingArea, engine: Engine, progress: P
         losses = RebuildLosses(plan, result, edge, request.tell_lost)
         losses.tell_records()
     if not plan.is_partial:  # a part is meant to be less
-        present = _hold_against_present(request, plan, result, findings, progress, losses)
+        present = _compare_with_present(request, plan, result, findings, progress, losses)
     lost = None if losses is None else losses.totals()
     result.seconds["survey"] = round(time.perf_counter() - start, 3)
     damaged = tuple(part for part in skipped if part.damage)
@@ -260,7 +260,7 @@ def _run(request: RebuildRequest, area: StagingArea, engine: Engine, progress: P
     )
 
 
-def _hold_against_present(
+def _compare_with_present(
     request: RebuildRequest,
     plan: ReputPlan,
     result: ReputResult,
@@ -268,8 +268,8 @@ def _hold_against_present(
     progress: Progress,
     losses: RebuildLosses | None,
 ) -> Present:
-    """Hold all of a result against the queues and the index that are there."""
-    present = hold_against_present(request.store, plan, result, None if losses is None else losses.tell_units)
+    """Compare all of a result with the queues and the index that are there."""
+    present = compare_with_present(request.store, plan, result, None if losses is None else losses.tell_units)
     try:
         findings.extend(delay_findings(request.store, plan, result))
         if (doubt := assumed_delay_table(request.store, result)) is not None:

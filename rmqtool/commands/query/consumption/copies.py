@@ -39,12 +39,12 @@ class TopicRecords:
     """The records of topics, read without the index.
 
     Args:
-        inquiry: The question; ``--scan`` walks the log.
+        context: The question; ``--scan`` walks the log.
         note_defect: Told what of the log is damaged.
     """
 
-    def __init__(self, inquiry: QueryContext, note_defect: Callable[[Defect], None]) -> None:
-        self._inquiry = inquiry
+    def __init__(self, context: QueryContext, note_defect: Callable[[Defect], None]) -> None:
+        self._context = context
         self._note_defect = note_defect
 
     @property
@@ -54,9 +54,9 @@ class TopicRecords:
 
     @property
     def _is_log_walked(self) -> bool:
-        store = self._inquiry.store
+        store = self._context.store
         has_none = not any(store.topics(kind) for kind in _KINDS)
-        return self._inquiry.request.scan or has_none or queues_problem(store) is not None
+        return self._context.request.scan or has_none or queues_problem(store) is not None
 
     def of(self, topics: Iterable[str]) -> Iterator[Record]:
         """Yield the records of topics, topic by topic."""
@@ -64,23 +64,23 @@ class TopicRecords:
             yield from self._of_log(topic) if self._is_log_walked else self._of_queues(topic)
 
     def _of_log(self, topic: str) -> Iterator[Record]:
-        inquiry = self._inquiry
+        context = self._context
         scan = LogScan(
-            inquiry.store.commitlog, inquiry.progress, self._note_defect, edge=FoundEdge.of(inquiry.store)
+            context.store.commitlog, context.progress, self._note_defect, edge=FoundEdge.of(context.store)
         )
         yield from scan.records(Prefilter(topic_hash=string_hash(topic)), lambda one: one.topic == topic)
 
     def _of_queues(self, topic: str) -> Iterator[Record]:
-        inquiry = self._inquiry
-        for queue in (one for kind in _KINDS for one in inquiry.store.queues(kind, topic)):
-            reader = QueueConsumer(inquiry, queue)
+        context = self._context
+        for queue in (one for kind in _KINDS for one in context.store.queues(kind, topic)):
+            reader = QueueConsumer(context, queue)
             low, high = reader.bounds
             if high - low > NEWEST_UNITS:
                 left = counted(high - low - NEWEST_UNITS, "older message", spec=",")
-                inquiry.progress.warn(f"{reader.name}: {left} of it were not looked at for copies")
+                context.progress.warn(f"{reader.name}: {left} of it were not looked at for copies")
                 low = high - NEWEST_UNITS
             for entry in reader.entries(low):
-                record = record_at(inquiry.store.commitlog, entry.physical_offset)
+                record = record_at(context.store.commitlog, entry.physical_offset)
                 if record is not None and record.topic == topic:
                     yield record
             queue.files.close()
@@ -90,25 +90,25 @@ class Copies:
     """The copies that a broker wrote of messages for one group.
 
     Args:
-        inquiry: The question.
+        context: The question.
         topics: The group's.
         known: All topics of the store.
         records: Reads topics where the index does not answer.
     """
 
     def __init__(
-        self, inquiry: QueryContext, topics: GroupTopics, known: Iterable[str], records: TopicRecords
+        self, context: QueryContext, topics: GroupTopics, known: Iterable[str], records: TopicRecords
     ) -> None:
-        self._inquiry = inquiry
+        self._context = context
         self._topics = topics
         self._known = list(known)
         self._records = records
         self._doubts = self._why_no_index()
 
     def _why_no_index(self) -> str | None:
-        if self._inquiry.request.scan:
+        if self._context.request.scan:
             return "--scan was given"
-        problem = index_problem(self._inquiry.store)
+        problem = index_problem(self._context.store)
         return None if problem is None else problem[1]
 
     def of(self, lineage: Lineage) -> list[Record]:
@@ -120,7 +120,7 @@ class Copies:
             named = {lineage.unique, *lineage.ids}
             of_names = (record for name in named if name is not None for record in self._table.get(name, ()))
             found = list(dict.fromkeys(of_names))
-        records = (record_at(self._inquiry.store.commitlog, offset) for offset in sorted(set(found)))
+        records = (record_at(self._context.store.commitlog, offset) for offset in sorted(set(found)))
         return [one for one in records if one is not None and lineage.is_copy(one, self._topics)]
 
     def delivered(self, record: Record, topic: str) -> list[Record] | None:
@@ -131,7 +131,7 @@ class Copies:
         found = self._search([KeyQuestion(topic, unique, unique=True)])
         if found is None:
             return None
-        records = (record_at(self._inquiry.store.commitlog, one) for one in found)
+        records = (record_at(self._context.store.commitlog, one) for one in found)
         return [one for one in records if one is not None and one.physical_offset > record.physical_offset]
 
     def _of_index(self, lineage: Lineage, sought: str | None) -> list[int] | None:
@@ -145,13 +145,13 @@ class Copies:
             message = (
                 f"copies for group {self._topics.group} were looked for by {kind} in the index: {sought}"
             )
-            self._inquiry.explanation.add(Reason.CONSUMPTION, message)
+            self._context.explanation.add(Reason.CONSUMPTION, message)
         return found
 
     def _search(self, questions: list[KeyQuestion]) -> list[int] | None:
         """Return what the index has; None, from then on, if it is damaged or not complete."""
         remarks = KeptRemarks()
-        beside = QueryContext(self._inquiry.store, QueryRequest(), remarks)
+        beside = QueryContext(self._context.store, QueryRequest(), remarks)
         found = [offset for offsets in IndexSearch(beside).answers(questions) for offset in offsets]
         if remarks.warnings:
             self._doubts = remarks.warnings[0].partition(";")[0]
@@ -161,7 +161,7 @@ class Copies:
     def _tell_way(self) -> None:
         why = self._doubts or "the message has neither unique key nor key"
         message = f"copies for group {self._topics.group} were looked for in {self._records.words}: {why}"
-        self._inquiry.explanation.add(Reason.CONSUMPTION, message)
+        self._context.explanation.add(Reason.CONSUMPTION, message)
 
     @cached_property
     def _table(self) -> dict[str, list[int]]:

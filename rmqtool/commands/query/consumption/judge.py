@@ -44,19 +44,19 @@ class ConsumptionJudge:
     """Says of messages how far a group has come with them.
 
     Args:
-        inquiry: The question that found them.
+        context: The question that found them.
         group: The group.
         note_defect: Told what of the log is damaged, where it has to be walked.
     """
 
-    def __init__(self, inquiry: QueryContext, group: str, note_defect: Callable[[Defect], None]) -> None:
-        store = inquiry.store
-        self._inquiry = inquiry
+    def __init__(self, context: QueryContext, group: str, note_defect: Callable[[Defect], None]) -> None:
+        store = context.store
+        self._context = context
         self._topics = GroupTopics(group)
-        self._known = topics_of(store, inquiry.progress)
-        self.offsets = GroupOffsets(store, group, self._known, inquiry.progress)
-        records = TopicRecords(inquiry, note_defect)
-        self._copies = Copies(inquiry, self._topics, self._known, records)
+        self._known = topics_of(store, context.progress)
+        self.offsets = GroupOffsets(store, group, self._known, context.progress)
+        records = TopicRecords(context, note_defect)
+        self._copies = Copies(context, self._topics, self._known, records)
         self._pops = PopLog(group, self._known, records)
 
     @cached_property
@@ -72,7 +72,7 @@ class ConsumptionJudge:
 
         The newest copy decides: what was written last is what the group gets next, or has got last.
         """
-        record = record_at(self._inquiry.store.commitlog, physical_offset)
+        record = record_at(self._context.store.commitlog, physical_offset)
         if record is None:
             return self._verdict(ConsumptionState.UNKNOWN, _of_message("there is no message any more", None))
         if self.missing_group is not None:
@@ -135,7 +135,7 @@ class ConsumptionJudge:
         due_ms = parse_long(record.properties.get("TIMER_OUT_MS", ""))
         level = parse_int(record.properties.get("DELAY", ""))
         if due_ms is None and level is not None:
-            delay_ms = self._inquiry.store.settings.delay_levels.delay_ms.get(level)
+            delay_ms = self._context.store.settings.delay_levels.delay_ms.get(level)
             due_ms = None if delay_ms is None else record.head.store_timestamp_ms + delay_ms
         return "" if due_ms is None else f", due at {time_text(due_ms)}"
 
@@ -187,9 +187,9 @@ class ConsumptionJudge:
 
     def _offset_problem(self, place: QueuePlace, committed: int) -> str | None:
         """Say why an offset that lies after a message does not tell that it was consumed; None if it does."""
-        queue = find_queue(self._inquiry.store, place.topic, place.queue_id)
+        queue = find_queue(self._context.store, place.topic, place.queue_id)
         if queue is not None and queue.files.segments:
-            end = queue_bounds(queue, self._inquiry.store.commitlog.start).max_offset
+            end = queue_bounds(queue, self._context.store.commitlog.start).max_offset
             queue.files.close()
             if committed > end:
                 return (
