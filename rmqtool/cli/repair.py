@@ -29,7 +29,7 @@ _EXAMPLES = """\
 rmqtool repair $STORE --plan
 # do it; every byte can be brought back
 rmqtool repair $STORE --yes
-# consumer offsets were cut, with no .bak: take the whole entries that are left
+# consumer offsets were cut, with no .bak: take the entries that are left
 rmqtool repair $STORE --only config --config consumerOffset.json=prefix --yes
 # as it was before the newest repair
 rmqtool repair $STORE --undo
@@ -66,7 +66,7 @@ def repair_command(
     choices: tuple[str, ...],
     **options: Any,  # noqa: ANN401 - what click makes of the other options
 ) -> ExitStatus:
-    """Mend a store in place, where that cannot lose data.
+    """Mend a store in place where that loses nothing, with undo.
 
     Queues and index are made anew from the log and exchanged, unless consumers would see less than now;
     checkpoint, abort, files that are no part of the log, and damaged settings in config/ follow. The log is

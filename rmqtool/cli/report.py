@@ -61,7 +61,7 @@ def report_command(
     store_path: Path,
     **options: Any,  # noqa: ANN401 - what click makes of the other options
 ) -> ExitStatus:
-    """Make one page about a store: what is lost, what is there, what is wrong.
+    """Make one page about a store: losses, log, topics, findings.
 
     It is one file of HTML, without script, that fetches nothing, for a screen and for paper: the verdict and
     the next command, what is lost by topic, the files of the log, messages over time, topics, backlog, gaps,

@@ -35,7 +35,7 @@ def _complete(_context: click.Context, _parameter: click.Parameter, incomplete: 
 @click.command("schema", cls=Command, examples=_EXAMPLES)
 @click.argument("name", required=False, shell_complete=_complete)
 def schema_command(name: str | None) -> ExitStatus:
-    """Print the JSON Schema of an output, or the list of all.
+    """Print the JSON Schema of an output.
 
     NAME is a command, for its json document, or COMMAND-line, for a line of its ndjson. What is printed is
     JSON Schema 2020-12; the title has the version that "schema" has in the outputs. prediction is part of the

@@ -103,13 +103,13 @@ def _verdict(definitions: Definitions) -> dict[str, Schema]:
 
 
 def _verify(definitions: Definitions) -> Schema:
-    return closed(_verdict(definitions), ["interrupted", "part", "predictions", "baseline"])
+    return closed(_verdict(definitions), ["interrupted", "part", "predictions", "baseline", "picture"])
 
 
 def _verify_line(definitions: Definitions) -> Schema:
     members = {name: one for name, one in _verdict(definitions).items() if name not in {"findings", "schema"}}
     del members["predictions"]
-    summary = _summary("verify", members, "interrupted part baseline")
+    summary = _summary("verify", members, "interrupted part baseline picture")
     prediction = definitions.object(Prediction, {"type": {"const": "prediction"}})
     return {"oneOf": [definitions.of(Finding), prediction, summary]}
 
