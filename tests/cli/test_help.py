@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 from typing import TYPE_CHECKING
 
 import click
 import pytest
 
+import rmqtool
 from rmqtool.cli.group import COMMANDS, ROOT
 from rmqtool.cli.help import Command
 from tests.cli.conftest import STORES
@@ -35,6 +37,19 @@ EXAMPLES = [
 ]
 
 
+def _to_be_repaired(folder: Path, *, cut: bool, done: bool) -> Path:
+    """Copy a store, for the one command that changes it: with settings that were cut, or mended by now."""
+    root = folder / "copy"
+    shutil.copytree(STORES / "plain-5.3.3", root)
+    if cut:
+        offsets = root / "config/consumerOffset.json"
+        offsets.write_bytes(offsets.read_bytes()[:-9])
+    if done:
+        (root / "abort").touch()
+        assert rmqtool.open(root).repair(only=["abort"]).outcome == "done"
+    return root
+
+
 @pytest.mark.few(2)
 @pytest.mark.parametrize(("name", "example"), EXAMPLES)
 def test_example_runs(name: str, example: str, tmp_path: Path) -> None:
@@ -42,6 +57,8 @@ def test_example_runs(name: str, example: str, tmp_path: Path) -> None:
     bin_ = program(tmp_path / "bin")
     (tmp_path / ".config/fish/completions").mkdir(parents=True)
     stores = {"STORE": str(STORES / "plain-5.3.3"), "OTHER": str(STORES / "plain-4.9.8")}
+    if name == "repair":
+        stores["STORE"] = str(_to_be_repaired(tmp_path, cut="--config" in example, done="--undo" in example))
     done = subprocess.run(
         ["bash", "-e", "-o", "pipefail", "-c", example],
         env=environment(bin_) | here() | stores,
