@@ -161,7 +161,7 @@ def test_on_spark(held: Callable[..., Held], plain_copy: Path, moment: str) -> N
     words = ["--engine", "spark", "--jobs", "2", "--format", "json"]
     status, out, err = held(moment, "verify", plain_copy, *words).end()
     found = json.loads(out)
-    assert (status, found["interrupted"], err.count("\n")) == (130, moment, 1)
+    assert (status, found["interrupted"], err.count("\n")) == (130, moment, 1), err
     assert "ST-ABORT" in found["counts"]
     assert bool(found["examined"]["records"]) is (moment == "derived")
 
