@@ -65,7 +65,7 @@ def test_example_runs(name: str, example: str, tmp_path: Path) -> None:
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,  # warmup compiles everything
         check=False,
     )
     negative = name == "diff" or "error: no message for" in done.stderr
