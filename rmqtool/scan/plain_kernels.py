@@ -151,16 +151,24 @@ def holds_checksum(buffer: Buffer, row: Row, parts: Int64s, count: int) -> bool:
 
 
 @kernel
-def is_sound(buffer: Buffer, row: Row, values: Int64s, odd_flags: int) -> bool:
-    """Whether nothing is wrong with a message, and none of its parts but the properties is odd."""
-    if row.physical_offset != row.log_offset or row.sys_flag & odd_flags or values[_MULTI_DISPATCH, 0] >= 0:
+def is_intact(buffer: Buffer, row: Row, values: Int64s, odd_flags: int) -> bool:
+    """Whether a message has no flag that is odd, and nothing but its properties can be wrong with it."""
+    if row.physical_offset != row.log_offset or row.sys_flag & odd_flags:
         return False
     if row.sys_flag & (_BORN_V6 | _STORE_V6) and _has_mapped_host(buffer, row):
         return False
-    if not _is_inner_batch_sound(buffer, values) or _is_system_topic(buffer, row):
+    if not _is_inner_batch_sound(buffer, values):
         return False
     body_stop = row.body_start + row.body_length
-    if row.body_length and crc32(buffer, row.body_start, body_stop, 0) & _CRC_MASK != row.body_crc:
+    return not row.body_length or crc32(buffer, row.body_start, body_stop, 0) & _CRC_MASK == row.body_crc
+
+
+@kernel
+def is_sound(buffer: Buffer, row: Row, values: Int64s, odd_flags: int) -> bool:
+    """Whether nothing is wrong with a message, and none of its parts but the properties is odd."""
+    if values[_MULTI_DISPATCH, 0] >= 0 or _is_system_topic(buffer, row):
+        return False
+    if not is_intact(buffer, row, values, odd_flags):
         return False
     return is_harmless(buffer, row.topic_start, row.topic_stop, False)
 

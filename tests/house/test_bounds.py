@@ -31,9 +31,9 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 from unittest import mock
-from rmqtool.commands.dump import line_splits
-from rmqtool.commands.dump.line_splits import LineJob
-from rmqtool.commands.dump.lines import log_lines
+from rmqtool.commands.dump import lines
+from rmqtool.commands.dump.lines import LineJob
+from rmqtool.rows.log_pieces import log_pieces
 from rmqtool.rows.messages import MessageFilter
 from rmqtool.reput import dispatcher
 from rmqtool.reput.pipeline import run_reput
@@ -49,11 +49,11 @@ for root in sys.argv[1:]:
             assert run_reput(plan, InlineEngine(), NoWatcher()).messages
             assert any(handle.result.rglob("0*"))
             for body in BodyForm:
-                with mock.patch.object(line_splits, "_OUT_BYTES", rows):
+                with mock.patch.object(lines, "_OUT_BYTES", rows):
                     wanted = MessageFilter(topic="*T*") if body else MessageFilter()
                     store = store_of(Path(root))
                     job = LineJob(store.commitlog, store.settings.delay_levels, wanted, body)
-                    assert list(log_lines(replace(job, split_bytes=split_bytes)))
+                    assert list(log_pieces(replace(job, split_bytes=split_bytes)))
 print("done")
 """
 

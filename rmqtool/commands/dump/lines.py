@@ -1,127 +1,90 @@
-"""A large part of the log as ndjson: kernels write the plain messages, on all cores, rows are the rest.
-
-The log is cut into splits. Each but the first of a file begins at the first true record it finds; where the
-split before did not end there, it is done again from that end, so the result is that of one walk.
-"""
+"""Messages as lines of ndjson, which kernels write."""
 
 from __future__ import annotations
 
-from collections import deque
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
-from dataclasses import replace
-from itertools import pairwise
+import json
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rmqtool.commands.dump.line_splits import LineSplit, write_split
-from rmqtool.engine.local import usable_cpus
-from rmqtool.rows.messages import MessageRows
-from rmqtool.scan.classify import missing_blank
-from rmqtool.scan.log_edge import FoundEdge
-from rmqtool.scan.record_walk import ChainWalk
-from rmqtool.scan.records import Record
-from rmqtool.scan.splits import stitch
+import numpy as np
+
+from rmqtool import rows
+from rmqtool.rows.kernel_filter import KernelFilter
+from rmqtool.rows.log_splits import LogJob
+from rmqtool.scan.ndjson_kernels import Ended, encode_ndjson
+from rmqtool.scan.plain_kernels import MAX_PROPERTIES, RowFilter
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from rmqtool.scan.json_kernels import BodyForm
+    from rmqtool.scan.walk import MessageBatch
+    from rmqtool.store import Segment
 
-    from rmqtool import rows
-    from rmqtool.commands.dump.line_splits import LineJob, Written
+_OUT_BYTES = 4 << 20
 
 
-def log_lines(job: LineJob) -> Iterator[rows.Row]:
-    """Yield lines and rows of a log, in its order.
+@dataclass(frozen=True)
+class LineJob(LogJob):
+    """What is written as lines.
 
-    Raises:
-        EnvironmentFailureError: A file cannot be opened or read.
+    Attributes:
+        body: How bodies are written.
+        odd_flags: Bits of SYSFLAG whose messages come as rows.
     """
-    threads = usable_cpus()
-    pool = ThreadPoolExecutor(threads, thread_name_prefix="rmqtool")
-    try:
-        edge = job.edge or FoundEdge(job.log.segments)
-        for number, segment in enumerate(edge.segments):
-            if job.end is not None and segment.start >= job.end:
-                return
-            if segment.stop > job.begin:
-                yield from _Segment(job, number, edge).written(pool, 2 * threads)
-    finally:
-        pool.shutdown(cancel_futures=True)
+
+    body: BodyForm
+    odd_flags: int = 0
+
+    def encoder(self, segment: Segment) -> _LineEncoder:
+        """Return a new encoder for a split of a file."""
+        return _LineEncoder(self, segment)
 
 
-class _Segment:
-    """One file of the log."""
+class _LineEncoder:
+    """Writes the lines of one split."""
 
-    def __init__(self, job: LineJob, number: int, edge: FoundEdge) -> None:
-        self._job = job
-        self._number = number
-        self._edge = edge
-        self._segment = segment = edge.segments[number]
-        self._make = MessageRows(job.log, job.delay_levels)
-        self._log_offset: int | None = segment.start
-        self._closed = True
+    def __init__(self, job: LineJob, segment: Segment) -> None:
+        self._segment = segment
+        self._label = np.frombuffer(json.dumps(segment.label).encode(), np.uint8)
+        self._wanted = KernelFilter.of(job.messages, job.odd_flags)
+        self._wanted.numbers[RowFilter.BODY] = job.body
+        self._parts = np.empty((MAX_PROPERTIES, 4), np.int64)
+        self._out = np.empty(_OUT_BYTES, np.uint8)
+        self._rows: list[rows.Row] = []
 
-    def written(self, pool: ThreadPoolExecutor, ahead: int) -> Iterator[rows.Row]:
-        """Yield lines and rows of the file, at most ``ahead`` splits being done before they are wanted."""
-        yield from self._before_first_split()
-        if self._log_offset is None:
-            return
-        results = self._results(self._splits(self._log_offset), pool, ahead)
-        with closing(results):
-            for written in stitch(results, self._log_offset, _write_again):
-                self._log_offset = None if written.ended else written.next_log_offset
-                self._closed = written.closed
-                yield from written.rows
-        yield from self._without_blank()
+    def encode(self, batch: MessageBatch, first: int, stop: int) -> int:
+        """Write lines; see `Encoder.encode`."""
+        while first < stop:
+            ended, first, size = self._lines(batch, first, stop)
+            if size:
+                self.add(rows.Lines(self._out[:size].tobytes().decode()))
+            if ended == Ended.FULL and not size:
+                self._out = np.empty(2 * len(self._out), np.uint8)
+            if ended == Ended.ODD:
+                break
+        return first
 
-    def _results(
-        self, splits: list[LineSplit], pool: ThreadPoolExecutor, ahead: int
-    ) -> Generator[Written, None, None]:
-        """Yield what becomes of each split, at most ``ahead`` being under way."""
-        waiting = deque(pool.submit(write_split, split) for split in splits[:ahead])
-        following = iter(splits[ahead:])
-        try:
-            while waiting:
-                written = waiting.popleft().result()
-                later = next(following, None)
-                if later is not None:
-                    waiting.append(pool.submit(write_split, later))
-                yield written
-                self._job.tell(written.split.stop)
-        finally:
-            for future in waiting:
-                future.cancel()
+    def add(self, row: rows.Row) -> None:
+        """Take a row."""
+        self._rows.append(row)
 
-    def _before_first_split(self) -> Iterator[rows.Row]:
-        """Yield what is missing before the file; begin at the first message after the job's beginning."""
-        begin, segment = self._job.begin, self._segment
-        gap = self._edge.missing_before(self._number)
-        if segment.start >= begin:
-            if gap is not None and segment.start > begin:
-                yield self._make.row(gap)
-            return
-        self._log_offset = None
-        for event in ChainWalk(self._number, self._edge).run(begin, self._job.end):
-            if not isinstance(event, Record) or self._job.messages.admits(event):
-                yield self._make.row(event)
-            if isinstance(event, Record):
-                self._log_offset, self._closed = event.physical_offset + len(event.raw), False
-                return
+    def finish(self) -> list[rows.Row]:
+        """Return lines and rows."""
+        return self._rows
 
-    def _splits(self, start: int) -> list[LineSplit]:
-        stop = self._segment.stop if self._job.end is None else min(self._segment.stop, self._job.end)
-        bounds = [*range(start, stop, self._job.split_bytes), max(stop, start)]
-        return [
-            LineSplit(self._job, self._edge, self._number, one, two, first=start if one == start else None)
-            for one, two in pairwise(bounds)
-        ]
-
-    def _without_blank(self) -> Iterator[rows.Row]:
-        stop = self._segment.stop
-        wanted = self._job.end is None or stop <= self._job.end
-        if self._log_offset == stop and wanted and not self._closed:
-            yield self._make.row(missing_blank(self._segment))
-
-
-def _write_again(written: Written, first: int) -> Written:
-    """Write the lines of a split whose first record is not the one that was guessed."""
-    return write_split(replace(written.split, first=first))
+    def _lines(self, batch: MessageBatch, first: int, stop: int) -> tuple[Ended, int, int]:
+        wanted = self._wanted
+        ended, first, size = encode_ndjson(
+            batch.buffer,
+            batch.rows[:stop],
+            batch.values,
+            first,
+            self._segment.start,
+            self._label,
+            wanted.numbers,
+            wanted.topic,
+            wanted.tag,
+            wanted.key,
+            self._parts,
+            self._out,
+        )
+        return Ended(ended), first, size

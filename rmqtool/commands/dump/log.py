@@ -135,17 +135,16 @@ def _is_plain(text: str) -> bool:
 def _large_log(
     store: Store, log: FileQueue, request: DumpRequest, tell: Callable[[int], None]
 ) -> Iterator[rows.Row]:
-    from rmqtool.commands.dump.line_splits import LineJob
-    from rmqtool.commands.dump.lines import log_lines
+    from rmqtool.commands.dump.lines import LineJob
+    from rmqtool.rows.log_pieces import log_pieces
     from rmqtool.scan.json_kernels import BodyForm
 
     body = BodyForm[(request.lines or "none").upper()]
     begin, end = request.from_offset or 0, request.to_offset
     levels, messages = store.settings.delay_levels, request.messages
     edge = FoundEdge.of(store, log)
-    return log_lines(
-        LineJob(log, levels, messages, body, request.odd_flags, begin, end, edge=edge, tell=tell)
-    )
+    flags = request.odd_flags
+    return log_pieces(LineJob(log, levels, messages, body, flags, begin=begin, end=end, edge=edge, tell=tell))
 
 
 def _placed_log(store: Store) -> FileQueue:

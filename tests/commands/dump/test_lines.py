@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool import rows
-from rmqtool.commands.dump import line_splits
-from rmqtool.commands.dump.line_splits import LineJob
-from rmqtool.commands.dump.lines import log_lines
+from rmqtool.commands.dump import lines
+from rmqtool.commands.dump.lines import LineJob
 from rmqtool.javacompat import read_delay_levels
 from rmqtool.report.formats import to_json
 from rmqtool.report.objects import BodyMode, row_object
+from rmqtool.rows.log_pieces import log_pieces
 from rmqtool.rows.messages import MessageFilter, MessageRows
 from rmqtool.scan.json_kernels import BodyForm
 from rmqtool.scan.record_walk import walk
@@ -41,7 +41,7 @@ def by_kernels(job: LineJob) -> str:
     mode = BodyMode(job.body.name.lower())
     return "".join(
         one.text if isinstance(one, rows.Lines) else to_json(row_object(one, mode)) + "\n"
-        for one in log_lines(job)
+        for one in log_pieces(job)
     )
 
 
@@ -147,7 +147,7 @@ def test_hostile_messages(
 
 
 def test_lines_that_do_not_fit_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(line_splits, "_OUT_BYTES", 100)
+    monkeypatch.setattr(lines, "_OUT_BYTES", 100)
     job = LineJob(log_of(STORES / "plain-4.9.8"), LEVELS, EVERYTHING, BodyForm.HEX)
     assert by_kernels(job) == by_rows(job)
 
@@ -155,14 +155,14 @@ def test_lines_that_do_not_fit_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", ["ipv6-5.3.3", "propcrc-5.3.3", "batchcq-5.3.3"])
 def test_what_kernels_write_themselves(name: str) -> None:
     """IPv6 hosts, checksums of records and inner batches are nothing odd."""
-    found = list(log_lines(LineJob(log_of(STORES / name), LEVELS, EVERYTHING, BodyForm.NONE)))
+    found = list(log_pieces(LineJob(log_of(STORES / name), LEVELS, EVERYTHING, BodyForm.NONE)))
     assert [one for one in found if isinstance(one, rows.Lines)]
     assert not [one for one in found if isinstance(one, rows.Message)]
 
 
 def test_text_that_kernels_write_themselves() -> None:
     """Only what is no UTF-8, or would be escaped, is left to rows."""
-    found = list(log_lines(LineJob(log_of(STORES / "unicode-5.3.3"), LEVELS, EVERYTHING, BodyForm.NONE)))
+    found = list(log_pieces(LineJob(log_of(STORES / "unicode-5.3.3"), LEVELS, EVERYTHING, BodyForm.NONE)))
     assert not "".join(one.text for one in found if isinstance(one, rows.Lines)).isascii()
     texts = [repr((one.topic, one.properties)) for one in found if isinstance(one, rows.Message)]
     assert texts
@@ -171,7 +171,7 @@ def test_text_that_kernels_write_themselves() -> None:
 
 def test_messages_that_are_wanted_as_rows() -> None:
     job = LineJob(log_of(STORES / "batchcq-5.3.3"), LEVELS, EVERYTHING, BodyForm.NONE, odd_flags=0x80)
-    found = [one for one in log_lines(job) if isinstance(one, rows.Message)]
+    found = [one for one in log_pieces(job) if isinstance(one, rows.Message)]
     assert found
     assert all(one.sys_flag & 0x80 for one in found)
     assert by_kernels(job) == by_rows(job)
