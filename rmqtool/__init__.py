@@ -12,7 +12,8 @@ as users give them;
 ``derived`` readers of queues, index and checkpoint; ``doctor`` what is left of the broker's settings;
 ``dispatch`` messages to what the store must contain;
 ``engine`` where functions run; ``reput`` the pipeline; ``recovery`` what a broker's start does;
-``check`` what is wrong; ``rows`` typed rows, and rows of records; ``lookup`` messages by way of their queues;
+``check`` what is wrong; ``rows`` typed rows, and rows of records; ``columns`` messages as Arrow has them;
+``lookup`` messages by way of their queues;
 ``commands`` one module or package per command, none knows another; ``api`` the library;
 ``report`` how rows look;
 ``cli`` the door.
@@ -45,6 +46,7 @@ __all__ = [
     "LostMessage",
     "LostTotals",
     "Message",
+    "Messages",
     "Prediction",
     "Queue",
     "RebuildReport",
@@ -72,6 +74,7 @@ __all__ = [
 _HOMES = {
     "api.engines": ("open_engine",),
     "api.index": ("Index",),
+    "api.messages": ("Messages",),
     "api.opening": ("decode_id", "open"),
     "api.queue": ("Queue",),
     "api.results": ("Answer", "Differences", "Rows"),
@@ -102,6 +105,7 @@ _MODULES = frozenset({"errors", "progress"})
 if TYPE_CHECKING:
     from rmqtool.api.engines import open_engine
     from rmqtool.api.index import Index
+    from rmqtool.api.messages import Messages
     from rmqtool.api.opening import decode_id, open
     from rmqtool.api.queue import Queue
     from rmqtool.api.results import Answer, Differences, Rows

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from datetime import tzinfo
 
     from rmqtool.api.arguments import Time
+    from rmqtool.columns.names import ColumnChoice
     from rmqtool.progress import Progress
     from rmqtool.store import PathKind
     from rmqtool.store import Store as StoreFiles
@@ -56,6 +57,17 @@ class Reading:
         if self.decompress:
             found = decompressed(found, progress)
         return _up_to_error(found) if self.request.on_corrupt == "fail" else found
+
+    def columns(self, store: StoreFiles, progress: Progress, choice: ColumnChoice) -> Iterator[rows.Row]:
+        """Return the same, messages as columns.
+
+        Raises:
+            UsageError: A filter cannot be applied to what the store shows.
+        """
+        from rmqtool.columns.encoder import filled
+
+        wanted = replace(self, request=replace(self.request, columns=choice), decompress=False)
+        return filled(wanted.rows(store, progress), choice)
 
 
 def _up_to_error(found: Iterator[rows.Row]) -> Iterator[rows.Row]:

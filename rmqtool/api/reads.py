@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from rmqtool.api.arguments import Time
+    from rmqtool.api.messages import Messages
     from rmqtool.api.reading import OnCorrupt
-    from rmqtool.api.results import Answer, Rows
+    from rmqtool.api.results import Answer
     from rmqtool.commands.query import KeyQuestion
     from rmqtool.progress import Progress
     from rmqtool.rows import Message, Row
@@ -42,8 +43,8 @@ class ReadStore(OpenedStore):
         on_corrupt: OnCorrupt = "resync",
         decompress: bool = False,
         progress: Progress | None = None,
-    ) -> Rows[Message]:
-        """Return the messages of the commit log, in its order.
+    ) -> Messages:
+        """Return the messages of the commit log, in its order: row by row, or as columns.
 
         A time or queue offset of one queue is found through its consume queue; what that does not hold is
         not found so.
@@ -68,9 +69,8 @@ class ReadStore(OpenedStore):
             EnvironmentFailureError: No commit log is there; or, while rows are drawn, a file cannot be
                 opened or read.
         """
+        from rmqtool.api.messages import Messages
         from rmqtool.api.reading import check_log, reading_of
-        from rmqtool.api.results import rows_of
-        from rmqtool.rows import Message
 
         check_log(self.files)
         check_least(1, limit=limit)
@@ -90,7 +90,7 @@ class ReadStore(OpenedStore):
             decompress=decompress,
         )
         remarks = KeptRemarks(progress)
-        return rows_of(reading.rows(self.files, remarks), Message, remarks, limit)
+        return Messages(self.files, reading, remarks, limit)
 
     def dump(
         self,

@@ -88,10 +88,11 @@ def rows_of(
     """Return the rows of some kinds, at most so many."""
     findings = FindingLog()
     kept = collected(found, kinds, findings)
-    return Rows(kept if limit is None else _first(kept, limit), findings, remarks)
+    return Rows(kept if limit is None else first_of(kept, limit), findings, remarks)
 
 
-def _first(found: Generator[R], limit: int) -> Generator[R]:
+def first_of(found: Generator[R], limit: int) -> Generator[R]:
+    """Yield at most so many."""
     try:
         yield from islice(found, limit)
     finally:

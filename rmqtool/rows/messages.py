@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rmqtool.store import FileQueue, Segment
 
 _PORT_BYTES = 4
-_TRANSACTION_TYPES = {
+TRANSACTION_TYPES = {
     message.TRANSACTION_NONE: "none",
     message.TRANSACTION_PREPARED: "prepared",
     message.TRANSACTION_COMMIT: "commit",
@@ -191,7 +191,7 @@ class MessageRows:
             flag=head.flag,
             queue_offset=head.queue_offset,
             sys_flag=head.sys_flag,
-            transaction_type=_TRANSACTION_TYPES[head.sys_flag & message.TRANSACTION_MASK],
+            transaction_type=TRANSACTION_TYPES[head.sys_flag & message.TRANSACTION_MASK],
             born_timestamp_ms=head.born_timestamp_ms,
             born_host=host_text(head.born_host),
             store_timestamp_ms=head.store_timestamp_ms,

@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, ClassVar
 from rmqtool.findings import Finding
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
     from rmqtool.findings import FindingCode, Severity, Structure
 
 
@@ -305,10 +308,41 @@ class Lines:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Messages of one file as columns, laid out as in Arrow; `rmqtool.scan.column_kernels` names the rows.
+
+    Attributes:
+        file: The file of all of them.
+        count: How many.
+        longs: ``(Long, n)`` int64.
+        numbers: ``(Number, n)`` int32.
+        texts: ``(Text, b)`` uint8.
+        stops: ``(Text, p + 1)`` int32, where texts end in their row of ``texts``.
+        list_stops: ``(2, n + 1)`` int32, after how many keys and properties those of a message end.
+        words: By ``Word``, what the numbers of words mean, as stored.
+        damage: Codes of findings by number of the message.
+        remarks: What could not be done.
+    """
+
+    type: ClassVar = "columns"
+    file: str
+    count: int
+    longs: npt.NDArray[np.int64]
+    numbers: npt.NDArray[np.int32]
+    texts: npt.NDArray[np.uint8]
+    stops: npt.NDArray[np.int32]
+    list_stops: npt.NDArray[np.int32]
+    words: tuple[tuple[bytes, ...], ...]
+    damage: dict[int, list[str]]
+    remarks: tuple[str, ...]
+
+
 Row = (
     Message
     | InnerMessage
     | Lines
+    | Columns
     | Blank
     | Damage
     | Unit

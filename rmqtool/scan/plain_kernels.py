@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.formats import message
-from rmqtool.javacompat.kernels import crc32, next_key, parse_long, parse_short
+from rmqtool.javacompat.kernels import crc32, next_key, next_property, parse_long, parse_short
 from rmqtool.jit import kernel
 from rmqtool.scan.check_kernels import CRC_PROPERTY_BYTES, CRC_PROPERTY_NAME, stored_record_crc
 from rmqtool.scan.json_kernels import chars, is_harmless
@@ -69,7 +69,6 @@ _CRC_NAME, _CRC_BYTES = np.frombuffer(CRC_PROPERTY_NAME[:-1], np.uint8), CRC_PRO
 _CRC_MASK = 0x7FFFFFFF
 _MAPPED_ZEROS = 10  # of an IPv4 address in IPv6 form, before two bytes 0xFF
 _EXPLAINED = tuple(chars(topic) for topic in EXPLAINED_TOPICS)
-_NAME_END, _PROPERTY_END = 0x01, 0x02
 _ASTERISK, _QUESTION_MARK = 0x2A, 0x3F
 
 
@@ -94,16 +93,16 @@ def _is_repeated(buffer: Buffer, parts: Int64s, count: int) -> bool:
     start, size = parts[count, 0], parts[count, 1] - parts[count, 0]
     for i in range(count):
         if parts[i, 1] - parts[i, 0] == size:
-            same = True
-            for k in range(size):
-                same = same and buffer[parts[i, 0] + k] == buffer[start + k]
-            if same:
+            k = 0
+            while k < size and buffer[parts[i, 0] + k] == buffer[start + k]:
+                k += 1
+            if k == size:
                 return True
     return False
 
 
 @kernel
-def cut_properties(buffer: Buffer, start: int, stop: int, parts: Int64s) -> int:
+def split_properties(buffer: Buffer, start: int, stop: int, parts: Int64s) -> int:
     """Find the properties of a message.
 
     Args:
@@ -113,19 +112,12 @@ def cut_properties(buffer: Buffer, start: int, stop: int, parts: Int64s) -> int:
         parts: filled with start and stop of each name and of its value, ``(MAX_PROPERTIES, 4)``.
 
     Returns:
-        Their number; -1 if they are not plain.
+        Their number; -1 if they are too many, or a name is repeated.
     """
     count, at = 0, start
     while at < stop:
-        end = at
-        while end < stop and buffer[end] != _PROPERTY_END:
-            end += 1
-        middle = at
-        while middle < end and buffer[middle] != _NAME_END:
-            middle += 1
+        middle, end = next_property(buffer, at, stop)
         if middle > at and middle + 1 < end:  # the reader drops any other piece
-            if not is_harmless(buffer, at, middle, False) or not is_harmless(buffer, middle + 1, end, False):
-                return -1
             if count == MAX_PROPERTIES:
                 return -1
             parts[count, 0], parts[count, 1], parts[count, 2], parts[count, 3] = at, middle, middle + 1, end
@@ -133,6 +125,18 @@ def cut_properties(buffer: Buffer, start: int, stop: int, parts: Int64s) -> int:
                 return -1
             count += 1
         at = end + 1
+    return count
+
+
+@kernel
+def cut_properties(buffer: Buffer, start: int, stop: int, parts: Int64s) -> int:
+    """Find the properties of a message as `split_properties`; -1 also if one is not harmless."""
+    count = split_properties(buffer, start, stop, parts)
+    for i in range(count):
+        if not is_harmless(buffer, parts[i, 0], parts[i, 1], False):
+            return -1
+        if not is_harmless(buffer, parts[i, 2], parts[i, 3], False):
+            return -1
     return count
 
 

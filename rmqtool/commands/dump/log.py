@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
     from rmqtool import rows
     from rmqtool.commands.dump.request import DumpRequest
+    from rmqtool.javacompat import DelayLevels
     from rmqtool.progress import Progress
+    from rmqtool.rows.log_splits import LogJob
     from rmqtool.rows.messages import MessageFilter
     from rmqtool.store import QueueFiles, Store
 
@@ -107,7 +109,7 @@ def _is_large(log: FileQueue, request: DumpRequest) -> bool:
     """Whether so much of the log is wanted, in such a form, that loading the kernels pays."""
     wanted = request.messages
     return (
-        request.lines in _BODY_FORMS
+        (request.lines in _BODY_FORMS or request.columns is not None)
         and not request.hex
         and request.on_corrupt == "resync"
         and "[" not in (wanted.topic or "")
@@ -135,16 +137,29 @@ def _is_plain(text: str) -> bool:
 def _large_log(
     store: Store, log: FileQueue, request: DumpRequest, tell: Callable[[int], None]
 ) -> Iterator[rows.Row]:
-    from rmqtool.commands.dump.lines import LineJob
     from rmqtool.rows.log_pieces import log_pieces
+
+    return log_pieces(
+        replace(
+            _job(log, store.settings.delay_levels, request),
+            begin=request.from_offset or 0,
+            end=request.to_offset,
+            edge=FoundEdge.of(store, log),
+            tell=tell,
+        )
+    )
+
+
+def _job(log: FileQueue, levels: DelayLevels, request: DumpRequest) -> LogJob:
+    if request.columns is not None:
+        from rmqtool.columns.encoder import COLUMN_SPLIT_BYTES, ColumnJob
+
+        return ColumnJob(log, levels, request.messages, request.columns, split_bytes=COLUMN_SPLIT_BYTES)
+    from rmqtool.commands.dump.lines import LineJob
     from rmqtool.scan.json_kernels import BodyForm
 
     body = BodyForm[(request.lines or "none").upper()]
-    begin, end = request.from_offset or 0, request.to_offset
-    levels, messages = store.settings.delay_levels, request.messages
-    edge = FoundEdge.of(store, log)
-    flags = request.odd_flags
-    return log_pieces(LineJob(log, levels, messages, body, flags, begin=begin, end=end, edge=edge, tell=tell))
+    return LineJob(log, levels, request.messages, body, request.odd_flags)
 
 
 def _placed_log(store: Store) -> FileQueue:

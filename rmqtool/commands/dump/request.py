@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from rmqtool.rows.messages import MessageFilter
 from rmqtool.store import PathKind
+
+if TYPE_CHECKING:
+    from rmqtool.columns.names import ColumnChoice
 
 _LOG = (PathKind.COMMITLOG,)
 _QUEUES = (PathKind.CONSUMEQUEUE, PathKind.BATCHCONSUMEQUEUE, PathKind.CONSUMEQUEUE_EXT)
@@ -46,6 +50,7 @@ class DumpRequest:
         hex: Also the bytes of every row, field by field.
         lines: How bodies look if messages may come as lines of ndjson; None if rows are needed. ``none``,
             ``text`` and ``hex`` can be written so.
+        columns: Which columns are wanted if messages may come as such; None if rows are needed.
         odd_flags: Bits of SYSFLAG whose messages are needed as rows, whatever ``lines`` says.
         row_types: Types of rows, as of `ROW_TYPES`; empty means all, or messages if they are filtered. Damage
             is shown whatever they are.
@@ -60,6 +65,7 @@ class DumpRequest:
     chains: bool = False
     hex: bool = False
     lines: str | None = None
+    columns: ColumnChoice | None = None
     odd_flags: int = 0
     row_types: frozenset[str] = frozenset()
 

@@ -58,7 +58,7 @@ def _rows_of(
 def _is_shown(row: rows.Row, request: DumpRequest) -> bool:
     if isinstance(row, rows.Damage):
         return row.severity is not Severity.INFO or not (request.filters_messages or request.row_types)
-    return request.admits_type("message" if isinstance(row, rows.Lines) else row.type)
+    return request.admits_type("message" if isinstance(row, rows.Lines | rows.Columns) else row.type)
 
 
 def _chosen_kinds(store: Store, request: DumpRequest) -> list[PathKind]:

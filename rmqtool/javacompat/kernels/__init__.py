@@ -13,6 +13,7 @@ from rmqtool.javacompat.kernels.integers import parse_int, parse_long, parse_sho
 from rmqtool.javacompat.kernels.properties import (
     count_stray_pieces,
     find_property,
+    next_property,
     pack_names,
     scan_properties,
 )
@@ -26,6 +27,7 @@ __all__ = [
     "find_property",
     "hash_utf8",
     "next_key",
+    "next_property",
     "pack_names",
     "parse_int",
     "parse_long",

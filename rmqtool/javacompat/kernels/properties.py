@@ -74,7 +74,7 @@ def find_property(buffer: Buffer, start: int, stop: int, name: Buffer) -> tuple[
     value_start, value_stop = -1, -1
     position = start
     while position < stop:
-        separator, end = _next_property(buffer, position, stop)
+        separator, end = next_property(buffer, position, stop)
         whole = separator > position and separator + 1 < end
         if whole and separator - position == len(name) and _equal(buffer, position, name, 0, len(name)):
             value_start, value_stop = separator + 1, end
@@ -106,7 +106,7 @@ def scan_properties(
         out[wanted, 1] = -1
     position = start
     while position < stop:
-        separator, end = _next_property(buffer, position, stop)
+        separator, end = next_property(buffer, position, stop)
         if separator > position and separator + 1 < end:
             wanted = _wanted_name(buffer, position, separator, names, name_bounds)
             if wanted >= 0:
@@ -139,7 +139,7 @@ def _equal(left: Buffer, left_start: int, right: Buffer, right_start: int, size:
 
 
 @kernel
-def _next_property(buffer: Buffer, position: int, stop: int) -> tuple[int, int]:
+def next_property(buffer: Buffer, position: int, stop: int) -> tuple[int, int]:
     """Return where the name of the piece ends and where the piece ends.
 
     A piece without a name end has both at its end, so that its value is empty.
@@ -199,7 +199,7 @@ def count_stray_pieces(buffer: Buffer, start: int, stop: int) -> int:
     strays = 0
     position = start
     while position < stop:
-        separator, end = _next_property(buffer, position, stop)
+        separator, end = next_property(buffer, position, stop)
         if separator == position < end or position < separator == end:
             strays += 1
         position = end + 1

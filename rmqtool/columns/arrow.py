@@ -1,0 +1,215 @@
+"""Columns as Arrow arrays, without a copy of what kernels have written.
+
+Only this module and ``files`` know pyarrow, which is an extra of the package.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from rmqtool.rows.messages import TRANSACTION_TYPES, host_text
+from rmqtool.scan.column_kernels import Long, Number, Text, Word
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy.typing as npt
+
+    from rmqtool.columns.names import ColumnChoice
+    from rmqtool.rows import Columns
+
+_TIME = pa.timestamp("ms", tz="UTC")
+_WORDS = pa.dictionary(pa.int32(), pa.string())
+_STRINGS = pa.list_(pa.field("element", pa.string(), nullable=False))
+_TRANSACTION_SHIFT = 2
+
+_TYPES = {
+    "file": _WORDS,
+    "position": pa.int64(),
+    "physicalOffset": pa.int64(),
+    "totalSize": pa.int32(),
+    "magic": _WORDS,
+    "bodyCrc": pa.int32(),
+    "queueId": pa.int32(),
+    "flag": pa.int32(),
+    "queueOffset": pa.int64(),
+    "sysFlag": pa.int32(),
+    "transactionType": _WORDS,
+    "bornTimestamp": _TIME,
+    "bornHost": _WORDS,
+    "storeTimestamp": _TIME,
+    "storeHost": _WORDS,
+    "reconsumeTimes": pa.int32(),
+    "preparedTransactionOffset": pa.int64(),
+    "topic": _WORDS,
+    "bodyLength": pa.int32(),
+    "body": pa.binary(),
+    "properties": pa.map_(pa.string(), pa.field("value", pa.string(), nullable=False)),
+    "tags": pa.string(),
+    "keys": _STRINGS,
+    "uniqKey": pa.string(),
+    "tagsCode": pa.int64(),
+    "msgId": pa.string(),
+    "damage": _STRINGS,
+}
+_NULLABLE = frozenset({"tags", "uniqKey"})
+_LONGS = {
+    "position": Long.POSITION,
+    "physicalOffset": Long.PHYSICAL_OFFSET,
+    "queueOffset": Long.QUEUE_OFFSET,
+    "bornTimestamp": Long.BORN_TIMESTAMP,
+    "storeTimestamp": Long.STORE_TIMESTAMP,
+    "preparedTransactionOffset": Long.PREPARED_OFFSET,
+    "tagsCode": Long.TAGS_CODE,
+}
+_NUMBERS = {
+    "totalSize": Number.TOTAL_SIZE,
+    "bodyCrc": Number.BODY_CRC,
+    "queueId": Number.QUEUE_ID,
+    "flag": Number.FLAG,
+    "sysFlag": Number.SYS_FLAG,
+    "reconsumeTimes": Number.RECONSUME_TIMES,
+    "bodyLength": Number.BODY_LENGTH,
+}
+_TEXTS = {"body": Text.BODY, "tags": Text.TAGS, "uniqKey": Text.UNIQ_KEY, "msgId": Text.MSG_ID}
+_OF_WORDS = {"topic": Word.TOPIC, "bornHost": Word.BORN_HOST, "storeHost": Word.STORE_HOST}
+_FIXED = {"magic": ("V1", "V2"), "transactionType": tuple(TRANSACTION_TYPES.values())}
+
+MOST_WORDS = 1 << 16
+"""A dictionary that has got larger begins anew."""
+
+
+def schema_of(choice: ColumnChoice) -> pa.Schema:
+    """Return the schema of columns."""
+    return pa.schema([pa.field(name, _TYPES[name], nullable=name in _NULLABLE) for name in choice.names])
+
+
+class Batches:
+    """Makes record batches of columns; each dictionary begins with all of the one before.
+
+    Args:
+        choice: Which columns.
+    """
+
+    def __init__(self, choice: ColumnChoice) -> None:
+        self.schema = schema_of(choice)
+        self._dictionaries = {name: _Dictionary(_text_of(name)) for name in (*_OF_WORDS, "file")}
+
+    def batch(self, columns: Columns) -> pa.RecordBatch:
+        """Return the batch of columns, which share their memory with it."""
+        arrays = [self._array(field.name, columns) for field in self.schema]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def _array(self, name: str, columns: Columns) -> pa.Array:
+        count = columns.count
+        if name in _LONGS:
+            return _plain(_TYPES[name], columns.longs[_LONGS[name], :count])
+        if name in _NUMBERS:
+            return _plain(_TYPES[name], columns.numbers[_NUMBERS[name], :count])
+        if name in _TEXTS:
+            return _texts(columns, _TEXTS[name], _TYPES[name], count, may_lack=name in _NULLABLE)
+        return _LISTS[name](columns) if name in _LISTS else self._words(name, columns)
+
+    def _words(self, name: str, columns: Columns) -> pa.DictionaryArray:
+        count = columns.count
+        if name in _OF_WORDS:
+            word = _OF_WORDS[name]
+            numbers = columns.numbers[Number.TOPIC + word, :count]
+            return self._dictionaries[name].array(numbers, columns.words[word])
+        if name == "file":
+            file = columns.file.encode("utf-8", "backslashreplace")
+            return self._dictionaries[name].array(np.zeros(count, np.int32), (file,))
+        numbers = columns.numbers[Number.MAGIC, :count]
+        if name == "transactionType":
+            numbers = columns.numbers[Number.SYS_FLAG, :count] >> _TRANSACTION_SHIFT & 3
+        return pa.DictionaryArray.from_arrays(_plain(pa.int32(), numbers), _fixed_words(name), safe=False)
+
+
+class _Dictionary:
+    """Words of one column, as met."""
+
+    def __init__(self, text_of: Callable[[bytes], str]) -> None:
+        self._text_of = text_of
+        self._numbers: dict[bytes, int] = {}
+        self._words = pa.array([], pa.string())
+
+    def array(self, numbers: npt.NDArray[np.int32], words: tuple[bytes, ...]) -> pa.DictionaryArray:
+        """Return a column.
+
+        Args:
+            numbers: Of words.
+            words: What they mean.
+        """
+        if len(self._numbers) > MOST_WORDS:
+            self._numbers.clear()
+        known = len(self._numbers)
+        own = np.array([self._numbers.setdefault(word, len(self._numbers)) for word in words], np.int32)
+        if len(self._numbers) != known or known < len(self._words):
+            self._words = pa.array([self._text_of(word) for word in self._numbers], pa.string())
+        numbers = own[numbers] if len(own) else numbers
+        return pa.DictionaryArray.from_arrays(_plain(pa.int32(), numbers), self._words, safe=False)
+
+
+def _text_of(name: str) -> Callable[[bytes], str]:
+    return host_text if name.endswith("Host") else bytes.decode
+
+
+@cache
+def _fixed_words(name: str) -> pa.Array:
+    return pa.array(_FIXED[name], pa.string())
+
+
+def _plain(kind: pa.DataType, numbers: npt.NDArray[Any]) -> pa.Array:
+    return pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(np.ascontiguousarray(numbers))])
+
+
+def _texts(
+    columns: Columns, text: Text, kind: pa.DataType, count: int, *, may_lack: bool = False
+) -> pa.Array:
+    """Return texts; those that may lack do where they are empty, as no property's value is empty."""
+    stops = columns.stops[text, : count + 1]
+    valid = None
+    if may_lack:
+        valid = pa.py_buffer(np.packbits(stops[1:] > stops[:-1], bitorder="little"))
+    data = pa.py_buffer(columns.texts[text, : stops[-1]])
+    return pa.Array.from_buffers(kind, count, [valid, pa.py_buffer(stops), data])
+
+
+def _pieces(columns: Columns, text: Text, stops: npt.NDArray[np.int32]) -> pa.Array:
+    return _texts(columns, text, pa.string(), int(stops[-1]))
+
+
+def _keys(columns: Columns) -> pa.Array:
+    stops = columns.list_stops[0, : columns.count + 1]
+    pieces = _pieces(columns, Text.KEY, stops)
+    return pa.Array.from_buffers(_STRINGS, columns.count, [None, pa.py_buffer(stops)], children=[pieces])
+
+
+def _properties(columns: Columns) -> pa.Array:
+    kind = _TYPES["properties"]
+    stops = columns.list_stops[1, : columns.count + 1]
+    names, values = (_pieces(columns, text, stops) for text in (Text.NAME, Text.VALUE))
+    pairs = pa.StructArray.from_arrays([names, values], fields=[kind.key_field, kind.item_field])
+    return pa.Array.from_buffers(kind, columns.count, [None, pa.py_buffer(stops)], children=[pairs])
+
+
+def _damage(columns: Columns) -> pa.Array:
+    sizes = np.zeros(columns.count + 1, np.int32)
+    for number, codes in columns.damage.items():
+        sizes[number + 1] = len(codes)
+    codes = pa.array(
+        [code for number in sorted(columns.damage) for code in columns.damage[number]], pa.string()
+    )
+    stops = pa.py_buffer(np.cumsum(sizes, dtype=np.int32))
+    return pa.Array.from_buffers(_STRINGS, columns.count, [None, stops], children=[codes])
+
+
+_LISTS: dict[str, Callable[[Columns], pa.Array]] = {
+    "keys": _keys,
+    "properties": _properties,
+    "damage": _damage,
+}

@@ -1,0 +1,197 @@
+"""Columns while they grow: arrays that a kernel fills, and plain Python where the kernel cannot."""
+
+from __future__ import annotations
+
+import ipaddress
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rmqtool import rows
+from rmqtool.scan.column_kernels import Count, Long, Number, Take, Text, Word, put_word
+from rmqtool.scan.plain_kernels import MAX_PROPERTIES
+
+if TYPE_CHECKING:
+    from rmqtool.columns.names import ColumnChoice
+    from rmqtool.rows import Message
+
+BATCH_ROWS = 1 << 16
+BATCH_BYTES = 20 << 20
+"""Room for texts of one kind; more than a split holds, and only what is used becomes memory."""
+
+_SLOTS = 1 << 15
+_WORD_BYTES = 1 << 20
+_PIECES = 16  # keys or properties of a message, with room for those of the longest beside
+_LONGEST_PROPERTIES = 1 << 15
+_PORT_BYTES = 4
+
+_TAKES = {
+    "topic": Take.TOPIC,
+    "bornHost": Take.BORN_HOST,
+    "storeHost": Take.STORE_HOST,
+    "tagsCode": Take.TAGS_CODE,
+    "body": Take.BODY,
+    "tags": Take.TAGS,
+    "uniqKey": Take.UNIQ_KEY,
+    "msgId": Take.MSG_ID,
+    "keys": Take.KEYS,
+    "properties": Take.PROPERTIES,
+}
+_LONGS = {
+    Long.POSITION: "position",
+    Long.PHYSICAL_OFFSET: "physical_offset",
+    Long.QUEUE_OFFSET: "queue_offset",
+    Long.BORN_TIMESTAMP: "born_timestamp_ms",
+    Long.STORE_TIMESTAMP: "store_timestamp_ms",
+    Long.PREPARED_OFFSET: "prepared_transaction_offset",
+    Long.TAGS_CODE: "tags_code",
+}
+_NUMBERS = {
+    Number.TOTAL_SIZE: "total_size",
+    Number.BODY_CRC: "body_crc",
+    Number.QUEUE_ID: "queue_id",
+    Number.FLAG: "flag",
+    Number.SYS_FLAG: "sys_flag",
+    Number.RECONSUME_TIMES: "reconsume_times",
+    Number.BODY_LENGTH: "body_length",
+}
+
+
+class ColumnBuffers:
+    """Columns of messages of one file.
+
+    Args:
+        file: The file.
+        choice: Which columns.
+        room: Messages that fit.
+        room_bytes: Bytes of texts of one kind that fit.
+    """
+
+    def __init__(self, file: str, choice: ColumnChoice, room: int, room_bytes: int) -> None:
+        self.file = file
+        self.takes = np.zeros(len(Take), np.int64)
+        for name in choice.names:
+            if name in _TAKES:
+                self.takes[_TAKES[name]] = 1
+        pieces = _PIECES * room + _LONGEST_PROPERTIES
+        self.parts = np.empty((MAX_PROPERTIES, 4), np.int64)
+        self.counts = np.zeros(Count.WORDS + len(Word), np.int64)
+        self.longs = np.empty((len(Long), room), np.int64)
+        self.numbers = np.empty((len(Number), room), np.int32)
+        self.texts = np.empty((len(Text), room_bytes), np.uint8)
+        self.stops = np.empty((len(Text), pieces + 1), np.int32)
+        self.used = np.zeros(len(Text), np.int64)
+        self.list_stops = np.empty((2, room + 1), np.int32)
+        self.slots = np.full((len(Word), _SLOTS), -1, np.int32)
+        self.word_stops = np.empty((len(Word), _SLOTS // 2), np.int32)
+        self.words = np.empty((len(Word), _WORD_BYTES), np.uint8)
+        for stops in (self.stops, self.list_stops, self.word_stops):
+            stops[:, 0] = 0
+        self._damage: dict[int, list[str]] = {}
+
+    def __len__(self) -> int:
+        return int(self.counts[Count.ROWS])
+
+    def add(self, message: Message) -> bool:
+        """Add a message; return False if there is no room for it."""
+        n, keys, properties = (int(self.counts[one]) for one in (Count.ROWS, Count.KEYS, Count.PROPERTIES))
+        texts = self._texts_of(message)
+        if n == self.longs.shape[1] or not self._fit(texts, len(message.keys), len(message.properties)):
+            return False
+        words = self._words_of(message)
+        if words is None:
+            return False
+        for column, name in _LONGS.items():
+            self.longs[column, n] = getattr(message, name)
+        for number, name in _NUMBERS.items():
+            self.numbers[number, n] = getattr(message, name)
+        self.numbers[Number.MAGIC, n] = message.magic == "V2"
+        self.numbers[Number.TOPIC :, n] = words
+        first = {Text.KEY: keys, Text.NAME: properties, Text.VALUE: properties}
+        for text, pieces in texts.items():
+            self._put(text, first.get(text, n), pieces)
+        self.counts[Count.ROWS] = n + 1
+        self.counts[Count.KEYS] = self.list_stops[0, n + 1] = keys + len(texts[Text.KEY])
+        self.counts[Count.PROPERTIES] = self.list_stops[1, n + 1] = properties + len(texts[Text.NAME])
+        if message.damage:
+            self._damage[n] = message.damage
+        return True
+
+    def columns(self, remarks: tuple[str, ...] = ()) -> rows.Columns:
+        """Return what was added; nothing may be added after that."""
+        words = tuple(
+            tuple(
+                self.words[word, self.word_stops[word, i] : self.word_stops[word, i + 1]].tobytes()
+                for i in range(self.counts[Count.WORDS + word])
+            )
+            for word in Word
+        )
+        return rows.Columns(
+            self.file,
+            len(self),
+            self.longs,
+            self.numbers,
+            self.texts,
+            self.stops,
+            self.list_stops,
+            words,
+            self._damage,
+            remarks,
+        )
+
+    def _texts_of(self, message: Message) -> dict[Text, list[bytes]]:
+        takes = self.takes
+        found: dict[Text, list[bytes]] = {Text.KEY: [], Text.NAME: [], Text.VALUE: []}
+        if takes[Take.BODY]:
+            found[Text.BODY] = [message.body]
+        if takes[Take.TAGS]:
+            found[Text.TAGS] = [(message.tags or "").encode()]
+        if takes[Take.UNIQ_KEY]:
+            found[Text.UNIQ_KEY] = [(message.uniq_key or "").encode()]
+        if takes[Take.MSG_ID]:
+            found[Text.MSG_ID] = [message.msg_id.encode()]
+        if takes[Take.KEYS]:
+            found[Text.KEY] = [key.encode() for key in message.keys]
+        if takes[Take.PROPERTIES]:
+            found[Text.NAME] = [name.encode() for name in message.properties]
+            found[Text.VALUE] = [value.encode() for value in message.properties.values()]
+        return found
+
+    def _fit(self, texts: dict[Text, list[bytes]], keys: int, properties: int) -> bool:
+        pieces = self.stops.shape[1] - 1
+        if self.counts[Count.KEYS] + keys > pieces or self.counts[Count.PROPERTIES] + properties > pieces:
+            return False
+        return all(
+            self.used[text] + sum(map(len, found)) <= self.texts.shape[1] for text, found in texts.items()
+        )
+
+    def _words_of(self, message: Message) -> list[int] | None:
+        """Return the numbers of the words of a message; None if there is no room for one."""
+        wanted = (message.topic.encode(), raw_host(message.born_host), raw_host(message.store_host))
+        numbers = []
+        for word, raw in zip(Word, wanted, strict=True):
+            count = int(self.counts[Count.WORDS + word])
+            text = np.frombuffer(raw, np.uint8)
+            place = (self.slots[word], self.word_stops[word], self.words[word])
+            number = put_word(text, 0, len(text), *place, count) if self.takes[word] else 0
+            if number < 0:
+                return None
+            self.counts[Count.WORDS + word] += number == count and self.takes[word]
+            numbers.append(number)
+        return numbers
+
+    def _put(self, text: Text, first: int, pieces: list[bytes]) -> None:
+        for number, piece in enumerate(pieces, start=first + 1):
+            start = int(self.used[text])
+            stop = start + len(piece)
+            self.texts[text, start:stop] = np.frombuffer(piece, np.uint8)
+            self.used[text] = self.stops[text, number] = stop
+
+
+@lru_cache(maxsize=1024)
+def raw_host(text: str) -> bytes:
+    """Return a host as it is stored: the reverse of ``rmqtool.rows.messages.host_text``."""
+    address, _, port = text.rpartition(":")
+    packed = ipaddress.ip_address(address.strip("[]")).packed
+    return packed + int(port).to_bytes(_PORT_BYTES, "big", signed=True)

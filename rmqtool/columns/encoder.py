@@ -1,0 +1,155 @@
+"""Fill columns: from a log by kernels, or from rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rmqtool import rows
+from rmqtool.columns.buffers import BATCH_BYTES, BATCH_ROWS, ColumnBuffers
+from rmqtool.progress import KeptRemarks
+from rmqtool.rows.decompression import COMPRESSED_FLAG, decompressed
+from rmqtool.rows.kernel_filter import KernelFilter
+from rmqtool.rows.log_splits import LogJob
+from rmqtool.scan.column_kernels import Stopped, encode_columns
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from rmqtool.columns.names import ColumnChoice
+    from rmqtool.scan.walk import MessageBatch
+    from rmqtool.store import Segment
+
+COLUMN_SPLIT_BYTES = 16 << 20
+
+
+@dataclass(frozen=True)
+class ColumnJob(LogJob):
+    """What is read of a log as columns; damage comes as rows.
+
+    Attributes:
+        choice: Which columns.
+    """
+
+    choice: ColumnChoice
+
+    def encoder(self, segment: Segment) -> ColumnEncoder:
+        """Return a new encoder for a split of a file."""
+        return ColumnEncoder(self.choice, segment, KernelFilter.of(self.messages, self._odd_flags()))
+
+    def _odd_flags(self) -> int:
+        return (COMPRESSED_FLAG * ("body" in self.choice.names)) * self.choice.decompress
+
+
+class ColumnEncoder:
+    """Fills the columns of one split."""
+
+    def __init__(self, choice: ColumnChoice, segment: Segment, wanted: KernelFilter) -> None:
+        self._segment = segment
+        self._wanted = wanted
+        self._rows: list[rows.Row] = []
+        self._filling = Filling(choice)
+
+    def encode(self, batch: MessageBatch, first: int, stop: int) -> int:
+        """Fill columns; see `Encoder.encode`."""
+        while first < stop:
+            stopped, first = self._fill(batch, first, stop)
+            if stopped == Stopped.FULL:
+                self._rows.extend(self._filling.flushed())
+            if stopped == Stopped.ODD:
+                break
+        return first
+
+    def add(self, row: rows.Row) -> None:
+        """Take a row: a message into the columns, what is damaged beside them."""
+        if isinstance(row, rows.Message):
+            self._rows.extend(self._filling.add(row))
+        else:
+            self._rows.append(row)
+
+    def finish(self) -> list[rows.Row]:
+        """Return columns and rows."""
+        return [*self._rows, *self._filling.finished()]
+
+    def _fill(self, batch: MessageBatch, first: int, stop: int) -> tuple[int, int]:
+        wanted, room = self._wanted, self._filling.room(self._segment.label)
+        return encode_columns(
+            batch.buffer,
+            batch.rows[:stop],
+            batch.values,
+            first,
+            self._segment.start,
+            wanted.numbers,
+            wanted.topic,
+            wanted.tag,
+            wanted.key,
+            room.takes,
+            room.parts,
+            room.counts,
+            room.longs,
+            room.numbers,
+            room.texts,
+            room.stops,
+            room.used,
+            room.list_stops,
+            room.slots,
+            room.word_stops,
+            room.words,
+        )
+
+
+class Filling:
+    """Columns being filled, batch after batch.
+
+    Args:
+        choice: Which columns.
+    """
+
+    def __init__(self, choice: ColumnChoice) -> None:
+        self._choice = choice
+        self._buffers: ColumnBuffers | None = None
+        self._room_bytes = BATCH_BYTES
+        self._remarks = KeptRemarks(None)
+
+    def room(self, file: str) -> ColumnBuffers:
+        """Return where messages of a file go."""
+        if self._buffers is None:
+            self._buffers = ColumnBuffers(file, self._choice, BATCH_ROWS, self._room_bytes)
+        return self._buffers
+
+    def add(self, message: rows.Message) -> Iterator[rows.Columns]:
+        """Add a message; yield what was full before."""
+        if self._buffers is not None and self._buffers.file != message.file:
+            yield from self.finished()
+        if self._choice.decompress:
+            (unpacked,) = decompressed([message], self._remarks)
+            message = unpacked if isinstance(unpacked, rows.Message) else message
+        while not self.room(message.file).add(message):
+            yield from self.flushed()
+
+    def flushed(self) -> Iterator[rows.Columns]:
+        """Yield what is full; make more room where nothing would fit."""
+        if self._buffers is not None and not len(self._buffers):
+            self._room_bytes *= 2
+            self._buffers = None
+        yield from self.finished()
+
+    def finished(self) -> Iterator[rows.Columns]:
+        """Yield what is there."""
+        buffers, self._buffers = self._buffers, None
+        if buffers is not None and len(buffers):
+            remarks, self._remarks = tuple(self._remarks.warnings), KeptRemarks(None)
+            yield buffers.columns(remarks)
+
+
+def filled(found: Iterable[rows.Row], choice: ColumnChoice) -> Iterator[rows.Row]:
+    """Yield columns instead of messages; other rows, and columns that are there, as they come."""
+    filling = Filling(choice)
+    for row in found:
+        if isinstance(row, rows.Message):
+            yield from filling.add(row)
+        else:
+            if isinstance(row, rows.Columns):
+                yield from filling.finished()
+            yield row
+    yield from filling.finished()

@@ -1,0 +1,79 @@
+"""Which columns of messages there are: those of ``rmqtool.rows.Message``, by their names in ndjson."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from rmqtool.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+COLUMNS = {
+    "file": "path of the file in the store",
+    "position": "bytes from the start of the file",
+    "physicalOffset": "PHYSICALOFFSET, bytes in the log",
+    "totalSize": "TOTALSIZE, bytes",
+    "magic": "V1, or V2 with a topic length of two bytes",
+    "bodyCrc": "BODYCRC",
+    "queueId": "QUEUEID",
+    "flag": "FLAG, the application's",
+    "queueOffset": "QUEUEOFFSET",
+    "sysFlag": "SYSFLAG",
+    "transactionType": "none, prepared, commit or rollback, of SYSFLAG",
+    "bornTimestamp": "BORNTIMESTAMP",
+    "bornHost": "BORNHOST as ip:port or [ip6]:port",
+    "storeTimestamp": "STORETIMESTAMP",
+    "storeHost": "STOREHOST",
+    "reconsumeTimes": "RECONSUMETIMES",
+    "preparedTransactionOffset": "PREPAREDTRANSACTIONOFFSET",
+    "topic": "TOPIC",
+    "bodyLength": "bytes of the body in the log",
+    "body": "BODY as stored, or decompressed",
+    "properties": "PROPERTIES, names to values",
+    "tags": "property TAGS",
+    "keys": "property KEYS, cut at blanks",
+    "uniqKey": "property UNIQ_KEY",
+    "tagsCode": "what the consume queue holds: hash of the tags, or time of delivery",
+    "msgId": "offset message id",
+    "damage": "codes of what is wrong with the record",
+}
+"""What each holds; RocketMQ's own names of fields are in capitals."""
+
+
+@dataclass(frozen=True)
+class ColumnChoice:
+    """Which columns are wanted, and how bodies are.
+
+    Attributes:
+        names: In the order of the result.
+        decompress: Whether bodies are unpacked that SYSFLAG says are compressed.
+    """
+
+    names: tuple[str, ...] = tuple(COLUMNS)
+    decompress: bool = False
+
+
+def column_names(names: Iterable[str] | None) -> tuple[str, ...]:
+    """Return names of columns, checked; all if none are given.
+
+    Raises:
+        UsageError: There is no such column, one is named twice, or none is left.
+    """
+    if names is None:
+        return tuple(COLUMNS)
+    if isinstance(names, str):
+        raise UsageError(f"columns={names!r}: give a list of names")
+    found = tuple(names)
+    for name in found:
+        if name not in COLUMNS:
+            close = get_close_matches(name, COLUMNS, n=1)
+            hint = f"; did you mean {close[0]}?" if close else f"; there are {', '.join(COLUMNS)}"
+            raise UsageError(f"there is no column {name!r}{hint}")
+        if found.count(name) > 1:
+            raise UsageError(f"the column {name} is named twice")
+    if not found:
+        raise UsageError(f"no column is named; there are {', '.join(COLUMNS)}")
+    return found

@@ -1,0 +1,519 @@
+"""Messages as columns, straight from the window: numbers, texts and lists as Arrow lays them out.
+
+As in ``ndjson_kernels``, what is done here must be what the rows of ``rmqtool.rows`` hold. Only messages with
+nothing wrong and with valid UTF-8 are taken; at anything else the kernel stops, and its caller does that
+message in plain Python.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rmqtool.formats import message
+from rmqtool.javacompat.kernels import crc32, decode_character, find_property, hash_utf8, next_key
+from rmqtool.javacompat.kernels.jit import as_int, load_word
+from rmqtool.jit import entry, kernel
+from rmqtool.scan.check_kernels import CRC_PROPERTY_BYTES, CRC_PROPERTY_NAME, stored_record_crc
+from rmqtool.scan.json_kernels import UPPER, put_hex
+from rmqtool.scan.kernels import is_schedule_topic, read_i32, read_i64
+from rmqtool.scan.plain_kernels import MAX_PROPERTIES, RowFilter, is_intact, is_wanted, split_properties
+from rmqtool.scan.rows import MESSAGE_ROW, Property
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    import numpy.typing as npt
+
+    Row = Any  # one MESSAGE_ROW: in a kernel its fields are attributes
+    Buffer = npt.NDArray[np.uint8]
+    Int32s = npt.NDArray[np.int32]
+    Int64s = npt.NDArray[np.int64]
+    Rows = npt.NDArray[np.void]
+
+
+class Long(IntEnum):
+    """Columns of int64: places in their matrix."""
+
+    POSITION = 0
+    PHYSICAL_OFFSET = 1
+    QUEUE_OFFSET = 2
+    BORN_TIMESTAMP = 3
+    STORE_TIMESTAMP = 4
+    PREPARED_OFFSET = 5
+    TAGS_CODE = 6
+
+
+class Number(IntEnum):
+    """Columns of int32; of words, numbers of them."""
+
+    TOTAL_SIZE = 0
+    BODY_CRC = 1
+    QUEUE_ID = 2
+    FLAG = 3
+    SYS_FLAG = 4
+    RECONSUME_TIMES = 5
+    BODY_LENGTH = 6
+    MAGIC = 7  # 1 is V2
+    TOPIC = 8  # this and the next two: a word, by its number
+    BORN_HOST = 9
+    STORE_HOST = 10
+
+
+class Text(IntEnum):
+    """Texts that follow each other in one array: of a row, or of the pieces of its keys and properties."""
+
+    BODY = 0
+    TAGS = 1  # empty where there are none, as the unique key
+    UNIQ_KEY = 2
+    MSG_ID = 3
+    KEY = 4
+    NAME = 5
+    VALUE = 6
+
+
+class Word(IntEnum):
+    """Columns whose values are few: each value is kept once."""
+
+    TOPIC = 0
+    BORN_HOST = 1  # as stored: address and port
+    STORE_HOST = 2
+
+
+class Take(IntEnum):
+    """What is written; other columns are as good as free, and always written."""
+
+    TOPIC = 0
+    BORN_HOST = 1
+    STORE_HOST = 2
+    TAGS_CODE = 3
+    BODY = 4
+    TAGS = 5
+    UNIQ_KEY = 6
+    MSG_ID = 7
+    KEYS = 8
+    PROPERTIES = 9
+
+
+class Count(IntEnum):
+    """How many there are so far."""
+
+    ROWS = 0
+    KEYS = 1
+    PROPERTIES = 2
+    WORDS = 3  # and the next two, by `Word`
+
+
+class Stopped(IntEnum):
+    """Why no more messages were taken."""
+
+    DONE = 0
+    FULL = 1
+    ODD = 2  # the message at hand is for plain Python
+
+
+_DONE, _FULL, _ODD = Stopped.DONE.value, Stopped.FULL.value, Stopped.ODD.value
+_POSITION, _PHYSICAL_OFFSET = Long.POSITION.value, Long.PHYSICAL_OFFSET.value
+_QUEUE_OFFSET, _BORN, _STORED = (
+    Long.QUEUE_OFFSET.value,
+    Long.BORN_TIMESTAMP.value,
+    Long.STORE_TIMESTAMP.value,
+)
+_PREPARED, _TAGS_CODE = Long.PREPARED_OFFSET.value, Long.TAGS_CODE.value
+_TOTAL_SIZE, _BODY_CRC, _QUEUE_ID = Number.TOTAL_SIZE.value, Number.BODY_CRC.value, Number.QUEUE_ID.value
+_FLAG, _SYS_FLAG, _MAGIC = Number.FLAG.value, Number.SYS_FLAG.value, Number.MAGIC.value
+_RECONSUMED, _BODY_LENGTH = Number.RECONSUME_TIMES.value, Number.BODY_LENGTH.value
+_WORD_NUMBERS = Number.TOPIC.value
+_BODY, _TAGS, _UNIQ_KEY = Text.BODY.value, Text.TAGS.value, Text.UNIQ_KEY.value
+_MSG_ID, _KEY, _NAME, _VALUE = Text.MSG_ID.value, Text.KEY.value, Text.NAME.value, Text.VALUE.value
+_TOPIC, _BORN_HOST, _STORE_HOST = Word.TOPIC.value, Word.BORN_HOST.value, Word.STORE_HOST.value
+_TAKES_CODE, _TAKES_BODY, _TAKES_TAGS = Take.TAGS_CODE.value, Take.BODY.value, Take.TAGS.value
+_TAKES_UNIQ, _TAKES_ID = Take.UNIQ_KEY.value, Take.MSG_ID.value
+_TAKES_KEYS, _TAKES_PROPERTIES = Take.KEYS.value, Take.PROPERTIES.value
+_ROWS, _KEYS, _PROPERTIES, _WORDS = (
+    Count.ROWS.value,
+    Count.KEYS.value,
+    Count.PROPERTIES.value,
+    Count.WORDS.value,
+)
+_ODD_FLAGS = RowFilter.ODD_FLAGS.value
+_OF_KEYS, _OF_UNIQ, _OF_TAGS = Property.KEYS.value, Property.UNIQ_KEY.value, Property.TAGS.value
+_OF_DELAY = Property.DELAY.value
+
+_AT = message.HEAD_OFFSETS[0]
+_MAGIC_AT, _FLAG_AT, _OFFSET_AT = _AT["magic"], _AT["flag"], _AT["physicalOffset"]
+_BORN_AT, _BORN_HOST_AT = _AT["bornTimestamp"], _AT["bornHost"]
+# By host variant, as the rest of the head moves with the length of the hosts
+_HEAD_SIZES = np.array(message.HEAD_SIZES)
+_STORE_HOST_AT = np.array([at["storeHost"] for at in message.HEAD_OFFSETS])
+_RECONSUMED_AT = np.array([at["reconsumeTimes"] for at in message.HEAD_OFFSETS])
+_PREPARED_AT = np.array([at["preparedTransactionOffset"] for at in message.HEAD_OFFSETS])
+_BORN_V6, _STORE_V6, _VARIANT_SHIFT = message.BORN_HOST_V6, message.STORE_HOST_V6, message.VARIANT_SHIFT
+_MAGIC_V2 = message.MAGIC_V2
+_CRC_NAME, _CRC_BYTES, _CRC_MASK = (
+    np.frombuffer(CRC_PROPERTY_NAME[:-1], np.uint8),
+    CRC_PROPERTY_BYTES,
+    0x7FFFFFFF,
+)
+_REPLACEMENT = 0xFFFD
+_NOT_ASCII = np.uint64(0x8080808080808080)
+_LONGEST_ID = 56
+_FNV_BASIS, _FNV_PRIME, _32 = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3), np.uint64(32)
+_ONE, _EIGHT = np.uint64(1), np.uint64(8)
+
+
+@kernel
+def _copy(out: Buffer, to: int, buffer: Buffer, start: int, stop: int) -> int:
+    """Copy bytes; return the place after them. Unsigned positions make this a plain copy for LLVM."""
+    at, n = np.uint64(start), np.uint64(to)
+    for i in range(np.uint64(stop - start)):
+        out[n + i] = buffer[at + i]
+    return to + stop - start
+
+
+@kernel
+def is_utf8(buffer: Buffer, start: int, stop: int) -> bool:
+    """Whether bytes are UTF-8 that every decoder takes for the same: no surrogates, no U+FFFD."""
+    at = start
+    while at < stop:
+        while at + 8 <= stop and not load_word(buffer, at) & _NOT_ASCII:
+            at += 8
+        if at >= stop:
+            return True
+        if buffer[at] < 0x80:
+            at += 1
+            continue
+        character, size = decode_character(buffer, at, stop)
+        if character == _REPLACEMENT:
+            return False
+        at += size
+    return True
+
+
+@kernel
+def _is_word(words: Buffer, stops: Int32s, number: int, buffer: Buffer, start: int, stop: int) -> bool:
+    at = stops[number]
+    if stops[number + 1] - at != stop - start:
+        return False
+    for i in range(stop - start):
+        if words[at + i] != buffer[start + i]:
+            return False
+    return True
+
+
+def _example_of_put_word() -> tuple[object, ...]:
+    slots, words = np.full(2, -1, np.int32), np.empty(1, np.uint8)
+    return np.frombuffer(b"", np.uint8), 0, 0, slots, np.zeros(2, np.int32), words, 0
+
+
+@entry(_example_of_put_word)
+@kernel
+def put_word(
+    buffer: Buffer, start: int, stop: int, slots: Int32s, stops: Int32s, words: Buffer, count: int
+) -> int:
+    """Return the number of a word, a new one after the ``count`` there are if it was not there before.
+
+    Args:
+        buffer: where it is.
+        start: position of its first byte.
+        stop: position after it.
+        slots: numbers by hash, a power of two of them, -1 where there is none.
+        stops: where words begin and the last ends; room for half as many as there are slots.
+        words: the words, one after the other.
+        count: how many there are.
+
+    Returns:
+        -1 if there is no room for a new one.
+    """
+    code = _FNV_BASIS
+    for i in range(start, stop):
+        code = (code ^ np.uint64(buffer[i])) * _FNV_PRIME
+    mask = len(slots) - 1
+    slot = as_int(code ^ (code >> _32)) & mask
+    while slots[slot] >= 0:
+        if _is_word(words, stops, slots[slot], buffer, start, stop):
+            return as_int(slots[slot])
+        slot = (slot + 1) & mask
+    if count + 1 >= len(stops) or stops[count] + stop - start > len(words):
+        return -1
+    slots[slot] = count
+    stops[count + 1] = _copy(words, as_int(stops[count]), buffer, start, stop)
+    return count
+
+
+@kernel
+def _number_word(
+    buffer: Buffer,
+    start: int,
+    stop: int,
+    column: int,
+    numbers: Int32s,
+    counts: Int64s,
+    slots: Int32s,
+    stops: Int32s,
+    words: Buffer,
+) -> bool:
+    """Write the number of a word into its column; False if there is no room for it."""
+    row = counts[_ROWS]
+    if row:
+        last = numbers[_WORD_NUMBERS + column, row - 1]
+        if _is_word(words[column], stops[column], last, buffer, start, stop):
+            numbers[_WORD_NUMBERS + column, row] = last
+            return True
+    count = counts[_WORDS + column]
+    number = put_word(buffer, start, stop, slots[column], stops[column], words[column], count)
+    if number < 0:
+        return False
+    if number == count:
+        counts[_WORDS + column] = count + 1
+    numbers[_WORD_NUMBERS + column, row] = number
+    return True
+
+
+@kernel
+def _number_words(
+    buffer: Buffer,
+    row: Row,
+    takes: Int64s,
+    numbers: Int32s,
+    counts: Int64s,
+    slots: Int32s,
+    stops: Int32s,
+    words: Buffer,
+) -> bool:
+    variant = (row.sys_flag >> _VARIANT_SHIFT) & 3
+    at = row.body_start - _HEAD_SIZES[variant]
+    if takes[_TOPIC]:
+        start, stop = row.topic_start, row.topic_stop
+        if not _number_word(buffer, start, stop, _TOPIC, numbers, counts, slots, stops, words):
+            return False
+    if takes[_BORN_HOST]:
+        start = at + _BORN_HOST_AT
+        stop = start + (20 if row.sys_flag & _BORN_V6 else 8)
+        if not _number_word(buffer, start, stop, _BORN_HOST, numbers, counts, slots, stops, words):
+            return False
+    if takes[_STORE_HOST]:
+        start = at + _STORE_HOST_AT[variant]
+        stop = start + (20 if row.sys_flag & _STORE_V6 else 8)
+        if not _number_word(buffer, start, stop, _STORE_HOST, numbers, counts, slots, stops, words):
+            return False
+    return True
+
+
+@kernel
+def _put_text(
+    texts: Buffer, stops: Int32s, used: Int64s, text: int, n: int, buffer: Buffer, start: int, stop: int
+) -> None:
+    """Write text number ``n`` of a column; of one that is not there, ``start`` is negative."""
+    if start >= 0:
+        used[text] = _copy(texts[text], used[text], buffer, start, stop)
+    stops[text, n + 1] = used[text]
+
+
+@kernel
+def _put_keys(
+    buffer: Buffer, start: int, stop: int, counts: Int64s, texts: Buffer, stops: Int32s, used: Int64s
+) -> None:
+    if start < 0:
+        return
+    at, end = next_key(buffer, start, stop)
+    while at < end:
+        _put_text(texts, stops, used, _KEY, counts[_KEYS], buffer, at, end)
+        counts[_KEYS] += 1
+        at, end = next_key(buffer, end, stop)
+
+
+@kernel
+def _put_properties(
+    buffer: Buffer, parts: Int64s, count: int, counts: Int64s, texts: Buffer, stops: Int32s, used: Int64s
+) -> None:
+    for i in range(count):
+        n = counts[_PROPERTIES] + i
+        _put_text(texts, stops, used, _NAME, n, buffer, parts[i, 0], parts[i, 1])
+        _put_text(texts, stops, used, _VALUE, n, buffer, parts[i, 2], parts[i, 3])
+    counts[_PROPERTIES] += count
+
+
+@kernel
+def _put_numbers(
+    buffer: Buffer, row: Row, n: int, segment_start: int, longs: Int64s, numbers: Int32s
+) -> None:
+    variant = (row.sys_flag >> _VARIANT_SHIFT) & 3
+    at = row.body_start - _HEAD_SIZES[variant]
+    longs[_POSITION, n] = row.log_offset - segment_start
+    longs[_PHYSICAL_OFFSET, n] = row.physical_offset
+    longs[_QUEUE_OFFSET, n] = row.queue_offset
+    longs[_BORN, n] = read_i64(buffer, at + _BORN_AT)
+    longs[_STORED, n] = row.store_timestamp_ms
+    longs[_PREPARED, n] = read_i64(buffer, at + _PREPARED_AT[variant])
+    numbers[_TOTAL_SIZE, n] = row.total_size
+    numbers[_BODY_CRC, n] = row.body_crc
+    numbers[_QUEUE_ID, n] = row.queue_id
+    numbers[_FLAG, n] = read_i32(buffer, at + _FLAG_AT)
+    numbers[_SYS_FLAG, n] = row.sys_flag
+    numbers[_RECONSUMED, n] = read_i32(buffer, at + _RECONSUMED_AT[variant])
+    numbers[_BODY_LENGTH, n] = row.body_length
+    numbers[_MAGIC, n] = read_i32(buffer, at + _MAGIC_AT) == _MAGIC_V2
+
+
+@kernel
+def _put_texts(
+    buffer: Buffer,
+    row: Row,
+    values: Int64s,
+    n: int,
+    takes: Int64s,
+    parts: Int64s,
+    count: int,
+    longs: Int64s,
+    counts: Int64s,
+    texts: Buffer,
+    stops: Int32s,
+    used: Int64s,
+    list_stops: Int32s,
+) -> None:
+    if takes[_TAKES_CODE]:
+        code = 0
+        if values[_OF_TAGS, 0] >= 0:
+            code = hash_utf8(buffer, values[_OF_TAGS, 0], values[_OF_TAGS, 1], 0)
+        longs[_TAGS_CODE, n] = code
+    if takes[_TAKES_BODY]:
+        _put_text(texts, stops, used, _BODY, n, buffer, row.body_start, row.body_start + row.body_length)
+    if takes[_TAKES_TAGS]:
+        _put_text(texts, stops, used, _TAGS, n, buffer, values[_OF_TAGS, 0], values[_OF_TAGS, 1])
+    if takes[_TAKES_UNIQ]:
+        _put_text(texts, stops, used, _UNIQ_KEY, n, buffer, values[_OF_UNIQ, 0], values[_OF_UNIQ, 1])
+    if takes[_TAKES_ID]:
+        variant = (row.sys_flag >> _VARIANT_SHIFT) & 3
+        at = row.body_start - _HEAD_SIZES[variant]
+        host, host_size = at + _STORE_HOST_AT[variant], 20 if row.sys_flag & _STORE_V6 else 8
+        end = put_hex(texts[_MSG_ID], used[_MSG_ID], buffer, host, host + host_size, UPPER)
+        end = put_hex(texts[_MSG_ID], end, buffer, at + _OFFSET_AT, at + _OFFSET_AT + 8, UPPER)
+        used[_MSG_ID] = end
+        stops[_MSG_ID, n + 1] = end
+    if takes[_TAKES_KEYS]:
+        _put_keys(buffer, values[_OF_KEYS, 0], values[_OF_KEYS, 1], counts, texts, stops, used)
+    if takes[_TAKES_PROPERTIES]:
+        _put_properties(buffer, parts, count, counts, texts, stops, used)
+    list_stops[0, n + 1] = counts[_KEYS]
+    list_stops[1, n + 1] = counts[_PROPERTIES]
+
+
+@kernel
+def _holds_checksum(buffer: Buffer, row: Row) -> bool:
+    """Whether the record agrees with its property ``__CRC32#``, if it has one; it must be the last."""
+    start = row.topic_stop + 2
+    stop = start + row.properties_length
+    if find_property(buffer, start, stop, _CRC_NAME)[0] < 0:
+        return True
+    stored = stored_record_crc(buffer, start, stop)
+    first = row.body_start - _HEAD_SIZES[(row.sys_flag >> _VARIANT_SHIFT) & 3]
+    return stored == crc32(buffer, first, stop - _CRC_BYTES, 0) & _CRC_MASK
+
+
+@kernel
+def _has_room(row: Row, counts: Int64s, texts: Buffer, stops: Int32s, used: Int64s, longs: Int64s) -> bool:
+    size = texts.shape[1]
+    if counts[_ROWS] == longs.shape[1] or used[_BODY] + row.body_length > size:
+        return False
+    for text in range(_TAGS, len(used)):
+        if used[text] + max(row.properties_length, _LONGEST_ID) > size:
+            return False
+    room = stops.shape[1] - 1 - row.properties_length
+    return counts[_KEYS] <= room and counts[_PROPERTIES] <= room
+
+
+def _example_of_encode_columns() -> tuple[object, ...]:
+    rows, values = np.empty(0, MESSAGE_ROW), np.empty((0, len(Property), 2), np.int64)
+    text, wanted = np.frombuffer(b"", np.uint8), np.zeros(len(RowFilter), np.int64)
+    parts, buffer = np.empty((MAX_PROPERTIES, 4), np.int64), np.empty(1, np.uint8)
+    takes, counts = np.zeros(len(Take), np.int64), np.zeros(len(Count) - 1 + len(Word), np.int64)
+    longs, numbers = np.empty((len(Long), 1), np.int64), np.empty((len(Number), 1), np.int32)
+    texts, stops = np.empty((len(Text), 1), np.uint8), np.empty((len(Text), 1), np.int32)
+    used, list_stops = np.zeros(len(Text), np.int64), np.empty((2, 1), np.int32)
+    words, slots = np.empty((len(Word), 1), np.uint8), np.empty((len(Word), 1), np.int32)
+    found = (takes, parts, counts, longs, numbers, texts, stops, used, list_stops, slots, slots, words)
+    return buffer, rows, values, 0, 0, wanted, text, text, text, *found
+
+
+@entry(_example_of_encode_columns)
+@kernel
+def encode_columns(
+    buffer: Buffer,
+    rows: Rows,
+    values: Int64s,
+    first: int,
+    segment_start: int,
+    wanted: Int64s,
+    topic: Buffer,
+    tag: Buffer,
+    key: Buffer,
+    takes: Int64s,
+    parts: Int64s,
+    counts: Int64s,
+    longs: Int64s,
+    numbers: Int32s,
+    texts: Buffer,
+    stops: Int32s,
+    used: Int64s,
+    list_stops: Int32s,
+    slots: Int32s,
+    word_stops: Int32s,
+    words: Buffer,
+) -> tuple[int, int]:
+    """Write the columns of messages, up to the first that is for plain Python.
+
+    Args:
+        buffer: the window, ``(n,)`` uint8.
+        rows: ``(k,)`` of ``MESSAGE_ROW``.
+        values: ``(k, 8, 2)``, ranges of the values of ``Property``.
+        first: index of the first row.
+        segment_start: physical offset of the file's first byte.
+        wanted: see ``RowFilter``.
+        topic: a glob of ``*`` and ``?`` over the topic, if one is wanted.
+        tag: the tag that is wanted, if one is.
+        key: the key or unique key that is wanted, if one is.
+        takes: what is written, by ``Take``.
+        parts: room for the places of properties, ``(MAX_PROPERTIES, 4)``.
+        counts: how many there are, by ``Count``.
+        longs: ``(len(Long), r)``, room for r rows.
+        numbers: ``(len(Number), r)``.
+        texts: ``(len(Text), b)``, bytes.
+        stops: ``(len(Text), p + 1)``, where each text ends; the first begins at 0.
+        used: bytes of ``texts``, by ``Text``.
+        list_stops: ``(2, r + 1)``, after how many keys, and properties, those of a row end.
+        slots: ``(len(Word), s)``, see ``put_word``.
+        word_stops: ``(len(Word), s / 2)``.
+        words: ``(len(Word), w)``.
+
+    Returns:
+        A ``Stopped``, and the index of the first row that was not looked at.
+    """
+    for i in range(first, len(rows)):
+        row, found = rows[i], values[i]
+        start = row.topic_stop + 2
+        stop = start + row.properties_length
+        if not is_intact(buffer, row, found, wanted[_ODD_FLAGS]) or not _holds_checksum(buffer, row):
+            return _ODD, i
+        if found[_OF_DELAY, 0] >= 0 and is_schedule_topic(buffer, row.topic_start, row.topic_stop):
+            return _ODD, i
+        if not is_utf8(buffer, row.topic_start, row.topic_stop) or not is_utf8(buffer, start, stop):
+            return _ODD, i
+        if not is_wanted(buffer, row, found, wanted, topic, tag, key):
+            continue
+        count = 0
+        if takes[_TAKES_PROPERTIES]:
+            count = split_properties(buffer, start, stop, parts)
+            if count < 0:
+                return _ODD, i
+        if not _has_room(row, counts, texts, stops, used, longs):
+            return _FULL, i
+        if not _number_words(buffer, row, takes, numbers, counts, slots, word_stops, words):
+            return _FULL, i
+        n = counts[_ROWS]
+        _put_numbers(buffer, row, n, segment_start, longs, numbers)
+        _put_texts(buffer, row, found, n, takes, parts, count, longs, counts, texts, stops, used, list_stops)
+        counts[_ROWS] = n + 1
+    return _DONE, len(rows)
