@@ -37,6 +37,7 @@ __all__ = [
     "EngineError",
     "EngineOptions",
     "EnvironmentFailureError",
+    "ExportReport",
     "Finding",
     "FindingCode",
     "Index",
@@ -66,6 +67,7 @@ __all__ = [
     "VerifyReport",
     "__version__",
     "decode_id",
+    "export",
     "json_value",
     "open",
     "open_engine",
@@ -73,6 +75,7 @@ __all__ = [
 
 _HOMES = {
     "api.engines": ("open_engine",),
+    "api.exporting": ("export",),
     "api.index": ("Index",),
     "api.messages": ("Messages",),
     "api.opening": ("decode_id", "open"),
@@ -81,6 +84,7 @@ _HOMES = {
     "api.store": ("Store",),
     "check.model": ("VerifyInterruptedError", "VerifyReport"),
     "commands.diff.model": ("Difference",),
+    "commands.export.model": ("ExportReport",),
     "commands.info": ("StoreSummary",),
     "commands.query": ("Consumption", "KeyQuestion"),
     "commands.rebuild.report": ("RebuildReport",),
@@ -104,6 +108,7 @@ _MODULES = frozenset({"errors", "progress"})
 
 if TYPE_CHECKING:
     from rmqtool.api.engines import open_engine
+    from rmqtool.api.exporting import export
     from rmqtool.api.index import Index
     from rmqtool.api.messages import Messages
     from rmqtool.api.opening import decode_id, open
@@ -112,6 +117,7 @@ if TYPE_CHECKING:
     from rmqtool.api.store import Store
     from rmqtool.check.model import VerifyInterruptedError, VerifyReport
     from rmqtool.commands.diff.model import Difference
+    from rmqtool.commands.export.model import ExportReport
     from rmqtool.commands.info import StoreSummary
     from rmqtool.commands.query import Consumption, KeyQuestion
     from rmqtool.commands.rebuild.report import RebuildReport

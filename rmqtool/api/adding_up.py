@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
+from rmqtool.api.arguments import word_of
 from rmqtool.api.reading import check_log
 from rmqtool.commands.offsets import progress_of
 from rmqtool.commands.topics import TopicsRequest
 from rmqtool.commands.topics.model import TopicOrder
 from rmqtool.commands.topics.run import Lag
-from rmqtool.errors import EnvironmentFailureError, UsageError
+from rmqtool.errors import EnvironmentFailureError
 from rmqtool.store import PathKind
 from rmqtool.topics import TopicKind
 
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from rmqtool.progress import Progress
     from rmqtool.store import Store
-
-_Word = TypeVar("_Word", bound=StrEnum)
 
 
 def topics_request(
@@ -39,17 +37,10 @@ def topics_request(
         UsageError: No kind or order has that name.
         EnvironmentFailureError: No commit log is there.
     """
-    chosen = frozenset(_word("kind", kind, TopicKind) for kind in kinds)
-    sorted_by = _word("sort", order, TopicOrder)
+    chosen = frozenset(word_of("kind", kind, TopicKind) for kind in kinds)
+    sorted_by = word_of("sort", order, TopicOrder)
     check_log(files)
     return TopicsRequest(files, by_queue, topics, chosen, sorted_by, top, _lags(files, progress))
-
-
-def _word(name: str, value: str, words: type[_Word]) -> _Word:
-    try:
-        return words(value)
-    except ValueError:
-        raise UsageError(f"{name}={value!r}: give one of {', '.join(words)}") from None
 
 
 def _lags(files: Store, progress: Progress) -> tuple[Lag, ...]:

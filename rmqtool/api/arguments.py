@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from rmqtool.errors import UsageError
 from rmqtool.times import epoch_ms
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 AnyPath: TypeAlias = "str | os.PathLike[str]"
 Time: TypeAlias = "int | str | datetime"
 """Epoch ms, a text as on the command line, or a ``datetime``; one without zone is of the store's timezone."""
+
+_Word = TypeVar("_Word", bound=StrEnum)
 
 Value: TypeAlias = "str | int | bool | Path"
 """Of a broker's setting."""
@@ -68,3 +71,15 @@ def check_least(least: int, **numbers: int | None) -> None:
 def names_of(names: str | Iterable[str]) -> tuple[str, ...]:
     """Return one name, or several, as several."""
     return (names,) if isinstance(names, str) else tuple(names)
+
+
+def word_of(name: str, value: str, words: type[_Word]) -> _Word:
+    """Return a word of an enumeration.
+
+    Raises:
+        UsageError: It has no such word.
+    """
+    try:
+        return words(value)
+    except ValueError:
+        raise UsageError(f"{name}={value!r}: give one of {', '.join(words)}") from None

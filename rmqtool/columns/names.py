@@ -1,9 +1,10 @@
-"""Which columns of messages there are: those of ``rmqtool.rows.Message``, by their names in ndjson."""
+"""Which columns of messages there are, by their names in ndjson, and how files of them are written."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from difflib import get_close_matches
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import UsageError
@@ -41,6 +42,60 @@ COLUMNS = {
     "damage": "codes of what is wrong with the record",
 }
 """What each holds; RocketMQ's own names of fields are in capitals."""
+
+
+class FileFormat(StrEnum):
+    """How files are written."""
+
+    PARQUET = "parquet"
+    ARROW = "arrow"
+    NDJSON = "ndjson"
+    CSV = "csv"
+
+
+class TextBodies(StrEnum):
+    """How bodies become text."""
+
+    TEXT = "text"  # base64 where they cannot be
+    HEX = "hex"
+    BASE64 = "base64"
+
+
+class Partition(StrEnum):
+    """What files are set apart by."""
+
+    TOPIC = "topic"
+    DAY = "day"  # of storing, in UTC
+
+
+@dataclass(frozen=True)
+class FileForm:
+    """How files of columns are written.
+
+    Attributes:
+        format: In which format.
+        bodies: How text has bodies.
+        partition: What files are set apart by; None: by nothing.
+    """
+
+    format: FileFormat
+    bodies: TextBodies = TextBodies.TEXT
+    partition: Partition | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnFile:
+    """One file of columns.
+
+    Attributes:
+        name: Path in the output, ``/`` between its components.
+        messages: How many it holds.
+        bytes: Its size.
+    """
+
+    name: str
+    messages: int
+    bytes: int
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from rmqtool.engine.local import usable_cpus
-from rmqtool.rows.log_splits import LogSplit, read_split
+from rmqtool.rows.log_splits import LogSplit, ReadSplit, read_split
 from rmqtool.rows.messages import MessageRows
 from rmqtool.scan.classify import missing_blank
 from rmqtool.scan.log_edge import FoundEdge
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
     from rmqtool import rows
-    from rmqtool.rows.log_splits import LogJob, ReadSplit
+    from rmqtool.rows.log_splits import EndOfSplit, LogJob
+    from rmqtool.store import Segment
 
 
 def log_pieces(job: LogJob) -> Iterator[rows.Row]:
@@ -55,23 +56,21 @@ class _Segment:
         self._job = job
         self._number = number
         self._edge = edge
-        self._segment = segment = edge.segments[number]
-        self._make = MessageRows(job.log, job.delay_levels)
-        self._log_offset: int | None = segment.start
-        self._closed = True
+        self._segment = edge.segments[number]
 
     def pieces(self, pool: ThreadPoolExecutor, ahead: int) -> Iterator[rows.Row]:
         """Yield pieces of the file, at most ``ahead`` splits being done before they are wanted."""
-        yield from self._before_first_split()
-        if self._log_offset is None:
+        lead, log_offset = before_segment(self._job, self._edge, self._number)
+        yield from lead
+        if log_offset is None:
             return
-        results = self._results(self._splits(self._log_offset), pool, ahead)
+        none = LogSplit(self._job, self._edge, self._number, log_offset, log_offset)
+        last = ReadSplit(none, log_offset, log_offset, closed=log_offset == self._segment.start)
+        results = self._results(self._splits(log_offset), pool, ahead)
         with closing(results):
-            for read in stitch(results, self._log_offset, _read_again):
-                self._log_offset = None if read.ended else read.next_log_offset
-                self._closed = read.closed
-                yield from read.rows
-        yield from self._without_blank()
+            for last in stitch(results, log_offset, _read_again):
+                yield from last.rows
+        yield from after_segment(self._job, self._segment, last)
 
     def _results(
         self, splits: list[LogSplit], pool: ThreadPoolExecutor, ahead: int
@@ -91,22 +90,6 @@ class _Segment:
             for future in waiting:
                 future.cancel()
 
-    def _before_first_split(self) -> Iterator[rows.Row]:
-        """Yield what is missing before the file; begin at the first message after the job's beginning."""
-        begin, segment = self._job.begin, self._segment
-        gap = self._edge.missing_before(self._number)
-        if segment.start >= begin:
-            if gap is not None and segment.start > begin:
-                yield self._make.row(gap)
-            return
-        self._log_offset = None
-        for event in ChainWalk(self._number, self._edge).run(begin, self._job.end):
-            if not isinstance(event, Record) or self._job.messages.admits(event):
-                yield self._make.row(event)
-            if isinstance(event, Record):
-                self._log_offset, self._closed = event.physical_offset + len(event.raw), False
-                return
-
     def _splits(self, start: int) -> list[LogSplit]:
         stop = self._segment.stop if self._job.end is None else min(self._segment.stop, self._job.end)
         bounds = [*range(start, stop, self._job.split_bytes), max(stop, start)]
@@ -115,11 +98,35 @@ class _Segment:
             for one, two in pairwise(bounds)
         ]
 
-    def _without_blank(self) -> Iterator[rows.Row]:
-        stop = self._segment.stop
-        wanted = self._job.end is None or stop <= self._job.end
-        if self._log_offset == stop and wanted and not self._closed:
-            yield self._make.row(missing_blank(self._segment))
+
+def before_segment(job: LogJob, edge: FoundEdge, number: int) -> tuple[list[rows.Row], int | None]:
+    """Return what lies before the first split of a file.
+
+    That is what is missing in front of it or, where the job begins inside of it, all up to the first message.
+
+    Returns:
+        Rows, and the physical offset at which the first split begins; None if there is none.
+    """
+    segment, make = edge.segments[number], MessageRows(job.log, job.delay_levels)
+    if segment.start >= job.begin:
+        gap = edge.missing_before(number)
+        is_told = gap is not None and segment.start > job.begin
+        return [make.row(gap)] if gap is not None and is_told else [], segment.start
+    found: list[rows.Row] = []
+    for event in ChainWalk(number, edge).run(job.begin, job.end):
+        if not isinstance(event, Record) or job.messages.admits(event):
+            found.append(make.row(event))
+        if isinstance(event, Record):
+            return found, event.physical_offset + len(event.raw)
+    return found, None
+
+
+def after_segment(job: LogJob, segment: Segment, last: EndOfSplit) -> list[rows.Row]:
+    """Return what is missing at the end of a file, by what became of the last split that counts."""
+    is_wanted = job.end is None or segment.stop <= job.end
+    if last.ended or last.closed or last.next_log_offset != segment.stop or not is_wanted:
+        return []
+    return [MessageRows(job.log, job.delay_levels).row(missing_blank(segment))]
 
 
 def _read_again(read: ReadSplit, first: int) -> ReadSplit:

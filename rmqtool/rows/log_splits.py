@@ -98,6 +98,25 @@ class LogSplit:
         return self.edge.segments[self.number]
 
 
+class EndOfSplit(Protocol):
+    """How a split ended."""
+
+    @property
+    def next_log_offset(self) -> int:
+        """Return the physical offset at which the next split has to begin."""
+        ...
+
+    @property
+    def closed(self) -> bool:
+        """Whether damage, not a message, came last."""
+        ...
+
+    @property
+    def ended(self) -> bool:
+        """Whether a BLANK ended the file."""
+        ...
+
+
 @dataclass
 class ReadSplit:
     """What became of a split.

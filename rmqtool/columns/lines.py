@@ -1,0 +1,209 @@
+"""Columns as lines of ndjson or csv, put together column by column."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rmqtool.columns.names import TextBodies
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rmqtool.columns.files import Output
+
+_UNSHOWN = r"\x00-\x1f\x7f-\x{9f}\x{61c}\x{200e}\x{200f}\x{2028}-\x{202e}\x{2066}-\x{2069}\x{feff}"
+"""What not any format may show as it is; see ``rmqtool.scan.json_kernels.is_harmful``."""
+
+_PLAIN = f"^[^{_UNSHOWN}]*$"
+_HARMFUL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
+
+
+class _Kind(StrEnum):
+    NUMBER = "number"
+    TEXT = "text"
+    JSON = "json"
+
+
+@dataclass(frozen=True)
+class LineForm:
+    """How rows are written.
+
+    Attributes:
+        head: The first line of a file.
+        before: What stands before the value of each column.
+        after: What ends a line.
+        absent: What stands for no value.
+        in_cells: Whether bodies that are no plain text cannot be text.
+        quoted: By kind, makes cells of values that are no numbers.
+        bodies: How bodies become text.
+    """
+
+    head: str
+    before: dict[str, str]
+    after: str
+    absent: str
+    in_cells: bool
+    quoted: dict[_Kind, Callable[[pa.Array], pa.Array]]
+    bodies: TextBodies
+
+
+def ndjson_form(schema: pa.Schema, bodies: TextBodies) -> LineForm:
+    """Return the form of JSON objects, one a line."""
+    names = _names(schema)
+    before = {name: f'{", " if number else "{"}"{name}": ' for number, name in enumerate(names)}
+    return LineForm("", before, "}\n", "null", False, {_Kind.TEXT: _json_text}, bodies)
+
+
+def csv_form(schema: pa.Schema, bodies: TextBodies) -> LineForm:
+    """Return the form of csv: what is no number is quoted, lists and properties are JSON."""
+    names = _names(schema)
+    before = {name: "," if number else "" for number, name in enumerate(names)}
+    quoted = {_Kind.TEXT: _csv_text, _Kind.JSON: _csv_text}
+    return LineForm(",".join(names) + "\n", before, "\n", "", True, quoted, bodies)
+
+
+class LineWriter:
+    """Writes tables as lines.
+
+    Args:
+        output: Where to.
+        form: How.
+    """
+
+    def __init__(self, output: Output, form: LineForm) -> None:
+        self._output = output
+        self._form = form
+        output.write(form.head.encode())
+
+    def write(self, table: pa.Table) -> None:
+        """Append the lines of a table."""
+        for batch in table.to_batches():
+            for start in range(0, batch.num_rows, _LINES_AT_ONCE):
+                self._output.write(self._lines(batch.slice(start, _LINES_AT_ONCE)))
+
+    def finish(self) -> None:
+        """Nothing comes last."""
+
+    def _lines(self, batch: pa.RecordBatch) -> memoryview:
+        form, pieces = self._form, []
+        for name in batch.schema.names:
+            for own, found, kind in _columns(name, batch[name], form):
+                pieces += [_scalar(form.before[own]), _cells(found, kind, form).fill_null(form.absent)]
+        lines = pc.binary_join_element_wise(*pieces, _scalar(form.after), _scalar(""))
+        return memoryview(lines.buffers()[2])[: _bytes_of(lines)]
+
+
+_LINES_AT_ONCE = 1 << 14
+
+
+def _bytes_of(lines: pa.Array) -> int:
+    return int(pc.sum(pc.binary_length(lines)).as_py())
+
+
+def _names(schema: pa.Schema) -> list[str]:
+    return [own for name in schema.names for own in ((name, "bodyEncoding") if name == "body" else (name,))]
+
+
+def _scalar(text: str) -> pa.Scalar:
+    return pa.scalar(text, pa.large_string())
+
+
+def _cells(found: pa.Array, kind: _Kind, form: LineForm) -> pa.Array:
+    if kind not in form.quoted:
+        return found.cast(pa.large_string())
+    if pa.types.is_dictionary(found.type):
+        return form.quoted[kind](found.dictionary).take(found.indices)
+    return form.quoted[kind](found)
+
+
+def _columns(name: str, column: pa.Array, form: LineForm) -> list[tuple[str, pa.Array, _Kind]]:
+    """Return a column as text or numbers; of bodies, two columns."""
+    if name == "body":
+        body, encoding = _bodies(column, form)
+        return [(name, body, _Kind.TEXT), ("bodyEncoding", encoding, _Kind.TEXT)]
+    kind = column.type
+    if pa.types.is_map(kind):
+        return [(name, _objects(column), _Kind.JSON)]
+    if pa.types.is_list(kind):
+        return [(name, _lists(column), _Kind.JSON)]
+    if pa.types.is_dictionary(kind) or pa.types.is_string(kind):
+        return [(name, column, _Kind.TEXT)]
+    return [(name, column.cast(pa.int64()) if pa.types.is_timestamp(kind) else column, _Kind.NUMBER)]
+
+
+def _json_text(texts: pa.Array) -> pa.Array:
+    """Return texts as JSON strings."""
+    texts = texts.cast(pa.large_string())
+    if not _are_plain(texts):
+        return _each(texts, json.dumps)
+    for character in ("\\", '"'):
+        texts = pc.replace_substring(texts, character, "\\" + character)
+    return _between('"', texts, '"')
+
+
+def _csv_text(texts: pa.Array) -> pa.Array:
+    """Return texts as quoted cells; what is no plain text is escaped as Python does."""
+    texts = texts.cast(pa.large_string())
+    if not _are_plain(texts):
+        texts = _each(texts, lambda text: _HARMFUL.sub(_escaped, text))
+    return _between('"', pc.replace_substring(texts, '"', '""'), '"')
+
+
+def _are_plain(texts: pa.Array) -> bool:
+    return bool(pc.all(pc.match_substring_regex(texts, _PLAIN), min_count=0).as_py())
+
+
+def _each(texts: pa.Array, change: Callable[[str], str]) -> pa.Array:
+    return pa.array([None if one is None else change(one) for one in texts.to_pylist()], pa.large_string())
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return found.group().encode("unicode_escape").decode()
+
+
+def _between(start: str, texts: pa.Array, stop: str) -> pa.Array:
+    return pc.binary_join_element_wise(_scalar(start), texts, _scalar(stop), _scalar(""))
+
+
+def _lists(column: pa.ListArray) -> pa.Array:
+    return _joined(column.offsets, _json_text(column.flatten()), "[", "]")
+
+
+def _objects(column: pa.MapArray) -> pa.Array:
+    first, last = column.offsets[0].as_py(), column.offsets[-1].as_py()
+    names = _json_text(column.keys.slice(first, last - first))
+    values = _json_text(column.items.slice(first, last - first))
+    return _joined(column.offsets, pc.binary_join_element_wise(names, values, _scalar(": ")), "{", "}")
+
+
+def _joined(stops: pa.Array, pieces: pa.Array, start: str, stop: str) -> pa.Array:
+    """Return lists of pieces, which begin at the first of ``stops``, as text."""
+    lists = pa.ListArray.from_arrays(pc.subtract(stops, stops[0]), pieces.cast(pa.string()))
+    return _between(start, pc.binary_join(lists, ", ").cast(pa.large_string()), stop)
+
+
+def _bodies(column: pa.Array, form: LineForm) -> tuple[pa.Array, pa.Array]:
+    """Return bodies as text, and how each is encoded."""
+    encoded = [_encoded(one, form) for one in column.to_pylist()]
+    texts, encodings = zip(*encoded, strict=True) if encoded else ((), ())
+    return pa.array(texts, pa.large_string()), pa.array(encodings, pa.large_string())
+
+
+def _encoded(body: bytes, form: LineForm) -> tuple[str, str]:
+    if form.bodies is TextBodies.HEX:
+        return body.hex(), "hex"
+    if form.bodies is TextBodies.TEXT:
+        with suppress(UnicodeDecodeError):
+            text = body.decode()
+            if not form.in_cells or not _HARMFUL.search(text):
+                return text, "utf-8"
+    return base64.b64encode(body).decode(), "base64"

@@ -1,0 +1,173 @@
+"""Batches gathered to row groups, and these to files, set apart by topic or day if asked."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import numpy as np
+import pyarrow as pa
+
+from rmqtool.columns.arrow import schema_of
+from rmqtool.columns.files import Output, open_tables
+from rmqtool.columns.names import ColumnChoice, ColumnFile, Partition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Self
+
+    import numpy.typing as npt
+
+    from rmqtool.columns.names import FileForm
+    from rmqtool.store.staging import StagingHandle
+
+GROUP_BYTES = 64 << 20
+"""Row groups end here at the latest, but for a batch; in memory, before they are written."""
+
+GROUP_ROWS = 1 << 20
+_OPEN_FILES = 64
+_DAY_MS = 86_400_000
+_SUFFIXES = {"parquet": "parquet", "arrow": "arrow", "ndjson": "ndjson", "csv": "csv"}
+_SETS_APART = {Partition.TOPIC: "topic", Partition.DAY: "storeTimestamp"}
+
+
+def columns_needed(choice: ColumnChoice, form: FileForm) -> ColumnChoice:
+    """Return the columns that batches must have: those of the files, and that which sets them apart."""
+    names = choice.names
+    if form.partition is not None and _SETS_APART[form.partition] not in names:
+        names = (*names, _SETS_APART[form.partition])
+    return ColumnChoice(names, choice.decompress)
+
+
+class TableFiles:
+    """The files of one task; a context manager that leaves none of them after an error.
+
+    Args:
+        staging: Where they go.
+        name: Of each file, without its ending; inside the folders of partitions.
+        folder: Before those, empty or with ``/`` at its end.
+        choice: The columns of the files; a topic that names the folder is left out.
+        form: How they are written.
+    """
+
+    def __init__(
+        self, staging: StagingHandle, name: str, folder: str, choice: ColumnChoice, form: FileForm
+    ) -> None:
+        left_out = {"topic"} if form.partition is Partition.TOPIC else set()
+        self._names = [one for one in choice.names if one not in left_out]
+        self._schema = schema_of(ColumnChoice(tuple(self._names)))
+        self._staging, self._name, self._folder, self._form = staging, name, folder, form
+        self._groups: dict[str, list[pa.RecordBatch]] = {}
+        self._sizes: dict[str, int] = {}
+        self._open: OrderedDict[str, _OpenFile] = OrderedDict()
+        self._begun: dict[str, int] = {}
+        self._done: list[ColumnFile] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:
+        for file in self._open.values():
+            file.abandon()
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Take a batch."""
+        for place, part in _set_apart(batch, self._form.partition):
+            wanted = part.select(self._names)
+            self._groups.setdefault(place, []).append(wanted)
+            self._sizes[place] = self._sizes.get(place, 0) + wanted.nbytes
+            rows = sum(one.num_rows for one in self._groups[place])
+            if self._sizes[place] >= GROUP_BYTES or rows >= GROUP_ROWS:
+                self._write(place)
+        while sum(self._sizes.values()) >= 2 * GROUP_BYTES:
+            self._write(max(self._sizes, key=self._sizes.__getitem__))
+
+    def finish(self) -> list[ColumnFile]:
+        """Write what is left; return the files."""
+        for place in list(self._groups):
+            self._write(place)
+        while self._open:
+            self._close_oldest()
+        return sorted(self._done, key=lambda one: one.name)
+
+    def _write(self, place: str) -> None:
+        del self._sizes[place]
+        table = pa.Table.from_batches(self._groups.pop(place), schema=self._schema).unify_dictionaries()
+        if place not in self._open:
+            if len(self._open) == _OPEN_FILES:
+                self._close_oldest()
+            self._open[place] = self._begin(place)
+        self._open.move_to_end(place)
+        self._open[place].write(table)
+
+    def _begin(self, place: str) -> _OpenFile:
+        count = self._begun[place] = self._begun.get(place, 0) + 1
+        again = f"-{count}" if count > 1 else ""
+        name = f"{self._folder}{place}{self._name}{again}.{_SUFFIXES[self._form.format]}"
+        return _OpenFile(self._staging, name, self._schema, self._form)
+
+    def _close_oldest(self) -> None:
+        _, file = self._open.popitem(last=False)
+        self._done.append(file.finish())
+
+
+class _OpenFile:
+    """A file being written."""
+
+    def __init__(self, staging: StagingHandle, name: str, schema: pa.Schema, form: FileForm) -> None:
+        self._name = name
+        self._staged = staging.create_file(name)
+        self._output = Output(self._staged)
+        self._tables = open_tables(form.format, self._output, schema, form.bodies)
+        self._messages = 0
+
+    def write(self, table: pa.Table) -> None:
+        self._tables.write(table)
+        self._messages += table.num_rows
+
+    def finish(self) -> ColumnFile:
+        try:
+            self._tables.finish()
+        except BaseException:
+            self.abandon()
+            raise
+        self._staged.finish()
+        return ColumnFile(self._name, self._messages, self._output.size_bytes)
+
+    def abandon(self) -> None:
+        """Leave nothing; what pyarrow still writes, so that its writer is closed, goes nowhere."""
+        self._output.is_abandoned = True
+        with suppress(pa.ArrowInvalid):  # it failed before
+            self._tables.finish()
+        self._staged.abandon()
+
+
+def _set_apart(batch: pa.RecordBatch, partition: Partition | None) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Yield the parts of a batch, each with its folder, as Hive names it."""
+    if partition is None:
+        yield "", batch
+        return
+    column = batch[_SETS_APART[partition]]
+    if partition is Partition.TOPIC:
+        numbers = column.indices.to_numpy()
+        words = column.dictionary
+    else:
+        numbers = column.cast(pa.int64()).to_numpy() // _DAY_MS
+    for number in np.unique(numbers).tolist():
+        value = words[number].as_py() if partition is Partition.TOPIC else _day(number)
+        yield f"{partition}={quote(value, safe='')}/", _rows_of(batch, numbers == number)
+
+
+def _rows_of(batch: pa.RecordBatch, wanted: npt.NDArray[np.bool_]) -> pa.RecordBatch:
+    return batch if wanted.all() else batch.filter(pa.array(wanted))
+
+
+def _day(number: int) -> str:
+    """Return a day; one that no calendar has, by its number of milliseconds."""
+    try:
+        return datetime.fromtimestamp(number * _DAY_MS / 1000, UTC).strftime("%Y-%m-%d")
+    except (ValueError, OverflowError, OSError):
+        return str(number * _DAY_MS)

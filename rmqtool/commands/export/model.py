@@ -1,0 +1,87 @@
+"""What to export, and what an export did."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
+
+from rmqtool.columns.names import ColumnChoice
+from rmqtool.errors import ExitStatus
+from rmqtool.findings import FailOn
+from rmqtool.rows.messages import MessageFilter
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rmqtool.columns.names import ColumnFile, FileForm
+    from rmqtool.engine import EngineOptions
+    from rmqtool.findings import FindingLog
+    from rmqtool.store import Store
+
+REPORT_NAME = "_export.json"
+"""Its first character keeps those who read a folder of files from taking it for one of them."""
+
+
+@dataclass(frozen=True)
+class ExportRequest:
+    """What to export.
+
+    Attributes:
+        stores: The evidence.
+        out: Directory to create.
+        engine: Where the tasks run.
+        form: How files are written.
+        choice: Which columns.
+        messages: Which messages.
+        from_offset: Physical offset; inside a record the next one is the first.
+        to_offset: Physical offset; what begins there or later is left out. None: to the end.
+        max_findings: Findings of one code that are kept in full.
+    """
+
+    stores: tuple[Store, ...]
+    out: Path
+    engine: EngineOptions
+    form: FileForm
+    choice: ColumnChoice = field(default_factory=ColumnChoice)
+    messages: MessageFilter = field(default_factory=MessageFilter)
+    from_offset: int | None = None
+    to_offset: int | None = None
+    max_findings: int = 10
+
+
+@dataclass(frozen=True, slots=True)
+class ExportReport:
+    """The outcome of one export.
+
+    Attributes:
+        stores: Paths of the evidence.
+        out: Path of the result.
+        format: How files are written.
+        partition: What they are set apart by; None if by nothing.
+        columns: Their names, in order.
+        engine: ``local`` or ``spark``.
+        messages: How many were exported.
+        log_bytes: Bytes of log that were read.
+        files: All files.
+        findings: What was wrong on the way; of all stores.
+        seconds: How long it took.
+    """
+
+    schema: ClassVar = "rmqtool.export/1"
+    stores: tuple[str, ...]
+    out: str
+    format: str
+    partition: str | None
+    columns: tuple[str, ...]
+    engine: str
+    messages: int
+    log_bytes: int
+    files: tuple[ColumnFile, ...]
+    findings: FindingLog
+    seconds: float
+
+    def exit_status(self, fail_on: FailOn = FailOn.ERROR) -> ExitStatus:
+        """Return the exit status; NEGATIVE where nothing was found to export."""
+        status = self.findings.exit_status(fail_on)
+        is_missed = not self.messages and fail_on is not FailOn.NEVER
+        return max(status, ExitStatus.NEGATIVE) if is_missed else status

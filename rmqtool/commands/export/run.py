@@ -1,0 +1,178 @@
+"""``export``: the messages of logs as files, complete or not at all."""
+
+from __future__ import annotations
+
+import json
+import time
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from rmqtool.columns.missing import require_library
+from rmqtool.commands.export.model import REPORT_NAME, ExportReport
+from rmqtool.commands.export.plan import plan_of, tasks_of
+from rmqtool.commands.export.task import again, run_task
+from rmqtool.engine import opened_engine
+from rmqtool.errors import EnvironmentFailureError
+from rmqtool.findings import FindingLog
+from rmqtool.progress import LimitedProgress
+from rmqtool.projection import json_object
+from rmqtool.rows import Damage
+from rmqtool.rows.log_pieces import after_segment
+from rmqtool.scan.splits import stitch
+from rmqtool.store.staging import StagingArea
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from rmqtool import rows
+    from rmqtool.columns.names import ColumnFile
+    from rmqtool.commands.export.model import ExportRequest
+    from rmqtool.commands.export.task import ExportTask, PieceEnd, TaskDone
+    from rmqtool.engine import Engine
+    from rmqtool.progress import Progress
+    from rmqtool.store import Store
+    from rmqtool.store.staging import StagingHandle
+
+
+def export(request: ExportRequest, progress: Progress, engine: Engine | None = None) -> ExportReport:
+    """Write the messages of stores to files in ``request.out``, which appears complete or not at all.
+
+    Args:
+        request: What to do.
+        progress: Is told of stages and warnings.
+        engine: An open engine to work on, which stays open; None opens ``request.engine``.
+
+    Raises:
+        RefusedError: The output exists, or lies inside the evidence.
+        EnvironmentFailureError: pyarrow is not installed, there is no log, or reading or writing failed;
+            nothing was left behind.
+    """
+    start = time.perf_counter()
+    require_library("pyarrow")
+    for store in request.stores:
+        if not len(store.commitlog):
+            raise EnvironmentFailureError(
+                f"{store.place.path}: no commit log there to export; give a store root, or its commitlog/"
+            )
+    roots = [root for store in request.stores for root in store.evidence_roots]
+    with StagingArea(request.out, roots) as area, opened_engine(request.engine, engine) as working:
+        made = _Export(request, area.handle, working, LimitedProgress(progress))
+        made.run()
+        report = made.report(time.perf_counter() - start)
+        progress.stage("publish", None)
+        with area.create_file(REPORT_NAME) as file:
+            file.write_at(0, (json.dumps(json_object(report), indent=1) + "\n").encode())
+        area.publish()
+    return report
+
+
+class _Export:
+    """An export at work."""
+
+    def __init__(
+        self, request: ExportRequest, staging: StagingHandle, engine: Engine, progress: LimitedProgress
+    ) -> None:
+        self._request, self._staging = request, staging
+        self._engine, self._progress = engine, progress
+        self._findings = FindingLog(request.max_findings)
+        self._files: list[ColumnFile] = []
+        self._tasks: dict[str, ExportTask] = {}
+        self._log_bytes = 0
+
+    def run(self) -> None:
+        """Run the tasks of all stores as one job, and take from each what counts."""
+        tasks: list[ExportTask] = []
+        for store, folder in zip(self._request.stores, _folders(self._request.stores), strict=True):
+            found, others = tasks_of(plan_of(self._request, store, folder, self._staging))
+            tasks += found
+            self._note(others)
+        self._log_bytes = sum(task.log_bytes for task in tasks)
+        self._progress.stage("export", self._log_bytes)
+        done = self._engine.map(run_task, tasks, _advance(tasks, self._progress))
+        self._tasks = {task.name: task for task in tasks}
+        for _, of_store in groupby(done, key=lambda one: self._tasks[one.name].plan.folder):
+            self._take(list(of_store))
+        for store in self._request.stores:
+            store.commitlog.close()
+        self._progress.finish()
+
+    def report(self, seconds: float) -> ExportReport:
+        """Return what was done."""
+        request = self._request
+        return ExportReport(
+            stores=tuple(str(store.place.path) for store in request.stores),
+            out=str(request.out),
+            format=request.form.format.value,
+            partition=None if request.form.partition is None else request.form.partition.value,
+            columns=request.choice.names,
+            engine=self._engine.name,
+            messages=sum(file.messages for file in self._files),
+            log_bytes=self._log_bytes,
+            files=tuple(self._files),
+            findings=self._findings,
+            seconds=round(seconds, 3),
+        )
+
+    def _take(self, done: Sequence[TaskDone]) -> None:
+        """Take what counts of the tasks of one store: the chain of records decides."""
+        taken: dict[str, TaskDone] = {}
+        ends = [(one, end) for one in done for end in one.ends]
+        for _, of_file in groupby(ends, key=lambda pair: pair[1].piece.number):
+            self._take_file(list(of_file), taken)
+        for one in done:
+            if one.name not in taken:
+                self._drop(one)
+        for one in taken.values():
+            self._findings.merge(one.findings)
+            self._files.extend(one.files)
+            for remark in one.remarks:
+                self._progress.warn(remark)
+
+    def _take_file(self, pairs: list[tuple[TaskDone, PieceEnd]], taken: dict[str, TaskDone]) -> None:
+        whose = {id(end): one for one, end in pairs}
+
+        def reread(end: PieceEnd, first: int) -> PieceEnd:
+            one = whose[id(end)]
+            self._drop(one)
+            (new,) = self._engine.map(run_task, [again(self._tasks[one.name], first)])
+            (found,) = new.ends
+            whose[id(found)] = new
+            return found
+
+        last: PieceEnd | None = None
+        for last in stitch((end for _, end in pairs), pairs[0][1].piece.start, reread):
+            one = whose[id(last)]
+            taken[one.name] = one
+        if last is not None:
+            plan = self._tasks[pairs[0][0].name].plan
+            job, segment = plan.job(plan.choice), plan.edge.segments[last.piece.number]
+            self._note(after_segment(job, segment, last))
+
+    def _drop(self, done: TaskDone) -> None:
+        """Remove files that do not count."""
+        for file in done.files:
+            (self._staging.result / file.name).unlink(missing_ok=True)
+        done.files.clear()
+
+    def _note(self, found: Iterable[rows.Row]) -> None:
+        self._findings.extend(row.finding() for row in found if isinstance(row, Damage))
+
+
+def _advance(tasks: Sequence[ExportTask], progress: Progress) -> Callable[[int], None]:
+    """Return what turns the number of tasks done into bytes; the last may be done first."""
+    done = [0]
+    for task in tasks:
+        done.append(done[-1] + task.log_bytes)
+    return lambda count: progress.advance(done[count])
+
+
+def _folders(stores: Sequence[Store]) -> Iterator[str]:
+    """Yield the folder of each store: none for one alone, else by the name of its directory."""
+    if len(stores) == 1:
+        yield ""
+        return
+    met: dict[str, int] = {}
+    for store in stores:
+        name = store.place.path.real().name or "root"
+        count = met[name] = met.get(name, 0) + 1
+        yield f"store={name if count == 1 else f'{name}-{count}'}/"
