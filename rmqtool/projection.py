@@ -23,6 +23,10 @@ _OTHERWISE = {
         "name about entries missing again_at_least again_at_most skipped_at_most copy_of effects"
     ),
     "ConfigCopy": "file state size_bytes entries reason?",
+    "ExportReport": (
+        "stores out format partition columns engine messages log_bytes files findings"
+        " counts=findings.counts seconds exit_status"
+    ),
     "Finding": (
         "code=code.code severity file position length topic queue_id queue_offset physical_offset expected"
         " observed message=sentence brokerEffect=code.broker_effect remedy"

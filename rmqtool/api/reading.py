@@ -42,6 +42,17 @@ class Reading:
     decompress: bool = False
     unpack_batches: bool = False
 
+    def columns(self, store: StoreFiles, progress: Progress, choice: ColumnChoice) -> Iterator[rows.Row]:
+        """Return the same as `rows`, messages as columns.
+
+        Raises:
+            UsageError: A filter cannot be applied to what the store shows.
+        """
+        from rmqtool.columns.encoder import filled
+
+        wanted = replace(self, request=replace(self.request, columns=choice), decompress=False)
+        return filled(wanted.rows(store, progress), choice)
+
     def rows(self, store: StoreFiles, progress: Progress) -> Iterator[rows.Row]:
         """Return the rows; a batch is unpacked from the body as stored.
 
@@ -57,17 +68,6 @@ class Reading:
         if self.decompress:
             found = decompressed(found, progress)
         return _up_to_error(found) if self.request.on_corrupt == "fail" else found
-
-    def columns(self, store: StoreFiles, progress: Progress, choice: ColumnChoice) -> Iterator[rows.Row]:
-        """Return the same, messages as columns.
-
-        Raises:
-            UsageError: A filter cannot be applied to what the store shows.
-        """
-        from rmqtool.columns.encoder import filled
-
-        wanted = replace(self, request=replace(self.request, columns=choice), decompress=False)
-        return filled(wanted.rows(store, progress), choice)
 
 
 def _up_to_error(found: Iterator[rows.Row]) -> Iterator[rows.Row]:

@@ -31,6 +31,9 @@ COMMANDS = {
     "info": Entry("rmqtool.cli.info", "Look", "Sum up a store: files, ranges, settings, queues."),
     "query": Entry("rmqtool.cli.query", "Look", "Find messages by key, tag, id, offset or time."),
     "dump": Entry("rmqtool.cli.dump", "Look", "Show the records, units and items in a store's files."),
+    "export": Entry(
+        "rmqtool.cli.export", "Look", "Write messages to files of columns: Parquet, Arrow, ndjson, csv."
+    ),
     "topics": Entry("rmqtool.cli.topics", "Look", "Add up the log by topic: messages, bytes, rate, backlog."),
     "verify": Entry("rmqtool.cli.verify", "Check", "Check a store, or a part of it, and say what is wrong."),
     "diff": Entry("rmqtool.cli.diff", "Check", "Compare two stores, or the same part of two stores."),

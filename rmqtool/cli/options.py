@@ -53,8 +53,17 @@ _SETTINGS = (
         help="Zone of times without one, read and printed; default: this machine's.",
     ),
 )
+_FILE = _output("-o", "--output", type=A_PATH, metavar="FILE", help="Data there instead of standard output.")
+_FOLDER = _output(
+    "-o",
+    "--out",
+    "out",
+    type=A_PATH,
+    metavar="DIR",
+    required=True,
+    help="The directory to make; it appears complete or not at all.",
+)
 _OUTPUT = (
-    _output("-o", "--output", type=A_PATH, metavar="FILE", help="Data there instead of standard output."),
     _output(
         "--fail-on",
         type=click.Choice(["error", "warning", "never"]),
@@ -85,10 +94,14 @@ _CONSOLE = (
 )
 
 
-def shared_options(*formats: str) -> Callable[[_Function], _Function]:
+def shared_options(*formats: str, makes_folder: bool = False) -> Callable[[_Function], _Function]:
     """Add the options that every command has; the first of ``formats`` is the default.
 
     They reach the command as keyword arguments, which `rmqtool.cli.session.Session` takes.
+
+    Args:
+        formats: Of the data.
+        makes_folder: Whether data goes to a directory of files; what is said of it, to standard output.
     """
     chosen = _output(
         "--format",
@@ -100,7 +113,8 @@ def shared_options(*formats: str) -> Callable[[_Function], _Function]:
     )
 
     def decorate(function: _Function) -> _Function:
-        for option in reversed((*_SETTINGS, chosen, *_OUTPUT, *_CONSOLE)):
+        place = _FOLDER if makes_folder else _FILE
+        for option in reversed((*_SETTINGS, chosen, place, *_OUTPUT, *_CONSOLE)):
             function = option(function)
         return function
 

@@ -158,7 +158,7 @@ class Session:
 
     def stream_data(self) -> None:
         """Draw no bar where rows scroll by while the work goes on."""
-        self.console.draws_bars = self._shared["output"] is not None or not sys.stdout.isatty()
+        self.console.draws_bars = self._shared.get("output") is not None or not sys.stdout.isatty()
 
     def note_broker(self, store: Store) -> None:
         """Say when a broker is at work on the store; what is read may change under the reader."""
@@ -190,7 +190,7 @@ class Session:
             RefusedError: The log file lies in one of them.
             EnvironmentFailureError: The log file cannot be opened.
         """
-        log_file, path = self._shared["log_file"], self._shared["output"]
+        log_file, path = self._shared["log_file"], self._shared.get("output")
         is_file_written = log_file is not None or path is not None
         roots = [root for store in stores if is_file_written for root in store.files.evidence_roots]
         if log_file is not None:

@@ -35,16 +35,23 @@ class ColumnJob(LogJob):
 
     def encoder(self, segment: Segment) -> ColumnEncoder:
         """Return a new encoder for a split of a file."""
-        return ColumnEncoder(self.choice, segment, KernelFilter.of(self.messages, self._odd_flags()))
-
-    def _odd_flags(self) -> int:
-        return (COMPRESSED_FLAG * ("body" in self.choice.names)) * self.choice.decompress
+        wanted = None
+        if self.messages.is_for_kernels:
+            is_unpacked = self.choice.decompress and "body" in self.choice.names
+            wanted = KernelFilter.of(self.messages, COMPRESSED_FLAG if is_unpacked else 0)
+        return ColumnEncoder(self.choice, segment, wanted)
 
 
 class ColumnEncoder:
-    """Fills the columns of one split."""
+    """Fills the columns of one split.
 
-    def __init__(self, choice: ColumnChoice, segment: Segment, wanted: KernelFilter) -> None:
+    Args:
+        choice: Which columns.
+        segment: The file.
+        wanted: Which messages; None if kernels cannot tell.
+    """
+
+    def __init__(self, choice: ColumnChoice, segment: Segment, wanted: KernelFilter | None) -> None:
         self._segment = segment
         self._wanted = wanted
         self._rows: list[rows.Row] = []
@@ -52,8 +59,8 @@ class ColumnEncoder:
 
     def encode(self, batch: MessageBatch, first: int, stop: int) -> int:
         """Fill columns; see `Encoder.encode`."""
-        while first < stop:
-            stopped, first = self._fill(batch, first, stop)
+        while first < stop and self._wanted is not None:
+            stopped, first = self._fill(self._wanted, batch, first, stop)
             if stopped == Stopped.FULL:
                 self._rows.extend(self._filling.flushed())
             if stopped == Stopped.ODD:
@@ -71,8 +78,8 @@ class ColumnEncoder:
         """Return columns and rows."""
         return [*self._rows, *self._filling.finished()]
 
-    def _fill(self, batch: MessageBatch, first: int, stop: int) -> tuple[int, int]:
-        wanted, room = self._wanted, self._filling.room(self._segment.label)
+    def _fill(self, wanted: KernelFilter, batch: MessageBatch, first: int, stop: int) -> tuple[int, int]:
+        room = self._filling.room(self._segment.label)
         return encode_columns(
             batch.buffer,
             batch.rows[:stop],
@@ -121,7 +128,7 @@ class Filling:
         """Add a message; yield what was full before."""
         if self._buffers is not None and self._buffers.file != message.file:
             yield from self.finished()
-        if self._choice.decompress:
+        if self._choice.decompress and "body" in self._choice.names:
             (unpacked,) = decompressed([message], self._remarks)
             message = unpacked if isinstance(unpacked, rows.Message) else message
         while not self.room(message.file).add(message):

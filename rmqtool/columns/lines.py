@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from rmqtool.columns.names import TextBodies
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from rmqtool.columns.files import Output
 
@@ -52,7 +52,7 @@ class LineForm:
     after: str
     absent: str
     in_cells: bool
-    quoted: dict[_Kind, Callable[[pa.Array], pa.Array]]
+    quoted: Mapping[_Kind, Callable[[pa.Array], pa.Array]]
     bodies: TextBodies
 
 
@@ -151,7 +151,7 @@ def _json_text(texts: pa.Array) -> pa.Array:
 
 
 def _csv_text(texts: pa.Array) -> pa.Array:
-    """Return texts as quoted cells; what is no plain text is escaped as Python does."""
+    r"""Return texts as quoted cells; controls become ``\xNN`` or ``\uNNNN``."""
     texts = texts.cast(pa.large_string())
     if not _are_plain(texts):
         texts = _each(texts, lambda text: _HARMFUL.sub(_escaped, text))
@@ -167,7 +167,8 @@ def _each(texts: pa.Array, change: Callable[[str], str]) -> pa.Array:
 
 
 def _escaped(found: re.Match[str]) -> str:
-    return found.group().encode("unicode_escape").decode()
+    code = ord(found[0])
+    return f"\\x{code:02x}" if code <= 0xFF else f"\\u{code:04x}"
 
 
 def _between(start: str, texts: pa.Array, stop: str) -> pa.Array:

@@ -152,12 +152,12 @@ def _set_apart(batch: pa.RecordBatch, partition: Partition | None) -> Iterator[t
         return
     column = batch[_SETS_APART[partition]]
     if partition is Partition.TOPIC:
-        numbers = column.indices.to_numpy()
-        words = column.dictionary
+        numbers, words = column.indices.to_numpy(), column.dictionary
+        values = {number: words[number].as_py() for number in np.unique(numbers).tolist()}
     else:
         numbers = column.cast(pa.int64()).to_numpy() // _DAY_MS
-    for number in np.unique(numbers).tolist():
-        value = words[number].as_py() if partition is Partition.TOPIC else _day(number)
+        values = {number: _day(number) for number in np.unique(numbers).tolist()}
+    for number, value in values.items():
         yield f"{partition}={quote(value, safe='')}/", _rows_of(batch, numbers == number)
 
 

@@ -18,6 +18,8 @@ class Format(StrEnum):
     JSON = "json"
     NDJSON = "ndjson"
     CSV = "csv"
+    PARQUET = "parquet"
+    ARROW = "arrow"
 
 
 def to_json(value: object, *, indent: int | None = None) -> str:

@@ -12,6 +12,7 @@ from rmqtool import rows
 from rmqtool.check.model import VerifyReport
 from rmqtool.commands.decode_id import Reading
 from rmqtool.commands.diff.model import Difference
+from rmqtool.commands.export.model import ExportReport
 from rmqtool.commands.info import (
     IndexCoverage,
     IndexSummary,
@@ -42,7 +43,7 @@ _COUNT: Schema = {"type": "integer", "minimum": 0}
 _COUNTS = table_of(_COUNT)
 _FLAG: Schema = {"type": "boolean"}
 _KEYED = {"queryKey": {**_TEXT, "description": "The key of --keys-file that the row answers."}}
-_ROWS = (*tuple(one for one in get_args(rows.Row) if one is not rows.Lines), rows.Preblank)
+_ROWS = (*tuple(one for one in get_args(rows.Row) if one not in {rows.Lines, rows.Columns}), rows.Preblank)
 _ANSWERS = (rows.Message, rows.InnerMessage, rows.Damage)
 
 
@@ -269,6 +270,7 @@ _MADE: dict[str, tuple[int, Callable[[Definitions], Schema]]] = {
     "offsets-line": (1, _line("offsets", Progress, _offsets_facts())),
     "topics": (1, _topics),
     "topics-line": (1, _topics_line),
+    "export": (1, lambda definitions: definitions.object(ExportReport)),
     "rebuild": (2, lambda definitions: definitions.object(RebuildReport)),
     "repair": (1, lambda definitions: definitions.object(RepairReport)),
     "report": (1, lambda definitions: definitions.object(StoreReport, {"exitStatus": _STATUS})),

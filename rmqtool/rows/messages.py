@@ -78,6 +78,15 @@ class MessageFilter:
         has_tag = self.tag is None or properties.get("TAGS") == self.tag
         return has_tag and (self.key is None or self.key in index_keys(properties))
 
+    @property
+    def is_for_kernels(self) -> bool:
+        """Whether kernels can tell: they know no classes in globs, and texts as UTF-8 only.
+
+        Bytes of the command line that are no UTF-8 are surrogates in a text.
+        """
+        texts = (self.topic, self.tag, self.key)
+        return "[" not in (self.topic or "") and all(map(_is_unicode, texts))
+
     def _may_hold(self, sys_flag: int) -> bool:
         return self.inside_batches and bool(sys_flag & INNER_BATCH_FLAG)
 
@@ -86,6 +95,10 @@ class MessageFilter:
         return (self.topic is None or (topic is not None and fnmatchcase(topic, self.topic))) and (
             self.queue_id is None or queue_id == self.queue_id
         )
+
+
+def _is_unicode(text: str | None) -> bool:
+    return text is None or not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def keys_of(record: Record) -> list[str]:

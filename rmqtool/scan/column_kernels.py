@@ -422,7 +422,7 @@ def _has_room(row: Row, counts: Int64s, texts: Buffer, stops: Int32s, used: Int6
         if used[text] + max(row.properties_length, _LONGEST_ID) > size:
             return False
     room = stops.shape[1] - 1 - row.properties_length
-    return counts[_KEYS] <= room and counts[_PROPERTIES] <= room
+    return bool(counts[_KEYS] <= room and counts[_PROPERTIES] <= room)
 
 
 def _example_of_encode_columns() -> tuple[object, ...]:

@@ -107,13 +107,11 @@ def _is_glob(text: str) -> bool:
 
 def _is_large(log: FileQueue, request: DumpRequest) -> bool:
     """Whether so much of the log is wanted, in such a form, that loading the kernels pays."""
-    wanted = request.messages
     return (
         (request.lines in _BODY_FORMS or request.columns is not None)
         and not request.hex
         and request.on_corrupt == "resync"
-        and "[" not in (wanted.topic or "")
-        and all(_is_unicode(text) for text in (wanted.topic, wanted.tag, wanted.key))
+        and request.messages.is_for_kernels
         and all(_is_plain(one.label) for one in log.segments)
         and _wanted_bytes(log, request) > LARGE_LOG_BYTES
     )
@@ -123,11 +121,6 @@ def _wanted_bytes(log: FileQueue, request: DumpRequest) -> int:
     begin, end = request.from_offset or 0, request.to_offset
     sizes = (min(one.stop, end or one.stop) - max(one.start, begin) for one in log.segments)
     return sum(max(0, size) for size in sizes)
-
-
-def _is_unicode(text: str | None) -> bool:
-    """Whether a text is UTF-8; bytes of the command line that are none are surrogates in it."""
-    return text is None or not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _is_plain(text: str) -> bool:

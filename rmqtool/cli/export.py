@@ -1,0 +1,119 @@
+"""``rmqtool export``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rmqtool.api.exporting import export
+from rmqtool.cli.completers import complete_queue, complete_topic
+from rmqtool.cli.engine_options import engine_of, engine_options, note_engine
+from rmqtool.cli.help import Command
+from rmqtool.cli.options import A_PATH, AN_OFFSET, shared_options, time_options
+from rmqtool.cli.session import Session
+from rmqtool.columns.names import FileFormat, Partition, TextBodies
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rmqtool.errors import ExitStatus
+
+_EXAMPLES = """\
+# all messages, for pandas, DuckDB, Polars or Spark
+rmqtool export $STORE -o messages
+# five columns of one topic, without bodies
+rmqtool export $STORE -o orders -t TopicTest --columns topic,queueId,queueOffset,storeTimestamp,tags
+# a folder for each topic
+rmqtool export $STORE -o lake --partition-by topic
+# two hours of several brokers, in a folder each
+rmqtool export $STORE $OTHER_STORE -o night --begin 2022-04-15T22:00Z --end 2022-04-16T00:00Z
+# csv, with bodies as text where they are text
+rmqtool export $STORE -o sheets --format csv
+"""
+
+
+@click.command("export", cls=Command, examples=_EXAMPLES)
+@click.argument("paths", nargs=-1, required=True, type=A_PATH, metavar="STORE...")
+@click.option("-t", "--topic", metavar="GLOB", shell_complete=complete_topic, help="Only these topics.")
+@click.option(
+    "--queue", "queue_id", type=int, metavar="N", shell_complete=complete_queue, help="Only this queue id."
+)
+@click.option("--tag", metavar="TAG", help="Only messages of this tag.")
+@click.option("-k", "--key", metavar="KEY", help="Only messages with this key or unique key.")
+@time_options
+@click.option("--from-offset", type=AN_OFFSET, metavar="P", help="From this physical offset on.")
+@click.option("--to-offset", type=AN_OFFSET, metavar="P", help="Before this physical offset.")
+@click.option("--from-queue-offset", type=AN_OFFSET, metavar="N", help="From this queue offset on.")
+@click.option(
+    "--columns", metavar="NAME,...", help="These columns, in this order: rmqtool help export lists them."
+)
+@click.option(
+    "--partition-by",
+    type=click.Choice([one.value for one in Partition]),
+    help="A folder for each topic, or for each day of storing, in UTC.",
+)
+@click.option(
+    "--body",
+    type=click.Choice([one.value for one in TextBodies]),
+    default=TextBodies.TEXT.value,
+    show_default=True,
+    help="Bodies in ndjson and csv; what is no text is base64.",
+)
+@click.option("--decompress", is_flag=True, help="Unpack bodies that SYSFLAG says are compressed.")
+@click.option(
+    "--max-findings",
+    type=click.IntRange(min=0),
+    default=10,
+    show_default=True,
+    metavar="N",
+    help="Findings of one code that are kept; the rest is counted.",
+)
+@engine_options("local")
+@shared_options(*(one.value for one in FileFormat), makes_folder=True)
+def export_command(paths: tuple[Path, ...], **options: Any) -> ExitStatus:  # noqa: ANN401 - click's options
+    """Write messages to files of columns: Parquet, Arrow, ndjson, csv.
+
+    STORE is a store root, its commitlog/, or one file of that. Every 256 MiB of log become a file, or one in
+    each folder of --partition-by; of several stores, each gets a folder. What is wrong with a record is in
+    its column damage, what lies between records in the report _export.json beside the files. Nothing that
+    fits a filter makes the exit status 1.
+    """
+    session = Session(options)
+    engine = engine_of(options)
+    bounds = session.bounds(options)
+    stores = [session.open(path) for path in paths]
+    for store in stores:
+        session.note_broker(store)
+        session.note_settings(store)
+    note_engine(options, engine, session.console)
+    with session.output(*stores) as stream:
+        report = export(
+            stores,
+            options["out"],
+            format=options["format_name"],
+            columns=None if options["columns"] is None else options["columns"].split(","),
+            body=options["body"],
+            partition_by=options["partition_by"],
+            topic=options["topic"],
+            queue=options["queue_id"],
+            tag=options["tag"],
+            key=options["key"],
+            begin=bounds["begin_ms"],
+            end=bounds["end_ms"],
+            from_offset=options["from_offset"],
+            to_offset=options["to_offset"],
+            from_queue_offset=options["from_queue_offset"],
+            decompress=options["decompress"],
+            max_findings=options["max_findings"],
+            engine=engine,
+            progress=session.console,
+        )
+        session.console.close()
+        from rmqtool.report.export_text import write_export_text
+
+        write_export_text(report, stream)
+    return report.exit_status(session.fail_on)
+
+
+COMMANDS = {"export": export_command}
