@@ -12,7 +12,7 @@ from rmqtool.derived.checkpoint import read_checkpoint
 from rmqtool.derived.index_files import IndexFile
 from rmqtool.derived.queue_bounds import queue_bounds
 from rmqtool.errors import DeniedError, EnvironmentFailureError
-from rmqtool.findings import Finding, FindingLog, Severity
+from rmqtool.findings import Finding, FindingLog, Findings, Severity
 from rmqtool.findings.places import IO_CHANGED, IO_DENIED
 from rmqtool.scan.log_edge import FoundEdge
 from rmqtool.scan.log_end import find_log_end, first_record
@@ -126,7 +126,7 @@ class StoreSummary:
     abort: bool
     abort_process: int | None
     lock_holder: str | None
-    findings: FindingLog
+    findings: Findings
 
     @property
     def denied(self) -> tuple[str, ...]:
