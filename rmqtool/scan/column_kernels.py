@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.formats import message
+from rmqtool.javacompat.checksums import PROP_CRC_NAME, PROP_CRC_SIZE
 from rmqtool.javacompat.kernels import crc32, decode_character, find_property, hash_utf8, next_key
 from rmqtool.javacompat.kernels.jit import as_int, load_word
 from rmqtool.jit import entry, kernel
-from rmqtool.scan.check_kernels import CRC_PROPERTY_BYTES, CRC_PROPERTY_NAME, stored_record_crc
+from rmqtool.scan.check_kernels import stored_record_crc
 from rmqtool.scan.json_kernels import UPPER, put_hex
 from rmqtool.scan.kernels import is_schedule_topic, read_i32, read_i64
 from rmqtool.scan.plain_kernels import MAX_PROPERTIES, RowFilter, is_intact, is_wanted, split_properties
@@ -153,8 +154,8 @@ _PREPARED_AT = np.array([at["preparedTransactionOffset"] for at in message.HEAD_
 _BORN_V6, _STORE_V6, _VARIANT_SHIFT = message.BORN_HOST_V6, message.STORE_HOST_V6, message.VARIANT_SHIFT
 _MAGIC_V2 = message.MAGIC_V2
 _CRC_NAME, _CRC_BYTES, _CRC_MASK = (
-    np.frombuffer(CRC_PROPERTY_NAME[:-1], np.uint8),
-    CRC_PROPERTY_BYTES,
+    np.frombuffer(PROP_CRC_NAME[:-1], np.uint8),
+    PROP_CRC_SIZE,
     0x7FFFFFFF,
 )
 _REPLACEMENT = 0xFFFD
