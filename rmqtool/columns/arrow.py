@@ -79,9 +79,6 @@ _TEXTS = {"body": Text.BODY, "tags": Text.TAGS, "uniqKey": Text.UNIQ_KEY, "msgId
 _OF_WORDS = {"topic": Word.TOPIC, "bornHost": Word.BORN_HOST, "storeHost": Word.STORE_HOST}
 _FIXED = {"magic": ("V1", "V2"), "transactionType": tuple(TRANSACTION_TYPES.values())}
 
-MOST_WORDS = 1 << 16
-"""A dictionary that has got larger begins anew."""
-
 
 def schema_of(choice: ColumnChoice) -> pa.Schema:
     """Return the schema of columns."""
@@ -144,12 +141,11 @@ class _Dictionary:
             numbers: Of words.
             words: What they mean.
         """
-        if len(self._numbers) > MOST_WORDS:
-            self._numbers.clear()
-        known = len(self._numbers)
-        own = np.array([self._numbers.setdefault(word, len(self._numbers)) for word in words], np.int32)
-        if len(self._numbers) != known or known < len(self._words):
-            self._words = pa.array([self._text_of(word) for word in self._numbers], pa.string())
+        new = [word for word in words if word not in self._numbers]
+        if new:
+            self._numbers |= {word: number for number, word in enumerate(new, len(self._numbers))}
+            self._words = pa.concat_arrays([self._words, pa.array(map(self._text_of, new), pa.string())])
+        own = np.array([self._numbers[word] for word in words], np.int32)
         numbers = own[numbers] if len(own) else numbers
         return pa.DictionaryArray.from_arrays(_plain(pa.int32(), numbers), self._words, safe=False)
 

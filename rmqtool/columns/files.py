@@ -107,17 +107,23 @@ class _ParquetTables:
 
 
 class _ArrowTables:
+    """Words come as they are: a dictionary that grows from batch to batch is more than some can read."""
+
     def __init__(self, output: Output, schema: pa.Schema) -> None:
-        self._schema = schema
-        options = pa.ipc.IpcWriteOptions(compression="zstd", emit_dictionary_deltas=True)
-        self._writer = pa.ipc.new_file(pa.PythonFile(output, mode="w"), schema, options=options)
+        self._schema = pa.schema([_without_words(field) for field in schema])
+        options = pa.ipc.IpcWriteOptions(compression="zstd")
+        self._writer = pa.ipc.new_file(pa.PythonFile(output, mode="w"), self._schema, options=options)
 
     def write(self, table: pa.Table) -> None:
-        for batch in table.to_batches():
+        for batch in table.cast(self._schema).to_batches():
             self._writer.write_batch(batch)
 
     def finish(self) -> None:
         self._writer.close()
+
+
+def _without_words(field: pa.Field) -> pa.Field:
+    return field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
 
 
 def open_tables(chosen: FileFormat, output: Output, schema: pa.Schema, bodies: TextBodies) -> TableWriter:

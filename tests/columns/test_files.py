@@ -110,7 +110,7 @@ def test_damage_is_told_and_passed(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_ranges_and_filters(tmp_path: Path) -> None:
-    wanted = {"topic": "T*", "queue": 1, "from_offset": 300, "to_offset": 40_000}
+    wanted: dict[str, Any] = {"topic": "T*", "queue": 1, "from_offset": 300, "to_offset": 40_000}
     rmqtool.export(rmqtool.open(PLAIN), tmp_path / "out", **wanted)
     found = plain(ds.dataset(tmp_path / "out", format="parquet").to_table())
     assert found == expected(PLAIN, **wanted) != []
@@ -212,7 +212,8 @@ def test_arrow_files(tmp_path: Path) -> None:
     report = rmqtool.export(rmqtool.open(PLAIN), tmp_path / "out", format="arrow")
     with pa.ipc.open_file(tmp_path / "out" / report.files[0].name) as file:
         table = file.read_all()
-    assert table.schema == schema_of(ColumnChoice())
+    assert table.schema.names == list(COLUMNS)
+    assert table.schema.field("topic").type == pa.string()
     assert plain(table) == expected(PLAIN)
 
 
