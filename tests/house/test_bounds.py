@@ -31,6 +31,9 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 from unittest import mock
+from rmqtool.columns import encoder
+from rmqtool.columns.encoder import ColumnJob
+from rmqtool.columns.names import ColumnChoice
 from rmqtool.commands.dump import lines
 from rmqtool.commands.dump.lines import LineJob
 from rmqtool.rows.log_pieces import log_pieces
@@ -54,6 +57,9 @@ for root in sys.argv[1:]:
                     store = store_of(Path(root))
                     job = LineJob(store.commitlog, store.settings.delay_levels, wanted, body)
                     assert list(log_pieces(replace(job, split_bytes=split_bytes)))
+            with mock.patch.multiple(encoder, BATCH_ROWS=rows, BATCH_BYTES=rows):
+                job = ColumnJob(store.commitlog, store.settings.delay_levels, MessageFilter(), ColumnChoice())
+                assert list(log_pieces(replace(job, split_bytes=split_bytes)))
 print("done")
 """
 
