@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from rmqtool.rows.messages import TRANSACTION_TYPES, host_text
-from rmqtool.scan.column_kernels import Long, Number, Text, Word
+from rmqtool.scan.column_layout import Long, Number, Text, Word
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool import rows
-from rmqtool.scan.column_kernels import Count, Long, Number, Take, Text, Word, put_word
+from rmqtool.scan.column_layout import Count, Long, Number, Take, Text, Word
 from rmqtool.scan.plain_kernels import MAX_PROPERTIES
+from rmqtool.scan.word_kernels import put_word
 
 if TYPE_CHECKING:
     from rmqtool.columns.names import ColumnChoice

@@ -11,7 +11,8 @@ from rmqtool.progress import KeptRemarks
 from rmqtool.rows.decompression import COMPRESSED_FLAG, decompressed
 from rmqtool.rows.kernel_filter import KernelFilter
 from rmqtool.rows.log_splits import LogJob
-from rmqtool.scan.column_kernels import Stopped, encode_columns
+from rmqtool.scan.column_kernels import encode_columns
+from rmqtool.scan.column_layout import Stopped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -310,7 +310,7 @@ class Lines:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Messages of one file as columns, laid out as in Arrow; `rmqtool.scan.column_kernels` names the rows.
+    """Messages of one file as columns, laid out as in Arrow; `rmqtool.scan.column_layout` names the rows.
 
     Attributes:
         file: The file of all of them.

@@ -7,7 +7,6 @@ message in plain Python.
 
 from __future__ import annotations
 
-from enum import IntEnum
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,13 +14,15 @@ import numpy as np
 from rmqtool.formats import message
 from rmqtool.javacompat.checksums import PROP_CRC_NAME, PROP_CRC_SIZE
 from rmqtool.javacompat.kernels import crc32, decode_character, find_property, hash_utf8, next_key
-from rmqtool.javacompat.kernels.jit import as_int, load_word
+from rmqtool.javacompat.kernels.jit import load_word
 from rmqtool.jit import entry, kernel
 from rmqtool.scan.check_kernels import stored_record_crc
+from rmqtool.scan.column_layout import Count, Long, Number, Stopped, Take, Text, Word
 from rmqtool.scan.json_kernels import UPPER, put_hex
 from rmqtool.scan.kernels import is_schedule_topic, read_i32, read_i64
 from rmqtool.scan.plain_kernels import MAX_PROPERTIES, RowFilter, is_intact, is_wanted, split_properties
 from rmqtool.scan.rows import MESSAGE_ROW, Property
+from rmqtool.scan.word_kernels import copy_bytes, is_word, put_word
 
 if TYPE_CHECKING:
     from typing import Any
@@ -33,86 +34,6 @@ if TYPE_CHECKING:
     Int32s = npt.NDArray[np.int32]
     Int64s = npt.NDArray[np.int64]
     Rows = npt.NDArray[np.void]
-
-
-class Long(IntEnum):
-    """Columns of int64: places in their matrix."""
-
-    POSITION = 0
-    PHYSICAL_OFFSET = 1
-    QUEUE_OFFSET = 2
-    BORN_TIMESTAMP = 3
-    STORE_TIMESTAMP = 4
-    PREPARED_OFFSET = 5
-    TAGS_CODE = 6
-
-
-class Number(IntEnum):
-    """Columns of int32; of words, numbers of them."""
-
-    TOTAL_SIZE = 0
-    BODY_CRC = 1
-    QUEUE_ID = 2
-    FLAG = 3
-    SYS_FLAG = 4
-    RECONSUME_TIMES = 5
-    BODY_LENGTH = 6
-    MAGIC = 7  # 1 is V2
-    TOPIC = 8  # this and the next two: a word, by its number
-    BORN_HOST = 9
-    STORE_HOST = 10
-
-
-class Text(IntEnum):
-    """Texts that follow each other in one array: of a row, or of the pieces of its keys and properties."""
-
-    BODY = 0
-    TAGS = 1  # empty where there are none, as the unique key
-    UNIQ_KEY = 2
-    MSG_ID = 3
-    KEY = 4
-    NAME = 5
-    VALUE = 6
-
-
-class Word(IntEnum):
-    """Columns whose values are few: each value is kept once."""
-
-    TOPIC = 0
-    BORN_HOST = 1  # as stored: address and port
-    STORE_HOST = 2
-
-
-class Take(IntEnum):
-    """What is written; other columns are as good as free, and always written."""
-
-    TOPIC = 0
-    BORN_HOST = 1
-    STORE_HOST = 2
-    TAGS_CODE = 3
-    BODY = 4
-    TAGS = 5
-    UNIQ_KEY = 6
-    MSG_ID = 7
-    KEYS = 8
-    PROPERTIES = 9
-
-
-class Count(IntEnum):
-    """How many there are so far."""
-
-    ROWS = 0
-    KEYS = 1
-    PROPERTIES = 2
-    WORDS = 3  # and the next two, by `Word`
-
-
-class Stopped(IntEnum):
-    """Why no more messages were taken."""
-
-    DONE = 0
-    FULL = 1
-    ODD = 2  # the message at hand is for plain Python
 
 
 _DONE, _FULL, _ODD = Stopped.DONE.value, Stopped.FULL.value, Stopped.ODD.value
@@ -161,17 +82,6 @@ _CRC_NAME, _CRC_BYTES, _CRC_MASK = (
 _REPLACEMENT = 0xFFFD
 _NOT_ASCII = np.uint64(0x8080808080808080)
 _LONGEST_ID = 56
-_FNV_BASIS, _FNV_PRIME, _32 = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3), np.uint64(32)
-_ONE, _EIGHT = np.uint64(1), np.uint64(8)
-
-
-@kernel
-def _copy(out: Buffer, to: int, buffer: Buffer, start: int, stop: int) -> int:
-    """Copy bytes; return the place after them. Unsigned positions make this a plain copy for LLVM."""
-    at, n = np.uint64(start), np.uint64(to)
-    for i in range(np.uint64(stop - start)):
-        out[n + i] = buffer[at + i]
-    return to + stop - start
 
 
 @kernel
@@ -194,57 +104,6 @@ def is_utf8(buffer: Buffer, start: int, stop: int) -> bool:
 
 
 @kernel
-def _is_word(words: Buffer, stops: Int32s, number: int, buffer: Buffer, start: int, stop: int) -> bool:
-    at = stops[number]
-    if stops[number + 1] - at != stop - start:
-        return False
-    for i in range(stop - start):
-        if words[at + i] != buffer[start + i]:
-            return False
-    return True
-
-
-def _example_of_put_word() -> tuple[object, ...]:
-    slots, words = np.full(2, -1, np.int32), np.empty(1, np.uint8)
-    return np.frombuffer(b"", np.uint8), 0, 0, slots, np.zeros(2, np.int32), words, 0
-
-
-@entry(_example_of_put_word)
-@kernel
-def put_word(
-    buffer: Buffer, start: int, stop: int, slots: Int32s, stops: Int32s, words: Buffer, count: int
-) -> int:
-    """Return the number of a word, a new one after the ``count`` there are if it was not there before.
-
-    Args:
-        buffer: where it is.
-        start: position of its first byte.
-        stop: position after it.
-        slots: numbers by hash, a power of two of them, -1 where there is none.
-        stops: where words begin and the last ends; room for half as many as there are slots.
-        words: the words, one after the other.
-        count: how many there are.
-
-    Returns:
-        -1 if there is no room for a new one.
-    """
-    code = _FNV_BASIS
-    for i in range(start, stop):
-        code = (code ^ np.uint64(buffer[i])) * _FNV_PRIME
-    mask = len(slots) - 1
-    slot = as_int(code ^ (code >> _32)) & mask
-    while slots[slot] >= 0:
-        if _is_word(words, stops, slots[slot], buffer, start, stop):
-            return as_int(slots[slot])
-        slot = (slot + 1) & mask
-    if count + 1 >= len(stops) or stops[count] + stop - start > len(words):
-        return -1
-    slots[slot] = count
-    stops[count + 1] = _copy(words, as_int(stops[count]), buffer, start, stop)
-    return count
-
-
-@kernel
 def _number_word(
     buffer: Buffer,
     start: int,
@@ -260,7 +119,7 @@ def _number_word(
     row = counts[_ROWS]
     if row:
         last = numbers[_WORD_NUMBERS + column, row - 1]
-        if _is_word(words[column], stops[column], last, buffer, start, stop):
+        if is_word(words[column], stops[column], last, buffer, start, stop):
             numbers[_WORD_NUMBERS + column, row] = last
             return True
     count = counts[_WORDS + column]
@@ -309,7 +168,7 @@ def _put_text(
 ) -> None:
     """Write text number ``n`` of a column; of one that is not there, ``start`` is negative."""
     if start >= 0:
-        used[text] = _copy(texts[text], used[text], buffer, start, stop)
+        used[text] = copy_bytes(texts[text], used[text], buffer, start, stop)
     stops[text, n + 1] = used[text]
 
 
