@@ -22,7 +22,7 @@ def test_messages_come_in_the_order_of_the_log(plain: Path) -> None:
     offsets = [one.physical_offset for one in found]
     assert offsets == sorted(offsets)
     assert messages.findings.counts == {"CL-TAIL-ZERO": 1}, "which is how every log ends"
-    assert repr(messages) == "<rmqtool.Rows, 1 findings so far>"
+    assert repr(messages) == "<rmqtool.Messages, 1 findings so far>"
 
 
 def test_filters_have_the_names_of_the_command_line(plain: Path) -> None:
