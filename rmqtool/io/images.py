@@ -43,13 +43,12 @@ def image_at(path: str | os.PathLike[str]) -> Location:
     return place
 
 
-def refuse_same_device(image: Location, out: Path, devices: Path = _DEVICES) -> None:
+def refuse_same_device(image: Location, out: Path) -> None:
     """Refuse an output on the device that is carved: what is written there may overwrite what is looked for.
 
     Args:
         image: A block device, or anything else, which is not asked.
         out: The output, or what there is above it.
-        devices: Where the kernel tells of what its devices are made.
 
     Raises:
         RefusedError: It lies there.
@@ -57,12 +56,22 @@ def refuse_same_device(image: Location, out: Path, devices: Path = _DEVICES) -> 
     if image.kind() is not Kind.BLOCK_DEVICE:
         return
     place = next(one for one in (out, *out.absolute().parents) if one.exists())
-    carved, written = os.stat(image.text).st_rdev, place.stat().st_dev  # noqa: PTH116 - as in `LocalFiles`
-    if carved == written or _real(devices, carved) in _below(_real(devices, written)):
+    if is_part_of(place.stat().st_dev, os.stat(image.text).st_rdev):  # noqa: PTH116 - as in `LocalFiles`
         raise RefusedError(
             f"{out}: lies on {image}, which is carved: what is written there may overwrite what is looked"
             " for; choose an output on another device"
         )
+
+
+def is_part_of(device: int, whole: int, devices: Path = _DEVICES) -> bool:
+    """Tell whether a device is another, or a partition of it, or made of it.
+
+    Args:
+        device: Its number.
+        whole: The other's.
+        devices: Where the kernel tells of what its devices are made.
+    """
+    return device == whole or _real(devices, whole) in _below(_real(devices, device))
 
 
 def _real(devices: Path, number: int) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ from tests.io.memory import MemoryFile, MemorySource
 from tests.scan.log_builder import STORE_TIMESTAMP_MS
 
 if TYPE_CHECKING:
+    import random
     from collections.abc import Mapping, Sequence
 
     from rmqtool.carve.images import Image

@@ -218,7 +218,7 @@ def test_few_records_of_another_log_are_strays() -> None:
 
 
 def test_batches_and_compressed_bodies_are_records_like_others() -> None:
-    """An inner batch holds messages whose magic is none; a compressed body is under the CRC as it is stored."""
+    """An inner batch holds messages whose magic is none; a body is under the CRC as it is stored."""
     entry = (91).to_bytes(4) + bytes(87)
     rows = [{"sysFlag": 0xC0, "body": entry * 3}, {"sysFlag": 0x301, "body": b"\x78\x9c" + bytes(40)}]
     data = b""
