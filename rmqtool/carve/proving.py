@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     Bools = npt.NDArray[np.bool_]
     Rows = npt.NDArray[Any]
 
+_FEW = 20
+"""One in so many records that are no text is damage."""
+
 
 class Cause(StrEnum):
     """Why a record is in no log."""
@@ -62,7 +65,7 @@ def prove(rows: Rows, sizes: Sequence[int]) -> Proven:
     marks = rows["marks"]
     wrong = marks & (Found.FRAME | Found.BODY)
     signature = (marks & Found.SIGNATURE != 0) & ~_forgiven(rows, wrong == 0)
-    doubtful = _has_doubtful_tail(marks)
+    doubtful = _has_doubtful_tail(rows, wrong == 0)
     sound = (wrong == 0) & ~signature & ~doubtful
     inner = _begins_inside(rows, sound)
     top = sound & ~inner
@@ -90,15 +93,21 @@ def _forgiven(rows: Rows, framed: Bools) -> Bools:
     return of_host[number]
 
 
-def _has_doubtful_tail(marks: Rows) -> Bools:
+def _has_doubtful_tail(rows: Rows, framed: Bools) -> Bools:
     """Return where topic and properties may be another's, though all lengths add up and the body is proven.
 
-    No checksum protects them. They are believed where the record carries ``__CRC32#``, or where the record
-    that follows says that it does; else only in one piece with the body's last sector, and as text.
+    No checksum protects them. They are believed where the record carries ``__CRC32#``; else as text, if the
+    record that follows says that it does, or in one piece with the body's last sector. Where clients do send
+    what is no text, more records than those that are damaged show it.
     """
-    vouched = marks & (Found.SIGNED | Found.CHAINED) != 0
+    marks = rows["marks"]
+    chained, signed = marks & Found.CHAINED != 0, marks & Found.SIGNED != 0
+    hosts, number = np.unique(rows["host"], return_inverse=True)
+    odd = framed & chained & (marks & Found.TEXT != 0)
+    counts = [np.bincount(number[one], minlength=len(hosts)) for one in (odd, framed & chained)]
+    usual = (counts[0] * _FEW > counts[1])[number]
     torn = (marks & Found.CROSSES != 0) & (marks & Found.ENDS == 0)
-    doubtful: Bools = ~vouched & (torn | (marks & Found.TEXT != 0))
+    doubtful: Bools = ~signed & np.where(chained, odd & ~usual, torn | (marks & Found.TEXT != 0))
     return doubtful
 
 

@@ -131,7 +131,7 @@ def examine(image: RawBytes, position: int) -> FoundRecord | None:
     Raises:
         EnvironmentFailureError: the image cannot be read.
     """
-    if position + max(message.HEAD_SIZES) > image.size_bytes:
+    if position + message.SMALLEST_RECORD > image.size_bytes:
         return None
     head = message.decode_head(_read(image, position, max(message.HEAD_SIZES)))
     if head is None or not _is_head(head):

@@ -129,7 +129,7 @@ def _host_key(buffer: Buffer, at: int, width: int) -> int:
 
 
 @kernel
-def _read_head(buffer: Buffer, at: int, found: Row) -> bool:
+def _read_head(buffer: Buffer, at: int, image_stop: int, found: Row) -> bool:
     """Read what a record says of itself; tell whether it can be the head of one."""
     found.total_size = read_i32(buffer, at)
     found.log_offset = read_i64(buffer, at + _PHYSICAL_OFFSET_AT)
@@ -137,6 +137,8 @@ def _read_head(buffer: Buffer, at: int, found: Row) -> bool:
     if found.total_size < _SMALLEST_RECORD or found.log_offset < 0 or sys_flag & ~_DEFINED_BITS:
         return False
     variant = (sys_flag >> _VARIANT_SHIFT) & 3
+    if at + _HEAD_SIZE[variant] > image_stop:
+        return False
     found.store_timestamp_ms = read_i64(buffer, at + _STORE_TIMESTAMP_AT[variant])
     if found.store_timestamp_ms < _EARLIEST_MS or found.store_timestamp_ms > _LATEST_MS:
         return False
@@ -295,11 +297,8 @@ def find_loose_records(
             return _FULL, at, count
         if at + _LARGEST_HEAD > window_stop and window_stop < image_stop:
             return _NEED, at, count
-        if at + _LARGEST_HEAD > image_stop:
-            at += 1
-            continue
         one = found[count]
-        if not _read_head(buffer, at, one):
+        if at + _SMALLEST_RECORD > image_stop or not _read_head(buffer, at, image_stop, one):
             at += 1
             continue
         one.position, one.blank, one.crc, one.image = base + at, 0, 0, 0

@@ -233,3 +233,16 @@ def test_noise_and_broken_heads_are_nothing() -> None:
     broken = [raw[:4] + raw[5:], raw[:60], b"\xff" + raw[1:], raw[:40] + bytes(40) + raw[80:]]
     layout = carved(rng.randbytes(1 << 20) + b"".join(one + rng.randbytes(100) for one in broken))
     assert layout.logs == ()
+
+
+def test_properties_that_are_no_text_are_damage_where_they_are_rare() -> None:
+    def log_of(odd: set[int]) -> bytes:
+        data = b""
+        for number in range(100):
+            value = b"\xff\xfe" if number in odd else b"ok"
+            data += record(len(data), properties=b"k\x01" + value, storeTimestamp=STORE_TIMESTAMP_MS + number)
+        return data
+
+    rare = carved(log_of({50}))
+    assert (len(places(rare)), rare.causes) == (99, [Cause.TAIL])
+    assert len(places(carved(log_of({*range(0, 100, 4)})))) == 100

@@ -136,7 +136,8 @@ def test_outputs_of_report_and_repair(run: Runner, tmp_path: Path) -> None:
 
 def test_outputs_of_carve(run: Runner, tmp_path: Path) -> None:
     data = (PLAIN / "commitlog/00000000000000000000").read_bytes()
-    (tmp_path / "image").write_bytes(data[:900] + b"\xff" + data[901:])
+    body = data.find(b"\xda\xa3\x20\xa7", 100) + 90
+    (tmp_path / "image").write_bytes(data[:body] + b"\xff" + data[body + 1 :])
     out = tmp_path / "out"
     document = run("carve", tmp_path / "image", "--out", out, "-q", "--format", "json").document
     assert defects("carve", document) == []
