@@ -10,7 +10,7 @@ import numpy as np
 from rmqtool.carve.images import open_image
 from rmqtool.carve.layout import Layout, lay_out
 from rmqtool.carve.search import search
-from rmqtool.formats.message import MAGIC_V2
+from rmqtool.formats.message import MAGIC_V1, MAGIC_V2
 from tests.builders import InlineEngine, LogBuilder
 from tests.io.memory import MemoryFile, MemorySource
 from tests.scan.log_builder import STORE_TIMESTAMP_MS
@@ -31,10 +31,12 @@ class Planted:
 
     Attributes:
         log: its bytes, from physical offset ``log.start`` on.
+        host: the broker's address as text.
         records: raw records by physical offset.
     """
 
     log: LogBuilder
+    host: str
     records: dict[int, bytes] = field(default_factory=dict)
 
     @property
@@ -58,7 +60,7 @@ def planted(
     largest_body: int = 1200,
 ) -> Planted:
     """Write a log of records of all kinds, store times rising."""
-    found = Planted(LogBuilder(file_size, start))
+    found = Planted(LogBuilder(file_size, start), f"10.0.0.{broker}:10911")
     for number in range(records):
         fields: dict[str, Any] = {
             "body": rng.randbytes(rng.randrange(largest_body)),
@@ -116,7 +118,18 @@ def check_true(layout: Layout, data: Sequence[bytes], logs: Sequence[Planted]) -
 
 def whole_records(data: Sequence[bytes], log: Planted) -> set[int]:
     """Return which records of a log are whole somewhere."""
-    return {place for place, raw in log.records.items() if any(raw in one for one in data)}
+    whole = set()
+    for one in data:
+        for magic in (MAGIC_V1, MAGIC_V2):
+            wanted = magic.to_bytes(4, "big", signed=True)
+            at = one.find(wanted)
+            while at >= 0:
+                place = int.from_bytes(one[at + 24 : at + 32])
+                raw = log.records.get(place, b"")
+                if raw and one[at - 4 : at - 4 + len(raw)] == raw:
+                    whole.add(place)
+                at = one.find(wanted, at + 1)
+    return whole
 
 
 def amid_noise(rng: random.Random, *parts: bytes) -> bytes:
