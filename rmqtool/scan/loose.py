@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import numpy as np
 
 from rmqtool.formats import message
-from rmqtool.javacompat.checksums import masked_crc32
+from rmqtool.javacompat.checksums import PROP_CRC_NAME, PROP_CRC_SIZE, masked_crc32
 from rmqtool.releases import LENIENT
-from rmqtool.scan.check_kernels import CRC_PROPERTY_BYTES, CRC_PROPERTY_NAME
 from rmqtool.scan.field_kernels import EARLIEST_MS, LATEST_MS
 from rmqtool.scan.gaps import Outcome
 from rmqtool.scan.loose_kernels import find_loose_records
@@ -213,11 +212,11 @@ def _checked(
         body_crc, crc = zlib.crc32(piece, body_crc), zlib.crc32(piece, crc)
     if body_crc & 0x7FFFFFFF != head.body_crc:
         marks |= Found.BODY
-    stated = properties[-CRC_PROPERTY_BYTES:]
-    if stated.startswith(CRC_PROPERTY_NAME) and len(stated) == CRC_PROPERTY_BYTES:
-        digits = stated[len(CRC_PROPERTY_NAME) : -1]
+    stated = properties[-PROP_CRC_SIZE:]
+    if stated.startswith(PROP_CRC_NAME) and len(stated) == PROP_CRC_SIZE:
+        digits = stated[len(PROP_CRC_NAME) : -1]
         sound = digits.isdigit() and stated.endswith(b"\2")
-        signed = masked_crc32(tail[:-CRC_PROPERTY_BYTES], crc)
+        signed = masked_crc32(tail[:-PROP_CRC_SIZE], crc)
         marks |= Found.SIGNED if sound and int(digits[::-1]) == signed else Found.SIGNATURE
     if not topic or not _is_text(topic, frozenset()):
         marks |= Found.TEXT

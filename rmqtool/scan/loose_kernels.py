@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.formats import message
+from rmqtool.javacompat.checksums import PROP_CRC_SIZE
 from rmqtool.javacompat.kernels import crc32
 from rmqtool.javacompat.kernels.jit import as_int
 from rmqtool.jit import entry, kernel
@@ -48,7 +49,7 @@ _MAGIC_V1, _MAGIC_V2, _BLANK_MAGIC = message.MAGIC_V1, message.MAGIC_V2, message
 _MAGIC = np.array([_MAGIC_V1 >> shift & 0xFF for shift in (24, 16, 8)], np.uint8)
 _FIRST, _SECOND, _THIRD = (np.uint8(value) for value in _MAGIC)
 _LAST_V1, _LAST_V2 = np.uint8(_MAGIC_V1 & 0xFF), np.uint8(_MAGIC_V2 & 0xFF)
-_BLOCK = 256
+_BLOCK, _CRC_BYTES = 256, PROP_CRC_SIZE
 _EARLIEST_MS, _LATEST_MS = EARLIEST_MS, LATEST_MS
 _LAST_PORT, _CRC_MASK, _DEFINED_BITS = 0xFFFF, 0x7FFFFFFF, 0x7FF
 _LARGEST_TAIL = 2 + 0x7FFF + 2 + 0x7FFF  # topic and properties with their lengths
@@ -236,7 +237,7 @@ def _examine(buffer: Buffer, at: int, base: int, row: Row, found: Row) -> int:
     stop = at + row.total_size
     stored = stored_record_crc(buffer, properties, properties + row.properties_length)
     if stored != -1:
-        sound = crc32(buffer, at, stop - 20, 0) & _CRC_MASK == stored
+        sound = crc32(buffer, at, stop - _CRC_BYTES, 0) & _CRC_MASK == stored
         marks |= _SIGNED if sound else _SIGNATURE
     empty = row.topic_stop == row.topic_start
     if empty or not is_text(buffer, row.topic_start, row.topic_stop, 0):

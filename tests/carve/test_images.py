@@ -151,7 +151,7 @@ def test_a_block_device_is_read_by_carve_and_by_nobody_else(
     path = tmp_path / "device"
     path.write_bytes(bytes(5000))
     monkeypatch.setattr(local, "_kind", lambda _: Kind.BLOCK_DEVICE)
-    monkeypatch.setattr(local.stat, "S_ISBLK", lambda _: True)
+    monkeypatch.setattr("stat.S_ISBLK", lambda _: True)
     with image_at(path).reader() as file:
         assert (file.size_bytes(), file.read_at(4990, 100)) == (5000, bytes(10))
     with pytest.raises(EnvironmentFailureError, match="block device, not a regular file"):
