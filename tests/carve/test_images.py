@@ -8,6 +8,8 @@ import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rmqtool.carve.images import open_image
 from rmqtool.carve.layout import lay_out
@@ -202,3 +204,17 @@ def test_the_cut_into_ranges_does_not_matter() -> None:
     expected = places(carved(data))
     for range_bytes in (100, 1000, 4096, 33_333):
         assert places(carved(data, range_bytes=range_bytes)) == expected == [*log.records]
+
+
+@given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40))), st.integers(0, 40), st.integers(0, 40))
+def test_ranges_are_sets_of_positions(pairs: list[tuple[int, int]], low: int, high: int) -> None:
+    """And a map keeps them, the strongest status first."""
+    ranges, expected = ranges_of(pairs), {one for start, stop in pairs for one in range(start, stop)}
+    assert {one for start, stop in ranges for one in range(start, stop)} == expected
+    assert (ranges[1:, 0] > ranges[:-1, 1]).all()
+    others = {one for start, stop in outside(ranges, low, high) for one in range(start, stop)}
+    assert others == set(range(low, high)) - expected
+    strong = ranges_of([(min(low, high), max(low, high))])
+    text = "".join(map_lines(40, [("-", strong), ("+", ranges)]))
+    kept = {one for start, stop in read_map(text, "map") for one in range(start, stop)}
+    assert kept == expected - set(range(min(low, high), max(low, high)))
