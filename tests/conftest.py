@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import signal
 import sys
 from typing import TYPE_CHECKING
@@ -23,7 +24,14 @@ if TYPE_CHECKING:
 
 # Kernels compile at their first call, and test machines are shared: how long an example takes says nothing.
 _IGNORED = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
-settings.register_profile("rmqtool", examples(100), deadline=None, suppress_health_check=_IGNORED)
+# The same examples every time, so that a failure is the change's own; others are looked for on purpose.
+settings.register_profile(
+    "rmqtool",
+    examples(100),
+    deadline=None,
+    derandomize=os.environ.get("RMQTOOL_EXPLORE") != "1",
+    suppress_health_check=_IGNORED,
+)
 settings.load_profile("rmqtool")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as for what a shell runs in the background
@@ -32,6 +40,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as for what a shell run
 # What one process has compiled of this package serves the many that tests start, whatever the shell says.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# Scans of the fixtures' logs are kept, and with them their files: more than the 1,024 that shells allow.
+_HARD_LIMIT = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (_HARD_LIMIT, _HARD_LIMIT))
 
 TIERS = ("broker", "browser", "full", "matrix", "mutation", "package", "soak", "stores")
 """Markers of tests that are not run by default."""
