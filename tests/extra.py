@@ -12,7 +12,7 @@ from tests.strategies import REQUIRED
 
 
 def library(name: str) -> Any:  # noqa: ANN401 - a module
-    """Import a library; where it is missing, the tests of the module that asks are skipped, or have failed."""
+    """Import a library; where it is missing, the tests of the module that asks are skipped, or fail."""
     if os.environ.get(REQUIRED) == "1":
         return importlib.import_module(name)
     return pytest.importorskip(name, reason=f"needs {name} (pip install .[dev])")
