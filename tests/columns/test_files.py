@@ -7,7 +7,6 @@ import io
 import json
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
@@ -218,19 +217,24 @@ def test_arrow_files(tmp_path: Path) -> None:
 
 
 def test_in_one_piece(tmp_path: Path) -> None:
-    """As columns without files: tables, batches and frames say the same as the rows."""
+    """As columns without files: tables and batches say the same as the rows."""
     store = rmqtool.open(PLAIN)
     assert plain(store.messages().to_arrow()) == expected(PLAIN)
     assert sum(batch.num_rows for batch in store.messages(limit=20).to_batches(["topic"])) == 20
+    messages = store.messages()
+    next(messages)
+    with pytest.raises(UsageError, match="drawn"):
+        messages.to_arrow()
+
+
+def test_frames() -> None:
+    pd = pytest.importorskip("pandas")
+    store = rmqtool.open(PLAIN)
     frame = store.messages(topic="Orders").to_pandas(["topic", "storeTimestamp", "properties", "tags"])
     assert isinstance(frame, pd.DataFrame)
     assert set(frame["topic"]) == {"Orders"}
     assert str(frame["storeTimestamp"].dtype) == "datetime64[ms, UTC]"
     assert [*frame["properties"]] == [one["properties"] for one in expected(PLAIN, topic="Orders")]
-    messages = store.messages()
-    next(messages)
-    with pytest.raises(UsageError, match="drawn"):
-        messages.to_arrow()
 
 
 def test_without_pyarrow(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

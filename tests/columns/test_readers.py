@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -47,6 +46,7 @@ def compared(found: list[dict[str, Any]], wanted: list[dict[str, Any]]) -> None:
 
 
 def test_pandas(out: Path, wanted: list[dict[str, Any]]) -> None:
+    pd = pytest.importorskip("pandas")
     frame = pd.read_parquet(out / "parquet").sort_values("physicalOffset")
     assert {*frame["day"]} == {"2026-11-21"}
     found = [{**one, "keys": [*one["keys"]]} for one in frame.to_dict("records")]
