@@ -227,6 +227,7 @@ def test_in_one_piece(tmp_path: Path) -> None:
         messages.to_arrow()
 
 
+@pytest.mark.full
 def test_frames() -> None:
     pd = pytest.importorskip("pandas")
     store = rmqtool.open(PLAIN)

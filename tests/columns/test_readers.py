@@ -45,6 +45,7 @@ def compared(found: list[dict[str, Any]], wanted: list[dict[str, Any]]) -> None:
     assert times == [datetime.fromtimestamp(one["storeTimestamp"] / 1000, UTC) for one in wanted]
 
 
+@pytest.mark.full
 def test_pandas(out: Path, wanted: list[dict[str, Any]]) -> None:
     pd = pytest.importorskip("pandas")
     frame = pd.read_parquet(out / "parquet").sort_values("physicalOffset")
