@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 STORE = STORES / "plain-5.3.3"
 
 
+@pytest.mark.full
 def test_a_report_is_shown_and_kept(run: Callable[..., Run], tmp_path: Path) -> None:
     out = tmp_path / "out"
     found = run("export", STORE, "-o", out, "--columns", "topic,body", "--partition-by", "day")
@@ -32,6 +33,7 @@ def test_a_report_is_shown_and_kept(run: Callable[..., Run], tmp_path: Path) -> 
     assert report["messages"] == sum(file["messages"] for file in report["files"]) == 163
 
 
+@pytest.mark.full
 def test_what_fits_nothing_is_status_1(run: Callable[..., Run], tmp_path: Path) -> None:
     found = run("export", STORE, "-o", tmp_path / "out", "--topic", "nothing")
     assert found.status == 1

@@ -6,7 +6,6 @@ import shutil
 import zlib
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,6 +25,7 @@ from rmqtool.rows.messages import MessageFilter, MessageRows
 from rmqtool.scan.record_walk import walk
 from rmqtool.scan.records import Record
 from rmqtool.store import open_store
+from tests.extra import library
 from tests.scan.log_builder import record
 from tests.store.fixture_stores import STORES
 from tests.strategies import examples, message_properties
@@ -35,6 +35,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rmqtool.store import FileQueue
+
+pa = library("pyarrow")
+
+pytestmark = pytest.mark.full
 
 LEVELS = read_delay_levels("1s 5s")
 _GROUPS = st.sampled_from([b"\0\0", b"\0\1", b"\xff\xff", b"\x20\x01", b"\0\xab", b"\x0f\0"])

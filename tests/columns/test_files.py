@@ -7,10 +7,7 @@ import io
 import json
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-import pyarrow.dataset as ds
 import pytest
-from pyarrow import parquet
 
 import rmqtool
 from rmqtool.columns import missing, tables
@@ -20,12 +17,19 @@ from rmqtool.commands.export import plan, task
 from rmqtool.errors import EnvironmentFailureError, RefusedError, UsageError
 from rmqtool.projection import json_object
 from rmqtool.report.escaping import escape_controls
+from tests.extra import library
 from tests.house.readme import DOCS
 from tests.store.fixture_stores import STORES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
+
+pa = library("pyarrow")
+ds = library("pyarrow.dataset")
+parquet = library("pyarrow.parquet")
+
+pytestmark = pytest.mark.full
 
 PLAIN = STORES / "plain-5.3.3"
 STORE_NAMES = sorted(path.name for path in STORES.iterdir() if path.is_dir())
@@ -42,7 +46,7 @@ def in_order(found: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(found, key=lambda one: one["physicalOffset"])
 
 
-def plain(table: pa.Table) -> list[dict[str, Any]]:
+def plain(table: Any) -> list[dict[str, Any]]:
     """Return rows with times as numbers, and properties as a dict."""
     for number, field in enumerate(table.schema):
         if field.name in _TIMES:

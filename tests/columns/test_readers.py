@@ -5,16 +5,20 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 import pytest
 
 import rmqtool
 from rmqtool.columns import tables
 from rmqtool.commands.export import task
 from tests.columns.test_files import PLAIN, expected
+from tests.extra import library
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+pa = library("pyarrow")
+
+pytestmark = pytest.mark.full
 
 _COLUMNS = ("topic", "queueId", "queueOffset", "physicalOffset", "tags", "uniqKey", "keys", "body")
 _QUERY = "SELECT * FROM '{}/*/*.parquet' ORDER BY \"physicalOffset\""
@@ -45,9 +49,8 @@ def compared(found: list[dict[str, Any]], wanted: list[dict[str, Any]]) -> None:
     assert times == [datetime.fromtimestamp(one["storeTimestamp"] / 1000, UTC) for one in wanted]
 
 
-@pytest.mark.full
 def test_pandas(out: Path, wanted: list[dict[str, Any]]) -> None:
-    pd = pytest.importorskip("pandas")
+    pd = library("pandas")
     frame = pd.read_parquet(out / "parquet").sort_values("physicalOffset")
     assert {*frame["day"]} == {"2026-11-21"}
     found = [{**one, "keys": [*one["keys"]]} for one in frame.to_dict("records")]
@@ -55,9 +58,8 @@ def test_pandas(out: Path, wanted: list[dict[str, Any]]) -> None:
     assert [dict(one["properties"]) for one in found] == [one["properties"] for one in wanted]
 
 
-@pytest.mark.full
 def test_duckdb(out: Path, wanted: list[dict[str, Any]]) -> None:
-    duckdb = pytest.importorskip("duckdb")
+    duckdb = library("duckdb")
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
         answer = connection.execute(_QUERY.format(out / "parquet"))
@@ -68,10 +70,9 @@ def test_duckdb(out: Path, wanted: list[dict[str, Any]]) -> None:
     assert {str(one["day"]) for one in found} == {"2026-11-21"}
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("form", ["parquet", "arrow"])
 def test_polars(form: str, out: Path, wanted: list[dict[str, Any]]) -> None:
-    polars = pytest.importorskip("polars")
+    polars = library("polars")
     if form == "parquet":
         frame = polars.scan_parquet(f"{out}/parquet/**/*.parquet").collect()
     else:
