@@ -86,6 +86,7 @@ class DriverJvm:
                 )
             time.sleep(_POLL_S)
         port, length = struct.unpack_from(">ii", content := self._address_path.read_bytes())
+        self._address_path.unlink()  # nothing may keep the secret, whatever becomes of us
         return GatewayAddress(port, content[8 : 8 + length].decode())
 
     @property

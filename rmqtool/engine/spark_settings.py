@@ -64,6 +64,16 @@ _JVM_FLAGS = (
 )
 
 
+CLUSTER_SETTINGS = {
+    # An executor that fails tasks of one stage, as one that does not see the store, gets no more of it.
+    "spark.excludeOnFailure.enabled": "true",
+    "spark.excludeOnFailure.task.maxTaskAttemptsPerExecutor": "2",
+    "spark.excludeOnFailure.task.maxTaskAttemptsPerNode": "4",
+    "spark.task.maxFailures": "8",
+}
+"""Executors differ: what one cannot do is tried on others, twice on each."""
+
+
 @dataclass(frozen=True)
 class DriverCommand:
     """How to start the Java process of the driver."""
@@ -124,7 +134,7 @@ def _private_command(options: EngineOptions, master: str, java: Java, folder: Pa
 
 
 def _cluster_command(options: EngineOptions, master: str, java: Java, folder: Path) -> DriverCommand:
-    settings = {**_quiet_settings(), **_core_limit(options), **options.spark_conf}
+    settings = {**_quiet_settings(), **CLUSTER_SETTINGS, **_core_limit(options), **options.spark_conf}
     settings |= {"spark.master": master, "spark.submit.deployMode": "client"}
     home = Path(os.environ.get("SPARK_HOME") or _pyspark_folder())
     environment = {

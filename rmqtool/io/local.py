@@ -56,9 +56,9 @@ class LocalFiles:
                 raise EnvironmentFailureError(f"{path}: cannot be listed: {_reason(failure)}") from failure
             return []
 
-    def open(self, path: str) -> _Descriptor:
+    def open(self, path: str) -> Descriptor:
         """Open a regular file, see `open_regular`."""
-        return _Descriptor(open_regular(path))
+        return Descriptor(open_regular(path))
 
     def absolute(self, text: str) -> str:
         """Return a name from the top, by the working directory."""
@@ -84,7 +84,7 @@ class LocalFiles:
             os.close(descriptor)
 
 
-class _Descriptor:
+class Descriptor:
     """A descriptor that is closed when the last who uses it lets go of it, so never under a running read."""
 
     __slots__ = ("number",)
