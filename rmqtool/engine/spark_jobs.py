@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import traceback
 import uuid
 from functools import partial
@@ -24,10 +23,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 
-_LATE_EXECUTORS_S = 10.0
-"""How long executors are waited for that may see what those that are there do not."""
-_POLL_S = 0.2
-
 
 class Jobs:
     """Run one map after the other.
@@ -44,8 +39,8 @@ class Jobs:
     def run(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
         """Run a map to its end and return the results in the order of the items.
 
-        Where executors are other machines, what they read is proven. A failure of that is final if the file
-        has not changed here meanwhile, and no executor came late that may see it.
+        Where executors are other machines, what they read is proven. A failure of that is final unless the
+        file has changed here meanwhile, too.
 
         Raises:
             RmqtoolError: what the function raised, if it is one of ours.
@@ -55,11 +50,10 @@ class Jobs:
             return self._collect(function, items)
         planner = Planner()
         while True:
-            executors = self._executors()
             try:
                 return self._collect(partial(run_planned, function), planner.tasks(items))
             except UnseenFileError as failure:
-                if not planner.is_outdated(failure.path) and not self._has_more_than(executors):
+                if not planner.is_outdated(failure.path):
                     raise
 
     def completed_tasks(self) -> int:
@@ -88,19 +82,3 @@ class Jobs:
         except (Py4JError, OSError, EOFError) as error:
             raise EngineError("the connection to Spark broke", traceback.format_exc()) from error
         return results
-
-    def _executors(self) -> int:
-        """Count the executors that are there, and the driver."""
-        try:
-            return len(self._context._jsc.sc().statusTracker().getExecutorInfos())
-        except (Py4JError, OSError, AttributeError):  # the job itself will tell what happened
-            return 0
-
-    def _has_more_than(self, executors: int) -> bool:
-        """Wait a little for more executors than there were."""
-        deadline = time.monotonic() + _LATE_EXECUTORS_S
-        while time.monotonic() < deadline:
-            if self._executors() > executors:
-                return True
-            time.sleep(_POLL_S)
-        return False

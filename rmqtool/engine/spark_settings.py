@@ -69,6 +69,7 @@ CLUSTER_SETTINGS = {
     "spark.excludeOnFailure.enabled": "true",
     "spark.excludeOnFailure.task.maxTaskAttemptsPerExecutor": "2",
     "spark.excludeOnFailure.task.maxTaskAttemptsPerNode": "4",
+    "spark.scheduler.excludeOnFailure.unschedulableTaskSetTimeout": "10s",  # for executors that come late
     "spark.task.maxFailures": "8",
 }
 """Executors differ: what one cannot do is tried on others, twice on each."""
