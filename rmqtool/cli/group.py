@@ -76,11 +76,13 @@ class State:
     Attributes:
         console: Where the command speaks, once it has one.
         log: The file of ``--log-file``, once it is open.
+        interruption: What Ctrl-C leaves, the end of a sentence.
     """
 
     def __init__(self) -> None:
         self.console: Console | None = None
         self.log: TextIO | None = None
+        self.interruption = "what was written so far is incomplete"
 
     def error(self, sentence: str) -> None:
         """Say why the command ends."""

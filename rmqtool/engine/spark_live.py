@@ -48,7 +48,7 @@ class LiveSparkEngine(MappingEngine):
 
     def __init__(self, session: Any, options: EngineOptions | None = None) -> None:  # noqa: ANN401 - pyspark's
         context = _context_of(session)
-        super().__init__(options or EngineOptions("spark", master=context.master))
+        super().__init__(replace(options or EngineOptions("spark"), master=context.master))
         from rmqtool.engine.spark_jobs import Jobs
 
         self._runner = Jobs(context)
@@ -80,7 +80,7 @@ def submitted_engine(options: EngineOptions) -> LiveSparkEngine:
     # In a thread, because in the main one pyspark would replace the handler of Ctrl-C.
     with ThreadPoolExecutor(1) as thread:
         context = thread.submit(_submitted_context).result()
-    return LiveSparkEngine(context, replace(options, master=context.master))
+    return LiveSparkEngine(context, options)
 
 
 def submitted_master() -> str:

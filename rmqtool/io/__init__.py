@@ -12,7 +12,7 @@ What we write, and what the user names beside the store, is no concern of this r
 from __future__ import annotations
 
 from rmqtool.io.local import LocalFiles
-from rmqtool.io.location import Location, location_of
+from rmqtool.io.location import Location, local_name, location_of
 from rmqtool.io.reading import ReadOnlyFile, UnreadableRange
 from rmqtool.io.source import Entry, Handle, Kind, Source, Status
 
@@ -26,5 +26,6 @@ __all__ = [
     "Source",
     "Status",
     "UnreadableRange",
+    "local_name",
     "location_of",
 ]
