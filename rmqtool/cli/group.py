@@ -49,6 +49,7 @@ COMMANDS = {
     ),
     "decode-id": Entry("rmqtool.cli.decode_id", "Aids", "Take message ids apart: offset ids and unique ids."),
     "warmup": Entry("rmqtool.cli.warmup", "Aids", "Compile all kernels now instead of at the first runs."),
+    "spark": Entry("rmqtool.cli.spark", "Aids", "Pack rmqtool for the executors of a Spark cluster."),
     "help": Entry("rmqtool.cli.manual", "Aids", "Print a page of the manual, or the list of its pages."),
     "schema": Entry("rmqtool.cli.schema", "Aids", "Print the JSON Schema of an output."),
     "completion": Entry("rmqtool.cli.completion", "Aids", "Print the completion script of a shell."),
