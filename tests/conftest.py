@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -27,6 +28,10 @@ settings.load_profile("rmqtool")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as for what a shell runs in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)  # the processes that tests interrupt inherit it
+
+# What one process has compiled of this package serves the many that tests start, whatever the shell says.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 TIERS = ("broker", "browser", "full", "matrix", "mutation", "package", "soak", "stores")
 """Markers of tests that are not run by default."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from rmqtool.io.local import LocalFiles
 from rmqtool.io.location import Location, local_name, location_of
-from rmqtool.io.reading import ReadOnlyFile, UnreadableRange
+from rmqtool.io.reading import ReadOnlyFile, UnreadableRange, sha256_of
 from rmqtool.io.source import Entry, Handle, Kind, Source, Status
 
 __all__ = [
@@ -28,4 +28,5 @@ __all__ = [
     "UnreadableRange",
     "local_name",
     "location_of",
+    "sha256_of",
 ]
