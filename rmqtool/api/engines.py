@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from rmqtool.api.arguments import check_least, path_of
-from rmqtool.engine import Engine, EngineOptions, live_engine
+from rmqtool.engine import Engine, EngineOptions, LiveSession, live_engine
 from rmqtool.engine import open_engine as open_engine_of
 from rmqtool.errors import UsageError
 from rmqtool.io import local_name
@@ -14,19 +14,15 @@ from rmqtool.io import local_name
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyspark import SparkContext
-    from pyspark.sql import SparkSession
-
     from rmqtool.api.arguments import AnyPath
 
 EngineKind: TypeAlias = Literal["local", "spark"]
-AnySession: TypeAlias = "SparkSession | SparkContext"
-AnyEngine: TypeAlias = "EngineKind | EngineOptions | Engine | AnySession"
+AnyEngine: TypeAlias = "EngineKind | EngineOptions | Engine | LiveSession"
 """A word, what `engine_options` made, an engine that is open already, or a live session of Spark."""
 
 
 def open_engine(
-    kind: EngineKind | AnySession = "local",
+    kind: EngineKind | LiveSession = "local",
     *,
     jobs: int | None = None,
     master: str | None = None,
@@ -100,7 +96,8 @@ def engine_of(engine: AnyEngine, jobs: int | None) -> tuple[EngineOptions, Engin
         raise UsageError("jobs are those of an engine; open it with as many")
     if isinstance(engine, EngineOptions):
         return engine, None
-    opened = engine if hasattr(engine, "map") and hasattr(engine, "options") else _live(engine, None)
+    is_open = hasattr(engine, "map") and hasattr(engine, "options")
+    opened = cast("Engine", engine) if is_open else _live(engine, None)
     return opened.options, opened
 
 

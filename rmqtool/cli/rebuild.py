@@ -19,6 +19,7 @@ from rmqtool.cli.options import (
     state_of,
 )
 from rmqtool.cli.session import Session
+from rmqtool.io import location_of
 from rmqtool.projection import json_object
 from rmqtool.report.formats import Format, to_json
 
@@ -147,7 +148,7 @@ def _rebuild(store_path: Path, parts: frozenset[str], options: dict[str, Any]) -
 
 
 def _has_appeared(out: Path | None) -> bool:
-    return out is not None and out.is_dir() and any(out.iterdir())
+    return out is not None and bool(location_of(out).entries())
 
 
 def _run(session: Session, store_path: Path, parts: frozenset[str], options: dict[str, Any]) -> ExitStatus:

@@ -19,7 +19,7 @@ from contextlib import nullcontext
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from rmqtool.engine.interface import Engine, EngineError, EngineOptions, MapInterruptedError
+from rmqtool.engine.interface import Engine, EngineError, EngineOptions, LiveSession, MapInterruptedError
 from rmqtool.engine.local import LocalEngine, usable_cpus
 from rmqtool.errors import EnvironmentFailureError, UsageError
 
@@ -31,6 +31,7 @@ __all__ = [
     "Engine",
     "EngineError",
     "EngineOptions",
+    "LiveSession",
     "LocalEngine",
     "MapInterruptedError",
     "is_spark_installed",

@@ -13,7 +13,7 @@ from rmqtool.engine.interface import EngineError, EngineOptions
 from rmqtool.engine.spark_java import find_java
 from rmqtool.engine.spark_jvm import DriverJvm
 from rmqtool.engine.spark_map import MappingEngine
-from rmqtool.engine.spark_master import check_master
+from rmqtool.engine.spark_master import another_line, check_master
 from rmqtool.engine.spark_settings import driver_command, is_private, master_of, worker_python
 from rmqtool.errors import EnvironmentFailureError
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 _CLUSTER_GRACE_S = 10.0
+_UNREGISTERED = "All masters are unresponsive"
+"""In the log of a driver that could connect, but got no answer for a minute (``StandaloneAppClient``)."""
 
 
 class SparkEngine(MappingEngine):
@@ -83,6 +85,8 @@ class SparkEngine(MappingEngine):
         try:
             return job.result()
         except EngineError as error:
+            if _UNREGISTERED in self._jvm.output():
+                raise EnvironmentFailureError(another_line(master_of(self.options))) from error
             if self._jvm.running:
                 raise
             raise EngineError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import socket
+from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import EnvironmentFailureError
@@ -43,6 +44,15 @@ def check_master(master: str, conf: Mapping[str, str], environment: Mapping[str,
             f"--master {master} needs --spark-conf {_IMAGES[0]}=IMAGE: an image of this Spark line with this"
             f" Python and rmqtool, into which the store is mounted; {_WITHOUT}"
         )
+
+
+def another_line(master: str) -> str:
+    """Say what a master may be that takes connections and does not register an application."""
+    return (
+        f"{master} takes connections, but does not register this application: its Spark may be of another line"
+        f" than the {version('pyspark')} here (its web page tells), or it is no master or the wrong port;"
+        f" {_WITHOUT}"
+    )
 
 
 def _check_addresses(master: str, addresses: list[str]) -> None:

@@ -34,18 +34,18 @@ def test_a_session_is_known_without_pyspark() -> None:
 def test_a_session_of_spark_connect_is_refused() -> None:
     store = rmqtool.open(fixture("plain-5.5.1"))
     with pytest.raises(UsageError, match="Spark Connect"):
-        store.verify(engine=SparkSession())
+        store.verify(engine=SparkSession())  # type: ignore[arg-type]
 
 
 def test_what_is_no_engine_is_named() -> None:
     store = rmqtool.open(fixture("plain-5.5.1"))
     with pytest.raises(UsageError, match=r"^list is no engine: give 'local'"):
-        store.verify(engine=[])
+        store.verify(engine=[])  # type: ignore[arg-type]
 
 
 def test_settings_of_a_live_session_are_its_own() -> None:
     with pytest.raises(UsageError, match="those of the Spark session"):
-        rmqtool.open_engine(SparkSession(), jobs=2)
+        rmqtool.open_engine(SparkSession(), jobs=2)  # type: ignore[arg-type]
 
 
 def test_under_spark_submit_master_and_settings_are_given_there(monkeypatch: pytest.MonkeyPatch) -> None:
