@@ -49,9 +49,8 @@ def check_master(master: str, conf: Mapping[str, str], environment: Mapping[str,
 def another_line(master: str) -> str:
     """Say what a master may be that takes connections and does not register an application."""
     return (
-        f"{master} takes connections, but does not register this application: its Spark may be of another line"
-        f" than the {version('pyspark')} here (its web page tells), or it is no master or the wrong port;"
-        f" {_WITHOUT}"
+        f"{master} takes connections, but does not register this application: it may be of another line of"
+        f" Spark than the {version('pyspark')} here (its web page tells), or no master; {_WITHOUT}"
     )
 
 

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import time
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -72,6 +73,19 @@ class Cluster:
     def kill(self, name: str) -> None:
         """Kill a worker; its executors end themselves."""
         self._processes.pop(name).kill()
+
+    def below(self, name: str) -> list[tuple[int, str]]:
+        """Return the processes that a worker has started, with their command lines, parents first."""
+        found, waiting = [], [self._processes[name].pid]
+        while waiting:
+            folder = Path("/proc", str(waiting.pop(0)), "task")
+            with suppress(OSError):  # it ended while we looked
+                children = [
+                    int(word) for task in folder.glob("*/children") for word in task.read_text().split()
+                ]
+                waiting += children
+                found += [(child, Path(f"/proc/{child}/cmdline").read_text()) for child in children]
+        return found
 
     def stop(self) -> None:
         """End worker and master; the worker ends its executors."""
