@@ -41,7 +41,9 @@ def spark_command(action: str, output: Path, quiet: bool) -> ExitStatus:
     compiles them. What is printed are the options that have a command use it.
     """
     del action  # there is one
-    from rmqtool.engine.spark_pack import make_pack
+    from rmqtool.engine.spark_pack import check_new, make_pack
+
+    check_new(output)
     from rmqtool.jit import cache_folder, compile_kernels
 
     load_kernels()

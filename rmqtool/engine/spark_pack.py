@@ -57,8 +57,7 @@ def make_pack(path: Path, kernels: Path) -> Pack:
         EnvironmentFailureError: It cannot be written, or a package that belongs in it is not installed here.
     """
     path = path.absolute()
-    if path.exists():
-        raise RefusedError(f"{path}: exists; choose another name or remove it")
+    check_new(path)
     packages = _packages()
     partial = path.with_name(f".{path.name}.part")
     try:
@@ -72,6 +71,16 @@ def make_pack(path: Path, kernels: Path) -> Pack:
     finally:
         partial.unlink(missing_ok=True)
     return Pack(path, size_bytes, tuple(f"{one.name} {one.version}" for one in packages))
+
+
+def check_new(path: Path) -> None:
+    """Check that nothing has the name of an archive.
+
+    Raises:
+        RefusedError: Something has.
+    """
+    if path.exists():
+        raise RefusedError(f"{path}: exists; choose another name or remove it")
 
 
 def _packages() -> list[metadata.Distribution]:
