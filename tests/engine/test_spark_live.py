@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
 import sys
 from typing import TYPE_CHECKING
 
@@ -9,10 +12,10 @@ import pytest
 
 import rmqtool
 from rmqtool.engine import EngineOptions, live_engine, open_engine
+from rmqtool.engine.spark_java import find_java
 from rmqtool.engine.spark_live import is_session
-from rmqtool.errors import UsageError
-from tests.engine import tasks
-from tests.engine.test_spark_plan import files_of
+from rmqtool.errors import EnvironmentFailureError, UsageError
+from tests.engine.cluster import REPOSITORY, spark_home
 from tests.store.fixture_stores import fixture
 
 if TYPE_CHECKING:
@@ -57,27 +60,34 @@ def test_under_spark_submit_master_and_settings_are_given_there(monkeypatch: pyt
 
 @pytest.mark.full
 @pytest.mark.spark
-def test_a_live_session_is_an_engine_and_stays_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pyspark.sql import SparkSession as Builder
+def test_a_live_session_is_an_engine_and_stays_open(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.engine.live_session", str(tmp_path)],
+        cwd=REPOSITORY,
+        env=os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
 
-    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
-    session = Builder.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+
+@pytest.mark.full
+@pytest.mark.spark
+def test_a_command_runs_under_spark_submit() -> None:
+    words = ["verify", str(fixture("plain-5.5.1")), "--engine", "spark", "--format", "json"]
     try:
-        store = rmqtool.open(fixture("plain-5.5.1"))
-        store.rebuild(tmp_path / "here")
-        store.rebuild(tmp_path / "there", engine=session)
-        assert files_of(tmp_path / "there") == files_of(tmp_path / "here") != {}
-        with rmqtool.open_engine(session, scratch=tmp_path) as engine:
-            assert store.verify(engine=engine).exit_status() == store.verify().exit_status()
-            with pytest.raises(KeyboardInterrupt):
-                engine.map(tasks.slow_square, range(200), interrupt)
-            assert engine.map(tasks.square, [3]) == [9]
-        assert session.sparkContext.parallelize([1, 2]).sum() == 3
-    finally:
-        session.stop()
-    with pytest.raises(UsageError, match="has been stopped"):
-        rmqtool.open_engine(session)
-
-
-def interrupt(completed: int) -> None:
-    raise KeyboardInterrupt(completed)
+        java = find_java(os.environ, launcher=True)
+    except EnvironmentFailureError as error:
+        pytest.skip(str(error))
+    program = [str(spark_home() / "bin" / "spark-submit"), "--master", "local[2]"]
+    own = {"PYSPARK_PYTHON": sys.executable, "JAVA_HOME": str(java.home), "SPARK_LOCAL_IP": "127.0.0.1"}
+    done = subprocess.run(
+        [*program, str(REPOSITORY / "rmqtool" / "__main__.py"), *words],
+        env=os.environ | own,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["result"] == "clean"
