@@ -12,7 +12,8 @@ as users give them;
 ``derived`` readers of queues, index and checkpoint; ``doctor`` what is left of the broker's settings;
 ``dispatch`` messages to what the store must contain;
 ``engine`` where functions run; ``reput`` the pipeline; ``recovery`` what a broker's start does;
-``check`` what is wrong; ``rows`` typed rows, and rows of records; ``lookup`` messages by way of their queues;
+``check`` what is wrong; ``rows`` typed rows, and rows of records;
+``carve`` logs out of raw bytes; ``lookup`` messages by way of their queues;
 ``commands`` one module or package per command, none knows another; ``api`` the library;
 ``report`` how rows look;
 ``cli`` the door.
@@ -28,6 +29,9 @@ __version__ = "0.1.0"
 __all__ = [
     "Answer",
     "BatchUnit",
+    "CarveReport",
+    "CarvedImage",
+    "CarvedLog",
     "Chain",
     "Consumption",
     "Damage",
@@ -63,6 +67,7 @@ __all__ = [
     "VerifyInterruptedError",
     "VerifyReport",
     "__version__",
+    "carve_images",
     "decode_id",
     "json_value",
     "open",
@@ -70,6 +75,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "api.carving": ("carve_images",),
     "api.engines": ("open_engine",),
     "api.index": ("Index",),
     "api.opening": ("decode_id", "open"),
@@ -77,6 +83,7 @@ _HOMES = {
     "api.results": ("Answer", "Differences", "Rows"),
     "api.store": ("Store",),
     "check.model": ("VerifyInterruptedError", "VerifyReport"),
+    "commands.carve.report": ("CarveReport", "CarvedImage", "CarvedLog"),
     "commands.diff.model": ("Difference",),
     "commands.info": ("StoreSummary",),
     "commands.query": ("Consumption", "KeyQuestion"),
@@ -100,6 +107,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _MODULES = frozenset({"errors", "progress"})
 
 if TYPE_CHECKING:
+    from rmqtool.api.carving import carve_images
     from rmqtool.api.engines import open_engine
     from rmqtool.api.index import Index
     from rmqtool.api.opening import decode_id, open
@@ -107,6 +115,7 @@ if TYPE_CHECKING:
     from rmqtool.api.results import Answer, Differences, Rows
     from rmqtool.api.store import Store
     from rmqtool.check.model import VerifyInterruptedError, VerifyReport
+    from rmqtool.commands.carve.report import CarvedImage, CarvedLog, CarveReport
     from rmqtool.commands.diff.model import Difference
     from rmqtool.commands.info import StoreSummary
     from rmqtool.commands.query import Consumption, KeyQuestion

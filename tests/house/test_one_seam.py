@@ -102,7 +102,7 @@ BELOW = frozenset(
         "reput",
         "recovery",
     }
-    | {"check", "rows", "lookup"}
+    | {"check", "rows", "carve", "lookup"}
 )
 """Rooms that know nothing of this machine's paths, but for the modules above and those below."""
 
