@@ -54,6 +54,24 @@ class DeniedError(EnvironmentFailureError):
         return f"{self.path}: {self.reason}"
 
 
+class UnseenFileError(RmqtoolError):
+    """A task does not see a file that it was sent to read, or sees another one: its machine is to blame.
+
+    It is no `EnvironmentFailureError`, so that no check takes it for the file's own trouble.
+
+    Args:
+        path: The file.
+        reason: A whole sentence that names the machine, the path and the next step.
+    """
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(path, reason)
+        self.path, self.reason = path, reason
+
+    def __str__(self) -> str:
+        return self.reason
+
+
 class UnansweredError(EnvironmentFailureError):
     """The structure that should answer a query cannot; the log itself may."""
 

@@ -21,30 +21,44 @@ import shutil
 import stat
 import tempfile
 import time
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numba
-from numba.core.caching import FunctionCache
+from numba.core.caching import CompileResultCacheImpl, FunctionCache
 
 from rmqtool.compiling import COMPILATION
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+    from importlib.resources.abc import Traversable
 
 ROOMS_WITH_KERNELS = ("formats", "javacompat", "scan", "dispatch", "reput")
 
 _Kernel = TypeVar("_Kernel", bound="Callable[..., Any]")
 
 
+@cache
 def _sources_digest() -> str:
-    package = Path(__file__).parent
+    package = files("rmqtool")  # which may lie in a zip archive
     checked = os.environ.get("NUMBA_BOUNDSCHECK", "")
-    digest = hashlib.sha256(f"{numba.__version__} {checked} {Path(__file__).read_text()}".encode())
+    digest = hashlib.sha256(f"{numba.__version__} {checked}".encode())
+    digest.update(package.joinpath("jit.py").read_bytes())
     for room in ROOMS_WITH_KERNELS:
-        for source in sorted(package.joinpath(room).rglob("*.py")):
+        for source in _sources(package / room):
             digest.update(source.read_bytes())
     return digest.hexdigest()[:16]
+
+
+def _sources(folder: Traversable) -> Iterator[Traversable]:
+    """Yield the modules of a package, in the order of their names."""
+    for entry in sorted(folder.iterdir(), key=lambda one: one.name):
+        if entry.name.endswith(".py"):
+            yield entry
+        elif entry.is_dir():
+            yield from _sources(entry)
 
 
 def _is_private(folder: Path) -> bool:
@@ -135,6 +149,50 @@ def _take_turn(path: Path) -> int | None:
     return None
 
 
+class _KernelPlace:
+    """Tells numba where a kernel is kept: by its module's name, wherever that was imported from.
+
+    numba's own locators take the path, so that machine code made elsewhere (in an image, in an archive that
+    executors unpack) is never found; and they find nothing for a module in a zip archive.
+    """
+
+    def __init__(self, function: Callable[..., Any], path: str) -> None:
+        self._py_file = path  # numba names it in a warning
+        self._line = function.__code__.co_firstlineno
+        self._folder = Path(numba.config.CACHE_DIR) / function.__module__.rpartition(".")[0]
+
+    @classmethod
+    def from_function(cls, function: Callable[..., Any], path: str) -> _KernelPlace:
+        """Return the place of a kernel, as numba asks for it."""
+        return cls(function, path)
+
+    def get_cache_path(self) -> str:
+        """Return the folder, made if need be; where it cannot be, nothing is kept."""
+        with contextlib.suppress(OSError):
+            self.ensure_cache_path()
+        return str(self._folder)
+
+    def ensure_cache_path(self) -> None:
+        """Make the folder, before something is kept there.
+
+        Raises:
+            OSError: It cannot be made.
+        """
+        self._folder.mkdir(parents=True, exist_ok=True)
+
+    def get_source_stamp(self) -> str:
+        """Return what changes with any source of any kernel."""
+        return _sources_digest()
+
+    def get_disambiguator(self) -> str:
+        """Return what tells kernels of one name in one module apart."""
+        return str(self._line)
+
+
+class _KernelResult(CompileResultCacheImpl):  # type: ignore[misc] # numba has no types
+    _locator_classes = (_KernelPlace,)
+
+
 class _KernelCache(FunctionCache):  # type: ignore[misc] # numba has no types
     """Loads machine code without what only the compiler needs, and makes it in one process at a time.
 
@@ -142,6 +200,8 @@ class _KernelCache(FunctionCache):  # type: ignore[misc] # numba has no types
     kernel that is on disk needs none of them, and the compiler fills them itself when one is not. These are
     numba's own names: pyproject bounds its release.
     """
+
+    _impl_class = _KernelResult
 
     def __init__(self, function: object) -> None:
         super().__init__(function)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from rmqtool.errors import UsageError
+from rmqtool.io import local_name
 from rmqtool.times import epoch_ms
 
 if TYPE_CHECKING:
@@ -27,8 +28,12 @@ Value: TypeAlias = "str | int | bool | Path"
 
 
 def path_of(path: AnyPath | None) -> Path | None:
-    """Return a path, or None if none was given."""
-    return None if path is None else Path(path)
+    """Return a path, or None if none was given.
+
+    Raises:
+        UsageError: It is a URL.
+    """
+    return None if path is None else Path(local_name(path))
 
 
 def property_texts(properties: Mapping[str, Value] | Iterable[str]) -> list[str]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from rmqtool.api.arguments import check_least, path_of
-from rmqtool.engine import Engine, EngineOptions
+from rmqtool.engine import Engine, EngineOptions, LiveSession, live_engine
 from rmqtool.engine import open_engine as open_engine_of
 from rmqtool.errors import UsageError
+from rmqtool.io import local_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,12 +17,12 @@ if TYPE_CHECKING:
     from rmqtool.api.arguments import AnyPath
 
 EngineKind: TypeAlias = Literal["local", "spark"]
-AnyEngine: TypeAlias = "EngineKind | EngineOptions | Engine"
-"""A word, what `engine_options` made, or an engine that is open already."""
+AnyEngine: TypeAlias = "EngineKind | EngineOptions | Engine | LiveSession"
+"""A word, what `engine_options` made, an engine that is open already, or a live session of Spark."""
 
 
 def open_engine(
-    kind: EngineKind = "local",
+    kind: EngineKind | LiveSession = "local",
     *,
     jobs: int | None = None,
     master: str | None = None,
@@ -32,7 +33,7 @@ def open_engine(
     """Open an engine for several calls; use it as a context manager, or close it.
 
     Args:
-        kind: ``local`` for threads of this process, or ``spark``.
+        kind: ``local`` for threads of this process, ``spark``, or a live ``SparkSession``, which stays open.
         jobs: Tasks at a time; None is all cores.
         master: Spark master; None is an embedded Spark on all cores of this machine.
         spark_conf: Settings of Spark.
@@ -43,11 +44,15 @@ def open_engine(
         UsageError: The arguments contradict each other.
         EnvironmentFailureError: No Java for Spark can be found or started.
     """
-    return open_engine_of(
-        engine_options(
-            kind, jobs=jobs, master=master, spark_conf=spark_conf, log_file=log_file, scratch=scratch
-        )
+    word = kind if isinstance(kind, str) else "spark"
+    options = engine_options(
+        word, jobs=jobs, master=master, spark_conf=spark_conf, log_file=log_file, scratch=scratch
     )
+    if isinstance(kind, str):
+        return open_engine_of(options)
+    if jobs or master or spark_conf or log_file:
+        raise UsageError("jobs, master, settings and log are those of the Spark session that is given")
+    return _live(kind, options)
 
 
 def engine_options(
@@ -75,7 +80,7 @@ def engine_options(
         master=master,
         spark_conf=dict(spark_conf or {}),
         log_file=path_of(log_file),
-        scratch=None if scratch is None else Path(scratch).absolute(),
+        scratch=None if scratch is None else Path(local_name(scratch)).absolute(),
     )
 
 
@@ -89,4 +94,18 @@ def engine_of(engine: AnyEngine, jobs: int | None) -> tuple[EngineOptions, Engin
         return engine_options(engine, jobs=jobs), None
     if jobs is not None:
         raise UsageError("jobs are those of an engine; open it with as many")
-    return (engine, None) if isinstance(engine, EngineOptions) else (engine.options, engine)
+    if isinstance(engine, EngineOptions):
+        return engine, None
+    is_open = hasattr(engine, "map") and hasattr(engine, "options")
+    opened = cast("Engine", engine) if is_open else _live(engine, None)
+    return opened.options, opened
+
+
+def _live(session: object, options: EngineOptions | None) -> Engine:
+    engine = live_engine(session, options)
+    if engine is None:
+        raise UsageError(
+            f"{type(session).__name__} is no engine: give 'local', 'spark', what open_engine opened, or a"
+            " SparkSession"
+        )
+    return engine

@@ -88,7 +88,7 @@ def _explain(failure: BaseException, state: State, *, debug: bool) -> int:
     if debug:
         traceback.print_exception(failure)
     if isinstance(failure, KeyboardInterrupt | click.Abort):
-        state.error("interrupted; what was written so far is incomplete")
+        state.error(f"interrupted; {state.interruption}")
         return ExitStatus.INTERRUPTED
     if isinstance(failure, click.ClickException):
         failure.show()

@@ -53,6 +53,7 @@ COMMANDS = {
     ),
     "decode-id": Entry("rmqtool.cli.decode_id", "Aids", "Take message ids apart: offset ids and unique ids."),
     "warmup": Entry("rmqtool.cli.warmup", "Aids", "Compile all kernels now instead of at the first runs."),
+    "spark": Entry("rmqtool.cli.spark", "Aids", "Pack rmqtool for the executors of a Spark cluster."),
     "help": Entry("rmqtool.cli.manual", "Aids", "Print a page of the manual, or the list of its pages."),
     "schema": Entry("rmqtool.cli.schema", "Aids", "Print the JSON Schema of an output."),
     "completion": Entry("rmqtool.cli.completion", "Aids", "Print the completion script of a shell."),
@@ -80,11 +81,13 @@ class State:
     Attributes:
         console: Where the command speaks, once it has one.
         log: The file of ``--log-file``, once it is open.
+        interruption: What Ctrl-C leaves, the end of a sentence.
     """
 
     def __init__(self) -> None:
         self.console: Console | None = None
         self.log: TextIO | None = None
+        self.interruption = "what was written so far is incomplete"
 
     def error(self, sentence: str) -> None:
         """Say why the command ends."""

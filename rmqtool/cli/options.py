@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -10,16 +11,33 @@ import click
 
 from rmqtool.cli.completers import complete_property, complete_zone
 from rmqtool.cli.help import SectionOption
+from rmqtool.io import local_name
 from rmqtool.releases import LINES, RELEASES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from os import PathLike
 
     from rmqtool.cli.group import State
 
 _Function = TypeVar("_Function", bound="Callable[..., Any]")
 
-A_PATH = click.Path(path_type=Path)
+
+class _LocalPath(click.Path):
+    """A path of this machine's; a URL is refused."""
+
+    def convert(
+        self, value: str | PathLike[str], param: click.Parameter | None, ctx: click.Context | None
+    ) -> Path:
+        """Return a path.
+
+        Raises:
+            UsageError: It is a URL.
+        """
+        return Path(os.fsdecode(super().convert(local_name(value), param, ctx)))
+
+
+A_PATH = _LocalPath(path_type=Path)
 AN_OFFSET = click.IntRange(min=0)
 TYPES = ("commitlog", "consumequeue", "consumequeue-ext", "batchconsumequeue", "index", "checkpoint")
 

@@ -10,8 +10,16 @@ from rmqtool.cli.completers import complete_topic
 from rmqtool.cli.engine_options import engine_of, engine_options, note_engine
 from rmqtool.cli.help import Command
 from rmqtool.cli.lost_file import check_lost, lost_lines, lost_option
-from rmqtool.cli.options import A_PATH, AN_OFFSET, TIMES_HELP, max_findings_option, shared_options
+from rmqtool.cli.options import (
+    A_PATH,
+    AN_OFFSET,
+    TIMES_HELP,
+    max_findings_option,
+    shared_options,
+    state_of,
+)
 from rmqtool.cli.session import Session
+from rmqtool.io import location_of
 from rmqtool.projection import json_object
 from rmqtool.report.formats import Format, to_json
 
@@ -131,7 +139,19 @@ def rebuild_index_command(store_path: Path, **options: Any) -> ExitStatus:  # no
 
 
 def _rebuild(store_path: Path, parts: frozenset[str], options: dict[str, Any]) -> ExitStatus:
-    session = Session(options)
+    try:
+        return _run(Session(options), store_path, parts, options)
+    except KeyboardInterrupt:
+        if options["lost"] is None and not _has_appeared(options["out"]):
+            state_of(click.get_current_context()).interruption = "nothing was written"
+        raise
+
+
+def _has_appeared(out: Path | None) -> bool:
+    return out is not None and bool(location_of(out).entries())
+
+
+def _run(session: Session, store_path: Path, parts: frozenset[str], options: dict[str, Any]) -> ExitStatus:
     engine = engine_of(options)
     until_ms = session.moment("--until-timestamp", options["until_timestamp"])
     store = session.open(store_path, reads_queues=True)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rmqtool.cli.lost_file import check_lost
 from rmqtool.errors import UsageError
 from rmqtool.findings.wording import counted
+from rmqtool.io import local_name
 from rmqtool.report.whole_file import check_new_file, write_whole
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def _target(option: str, text: str, purposes: Sequence[str]) -> Target:
     purpose, _, name = text.partition(":")
     if purpose not in purposes or not name:
         raise UsageError(f"{option} {text!r}: expected {metavar(purposes).replace('|', ' or ')}")
-    return Target(purpose, Path(name))
+    return Target(purpose, Path(local_name(name)))
 
 
 class VerifyFiles:

@@ -32,7 +32,7 @@ def warmup_command(quiet: bool) -> ExitStatus:
     from rmqtool.jit import cache_folder, compile_kernels
 
     started = time.perf_counter()
-    _load_kernels()
+    load_kernels()
     console = Console(quiet=quiet)
     COMPILATION.listener = console.compiling
     try:
@@ -47,7 +47,7 @@ def warmup_command(quiet: bool) -> ExitStatus:
     return ExitStatus.CLEAN
 
 
-def _load_kernels() -> None:
+def load_kernels() -> None:
     """Import every module that can hold a kernel: it is registered where it is defined."""
     from rmqtool.jit import ROOMS_WITH_KERNELS
 

@@ -5,18 +5,21 @@ travels is small (descriptors, numpy rows); bulk bytes go from the tasks straigh
 
 ``interface`` says what every engine promises; ``local`` keeps it with threads, because kernels release the
 GIL; ``spark`` keeps it with a Spark session in a private Java process (or on a cluster), built from
-``spark_java`` (which Java), ``spark_settings`` (configuration), ``spark_jvm`` (the process and its death),
-``spark_session`` (what pyspark keeps globally) and ``spark_task`` (what runs on an executor). Nothing heavy
-is imported before a Spark engine opens.
+``spark_java`` (which Java), ``spark_master`` (is there a master), ``spark_settings`` (configuration),
+``spark_jvm`` (the process and its death) and ``spark_session`` (what pyspark keeps globally); ``spark_live``
+keeps it with a session that is somebody else's. Both are ``spark_map`` over ``spark_jobs``, which sends tasks
+to other machines as ``spark_plan`` packs them; ``spark_task`` is what runs on an executor. Nothing heavy is
+imported before a Spark engine opens.
 """
 
 from __future__ import annotations
 
+import os
 from contextlib import nullcontext
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from rmqtool.engine.interface import Engine, EngineError, EngineOptions, MapInterruptedError
+from rmqtool.engine.interface import Engine, EngineError, EngineOptions, LiveSession, MapInterruptedError
 from rmqtool.engine.local import LocalEngine, usable_cpus
 from rmqtool.errors import EnvironmentFailureError, UsageError
 
@@ -28,9 +31,11 @@ __all__ = [
     "Engine",
     "EngineError",
     "EngineOptions",
+    "LiveSession",
     "LocalEngine",
     "MapInterruptedError",
     "is_spark_installed",
+    "live_engine",
     "open_engine",
     "opened_engine",
     "runs_elsewhere",
@@ -49,9 +54,10 @@ def runs_elsewhere(options: EngineOptions) -> bool:
     """Tell whether tasks run on other machines than this, whose temporary files those do not see."""
     if options.kind == "local":
         return False
+    from rmqtool.engine.spark_live import is_submitted, submitted_master
     from rmqtool.engine.spark_settings import is_private, master_of
 
-    return not is_private(master_of(options))
+    return not is_private(submitted_master() if is_submitted(os.environ) else master_of(options))
 
 
 def open_engine(options: EngineOptions) -> Engine:
@@ -72,9 +78,24 @@ def open_engine(options: EngineOptions) -> Engine:
             f"Spark is not installed: {HOW_TO_GET_SPARK} adds it; --engine local does without"
         )
     # Here, because only the one who asks for Spark should pay for its modules.
+    from rmqtool.engine.spark_live import is_submitted, submitted_engine
+
+    if is_submitted(os.environ):
+        return submitted_engine(options)
     from rmqtool.engine.spark import SparkEngine
 
     return SparkEngine(options)
+
+
+def live_engine(session: object, options: EngineOptions | None = None) -> Engine | None:
+    """Return an engine on a live session of Spark; None if it is none.
+
+    Raises:
+        UsageError: no tasks can be run on it.
+    """
+    from rmqtool.engine.spark_live import LiveSparkEngine, is_session
+
+    return LiveSparkEngine(session, options) if is_session(session) else None
 
 
 def opened_engine(options: EngineOptions, engine: Engine | None) -> AbstractContextManager[Engine]:

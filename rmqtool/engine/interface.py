@@ -58,6 +58,15 @@ class EngineOptions:
     scratch: Path | None = None
 
 
+class LiveSession(Protocol):
+    """What tells a ``SparkSession`` of pyspark's, which not everybody has."""
+
+    @property
+    def sparkContext(self) -> Any:  # noqa: ANN401 - pyspark's
+        """Return its context."""
+        ...
+
+
 class Engine(Protocol):
     """One function over many items; see the module docstring of ``rmqtool.engine``."""
 

@@ -1,4 +1,4 @@
-"""The engine on Spark: one task an item, results collected in order."""
+"""The engine on a Spark of its own: one task an item, results collected in order."""
 
 from __future__ import annotations
 
@@ -6,51 +6,51 @@ import atexit
 import os
 import shutil
 import tempfile
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from rmqtool.engine.interface import EngineError, EngineOptions, MapInterruptedError
+from rmqtool.engine.interface import EngineError, EngineOptions
 from rmqtool.engine.spark_java import find_java
 from rmqtool.engine.spark_jvm import DriverJvm
+from rmqtool.engine.spark_map import MappingEngine
+from rmqtool.engine.spark_master import another_line, check_master
 from rmqtool.engine.spark_settings import driver_command, is_private, master_of, worker_python
 from rmqtool.errors import EnvironmentFailureError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from types import TracebackType
-    from typing import Self
+    from concurrent.futures import Future
 
+    from rmqtool.engine.spark_jobs import Jobs
     from rmqtool.engine.spark_session import Session
 
-T = TypeVar("T")
 R = TypeVar("R")
 
-_PROGRESS_POLL_S = 0.1
 _CLUSTER_GRACE_S = 10.0
+_UNREGISTERED = "All masters are unresponsive"
+"""In the log of a driver that could connect, but got no answer for a minute (``StandaloneAppClient``)."""
 
 
-class SparkEngine:
-    """Run items as Spark tasks.
+class SparkEngine(MappingEngine):
+    """Run items as tasks of a Spark whose driver is a Java process of ours.
 
     The constructor starts the Java process and returns; a thread waits for it and creates the context
-    meanwhile. Threads of its own do all the talking to Spark, so that the caller's stays free for
-    progress and Ctrl-C.
+    meanwhile.
 
     Args:
         options: see ``EngineOptions``.
 
     Raises:
-        EnvironmentFailureError: there is no usable Java, no pyspark, or the process cannot be started.
+        EnvironmentFailureError: there is no usable Java, no pyspark, no master, or the process cannot be
+            started.
     """
 
-    name: str = "spark"
-
     def __init__(self, options: EngineOptions) -> None:
-        self.options = options
-        self._closed = False
-        self._private = is_private(master_of(options))
+        master = master_of(options)
+        self._private = is_private(master)
+        if not self._private:
+            check_master(master, options.spark_conf, os.environ)
         java = find_java(os.environ, launcher=not self._private)
+        super().__init__(options)
         self._folder = _private_folder(options)
         try:
             command = driver_command(options, java, self._folder)
@@ -58,38 +58,10 @@ class SparkEngine:
         except BaseException:
             shutil.rmtree(self._folder, ignore_errors=True)
             raise
-        # One thread runs the jobs, the other asks how far they are.
-        self._threads = ThreadPoolExecutor(2, thread_name_prefix="rmqtool-spark")
         self._started: Future[Session] = self._threads.submit(
             _open_session, self._jvm, worker_python(options)
         )
         atexit.register(self.close)
-
-    def map(
-        self, function: Callable[[T], R], items: Sequence[T], progress: Callable[[int], None] | None = None
-    ) -> list[R]:
-        """Run the function on every item, see ``Engine.map``.
-
-        After a failure other attempts may still run for a moment; ``close`` ends them.
-        """
-        if self._closed:
-            raise EngineError("the Spark engine is closed already")
-        if not items:
-            return []
-        try:
-            session = self._started.result()
-            job = self._threads.submit(session.run, function, items)
-            self._follow(job, session, progress)
-        except KeyboardInterrupt:  # Spark hands over the results of a job in one piece, or none
-            self.close()
-            raise MapInterruptedError({}) from None
-        except BaseException:  # progress raised: nobody waits for the job any more
-            self.close()
-            raise
-        results = self._results(job)
-        if progress is not None:
-            progress(len(items))
-        return results
 
     def close(self) -> None:
         """End the Java process and its workers, and remove their files."""
@@ -103,28 +75,18 @@ class SparkEngine:
             self._started.result().close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def __enter__(self) -> Self:
-        return self
+    def _jobs(self) -> Jobs:
+        return self._started.result().jobs
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def _abandon(self) -> None:
         self.close()
-
-    def _follow(self, job: Future[list[R]], session: Session, progress: Callable[[int], None] | None) -> None:
-        """Wait for the job and report completed tasks on the way."""
-        reported = 0
-        while not wait([job], None if progress is None else _PROGRESS_POLL_S).done:
-            asked = self._threads.submit(session.completed_tasks)
-            either: list[Future[Any]] = [job, asked]
-            wait(either, return_when=FIRST_COMPLETED)
-            if progress is not None and asked.done() and asked.result() > reported:
-                progress(reported := asked.result())
 
     def _results(self, job: Future[list[R]]) -> list[R]:
         try:
             return job.result()
         except EngineError as error:
+            if _UNREGISTERED in self._jvm.output():
+                raise EnvironmentFailureError(another_line(master_of(self.options))) from error
             if self._jvm.running:
                 raise
             raise EngineError(

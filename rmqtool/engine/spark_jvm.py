@@ -86,6 +86,7 @@ class DriverJvm:
                 )
             time.sleep(_POLL_S)
         port, length = struct.unpack_from(">ii", content := self._address_path.read_bytes())
+        self._address_path.unlink()  # nothing may keep the secret, whatever becomes of us
         return GatewayAddress(port, content[8 : 8 + length].decode())
 
     @property
@@ -93,11 +94,15 @@ class DriverJvm:
         """Say whether the process lives."""
         return self._process.poll() is None
 
-    def complaint(self) -> str:
-        """Quote the first error of the process's output, else its last word, in parentheses; may be empty."""
+    def output(self) -> str:
+        """Return what the process has printed so far."""
         with self._log_path.open("rb") as log:
             log.seek(self._log_start)
-            lines = [line.strip() for line in log.read().decode(errors="replace").splitlines()]
+            return log.read().decode(errors="replace")
+
+    def complaint(self) -> str:
+        """Quote the first error of the process's output, else its last word, in parentheses; may be empty."""
+        lines = [line.strip() for line in self.output().splitlines()]
         lines = [line for line in lines if line and " WARN " not in line]  # Spark always has some
         found = next((line for line in lines if re.search(r"error|exception", line, re.IGNORECASE)), None)
         quote = found or (lines[-1] if lines else "")

@@ -6,22 +6,19 @@ import contextlib
 import os
 import sys
 import threading
-import traceback
-from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from py4j import java_gateway
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkContext, SparkFiles
 from pyspark.java_gateway import launch_gateway
 
-from rmqtool.engine.interface import EngineError
 from rmqtool.engine.spark_java import ADVICE
-from rmqtool.engine.spark_task import failure_of, run_task
+from rmqtool.engine.spark_jobs import Jobs
 from rmqtool.errors import EnvironmentFailureError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator
 
     from py4j.clientserver import ClientServer
     from pyspark.accumulators import AccumulatorTCPServer, AccumulatorUnixServer
@@ -31,9 +28,6 @@ if TYPE_CHECKING:
 # py4j reports broken connections to the root logger, which prints them where nobody has configured logging.
 # Its own logger is where they belong, and is silent by default.
 java_gateway.logging = java_gateway.logger
-
-T = TypeVar("T")
-R = TypeVar("R")
 
 
 class Session:
@@ -45,6 +39,9 @@ class Session:
     Args:
         address: where the driver listens.
         python: interpreter for the workers.
+
+    Attributes:
+        jobs: runs maps.
     """
 
     def __init__(self, address: GatewayAddress, python: str) -> None:
@@ -58,35 +55,9 @@ class Session:
             self._forget()
             raise EnvironmentFailureError(f"Spark did not start ({reason}): {ADVICE}") from None
         self._context.pythonExec = python
+        self.jobs = Jobs(self._context)
         # A driver that dies amid an update must not put a traceback on the terminal.
         self._context._accumulatorServer.handle_error = _no_report
-
-    def run(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
-        """Run one job to its end and return the results in the order of the items.
-
-        Raises:
-            RmqtoolError: what the function raised, if it is one of ours.
-            EngineError: any other failure of a task, or the connection broke.
-        """
-        try:
-            self._context.setJobGroup("rmqtool", "map", interruptOnCancel=True)
-            # One partition an item: Spark balances and retries items, not groups of them.
-            tasks = self._context.parallelize(list(items), len(items))
-            results: list[R] = tasks.map(partial(run_task, function)).collect()
-        except Py4JJavaError as error:
-            raise failure_of(error.java_exception.toString()) from None
-        except (Py4JError, OSError, EOFError) as error:
-            raise EngineError("the connection to Spark broke", traceback.format_exc()) from error
-        return results
-
-    def completed_tasks(self) -> int:
-        """Count the tasks of the running job that are done; 0 when Spark cannot tell."""
-        try:
-            tracker = self._context.statusTracker()
-            stages = (tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds())
-            return sum(stage.numCompletedTasks for stage in stages if stage is not None)
-        except (Py4JError, OSError):  # the job itself will tell what happened
-            return 0
 
     def close(self) -> None:
         """Let go of a driver that has ended, so that this process can open another.

@@ -46,7 +46,7 @@ _OPENED_PACKAGES = (
     "java.base/sun.util.calendar",
     "java.security.jgss/sun.security.krb5",
 )
-"""What Spark 4.3 opens for itself (``JavaModuleOptions``)."""
+"""What Spark 4.3 opens for itself (``JavaModuleOptions``); 4.0 to 4.2 run with it."""
 
 _JVM_FLAGS = (
     "-XX:+IgnoreUnrecognizedVMOptions",  # first: Java 17 does not know all that 25 needs
@@ -62,6 +62,17 @@ _JVM_FLAGS = (
     "-Duser.timezone=UTC",
     *(f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED_PACKAGES),
 )
+
+
+CLUSTER_SETTINGS = {
+    # An executor that fails tasks of one stage, as one that does not see the store, gets no more of it.
+    "spark.excludeOnFailure.enabled": "true",
+    "spark.excludeOnFailure.task.maxTaskAttemptsPerExecutor": "2",
+    "spark.excludeOnFailure.task.maxTaskAttemptsPerNode": "4",
+    "spark.scheduler.excludeOnFailure.unschedulableTaskSetTimeout": "10s",  # for executors that come late
+    "spark.task.maxFailures": "8",
+}
+"""Executors differ: what one cannot do is tried on others, twice on each."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +135,7 @@ def _private_command(options: EngineOptions, master: str, java: Java, folder: Pa
 
 
 def _cluster_command(options: EngineOptions, master: str, java: Java, folder: Path) -> DriverCommand:
-    settings = {**_quiet_settings(), **_core_limit(options), **options.spark_conf}
+    settings = {**_quiet_settings(), **CLUSTER_SETTINGS, **_core_limit(options), **options.spark_conf}
     settings |= {"spark.master": master, "spark.submit.deployMode": "client"}
     home = Path(os.environ.get("SPARK_HOME") or _pyspark_folder())
     environment = {

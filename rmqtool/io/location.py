@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from rmqtool.errors import EnvironmentFailureError
+from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.io.local import LocalFiles
 from rmqtool.io.reading import ReadOnlyFile
 from rmqtool.io.source import Kind
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from rmqtool.io.source import Entry, Source, Status
 
 _WILD = re.compile(r"[*?\[]")
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+"""With one stroke, as `pathlib` leaves it; a directory whose name ends with a colon needs its whole path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,4 +155,19 @@ def location_of(path: str | os.PathLike[str] | Location) -> Location:
     if isinstance(path, Location):
         return path
     files = LocalFiles()
-    return Location(files, files.absolute(os.fspath(path)))
+    return Location(files, files.absolute(local_name(path)))
+
+
+def local_name(path: str | os.PathLike[str]) -> str:
+    """Return a path of this machine's as text.
+
+    Raises:
+        UsageError: It is a URL, which would be taken for a directory of that odd name.
+    """
+    text = os.fspath(path)
+    if _URL.match(text):
+        raise UsageError(
+            f"{text}: is a URL, and rmqtool reads and writes files of this machine only: give a path, as of a"
+            " file system that is mounted here"
+        )
+    return text

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
+import shutil
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import EnvironmentFailureError, RefusedError
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+_REMOVALS = 20
 _MODE = 0o644  # minus umask, like a broker's files
 
 
@@ -34,6 +37,7 @@ class StagedFile:
 
     def __init__(self, scratch: Path, base: Path, relative: str, size_bytes: int | None) -> None:
         self._descriptor: int | None = None
+        self._base = base
         self.path = base / checked_relative(relative)
         self._attempt = scratch / f".{secrets.token_hex(8)}.attempt"
         try:
@@ -105,7 +109,7 @@ class StagedFile:
         """
         self._close()
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            _make_directories(self.path.parent, self._base)
             self._attempt.rename(self.path)
         except OSError as failure:
             self._attempt.unlink(missing_ok=True)
@@ -122,6 +126,38 @@ class StagedFile:
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
+
+
+def _make_directories(directory: Path, base: Path) -> None:
+    """Make a directory and those above it, but not the base: who comes late makes no area anew."""
+    if directory == base:
+        return
+    try:
+        directory.mkdir(exist_ok=True)
+    except FileNotFoundError:
+        _make_directories(directory.parent, base)
+        if not base.is_dir():
+            raise
+        directory.mkdir(exist_ok=True)
+
+
+def remove_tree(directory: Path) -> None:
+    """Remove a directory in which a late attempt at a task may be making or removing a file just now.
+
+    Raises:
+        OSError: It cannot be removed.
+    """
+    for _ in range(_REMOVALS):
+        try:
+            shutil.rmtree(directory)
+        except OSError as failure:
+            if not os.path.lexists(directory):
+                return
+            if failure.errno not in {errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT}:
+                raise
+        else:
+            return
+    shutil.rmtree(directory)
 
 
 def checked_relative(relative: str) -> str:

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.errors import RefusedError
 from rmqtool.store.names import directory_around, real_path
-from rmqtool.store.staged_file import StagedFile, failure_of
+from rmqtool.store.staged_file import StagedFile, failure_of, remove_tree
 from rmqtool.store.syncing import sync_directory, sync_tree
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ class StagingArea:
             EnvironmentFailureError: Out of space or an I/O error at the flush; the staging area is removed.
         """
         try:
-            shutil.rmtree(self.handle.blocks)  # first: what is gone needs no flush
+            remove_tree(self.handle.blocks)  # first: what is gone needs no flush
             if self.out.is_dir():
                 self.handle.result.chmod(stat.S_IMODE(self.out.stat().st_mode))
             sync_tree(self.handle.result)
@@ -169,7 +169,10 @@ class StagingArea:
 
     def _remove(self) -> None:
         # Best effort: a directory that cannot be removed now is removed by the next run.
-        shutil.rmtree(self.handle.path, ignore_errors=True)
+        try:
+            remove_tree(self.handle.path)
+        except OSError:
+            shutil.rmtree(self.handle.path, ignore_errors=True)
         self._unlock()
 
     def _remove_parents(self) -> None:

@@ -30,8 +30,11 @@ def command(name: str) -> Command:
     return found
 
 
+HEAVY = {"warmup", "spark"}
+"""Commands that compile everything."""
+
 EXAMPLES = [
-    pytest.param(name, example, id=f"{name}: {purpose}", marks=[pytest.mark.full] if name == "warmup" else [])
+    pytest.param(name, example, id=f"{name}: {purpose}", marks=[pytest.mark.full] if name in HEAVY else [])
     for name in COMMANDS
     for purpose, example in re.findall(r"^# (.*)\n((?:[^#].*\n)+)", command(name).examples, re.MULTILINE)
 ]

@@ -175,7 +175,7 @@ def test_a_rebuild_leaves_nothing(held: Callable[..., Held], how: signal.Signals
     assert (status, shown) == (130, "")
     tag_items, *interrupted = err.splitlines()
     assert tag_items.startswith("tag items: none (inferred: ")
-    assert interrupted == ["error: interrupted; what was written so far is incomplete"]
+    assert interrupted == ["error: interrupted; nothing was written"]
     assert not out.parent.exists()
 
 

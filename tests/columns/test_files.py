@@ -46,7 +46,7 @@ def in_order(found: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(found, key=lambda one: one["physicalOffset"])
 
 
-def plain(table: Any) -> list[dict[str, Any]]:
+def plain(table: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - a table of Arrow
     """Return rows with times as numbers, and properties as a dict."""
     for number, field in enumerate(table.schema):
         if field.name in _TIMES:

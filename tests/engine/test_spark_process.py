@@ -112,3 +112,4 @@ def test_a_killed_process_takes_java_and_workers_with_it(tmp_path: Path) -> None
     scenario.process.kill()
     scenario.finish()
     wait_until(lambda: scenario.living() == [], "all processes have ended")
+    assert [*scenario.temporary.rglob("gateway-address")] == [], "it holds a secret"

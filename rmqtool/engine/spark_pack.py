@@ -1,0 +1,140 @@
+"""An archive of this program and all that it imports, for executors that have nothing but Python."""
+
+from __future__ import annotations
+
+import re
+import tarfile
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from rmqtool.errors import EnvironmentFailureError, RefusedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FOLDER = "rmqtool-pack"
+"""The name that executors unpack the archive under, in their working directory."""
+_CACHE = "cache"
+_PACKAGE = "rmqtool"
+_NAME = re.compile(r"[\w.-]+")
+_LEVEL = 3
+"""Of the compression: 9 takes four times as long, for a tenth less."""
+
+
+class Pack(NamedTuple):
+    """An archive that has been made.
+
+    Attributes:
+        path: Where it is.
+        size_bytes: Its size.
+        packages: The distributions in it, with their versions.
+    """
+
+    path: Path
+    size_bytes: int
+    packages: tuple[str, ...]
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """Return the settings of Spark that have executors use it."""
+        return {
+            "spark.archives": f"{self.path}#{FOLDER}",
+            "spark.executorEnv.PYTHONPATH": f"./{FOLDER}",
+            "spark.executorEnv.RMQTOOL_CACHE_DIR": f"./{FOLDER}/{_CACHE}",
+        }
+
+
+def make_pack(path: Path, kernels: Path) -> Pack:
+    """Make the archive; it appears whole.
+
+    Args:
+        path: Of the archive, ``.tar.gz``; nothing may be there.
+        kernels: The folder with the compiled kernels of this version.
+
+    Raises:
+        RefusedError: Something has that name already.
+        EnvironmentFailureError: It cannot be written, or a package that belongs in it is not installed here.
+    """
+    path = path.absolute()
+    check_new(path)
+    packages = _packages()
+    partial = path.with_name(f".{path.name}.part")
+    try:
+        with tarfile.open(partial, "w:gz", compresslevel=_LEVEL) as archive:
+            for source, name in _files(packages, kernels):
+                archive.add(source, name, recursive=False, filter=_plain)
+        partial.rename(path)
+        size_bytes = path.stat().st_size
+    except OSError as failure:
+        raise EnvironmentFailureError(f"{path}: cannot be written: {failure.strerror}") from failure
+    finally:
+        partial.unlink(missing_ok=True)
+    return Pack(path, size_bytes, tuple(f"{one.name} {one.version}" for one in packages))
+
+
+def check_new(path: Path) -> None:
+    """Check that nothing has the name of an archive.
+
+    Raises:
+        RefusedError: Something has.
+    """
+    if path.exists():
+        raise RefusedError(f"{path}: exists; choose another name or remove it")
+
+
+def _packages() -> list[metadata.Distribution]:
+    """Return this distribution and all that it requires without an extra, by name."""
+    found: dict[str, metadata.Distribution] = {}
+    wanted = [_PACKAGE]
+    while wanted:
+        name = wanted.pop()
+        key = name.lower().replace("_", "-")
+        if key in found:
+            continue
+        try:
+            one = metadata.distribution(name)
+        except metadata.PackageNotFoundError:
+            if key == _PACKAGE:
+                raise EnvironmentFailureError(
+                    "rmqtool is not installed in this Python, so nobody knows what belongs to it: pip install"
+                    " it, then pack"
+                ) from None
+            continue  # it is for other versions of Python
+        found[key] = one
+        wanted += [_name_in(line) for line in one.requires or () if "extra ==" not in line]
+    return [found[key] for key in sorted(found)]
+
+
+def _name_in(requirement: str) -> str:
+    matched = _NAME.match(requirement)
+    assert matched is not None
+    return matched[0]
+
+
+def _files(packages: list[metadata.Distribution], kernels: Path) -> Iterator[tuple[Path, str]]:
+    """Yield every file and its name in the archive."""
+    for one in packages:
+        if one.name == _PACKAGE:  # an editable installation does not list its modules
+            package = Path(__file__).parents[1]
+            yield from ((path, f"{_PACKAGE}/{path.relative_to(package)}") for path in _below(package))
+        for file in one.files or ():
+            if one.name == _PACKAGE and file.parts[0] == _PACKAGE:
+                continue
+            if ".." not in file.parts and "__pycache__" not in file.parts and file.suffix != ".pth":
+                yield Path(str(file.locate())), str(file)
+    yield from (
+        (path, f"{_CACHE}/rmqtool/{kernels.name}/{path.relative_to(kernels)}") for path in _below(kernels)
+    )
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    return (path for path in sorted(folder.rglob("*")) if path.is_file() and "__pycache__" not in path.parts)
+
+
+def _plain(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+    """Leave this machine's users out; only whoever unpacks it may change what is executed."""
+    entry.uid = entry.gid = 0
+    entry.uname = entry.gname = ""
+    entry.mode = 0o755 if entry.mode & 0o100 else 0o644
+    return entry

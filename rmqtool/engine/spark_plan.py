@@ -1,0 +1,140 @@
+"""Tasks for machines that are not this one: what they are to read travels with its proof.
+
+A task of a cluster is a pickle in which the files of this machine are replaced by a place holder, and beside
+it the proofs of the files that it names (`rmqtool.io.planned`). The executor puts files there that are held
+against the proofs. Nothing of this concerns Spark in this machine's own processes.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rmqtool.errors import EnvironmentFailureError
+from rmqtool.io import LocalFiles, Location, ReadOnlyFile
+from rmqtool.io.planned import FileProof, PlannedFiles, proof_of, unseen
+from rmqtool.store.staging import StagingHandle
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+_FILES = "files"
+_THREADS = 16
+"""That look at files at a time: on a network file system each takes a round trip or two."""
+
+
+class PlannedTask(NamedTuple):
+    """A function's argument, and what it needs to be there.
+
+    Attributes:
+        item: The pickle of the argument.
+        proofs: Of the files that it names, by name.
+        areas: Staging areas that it writes into.
+    """
+
+    item: bytes
+    proofs: dict[str, FileProof]
+    areas: tuple[str, ...]
+
+    def unpacked(self) -> Any:  # noqa: ANN401 - whatever was packed
+        """Return the argument, its files held against their proofs.
+
+        Raises:
+            UnseenFileError: This machine does not see a staging area.
+        """
+        for area in self.areas:
+            if not Path(area).is_dir():
+                raise unseen(area, "no such directory")
+        return _Unpacker(self.item, PlannedFiles(self.proofs)).load()
+
+
+def run_planned(function: Callable[[Any], Any], task: PlannedTask) -> Any:  # noqa: ANN401 - as the function
+    """Run a function on an executor.
+
+    Raises:
+        UnseenFileError: This machine does not see what the task names.
+        EnvironmentFailureError: As of the function, and on which machine.
+    """
+    try:
+        return function(task.unpacked())
+    except EnvironmentFailureError as failure:
+        raise EnvironmentFailureError(f"executor {socket.gethostname()}: {failure}") from failure
+
+
+class Planner:
+    """Packs the items of one map, as often as that has to be run."""
+
+    def __init__(self) -> None:
+        self._proofs: dict[str, FileProof | None] = {}
+        self._moving: set[str] = set()
+
+    def tasks(self, items: Sequence[Any]) -> list[PlannedTask]:
+        """Pack items; files that could be opened when they were last looked at are proven."""
+        packed = [_pack(item) for item in items]
+        new = {name for one in packed for name in one.names} - self._proofs.keys()
+        with ThreadPoolExecutor(_THREADS, thread_name_prefix="rmqtool-plan") as threads:
+            self._proofs.update(zip(new, threads.map(proof_of, new), strict=True))
+        return [PlannedTask(one.item, self._proven(one.names), one.areas) for one in packed]
+
+    def is_outdated(self, path: str) -> bool:
+        """Tell whether a file has changed here, too, and note that: a broker writes, or retention deletes."""
+        before, now = self._proofs.get(path), proof_of(path)
+        if before == now or path in self._moving:
+            return False
+        self._moving.add(path)
+        self._proofs[path] = None if now is None else now.loosened()
+        return True
+
+    def _proven(self, names: Sequence[str]) -> dict[str, FileProof]:
+        known = ((name, self._proofs[name]) for name in names)
+        return {name: proof for name, proof in known if proof is not None}
+
+
+class _Packed(NamedTuple):
+    item: bytes
+    names: tuple[str, ...]
+    areas: tuple[str, ...]
+
+
+class _Packer(pickle.Pickler):
+    """Leaves this machine's files out, and notes what is named."""
+
+    def __init__(self, stream: io.BytesIO) -> None:
+        super().__init__(stream, pickle.HIGHEST_PROTOCOL)
+        self.names: dict[str, None] = {}
+        self.areas: dict[str, None] = {}
+
+    def persistent_id(self, item: object) -> str | None:
+        """Put a name where files of this machine stand; everything else is pickled as ever."""
+        if isinstance(item, LocalFiles):
+            return _FILES
+        if isinstance(item, Location):
+            self.names[item.text] = None
+        elif isinstance(item, ReadOnlyFile):
+            self.names[item.path] = None
+        elif isinstance(item, StagingHandle):
+            self.areas[str(item.blocks)] = None
+        return None
+
+
+class _Unpacker(pickle.Unpickler):
+    """Puts an executor's files where the names stand."""
+
+    def __init__(self, item: bytes, files: PlannedFiles) -> None:
+        super().__init__(io.BytesIO(item))
+        self._files = files
+
+    def persistent_load(self, pid: str) -> PlannedFiles:
+        """Return what stands for files; there is one name only."""
+        return self._files
+
+
+def _pack(item: object) -> _Packed:
+    stream = io.BytesIO()
+    packer = _Packer(stream)
+    packer.dump(item)
+    return _Packed(stream.getvalue(), tuple(packer.names), tuple(packer.areas))

@@ -1,0 +1,189 @@
+"""Files that were planned on one machine and are read on another: are they the same?
+
+A task that cannot open a planned file, or opens another one, must not report on the store: what is wrong is
+the machine that it runs on. So whoever sends tasks away takes a `FileProof` of every file that they name, and
+there `PlannedFiles` holds each file that is opened against its proof, before a byte of it is used.
+
+What can be proven: under one kernel, two files of one device are the same if their inodes are, whatever else
+is said of them. Between machines neither number means anything (a network file system's device is counted
+where it is mounted, copies on two disks have inodes of their own), so that size, time of change and first
+page have to be equal. A copy that keeps those is taken for the file: it may be the store's mirror on a local
+disk.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import socket
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+from rmqtool.errors import EnvironmentFailureError, UnseenFileError
+from rmqtool.io.local import Descriptor, LocalFiles, open_regular
+from rmqtool.io.source import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from rmqtool.io.source import Entry, Status
+
+FIRST_PAGE = 4096
+"""Bytes at a file's start that are compared: a log's first record, or what fits of it."""
+
+NEXT_STEP = (
+    "every executor must see it under this name and with the same bytes, as on a shared file system; or use"
+    " --engine local"
+)
+
+
+class FileProof(NamedTuple):
+    """What tells a file from others.
+
+    Attributes:
+        kernel: that counted the next two; empty where it has no name.
+        device: of the file system.
+        inode: of the file.
+        size_bytes: its size; None where that may change.
+        modified_us: when it was changed last, in microseconds since 1970, which every network file system
+            keeps; None where that may change.
+        first_page: digest of its first bytes; None where the disk does not deliver them.
+    """
+
+    kernel: str
+    device: int
+    inode: int
+    size_bytes: int | None
+    modified_us: int | None
+    first_page: bytes | None
+
+    def loosened(self) -> FileProof:
+        """Return what stays the same while somebody writes the file."""
+        return self._replace(size_bytes=None, modified_us=None)
+
+
+def proof_of(path: str) -> FileProof | None:
+    """Return the proof of a file as this machine sees it; None if it cannot be opened."""
+    try:
+        descriptor = Descriptor(open_regular(path))
+    except EnvironmentFailureError:
+        return None
+    return _proof(descriptor)._replace(first_page=_first_page(descriptor))
+
+
+def difference(planned: FileProof, descriptor: Descriptor) -> str:
+    """Say by what an open file shows that it is another than the planned one; empty if it does not."""
+    found = _proof(descriptor)
+    if planned.kernel and planned[:2] == found[:2]:
+        return "" if planned.inode == found.inode else "another file is there"
+    if planned.size_bytes not in {None, found.size_bytes}:
+        return f"it has {found.size_bytes} bytes there, not {planned.size_bytes}"
+    if planned.modified_us not in {None, found.modified_us}:
+        return "it was changed at another time"
+    if planned.first_page not in {None, _first_page(descriptor)}:
+        return "it begins with other bytes"
+    return ""
+
+
+def _proof(descriptor: Descriptor) -> FileProof:
+    status = os.fstat(descriptor.number)
+    place = _kernel(), status.st_dev, status.st_ino
+    return FileProof(*place, status.st_size, status.st_mtime_ns // 1000, None)
+
+
+def _first_page(descriptor: Descriptor) -> bytes | None:
+    page = bytearray(FIRST_PAGE)
+    with suppress(OSError):  # who reads that part says so
+        length = descriptor.read_into(0, memoryview(page))
+        return hashlib.sha256(page[:length]).digest()
+    return None
+
+
+@cache
+def _kernel() -> str:
+    """Return what tells a running kernel from all others, containers or not; empty where it does not say."""
+    with suppress(OSError), open("/proc/sys/kernel/random/boot_id", encoding="ascii") as name:  # noqa: PTH123
+        return name.read().strip()
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedFiles:
+    """The file systems of a machine that does a task for another, see `rmqtool.io.source.Source`.
+
+    What a task sends home is named in the files of the machine that reads it: pickled, this is `LocalFiles`.
+
+    Attributes:
+        proofs: Of the files that the task names, by name; what is not among them is as `LocalFiles` has it.
+    """
+
+    proofs: Mapping[str, FileProof]
+    _files: ClassVar[LocalFiles] = LocalFiles()
+
+    def __hash__(self) -> int:
+        return hash(PlannedFiles)
+
+    def __reduce__(self) -> tuple[Callable[[], LocalFiles], tuple[()]]:
+        return LocalFiles, ()
+
+    def status(self, path: str) -> Status | None:
+        """Return what a name stands for.
+
+        Raises:
+            UnseenFileError: It is a planned file, and nothing that can be examined is there.
+        """
+        status = self._files.status(path)
+        if path in self.proofs and (status is None or status.kind in {Kind.LOST, Kind.HIDDEN}):
+            raise unseen(path, "nothing is there" if status is None else status.reason)
+        return status
+
+    def entries(self, path: str) -> list[Entry]:
+        """Return the entries of a directory, see `LocalFiles.entries`."""
+        return self._files.entries(path)
+
+    def open(self, path: str) -> Descriptor:
+        """Open a regular file, and prove that it is the planned one.
+
+        Raises:
+            EnvironmentFailureError: Nobody planned it, and it cannot be opened.
+            UnseenFileError: It is a planned file, which this machine does not see, or sees otherwise.
+        """
+        planned = self.proofs.get(path)
+        if planned is None:
+            return self._files.open(path)
+        try:
+            descriptor = self._files.open(path)
+        except EnvironmentFailureError as failure:
+            raise unseen(path, str(failure).removeprefix(f"{path}: ")) from failure
+        if reason := difference(planned, descriptor):
+            host = socket.gethostname()
+            raise UnseenFileError(
+                path, f"executor {host} sees another {path} than this command does ({reason}): {NEXT_STEP}"
+            )
+        return descriptor
+
+    def absolute(self, text: str) -> str:
+        """Return a name from the top, see `LocalFiles.absolute`."""
+        return self._files.absolute(text)
+
+    def real(self, path: str) -> str:
+        """Return the same place without links, see `LocalFiles.real`."""
+        return self._files.real(path)
+
+    def local_path(self, path: str) -> Path | None:
+        """Return the same place without links."""
+        return self._files.local_path(path)
+
+    def lock_holder(self, path: str) -> int | None:
+        """Return the process that holds a lock, see `LocalFiles.lock_holder`."""
+        return self._files.lock_holder(path)
+
+
+def unseen(path: str, reason: str) -> UnseenFileError:
+    """Return the error of an executor that does not see a file, or a directory."""
+    return UnseenFileError(
+        path, f"executor {socket.gethostname()} does not see {path} ({reason}): {NEXT_STEP}"
+    )
