@@ -10,7 +10,7 @@ while work goes on; ``projection`` results as JSON; ``times`` as users give them
 ``scan`` bytes of log to arrays of messages;
 ``derived`` readers of queues, index and checkpoint; ``dispatch`` messages to what the store must contain;
 ``engine`` where functions run; ``reput`` the pipeline; ``recovery`` what a broker's start does;
-``check`` what is wrong; ``rows`` typed rows, and rows of records; ``lookup`` messages by way of their queues;
+``check`` what is wrong; ``salvage`` what can be given back of a damaged log; ``rows`` typed rows, and rows of records; ``lookup`` messages by way of their queues;
 ``commands`` one module or package per command, none knows another; ``api`` the library;
 ``report`` how rows look;
 ``cli`` the door.

@@ -1,0 +1,450 @@
+"""Which true records are believed: fields that no checksum protects are held against their neighbours.
+
+A record can be whole and yet tell a lie: one flipped bit of QUEUEID makes a queue that never was, one of
+QUEUEOFFSET a jump; and bytes that a broker had cut off, or a pooled buffer had kept, are whole records, too.
+So the queue offsets of every queue must go up by one along the log, but for what holes have room for; store
+times must not go back; and what a queue that is still there lists, is so. A record is left out only if
+something speaks against it: what is merely odd is kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from rmqtool.formats.message import SMALLEST_RECORD
+from rmqtool.salvage.evidence import confirmed_units
+from rmqtool.salvage.survey import Mark
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from rmqtool.salvage.evidence import QueueEvidence
+    from rmqtool.salvage.survey import Survey
+
+    Bools = npt.NDArray[np.bool_]
+    Int64s = npt.NDArray[np.int64]
+    Rows = npt.NDArray[Any]
+
+_LOOK_BACK = 64  # runs of a queue that a chain may leap over
+_NO_ROOM = 2  # what a leap without room for the lost costs, in records: more than a lone record is worth
+_CONFIRMED = 1 << 20  # what one confirmed record is worth: more than any number of others
+_SHORT = 2  # records of a run that may be due to chance
+_NEVER = (1 << 63) - 1
+
+
+class Cause(IntEnum):
+    """Why a true record is not given back."""
+
+    NONE = 0
+    BODY = 1  # its body is not what its checksum says
+    STALE = 2  # older bytes behind a rewritten tail, or of another life of the file
+    FIELDS = 3  # what it says of its queue is contradicted
+    CHOICE = 4  # the user's choice: topic, time or offset
+    ROOM = 5  # it leaves no room for what must stand beside it
+
+
+class Gap(NamedTuple):
+    """Queue offsets that no record has: ``first`` to before ``last``, between two places of the log."""
+
+    queue: int
+    first: int
+    last: int
+    start: int
+    stop: int
+
+
+@dataclass
+class Chain:
+    """The records of one queue that follow each other.
+
+    Attributes:
+        queue: its number.
+        rows: numbers of its units, in order.
+        resets: places in ``rows`` where its queue offsets begin again, as after the topic was deleted.
+    """
+
+    queue: int
+    rows: Int64s
+    resets: frozenset[int] = frozenset()
+
+
+class Belief:
+    """Judges the records of a survey.
+
+    Args:
+        survey: what was read, of all copies.
+        evidence: what queues list.
+        from_zero: whether the log begins at 0, so every queue begins at 0, too.
+        include_stale: believe what looks stale.
+
+    Attributes:
+        cause: why records are left out, ``(n,)`` of ``Cause``.
+        chains: by queue number.
+    """
+
+    def __init__(
+        self, survey: Survey, evidence: QueueEvidence, *, from_zero: bool, include_stale: bool = False
+    ) -> None:
+        self.survey = survey
+        self.evidence = evidence
+        self.from_zero = from_zero
+        records, units = survey.records, survey.units
+        self.cause = np.zeros(len(records), np.uint8)
+        self.cause[survey.damaged] = Cause.BODY
+        self.record_of = np.searchsorted(records["log_offset"], units["log_offset"])
+        self.confirmed = confirmed_units(survey, evidence)
+        self.odd_times = odd_times(records["store_timestamp_ms"])
+        self.chains: dict[int, Chain] = {}
+        self._judge_stale(include_stale=include_stale)
+        self._link()
+        self._judge_fields()
+
+    @property
+    def kept(self) -> Bools:
+        """Return which records are believed and whole, ``(n,)``."""
+        return self.cause == Cause.NONE
+
+    @property
+    def times(self) -> Int64s:
+        """Return store times, odd ones replaced by that of the record before, ``(n,)``."""
+        times: Int64s = self.survey.records["store_timestamp_ms"].copy()
+        sound = np.where(self.odd_times, -1, np.arange(len(times)))
+        last = np.maximum.accumulate(sound) if len(times) else sound
+        return times[np.maximum(last, 0)]
+
+    def leave_out(self, records: Bools, cause: Cause) -> None:
+        """Leave records out that were kept so far."""
+        self.cause[records & self.kept] = cause
+
+    def room(self, start: int, stop: int) -> int:
+        """Return the bytes between two places that no record without doubt takes."""
+        ends = np.searchsorted(self.survey.records["log_offset"], [start, stop])
+        taken = self._taken_before[ends[1]] - self._taken_before[ends[0]]
+        return int(stop - start - taken) - self._blank_bytes(start, stop)
+
+    def gaps(self) -> Iterator[Gap]:
+        """Yield the queue offsets that no record of a chain has, up to each queue's last record."""
+        units, records = self.survey.units, self.survey.records
+        for chain in self.chains.values():
+            rows = chain.rows
+            if not len(rows):
+                continue
+            offsets = units["queue_offset"][rows]
+            stops = offsets + units["count"][rows]
+            places = units["log_offset"][rows]
+            ends = places + records["total_size"][self.record_of[rows]]
+            if self.from_zero and offsets[0] > 0:
+                yield Gap(chain.queue, 0, int(offsets[0]), self.survey.log.start, int(places[0]))
+            for number in np.flatnonzero(offsets[1:] > stops[:-1]):
+                if number + 1 not in chain.resets:
+                    one, two = int(stops[number]), int(offsets[number + 1])
+                    yield Gap(chain.queue, one, two, int(ends[number]), int(places[number + 1]))
+
+    def _blank_bytes(self, start: int, stop: int) -> int:
+        """Return the bytes of BLANKs that begin between two places."""
+        first, last = np.searchsorted(self._blanks[:, 0], [start, stop])
+        return int((self._blanks[first:last, 1] - self._blanks[first:last, 0]).sum())
+
+    @cached_property
+    def _blanks(self) -> Int64s:
+        """Start and stop of each BLANK, ``(k, 2)``."""
+        found = sorted(self.survey.blanks.values())
+        segments = [self.survey.log.segment_at(at) for at in found]
+        pairs = [(at, at if one is None else one.stop) for at, one in zip(found, segments, strict=True)]
+        return np.array(pairs, np.int64).reshape(-1, 2)
+
+    # -- old bytes
+
+    def _judge_stale(self, *, include_stale: bool) -> None:
+        if include_stale or not len(self.cause):
+            return
+        times = self.times
+        latest = np.maximum.accumulate(np.where(self.survey.damaged, 0, times))
+        back = np.concatenate([[False], times[1:] < latest[:-1]]) & ~self.odd_times
+        edges = np.flatnonzero(np.diff(np.concatenate([[0], back.view(np.int8), [0]])))
+        for start, stop in edges.reshape(-1, 2):
+            if self._is_stale(int(start), int(stop)):
+                self.cause[start:stop][self.cause[start:stop] == Cause.NONE] = Cause.STALE
+
+    def _is_stale(self, start: int, stop: int) -> bool:
+        """Whether records whose times go back are old: a clock that was set back leaves no other trace."""
+        records, units = self.survey.records, self.survey.units
+        first, last = np.searchsorted(self.record_of, [start, stop])
+        if self.confirmed[first:last].any():
+            return False
+        offsets, before = units["queue_offset"][first:last], self._offsets_before[first:last]
+        outside = self._unit_before[first:last] < first
+        torn = records["log_offset"][start] != (
+            records["log_offset"][start - 1] + records["total_size"][start - 1]
+        )
+        if not torn:
+            return bool((outside & (before >= 0) & (offsets < before)).any())
+        starts = (before < 0) & ((offsets == 0) if self.from_zero else True)
+        return not bool(((offsets == before) | starts)[outside].all()) or not outside.any()
+
+    @cached_property
+    def _unit_before(self) -> Int64s:
+        """The unit before each in its queue, -1 for the first, ``(m,)``."""
+        queues = self.survey.units["queue"]
+        order = np.argsort(queues, kind="stable")
+        before = np.full(len(queues), -1)
+        same = queues[order[1:]] == queues[order[:-1]]
+        before[order[1:][same]] = order[:-1][same]
+        return before
+
+    @cached_property
+    def _offsets_before(self) -> Int64s:
+        """The queue offset after the unit before, -1 for the first of a queue, ``(m,)``."""
+        units, before = self.survey.units, self._unit_before
+        return np.where(before >= 0, (units["queue_offset"] + units["count"])[before], -1)
+
+    # -- chains
+
+    def _link(self) -> None:
+        """Find in every queue the records that follow each other."""
+        units = self.survey.units
+        fresh = self.cause[self.record_of] != Cause.STALE
+        order = np.argsort(units["queue"], kind="stable")
+        order = order[fresh[order]]
+        bounds = np.searchsorted(units["queue"][order], np.arange(len(self.survey.queues) + 1))
+        runs = [
+            self._runs(order[bounds[number] : bounds[number + 1]])
+            for number in range(len(self.survey.queues))
+        ]
+        self._taken_before = self._without_doubt(order, bounds, runs)
+        for number, cuts in enumerate(runs):
+            rows = order[bounds[number] : bounds[number + 1]]
+            if len(rows):
+                self.chains[number] = self._chain(number, rows, cuts)
+
+    def _runs(self, rows: Int64s) -> Int64s:
+        """Return where runs of consecutive queue offsets begin in the units of a queue, and their end."""
+        units = self.survey.units
+        offsets = units["queue_offset"][rows]
+        stops = offsets + units["count"][rows]
+        return np.concatenate([[0], np.flatnonzero(offsets[1:] != stops[:-1]) + 1, [len(rows)]])
+
+    def _without_doubt(self, order: Int64s, bounds: Int64s, runs: list[Int64s]) -> Int64s:
+        """Return the bytes of records without doubt in front of each record, ``(n + 1,)``."""
+        records = self.survey.records
+        taken = np.where(self.kept, records["total_size"], 0).astype(np.int64)
+        for number, cuts in enumerate(runs):
+            lone = np.flatnonzero(np.diff(cuts) == 1)
+            rows = order[bounds[number] : bounds[number + 1]][cuts[lone]] if len(cuts) > 1 else order[:0]
+            begins = not self.from_zero or self.survey.units["queue_offset"][rows] == 0
+            lonely = rows[~(self.confirmed[rows] | ((lone == 0) & begins))] if len(rows) else rows
+            taken[self.record_of[lonely]] = 0
+        return np.concatenate([[0], np.cumsum(taken)])
+
+    def _chain(self, queue: int, rows: Int64s, cuts: Int64s) -> Chain:
+        if len(cuts) == 2:
+            return Chain(queue, rows)
+        return _Linker(self, queue, rows, cuts).chain()
+
+    # -- fields
+
+    def _judge_fields(self) -> None:
+        """Leave out whole records that are contradicted in what they say of their queue."""
+        self._leave_out_misplaced()
+        self._linked = np.zeros(len(self.survey.units), bool)
+        for chain in self.chains.values():
+            self._linked[chain.rows] = True
+        self._count_kept()
+        tight = [gap for gap in self.gaps() if self._lacks_room(gap)]
+        for record in np.flatnonzero(self._suspects() & self.kept):
+            if self._claimed(int(record), tight):
+                self.cause[record] = Cause.FIELDS
+                self._count_kept()
+        self._forget_left_out()
+
+    def _count_kept(self) -> None:
+        sizes = np.where(self.kept, self.survey.records["total_size"], 0).astype(np.int64)
+        self._kept_before = np.concatenate([[0], np.cumsum(sizes)])
+
+    def _leave_out_misplaced(self) -> None:
+        """Leave out records that lie where a queue lists another message."""
+        records = self.survey.records
+        proven = np.zeros(len(records), bool)
+        proven[self.record_of[self.confirmed]] = True
+        own = np.zeros(len(records), bool)
+        own[self.record_of] = True
+        for listed in self.evidence.units.values():
+            place = np.searchsorted(records["log_offset"], listed["log_offset"])
+            place = np.minimum(place, max(len(records) - 1, 0))
+            if not len(records):
+                return
+            met = (records["log_offset"][place] == listed["log_offset"]) & (
+                records["total_size"][place] == listed["size"]
+            )
+            wrong = place[met & ~proven[place]]
+            self.cause[wrong[self.cause[wrong] == Cause.NONE]] = Cause.FIELDS
+
+    def _suspects(self) -> Bools:
+        """Return records that stand alone or in no chain, and plain ones in no queue at all, ``(n,)``."""
+        records, units = self.survey.records, self.survey.units
+        suspects = (records["marks"] & Mark.PLAIN) != 0
+        suspects[self.record_of] = False
+        suspects[self.record_of[~self._linked & ~self.confirmed]] = True
+        for chain in self.chains.values():
+            cuts = self._runs(chain.rows)
+            short = np.flatnonzero(np.diff(cuts) <= _SHORT)
+            for number in short:
+                rows = chain.rows[cuts[number] : cuts[number + 1]]
+                if not self.confirmed[rows].any() and not units["light"][rows].any():
+                    suspects[self.record_of[rows]] = True
+        return suspects
+
+    def _claimed(self, record: int, tight: list[Gap]) -> bool:
+        """Whether a queue misses just this record, right here, and has no other room for it."""
+        row = self.survey.records[record]
+        at, offset = int(row["log_offset"]), int(row["queue_offset"])
+        unit = self._own_unit(record)
+        own = None if unit is None else int(self.survey.units["queue"][unit])
+        for gap in tight:
+            if not gap.start <= at < gap.stop or not self._lacks_room(gap):
+                continue
+            if gap.queue == own:
+                if unit is not None and not self._linked[unit]:
+                    return True
+            elif gap.first <= offset < gap.last and self._resembles(gap.queue, own, record):
+                return True
+        return not self._vouched(unit) and self._claimed_by_an_end(record, offset, own)
+
+    def _lacks_room(self, gap: Gap) -> bool:
+        """Whether the holes of the log have no room for what a gap misses."""
+        ends = np.searchsorted(self.survey.records["log_offset"], [gap.start, gap.stop])
+        taken = int(self._kept_before[ends[1]] - self._kept_before[ends[0]])
+        blanks = self._blank_bytes(gap.start, gap.stop)
+        return gap.stop - gap.start - taken - blanks < (gap.last - gap.first) * SMALLEST_RECORD
+
+    def _claimed_by_an_end(self, record: int, offset: int, own: int | None) -> bool:
+        """Whether it is the record that would come next in a queue like its own, which ends before it."""
+        units = self.survey.units
+        for chain in self.chains.values():
+            rows = chain.rows[self.record_of[chain.rows] != record]
+            if len(rows) <= _SHORT or self.record_of[rows[-1]] > record:
+                continue
+            end = int(units["queue_offset"][rows[-1]] + units["count"][rows[-1]])
+            if chain.queue == own:
+                if _one_byte_apart(end, offset):
+                    return True
+            elif end == offset and self._resembles(chain.queue, own, record):
+                return True
+        return False
+
+    def _vouched(self, unit: int | None) -> bool:
+        """Whether its own queue vouches for a record: it joins a neighbour, or is the queue's first."""
+        if unit is None or self.confirmed[unit]:
+            return unit is not None
+        before, offset = int(self._offsets_before[unit]), int(self.survey.units["queue_offset"][unit])
+        return offset == before or (before < 0 and (offset == 0 or not self.from_zero))
+
+    def _own_unit(self, record: int) -> int | None:
+        """Return the unit of a record in its own queue; None if it has none."""
+        first, last = np.searchsorted(self.record_of, [record, record + 1])
+        return int(first) if first < last else None
+
+    def _resembles(self, queue: int, own: int | None, record: int) -> bool:
+        """Whether one damaged byte turns a queue into the one that a record claims."""
+        topic, queue_id = self.survey.queues[queue]
+        if own is None:
+            return int(self.survey.records["queue_id"][record]) == queue_id
+        claimed_topic, claimed_id = self.survey.queues[own]
+        if claimed_topic == topic:
+            return _one_byte_apart(claimed_id, queue_id)
+        if claimed_id != queue_id or len(claimed_topic.encode()) != len(topic.encode()):
+            return False
+        return sum(a != b for a, b in zip(claimed_topic.encode(), topic.encode(), strict=True)) == 1
+
+    def _forget_left_out(self) -> None:
+        """Take out of the chains what contradicts them; what is damaged still shows where it stood."""
+        for chain in self.chains.values():
+            good = (self.cause[self.record_of[chain.rows]] == Cause.NONE) | (
+                self.cause[self.record_of[chain.rows]] == Cause.BODY
+            )
+            if not good.all():
+                chain.resets = frozenset(int(good[:reset].sum()) for reset in chain.resets if good[reset])
+                chain.rows = chain.rows[good]
+
+
+@dataclass
+class _Linker:
+    """Chooses, of the runs of one queue, those that can follow each other and hold most records."""
+
+    belief: Belief
+    queue: int
+    rows: Int64s
+    cuts: Int64s
+
+    def __post_init__(self) -> None:
+        units, records = self.belief.survey.units, self.belief.survey.records
+        rows, cuts = self.rows, self.cuts
+        heads, tails = rows[cuts[:-1]], rows[cuts[1:] - 1]
+        self.first = units["queue_offset"][heads]
+        self.after = units["queue_offset"][tails] + units["count"][tails]
+        self.start = units["log_offset"][heads]
+        self.stop = units["log_offset"][tails] + records["total_size"][self.belief.record_of[tails]]
+        confirmed = np.concatenate([[0], np.cumsum(self.belief.confirmed[rows])])
+        self.worth = np.diff(cuts) + _CONFIRMED * (confirmed[cuts[1:]] - confirmed[cuts[:-1]])
+
+    def chain(self) -> Chain:
+        count = len(self.first)
+        score, came_from = np.zeros(count, np.int64), np.full(count, -1)
+        for run in range(count):
+            score[run] = self.worth[run] - self._cost_of_start(run)
+            for other in range(max(0, run - _LOOK_BACK), run):
+                cost = self._cost(other, run)
+                if cost is not None and score[other] + self.worth[run] - cost > score[run]:
+                    score[run], came_from[run] = score[other] + self.worth[run] - cost, other
+        chosen = [int(np.argmax(score))]
+        while (before := int(came_from[chosen[-1]])) >= 0:
+            chosen.append(before)
+        chosen.reverse()
+        rows = [self.rows[self.cuts[run] : self.cuts[run + 1]] for run in chosen]
+        ends = np.cumsum([len(part) for part in rows])
+        resets = frozenset(
+            int(end)
+            for end, one, two in zip(ends, chosen[:-1], chosen[1:], strict=False)
+            if self.first[two] < self.after[one]
+        )
+        return Chain(self.queue, np.concatenate(rows), resets)
+
+    def _cost_of_start(self, run: int) -> int:
+        if not self.belief.from_zero or not self.first[run]:
+            return 0
+        return self._cost_of_room(int(self.first[run]), self.belief.survey.log.start, int(self.start[run]))
+
+    def _cost(self, one: int, two: int) -> int | None:
+        """Return what it costs to go on with another run; None where it cannot follow."""
+        missing = int(self.first[two] - self.after[one])
+        if missing >= 0:
+            return self._cost_of_room(missing, int(self.stop[one]), int(self.start[two]))
+        return _NO_ROOM if self.first[two] == 0 and self.cuts[two + 1] - self.cuts[two] > 1 else None
+
+    def _cost_of_room(self, missing: int, start: int, stop: int) -> int:
+        return 0 if missing * SMALLEST_RECORD <= self.belief.room(start, stop) else _NO_ROOM
+
+
+def odd_times(times: Int64s) -> Bools:
+    """Tell which store times stick out between two that are in order, ``(n,)``."""
+    odd = np.zeros(len(times), bool)
+    if len(times) > 2:
+        one, here, two = times[:-2], times[1:-1], times[2:]
+        odd[1:-1] = (one <= two) & ((here < one) | (here > two))
+        odd[0] = times[0] > times[1] and times[1] <= times[2]
+    return odd
+
+
+def _one_byte_apart(one: int, other: int) -> bool:
+    """Whether two integers differ in one byte."""
+    differing = one ^ other
+    return differing > 0 and any(
+        differing >> shift << shift == differing < 1 << shift + 8 for shift in range(0, 64, 8)
+    )
