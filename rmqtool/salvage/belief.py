@@ -36,7 +36,7 @@ _LOOK_BACK = 64  # runs of a queue that a chain may leap over
 _NO_ROOM = 2  # what a leap without room for the lost costs, in records: more than a lone record is worth
 _CONFIRMED = 1 << 20  # what one confirmed record is worth: more than any number of others
 _SHORT = 2  # records of a run that may be due to chance
-_NEVER = (1 << 63) - 1
+_STEP_MS = 1000  # a broker that was started again is later by more than that
 
 
 class Cause(IntEnum):
@@ -100,7 +100,7 @@ class Belief:
         self.cause[survey.damaged] = Cause.BODY
         self.record_of = np.searchsorted(records["log_offset"], units["log_offset"])
         self.confirmed = confirmed_units(survey, evidence)
-        self.odd_times = odd_times(records["store_timestamp_ms"])
+        self.odd_times = odd_times(records["store_timestamp_ms"]) & ~self._torn_after
         self.chains: dict[int, Chain] = {}
         self._judge_stale(include_stale=include_stale)
         self._link()
@@ -160,6 +160,17 @@ class Belief:
         pairs = [(at, at if one is None else one.stop) for at, one in zip(found, segments, strict=True)]
         return np.array(pairs, np.int64).reshape(-1, 2)
 
+    @cached_property
+    def _torn_after(self) -> Bools:
+        """Tell after which records a hole begins: a time that is ahead there may be that of a new tail."""
+        records = self.survey.records
+        stops = records["log_offset"] + records["total_size"]
+        torn = np.zeros(len(records), bool)
+        torn[:-1] = records["log_offset"][1:] != stops[:-1]
+        ahead = np.zeros(len(records), bool)
+        ahead[:-1] = records["store_timestamp_ms"][:-1] > records["store_timestamp_ms"][1:]
+        return torn & ahead
+
     # -- old bytes
 
     def _judge_stale(self, *, include_stale: bool) -> None:
@@ -181,13 +192,17 @@ class Belief:
             return False
         offsets, before = units["queue_offset"][first:last], self._offsets_before[first:last]
         outside = self._unit_before[first:last] < first
-        torn = records["log_offset"][start] != (
-            records["log_offset"][start - 1] + records["total_size"][start - 1]
-        )
-        if not torn:
-            return bool((outside & (before >= 0) & (offsets < before)).any())
-        starts = (before < 0) & ((offsets == 0) if self.from_zero else True)
-        return not bool(((offsets == before) | starts)[outside].all()) or not outside.any()
+        before_it = records[start - 1]
+        torn = records["log_offset"][start] != before_it["log_offset"] + before_it["total_size"]
+        step_ms = int(self.times[start - 1] - self.times[start])
+        if torn and step_ms >= _STEP_MS and self._in_one_file(start, stop):
+            return True
+        return bool((outside & (before >= 0) & (offsets < before)).any())
+
+    def _in_one_file(self, start: int, stop: int) -> bool:
+        """Whether records lie in one file: a broker that cuts its log deletes the files after the cut."""
+        ends = self.survey.records["log_offset"][[start, stop - 1]]
+        return self.survey.log.segment_at(int(ends[0])) == self.survey.log.segment_at(int(ends[1]))
 
     @cached_property
     def _unit_before(self) -> Int64s:
@@ -262,7 +277,25 @@ class Belief:
             if self._claimed(int(record), tight):
                 self.cause[record] = Cause.FIELDS
                 self._count_kept()
+        self._leave_out_intruders()
         self._forget_left_out()
+
+    def _leave_out_intruders(self) -> None:
+        """Leave out records of no chain that a broker would put into their queue, and shift what follows.
+
+        A unit ahead of its queue's end is appended there, whatever its offset says; one behind it is skipped
+        (``ConsumeQueue#putMessagePositionInfo``, 4.9.8, 5.3.3).
+        """
+        units = self.survey.units
+        for number in np.flatnonzero(~self._linked & ~units["light"]):
+            chain = self.chains.get(int(units["queue"][number]))
+            if chain is None or not self.kept[self.record_of[number]]:
+                continue
+            place = int(np.searchsorted(chain.rows, number))
+            before = chain.rows[place - 1] if place else None
+            end = 0 if before is None else int(units["queue_offset"][before] + units["count"][before])
+            if units["queue_offset"][number] >= end and place < len(chain.rows):
+                self.cause[self.record_of[number]] = Cause.FIELDS
 
     def _count_kept(self) -> None:
         sizes = np.where(self.kept, self.survey.records["total_size"], 0).astype(np.int64)
@@ -307,15 +340,18 @@ class Belief:
         at, offset = int(row["log_offset"]), int(row["queue_offset"])
         unit = self._own_unit(record)
         own = None if unit is None else int(self.survey.units["queue"][unit])
+        vouched = self._vouched(unit)
         for gap in tight:
             if not gap.start <= at < gap.stop or not self._lacks_room(gap):
+                continue
+            if vouched and not (self._is_alone(unit) and gap.last == gap.first + 1):
                 continue
             if gap.queue == own:
                 if unit is not None and not self._linked[unit]:
                     return True
             elif gap.first <= offset < gap.last and self._resembles(gap.queue, own, record):
                 return True
-        return not self._vouched(unit) and self._claimed_by_an_end(record, offset, own)
+        return not vouched and self._claimed_by_an_end(record, offset, own)
 
     def _lacks_room(self, gap: Gap) -> bool:
         """Whether the holes of the log have no room for what a gap misses."""
@@ -340,11 +376,26 @@ class Belief:
         return False
 
     def _vouched(self, unit: int | None) -> bool:
-        """Whether its own queue vouches for a record: it joins a neighbour, or is the queue's first."""
+        """Whether its own queue vouches for a record: it follows the one before it, but for what has room."""
         if unit is None or self.confirmed[unit]:
             return unit is not None
-        before, offset = int(self._offsets_before[unit]), int(self.survey.units["queue_offset"][unit])
-        return offset == before or (before < 0 and (offset == 0 or not self.from_zero))
+        queue, offset = int(self.survey.units["queue"][unit]), int(self.survey.units["queue_offset"][unit])
+        if not self._linked[unit]:
+            return False
+        rows = self.chains[queue].rows
+        place = int(np.searchsorted(rows, unit))
+        at = int(self.survey.units["log_offset"][unit])
+        if not place:
+            gap = Gap(queue, 0, offset, self.survey.log.start, at)
+            return not self.from_zero or not offset or not self._lacks_room(gap)
+        before = rows[place - 1]
+        end = int(self.survey.units["queue_offset"][before] + self.survey.units["count"][before])
+        gap = Gap(queue, end, offset, int(self.survey.units["log_offset"][before]), at)
+        return place in self.chains[queue].resets or offset == end or not self._lacks_room(gap)
+
+    def _is_alone(self, unit: int | None) -> bool:
+        """Whether a record is all there is of its queue."""
+        return unit is None or len(self.chains[int(self.survey.units["queue"][unit])].rows) == 1
 
     def _own_unit(self, record: int) -> int | None:
         """Return the unit of a record in its own queue; None if it has none."""

@@ -168,7 +168,12 @@ class Planner:
             kept = survey.records[belief.kept]
             stops = kept["log_offset"] + kept["total_size"]
             last = int(stops[-1]) if len(stops) else start
-            stay = {at for at in blanks if at < last or not (self.choices.limited or self._is_cut)}
+            ends = {start, *stops.tolist()}  # a BLANK behind a hole is made anew
+            stay = {
+                at for at in blanks
+                if (at in ends or self._file_stop(at) - self.file_size == at)
+                and (at < last or not (self.choices.limited or self._is_cut))
+            }  # fmt: skip
             end = max([last, *(self._file_stop(at) for at in stay)])
             ground = Ground(start, end, self.file_size, kept, frozenset(stay))
             crowded = self._crowded(ground)
