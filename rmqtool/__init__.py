@@ -10,7 +10,8 @@ while work goes on; ``projection`` results as JSON; ``times`` as users give them
 ``scan`` bytes of log to arrays of messages;
 ``derived`` readers of queues, index and checkpoint; ``dispatch`` messages to what the store must contain;
 ``engine`` where functions run; ``reput`` the pipeline; ``recovery`` what a broker's start does;
-``check`` what is wrong; ``salvage`` what can be given back of a damaged log; ``rows`` typed rows, and rows of records; ``lookup`` messages by way of their queues;
+``check`` what is wrong; ``salvage`` what can be given back of a damaged log;
+``rows`` typed rows, and rows of records; ``lookup`` messages by way of their queues;
 ``commands`` one module or package per command, none knows another; ``api`` the library;
 ``report`` how rows look;
 ``cli`` the door.
@@ -46,6 +47,8 @@ __all__ = [
     "RefusedError",
     "RmqtoolError",
     "Rows",
+    "SalvagePlan",
+    "SalvageReport",
     "Setting",
     "Slot",
     "Store",
@@ -74,6 +77,7 @@ _HOMES = {
     "commands.info": ("StoreSummary",),
     "commands.query": ("KeyQuestion",),
     "commands.rebuild.report": ("RebuildReport",),
+    "commands.salvage.report": ("SalvageReport",),
     "rows": ("BatchUnit", "Chain", "Damage", "IndexHeader", "Item", "Message", "Slot", "Unit"),
     "engine": ("EngineError", "EngineOptions"),
     "errors": (
@@ -86,6 +90,7 @@ _HOMES = {
     "findings": ("Finding", "FindingCode"),
     "projection": ("json_value",),
     "recovery": ("Prediction",),
+    "salvage.model": ("SalvagePlan",),
     "store": ("Setting",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -103,6 +108,7 @@ if TYPE_CHECKING:
     from rmqtool.commands.info import StoreSummary
     from rmqtool.commands.query import KeyQuestion
     from rmqtool.commands.rebuild.report import RebuildReport
+    from rmqtool.commands.salvage.report import SalvageReport
     from rmqtool.engine import EngineError, EngineOptions
     from rmqtool.errors import (
         EnvironmentFailureError,
@@ -115,6 +121,7 @@ if TYPE_CHECKING:
     from rmqtool.projection import json_value
     from rmqtool.recovery import Prediction
     from rmqtool.rows import BatchUnit, Chain, Damage, IndexHeader, Item, Message, Slot, Unit
+    from rmqtool.salvage.model import SalvagePlan
     from rmqtool.store import Setting
 else:
 

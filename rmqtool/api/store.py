@@ -15,15 +15,20 @@ from rmqtool.progress import NullProgress
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from typing_extensions import Unpack
+
     from rmqtool.api.arguments import AnyPath, Time
     from rmqtool.api.engines import AnyEngine
     from rmqtool.api.index import Index
     from rmqtool.api.results import Differences
+    from rmqtool.api.salvaging import SalvageOptions
     from rmqtool.check.model import VerifyReport
     from rmqtool.commands.rebuild.generations import Generations
     from rmqtool.commands.rebuild.report import RebuildReport
+    from rmqtool.commands.salvage import SalvageReport
     from rmqtool.progress import Progress
     from rmqtool.recovery import Prediction
+    from rmqtool.salvage.model import SalvagePlan
 
 
 class Store(ReadStore):
@@ -210,6 +215,65 @@ class Store(ReadStore):
             max_findings=max_findings,
         )
         return rebuild(request, progress or NullProgress(), opened)
+
+    def plan_salvage(
+        self,
+        copies: Iterable[Store] = (),
+        *,
+        progress: Progress | None = None,
+        **options: Unpack[SalvageOptions],
+    ) -> SalvagePlan:
+        """Say what `salvage` would do; nothing is written.
+
+        Args:
+            copies: Other copies of the same log, from which holes of this one are healed.
+            progress: Told what is going on.
+            options: See `rmqtool.api.salvaging.SalvageOptions`.
+
+        Raises:
+            UsageError: The copies are none of this log, or an option makes no sense.
+            RefusedError: A broker holds the lock.
+            EnvironmentFailureError: The log cannot be read, or nothing of it can be given back.
+        """
+        from rmqtool.api.salvaging import salvage_request
+        from rmqtool.commands.salvage import plan_salvage
+
+        stores = (self._examined(), *(one._examined() for one in copies))
+        return plan_salvage(salvage_request(stores, self._zone, options), progress or NullProgress())
+
+    def salvage(
+        self,
+        out: AnyPath,
+        copies: Iterable[Store] = (),
+        *,
+        plan: SalvagePlan | None = None,
+        progress: Progress | None = None,
+        **options: Unpack[SalvageOptions],
+    ) -> SalvageReport:
+        """Make a new, complete store out of what is left of this one.
+
+        Args:
+            out: The directory to make, which appears complete or not at all; it must not exist, or be empty.
+            copies: Other copies of the same log, from which holes of this one are healed.
+            plan: What `plan_salvage` returned for the same copies, to be done to the letter.
+            progress: Told what is going on.
+            options: See `rmqtool.api.salvaging.SalvageOptions`; with a plan only ``live`` and ``jobs`` count.
+
+        Raises:
+            UsageError: The copies are none of this log, or an option makes no sense.
+            RefusedError: A broker holds the lock, the output exists or lies inside the store, or a file is
+                not what it was when the plan was made.
+            EnvironmentFailureError: Reading or writing failed, or nothing of the log can be given back.
+        """
+        from pathlib import Path
+
+        from rmqtool.api.salvaging import salvage_request
+        from rmqtool.commands.salvage import apply_plan, salvage
+
+        stores = (self._examined(), *(one._examined() for one in copies))
+        request = salvage_request(stores, self._zone, options)
+        target, told = path_of(out) or Path(), progress or NullProgress()
+        return salvage(request, target, told) if plan is None else apply_plan(plan, request, target, told)
 
 
 def _generations(word: str) -> Generations:

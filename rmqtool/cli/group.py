@@ -40,6 +40,9 @@ COMMANDS = {
         "rmqtool.cli.rebuild", "Rebuild", "Build consumequeue/ and index/ anew from the commit log."
     ),
     "rebuild-index": Entry("rmqtool.cli.rebuild", "Rebuild", "Build index/ anew from the commit log."),
+    "salvage": Entry(
+        "rmqtool.cli.salvage", "Rebuild", "Make a new store out of what is left of a damaged one."
+    ),
     "decode-id": Entry("rmqtool.cli.decode_id", "Aids", "Take message ids apart: offset ids and unique ids."),
     "warmup": Entry("rmqtool.cli.warmup", "Aids", "Compile all kernels now instead of at the first runs."),
     "help": Entry("rmqtool.cli.manual", "Aids", "Print a page of the manual, or the list of its pages."),

@@ -19,6 +19,7 @@ import numpy as np
 from rmqtool.formats.message import SMALLEST_RECORD
 from rmqtool.salvage.evidence import confirmed_units
 from rmqtool.salvage.survey import Mark
+from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -109,7 +110,8 @@ class Belief:
     @property
     def kept(self) -> Bools:
         """Return which records are believed and whole, ``(n,)``."""
-        return self.cause == Cause.NONE
+        kept: Bools = self.cause == Cause.NONE
+        return kept
 
     @property
     def times(self) -> Int64s:
@@ -267,14 +269,17 @@ class Belief:
 
     def _judge_fields(self) -> None:
         """Leave out whole records that are contradicted in what they say of their queue."""
-        self._leave_out_misplaced()
         self._linked = np.zeros(len(self.survey.units), bool)
         for chain in self.chains.values():
             self._linked[chain.rows] = True
         self._count_kept()
-        tight = [gap for gap in self.gaps() if self._lacks_room(gap)]
-        for record in np.flatnonzero(self._suspects() & self.kept):
-            if self._claimed(int(record), tight):
+        gaps = list(self.gaps())
+        tight = [gap for gap in gaps if self._lacks_room(gap)]
+        elsewhere = self._listed_elsewhere()
+        for record in np.flatnonzero((self._suspects() | elsewhere) & self.kept):
+            unit = self._own_unit(int(record))
+            refuted = elsewhere[record] and not self._vouched(unit)
+            if refuted or self._claimed(int(record), gaps if self._is_alone(unit) else tight):
                 self.cause[record] = Cause.FIELDS
                 self._count_kept()
         self._leave_out_intruders()
@@ -301,28 +306,27 @@ class Belief:
         sizes = np.where(self.kept, self.survey.records["total_size"], 0).astype(np.int64)
         self._kept_before = np.concatenate([[0], np.cumsum(sizes)])
 
-    def _leave_out_misplaced(self) -> None:
-        """Leave out records that lie where a queue lists another message."""
-        records = self.survey.records
-        proven = np.zeros(len(records), bool)
-        proven[self.record_of[self.confirmed]] = True
-        own = np.zeros(len(records), bool)
-        own[self.record_of] = True
-        for listed in self.evidence.units.values():
+    def _listed_elsewhere(self) -> Bools:
+        """Tell which records an ordinary queue lists at another queue offset than they say, ``(n,)``."""
+        records, units = self.survey.records, self.survey.units
+        listed_there = np.zeros(len(records), bool)
+        light = {self.survey.queues[number] for number in np.unique(units["queue"][units["light"]])}
+        for key, listed in self.evidence.units.items():
+            if key in light or key[0].startswith(LMQ_PREFIX) or not len(records):
+                continue
             place = np.searchsorted(records["log_offset"], listed["log_offset"])
-            place = np.minimum(place, max(len(records) - 1, 0))
-            if not len(records):
-                return
+            place = np.minimum(place, len(records) - 1)
             met = (records["log_offset"][place] == listed["log_offset"]) & (
                 records["total_size"][place] == listed["size"]
             )
-            wrong = place[met & ~proven[place]]
-            self.cause[wrong[self.cause[wrong] == Cause.NONE]] = Cause.FIELDS
+            listed_there[place[met]] = True
+        listed_there[self.record_of[self.confirmed]] = False
+        return listed_there
 
     def _suspects(self) -> Bools:
         """Return records that stand alone or in no chain, and plain ones in no queue at all, ``(n,)``."""
         records, units = self.survey.records, self.survey.units
-        suspects = (records["marks"] & Mark.PLAIN) != 0
+        suspects: Bools = (records["marks"] & Mark.PLAIN) != 0
         suspects[self.record_of] = False
         suspects[self.record_of[~self._linked & ~self.confirmed]] = True
         for chain in self.chains.values():
@@ -342,12 +346,12 @@ class Belief:
         own = None if unit is None else int(self.survey.units["queue"][unit])
         vouched = self._vouched(unit)
         for gap in tight:
-            if not gap.start <= at < gap.stop or not self._lacks_room(gap):
+            if not gap.start <= at < gap.stop or (vouched and not self._lacks_room(gap)):
                 continue
             if vouched and not (self._is_alone(unit) and gap.last == gap.first + 1):
                 continue
             if gap.queue == own:
-                if unit is not None and not self._linked[unit]:
+                if unit is not None and not self._linked[unit] and self._lacks_room(gap):
                     return True
             elif gap.first <= offset < gap.last and self._resembles(gap.queue, own, record):
                 return True
@@ -386,6 +390,8 @@ class Belief:
         place = int(np.searchsorted(rows, unit))
         at = int(self.survey.units["log_offset"][unit])
         if not place:
+            if self._is_alone(unit):  # nothing else knows of this queue
+                return not self.from_zero or not offset
             gap = Gap(queue, 0, offset, self.survey.log.start, at)
             return not self.from_zero or not offset or not self._lacks_room(gap)
         before = rows[place - 1]

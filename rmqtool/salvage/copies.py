@@ -14,7 +14,6 @@ import numpy as np
 from rmqtool.errors import UsageError
 from rmqtool.salvage.belief import Belief
 from rmqtool.salvage.model import Found
-from rmqtool.salvage.survey import Survey
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.salvage.evidence import QueueEvidence
+    from rmqtool.salvage.survey import Survey
 
     Bools = npt.NDArray[np.bool_]
     Rows = npt.NDArray[Any]

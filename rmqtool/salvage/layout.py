@@ -71,7 +71,7 @@ class Ground:
         ends = starts + self.kept["total_size"]
         before = np.concatenate([[self.start], ends])
         after = np.concatenate([starts, [stop]])
-        found = []
+        found: list[Piece] = []
         for number in np.flatnonzero(after > before):
             found += self._cut(int(before[number]), int(after[number]))
         return found
@@ -133,9 +133,17 @@ class Layout:
         Args:
             lost: in the order of each queue's offsets; those not ``placed`` are left alone.
         """
-        reach = max([self.ground.end, *(self._stop_of(one) for one in lost if one.placed)])
+        reach = max(
+            [self.ground.end, *(self._stop_of(one) for one in lost if one.placed and not one.in_light)]
+        )
         pieces = self.ground.pieces(reach)
-        queue = _Waiting([self._wanted(number, one, pieces) for number, one in enumerate(lost) if one.placed])
+        queue = _Waiting(
+            [
+                self._wanted(number, one, pieces)
+                for number, one in enumerate(lost)
+                if one.placed and not one.in_light
+            ]
+        )
         parts: list[Part] = []
         end = self.ground.end
         for number, piece in enumerate(pieces):
@@ -176,7 +184,7 @@ class Layout:
         topic, queue_id = one.topic, one.queue_id
         full, short = tombstone_content(topic, queue_id, 0), short_content(topic, queue_id, 0)
         batch = topic in self.batch_topics
-        inner = _inner(one) if batch else ()
+        inner = (_inner(one) if batch else ()) + _light(one)
         return _Wanted(
             one, number, first, max(last, -1),
             record_size(self.form, topic, full[0] + inner, full[1]) + 13 * (topic == _TIMER),
@@ -237,7 +245,7 @@ class Layout:
             queue_id=lost.queue_id,
             queue_offset=lost.queue_offset + wanted.done,
             store_timestamp_ms=time_ms,
-            properties=properties + (_inner(lost) if wanted.batch else ()),
+            properties=properties + (_inner(lost) if wanted.batch else ()) + _light(lost),
             body=body,
         )
 
@@ -273,6 +281,17 @@ def _inner(lost: Lost) -> tuple[tuple[str, str], ...]:
     return (("INNER_NUM", str(lost.count)), ("INNER_BASE", str(lost.queue_offset)))
 
 
+def _light(lost: Lost) -> tuple[tuple[str, str], ...]:
+    """Return what puts one record into light queues, too."""
+    if not lost.light:
+        return ()
+    names, offsets = zip(*lost.light, strict=True)
+    return (
+        ("INNER_MULTI_DISPATCH", ",".join(names)),
+        ("INNER_MULTI_QUEUE_OFFSET", ",".join(map(str, offsets))),
+    )
+
+
 class _Waiting:
     """The lost that wait for a place, by the last piece that they may be in."""
 
@@ -290,7 +309,9 @@ class _Waiting:
             self._miss(heappop(self._open)[2])
         self._open = [entry for entry in self._open if entry[2].left]
         self._open.sort(key=lambda entry: entry[:2])
-        return [entry[2] for entry in self._open]
+        ready = [entry[2] for entry in self._open]
+        # A lone record with a damaged queue id invents such losses: real ones come first.
+        return sorted(ready, key=lambda one: one.lost.from_start)
 
     def due_size(self, piece: int) -> int:
         """Return the bytes of all that have to go into a piece."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from bisect import bisect_left
 from dataclasses import dataclass, replace
 from operator import attrgetter
@@ -31,7 +32,7 @@ class _Pin(NamedTuple):
     """A lost message of which something names the place."""
 
     queue_offset: int
-    count: int
+    messages: int
     log_offset: int
     size: int
     tags_code: int | None
@@ -79,7 +80,7 @@ class LossFinder:
         units, records = belief.survey.units, belief.survey.records
         cause = belief.cause[belief.record_of[chain.rows]]
         bounds = [0, *sorted(chain.resets), len(chain.rows)]
-        for number, (one, two) in enumerate(zip(bounds, bounds[1:], strict=False)):
+        for number, (one, two) in enumerate(itertools.pairwise(bounds)):
             rows = chain.rows[one:two]
             damaged = rows[cause[one:two] == Cause.BODY]
             good = rows[cause[one:two] == Cause.NONE]
@@ -103,7 +104,8 @@ class LossFinder:
             return
         first = pins[0].queue_offset if pins else int(starts[0])
         first = 0 if self.belief.from_zero else min(first, int(starts[0]))
-        yield from self._between(key, pins, first, int(starts[0]), self._log_start, int(places[0]))
+        for one in self._between(key, pins, first, int(starts[0]), self._log_start, int(places[0])):
+            yield replace(one, from_start=one.physical_offset is None)
         for number in np.flatnonzero(starts[1:] > stops[:-1]):
             one, two = int(stops[number]), int(starts[number + 1])
             yield from self._between(key, pins, one, two, int(ends[number]), int(places[number + 1]))
@@ -174,16 +176,16 @@ class LossFinder:
         for pin in pins[bisect_left(pins, first, key=_QUEUE_OFFSET) :]:
             if last is not None and pin.queue_offset >= last:
                 break
-            over = last is not None and pin.queue_offset + pin.count > last
+            over = last is not None and pin.queue_offset + pin.messages > last
             if pin.queue_offset < due or over or pin.log_offset < place or pin.log_offset + pin.size > reach:
                 continue
             if pin.queue_offset > due:
                 yield Lost(*key, due, pin.queue_offset - due, place, pin.log_offset, "hole")
             yield Lost(
-                *key, pin.queue_offset, pin.count, place, reach, pin.cause, pin.log_offset, pin.size,
+                *key, pin.queue_offset, pin.messages, place, reach, pin.cause, pin.log_offset, pin.size,
                 pin.tags_code,
             )  # fmt: skip
-            due, place = pin.queue_offset + pin.count, pin.log_offset + pin.size
+            due, place = pin.queue_offset + pin.messages, pin.log_offset + pin.size
         if last is not None and due < last:
             yield Lost(*key, due, last - due, place, reach, "hole")
 

@@ -117,8 +117,14 @@ def encode_record(
         time_ms, host, time_ms, host, 0, 0, body_length,
     )  # fmt: skip
     record = b"".join(
-        (head, body, message.TOPIC_LENGTHS[magic].pack(len(topic)), topic)
-        + (message.PROPERTIES_LENGTH.pack(properties_length), properties)
+        (
+            head,
+            body,
+            message.TOPIC_LENGTHS[magic].pack(len(topic)),
+            topic,
+            message.PROPERTIES_LENGTH.pack(properties_length),
+            properties,
+        )
     )
     return record + record_crc(record) if form.appends_crc else record
 

@@ -92,6 +92,9 @@ class Lost:
         size: bytes it had, likewise.
         tags_code: of the queue's unit, likewise.
         placed: whether a tombstone, or a repeated unit, stands in its place.
+        light: names of light queues that the message stood in, too, with its queue offset in each.
+        from_start: whether they are the queue's first, known only because its log begins at 0.
+        in_light: whether this is such a queue: the message stood in another, whose tombstone names this one.
         after_ms: store time of the record before.
         before_ms: store time of the record after; None at the log's end.
     """
@@ -109,6 +112,9 @@ class Lost:
     placed: bool = True
     after_ms: int | None = None
     before_ms: int | None = None
+    light: tuple[tuple[str, int], ...] = ()
+    in_light: bool = False
+    from_start: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,7 +288,7 @@ class SalvagePlan:
             raise AccountError(f"the plan's log ends at {due}, amid a file")
         if sum(self.bytes_of(kind) for kind in PartKind) != due - self.start:
             raise AccountError("the bytes of the plan's parts are not those of its log")
-        placed = sum(one.count for one in self.lost if one.placed)
+        placed = sum(one.count for one in self.lost if one.placed and not one.in_light)
         stood_for = sum(part.messages for part in self.parts)
         if self.holes is not Holes.REPEAT and placed != stood_for:
             raise AccountError(f"{placed} lost messages are to have tombstones, {stood_for} have one")

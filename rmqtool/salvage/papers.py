@@ -1,4 +1,4 @@
-"""What is written beside the new store: the plan, what is lost, a map of the log, and digests of all files."""
+"""What is written beside the new store: the plan, what is lost, a map of the log, digests of all files."""
 
 from __future__ import annotations
 
@@ -63,9 +63,13 @@ def _built(kind: Any, value: Any) -> Any:  # noqa: ANN401 - any type of the plan
         if inner[-1] is Ellipsis:
             return tuple(_built(inner[0], one) for one in value)
         return tuple(_built(one, part) for one, part in zip(inner, value, strict=True))
+    return _plain(kind, value)
+
+
+def _plain(kind: Any, value: Any) -> Any:  # noqa: ANN401 - any plain type
     if kind is bytes:
         return bytes.fromhex(value)
-    if isinstance(kind, type) and issubclass(kind, Enum):
+    if issubclass(kind, Enum):
         return kind(value)
     if not isinstance(value, kind):
         raise TypeError(f"{value!r} is no {kind.__name__}")

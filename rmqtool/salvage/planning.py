@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from rmqtool.dispatch.policy import NEVER
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.salvage.belief import Belief, Cause
 from rmqtool.salvage.layout import Ground, Layout
+from rmqtool.salvage.light import attach_light, light_queues
 from rmqtool.salvage.losses import LossFinder
 from rmqtool.salvage.making import smallest_filler
 from rmqtool.salvage.model import Found, Holes, Part, PartKind, QueueAccount, SalvagePlan
@@ -200,7 +202,7 @@ class Planner:
         return start + ((log_offset - start) // self.file_size + 1) * self.file_size
 
     def _crowded(self, ground: Ground) -> list[int]:
-        """Return the records after holes that are too short for anything, and those that cross a file's end."""
+        """Return the records after holes too short for anything, and those that cross a file's end."""
         least, found = smallest_filler(self.form), []
         rows = ground.kept
         starts = rows["log_offset"] - ground.start
@@ -230,7 +232,7 @@ class Planner:
         stops = rows["log_offset"] + rows["total_size"]
         joined = (rows["log_offset"][1:] == stops[:-1]) & (rows["source"][1:] == rows["source"][:-1])
         cuts = np.concatenate([[0], np.flatnonzero(~joined) + 1, [len(rows)]])
-        for one, two in zip(cuts, cuts[1:], strict=False):
+        for one, two in itertools.pairwise(cuts):
             at = int(rows["log_offset"][one])
             length, source = int(stops[two - 1]) - at, int(rows["source"][one])
             yield Part(PartKind.RECORDS, at, length, source=source, records=int(two - one))
@@ -245,18 +247,9 @@ class Planner:
         choices = self.choices
         horizon = ground.end if choices.limited else NEVER
         finder = LossFinder(self.belief, self.evidence, choices.takes, horizon)
-        placed = choices.holes is Holes.TOMBSTONE
-        light = self._light_queues()
-        return [
-            replace(one, placed=one.placed and placed and (one.topic, one.queue_id) not in light)
-            for one in finder.lost()
-        ]
-
-    def _light_queues(self) -> frozenset[tuple[str, int]]:
-        """Return the queues that hold messages of other queues, by multi dispatch."""
-        survey = self.merged.survey
-        numbers = np.unique(survey.units["queue"][survey.units["light"]])
-        return frozenset(survey.queues[number] for number in numbers)
+        placed = choices.holes in {Holes.TOMBSTONE, Holes.REPEAT}
+        lost = [replace(one, placed=placed) for one in finder.lost()]
+        return attach_light(lost, light_queues(self.merged.survey))
 
     def _timed(self, lost: list[Lost]) -> Iterator[Lost]:
         """Say of each loss between which times it lies."""

@@ -1,4 +1,4 @@
-"""What one copy of a log holds: every true record with its sums checked, and where each would stand in a queue.
+"""What one copy of a log holds: every true record with its sums checked, where each stands in a queue.
 
 *True* is a record whose magic is right, whose lengths add up, and whose PHYSICALOFFSET is the place it lies
 at. Whether its body is what its checksum says is a mark of its row, and whether its unprotected fields can be
@@ -9,6 +9,7 @@ Memory goes with the number of records: some 70 bytes for each.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from enum import IntFlag
 from itertools import groupby
@@ -20,13 +21,20 @@ from rmqtool.check.log.record_checks import RecordChecker
 from rmqtool.check.log.record_crcs import most_have_none
 from rmqtool.findings import FindingLog
 from rmqtool.findings.commitlog import CL_CRC, CL_PROP_CRC
-from rmqtool.formats.message import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
+from rmqtool.formats.message import (
+    TOPIC_LENGTHS,
+    TRANSACTION_MASK,
+    TRANSACTION_PREPARED,
+    TRANSACTION_ROLLBACK,
+)
+from rmqtool.releases import NEWEST
 from rmqtool.reput.dispatcher import Dispatcher
 from rmqtool.scan.check_kernels import check_records
 from rmqtool.scan.field_kernels import HIT_ROW, MAX_HITS, Check
 from rmqtool.scan.fingerprint_kernels import fingerprints
 from rmqtool.scan.gap_walk import GapWalk
 from rmqtool.scan.gaps import Gap, Outcome
+from rmqtool.scan.records import check_record
 from rmqtool.scan.splits import plan_splits, stitch
 
 if TYPE_CHECKING:
@@ -39,10 +47,11 @@ if TYPE_CHECKING:
     from rmqtool.io.reading import UnreadableRange
     from rmqtool.scan.splits import Split
     from rmqtool.scan.walk import MessageBatch
-    from rmqtool.store.segments import FileQueue
+    from rmqtool.store.segments import FileQueue, StoreFile
 
     Rows = npt.NDArray[Any]
 
+_CONTROLS = re.compile("[\\x00\\x03-\\x08\\x0e-\\x1f]")  # but for separators, tabs and line ends
 SPLIT_BYTES = 64 << 20
 _HITS = 64 * MAX_HITS
 
@@ -54,10 +63,11 @@ class Mark(IntFlag):
     RECORD_CRC = 2  # the record is not what its property __CRC32# says
     STALLS = 4  # a number of a multi dispatch is none: a broker gets no further
     PLAIN = 8  # of a type that is put into queues: neither prepared nor rolled back
+    TORN = 16  # beside a hole, and its text is none: what no checksum protects is damaged
 
 
 _NONE, _BODY, _RECORD, _STALLS = (np.uint8(mark) for mark in (0, Mark.BODY_CRC, Mark.RECORD_CRC, Mark.STALLS))
-DAMAGED = Mark.BODY_CRC | Mark.RECORD_CRC | Mark.STALLS
+DAMAGED = Mark.BODY_CRC | Mark.RECORD_CRC | Mark.STALLS | Mark.TORN
 
 RECORD_ROW = np.dtype(
     [
@@ -150,7 +160,8 @@ class Survey:
     @property
     def damaged(self) -> npt.NDArray[np.bool_]:
         """Return which records are not what their checksums say, ``(n,)``."""
-        return (self.records["marks"] & int(DAMAGED)) != 0
+        damaged: npt.NDArray[np.bool_] = (self.records["marks"] & int(DAMAGED)) != 0
+        return damaged
 
 
 class _Reader:
@@ -304,7 +315,39 @@ def _joined(survey: Survey, found: Sequence[SplitSurvey]) -> Survey:
     survey.units = np.concatenate([survey.units, *units])
     survey.queues = list(numbers)
     _forgive_foreign_sums(survey)
+    _mark_torn(survey)
     return survey
+
+
+def _mark_torn(survey: Survey) -> None:
+    """Mark records beside holes whose topic or properties are no text: damage seldom ends with a record."""
+    records = survey.records
+    stops = records["log_offset"] + records["total_size"]
+    after = np.zeros(len(records), bool)
+    after[:-1] = stops[:-1] != records["log_offset"][1:]
+    before = np.concatenate([[False], after[:-1]])[: len(records)]
+    for number in np.flatnonzero(after | before):
+        row = records[number]
+        segment = survey.log.segment_at(int(row["log_offset"]))
+        if segment is not None and not _is_text(segment, row):
+            records["marks"][number] |= np.uint8(Mark.TORN)
+
+
+def _is_text(segment: StoreFile, row: Rows) -> bool:
+    """Whether topic and properties of a record are what a broker can have written."""
+    record = check_record(
+        segment, int(row["log_offset"]) - segment.start, NEWEST.records, base=segment.start
+    ).record
+    if record is None:
+        return True
+    width = TOPIC_LENGTHS[record.head.magic].size
+    text = record.raw[record.body_start + record.body_length + width :]
+    topic, properties = text[: len(record.topic_bytes)], text[len(record.topic_bytes) + 2 :]
+    try:
+        shown = topic.decode() + properties.decode()
+    except UnicodeDecodeError:
+        return False
+    return not _CONTROLS.search(shown)
 
 
 def _forgive_foreign_sums(survey: Survey) -> None:

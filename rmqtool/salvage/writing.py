@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.formats.message import TRANSACTION_NONE, TRANSACTION_ROLLBACK
+from rmqtool.formats.message import TRANSACTION_ROLLBACK
 from rmqtool.salvage.making import encode_blank, encode_filler, encode_record, encode_tombstones
 from rmqtool.salvage.model import AccountError, Part, PartKind
 
@@ -86,8 +86,8 @@ def write_log(
     """
     tasks = [
         FileTask(
-            f"{LOG_DIRECTORY}/{start:020d}", start, plan.file_size, tuple(parts), plan.form, tuple(logs), staging,
-            silent,
+            f"{LOG_DIRECTORY}/{start:020d}", start, plan.file_size, tuple(parts), plan.form, tuple(logs),
+            staging, silent,
         )
         for start, parts in _by_file(plan)
     ]  # fmt: skip
@@ -154,8 +154,8 @@ def _bytes_of(part: Part, task: FileTask) -> Iterator[tuple[bytes | memoryview, 
             blank = encode_blank(length)
             yield blank, False
             length -= len(blank)
-        for chunk in _zeros(length):
-            yield chunk, True
+        for zeros in _zeros(length):
+            yield zeros, True
 
 
 def _tombstones(part: Part, task: FileTask) -> Iterator[bytes]:
@@ -164,7 +164,7 @@ def _tombstones(part: Part, task: FileTask) -> Iterator[bytes]:
         for number in range(part.records):
             yield encode_record(
                 task.form, part, at=part.start + number * size, size=size, queue_offset=0,
-                sys_flag=TRANSACTION_ROLLBACK if task.silent else TRANSACTION_NONE,
+                sys_flag=TRANSACTION_ROLLBACK,
             )  # fmt: skip
         return
     size = part.length // part.records

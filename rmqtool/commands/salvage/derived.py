@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,11 +21,15 @@ from rmqtool.store.segments import FileQueue, Segment
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import numpy.typing as npt
+
     from rmqtool.commands.salvage.run import SalvageRequest
     from rmqtool.engine import Engine
     from rmqtool.progress import Progress
     from rmqtool.salvage.model import SalvagePlan
     from rmqtool.store.staging import StagingArea, StagingHandle
+
+    Rows = npt.NDArray[Any]
 
 _DERIVED = ("consumequeue", "consumequeue_ext", "batchconsumequeue", "index")
 _CHUNK_BYTES = 4 << 20
@@ -157,7 +161,8 @@ def _repeat_units(plan: SalvagePlan, handle: StagingHandle) -> None:
                 before = rows[np.flatnonzero(rows["size"])[-1]].copy()
 
 
-def _repeat(rows: np.ndarray, inside: np.ndarray, before: object) -> object:  # type: ignore[type-arg]
+def _repeat(rows: Rows, inside: Rows, before: Any) -> Any:  # noqa: ANN401 - a numpy row
+    """Repeat units; return the last one."""
     good = np.flatnonzero(~inside & (rows["size"] > 0))
     for number in np.flatnonzero(inside):
         place = int(np.searchsorted(good, number))
@@ -170,8 +175,7 @@ def _repeat(rows: np.ndarray, inside: np.ndarray, before: object) -> object:  # 
     return rows[np.flatnonzero(rows["size"])[-1]].copy()
 
 
-def _tombstones(plan: SalvagePlan) -> tuple[np.ndarray, np.ndarray]:  # type: ignore[type-arg]
+def _tombstones(plan: SalvagePlan) -> tuple[Rows, Rows]:
     parts = [part for part in plan.parts if part.kind is PartKind.TOMBSTONES]
-    return np.array([part.start for part in parts], np.int64), np.array(
-        [part.stop for part in parts], np.int64
-    )
+    bounds = np.array([(part.start, part.stop) for part in parts], np.int64).reshape(-1, 2)
+    return bounds[:, 0], bounds[:, 1]

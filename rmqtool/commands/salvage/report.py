@@ -70,8 +70,9 @@ class SalvageReport:
         healed: of them, those that the first copy does not have.
         bytes: of the new log.
         lost: messages.
-        left_out: true records that are not given back, by cause: ``body`` their checksum fails, ``stale`` old
-            bytes, ``fields`` contradicted, ``room`` too little room beside them, ``conflict`` of another copy.
+        left_out: true records that are not given back, by cause: ``body`` their checksum fails, ``stale``
+            old bytes, ``fields`` contradicted, ``room`` too little room beside them, ``conflict`` of another
+            copy.
         odd_times: records given back whose store time is out of order.
         queues: the account of each queue.
         units: units written.
