@@ -79,6 +79,7 @@ def _queues(report: SalvageReport) -> Iterator[str]:
     for one in hurt[:_LISTED]:
         name = f"{escape_text(one.topic)}/{one.queue_id}"
         missing = f", {one.lost - one.placed:,} with nothing in their place" if one.lost > one.placed else ""
-        yield f"{'lost':<14} {name}: {one.lost:,} of {one.first:,} to {one.last - 1:,}{missing}"
+        bounds = f"{one.first_queue_offset:,} to {one.end_queue_offset - 1:,}"
+        yield f"{'lost':<14} {name}: {one.lost:,} of the messages {bounds}{missing}"
     if len(hurt) > _LISTED:
         yield f"{'lost':<14} in {counted(len(hurt) - _LISTED, 'queue')} more, see --format json"

@@ -350,6 +350,8 @@ class Belief:
                 continue
             if vouched and not (self._is_alone(unit) and gap.last == gap.first + 1):
                 continue
+            if len(self.chains[gap.queue].rows) == 1:  # no witness either
+                continue
             if gap.queue == own:
                 if unit is not None and not self._linked[unit] and self._lacks_room(gap):
                     return True
@@ -390,7 +392,7 @@ class Belief:
         place = int(np.searchsorted(rows, unit))
         at = int(self.survey.units["log_offset"][unit])
         if not place:
-            if self._is_alone(unit):  # nothing else knows of this queue
+            if self._is_alone(unit) and not self._is_likely(queue):
                 return not self.from_zero or not offset
             gap = Gap(queue, 0, offset, self.survey.log.start, at)
             return not self.from_zero or not offset or not self._lacks_room(gap)
@@ -402,6 +404,23 @@ class Belief:
     def _is_alone(self, unit: int | None) -> bool:
         """Whether a record is all there is of its queue."""
         return unit is None or len(self.chains[int(self.survey.units["queue"][unit])].rows) == 1
+
+    def _is_likely(self, queue: int) -> bool:
+        """Whether a queue's number is that of one that is there, or below such a number of its topic."""
+        topic, queue_id = self.survey.queues[queue]
+        if (topic, queue_id) in self.evidence.units:
+            return True
+        return 0 <= queue_id <= self._largest_ids.get(topic, -1)
+
+    @cached_property
+    def _largest_ids(self) -> dict[str, int]:
+        """Return the largest queue id of each topic that more than one record has."""
+        found: dict[str, int] = {}
+        for chain in self.chains.values():
+            topic, queue_id = self.survey.queues[chain.queue]
+            if len(chain.rows) > 1:
+                found[topic] = max(found.get(topic, -1), queue_id)
+        return found
 
     def _own_unit(self, record: int) -> int | None:
         """Return the unit of a record in its own queue; None if it has none."""
@@ -415,7 +434,7 @@ class Belief:
             return int(self.survey.records["queue_id"][record]) == queue_id
         claimed_topic, claimed_id = self.survey.queues[own]
         if claimed_topic == topic:
-            return _one_byte_apart(claimed_id, queue_id)
+            return _one_byte_apart(claimed_id, queue_id, 4)
         if claimed_id != queue_id or len(claimed_topic.encode()) != len(topic.encode()):
             return False
         return sum(a != b for a, b in zip(claimed_topic.encode(), topic.encode(), strict=True)) == 1
@@ -480,7 +499,7 @@ class _Linker:
 
     def _cost(self, one: int, two: int) -> int | None:
         """Return what it costs to go on with another run; None where it cannot follow."""
-        missing = int(self.first[two] - self.after[one])
+        missing = int(self.first[two]) - int(self.after[one])
         if missing >= 0:
             return self._cost_of_room(missing, int(self.stop[one]), int(self.start[two]))
         return _NO_ROOM if self.first[two] == 0 and self.cuts[two + 1] - self.cuts[two] > 1 else None
@@ -499,9 +518,7 @@ def odd_times(times: Int64s) -> Bools:
     return odd
 
 
-def _one_byte_apart(one: int, other: int) -> bool:
-    """Whether two integers differ in one byte."""
-    differing = one ^ other
-    return differing > 0 and any(
-        differing >> shift << shift == differing < 1 << shift + 8 for shift in range(0, 64, 8)
-    )
+def _one_byte_apart(one: int, other: int, width: int = 8) -> bool:
+    """Whether two integers of so many bytes differ in one of them."""
+    differing = (one ^ other) & ((1 << 8 * width) - 1)
+    return sum(1 for shift in range(0, 8 * width, 8) if differing >> shift & 0xFF) == 1

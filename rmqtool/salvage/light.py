@@ -1,8 +1,8 @@
 """Messages that stood in light queues, too (multi dispatch): one tombstone stands in all of them.
 
 A light queue has no records of its own: a record of another queue names it, with its queue offset
-there (``INNER_MULTI_DISPATCH``, ``INNER_MULTI_QUEUE_OFFSET``). So a gap of a light queue is closed by the tombstones
-of the queue whose messages it lists.
+there (``INNER_MULTI_DISPATCH``, ``INNER_MULTI_QUEUE_OFFSET``). So a gap of a light queue is closed by the
+tombstones of the queue whose messages it lists.
 """
 
 from __future__ import annotations

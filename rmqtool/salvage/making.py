@@ -35,6 +35,8 @@ _DUP_INFO = ("DUP_INFO", "0_0")
 _CHECK_TIMES = "15"
 """``transactionCheckMax`` of every release."""
 _V1_LARGEST_TOPIC = 127
+_NO_OFFSET = "-"
+"""What no broker takes for a queue offset: ``TransactionalMessageServiceImpl#getLong`` makes -1 of it."""
 
 Properties = tuple[tuple[str, str], ...]
 
@@ -57,9 +59,9 @@ def tombstone_content(topic: str, queue_id: int, store_timestamp_ms: int) -> tup
 
 def short_content(topic: str, queue_id: int, store_timestamp_ms: int) -> tuple[Properties, str]:
     """Return the least that a tombstone must carry: it goes where the mark does not fit."""
-    properties, body = tombstone_content(topic, queue_id, store_timestamp_ms)
+    properties, _ = tombstone_content(topic, queue_id, store_timestamp_ms)
     needed = tuple(one for one in properties if one[0] not in {LOST_PROPERTY} and one[1] != LOST_TAG)
-    return needed, body if topic == OP_TOPIC else ""
+    return needed, _NO_OFFSET if topic == OP_TOPIC else ""
 
 
 def record_size(form: RecordForm, topic: str, properties: Properties, body: str = "") -> int:

@@ -188,31 +188,31 @@ class QueueAccount:
     Attributes:
         topic: of the queue.
         queue_id: of the queue.
-        first: queue offset of the first message that is there or proven.
-        last: queue offset after the last one.
+        first_queue_offset: of the first message that is there or proven.
+        end_queue_offset: after the last one.
         found: messages given back.
         lost: messages proven to be lost.
         placed: of them, those with something in their place.
         orderly: whether its queue offsets go up all along the log; else they were given more than once.
-        first_ms: store time of the first message given back; None without any.
-        last_ms: of the last.
+        first_stored_ms: store time of the first message given back; None without any.
+        last_stored_ms: of the last.
     """
 
     topic: str
     queue_id: int
-    first: int
-    last: int
+    first_queue_offset: int
+    end_queue_offset: int
     found: int
     lost: int
     placed: int
     orderly: bool
-    first_ms: int | None
-    last_ms: int | None
+    first_stored_ms: int | None
+    last_stored_ms: int | None
 
     @property
     def unknown(self) -> int:
         """Return the queue offsets of which nothing is known: neither found nor proven lost."""
-        return max(self.last - self.first - self.found - self.lost, 0)
+        return max(self.end_queue_offset - self.first_queue_offset - self.found - self.lost, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,7 +295,7 @@ class SalvagePlan:
         wrong = [
             one
             for one in self.queues
-            if one.placed > one.lost or (one.orderly and one.found + one.lost > one.last - one.first)
+            if one.placed > one.lost or (one.orderly and one.found + one.lost > one.end_queue_offset - one.first_queue_offset)
         ]
         if wrong:
             raise AccountError(f"found and lost are more than there is: {wrong[0]}")

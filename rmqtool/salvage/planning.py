@@ -128,7 +128,7 @@ class Planner:
             form=self.form,
             parts=tuple(parts),
             kept_blanks=tuple(sorted(ground.blanks)),
-            lost=tuple(self._timed(told)),
+            lost=tuple(self._timed(told, end)),
             found=tuple(self._found()),
             queues=(),
             partial=self.choices.partial,
@@ -251,7 +251,7 @@ class Planner:
         lost = [replace(one, placed=placed) for one in finder.lost()]
         return attach_light(lost, light_queues(self.merged.survey))
 
-    def _timed(self, lost: list[Lost]) -> Iterator[Lost]:
+    def _timed(self, lost: list[Lost], end: int) -> Iterator[Lost]:
         """Say of each loss between which times it lies."""
         kept = self.merged.survey.records[self.belief.kept]
         starts, times = kept["log_offset"], kept["store_timestamp_ms"]
@@ -260,6 +260,7 @@ class Planner:
             after = int(np.searchsorted(starts, one.stop))
             yield replace(
                 one,
+                stop=min(one.stop, end),
                 after_ms=int(times[before]) if before >= 0 else None,
                 before_ms=int(times[after]) if after < len(times) else None,
             )
@@ -335,14 +336,14 @@ def _account(
     found = _distinct(units["queue_offset"], stops)
     return QueueAccount(
         *key,
-        first=min(firsts + [one.queue_offset for one in lost]),
-        last=max(lasts + [one.queue_offset + one.count for one in lost]),
+        first_queue_offset=min(firsts + [one.queue_offset for one in lost]),
+        end_queue_offset=max(lasts + [one.queue_offset + one.count for one in lost]),
         found=found,
         lost=sum(one.count for one in lost),
         placed=sum(one.count for one in lost if one.placed),
         orderly=orderly,
-        first_ms=int(times[0]) if len(times) else None,
-        last_ms=int(times[-1]) if len(times) else None,
+        first_stored_ms=int(times[0]) if len(times) else None,
+        last_stored_ms=int(times[-1]) if len(times) else None,
     )
 
 

@@ -27,12 +27,16 @@ class Scene:
         log: its log before the first edit.
         chance: where choices come from.
         truth: bytes of the records that the log is meant to hold, by physical offset.
+        stale: bytes of records that were cut off, of which some may still be there.
+        rewritten: physical offset of the record that took their place; None without.
     """
 
     root: Path
     log: LogCopy
     chance: random.Random
     truth: dict[int, bytes] = field(default_factory=dict)
+    stale: dict[int, bytes] = field(default_factory=dict)
+    rewritten: int | None = None
 
     def __post_init__(self) -> None:
         for places in self.log.records:
@@ -67,6 +71,12 @@ class Scene:
         start = place - place % self.log.segment_size
         path = self.log.segments[start]
         return path.read_bytes()[place - start : place - start + length] if path.exists() else b""
+
+    def may_be(self, place: int, raw: bytes) -> bool:
+        """Whether nobody can know that a record was cut off: what was written in its place is lost, too."""
+        if self.rewritten is None or self.stale.get(place) != raw:
+            return False
+        return self.rewritten not in self.survivors()
 
     def survivors(self) -> dict[int, bytes]:
         """Return the records whose bytes are all still there."""
@@ -163,13 +173,14 @@ def rewrite_tail(scene: Scene) -> None:
     (topic, queue_id), offset = scene.chance.choice(sorted(ends.items()))
     if b"BatchCQ" in (scene.root / "config" / "topics.json").read_bytes():
         return  # a plain message in a queue of batches would be another damage
-    if b"%LMQ%" in topic or b"rmq_sys" in topic:
+    if b"%LMQ%" in topic or b"rmq_sys" in topic or len(topic) > 127:
         return
     new = record(
         cut, physicalOffset=cut, topic=topic, queueId=queue_id, queueOffset=offset,
         storeTimestamp=latest + 60_000, bornTimestamp=latest + 60_000, body=b"written after the cut",
     )  # fmt: skip
     scene.put(cut, new)
+    scene.rewritten, scene.stale = cut, {place: raw for place, raw in scene.truth.items() if place > cut}
     scene.truth = {place: raw for place, raw in scene.truth.items() if place < cut}
     scene.truth[cut] = new
     for name in _QUEUES:

@@ -77,7 +77,7 @@ def make_derived(
     else:
         result = run_reput(whole, engine, progress)
         units, entries = result.units, result.entries
-    last_ms = max([0, *(one.last_ms or 0 for one in plan.queues)])
+    last_ms = max([0, *(one.last_stored_ms or 0 for one in plan.queues)])
     paths = [path for name in _DERIVED for path in sorted((area.handle.result / name).rglob("*"))]
     files = engine.map(_Digester(area.handle.result), [path for path in paths if path.is_file()])
     return Derived(units, entries, last_ms, _index_ms(area.handle.result), files, rewritten)
