@@ -210,9 +210,14 @@ class QueueAccount:
     last_stored_ms: int | None
 
     @property
+    def queue_offsets(self) -> int:
+        """Return how many there are from the first to the last."""
+        return self.end_queue_offset - self.first_queue_offset
+
+    @property
     def unknown(self) -> int:
         """Return the queue offsets of which nothing is known: neither found nor proven lost."""
-        return max(self.end_queue_offset - self.first_queue_offset - self.found - self.lost, 0)
+        return max(self.queue_offsets - self.found - self.lost, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,7 +300,8 @@ class SalvagePlan:
         wrong = [
             one
             for one in self.queues
-            if one.placed > one.lost or (one.orderly and one.found + one.lost > one.end_queue_offset - one.first_queue_offset)
+            if one.placed > one.lost
+            or (one.orderly and one.found + one.lost > one.end_queue_offset - one.first_queue_offset)
         ]
         if wrong:
             raise AccountError(f"found and lost are more than there is: {wrong[0]}")

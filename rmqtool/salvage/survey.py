@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from rmqtool.io.reading import UnreadableRange
     from rmqtool.scan.splits import Split
     from rmqtool.scan.walk import MessageBatch
-    from rmqtool.store.segments import FileQueue, Segment
+    from rmqtool.store.segments import FileQueue
 
     Rows = npt.NDArray[Any]
 

@@ -31,8 +31,8 @@ APPENDED = 5
 _SERVED = {"FOUND", "MESSAGE_WAS_REMOVING", "OFFSET_FOUND_NULL", "NO_MATCHED_LOGIC_QUEUE"}
 
 Case = tuple[str, str, str, bool]
-"""A fixture, what befell it (an incident, or the seed of a random damage), the queues it starts with (ours, or
-those that a broker makes of the log alone), and whether ``abort`` is there."""
+"""A fixture; what befell it, an incident or the seed of a random damage; the queues it starts with, ours or
+those that a broker makes of the log alone; and whether ``abort`` is there."""
 
 _STARTS = [("ours", False), ("ours", True), ("own", False), ("own", True)]
 _MAKERS = {

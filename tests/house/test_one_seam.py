@@ -43,6 +43,8 @@ TOUCHES: dict[str, str] = {
     "store/lock.py": "names the process that holds the lock, from /proc",
     "reput/blocks.py": WRITTEN,
     "commands/rebuild/compare.py": WRITTEN,
+    "commands/salvage/derived.py": WRITTEN,
+    "cli/salvage.py": NAMED,
     "report/output.py": WRITTEN,
     "report/whole_file.py": WRITTEN,
     "commands/verify/manifest.py": NAMED,
@@ -86,7 +88,7 @@ OUR_OWN = frozenset(
 DISK_MODULES = frozenset({"os", "io", "pathlib", "shutil", "glob", "tempfile", "mmap", "fcntl", "stat"})
 BELOW = frozenset(
     {"formats", "findings", "javacompat", "store", "scan", "derived", "dispatch", "reput", "recovery"}
-    | {"check", "rows", "lookup"}
+    | {"check", "salvage", "rows", "lookup"}
 )
 """Rooms that know nothing of this machine's paths, but for the modules above and those below."""
 
