@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rmqtool.check.generations import restarts, with_queues_gone
 from rmqtool.check.guard import run_guarded
-from rmqtool.check.log.illegal_queues import is_suspect
+from rmqtool.check.log.illegal_queues import is_illegal
 from rmqtool.check.model import CheckInterruptedError, Examined
 from rmqtool.check.shown_queues import list_queues, may_be_read, shown_kinds
 from rmqtool.check.tasks import IndexCheckTask, QueueCheck, QueueCheckTask
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from rmqtool.store.segments import FileQueue, StoreFile
 
 _Checked = tuple[FindingLog, Examined]
-_Answer = Finding | _Checked
+_Outcome = Finding | _Checked
 
 _EXPECTED_LEVEL = 2
 _TASKS = 16
@@ -70,18 +70,18 @@ def check_derived(
         CheckInterruptedError: Ctrl-C; it carries what was found so far.
     """
     derived = _DerivedChecks(request, log if request.level >= _EXPECTED_LEVEL else None, log)
-    answers: list[_Answer] = []
+    outcomes: list[_Outcome] = []
     try:
         for one in derived_checks(_redispatch_start(request), log_cut=log_cut):
             if tasks := one.tasks(derived):
                 progress.stage(one.stage, None)
-                answers += engine.map(one.guarded, tasks)
+                outcomes += engine.map(one.guarded, tasks)
     except MapInterruptedError as stop:
-        answers += [stop.results[number] for number in sorted(stop.results)]
-        raise CheckInterruptedError(*_sum(answers, request.max_findings)) from None
+        outcomes += [stop.results[number] for number in sorted(stop.results)]
+        raise CheckInterruptedError(*_sum(outcomes, request.max_findings)) from None
     except KeyboardInterrupt:
-        raise CheckInterruptedError(*_sum(answers, request.max_findings)) from None
-    return _sum(answers, request.max_findings)
+        raise CheckInterruptedError(*_sum(outcomes, request.max_findings)) from None
+    return _sum(outcomes, request.max_findings)
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class DerivedCheck:
     structure: Structure
 
     @property
-    def guarded(self) -> Callable[[Any], _Answer]:
+    def guarded(self) -> Callable[[Any], _Outcome]:
         """Return ``check``, which gives a finding where a file makes trouble; an engine can send it."""
         return partial(run_guarded, self.check, self.files, self.structure)
 
@@ -133,14 +133,14 @@ def derived_checks(redispatch_start: int | None, *, log_cut: bool) -> tuple[Deri
     )
 
 
-def _sum(answers: Sequence[_Answer], max_findings: int) -> _Checked:
+def _sum(outcomes: Sequence[_Outcome], max_findings: int) -> _Checked:
     findings, examined = FindingLog(max_findings), Examined()
-    for answer in answers:
-        if isinstance(answer, Finding):
-            findings.add(answer)
+    for outcome in outcomes:
+        if isinstance(outcome, Finding):
+            findings.add(outcome)
         else:
-            findings.merge(answer[0])
-            examined += answer[1]
+            findings.merge(outcome[0])
+            examined += outcome[1]
     tell_delay_table_once(findings)
     return findings, examined
 
@@ -281,7 +281,7 @@ class _DerivedChecks:
                     ext_files=None if batch else ext_files.get(key),
                     expected=plans[batch].get(key) if plans else None,
                     skipped=0 if self._expected is None else self._expected.skipped.get(key, 0),
-                    deleted=topics.is_deleted(topic) and not is_suspect(topic.encode(), queue_id),
+                    deleted=topics.is_deleted(topic) and not is_illegal(topic.encode(), queue_id),
                     since=since.get(key),
                 )
 

@@ -1,4 +1,4 @@
-"""What the log demands of a queue or of the index: windows of bounded size that remember what was met."""
+"""What the log demands of a queue or of the index: windows of bounded size that remember what was matched."""
 
 from __future__ import annotations
 
@@ -79,9 +79,9 @@ class EntryRows:
 
 
 class ExpectedRows:
-    """Expected rows in log order, found by physical offset; which were met is remembered.
+    """Expected rows in log order, found by physical offset; which were matched is remembered.
 
-    Rows of one record are never parted. A window whose rows were all met costs no memory any more.
+    Rows of one record are never parted. A window whose rows were all matched costs no memory any more.
 
     Args:
         spans: in log order, none empty.
@@ -114,7 +114,7 @@ class ExpectedRows:
             yield number, np.flatnonzero(np.maximum(numbers, 0) == number)
 
     def seen(self, number: int) -> Bools:
-        """Return which rows of a window were met; to be changed in place, then `flush` it."""
+        """Return which rows of a window were matched; to be changed in place, then `flush` it."""
         kept = self._seen.get(number, np.zeros(0, np.bool_))
         if kept is None:
             return np.ones(self.spans[number].count, np.bool_)
@@ -123,20 +123,20 @@ class ExpectedRows:
         return kept
 
     def flush(self, number: int) -> None:
-        """Forget a window's rows if all of them were met."""
+        """Forget a window's rows if all of them were matched."""
         kept = self._seen.get(number)
         if kept is not None and kept.all():
             self._seen[number] = None
 
     def unseen(self, number: int) -> Int64s:
-        """Return the rows of a window that were not met."""
+        """Return the rows of a window that were not matched."""
         if number not in self._seen:
             return np.arange(self.spans[number].count)
         kept = self._seen[number]
         return np.flatnonzero(~kept) if kept is not None else np.zeros(0, np.int64)
 
     def is_unseen(self) -> bool:
-        """Tell whether any row was not met."""
+        """Tell whether any row was not matched."""
         return any(len(self.unseen(number)) for number in range(len(self.spans)))
 
     def _offsets(self, span: Span, first: int, count: int) -> Int64s:
@@ -226,14 +226,14 @@ class ExpectedEntries(ExpectedRows):
         self._without_tags: set[int] = set()
 
     def seen(self, number: int) -> Bools:
-        """Return which rows of a window were met; to be changed in place, then `flush` it."""
+        """Return which rows of a window were matched; to be changed in place, then `flush` it."""
         if number in self._without_tags:
             self._without_tags.remove(number)
             self._seen[number] = ~self.rows(number).of_tags
         return super().seen(number)
 
     def flush(self, number: int) -> None:
-        """Forget a window's rows if all of them were met, or all but those of tags."""
+        """Forget a window's rows if all of them were matched, or all but those of tags."""
         super().flush(number)
         kept = self._seen.get(number)
         if kept is not None and np.array_equal(kept, ~self.rows(number).of_tags):
@@ -241,7 +241,7 @@ class ExpectedEntries(ExpectedRows):
             self._without_tags.add(number)
 
     def unseen(self, number: int) -> Int64s:
-        """Return the rows of a window that were not met."""
+        """Return the rows of a window that were not matched."""
         if number in self._without_tags:
             return np.flatnonzero(self.rows(number).of_tags)
         return super().unseen(number)

@@ -49,10 +49,10 @@ class MatchedFile:
     """What the log says of one file.
 
     Attributes:
-        first: number in the stream of the first entry that was met, -1 if none was.
+        first: number in the stream of the first entry that was matched, -1 if none was.
         last: of the last one.
         expired: items below the log's start.
-        beyond: findings about items beyond the log's end, after the last entry that was met: what follows
+        beyond: findings about items beyond the log's end, after the last entry that was matched: what follows
             tells their severity.
     """
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rmqtool.check.log.illegal_queues import is_suspect
+from rmqtool.check.log.illegal_queues import is_illegal
 from rmqtool.check.log.record_checks import RecordChecker
 from rmqtool.check.log.record_runs import RunBuilder
 from rmqtool.check.log.transactions import TransactionRows
@@ -73,7 +73,7 @@ class CheckReport:
         sound_crcs: records that carry a property ``__CRC32#`` that holds.
         findings: what the records say.
         unreadable: ranges of the file that the disk did not deliver.
-        suspects: where queues were met whose name or id no broker would give, by raw topic and queue id.
+        illegal_queues: where queues begin whose name or id no broker would give, by raw topic and queue id.
     """
 
     split: Split
@@ -89,7 +89,7 @@ class CheckReport:
     sound_crcs: int = 0
     findings: FindingLog = field(default_factory=FindingLog)
     unreadable: list[UnreadableRange] = field(default_factory=list)
-    suspects: dict[tuple[bytes, int], int] = field(default_factory=dict)
+    illegal_queues: dict[tuple[bytes, int], int] = field(default_factory=dict)
 
     @property
     def split_stop(self) -> int:
@@ -188,9 +188,9 @@ def check_split(task: CheckTask) -> CheckReport:
         sound_crcs=check.checker.sound_crcs,
         findings=check.findings,
         unreadable=walk.unreadable,
-        suspects={
+        illegal_queues={
             queue: log_offset
             for queue, log_offset in check.dispatcher.first_log_offsets.items()
-            if is_suspect(*queue)
+            if is_illegal(*queue)
         },
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.check.log.damage import LogEnd, damage_findings
 from rmqtool.check.log.findings import changed_findings, joined, record_findings, steps_back
-from rmqtool.check.log.illegal_queues import suspect_findings
+from rmqtool.check.log.illegal_queues import illegal_queue_findings
 from rmqtool.check.log.model import LogCheck, LogResult
 from rmqtool.check.log.queue_offsets import (
     Breaks,
@@ -138,18 +138,18 @@ class _LogChecker:
         return plans, merge_breaks(self._engine.map(check_offsets, tasks) if tasks else [])
 
     def _report_records(self, scans: Sequence[SegmentScan]) -> None:
-        suspects: dict[tuple[bytes, int], int] = {}
+        illegal_queues: dict[tuple[bytes, int], int] = {}
         for scan in scans:
             self._findings.merge(record_findings(scan.reports, self._check.max_findings))
         for report in _reports(scans):
-            for queue, log_offset in report.suspects.items():
-                suspects.setdefault(queue, log_offset)
+            for queue, log_offset in report.illegal_queues.items():
+                illegal_queues.setdefault(queue, log_offset)
         for scan in scans:
             bad = joined(one for report in scan.reports for one in report.unreadable)
             self._findings.extend(unreadable_findings(scan.segment, bad, Structure.COMMITLOG))
             if scan.reports:
                 self._findings.extend(changed_findings(scan.segment))
-        self._findings.extend(suspect_findings(self._check.log, suspects))
+        self._findings.extend(illegal_queue_findings(self._check.log, illegal_queues))
         self._findings.extend(steps_back(scans))
 
     def _count_the_rest(self, scans: Sequence[SegmentScan]) -> None:

@@ -24,20 +24,22 @@ _LONG_PREFIXES = (RETRY_PREFIX, DEAD_LETTER_PREFIX)
 _HIGHEST_QUEUE_ID = 0xFFFF  # far more queues than any topic has
 
 
-def is_suspect(raw_topic: bytes, queue_id: int) -> bool:
+def is_illegal(raw_topic: bytes, queue_id: int) -> bool:
     """Whether something is wrong with a queue."""
     return _topic_problem(raw_topic) is not None or not 0 <= queue_id <= _HIGHEST_QUEUE_ID
 
 
-def suspect_findings(log: FileQueue, suspects: Mapping[tuple[bytes, int], int]) -> Iterator[Finding]:
+def illegal_queue_findings(
+    log: FileQueue, illegal_queues: Mapping[tuple[bytes, int], int]
+) -> Iterator[Finding]:
     """Yield a finding for each such topic, and for each such queue id of a topic.
 
     Args:
         log: the commit log.
-        suspects: physical offset of the first record of each queue, in log order.
+        illegal_queues: physical offset of the first record of each queue, in log order.
     """
     told: set[bytes] = set()
-    for (raw_topic, queue_id), log_offset in suspects.items():
+    for (raw_topic, queue_id), log_offset in illegal_queues.items():
         problem = _topic_problem(raw_topic)
         if problem is not None and raw_topic not in told:
             told.add(raw_topic)

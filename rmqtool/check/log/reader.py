@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rmqtool.reput.pipeline import Watcher
     from rmqtool.store.segments import Segment, StoreFile
 
-Answer = CheckReport | Finding
+SplitOutcome = CheckReport | Finding
 """Of a split: what is in it, or why that cannot be read."""
 
 
@@ -56,7 +56,7 @@ class LogReader:
 
     Attributes:
         splits: of the log, in its order.
-        answers: of the first splits, in their order: of all of them, unless reading was interrupted.
+        outcomes: of the first splits, in their order: of all of them, unless reading was interrupted.
     """
 
     def __init__(self, check: LogCheck, engine: Engine) -> None:
@@ -67,13 +67,13 @@ class LogReader:
         self._edge = FoundEdge(self._segments, check.unclean, page_writer=check.page_writer)
         until = find_log_end(self._edge).end if check.live else NEVER
         self.splits = plan_splits(self._segments, until, check.split_bytes)
-        self.answers: list[Answer] = []
+        self.outcomes: list[SplitOutcome] = []
 
     def read(self, watcher: Watcher) -> None:
         """Read all splits.
 
         Raises:
-            MapInterruptedError: Ctrl-C; ``answers`` has what was read in front of the first gap.
+            MapInterruptedError: Ctrl-C; ``outcomes`` has what was read in front of the first gap.
         """
         done_bytes = [0]
         for split in self.splits:
@@ -81,12 +81,12 @@ class LogReader:
         watcher.stage("commit log", done_bytes[-1])
         tasks = [self._task(split) for split in self.splits]
         try:
-            self.answers = self._engine.map(
+            self.outcomes = self._engine.map(
                 _guarded_check, tasks, lambda done: watcher.advance(done_bytes[done])
             )
         except MapInterruptedError as stop:
-            while len(self.answers) in stop.results:
-                self.answers.append(stop.results[len(self.answers)])
+            while len(self.outcomes) in stop.results:
+                self.outcomes.append(stop.results[len(self.outcomes)])
             raise
 
     @property
@@ -97,7 +97,7 @@ class LogReader:
     @property
     def bytes_read(self) -> int:
         """Return the bytes of the splits that were read."""
-        return sum(split.stop - split.start for split in self.splits[: len(self.answers)])
+        return sum(split.stop - split.start for split in self.splits[: len(self.outcomes)])
 
     def follow(self, findings: FindingLog, reread: Recheck | None = None) -> Iterator[SegmentScan]:
         """Put the splits together, file by file; a file that cannot be read has no records.
@@ -106,18 +106,18 @@ class LogReader:
             findings: are told of such files.
             reread: reads a split again from a given physical offset on; the engine does it when None.
         """
-        answers: dict[int, list[Answer]] = {one.start: [] for one in self._segments}
-        for split, answer in zip(self.splits, self.answers, strict=False):
-            answers[split.segment.start].append(answer)
+        outcomes: dict[int, list[SplitOutcome]] = {one.start: [] for one in self._segments}
+        for split, outcome in zip(self.splits, self.outcomes, strict=False):
+            outcomes[split.segment.start].append(outcome)
         for segment in self._segments:
-            if answers[segment.start]:
-                yield self._follow(segment, answers[segment.start], findings, reread or self._reread)
+            if outcomes[segment.start]:
+                yield self._follow(segment, outcomes[segment.start], findings, reread or self._reread)
 
     def _follow(
-        self, segment: Segment, answers: Sequence[Answer], findings: FindingLog, reread: Recheck
+        self, segment: Segment, outcomes: Sequence[SplitOutcome], findings: FindingLog, reread: Recheck
     ) -> SegmentScan:
         try:
-            return stitch_segment(segment, [_required(one) for one in answers], reread)
+            return stitch_segment(segment, [_required(one) for one in outcomes], reread)
         except _SegmentFailedError as failure:
             gone = self._check.live and failure.finding.code is IO_CHANGED  # retention is at work
             findings.add(
@@ -148,12 +148,12 @@ class LogReader:
         return _required(self._engine.map(_guarded_check, [self._task(split, log_offset)])[0])
 
 
-def _required(answer: Answer) -> CheckReport:
+def _required(outcome: SplitOutcome) -> CheckReport:
     """Return the report of a split.
 
     Raises:
         _SegmentFailedError: there is none.
     """
-    if isinstance(answer, Finding):
-        raise _SegmentFailedError(answer)
-    return answer
+    if isinstance(outcome, Finding):
+        raise _SegmentFailedError(outcome)
+    return outcome

@@ -141,17 +141,17 @@ class _Balance:
     def _check_endings(self) -> None:
         """Find commits whose half message should be in the log, where something else lies."""
         endings = self._rows.of(Role.ENDING, *_TOLD, *_KEYS)
-        is_met, is_same = np.zeros((2, len(endings)), np.bool_)
+        is_matched, is_same = np.zeros((2, len(endings)), np.bool_)
         for role in (Role.HALF, Role.PREPARED):
             started = self._rows.of(role, "log_offset", *_KEYS)
-            at, met = _look_up(started["log_offset"], endings["target"])
-            rows = np.flatnonzero(met)
-            is_met |= met
+            at, matched = _look_up(started["log_offset"], endings["target"])
+            rows = np.flatnonzero(matched)
+            is_matched |= matched
             is_same[rows] = _have_same_keys(started[at[rows]], endings[rows])
         text = "where PREPARED_TRANSACTION_OFFSET {target} points lies no half message"
-        self._add(CL_PREPARED, Role.ENDING, endings[~is_met & self._is_known(endings["target"])], text)
+        self._add(CL_PREPARED, Role.ENDING, endings[~is_matched & self._is_known(endings["target"])], text)
         text = "the half message at PREPARED_TRANSACTION_OFFSET {target} has other keys"
-        self._add(CL_PREPARED, Role.ENDING, endings[is_met & ~is_same], text)
+        self._add(CL_PREPARED, Role.ENDING, endings[is_matched & ~is_same], text)
 
     def _is_known(self, log_offsets: Int64s) -> Bools:
         """Tell which places lie among records that follow each other without damage."""
@@ -168,12 +168,12 @@ class _Balance:
         text = "half message {target} was not in the half queue before this op"
         for first in range(0, len(ops), _CHUNK_ROWS):
             some = ops[first : first + _CHUNK_ROWS]
-            at, met = _look_up(targets, some["target"])
-            met[met] = log_offsets[at[met]] < some["log_offset"][met]
+            at, matched = _look_up(targets, some["target"])
+            matched[matched] = log_offsets[at[matched]] < some["log_offset"][matched]
             judged = np.full(len(some), self._task.log.start == 0)
             for oldest in halves[:1]:
                 judged |= (some["target"] >= oldest["target"]) & (some["log_offset"] > oldest["log_offset"])
-            self._add(CL_OP, Role.OP, some[judged & ~met], text)
+            self._add(CL_OP, Role.OP, some[judged & ~matched], text)
 
     def _count_doubtful(self, queue_id: int, halves: Rows, settled: Int64s, committed: Int64s) -> None:
         """Say how many half messages wait for their end, and since when the oldest does."""
@@ -244,9 +244,9 @@ def _have_same_keys(halves: Rows, endings: Rows) -> Bools:
 def _look_up(values: Int64s, wanted: Int64s) -> tuple[Int64s, Bools]:
     """Return where the first of each wanted value is in ascending ones, and whether it is there."""
     at = np.searchsorted(values, wanted)
-    met = at < len(values)
-    met[met] = values[at[met]] == wanted[met]
-    return at, met
+    matched = at < len(values)
+    matched[matched] = values[at[matched]] == wanted[matched]
+    return at, matched
 
 
 def _are_among(wanted: Int64s, values: Int64s) -> Bools:

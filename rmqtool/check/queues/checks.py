@@ -115,7 +115,7 @@ class _QueueRun:
         if self._match is None:
             self.order.judge_tail()
             return
-        ranges = missing_ranges(self._expected, self._match.met)
+        ranges = missing_ranges(self._expected, self._match.matched)
         if self._match.finish(_slots(ranges, self._match.tail)):
             self.report.confirm_pending()
         else:

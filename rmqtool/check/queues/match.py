@@ -63,7 +63,7 @@ class UnitMatch:
         log_cut: the log is known to have lost its tail.
 
     Attributes:
-        met: numbers among the expected rows of the first and the last one that was met, -1 if none was.
+        matched: numbers of the first and the last expected row that a unit matched, -1 if none did.
     """
 
     def __init__(
@@ -78,12 +78,12 @@ class UnitMatch:
         self._report, self._task, self._expected, self._unmatched = report, task, expected, unmatched
         self._log_cut = log_cut
         self._fields = FieldCheck(report)
-        self._alive = False  # a unit at or above the log's start was met
+        self._alive = False  # a unit at or above the log's start was matched
         self._expired: list[tuple[Units, int]] = []
         self._expired_count = 0
         self._tail: list[_Foreign] = []
         self._belonged = False
-        self.met = -1, -1
+        self.matched = -1, -1
 
     def feed(self, units: Units, real: Int64s, tags: Int64s, times_ms: Int64s) -> int | None:
         """Look up the real units of a chunk; return the number of the last that belongs, or None."""
@@ -101,8 +101,10 @@ class UnitMatch:
             confirmed = units.first_number + int(rows[last])
             self._belonged = True
             numbers = found[belongs]
-            first_met = int(numbers.min()) if self.met[0] < 0 else min(self.met[0], int(numbers.min()))
-            self.met = first_met, max(self.met[1], int(numbers.max()))
+            first_matched = (
+                int(numbers.min()) if self.matched[0] < 0 else min(self.matched[0], int(numbers.min()))
+            )
+            self.matched = first_matched, max(self.matched[1], int(numbers.max()))
         self._settle(_Foreign(units, rows[~belongs], found[~belongs] >= 0), confirmed)
         return confirmed
 

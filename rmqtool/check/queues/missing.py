@@ -60,14 +60,14 @@ class MissingRange(NamedTuple):
     is_superseded: bool
 
 
-def missing_ranges(expected: ExpectedUnits, met: tuple[int, int]) -> Ranges:
+def missing_ranges(expected: ExpectedUnits, matched: tuple[int, int]) -> Ranges:
     """Return the records without unit, ``(n,)`` of ``RANGE_ROW`` in log order.
 
     Those that the append rule never puts are left out: queue offsets that no file can have.
 
     Args:
         expected: all records, those with units marked.
-        met: numbers of the first and the last that have one, -1 if none has.
+        matched: numbers of the first and the last that have one, -1 if none has.
 
     Raises:
         EnvironmentFailureError: a block file cannot be read.
@@ -80,7 +80,7 @@ def missing_ranges(expected: ExpectedUnits, met: tuple[int, int]) -> Ranges:
         queue_offsets = expected.queue_offsets(window)
         rows = expected.unseen(window)
         if len(rows):
-            ranges.append(_ranges_of(expected, window, rows, queue_offsets, least_later, met))
+            ranges.append(_ranges_of(expected, window, rows, queue_offsets, least_later, matched))
         least_later = min(least_later, int(queue_offsets[_is_possible(queue_offsets)].min(initial=_NEVER)))
     return _joined(np.concatenate(ranges[::-1]))
 
@@ -91,7 +91,7 @@ def _ranges_of(
     rows: Int64s,
     queue_offsets: Int64s,
     least_later: int,
-    met: tuple[int, int],
+    matched: tuple[int, int],
 ) -> Ranges:
     offsets = expected.rows(window).physical_offsets
     possible = _is_possible(queue_offsets)
@@ -101,7 +101,7 @@ def _ranges_of(
     rows = rows[(is_own & possible)[rows]]
     is_superseded = (queue_offsets >= later)[rows]
     numbers = rows + expected.firsts[window]
-    is_head, is_tail = (numbers < met[0]) | (met[0] < 0), numbers > met[1]
+    is_head, is_tail = (numbers < matched[0]) | (matched[0] < 0), numbers > matched[1]
     kind = is_head * 4 + is_superseded * 2 + is_tail
     is_first = np.ones(len(rows), np.bool_)
     is_first[1:] = (np.diff(rows) != 1) | (np.diff(kind) != 0)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.check.derived import tell_delay_table_once
 from rmqtool.check.log.findings import record_findings
-from rmqtool.check.log.illegal_queues import is_suspect, suspect_findings
+from rmqtool.check.log.illegal_queues import illegal_queue_findings, is_illegal
 from rmqtool.check.log.queue_offsets import (
     add_breaks,
     check_offsets,
@@ -66,18 +66,18 @@ def judge_log(
     if edge.unclean:
         end = result.chain.end
         _soften_torn_record(findings, end if edge.stale_from is None else min(end, edge.stale_from))
-    findings.extend(suspect_findings(plan.log, _suspects(result)))
+    findings.extend(illegal_queue_findings(plan.log, _illegal_queues(result)))
     _add_breaks(findings, plan, result, skipped, edge, engine)
     tell_old_tail(findings, plan, result, engine, edge)
     return findings
 
 
-def _suspects(result: ReputResult) -> dict[tuple[bytes, int], int]:
+def _illegal_queues(result: ReputResult) -> dict[tuple[bytes, int], int]:
     """Return queues whose name or id no broker would give, with the offset of their first unit's record."""
     found = {}
     for plan in result.plans:
         queue = plan.topic.encode(errors="surrogatepass"), plan.queue_id
-        if is_suspect(*queue):
+        if is_illegal(*queue):
             first = plan.runs[0]
             unit = result.blocks[first.block].read("units", first.first_row, 1)
             found[queue] = int(unit["physicalOffset"][0])

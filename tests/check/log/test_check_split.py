@@ -43,7 +43,7 @@ def said_of(data: bytes, start: int, policy: DispatchPolicy) -> Said:
         report.more_gaps,
         report.more_steps,
     )
-    return report.parts, (*ends, report.findings.counts, report.suspects)
+    return report.parts, (*ends, report.findings.counts, report.illegal_queues)
 
 
 def said_step_by_step(data: bytes, start: int, policy: DispatchPolicy) -> Said:
