@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rmqtool import __version__
 from rmqtool.dispatch.policy import NEVER
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.salvage.belief import Belief, Cause
@@ -118,7 +117,7 @@ class Planner:
         made, told, end = layout.fill(lost)
         parts = sorted([*made, *self._records(ground), *self._blanks(ground)], key=lambda part: part.start)
         plan = SalvagePlan(
-            tool_version=__version__,
+            tool_version=version("rmqtool"),
             stores=self.stores,
             sources=self.sources,
             file_size=self.file_size,
