@@ -40,6 +40,8 @@ __all__ = [
     "IndexHeader",
     "Item",
     "KeyQuestion",
+    "LostMessage",
+    "LostTotals",
     "Message",
     "Prediction",
     "Queue",
@@ -53,6 +55,8 @@ __all__ = [
     "Slot",
     "Store",
     "StoreSummary",
+    "TopicTotals",
+    "TopicsReport",
     "UnansweredError",
     "Unit",
     "UsageError",
@@ -78,6 +82,7 @@ _HOMES = {
     "commands.query": ("KeyQuestion",),
     "commands.rebuild.report": ("RebuildReport",),
     "commands.salvage.report": ("SalvageReport",),
+    "commands.topics": ("TopicTotals", "TopicsReport"),
     "rows": ("BatchUnit", "Chain", "Damage", "IndexHeader", "Item", "Message", "Slot", "Unit"),
     "engine": ("EngineError", "EngineOptions"),
     "errors": (
@@ -89,7 +94,7 @@ _HOMES = {
     ),
     "findings": ("Finding", "FindingCode"),
     "projection": ("json_value",),
-    "recovery": ("Prediction",),
+    "recovery": ("LostMessage", "LostTotals", "Prediction"),
     "salvage.model": ("SalvagePlan",),
     "store": ("Setting",),
 }
@@ -109,6 +114,7 @@ if TYPE_CHECKING:
     from rmqtool.commands.query import KeyQuestion
     from rmqtool.commands.rebuild.report import RebuildReport
     from rmqtool.commands.salvage.report import SalvageReport
+    from rmqtool.commands.topics import TopicsReport, TopicTotals
     from rmqtool.engine import EngineError, EngineOptions
     from rmqtool.errors import (
         EnvironmentFailureError,
@@ -119,7 +125,7 @@ if TYPE_CHECKING:
     )
     from rmqtool.findings import Finding, FindingCode
     from rmqtool.projection import json_value
-    from rmqtool.recovery import Prediction
+    from rmqtool.recovery import LostMessage, LostTotals, Prediction
     from rmqtool.rows import BatchUnit, Chain, Damage, IndexHeader, Item, Message, Slot, Unit
     from rmqtool.salvage.model import SalvagePlan
     from rmqtool.store import Setting

@@ -24,14 +24,16 @@ _OTHERWISE = {
         " observed message=sentence brokerEffect=code.broker_effect remedy"
     ),
     "Prediction": (
-        "store brokerVersion=release.name loads starts refusals recovery cut lost deleted_files"
-        " dispatched_by_recovery reput queues index ignored_index_files missing_index_entries hazards"
+        "store brokerVersion=release.name loads starts refusals recovery cut lost lost_messages?"
+        " deleted_files dispatched_by_recovery reput queues index ignored_index_files missing_index_entries"
+        " hazards"
     ),
     "RebuildReport": (
         "store verdict out mode engine partial installable=is_installable settings doubtful_settings"
         " tag_items records bytes units index_entries queues files present account skipped more_skipped"
         " unreachable skipped_units skipped_units_by_queue older_generations messagesNotIndexed=unindexed"
-        " salvage_would_add findings counts=findings.counts compared differences seconds exit_status"
+        " salvage_would_add lost_messages? findings counts=findings.counts compared differences seconds"
+        " exit_status"
     ),
     "Setting": "value origin candidates? doubt?",
     "SkippedRange": "physicalOffset=skip.log_offset length=skip.length reason records",
@@ -40,7 +42,7 @@ _OTHERWISE = {
     "UnreachableRange": "file=segment.label physicalOffset=start length reason records",
     "VerifyReport": (
         "store level result interrupted? notLookedAt=limits examined findings counts=findings.counts"
-        " exit_status"
+        " picture? exit_status"
     ),
 }
 """Members by class, where they are not just its fields: ``NAME=ATTRIBUTE`` for one of another name, ``?``

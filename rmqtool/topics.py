@@ -6,6 +6,8 @@ Source: ``TopicValidator``, ``MixAll``, ``TransactionalMessageUtil``, ``TimerMes
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 RETRY_PREFIX, DEAD_LETTER_PREFIX = "%RETRY%", "%DLQ%"
 LMQ_PREFIX = "%LMQ%"
 LITE_SEPARATOR = "$"
@@ -49,6 +51,25 @@ BROKERS_OWN = frozenset(
     }
 )
 """TopicValidator's, 5.5.1; older brokers lack some. What they name after themselves is in topics.json."""
+
+
+class TopicKind(StrEnum):
+    """Whose a topic is."""
+
+    ORDINARY = "ordinary"  # users'
+    RETRY = "retry"  # %RETRY%GROUP: to be consumed again
+    DEAD_LETTER = "dead-letter"  # %DLQ%GROUP: given up
+    BROKER = "broker"  # delayed, transactional and other messages of the broker's own
+
+
+def kind_of(topic: str) -> TopicKind:
+    """Return whose a topic is, by its name."""
+    if topic.startswith(RETRY_PREFIX):
+        return TopicKind.RETRY
+    if topic.startswith(DEAD_LETTER_PREFIX):
+        return TopicKind.DEAD_LETTER
+    is_system = topic in BROKERS_OWN or topic.startswith((SYSTEM_PREFIX, SYSTEM_PREFIX.upper()))
+    return TopicKind.BROKER if is_system else TopicKind.ORDINARY
 
 
 def lite_topic_of(name: str) -> tuple[str, str] | None:

@@ -28,7 +28,7 @@ settings.load_profile("rmqtool")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as for what a shell runs in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)  # the processes that tests interrupt inherit it
 
-TIERS = ("broker", "matrix", "mutation", "package", "soak", "stores")
+TIERS = ("broker", "browser", "matrix", "mutation", "package", "soak", "stores")
 """Markers of tests that are not run by default."""
 
 _MAY_SKIP = {"stores"}

@@ -33,6 +33,7 @@ for words in (
     ("verify", store, *conf, "--predict-recovery", "--fail-on", "never", "-o", f"{out}/verify"),
     ("rebuild", store, *conf, "--out", f"{out}/rebuilt"),
     ("dump", f"{store}/commitlog", *conf, "--format", "ndjson", "-o", f"{out}/dump"),
+    ("topics", store, *conf, "--queues", "-o", f"{out}/topics"),
     ("query", store, *conf, "--scan", "--topic", "TopicTest", "--key", "k", "-o", f"{out}/query"),
 ):
     assert main(list(words)) in (0, 1), words

@@ -63,7 +63,7 @@ class OpenedStore:
         """Return the settings in effect by name, each with its origin: given, inferred or default."""
         return {setting.name: setting for setting in self.files.settings}
 
-    def topics(self) -> tuple[str, ...]:
+    def topic_names(self) -> tuple[str, ...]:
         """Return the topics that have queues, by name.
 
         Raises:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.progress import NullProgress
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from typing_extensions import Unpack
 
@@ -26,8 +27,9 @@ if TYPE_CHECKING:
     from rmqtool.commands.rebuild.generations import Generations
     from rmqtool.commands.rebuild.report import RebuildReport
     from rmqtool.commands.salvage import SalvageReport
+    from rmqtool.commands.topics import TopicsReport
     from rmqtool.progress import Progress
-    from rmqtool.recovery import Prediction
+    from rmqtool.recovery import LostMessage, Prediction
     from rmqtool.salvage.model import SalvagePlan
 
 
@@ -70,6 +72,45 @@ class Store(ReadStore):
 
         return Index(self, self.files)
 
+    def topics(
+        self,
+        *,
+        queues: bool = False,
+        topic: str | Iterable[str] = (),
+        kind: str | Iterable[str] = (),
+        sort: str = "bytes",
+        top: int | None = None,
+        progress: Progress | None = None,
+    ) -> TopicsReport:
+        """Add up the log by topic: records, bytes, times, rate, largest record, backlog.
+
+        Every record of the log counts where it lies, under its stored topic: half and op messages under the
+        broker's topics of that name, an inner batch as one. Bodies are not checked. Of what is not there any
+        more, because it has expired, nothing is known.
+
+        Args:
+            queues: A row for each queue instead of each topic.
+            topic: Globs of topics to show.
+            kind: Whose topics to show: ``ordinary``, ``retry``, ``dead-letter``, ``broker``.
+            sort: ``bytes``, ``messages``, ``newest``, ``oldest``, ``rate``, ``largest``, ``backlog`` or
+                ``name``.
+            top: At most so many rows; what is left out is counted.
+            progress: Told what is going on.
+
+        Raises:
+            UsageError: An argument makes no sense.
+            EnvironmentFailureError: No commit log is there, or a file cannot be opened or read.
+        """
+        from rmqtool.api.adding_up import topics_request
+        from rmqtool.commands.topics import topics_of
+
+        check_least(1, top=top)
+        told = progress or NullProgress()
+        request = topics_request(
+            self._examined(), told, by_queue=queues, topics=names_of(topic), kinds=names_of(kind), order=sort
+        )
+        return topics_of(replace(request, top=top), told)
+
     def verify(
         self,
         *,
@@ -107,11 +148,14 @@ class Store(ReadStore):
         )
         return verify(request, progress or NullProgress(), opened)
 
-    def predict_recovery(self, release: str | None = None) -> Prediction:
+    def predict_recovery(
+        self, release: str | None = None, *, lost: Callable[[LostMessage], object] | None = None
+    ) -> Prediction:
         """Tell what the next start of a broker would do with the store; nothing is done to it.
 
         Args:
             release: The broker's, such as ``5.3.3``, ``4.9`` or ``5.x``; None is that of the store's own.
+            lost: Told every message that will be lost, one by one; the prediction then adds them up.
 
         Raises:
             UsageError: The rules of that release are not known, or it is only a part of a store.
@@ -121,7 +165,8 @@ class Store(ReadStore):
         from rmqtool.releases import release_named
 
         files = self.files
-        return predict_recovery(files, files.settings.release if release is None else release_named(release))
+        broker = files.settings.release if release is None else release_named(release)
+        return predict_recovery(files, broker, lost)
 
     def diff(self, other: Store, *, max_differences: int = 20) -> Differences:
         """Compare with another store, or the same part of one, by what is said rather than by bytes.
@@ -155,6 +200,7 @@ class Store(ReadStore):
         until_offset: int | None = None,
         tag_items: str = "auto",
         generations: str = "auto",
+        lost: Callable[[LostMessage], object] | None = None,
         live: bool = False,
         max_findings: int = 10,
         engine: AnyEngine = "local",
@@ -178,6 +224,8 @@ class Store(ReadStore):
                 ``from:PHY,to:PHY,…``.
             generations: Messages of a topic that was deleted and created again: ``all``; ``live``, those
                 after the last restart of queue offsets; ``auto``, those that live by the queue that is there.
+            lost: Told every message that the result has not, one by one; the report then adds them up. It is
+                of a whole rebuild.
             live: Read a store whose lock a broker holds.
             max_findings: Findings of one code that are kept; the rest is counted.
             engine: ``local``, ``spark``, `rmqtool.EngineOptions`, or what `rmqtool.open_engine` opened.
@@ -211,6 +259,7 @@ class Store(ReadStore):
             until_offset=until_offset,
             tag_items=None if tag_items == "auto" else TagItems.parse(tag_items),
             generations=_generations(generations),
+            tell_lost=lost,
             live=live,
             max_findings=max_findings,
         )

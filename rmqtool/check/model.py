@@ -15,6 +15,7 @@ from rmqtool.findings.start import NS_LOSES, NS_REBUILDS, NS_REFUSED
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from rmqtool.check.log.picture import LogPicture
     from rmqtool.store import Store
 
 MAX_LEVEL = 3
@@ -54,6 +55,7 @@ class VerifyRequest:
         engine: where the stages run.
         max_findings: findings of one code that are kept in full; the rest is counted.
         live: go on although a broker holds the store's lock; then the moving end is no damage.
+        pictured: the report has a picture of the log.
     """
 
     store: Store
@@ -61,6 +63,7 @@ class VerifyRequest:
     engine: EngineOptions = field(default_factory=lambda: EngineOptions("local"))
     max_findings: int = 100
     live: bool = False
+    pictured: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +106,7 @@ class VerifyReport:
         interrupted: the stage amid which the run was interrupted: what follows it was not looked at, and the
             report is no verdict; None for a run that came to its end.
         limits: what was not looked at, each the end of a sentence; empty for all of a store at level 3.
+        picture: of the log, if that was asked and the log is there.
     """
 
     schema: ClassVar = "rmqtool.verify/2"
@@ -113,6 +117,7 @@ class VerifyReport:
     seconds: Mapping[str, float] = field(default_factory=dict)
     interrupted: str | None = None
     limits: tuple[str, ...] = ()
+    picture: LogPicture | None = None
 
     @property
     def result(self) -> Result:
@@ -151,6 +156,7 @@ class VerifyRun:
         self.findings = report.findings
         self.interrupted = report.interrupted
         self.limits = list(report.limits)
+        self.picture = report.picture
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -177,6 +183,7 @@ class VerifyRun:
             seconds=self._seconds,
             interrupted=self.interrupted,
             limits=tuple(self.limits),
+            picture=self.picture,
         )
 
 

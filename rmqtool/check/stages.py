@@ -165,7 +165,9 @@ class _Contents:
             page_writer=page_writer(request.store.settings),
             half_offsets=checked_half_offsets(request.store) if is_asked else None,
             is_whole=is_whole,
+            pictured=request.pictured,
         )
         result = check_log(check, engine, self._progress)
         self._run.add(result.findings, result.examined)
+        self._run.picture = result.picture
         return result

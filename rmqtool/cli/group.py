@@ -31,10 +31,16 @@ COMMANDS = {
     "info": Entry("rmqtool.cli.info", "Look", "Sum up a store: files, ranges, settings, queues."),
     "query": Entry("rmqtool.cli.query", "Look", "Find messages by key, tag, id, offset or time."),
     "dump": Entry("rmqtool.cli.dump", "Look", "Show the records, units and items in a store's files."),
+    "topics": Entry(
+        "rmqtool.cli.topics", "Look", "Add up the log by topic: messages, bytes, times, rate, backlog."
+    ),
     "verify": Entry("rmqtool.cli.verify", "Check", "Check a store, or a part of it, and say what is wrong."),
     "diff": Entry("rmqtool.cli.diff", "Check", "Compare two stores, or the same part of two stores."),
     "offsets": Entry(
         "rmqtool.cli.offsets", "Check", "Hold consumer offsets against the bounds of their queues."
+    ),
+    "report": Entry(
+        "rmqtool.cli.report", "Check", "Make one page about a store: losses, log, topics, findings."
     ),
     "rebuild": Entry(
         "rmqtool.cli.rebuild", "Rebuild", "Build consumequeue/ and index/ anew from the commit log."

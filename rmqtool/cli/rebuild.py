@@ -9,6 +9,7 @@ import click
 from rmqtool.cli.completers import complete_topic
 from rmqtool.cli.engine_options import engine_of, engine_options, note_engine
 from rmqtool.cli.help import Command
+from rmqtool.cli.lost_file import check_lost, lost_lines, lost_option
 from rmqtool.cli.options import A_PATH, AN_OFFSET, shared_options
 from rmqtool.cli.session import Session
 from rmqtool.projection import json_object
@@ -31,6 +32,8 @@ rmqtool rebuild $STORE --out rebuilt --engine local
 rmqtool rebuild $STORE --compare --engine local
 # what would be built, without building it
 rmqtool rebuild $STORE --dry-run --engine local
+# which messages consumers would miss, and why
+rmqtool rebuild $STORE --dry-run --lost lost.ndjson --engine local
 # one topic only, to look at
 rmqtool rebuild $STORE --topic TopicTest --out part --engine local
 """
@@ -112,6 +115,7 @@ def _rebuild_options(function: _Function) -> _Function:
 
 @click.command("rebuild", cls=Command, examples=_EXAMPLES)
 @_rebuild_options
+@lost_option("every message that the result has not")
 def rebuild_command(store_path: Path, **options: Any) -> ExitStatus:  # noqa: ANN401 - click's options
     """Build consumequeue/ and index/ anew from the commit log.
 
@@ -129,7 +133,7 @@ def rebuild_index_command(store_path: Path, **options: Any) -> ExitStatus:  # no
     The result appears in --out complete or not at all, exactly as a broker would have left it, with a report
     rebuild.json beside it. The store is only read. With --compare or --dry-run no --out is needed.
     """
-    return _rebuild(store_path, frozenset({"index"}), options)
+    return _rebuild(store_path, frozenset({"index"}), options | {"lost": None})
 
 
 def _rebuild(store_path: Path, parts: frozenset[str], options: dict[str, Any]) -> ExitStatus:
@@ -140,7 +144,8 @@ def _rebuild(store_path: Path, parts: frozenset[str], options: dict[str, Any]) -
     store = session.open(store_path)
     session.note_settings(store)
     note_engine(options, engine, session.console)
-    with session.output(store, whole=True) as stream:
+    check_lost(options)
+    with session.output(store, whole=True) as stream, lost_lines(options, store) as tell_lost:
         report = store.rebuild(
             options["out"],
             parts=parts,
@@ -152,6 +157,7 @@ def _rebuild(store_path: Path, parts: frozenset[str], options: dict[str, Any]) -
             until_offset=options["until_offset"],
             tag_items=options["tag_items"],
             generations=options["generations"],
+            lost=tell_lost,
             live=options["live"],
             max_findings=options["max_findings"],
             engine=engine,

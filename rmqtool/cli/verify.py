@@ -12,6 +12,7 @@ import click
 from rmqtool.cli.completers import complete_code, complete_target
 from rmqtool.cli.engine_options import engine_of, engine_options
 from rmqtool.cli.help import Command
+from rmqtool.cli.lost_file import check_lost, lost_lines, lost_option
 from rmqtool.cli.options import A_PATH, shared_options, type_option
 from rmqtool.cli.session import Session
 from rmqtool.cli.verify_files import MANIFEST_ACTIONS, REPORT_KINDS, VerifyFiles, metavar
@@ -41,6 +42,8 @@ _EXAMPLES = """\
 rmqtool verify $STORE
 # what would the next start of a broker do with it
 rmqtool verify $STORE --predict-recovery
+# and which messages would be lost, one a line
+rmqtool verify $STORE --predict-recovery --lost lost.ndjson
 # checksums and framing only
 rmqtool verify $STORE/commitlog --level 1
 # for CI: a report file, and an exit status
@@ -122,6 +125,7 @@ def _names_releases(word: str) -> bool:
     shell_complete=complete_code,
     help="What a finding means; needs no PATH.",
 )
+@lost_option(f"every message that {_PREDICT} finds to be lost")
 @click.option("--live", is_flag=True, help="Read a store whose lock a broker holds.")
 @engine_options("local")
 @shared_options("text", "json", "ndjson", "csv")
@@ -144,6 +148,7 @@ def verify_command(
     if len(paths) > 1 and (options["baseline"] or options["manifest"]):
         raise UsageError("--baseline and --manifest are those of one store; give one PATH")
     engine_of(options)  # contradictions are told before a store is looked at
+    _check_lost(paths, options)
     stores = [session.open_root(path, type_name) for path in paths]
     if options["predict"] is not None and any(store.kind != PathKind.STORE for store in stores):
         raise UsageError(f"{_PREDICT} is about whole stores; give a store root")
@@ -209,12 +214,23 @@ def _verify(
         run = VerifyRun(report)
         with suppress(KeyboardInterrupt):  # the report says so
             files.manifest(store, run, options["jobs"])
-            predictions = _predict(store, run, options["predict"])
+            predictions = _predict(store, run, options)
         report = run.report()
     return Verdict(report, session.fail_on, files.compare(report), predictions, part, session.given_words)
 
 
-def _predict(store: Store, run: VerifyRun, wanted: str | None) -> tuple[Prediction, ...]:
+def _check_lost(paths: Sequence[Path], options: dict[str, Any]) -> None:
+    if options["lost"] is None:
+        return
+    if options["predict"] in {None, _ALL} or len(paths) > 1:
+        raise UsageError(
+            f"--lost is what one start does to one store: give {_PREDICT}, one release, one PATH"
+        )
+    check_lost(options)
+
+
+def _predict(store: Store, run: VerifyRun, options: dict[str, Any]) -> tuple[Prediction, ...]:
+    wanted = options["predict"]
     if wanted is None:
         return ()
     from rmqtool.findings.places import IO_DENIED
@@ -225,7 +241,8 @@ def _predict(store: Store, run: VerifyRun, wanted: str | None) -> tuple[Predicti
     releases = RELEASES if wanted == _ALL else [None if wanted == _INFERRED else wanted]
     with run.stage("prediction"):
         try:
-            predictions = tuple(map(store.predict_recovery, releases))
+            with lost_lines(options, store) as tell_lost:
+                predictions = tuple(store.predict_recovery(one, lost=tell_lost) for one in releases)
         except (NotPredictedError, EnvironmentFailureError) as failure:
             run.findings.add(skipped(str(failure)))
             if isinstance(failure, DeniedError) and IO_DENIED.code not in run.findings.counts:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from rmqtool.cli.lost_file import check_lost
 from rmqtool.errors import UsageError
 from rmqtool.findings.wording import counted
 from rmqtool.report.whole_file import check_new_file, write_whole
@@ -66,8 +67,7 @@ class VerifyFiles:
         self._manifest = None if manifest is None else _target("--manifest", manifest, MANIFEST_ACTIONS)
         self._baseline = self._lines = None
         written = [target.path for target in self._reports]
-        if options["output"] is not None:
-            written.append(options["output"])
+        written += [path for path in (options["output"], check_lost(options)) if path is not None]
         if self._manifest is not None and self._manifest.purpose == "write":
             written.append(self._manifest.path)
         _check_written(written, [root for store in stores for root in store.files.evidence_roots])

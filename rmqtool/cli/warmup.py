@@ -40,9 +40,10 @@ _STORED_MS = 1_650_000_000_000
 _RUNS = (
     ("rebuild", "sound", "--engine", "local", "--out", "made"),
     ("rebuild", "damaged", "--engine", "local", "--compare"),
-    ("verify", "sound", "--predict-recovery"),
+    ("report", "sound", "-o", "report.html"),
     ("verify", "damaged", "--predict-recovery"),
     ("dump", "sound/commitlog", "--format", "ndjson"),
+    ("topics", "sound"),
     ("query", "sound", "--scan", "--topic", "T", "--key", "k"),
 )
 

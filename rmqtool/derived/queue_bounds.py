@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.derived.queue_files import QueueFile
-from rmqtool.formats.consumequeue import BATCH_UNITS, PREBLANK_SIZE, UNITS, Unit
+from rmqtool.formats.consumequeue import BATCH_UNITS, PREBLANK, UNITS, Unit
 from rmqtool.store.kinds import PathKind
 
 if TYPE_CHECKING:
@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from rmqtool.formats.consumequeue import BatchUnit
     from rmqtool.store import FileQueue, QueueFiles
-
-_PREBLANK = Unit(0, PREBLANK_SIZE, 0)
 
 
 class Bounds(NamedTuple):
@@ -45,7 +43,7 @@ def queue_bounds(queue: QueueFiles, log_start: int) -> Bounds:
 
         def is_alive(number: int) -> bool:
             unit = file.unit(number)  # noqa: B023 - used at once
-            return unit != _PREBLANK and unit.physical_offset >= log_start
+            return unit != PREBLANK and unit.physical_offset >= log_start
 
         count = _count_valid(file)
         alive = first_holding(count, is_alive)

@@ -9,6 +9,7 @@ import numpy as np
 
 from rmqtool.dispatch.append import MAX_QUEUE_OFFSET
 from rmqtool.dispatch.rows import UNKNOWN_QUEUE_OFFSET
+from rmqtool.javacompat.kernels.jit import as_int
 from rmqtool.jit import entry, kernel
 
 if TYPE_CHECKING:
@@ -67,6 +68,34 @@ def _kind(offset: int, count: int, following: int, progress: Int64s) -> int:
     return _REPEATED
 
 
+@kernel
+def follow_offset(offset: int, count: int, following: int, progress: Int64s) -> tuple[int, int, int]:
+    """Take the next queue offset of a queue.
+
+    Args:
+        offset: what the record carries; `UNKNOWN_QUEUE_OFFSET` is what should come.
+        count: how many offsets it takes: more than one in a batch queue.
+        following: what the record after it carries, -1 if there is none.
+        progress: see ``Progress``; carried on.
+
+    Returns:
+        What is wrong, a ``Discontinuity`` or -1; the queue offset that should come; the one that does.
+    """
+    if not progress[_STARTED]:
+        progress[_STARTED] = 1
+        progress[_NEXT] = min(max(offset, 0), _MAX_QUEUE_OFFSET)
+    expected = as_int(progress[_NEXT])
+    if offset == _UNKNOWN:
+        offset = expected
+    kind = -1 if offset == expected else _kind(offset, count, following, progress)
+    alone = kind == _RESET and following == expected + count
+    progress[_NEXT] = (expected if kind == _OUT_OF_RANGE or alone else offset) + count
+    progress[_RESETS] += kind == _RESET
+    if progress[_NEXT] > progress[_HIGH]:
+        progress[_HIGH], progress[_RESETS] = progress[_NEXT], 0
+    return kind, expected, offset
+
+
 def _example_of_find_breaks() -> tuple[object, ...]:
     numbers, totals = np.empty(0, np.int64), np.zeros(len(Discontinuity), np.int64)
     return numbers, numbers, 0, new_progress(None), np.empty(0, BREAK_ROW), totals
@@ -92,26 +121,12 @@ def find_breaks(
     """
     filled = 0
     for row in range(judged):
-        offset, count = offsets[row], counts[row]
-        if not progress[_STARTED]:
-            progress[_STARTED] = 1
-            progress[_NEXT] = min(max(offset, 0), _MAX_QUEUE_OFFSET)
-        expected = progress[_NEXT]
-        kind = -1
-        if offset == _UNKNOWN:
-            offset = expected
-        if offset != expected:
-            following = offsets[row + 1] if row + 1 < len(offsets) else -1
-            kind = _kind(offset, count, following, progress)
+        following = offsets[row + 1] if row + 1 < len(offsets) else -1
+        kind, expected, offset = follow_offset(offsets[row], counts[row], following, progress)
         if kind >= 0:
             totals[kind] += 1
             if filled < len(breaks):
                 one = breaks[filled]
                 one.kind, one.row, one.expected, one.observed = kind, row, expected, offset
                 filled += 1
-        alone = kind == _RESET and row + 1 < len(offsets) and offsets[row + 1] == expected + count
-        progress[_NEXT] = (expected if kind == _OUT_OF_RANGE or alone else offset) + count
-        progress[_RESETS] += kind == _RESET
-        if progress[_NEXT] > progress[_HIGH]:
-            progress[_HIGH], progress[_RESETS] = progress[_NEXT], 0
     return filled

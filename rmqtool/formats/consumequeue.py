@@ -32,6 +32,7 @@ UNIT_SIZE = UNITS.size
 
 PREBLANK_SIZE = 0x7FFFFFFF
 """SIZE of a pre-blank unit, ``(0, 0x7FFFFFFF, 0)``: fills the first file below the first offset."""
+PREBLANK = Unit(0, PREBLANK_SIZE, 0)
 
 BATCH_UNIT = Struct(
     "physicalOffset" / Int64sb * "offset; bytes in the log; where the record lies",

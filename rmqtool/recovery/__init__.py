@@ -3,7 +3,8 @@
 ``store_files`` loads as the broker does (``loading``, ``index_files``, ``first_file``), ``unit_queue``,
 ``ext_queue`` and ``batch_queue`` are its queues in memory, ``log_walk`` is the log as recovery reads it,
 ``derived`` takes what is dispatched, ``reput`` catches up as 4.9 does, ``losses`` counts what is gone and
-what stays missing, and ``predict`` goes through it all in the broker's order. Nothing is written.
+what stays missing, ``lost`` tells it message by message, and ``predict`` goes through it all in the broker's
+order. Nothing is written.
 
 The settings of ``switches`` count as the broker's release knows them. Beyond them a master is assumed without
 DLedger, controller or duplication mode, with ``forceVerifyPropCRC`` and ``recheckReputOffsetFromCq`` off.
@@ -11,7 +12,8 @@ DLedger, controller or duplication mode, with ``forceVerifyPropCRC`` and ``reche
 
 from __future__ import annotations
 
+from rmqtool.recovery.lost import LostMessage, LostTotals
 from rmqtool.recovery.model import Prediction
 from rmqtool.recovery.predict import NotPredictedError, predict_recovery
 
-__all__ = ["NotPredictedError", "Prediction", "predict_recovery"]
+__all__ = ["LostMessage", "LostTotals", "NotPredictedError", "Prediction", "predict_recovery"]

@@ -67,7 +67,7 @@ class BatchQueue:
             self.max_physical_offset = int(physical_offsets[keep][-1])
             self.maximum = int((bases + batch_sizes)[keep][-1])
             self._put = self._put or (int(bases[keep][0]), int(physical_offsets[keep][0]))
-        return Appended(kept, 0, 0)
+        return Appended(kept, 0, np.zeros(len(keep), np.bool_))
 
     def absent(self, physical_offsets: Int64s, sizes: Int64s) -> npt.NDArray[np.bool_]:
         """Tell which records have no unit in the files as they are found, by the range that those cover."""

@@ -10,6 +10,7 @@ import numpy as np
 from rmqtool.dispatch.grouping import order_by_queue
 from rmqtool.dispatch.rows import NO_EXT_UNIT
 from rmqtool.recovery.batch_queue import BatchQueue
+from rmqtool.recovery.lost import LostReason, QueuePlace
 from rmqtool.recovery.model import QueueOutcome
 from rmqtool.recovery.unit_queue import UnitQueue
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from rmqtool.recovery.drafts import DispatchDraft
     from rmqtool.recovery.index_files import IndexState
+    from rmqtool.recovery.lost import LostMessages
     from rmqtool.recovery.units import QueueKey
     from rmqtool.reput.dispatcher import Dispatcher
     from rmqtool.scan.walk import MessageBatch
@@ -58,6 +60,7 @@ class Derived:
         unit_file_size: bytes of a consume queue file.
         batch_file_size: bytes of a batch consume queue file.
         batch_topics: topics whose new queues are batch queues.
+        lost: is told what is dispatched in vain; None if nobody asks.
         tallies: by queue.
         log_offsets: ranges ``[first place, after the last place)`` of the records dispatched.
     """
@@ -67,6 +70,7 @@ class Derived:
     unit_file_size: int
     batch_file_size: int
     batch_topics: frozenset[str]
+    lost: LostMessages | None = None
     tallies: dict[QueueKey, Tally] = field(default_factory=dict)
     log_offsets: list[tuple[int, int]] = field(default_factory=list)
 
@@ -163,5 +167,12 @@ class Derived:
         tally = self.tally(key)
         tally.appended += put.appended
         tally.misplaced += put.misplaced
-        tally.dropped += put.dropped
+        tally.dropped += int(np.count_nonzero(put.in_vain))
+        self.tell_without_unit(key, units[put.in_vain])
         return put.appended
+
+    def tell_without_unit(self, key: QueueKey, units: npt.NDArray[np.void]) -> None:
+        """Tell messages that have no unit in a queue, by the units that they ask for, of ``UNIT_ROW``."""
+        if self.lost is not None:
+            for queue_offset, physical_offset in units[["queue_offset", "physical_offset"]].tolist():
+                self.lost.message(QueuePlace(*key, queue_offset), physical_offset, LostReason.NO_UNIT)

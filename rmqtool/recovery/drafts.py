@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rmqtool.recovery.model import Dispatched, Prediction
 
 if TYPE_CHECKING:
+    from rmqtool.recovery.lost import LostTotals
     from rmqtool.recovery.model import Cut, IndexFileOutcome, Loss, QueueOutcome, Recovery, Refusal, Reput
     from rmqtool.releases import Release
 
@@ -37,6 +38,7 @@ class PredictionDraft:
     recovery: Recovery | None = None
     cut: Cut | None = None
     lost: list[Loss] = field(default_factory=list)
+    lost_messages: LostTotals | None = None
     deleted_files: list[str] = field(default_factory=list)
     dispatched_by_recovery: DispatchDraft = field(default_factory=DispatchDraft)
     reput: Reput | None = None

@@ -7,54 +7,69 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.dispatch.queues import QueueTable
-from rmqtool.dispatch.recovery_kernels import count_by_queue
-from rmqtool.javacompat import decode_utf8
+from rmqtool.derived.live_units import live_units
+from rmqtool.dispatch.grouping import order_by_queue
+from rmqtool.dispatch.totals import QueueTotals
 from rmqtool.recovery.log_walk import true_batches
+from rmqtool.recovery.lost import LostReason
 from rmqtool.recovery.model import Loss
 from rmqtool.releases import NEWEST
 from rmqtool.reput.dispatcher import Dispatcher
-from rmqtool.store.names import safe_component
+from rmqtool.store.kinds import PathKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    import numpy.typing as npt
-
     from rmqtool.dispatch.policy import DispatchPolicy
+    from rmqtool.dispatch.totals import Total
     from rmqtool.recovery.derived import Derived
+    from rmqtool.recovery.lost import LostMessages
+    from rmqtool.recovery.survey import Survey
     from rmqtool.scan.walk import MessageBatch
+    from rmqtool.store import Store
     from rmqtool.store.segments import Segment
 
-    Int64s = npt.NDArray[np.int64]
+_KINDS = (PathKind.CONSUMEQUEUE, PathKind.BATCHCONSUMEQUEUE)
+_COUNTED_ROWS = 1 << 19
+"""Units and index entries that are gathered before they are counted by queue."""
 
 
-def lost_records(segments: Sequence[Segment], cut: int, policy: DispatchPolicy) -> list[Loss]:
+def lost_records(segments: Sequence[Segment], cut: int, lost: LostMessages | None = None) -> list[Loss]:
     """Count the true records from ``cut`` on, by topic; records that this broker cannot read count, too.
+
+    Args:
+        segments: the log's files.
+        cut: physical offset of the log's end from then on.
+        lost: is told each of them; None if nobody asks.
 
     Raises:
         EnvironmentFailureError: a file cannot be opened or read.
     """
-    queues = QueueTable(policy, safe_component)
-    counts: Int64s = np.zeros((64, 2), np.int64)
+    queues = QueueTotals()
     for batch in _range(segments, cut, None):
-        row = 0
-        while (row := _count(queues, batch, row, counts)) < len(batch.rows):
-            start, stop = int(batch.rows["topic_start"][row]), int(batch.rows["topic_stop"][row])
-            queues.add(batch.buffer[start:stop].tobytes(), int(batch.rows["queue_id"][row]))
-            if len(queues) >= len(counts):
-                counts = np.concatenate((counts, np.zeros_like(counts)))
-    by_topic: dict[str, tuple[int, int]] = {}
-    for number in range(len(queues)):
-        topic = decode_utf8(queues.key(number)[0])
-        messages, size = by_topic.get(topic, (0, 0))
-        by_topic[topic] = messages + int(counts[number, 0]), size + int(counts[number, 1])
-    return [Loss(topic, *both) for topic, both in sorted(by_topic.items()) if both[0]]
+        queues.add(batch)
+        if lost is not None:
+            lost.records(batch.rows["log_offset"].tolist(), LostReason.CUT)
+    by_topic: dict[str, Total] = {}
+    for (topic, _), total in queues:
+        by_topic[topic] = total.plus(by_topic.get(topic))
+    return [Loss(topic, total.messages, total.bytes) for topic, total in sorted(by_topic.items())]
 
 
-def _count(queues: QueueTable, batch: MessageBatch, row: int, counts: Int64s) -> int:
-    rows = batch.rows
-    return int(count_by_queue(batch.buffer, rows, row, queues.slots, queues.rows, queues.names, counts))
+def lost_units(store: Store, looked: Survey, lost: LostMessages) -> None:
+    """Tell messages whose record the log has no more, or this broker cannot read, though a unit leads there.
+
+    Raises:
+        EnvironmentFailureError: a file of the log or of a queue cannot be opened or read.
+    """
+    log_start = store.commitlog.start
+    for kind in _KINDS:
+        for queue in store.queues(kind):
+            key = queue.topic or "", queue.queue_id or 0
+            for units in live_units(queue):
+                offsets = units.physical_offsets
+                units_lost = units.only((offsets >= log_start) & looked.without_record(offsets))
+                lost.units(key, units_lost, lost.unreadable)
 
 
 def _range(segments: Sequence[Segment], start: int, stop: int | None) -> Iterator[MessageBatch]:
@@ -85,15 +100,32 @@ def count_missing(
         left = ~derived.is_dispatched(batch.rows["log_offset"])
         if not left.any():
             continue
-        dispatcher.clear()
         dispatcher.dispatch(replace(batch, rows=batch.rows[left], values=batch.values[left]))
         put = dispatcher.taken()
-        entries += int(np.count_nonzero(~derived.index.covers(put.entries["physical_offset"])))
-        for number in np.unique(put.units["queue"]):
-            mine = put.units[put.units["queue"] == number]
-            key = dispatcher.key(int(number))
-            absent = derived.queue(key).absent(mine["physical_offset"], mine["size"])
-            missing = int(np.count_nonzero(absent))
-            derived.tally(key).missing += missing
-            units += missing
-    return units, entries
+        if len(put.units) + len(put.entries) + len(put.keyless) >= _COUNTED_ROWS:
+            entries += _missing_entries(dispatcher, derived)
+            units += _missing_units(dispatcher, derived)
+            dispatcher.clear()
+    entries += _missing_entries(dispatcher, derived)
+    return units + _missing_units(dispatcher, derived), entries
+
+
+def _missing_entries(dispatcher: Dispatcher, derived: Derived) -> int:
+    put = dispatcher.taken().entries
+    return int(np.count_nonzero(~derived.index.covers(put["physical_offset"])))
+
+
+def _missing_units(dispatcher: Dispatcher, derived: Derived) -> int:
+    """Count by queue, with many units at a time: a batch of messages has few of each queue."""
+    put = dispatcher.taken().units
+    order, starts = order_by_queue(put, len(dispatcher.queues))
+    units = 0
+    for number in np.flatnonzero(np.diff(starts)):
+        mine = put[order[starts[number] : starts[number + 1]]]
+        key = dispatcher.key(int(number))
+        absent = derived.queue(key).absent(mine["physical_offset"], mine["size"])
+        missing = int(np.count_nonzero(absent))
+        derived.tally(key).missing += missing
+        derived.tell_without_unit(key, mine[absent])
+        units += missing
+    return units

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 if TYPE_CHECKING:
+    from rmqtool.recovery.lost import LostTotals
     from rmqtool.releases import Release
 
 
@@ -162,6 +163,7 @@ class Prediction:
         recovery: which recovery runs; None when loading is refused before.
         cut: where it ends the log; None for a log without files.
         lost: true records after the cut, by topic.
+        lost_messages: all messages that are lost, added up; None unless they are asked for one by one.
         deleted_files: files it deletes, relative to the store.
         dispatched_by_recovery: what recovery dispatches.
         reput: what is dispatched after recovery; None if it does not come to that.
@@ -179,6 +181,7 @@ class Prediction:
     recovery: Recovery | None = None
     cut: Cut | None = None
     lost: tuple[Loss, ...] = ()
+    lost_messages: LostTotals | None = None
     deleted_files: tuple[str, ...] = ()
     dispatched_by_recovery: Dispatched = Dispatched()
     reput: Reput | None = None

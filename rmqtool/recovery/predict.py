@@ -18,7 +18,8 @@ from rmqtool.recovery.drafts import PredictionDraft
 from rmqtool.recovery.first_file import Start, acceleration_refusal, first_file, skip_refusal
 from rmqtool.recovery.hazards import hazards_of, settings_hazards, window_hazards
 from rmqtool.recovery.log_walk import RecoveryWalk
-from rmqtool.recovery.losses import count_missing, lost_records
+from rmqtool.recovery.losses import count_missing, lost_records, lost_units
+from rmqtool.recovery.lost import LostMessages, LostReason
 from rmqtool.recovery.model import (
     Cut,
     Dispatched,
@@ -29,6 +30,7 @@ from rmqtool.recovery.model import (
 )
 from rmqtool.recovery.reput import catch_up
 from rmqtool.recovery.store_files import LoadedStore, load_store
+from rmqtool.recovery.survey import survey
 from rmqtool.recovery.switches import RecoverySwitches
 from rmqtool.recovery.unit_queue import EmptyLastFileError
 from rmqtool.reput.dispatcher import Dispatcher
@@ -39,7 +41,10 @@ from rmqtool.scan.window import Window
 from rmqtool.store.kinds import PathKind
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rmqtool.findings import FindingCode
+    from rmqtool.recovery.lost import LostMessage, LostTotals
     from rmqtool.releases import Release
     from rmqtool.scan.walk import MessageBatch
     from rmqtool.store import Settings, Store
@@ -52,12 +57,15 @@ class NotPredictedError(UsageError):
     """A broker recovers such a store by other rules than those that are known here."""
 
 
-def predict_recovery(store: Store, release: Release) -> Prediction:
+def predict_recovery(
+    store: Store, release: Release, tell_lost: Callable[[LostMessage], object] | None = None
+) -> Prediction:
     """Predict what a broker does with a store when it starts.
 
     Args:
         store: a whole store; its settings are taken for the broker's.
         release: the broker's.
+        tell_lost: is told every message that is lost; None if nobody asks.
 
     Raises:
         EnvironmentFailureError: a file cannot be opened or read.
@@ -73,10 +81,23 @@ def predict_recovery(store: Store, release: Release) -> Prediction:
             )
     prediction = PredictionDraft(str(store.base), release, hazards=settings_hazards(store.settings, release))
     loaded = load_store(store, store.root, prediction)
+    lost = None if tell_lost is None else LostMessages(store.commitlog, tell_lost)
+    loaded.derived.lost = lost
     if prediction.loads:
         switches = RecoverySwitches.from_settings(store.settings, release)
         _Start(loaded, prediction, broker_policy(store.settings, release, loaded), switches).run()
+    if lost is not None:
+        prediction.lost_messages = _lost_totals(store, prediction, lost)
     return prediction.finish()
+
+
+def _lost_totals(store: Store, prediction: PredictionDraft, lost: LostMessages) -> LostTotals:
+    """Tell what only units know, and add up; a place of a unit may be lost that leads to no record."""
+    looked = survey(store.commitlog)
+    if prediction.cut is not None:
+        lost_units(store, looked, lost)
+    without_unit = sum(queue.missing + queue.dropped for queue in prediction.queues)
+    return lost.totals(looked.gaps, without_unit - lost.reasons.get(LostReason.NO_UNIT, 0))
 
 
 def broker_policy(settings: Settings, release: Release, loaded: LoadedStore) -> DispatchPolicy:
@@ -165,7 +186,7 @@ class _Start:
         segment, end = walk.last, walk.end
         if segment is None:
             return
-        self.prediction.lost = lost_records(self.log, end, self.policy)
+        self.prediction.lost = lost_records(self.log, end, self.derived.lost)
         self.prediction.cut = cut_at(
             segment, end, self.release, self.start.switches, bool(self.prediction.lost)
         )

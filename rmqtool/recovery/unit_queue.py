@@ -118,7 +118,7 @@ class UnitQueue:
         # What reput repeats was judged before.
         vain = ~keep & (ends > self._seen_end) & self.absent(physical_offsets, sizes)
         self._seen_end = max(self._seen_end, int(ends.max(initial=-1)))
-        return Appended(kept, misplaced, int(np.count_nonzero(vain)))
+        return Appended(kept, misplaced, vain)
 
     def put_ext(self, count: int) -> None:
         """Append ext units; they come before the queue's own, which it may not take."""

@@ -39,11 +39,11 @@ class Units(NamedTuple):
 
 
 class Appended(NamedTuple):
-    """What became of units that were put: how many were appended, landed elsewhere, were put in vain."""
+    """Units that were put: how many were appended, how many landed elsewhere, which were put in vain."""
 
     appended: int
     misplaced: int
-    dropped: int
+    in_vain: npt.NDArray[np.bool_]
 
 
 def search_first_live(physical_offsets: Int64s, log_start: int) -> int | None:

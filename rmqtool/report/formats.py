@@ -14,6 +14,7 @@ class Format(StrEnum):
     """Values of ``--format``."""
 
     TEXT = "text"
+    HTML = "html"
     JSON = "json"
     NDJSON = "ndjson"
     CSV = "csv"

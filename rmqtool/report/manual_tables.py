@@ -9,8 +9,10 @@ from rmqtool import rows
 from rmqtool.commands.decode_id import Reading
 from rmqtool.commands.diff.model import Difference
 from rmqtool.commands.offsets import Progress
+from rmqtool.commands.topics import TopicTotals
 from rmqtool.findings import CATALOG
 from rmqtool.projection import camel_case, columns_of
+from rmqtool.recovery.lost import LostMessage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -18,15 +20,24 @@ if TYPE_CHECKING:
 _CODE_HEAD = ("Code", "Severity", "Meaning", "Remedy")
 _ROW_HEAD = ("Type", "Command", "Members after `type`")
 _QUERIED = (rows.Message, rows.InnerMessage, rows.Damage)
-_OF_OTHERS = {Reading: "decode-id", Progress: "offsets", Difference: "diff"}
+_OF_OTHERS = {
+    Reading: "decode-id",
+    Progress: "offsets",
+    Difference: "diff",
+    TopicTotals: "topics",
+    LostMessage: "verify, rebuild",
+}
 _JSON_TYPES = {
     "int": "integer",
+    "float": "number",
     "str": "string",
     "bytes": "hex string",
     "bool": "boolean",
     "None": "null",
     "Change": "string",
     "FindingCode": "string",
+    "TopicKind": "string",
+    "LostReason": "string",
     "object": "any",
 }
 _BODY = "string or null"

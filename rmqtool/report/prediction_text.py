@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.findings.wording import counted
 from rmqtool.report.escaping import escape_text
+from rmqtool.report.lost_text import lost_facts
 from rmqtool.report.times import size_text
 
 if TYPE_CHECKING:
@@ -37,8 +38,7 @@ def prediction_facts(prediction: Prediction) -> Iterator[tuple[str, str]]:
         code = f" ({cut.code})" if cut.code else ""
         place = f"physical offset {cut.physical_offset}, {escape_text(cut.file)} @{cut.position}"
         yield "log ends", f"at {place}: {escape_text(cut.reason)}{code}"
-    if prediction.lost:
-        yield "loses", _lost(prediction)
+    yield from _lost(prediction)
     if prediction.deleted_files:
         names = _first(escape_text(name) for name in prediction.deleted_files)
         yield "deletes", f"{_several(len(prediction.deleted_files), 'file')}: {names}"
@@ -53,11 +53,15 @@ def prediction_facts(prediction: Prediction) -> Iterator[tuple[str, str]]:
         yield "beware", escape_text(hazard)
 
 
-def _lost(prediction: Prediction) -> str:
-    messages = sum(loss.messages for loss in prediction.lost)
-    size = size_text(sum(loss.bytes for loss in prediction.lost))
-    topics = _first(f"{escape_text(loss.topic)} {loss.messages:,}" for loss in prediction.lost)
-    return f"{_several(messages, 'message')} of {size} after that: {topics}"
+def _lost(prediction: Prediction) -> Iterator[tuple[str, str]]:
+    """Yield what the start loses: all of it where that was asked for, else what it cuts off."""
+    if prediction.lost_messages is not None:
+        yield from lost_facts(prediction.lost_messages)
+    elif prediction.lost:
+        messages = sum(loss.messages for loss in prediction.lost)
+        size = size_text(sum(loss.bytes for loss in prediction.lost))
+        topics = _first(f"{escape_text(loss.topic)} {loss.messages:,}" for loss in prediction.lost)
+        yield "loses", f"{_several(messages, 'message')} of {size} after that: {topics}"
 
 
 def _dispatched(what: Dispatched) -> str:

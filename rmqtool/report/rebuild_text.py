@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from rmqtool.findings.wording import counted
 from rmqtool.report.escaping import escape_text
 from rmqtool.report.finding_text import finding_line
+from rmqtool.report.lost_text import lost_facts
 from rmqtool.report.times import size_text
 
 if TYPE_CHECKING:
@@ -43,6 +44,9 @@ def _lines(report: RebuildReport) -> Iterator[str]:
     yield from _skipped(report)
     yield from _unreachable(report)
     yield from _without_unit(report)
+    if report.lost_messages is not None:
+        for name, text in lost_facts(report.lost_messages):
+            yield f"{name:<14} {text}"
     for finding in report.findings:
         yield f"{finding.code.code} ({finding.severity}): {finding_line(finding)}"
     if report.compared:

@@ -9,6 +9,7 @@ from rmqtool.findings import CATALOG, Severity
 from rmqtool.findings.start import NS_LOSES, NS_REBUILDS, NS_REFUSED
 from rmqtool.findings.wording import counted
 from rmqtool.report.escaping import escape_text
+from rmqtool.report.finding_groups import grouped, worst_of
 from rmqtool.report.finding_text import finding_line
 from rmqtool.report.prediction_text import prediction_facts, prediction_title
 from rmqtool.report.tables import Tables
@@ -17,7 +18,7 @@ from rmqtool.report.times import size_text
 from rmqtool.report.verify_headline import headline, is_healthy, next_command
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from typing import TextIO
 
     from rmqtool.commands.verify.verdict import Verdict
@@ -71,8 +72,8 @@ def write_verify_text(
         command = next_command(verdict)
         if command is not None:
             page.command(command)
-        for findings in _groups(verdict.report.findings):
-            if findings[0].code not in _IN_PREDICTIONS and (notes or _worst(findings) is not Severity.INFO):
+        for findings in grouped(verdict.report.findings):
+            if findings[0].code not in _IN_PREDICTIONS and (notes or worst_of(findings) is not Severity.INFO):
                 _write_group(page, verdict, findings)
         for prediction in verdict.predictions:
             stream.write("\n")
@@ -144,12 +145,12 @@ def _counts(verdict: Verdict) -> str:
     """Return how many findings there are; those only counted are of their code's kept severity."""
     findings, roots = verdict.report.findings, verdict.roots
     counts = dict.fromkeys(Severity, 0)
-    for group in _groups(findings):
+    for group in grouped(findings):
         if group[0].code in _IN_PREDICTIONS:
             continue
         for finding in group:
             counts[finding.severity] += 1
-        counts[_worst(group)] += findings.suppressed(group[0].code.code)
+        counts[worst_of(group)] += findings.suppressed(group[0].code.code)
     listed = [_several(count, _WORDS[severity]) for severity, count in counts.items() if count]
     following = roots.count - sum(roots.follows(code.code) for code in _IN_PREDICTIONS)
     follow = counted(following, "of them follows from another", "of them follow from others", spec=",")
@@ -160,23 +161,10 @@ def _several(count: int, noun: str) -> str:
     return counted(count, noun, spec=",")
 
 
-def _groups(findings: Iterable[Finding]) -> list[list[Finding]]:
-    """Return the findings of each code, errors first, else in the order they were met."""
-    groups: dict[str, list[Finding]] = {}
-    for finding in findings:
-        groups.setdefault(finding.code.code, []).append(finding)
-    ranks = list(Severity)
-    return sorted(groups.values(), key=lambda group: ranks.index(_worst(group)))
-
-
-def _worst(group: Sequence[Finding]) -> Severity:
-    return min((finding.severity for finding in group), key=list(Severity).index)
-
-
 def _write_group(page: _Page, verdict: Verdict, group: Sequence[Finding]) -> None:
     """Write the findings of a code that follow from no other."""
     entry = group[0].code
-    severity = _worst(group)
+    severity = worst_of(group)
     count = verdict.report.findings.counts[entry.code] - verdict.roots.follows(entry.code)
     if not count:
         return

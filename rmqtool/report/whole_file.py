@@ -12,9 +12,9 @@ from rmqtool.errors import EnvironmentFailureError, RefusedError
 from rmqtool.report.output import refuse_evidence
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
-    from typing import TextIO
+    from typing import BinaryIO, TextIO
 
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 _MODE = 0o644  # minus umask
@@ -60,28 +60,64 @@ def write_whole(path: Path, data: bytes, *, sync: bool = True) -> None:
         RefusedError: The file exists by now.
         EnvironmentFailureError: It cannot be written; nothing is left behind.
     """
+    with staged_file(path, sync=sync) as write:
+        write(data)
+
+
+@contextmanager
+def staged_file(path: Path, *, sync: bool = True) -> Iterator[Callable[[bytes], object]]:
+    """Take a new file piece by piece; it gets its name when all went well, and never exists in part.
+
+    Args:
+        path: The file; to a device or a FIFO the pieces are passed as they come.
+        sync: Whether it must outlive a loss of power.
+
+    Yields:
+        What writes a piece.
+
+    Raises:
+        RefusedError: The file exists by now.
+        EnvironmentFailureError: It cannot be written; nothing is left behind.
+    """
     if _is_special(path):
-        _pass_on(path, data)
+        with _told(path):
+            device = path.open("wb")
+        with device:
+            yield _writer(path, device)
+            with _told(path):
+                device.flush()
         return
     attempt = path.with_name(f".{path.name[:100]}.{secrets.token_hex(4)}")
     try:
-        with os.fdopen(os.open(attempt, _FLAGS, _MODE), "wb") as file:
-            file.write(data)
-            file.flush()
-            if sync:
-                os.fsync(file.fileno())
-        _publish(attempt, path)
-    except FileExistsError as failure:
-        raise RefusedError(f"{path}: exists; remove it or give another name") from failure
-    except OSError as failure:
-        raise EnvironmentFailureError(f"{path}: cannot be written: {failure.strerror}") from failure
+        with _told(path):
+            descriptor = os.open(attempt, _FLAGS, _MODE)
+        with os.fdopen(descriptor, "wb") as file:
+            yield _writer(path, file)
+            with _told(path):
+                file.flush()
+                if sync:
+                    os.fsync(file.fileno())
+        with _told(path):
+            _publish(attempt, path)
     finally:
         attempt.unlink(missing_ok=True)
 
 
-def _pass_on(path: Path, data: bytes) -> None:
+def _writer(path: Path, file: BinaryIO) -> Callable[[bytes], object]:
+    def write(data: bytes) -> None:
+        with _told(path):
+            file.write(data)
+
+    return write
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """Say of what failed which file it was."""
     try:
-        path.write_bytes(data)
+        yield
+    except FileExistsError as failure:
+        raise RefusedError(f"{path}: exists; remove it or give another name") from failure
     except BrokenPipeError:  # the reader has gone
         raise
     except OSError as failure:

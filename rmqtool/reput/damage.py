@@ -70,9 +70,8 @@ def inspect_skips(
     A skip is damage if the broker dispatched a record after it, or a true record lies in it or after it; a
     BLANK of the wrong length only if one lies in what it skips.
     """
-    skips = [skip for skip in result.chain.skips if skip.log_offset < plan.until_offset]
-    before = [skips[0], *skips] if skips else []
-    tasks = [_tasks(plan, skip, one, edge.stale_from) for skip, one in zip(skips, before, strict=False)]
+    tasks = skip_tasks(plan, result, edge)
+    skips = _skips(plan, result)
     contents = _inspect([task for tasks_of_skip in tasks for task in tasks_of_skip], engine)
     ranges: list[SkippedRange] = []
     records_after = 0
@@ -89,6 +88,17 @@ def inspect_skips(
         record_bytes = sum(one.record_bytes for one in found)
         ranges.append(SkippedRange(skip, segment, found[0].gap, records, record_bytes, damage))
     return ranges[::-1]
+
+
+def _skips(plan: ReputPlan, result: ReputResult) -> list[Skip]:
+    return [skip for skip in result.chain.skips if skip.log_offset < plan.until_offset]
+
+
+def skip_tasks(plan: ReputPlan, result: ReputResult, edge: FoundEdge) -> list[list[InspectTask]]:
+    """Return for everything that was skipped, in log order, how to look at it."""
+    skips = _skips(plan, result)
+    before = [skips[0], *skips] if skips else []
+    return [_tasks(plan, skip, one, edge.stale_from) for skip, one in zip(skips, before, strict=False)]
 
 
 def _inspect(tasks: list[InspectTask], engine: Engine) -> dict[int, GapContents]:

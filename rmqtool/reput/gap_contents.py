@@ -5,14 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from rmqtool.scan.gap_walk import GapWalk, gap_of
 from rmqtool.scan.gaps import Gap
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+
+    import numpy.typing as npt
 
     from rmqtool.releases import RecordRules
     from rmqtool.scan.splits import Split
+    from rmqtool.scan.walk import MessageBatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +71,24 @@ def inspect_gaps(tasks: Sequence[InspectTask]) -> list[GapContents]:
     return found
 
 
+def true_records(task: InspectTask) -> Iterator[npt.NDArray[np.int64]]:
+    """Yield the physical offsets of the true records in a range.
+
+    Raises:
+        EnvironmentFailureError: the segment cannot be opened or read.
+    """
+    split = task.split
+    walk = GapWalk(split.segment, task.records, task.stale_from)
+    for part in walk.parts(task.due, split.stop, split.segment.stop):
+        if not isinstance(part, Gap):
+            yield part.rows["log_offset"][_true(part, split)]
+
+
+def _true(batch: MessageBatch, split: Split) -> npt.NDArray[np.bool_]:
+    log_offsets = batch.rows["log_offset"]
+    return np.asarray((log_offsets == batch.rows["physical_offset"]) & (log_offsets >= split.start))
+
+
 def _inspect(split: Split, due: int, walk: GapWalk) -> GapContents:
     first: Gap | None = None
     records = record_bytes = 0
@@ -73,8 +96,7 @@ def _inspect(split: Split, due: int, walk: GapWalk) -> GapContents:
         if isinstance(part, Gap):
             gaps = [part]
         else:
-            log_offsets = part.rows["log_offset"]
-            true = (log_offsets == part.rows["physical_offset"]) & (log_offsets >= split.start)
+            true = _true(part, split)
             records += int(true.sum())
             record_bytes += int(part.rows["total_size"][true].sum())
             gaps = [gap_of(row) for row in part.gaps[part.gaps["stop"] > split.start][:1]]

@@ -23,13 +23,15 @@ if TYPE_CHECKING:
 
 
 class QueueEnd(NamedTuple):
-    """Where a queue ends.
+    """Where a queue begins and ends.
 
     Attributes:
+        first: number of its first unit, pre-blank ones not counted.
         number: of the unit that would come next; of a batch queue, how many units there are.
         last_end: end in the log of the last unit's record.
     """
 
+    first: int
     number: int
     last_end: int
 
@@ -75,12 +77,13 @@ class KeptUnits:
 
     @property
     def end(self) -> QueueEnd:
-        """Return where the queue ends."""
-        return QueueEnd(self.first_number + len(self), int(self.ends[-1]) if len(self) else 0)
+        """Return where the queue begins and ends."""
+        last_end = int(self.ends[-1]) if len(self) else 0
+        return QueueEnd(self.first_number, self.first_number + len(self), last_end)
 
 
 def end_of(plan: QueuePlan, blocks: Sequence[Block], file_size: int) -> QueueEnd:
-    """Return where a queue ends; rows are read only where units do not join.
+    """Return where a queue begins and ends; rows are read only where units do not join.
 
     Args:
         plan: the queue.
@@ -91,8 +94,8 @@ def end_of(plan: QueuePlan, blocks: Sequence[Block], file_size: int) -> QueueEnd
         EnvironmentFailureError: a block file cannot be read.
     """
     if plan.joined and not plan.batch:
-        last = plan.runs[-1].run
-        return QueueEnd(last.last_queue_offset + 1, last.last_end)
+        first, last = plan.runs[0].run, plan.runs[-1].run
+        return QueueEnd(first.first_queue_offset, last.last_queue_offset + 1, last.last_end)
     return kept_units(plan, blocks, file_size).end
 
 

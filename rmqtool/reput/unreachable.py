@@ -48,15 +48,7 @@ def inspect_unreachable(plan: ReputPlan, result: ReputResult, engine: Engine) ->
     Raises:
         EnvironmentFailureError: a file of the log cannot be opened or read.
     """
-    stop = result.chain.stop
-    segments = [one for one in plan.log if one.stop > stop and one.start < plan.until_offset]
-    if not segments or stop >= plan.until_offset:
-        return []
-    tasks = []
-    for segment in segments:
-        start = max(segment.start, stop)
-        split = Split(segment, start, min(segment.stop, plan.until_offset))
-        tasks.append(InspectTask(split, start, plan.policy.release.records))
+    tasks = unreachable_tasks(plan, result)
     found = engine.map(inspect_gaps, [[task] for task in tasks])
     return [
         UnreachableRange(
@@ -70,3 +62,17 @@ def inspect_unreachable(plan: ReputPlan, result: ReputResult, engine: Engine) ->
         for task, (contents,) in zip(tasks, found, strict=True)
         if contents.records
     ]
+
+
+def unreachable_tasks(plan: ReputPlan, result: ReputResult) -> list[InspectTask]:
+    """Return how to look at what lies after the end of the broker's way; one task a file."""
+    stop = result.chain.stop
+    if stop >= plan.until_offset:
+        return []
+    tasks = []
+    for segment in plan.log:
+        if segment.stop > stop and segment.start < plan.until_offset:
+            start = max(segment.start, stop)
+            split = Split(segment, start, min(segment.stop, plan.until_offset))
+            tasks.append(InspectTask(split, start, plan.policy.release.records))
+    return tasks

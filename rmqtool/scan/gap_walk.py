@@ -7,7 +7,7 @@ PHYSICALOFFSET is the place it lies at, and the lengths add up.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -17,11 +17,12 @@ from rmqtool.scan.rows import rules_of
 from rmqtool.scan.walk import SegmentWalk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from typing import Any
 
     from rmqtool.io.reading import UnreadableRange
     from rmqtool.releases import RecordRules
+    from rmqtool.scan.splits import Split
     from rmqtool.scan.walk import MessageBatch
     from rmqtool.store.segments import Segment
 
@@ -131,6 +132,40 @@ def gap_of(row: Any) -> Gap:  # noqa: ANN401 - a numpy row
         own=bool(row["own"]),
         data_start=int(row["data_start"]),
     )
+
+
+class SplitGaps(Protocol):
+    """The gaps of one split, as its walk found them."""
+
+    @property
+    def split(self) -> Split:
+        """Return what was walked."""
+        ...
+
+    @property
+    def first_log_offset(self) -> int | None:
+        """Return the physical offset of the first record; None if no record begins in the split."""
+        ...
+
+    @property
+    def gaps(self) -> Sequence[Gap]:
+        """Return gaps in log order; one that reaches the split's end is among them."""
+        ...
+
+
+def joined_gaps(segment: Segment, parts: Iterable[SplitGaps]) -> Iterator[Gap]:
+    """Yield the gaps of one file's splits, those over their seams put together."""
+    last: Gap | None = None
+    for part in parts:
+        if last is not None and last.stop == part.split.start:
+            first = part.split.stop if part.first_log_offset is None else part.first_log_offset
+            last = joined_gap(segment, last, first)
+        for gap in part.gaps:
+            if last is not None:
+                yield last
+            last = gap
+    if last is not None:
+        yield last
 
 
 def joined_gap(segment: Segment, gap: Gap, stop: int) -> Gap:

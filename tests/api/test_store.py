@@ -14,7 +14,7 @@ def test_a_store_tells_what_it_is(plain: Path) -> None:
     store = rmqtool.open(plain)
     assert (store.path, store.kind) == (plain, "store")
     assert repr(store) == f"<rmqtool.Store store {str(plain)!r}>"
-    assert store.topics() == ("%DLQ%billing", "%RETRY%billing", "Orders", "Payments", "TopicTest")
+    assert store.topic_names() == ("%DLQ%billing", "%RETRY%billing", "Orders", "Payments", "TopicTest")
     info = store.info()
     assert info.log is not None
     assert (info.log.files, info.log.end, len(info.queues)) == (7, 55309, 10)

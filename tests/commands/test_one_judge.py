@@ -16,6 +16,7 @@ from tests.damage.verdicts import (
     said_by_info,
     said_by_query,
     said_by_rebuild,
+    said_by_topics,
     said_by_verify,
 )
 from tests.store.fixture_stores import fixture
@@ -42,6 +43,7 @@ def disagreements(sound: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> l
         "dump by kernels": (said_by_dump(root, monkeypatch, large=True), verify),
         "query --scan": (said_by_query(root, large=False), errors),
         "query --scan by kernels": (said_by_query(root, large=True), errors),
+        "topics": (said_by_topics(root), errors),
     }
     part = {"rebuild": said_by_rebuild(root), "info": said_by_info(root)}
     found = {name: said ^ wanted for name, (said, wanted) in same.items()}

@@ -10,6 +10,8 @@ from rmqtool.commands.dump import log as dump_log
 from rmqtool.commands.dump.request import DumpRequest
 from rmqtool.commands.info import summarise
 from rmqtool.commands.query.scan import LogScan
+from rmqtool.commands.topics import TopicsRequest, topics_of
+from rmqtool.findings import Severity
 from rmqtool.rows import Damage
 from rmqtool.scan.classify import Defect
 from rmqtool.scan.log_edge import FoundEdge
@@ -74,6 +76,12 @@ def said_by_query(root: Path, *, large: bool) -> set[Verdict]:
     scan = LogScan(store.commitlog, Listener(), met.append, small, _SPLIT_BYTES, edge=FoundEdge.of(store))
     assert sum(1 for _ in scan.records(Prefilter(), lambda _: True)) >= 0
     return {(one.code.code, one.physical_offset, one.length) for one in met if one.code.code in FRAMING}
+
+
+def said_by_topics(root: Path) -> set[Verdict]:
+    """Return what of what topics says is an error."""
+    found = topics_of(TopicsRequest(_store(root), split_bytes=_SPLIT_BYTES), Listener()).findings
+    return _verdicts(one for one in found if one.severity is Severity.ERROR)
 
 
 def said_by_rebuild(root: Path) -> set[Verdict]:

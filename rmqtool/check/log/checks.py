@@ -12,6 +12,7 @@ from rmqtool.check.log.damage import LogEnd, damage_findings
 from rmqtool.check.log.findings import changed_findings, joined, record_findings, steps_back
 from rmqtool.check.log.illegal_queues import illegal_queue_findings
 from rmqtool.check.log.model import LogCheck, LogResult
+from rmqtool.check.log.picture import PictureFrame, picture_of
 from rmqtool.check.log.queue_offsets import (
     Breaks,
     add_breaks,
@@ -87,6 +88,9 @@ class _LogChecker:
             self._findings.merge(self._engine.map(check_transactions, [task])[0])
         stops = [scan.records_stop for scan in scans]
         log_end = max((stop for stop in stops if stop is not None), default=check.log.start)
+        stale_stop = log_end if stale is None else stale.stop
+        period = self._reader.period
+        frame = None if period is None else PictureFrame(period, log_end, stale_stop)
         return LogResult(
             findings=self._findings,
             examined=Examined(
@@ -98,9 +102,10 @@ class _LogChecker:
             plans=tuple(plans),
             log_start=check.log.start,
             log_end=log_end,
-            stale_stop=log_end if stale is None else stale.stop,
+            stale_stop=stale_stop,
             latest_ms=max((one.last_ms for scan in scans for one in scan.runs), default=None),
             skipped=breaks.skipped,
+            picture=None if frame is None else picture_of(scans, breaks, frame),
         )
 
     def _without_torn_record(self, scan: SegmentScan) -> SegmentScan:

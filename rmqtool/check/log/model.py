@@ -10,6 +10,7 @@ from rmqtool.scan.splits import SPLIT_BYTES
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from rmqtool.check.log.picture import LogPicture
     from rmqtool.check.model import Examined
     from rmqtool.dispatch.policy import DispatchPolicy
     from rmqtool.findings import FindingLog
@@ -35,6 +36,7 @@ class LogCheck:
             transactions say of each other is not asked.
         is_whole: no file was left out: so records of a queue follow each other, and zeros are the log's end.
         page_writer: see ``LogEdge``.
+        pictured: a picture is made of what is read.
     """
 
     log: FileQueue
@@ -47,6 +49,7 @@ class LogCheck:
     half_offsets: Mapping[int, int] | None = None
     is_whole: bool = True
     page_writer: str = ""
+    pictured: bool = False
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,7 @@ class LogResult:
         stale_stop: physical offset after old records that a truncation left there; ``log_end`` without any.
         latest_ms: highest STORETIMESTAMP; None without records.
         skipped: by queue, how far its offsets run ahead of its units at most, where messages name it twice.
+        picture: of the log, if that was asked.
     """
 
     findings: FindingLog
@@ -74,3 +78,4 @@ class LogResult:
     stale_stop: int
     latest_ms: int | None = None
     skipped: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    picture: LogPicture | None = None

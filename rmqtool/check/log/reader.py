@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from rmqtool.check.guard import run_guarded
+from rmqtool.check.log.census import period_of
 from rmqtool.check.log.check_split import CheckReport, CheckTask, check_split
 from rmqtool.check.log.segment_scan import SegmentScan, stitch_segment
 from rmqtool.check.log.stale_tail import without_tail
@@ -55,6 +56,7 @@ class LogReader:
         engine: runs the tasks.
 
     Attributes:
+        period: of the census, if a picture is asked.
         splits: of the log, in its order.
         outcomes: of the first splits, in their order: of all of them, unless reading was interrupted.
     """
@@ -65,6 +67,7 @@ class LogReader:
         # A file of which there are two counts once: reads are answered from the first.
         self._segments = [one for one in check.log if check.log.segment_at(one.start) is one]
         self._edge = FoundEdge(self._segments, check.unclean, page_writer=check.page_writer)
+        self.period = period_of(self._segments, self._edge) if check.pictured else None
         until = find_log_end(self._edge).end if check.live else NEVER
         self.splits = plan_splits(self._segments, until, check.split_bytes)
         self.outcomes: list[SplitOutcome] = []
@@ -141,7 +144,8 @@ class LogReader:
         transactions = check.half_offsets is not None
         kept = check.max_findings
         return CheckTask(
-            split, check.policy, check.staging, kept, first_log_offset, transactions, self.stale_from
+            *(split, check.policy, check.staging, kept, first_log_offset, transactions),
+            *(self.stale_from, self.period),
         )
 
     def _reread(self, split: Split, log_offset: int | None) -> CheckReport:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from rmqtool.engine import Engine, LocalEngine
     from rmqtool.progress import Progress
     from rmqtool.scan.candidates import Candidates
-    from rmqtool.scan.gaps import Gap
     from rmqtool.scan.prefilter import Prefilter
     from rmqtool.store import FileQueue
 
@@ -159,32 +158,14 @@ class _SegmentCandidates:
 
     def defects(self) -> Iterator[Defect]:
         """Yield what is wrong, in the words of the plain walk."""
+        from rmqtool.scan.gap_walk import joined_gaps
+
         for candidates in self._taken:
             for bad in candidates.unreadable:
                 yield unreadable_part(self._segment, bad)
-        for gap in self._gaps():
+        for gap in joined_gaps(self._segment, self._taken):
             for defect in classified(gap, self._segment, self._number, self._edge):
                 if defect.ends_chain:
                     yield defect
         if self._taken and self._taken[-1].next_log_offset == self._segment.stop:
             yield missing_blank(self._segment)
-
-    def _gaps(self) -> Iterator[Gap]:
-        """Yield the gaps, those over the seams of splits put together."""
-        from rmqtool.scan.gap_walk import joined_gap
-
-        last: Gap | None = None
-        for candidates in self._taken:
-            if last is not None and last.stop == candidates.split.start:
-                first = (
-                    candidates.split.stop
-                    if candidates.first_log_offset is None
-                    else candidates.first_log_offset
-                )
-                last = joined_gap(self._segment, last, first)
-            for gap in candidates.gaps:
-                if last is not None:
-                    yield last
-                last = gap
-        if last is not None:
-            yield last

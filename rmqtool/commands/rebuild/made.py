@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rmqtool.commands.rebuild.run import RebuildRequest
     from rmqtool.dispatch.tag_evidence import TagRule
     from rmqtool.findings import FindingLog
+    from rmqtool.recovery.lost import LostTotals
     from rmqtool.reput.damage import SkippedRange
     from rmqtool.reput.pipeline import ReputPlan, ReputResult
     from rmqtool.reput.unreachable import UnreachableRange
@@ -34,6 +35,7 @@ class Made:
         tags: which messages have an index entry for their tags; None without an index.
         older_generations: queues of topics that were created again, without their older messages.
         present: what is there, held against the result; None for a part of one.
+        lost: messages that the result has not; None unless they are asked for.
     """
 
     plan: ReputPlan
@@ -44,6 +46,7 @@ class Made:
     tags: TagRule | None
     older_generations: tuple[Dropped, ...]
     present: Present | None
+    lost: LostTotals | None
 
     @property
     def account(self) -> Account:
@@ -99,6 +102,7 @@ def report_of(
         older_generations=made.older_generations,
         unindexed=result.unindexed,
         salvage_would_add=RecordCount(account.skipped + account.unreachable, left_bytes),
+        lost_messages=made.lost,
         findings=made.findings,
         compared=differences is not None,
         differences=differences or (),

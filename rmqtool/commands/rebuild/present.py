@@ -1,36 +1,37 @@
 """What consumers would see of a result, held against the queues and the index that are there.
 
-Ends tell nearly always: a queue whose last unit is that of the queue made, and that ends after it, holds the
-same. Only where they differ are all its units read.
+Ends tell nearly always: a queue whose first and last unit are those made, and that has no others before and
+after them, holds the same. Only where they differ are all its units read.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rmqtool.derived.live_units import all_live_units
 from rmqtool.derived.queue_bounds import queue_bounds
-from rmqtool.derived.queue_files import QueueReader
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.formats.consumequeue import BATCH_UNITS, PREBLANK_SIZE, UNITS
+from rmqtool.formats.consumequeue import PREBLANK, UNITS
 from rmqtool.formats.index import HEADERS
 from rmqtool.reput.kept import end_of, kept_units, no_units
 from rmqtool.store.features import is_rocksdb
 from rmqtool.store.kinds import PathKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import numpy.typing as npt
 
+    from rmqtool.derived.live_units import LiveUnits
+    from rmqtool.formats.consumequeue import Unit
     from rmqtool.reput.kept import KeptUnits, QueueEnd
     from rmqtool.reput.pipeline import ReputPlan, ReputResult
     from rmqtool.reput.queues import QueuePlan
     from rmqtool.store import QueueFiles, Store
 
-    Array = npt.NDArray[Any]
     Bools = npt.NDArray[np.bool_]
 
 _KINDS = (PathKind.CONSUMEQUEUE, PathKind.BATCHCONSUMEQUEUE)
@@ -100,8 +101,20 @@ class _Tally:
         )
 
 
-def hold_against_present(store: Store, plan: ReputPlan, result: ReputResult) -> Present:
+def hold_against_present(
+    store: Store,
+    plan: ReputPlan,
+    result: ReputResult,
+    tell_lost: Callable[[tuple[str, int], LiveUnits], object] | None = None,
+) -> Present:
     """Hold a result against what is there; what cannot be read of that is said, and is no failure.
+
+    Args:
+        store: what is there.
+        plan: what was to be made.
+        result: how that went.
+        tell_lost: is told, by topic and queue id, units there that the queue made does not lead to; None:
+            nobody is.
 
     Raises:
         EnvironmentFailureError: a block file of the result, or the log, cannot be read.
@@ -109,7 +122,7 @@ def hold_against_present(store: Store, plan: ReputPlan, result: ReputResult) -> 
     tally = _Tally()
     if "consumequeue" in plan.parts:
         for kind in _KINDS:
-            _Queues(store, plan, result, kind, tally).hold()
+            _Queues(store, plan, result, kind, tally, tell_lost).hold()
     if plan.makes_index:
         tally.entries = _entries(store, plan, tally)
     return tally.present()
@@ -129,35 +142,24 @@ def _entries(store: Store, plan: ReputPlan, tally: _Tally) -> int | None:
     return count
 
 
-class _Units(NamedTuple):
-    """The units of a queue that is there, ``(n,)`` each.
-
-    Attributes:
-        keys: numbers of the units; of a batch queue, their base offsets.
-        physical_offsets: of the records.
-        messages: more than one in a batch queue.
-    """
-
-    keys: Array
-    physical_offsets: Array
-    messages: Array
-
-    def only(self, which: Bools) -> _Units:
-        return _Units(self.keys[which], self.physical_offsets[which], self.messages[which])
-
-
 class _Queues:
     """The queues of one kind."""
 
     def __init__(
-        self, store: Store, plan: ReputPlan, result: ReputResult, kind: PathKind, tally: _Tally
+        self,
+        store: Store,
+        plan: ReputPlan,
+        result: ReputResult,
+        kind: PathKind,
+        tally: _Tally,
+        tell_lost: Callable[[tuple[str, int], LiveUnits], object] | None,
     ) -> None:
         self._store, self._plan, self._result = store, plan, result
+        self._tell_lost = tell_lost
         self._kind, self._tally = kind, tally
         sizes = plan.queue_geometry
         self._is_batch = kind is PathKind.BATCHCONSUMEQUEUE
         self._file_size = sizes.batchconsumequeue if self._is_batch else sizes.consumequeue
-        self._units = BATCH_UNITS if self._is_batch else UNITS
 
     def hold(self) -> None:
         """Add to what is known of all queues."""
@@ -189,54 +191,46 @@ class _Queues:
                 self._count(queue, key, no_units())
             return
         size = self._plan.queue_geometry.consumequeue
-        if self._ends_alike(queue, end_of(plan, result.blocks, size)):
+        if self._is_alike(queue, end_of(plan, result.blocks, size)):
             self._tally.messages += plan.units
         else:
             self._count(queue, key, kept_units(plan, result.blocks, size))
 
-    def _ends_alike(self, queue: QueueFiles, end: QueueEnd) -> bool:
-        """Tell whether the last unit there is the last one made; batch queues are always read."""
-        width = self._units.size
-        position = (end.number - 1) * width
-        at = position % self._file_size
-        if self._is_batch or position < 0 or at + 2 * width > self._file_size:
+    def _is_alike(self, queue: QueueFiles, end: QueueEnd) -> bool:
+        """Tell whether the first and the last unit there are those made; batch queues are always read."""
+        if self._is_batch or end.number <= 0 or end.number * UNITS.size % self._file_size == 0:
             return False
+        units = self._read(queue, end.number - 1, 2)
+        if not units or units[0].physical_offset + units[0].size != end.last_end or any(units[1]):
+            return False
+        before = self._read(queue, end.first - 1, 1) if end.first else ()
+        return all(one == PREBLANK or one.physical_offset < self._plan.log.start for one in before)
+
+    def _read(self, queue: QueueFiles, number: int, count: int) -> list[Unit]:
+        """Return units of one file; none where the file is not there."""
+        position = number * UNITS.size
+        at = position % self._file_size
         place = queue.directory / f"{position - at:020d}"
         if not place.is_regular():
-            return False
+            return []
         with place.reader() as file:
-            last, following = file.read_at(at, width, []), file.read_at(at + width, width, [])
-        unit = UNITS.padded(last)
-        return unit.physical_offset + unit.size == end.last_end and not any(following)
+            places = range(at, at + count * UNITS.size, UNITS.size)
+            return [UNITS.padded(file.read_at(one, UNITS.size, [])) for one in places]
 
     def _count(self, queue: QueueFiles, key: tuple[str, int], made: KeptUnits) -> None:
         """Count what one has and the other has not."""
-        there = self._read(queue)
+        there = all_live_units(queue)
         there = there.only(self._is_alive(there))
         self._tally.messages += int(there.messages.sum())
-        fewer = int(there.messages[_lost(there, made, is_batch=self._is_batch)].sum())
-        if fewer:
+        lost = there.only(_lost(there, made, is_batch=self._is_batch))
+        if fewer := int(lost.messages.sum()):
             self._tally.fewer[key] = fewer
+            if self._tell_lost is not None:
+                self._tell_lost(key, lost)
         is_new = ~np.isin(made.physical_offsets, there.physical_offsets)
         self._tally.more += int(made.messages[is_new].sum())
 
-    def _read(self, queue: QueueFiles) -> _Units:
-        parts: list[_Units] = []
-        for units in QueueReader(queue.files, self._units):
-            rows = units.rows
-            offsets, sizes = units.column("physicalOffset"), units.column("size")
-            numbers = units.first_number + np.arange(len(rows))
-            messages = np.ones(len(rows), np.int64)
-            if self._is_batch:
-                numbers, messages = units.column("msgBaseOffset"), units.column("batchSize")
-            is_preblank = (offsets == 0) & (sizes == PREBLANK_SIZE)
-            valid = (sizes > 0) & (offsets >= 0) & ~is_preblank
-            parts.append(_Units(numbers, offsets, messages).only(valid))
-        none = np.empty(0, np.int64)
-        columns = zip(*parts, strict=True) if parts else ((none,), (none,), (none,))
-        return _Units(*(np.concatenate(column) for column in columns))
-
-    def _is_alive(self, there: _Units) -> Bools:
+    def _is_alive(self, there: LiveUnits) -> Bools:
         """Tell which units lead to a record, or to a place where one can have been: no expired one."""
         log, chain = self._plan.log, self._result.chain
         offsets = there.physical_offsets
@@ -254,7 +248,7 @@ class _Queues:
         return segment is not None and any(segment.read_at(physical_offset - segment.start, 8, []))
 
 
-def _lost(there: _Units, made: KeptUnits, *, is_batch: bool) -> Bools:
+def _lost(there: LiveUnits, made: KeptUnits, *, is_batch: bool) -> Bools:
     """Tell which units lead to messages that the queue made does not lead to.
 
     One whose place another record takes by its own right was wrong, unless the log has its record in this

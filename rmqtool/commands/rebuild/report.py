@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rmqtool.commands.rebuild.present import Present
     from rmqtool.dispatch.tag_evidence import TagRule
     from rmqtool.findings import FindingLog
+    from rmqtool.recovery.lost import LostTotals
     from rmqtool.reput.damage import SkippedRange
     from rmqtool.reput.unreachable import UnreachableRange
     from rmqtool.store import Setting
@@ -134,6 +135,7 @@ class RebuildReport:
         older_generations: queues of topics that were created again, without their older messages.
         unindexed: messages dispatched that an index passes over: they lie before what it holds.
         salvage_would_add: true records in ranges that were not dispatched.
+        lost_messages: messages that the result has not, added up; None unless they are asked for one by one.
         findings: what is wrong with the log.
         compared: whether the present files were compared.
         differences: first difference of every file that differs.
@@ -164,6 +166,7 @@ class RebuildReport:
     older_generations: tuple[Dropped, ...]
     unindexed: int
     salvage_would_add: RecordCount
+    lost_messages: LostTotals | None
     findings: FindingLog
     compared: bool
     differences: tuple[FileDifference, ...]

@@ -12,6 +12,7 @@ from rmqtool.check.log.record_checks import RecordChecker
 from rmqtool.commands.rebuild.compare import compare_derived
 from rmqtool.commands.rebuild.generations import GenerationChoice, Generations
 from rmqtool.commands.rebuild.judging import assumed_delay_table, delay_findings, judge_log
+from rmqtool.commands.rebuild.lost import RebuildLosses
 from rmqtool.commands.rebuild.made import Made, report_of
 from rmqtool.commands.rebuild.present import hold_against_present
 from rmqtool.dispatch.policy import NEVER, DispatchPolicy
@@ -31,6 +32,7 @@ from rmqtool.store.scratch import temporary_place
 from rmqtool.store.staging import StagingArea
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from rmqtool.engine import Engine
     from rmqtool.findings import FindingLog
     from rmqtool.progress import Progress
+    from rmqtool.recovery.lost import LostMessage
     from rmqtool.reput.pipeline import ReputResult
     from rmqtool.store import Store
 
@@ -70,6 +73,7 @@ class RebuildRequest:
         max_findings: findings of one code that are kept in full.
         tag_items: which messages get an index entry for their tags; None: as the store shows.
         generations: which messages of a topic that was created again get units.
+        tell_lost: is told every message that the result has not; None if nobody asks.
     """
 
     store: Store
@@ -86,6 +90,7 @@ class RebuildRequest:
     max_findings: int = 10
     tag_items: TagItems | None = None
     generations: Generations = Generations.AUTO
+    tell_lost: Callable[[LostMessage], object] | None = None
 
     @property
     def directories(self) -> tuple[str, ...]:
@@ -150,6 +155,10 @@ def _check(request: RebuildRequest, progress: Progress) -> None:
         raise UsageError("nothing to do: give --out DIR for the result, or --compare, or --dry-run")
     if request.out is not None and request.engine.scratch is not None:
         raise UsageError("--scratch is for runs without --out, which has room beside it")
+    chosen = request.topics or request.exclude_topics
+    until = request.until_timestamp_ms is not None or request.until_offset is not None
+    if request.tell_lost is not None and (chosen or until or "consumequeue" not in request.parts):
+        raise UsageError("--lost is of a whole rebuild: give no topics, no --until-..., and make the queues")
     if not len(store.commitlog):
         places = ", ".join(str(directory) for directory in store.commitlog.directories)
         raise EnvironmentFailureError(
@@ -233,19 +242,30 @@ def _run(request: RebuildRequest, area: StagingArea, engine: Engine, progress: P
     for sentence in choice.unsettled:
         progress.warn(sentence)
     findings = judge_log(request.store, plan, result, skipped, edge, engine)
-    present = None
+    present, losses = None, None
+    if request.tell_lost is not None:
+        losses = RebuildLosses(plan, result, edge, request.tell_lost)
+        losses.tell_records()
     if not plan.is_partial:  # a part is meant to be less
-        present = _hold_against_present(request, plan, result, findings, progress)
+        present = _hold_against_present(request, plan, result, findings, progress, losses)
+    lost = None if losses is None else losses.totals()
     result.seconds["survey"] = round(time.perf_counter() - start, 3)
     damaged = tuple(part for part in skipped if part.damage)
-    return Made(plan, result, damaged, tuple(unreachable), findings, tags, tuple(choice.dropped), present)
+    return Made(
+        plan, result, damaged, tuple(unreachable), findings, tags, tuple(choice.dropped), present, lost
+    )
 
 
 def _hold_against_present(
-    request: RebuildRequest, plan: ReputPlan, result: ReputResult, findings: FindingLog, progress: Progress
+    request: RebuildRequest,
+    plan: ReputPlan,
+    result: ReputResult,
+    findings: FindingLog,
+    progress: Progress,
+    losses: RebuildLosses | None,
 ) -> Present:
     """Hold all of a result against the queues and the index that are there."""
-    present = hold_against_present(request.store, plan, result)
+    present = hold_against_present(request.store, plan, result, None if losses is None else losses.tell_units)
     try:
         findings.extend(delay_findings(request.store, plan, result))
         if (doubt := assumed_delay_table(request.store, result)) is not None:

@@ -1,0 +1,275 @@
+"""What a log is made of, counted while it is checked: messages by topic and time, delays, silences.
+
+A split counts for itself (``census_taker``); `census_of` adds up what the splits that count have found.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from rmqtool.dispatch.census_kernels import TOPIC_ROW
+from rmqtool.errors import EnvironmentFailureError
+from rmqtool.releases import LENIENT
+from rmqtool.scan.log_end import find_log_end
+from rmqtool.scan.records import check_record
+from rmqtool.scan.resync import find_true
+from rmqtool.scan.window import Window
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    import numpy.typing as npt
+
+    from rmqtool.scan.log_edge import FoundEdge
+    from rmqtool.store.segments import Segment
+
+    Int64s = npt.NDArray[np.int64]
+    Rows = npt.NDArray[np.void]
+
+SERIES = 7
+"""Topics that are told apart over time; what is left is added up."""
+
+DELAY_BOUNDS_MS = (
+    *(0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000),
+    *(60_000, 600_000, 3_600_000, 86_400_000),
+)
+"""Where classes of the delay between born and stored begin; before the first one clocks disagree."""
+
+_SILENCES = 20
+_BUCKETS = 72
+_MINUTE_MS = 60_000
+_SECOND, _HOUR, _DAY = 1_000, 3_600_000, 86_400_000
+_WIDTHS_MS = (
+    *(10, 20, 50, 100, 200, 500),
+    *(seconds * _SECOND for seconds in (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800)),
+    *(hours * _HOUR for hours in (1, 2, 3, 6, 12)),
+    *(days * _DAY for days in (1, 2, 7, 14, 28, 91, 364)),
+)
+_REASONABLE_MS = (946_684_800_000, 4_102_444_800_000)  # 2000 to 2100
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """The time that is looked at, in buckets.
+
+    Attributes:
+        start_ms: epoch ms, a multiple of the width.
+        width_ms: of a bucket.
+        buckets: how many.
+    """
+
+    start_ms: int
+    width_ms: int
+    buckets: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFigures:
+    """A topic in the log.
+
+    Attributes:
+        topic: as Java decodes it.
+        messages: its records, those without a unit included.
+        bytes: their size.
+        oldest_ms: lowest STORETIMESTAMP.
+        oldest_offset: physical offset of that record.
+        newest_ms: highest STORETIMESTAMP.
+        newest_offset: physical offset of that record.
+        largest: size of the largest record, bytes.
+        largest_offset: physical offset of that record.
+    """
+
+    topic: str
+    messages: int
+    bytes: int
+    oldest_ms: int
+    oldest_offset: int
+    newest_ms: int
+    newest_offset: int
+    largest: int
+    largest_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """What was stored over time, of one topic or of all others.
+
+    Attributes:
+        topic: None for the others.
+        messages: by bucket.
+        bytes: by bucket.
+    """
+
+    topic: str | None
+    messages: tuple[int, ...]
+    bytes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """Whole minutes in which nothing was stored: from the start of the first to the end of the last."""
+
+    start_ms: int
+    stop_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Census:
+    """What a log is made of.
+
+    Attributes:
+        period: from the first record to the last one.
+        topics: those with most bytes first.
+        series: the first of these over time, and the others.
+        outside: messages whose store time is outside of the period.
+        silences: the longest of them, in the order of time.
+        silent_minutes: in all of them.
+        more_silences: how many are not listed.
+        delay_bounds_ms: see ``DELAY_BOUNDS_MS``.
+        delays: messages by delay; one class more than there are bounds.
+    """
+
+    period: Period
+    topics: tuple[TopicFigures, ...] = ()
+    series: tuple[Series, ...] = ()
+    outside: int = 0
+    silences: tuple[Silence, ...] = ()
+    silent_minutes: int = 0
+    more_silences: int = 0
+    delay_bounds_ms: tuple[int, ...] = DELAY_BOUNDS_MS
+    delays: tuple[int, ...] = (0,) * (len(DELAY_BOUNDS_MS) + 1)
+
+    @property
+    def messages(self) -> int:
+        """Return how many messages the log holds."""
+        return sum(self.delays)
+
+
+class SplitCensus(NamedTuple):
+    """What was counted in a split.
+
+    Attributes:
+        names: of the topics.
+        figures: ``(t,)`` of ``TOPIC_ROW``.
+        cells: ``(c,)`` of ``CELL_ROW``, topics by their number here.
+        minutes: ascending minutes since 1970 in which something was stored.
+        delays: ``(d,)`` messages by delay.
+    """
+
+    names: tuple[str, ...]
+    figures: Rows
+    cells: Rows
+    minutes: Int64s
+    delays: Int64s
+
+
+def period_of(segments: Sequence[Segment], edge: FoundEdge) -> Period:
+    """Return the time from the first record of a log to its last one; a moment in 1970 without records.
+
+    Wild times of single records do not count: what lies outside of the period is only counted.
+    """
+    times = [moment for segment in segments if (moment := _first_ms(segment)) is not None]
+    with suppress(EnvironmentFailureError):
+        last = find_log_end(edge).last
+        times += [] if last is None else [last.head.store_timestamp_ms]
+    times = [moment for moment in times if _REASONABLE_MS[0] <= moment < _REASONABLE_MS[1]]
+    if not times:
+        return Period(0, 1, 1)
+    first, last_ms = min(times), max(times)
+    fitting = (width for width in _WIDTHS_MS if last_ms // width - first // width < _BUCKETS)
+    width = next(fitting, _WIDTHS_MS[-1])
+    return Period(first // width * width, width, last_ms // width - first // width + 1)
+
+
+def _first_ms(segment: Segment) -> int | None:
+    """Return STORETIMESTAMP of the first true record of a file; None without one."""
+    with suppress(EnvironmentFailureError):
+        window = Window(segment)
+        found = check_record(window, 0, LENIENT, base=segment.start).record
+        if found is None:
+            at = find_true(window, max(0, window.skip_zeros(0) - 3), segment.start)
+            found = None if at is None else check_record(window, at, LENIENT, base=segment.start).record
+        return None if found is None else found.head.store_timestamp_ms
+    return None
+
+
+def census_of(period: Period, splits: Iterable[SplitCensus]) -> Census:
+    """Add up what was counted in splits, in log order."""
+    parts = list(splits)
+    numbers: dict[str, int] = {}
+    for part in parts:
+        for name in part.names:
+            numbers.setdefault(name, len(numbers))
+    figures: Rows = np.zeros(len(numbers), TOPIC_ROW)
+    for part in parts:
+        _add_figures(figures, part.figures, np.array([numbers[name] for name in part.names], np.int64))
+    names = list(numbers)
+    order = [one for one in np.argsort(-figures["bytes"], kind="stable") if figures["messages"][one]]
+    topics = tuple(TopicFigures(names[one], *map(int, figures[one].tolist())) for one in order)
+    series, outside = _series(period, parts, [one.topic for one in topics[:SERIES]])
+    delays = sum((part.delays for part in parts), np.zeros(len(DELAY_BOUNDS_MS) + 1, np.int64))
+    silences = list(_silences(parts))
+    listed = sorted(sorted(silences, key=lambda one: one.start_ms - one.stop_ms)[:_SILENCES], key=_start)
+    return Census(
+        period=period,
+        topics=topics,
+        series=series,
+        outside=outside,
+        silences=tuple(listed),
+        silent_minutes=sum(one.stop_ms - one.start_ms for one in silences) // _MINUTE_MS,
+        more_silences=len(silences) - len(listed),
+        delays=tuple(map(int, delays)),
+    )
+
+
+def _start(silence: Silence) -> int:
+    return silence.start_ms
+
+
+def _add_figures(total: Rows, part: Rows, where: Int64s) -> None:
+    """Add the figures of a split, whose topics have the numbers ``where``; those are distinct or empty."""
+    met = part["messages"] > 0
+    part, where = part[met], where[met]
+    mine = total[where]
+    fresh = mine["messages"] == 0
+    for better, value, offset in (
+        (fresh | (part["oldest_ms"] < mine["oldest_ms"]), "oldest_ms", "oldest_at"),
+        (fresh | (part["newest_ms"] >= mine["newest_ms"]), "newest_ms", "newest_at"),
+        (part["largest"] > mine["largest"], "largest", "largest_at"),
+    ):
+        mine[value][better], mine[offset][better] = part[value][better], part[offset][better]
+    mine["messages"] += part["messages"]
+    mine["bytes"] += part["bytes"]
+    total[where] = mine
+
+
+def _series(
+    period: Period, parts: Sequence[SplitCensus], shown: Sequence[str]
+) -> tuple[tuple[Series, ...], int]:
+    """Return topics over time, the others last if there are any, and the messages outside of the period."""
+    sums = np.zeros((2, len(shown) + 1, period.buckets + 1), np.int64)
+    for part in parts:
+        lines = {name: number for number, name in enumerate(shown)}
+        line_of = np.array([lines.get(name, len(shown)) for name in part.names], np.int64)
+        if len(part.cells):
+            place = line_of[part.cells["topic"]], part.cells["bucket"]
+            np.add.at(sums[0], place, part.cells["messages"])
+            np.add.at(sums[1], place, part.cells["bytes"])
+    names = [*shown, None] if sums[0, -1].any() else list(shown)
+    inside = sums[:, :, :-1]
+    series = tuple(
+        Series(name, tuple(map(int, inside[0, line])), tuple(map(int, inside[1, line])))
+        for line, name in enumerate(names)
+    )
+    return series, int(sums[0, :, -1].sum())
+
+
+def _silences(parts: Sequence[SplitCensus]) -> Iterator[Silence]:
+    minutes = np.unique(np.concatenate([np.zeros(0, np.int64), *(part.minutes for part in parts)]))
+    steps = np.flatnonzero(np.diff(minutes) > 1)
+    for before, after in zip(minutes[steps], minutes[steps + 1], strict=True):
+        yield Silence((int(before) + 1) * _MINUTE_MS, int(after) * _MINUTE_MS)

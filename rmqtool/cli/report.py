@@ -1,0 +1,135 @@
+"""``rmqtool report``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rmqtool import __version__
+from rmqtool.cli.engine_options import engine_of, engine_options
+from rmqtool.cli.help import Command
+from rmqtool.cli.next_command import command_line
+from rmqtool.cli.options import A_PATH, shared_options
+from rmqtool.cli.session import Session
+from rmqtool.errors import EnvironmentFailureError, UsageError
+from rmqtool.findings.wording import counted
+from rmqtool.report.formats import Format, to_json
+from rmqtool.report.whole_file import check_new_file, write_whole
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from rmqtool.api.store import Store
+    from rmqtool.commands.offsets import Progress
+    from rmqtool.commands.report import StoreReport
+    from rmqtool.errors import ExitStatus
+
+
+_EXAMPLES = """\
+# one page to read, to print and to send on
+rmqtool report $STORE -o report.html
+# what happened when, for Timesketch
+rmqtool report $STORE -o page.html --timeline events.jsonl
+# with the digest of every file of the log
+rmqtool report $STORE -o sealed.html --hash-log
+"""
+
+
+@click.command("report", cls=Command, examples=_EXAMPLES)
+@click.argument("store_path", type=A_PATH, metavar="STORE")
+@click.option(
+    "--timeline", type=A_PATH, metavar="FILE", help="Also write the events as JSON lines for Timesketch."
+)
+@click.option("--hash-log", is_flag=True, help="SHA-256 of the log's files, too; reads them once more.")
+@click.option(
+    "--max-findings",
+    type=click.IntRange(min=1),
+    default=100,
+    show_default=True,
+    metavar="N",
+    help="Findings of one code that are kept; the rest is counted.",
+)
+@click.option("--live", is_flag=True, help="Read a store whose lock a broker holds.")
+@engine_options("local")
+@shared_options("html", "json")
+def report_command(
+    store_path: Path,
+    **options: Any,  # noqa: ANN401 - what click makes of the other options
+) -> ExitStatus:
+    """Make one page about a store: what is lost, what is there, what is wrong.
+
+    It is one file of HTML, without script, that fetches nothing, for a screen and for paper: the verdict and
+    the next command, what is lost by topic, the files of the log, messages over time, topics, backlog, gaps,
+    delays, findings, and on what all this rests. The exit status is that of verify --predict-recovery.
+    """
+    session = Session(options)
+    engine = engine_of(options)
+    store = session.open(store_path)
+    timeline = options["timeline"]
+    if timeline is not None:
+        _check_timeline(timeline, options["output"], store)
+    session.note_settings(store)
+    with session.output(store, whole=True) as stream:
+        report, status = _gather(session, store, options, engine)
+        if session.format is Format.JSON:
+            from rmqtool.projection import json_object
+
+            stream.write(to_json(json_object(report) | {"exitStatus": int(status)}, indent=2) + "\n")
+        else:
+            from rmqtool.report.page import render_page
+
+            stream.write(render_page(report, session.fail_on, session.given_words, session.zone))
+        if timeline is not None:
+            _write_timeline(session, timeline, report)
+    return status
+
+
+def _check_timeline(timeline: Path, output: Path | None, store: Store) -> None:
+    check_new_file(timeline, store.files.evidence_roots)
+    if output is not None and timeline.resolve() == output.resolve():
+        raise UsageError(f"{timeline}: two outputs cannot be one file")
+
+
+def _gather(
+    session: Session,
+    store: Store,
+    options: dict[str, Any],
+    engine: Any,  # noqa: ANN401 - EngineOptions
+) -> tuple[StoreReport, ExitStatus]:
+    from rmqtool.commands.report import ReportRequest, gather
+
+    request = ReportRequest(
+        store.files,
+        __version__,
+        command_line(),
+        engine=engine,
+        max_findings=options["max_findings"],
+        live=options["live"],
+        hash_log=options["hash_log"],
+        broker_conf=options["broker_conf"],
+    )
+    report = gather(request, _readers(session, store), session.console)
+    session.console.close()
+    return report, report.verification.exit_status(session.fail_on)
+
+
+def _readers(session: Session, store: Store) -> Iterator[Progress]:
+    """Yield how far readers have come, once it is asked for."""
+    try:
+        yield from store.offsets()
+    except EnvironmentFailureError as failure:
+        session.console.warn(f"{failure}; the backlog of groups is left out")
+
+
+def _write_timeline(session: Session, path: Path, report: StoreReport) -> None:
+    from rmqtool.report.timeline import timeline_bytes
+
+    data, events, undated = timeline_bytes(report)
+    write_whole(path, data)
+    left_out = f"; {undated:,} have no date and are left out" if undated else ""
+    session.console.note(f"{path}: {counted(events, 'event', spec=',')}{left_out}")
+
+
+COMMANDS = {"report": report_command}

@@ -1,0 +1,200 @@
+"""Gather what a report tells, in as few ways through the log as there can be."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from rmqtool import rows
+from rmqtool.check.model import VerifyRequest, VerifyRun
+from rmqtool.check.run import verify
+from rmqtool.commands.report.coverage import coverage_of
+from rmqtool.commands.report.model import Backlog, StoreReport, TopicLoss
+from rmqtool.commands.report.provenance import file_times, provenance_of
+from rmqtool.derived.checkpoint import read_checkpoint
+from rmqtool.engine import EngineOptions
+from rmqtool.errors import EnvironmentFailureError, UsageError
+from rmqtool.recovery import NotPredictedError, predict_recovery
+from rmqtool.recovery.outcome import skipped, start_findings
+from rmqtool.scan.log_edge import FoundEdge
+from rmqtool.scan.record_at import record_at
+from rmqtool.scan.record_walk import walk_log
+from rmqtool.scan.records import Record
+from rmqtool.store import PathKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from rmqtool.check.log.picture import LogPicture
+    from rmqtool.commands.report.model import QueueProgress
+    from rmqtool.progress import Progress
+    from rmqtool.recovery.model import Prediction
+    from rmqtool.store import Store
+
+_IN_ORDER = {"ok", "no-offset"}
+
+
+@dataclass(frozen=True)
+class ReportRequest:
+    """What to report on.
+
+    Attributes:
+        store: a whole store.
+        version: of rmqtool, for the record.
+        command: the command line, likewise.
+        engine: where the checks run.
+        max_findings: findings of one code that are kept in full; the rest is counted.
+        live: go on although a broker holds the store's lock.
+        hash_log: digests of the log's files, too, which are read once more for it.
+        broker_conf: the file of settings that was given, if one was.
+    """
+
+    store: Store
+    version: str
+    command: str
+    engine: EngineOptions = field(default_factory=lambda: EngineOptions("local"))
+    max_findings: int = 100
+    live: bool = False
+    hash_log: bool = False
+    broker_conf: Path | None = None
+
+
+def gather(request: ReportRequest, readers: Iterable[QueueProgress], progress: Progress) -> StoreReport:
+    """Return everything a report tells.
+
+    Args:
+        request: what to report on.
+        readers: how far groups, delay levels and the timer have come.
+        progress: is told of stages and warnings.
+
+    Raises:
+        UsageError: it is only a part of a store.
+        RefusedError: a broker holds the store's lock, and ``live`` does not say to go on.
+        EnvironmentFailureError: a directory cannot be listed, or scratch files cannot be written.
+        KeyboardInterrupt: there is no report then.
+    """
+    store = request.store
+    if store.kind is not PathKind.STORE:
+        raise UsageError(f"{store.place.path}: a report is about a whole store; give the store root")
+    run = VerifyRun(
+        verify(
+            VerifyRequest(
+                store,
+                engine=request.engine,
+                max_findings=request.max_findings,
+                live=request.live,
+                pictured=True,
+            ),
+            progress,
+        )
+    )
+    with run.stage("prediction"):
+        progress.stage("next start", None)
+        predictions = _predictions(store, run)
+    picture = run.picture
+    with run.stage("derived"):
+        progress.stage("queues and index", None)
+        coverage = coverage_of(store)
+    provenance = provenance_of(
+        *(store, request.version, request.command, request.broker_conf, progress), log=request.hash_log
+    )
+    return StoreReport(
+        store=str(store.base),
+        provenance=provenance,
+        verification=run.report(),
+        predictions=predictions,
+        losses=_losses(predictions, picture),
+        backlogs=_backlogs(readers),
+        coverage=coverage,
+        times=tuple(file_times(store)),
+        cut_ms=_cut_ms(store, predictions),
+        finding_times=_finding_times(store, run, picture),
+        checkpoint=_checkpoint(store),
+        abort=store.abort is not None,
+    )
+
+
+def _predictions(store: Store, run: VerifyRun) -> tuple[Prediction, ...]:
+    try:
+        prediction = predict_recovery(store, store.settings.release)
+    except (NotPredictedError, EnvironmentFailureError) as failure:
+        run.findings.add(skipped(str(failure)))
+        return ()
+    run.findings.extend(start_findings(prediction))
+    return (prediction,)
+
+
+def _losses(predictions: Sequence[Prediction], picture: LogPicture | None) -> tuple[TopicLoss, ...]:
+    """Add up by topic what the next start cuts off and what is gone by the queue offsets."""
+    cut: Counter[str] = Counter()
+    cut_bytes: Counter[str] = Counter()
+    missing: Counter[str] = Counter()
+    for prediction in predictions:
+        for loss in prediction.lost:
+            cut[loss.topic] += loss.messages
+            cut_bytes[loss.topic] += loss.bytes
+    for gap in () if picture is None else picture.offset_gaps:
+        missing[gap.topic] += gap.missing
+    total = cut + missing
+    losses = (TopicLoss(topic, cut[topic], cut_bytes[topic], missing[topic]) for topic in total)
+    return tuple(sorted(losses, key=lambda one: (-one.next_start - one.missing, one.topic)))
+
+
+def _backlogs(readers: Iterable[QueueProgress]) -> tuple[Backlog, ...]:
+    found: dict[tuple[str, str], Backlog] = {}
+    for one in readers:
+        key = one.reader, one.topic
+        before = found.get(key, Backlog(*key, 0, 0, 0, None))
+        times = [ms for ms in (before.last_timestamp_ms, one.last_timestamp_ms) if ms is not None]
+        found[key] = Backlog(
+            *key,
+            queues=before.queues + 1,
+            units=before.units + (one.lag or 0),
+            odd=before.odd + (one.state not in _IN_ORDER),
+            last_timestamp_ms=max(times, default=None),
+        )
+    return tuple(sorted(found.values(), key=lambda one: (-one.units, one.reader, one.topic)))
+
+
+def _cut_ms(store: Store, predictions: Sequence[Prediction]) -> int | None:
+    """Return the store time of the first true record after the cut."""
+    for prediction in predictions:
+        if prediction.cut is not None and prediction.lost:
+            for event in walk_log(FoundEdge.of(store), prediction.cut.physical_offset):
+                if isinstance(event, Record):
+                    return event.head.store_timestamp_ms
+    return None
+
+
+def _finding_times(store: Store, run: VerifyRun, picture: LogPicture | None) -> dict[int, int]:
+    """Return when what lies at the findings' physical offsets was stored, as far as that can be told."""
+    found: dict[int, int] = {}
+    if picture is None:
+        return found
+    runs = [one for file in picture.files for one in file.stretches if one.last_ms is not None]
+    for offset in {one.physical_offset for one in run.findings if one.physical_offset is not None}:
+        record = _record(store, offset)
+        if record is not None:
+            found[offset] = record.head.store_timestamp_ms
+            continue
+        before = [one.last_ms for one in runs if one.stop <= offset and one.last_ms is not None]
+        if before:
+            found[offset] = before[-1]
+    return found
+
+
+def _record(store: Store, offset: int) -> Record | None:
+    try:
+        return record_at(store.commitlog, offset)
+    except EnvironmentFailureError:
+        return None  # a finding says so
+
+
+def _checkpoint(store: Store) -> rows.Checkpoint | None:
+    try:
+        found = read_checkpoint(store.checkpoint, [])
+    except EnvironmentFailureError:
+        return None
+    return None if found is None else rows.Checkpoint(*found)

@@ -1,0 +1,183 @@
+"""What a report tells of a store."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rmqtool.check.model import VerifyReport
+    from rmqtool.recovery.model import Prediction
+    from rmqtool.rows import Checkpoint
+    from rmqtool.store import Setting
+
+
+class QueueProgress(Protocol):
+    """How far one reader has come in one queue, as ``offsets`` tells."""
+
+    @property
+    def topic(self) -> str:
+        """Return the queue's topic."""
+        ...
+
+    @property
+    def reader(self) -> str:
+        """Return ``group G``, ``delay level N`` or ``timer``."""
+        ...
+
+    @property
+    def lag(self) -> int | None:
+        """Return the units still to be read; None without a queue."""
+        ...
+
+    @property
+    def state(self) -> str:
+        """Return ``ok``, or what is wrong with the offset."""
+        ...
+
+    @property
+    def last_timestamp_ms(self) -> int | None:
+        """Return the store time of the message that was read last."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """What a group, a delay level or the timer has still to read of a topic.
+
+    Attributes:
+        reader: ``group G``, ``delay level N`` or ``timer``.
+        topic: as stored.
+        queues: of the topic that the reader has begun, or has to.
+        units: still to be read.
+        odd: queues in which its offset is out of range, or that are not there.
+        last_timestamp_ms: store time of the newest message that was read; None if none is there any more.
+    """
+
+    reader: str
+    topic: str
+    queues: int
+    units: int
+    odd: int
+    last_timestamp_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicLoss:
+    """What is lost of a topic, or will be.
+
+    Attributes:
+        topic: as stored.
+        next_start: messages that the next start cuts off.
+        next_start_bytes: their size.
+        missing: queue offsets that no record of the log carries, between such that some do.
+    """
+
+    topic: str
+    next_start: int
+    next_start_bytes: int
+    missing: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogRange:
+    """A part of the log that something points into: physical offsets of its first byte, and after its last.
+
+    Attributes:
+        name: of the index file, or of the topic.
+        start: physical offset.
+        stop: physical offset; of an index file, of the last message it knows, as its header says.
+        entries: index items, or units of all queues of the topic.
+    """
+
+    name: str
+    start: int
+    stop: int
+    entries: int
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """How much of the log the derived files know; by their own bounds, what lies between is for the findings.
+
+    Attributes:
+        index: files of the index, oldest first.
+        topics: consume queues by topic; batch queues have no part in it.
+    """
+
+    index: tuple[LogRange, ...] = ()
+    topics: tuple[LogRange, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FileTime:
+    """When a file of the store was changed last."""
+
+    file: str
+    size_bytes: int
+    modified_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class FileDigest:
+    """SHA-256 of a file; None with the reason why there is none."""
+
+    file: str
+    size_bytes: int
+    sha256: str | None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """On what a report rests.
+
+    Attributes:
+        version: of rmqtool.
+        command: the command line.
+        made_ms: when.
+        settings: in effect, with their origin.
+        digests: of the files that decide, and of the log's if that was asked.
+    """
+
+    version: str
+    command: str
+    made_ms: int
+    settings: Mapping[str, Setting]
+    digests: tuple[FileDigest, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StoreReport:
+    """All that a report tells.
+
+    Attributes:
+        store: path of the evidence.
+        provenance: on what it rests.
+        verification: what is wrong, and the picture of the log.
+        predictions: what the next start would do; empty if that is not known, which a finding says.
+        losses: by topic, those with the most first.
+        backlogs: by reader and topic, the largest first.
+        coverage: of the log by queues and index.
+        times: of files.
+        cut_ms: store time of the first message that the next start cuts off; None if it keeps all.
+        finding_times: by physical offset of a finding, the store time of the record there, or before it.
+        checkpoint: its fields; None when there is none.
+        abort: whether the store was not stopped cleanly, or runs.
+    """
+
+    schema: ClassVar = "rmqtool.report/1"
+    store: str
+    provenance: Provenance
+    verification: VerifyReport
+    predictions: tuple[Prediction, ...] = ()
+    losses: tuple[TopicLoss, ...] = ()
+    backlogs: tuple[Backlog, ...] = ()
+    coverage: Coverage = Coverage()
+    times: tuple[FileTime, ...] = ()
+    cut_ms: int | None = None
+    finding_times: Mapping[int, int] | None = None
+    checkpoint: Checkpoint | None = None
+    abort: bool = False

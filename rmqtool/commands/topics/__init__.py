@@ -1,0 +1,8 @@
+"""``topics``: what lies in the log by topic, added up at the speed of a scan."""
+
+from __future__ import annotations
+
+from rmqtool.commands.topics.model import LogParts, TopicsReport, TopicTotals
+from rmqtool.commands.topics.run import TopicsRequest, topics_of
+
+__all__ = ["LogParts", "TopicTotals", "TopicsReport", "TopicsRequest", "topics_of"]

@@ -1,0 +1,94 @@
+"""Messages of the log added up by topic and queue, in memory that grows with the queues only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from rmqtool.dispatch.totals_kernels import TOTAL_ROW, add_up, fill_slots
+from rmqtool.javacompat import decode_utf8
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from rmqtool.scan.walk import MessageBatch
+
+_QUEUES = 64
+_NAME_BYTES = 4096
+
+
+class Total(NamedTuple):
+    """Records of one topic, or of one of its queues.
+
+    Attributes:
+        messages: how many records.
+        bytes: their size.
+        oldest_ms: least STORETIMESTAMP.
+        newest_ms: greatest STORETIMESTAMP.
+        largest: bytes of the largest record.
+        largest_at: its physical offset.
+    """
+
+    messages: int
+    bytes: int
+    oldest_ms: int
+    newest_ms: int
+    largest: int
+    largest_at: int
+
+    def plus(self, other: Total | None) -> Total:
+        """Return both together; of two records of one size the one further to the front."""
+        if other is None:
+            return self
+        return Total(
+            self.messages + other.messages,
+            self.bytes + other.bytes,
+            min(self.oldest_ms, other.oldest_ms),
+            max(self.newest_ms, other.newest_ms),
+            *max((self[4:], other[4:]), key=lambda one: (one[0], -one[1])),
+        )
+
+
+@dataclass
+class QueueTotals:
+    """Totals by topic and queue, filled batch by batch.
+
+    Attributes:
+        slots: ``(2^k,)`` int32, open addressing; -1 is empty.
+        rows: ``(n,)`` of ``TOTAL_ROW``, with room for more than are in use.
+        names: the topics' bytes one after the other, uint8.
+    """
+
+    slots: npt.NDArray[np.int32] = field(default_factory=lambda: np.full(4 * _QUEUES, -1, np.int32))
+    rows: npt.NDArray[np.void] = field(default_factory=lambda: np.empty(_QUEUES, TOTAL_ROW))
+    names: npt.NDArray[np.uint8] = field(default_factory=lambda: np.empty(_NAME_BYTES, np.uint8))
+    _used: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(2, np.int64))
+
+    def add(self, batch: MessageBatch) -> None:
+        """Add all messages of a batch."""
+        row = 0
+        while True:
+            row = add_up(batch.buffer, batch.rows, row, self.slots, self.rows, self.names, self._used)
+            if row == len(batch.rows):
+                return
+            one = batch.rows[row]
+            self._make_room(int(one["topic_stop"]) - int(one["topic_start"]))
+
+    def __iter__(self) -> Iterator[tuple[tuple[str, int], Total]]:
+        """Yield topic, as Java decodes it, with queue id, and total; malformed names may come twice."""
+        for row in self.rows[: int(self._used[0])].tolist():
+            _, start, length, queue_id, *numbers = row
+            yield (decode_utf8(self.names[start : start + length].tobytes()), queue_id), Total(*numbers)
+
+    def _make_room(self, name_bytes: int) -> None:
+        count, names_used = self._used.tolist()
+        if count == len(self.rows):
+            self.rows = np.concatenate((self.rows, np.empty_like(self.rows)))
+            self.slots = np.full(2 * len(self.slots), -1, np.int32)
+            fill_slots(self.rows, count, self.slots)
+        while names_used + name_bytes > len(self.names):
+            self.names = np.concatenate((self.names, np.empty_like(self.names)))

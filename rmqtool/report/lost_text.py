@@ -1,0 +1,47 @@
+"""Lost messages added up, for people."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqtool.findings.wording import counted
+from rmqtool.report.escaping import escape_text
+from rmqtool.report.times import size_text
+from rmqtool.topics import TopicKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.recovery import LostTotals
+
+_LISTED = 20
+_REASONS = {
+    "cut": "cut off by the next start",
+    "no-unit": "without a unit in their queue",
+    "skipped": "skipped because of damage",
+    "unreachable": "after the end of a broker's way",
+    "left-out": "in the present queues only",
+    "damaged": "whose record is damaged, a unit leads there",
+    "gone": "known by their unit only, the log has nothing there",
+}
+
+
+def lost_facts(lost: LostTotals) -> Iterator[tuple[str, str]]:
+    """Yield names and values: all, by reason, by topic, and what is known of nothing but gaps."""
+    messages = counted(lost.messages, "message", spec=",")
+    yield "lost", f"{messages} of {size_text(lost.bytes)}" if lost.messages else "no message that is known"
+    for reason, count in lost.reasons.items():
+        yield "of these", f"{count:,} {_REASONS[reason]}"
+    ranked = sorted(lost.topics, key=lambda one: -one.messages)
+    for topic in ranked[:_LISTED]:
+        mark = "" if topic.kind is TopicKind.ORDINARY else f" ({topic.kind.value} topic)"
+        told = f"{counted(topic.messages, 'message', spec=',')} of {size_text(topic.bytes)}"
+        yield "of topic", f"{escape_text(topic.topic)}{mark}: {told}"
+    if len(ranked) > _LISTED:
+        yield "of topic", f"and {len(ranked) - _LISTED:,} more, see --format json"
+    if lost.unnamed:
+        yield "not named", f"{counted(lost.unnamed, 'place', spec=',')} of units that lead to nothing known"
+    if lost.missing_queue_offsets:
+        offsets = counted(lost.missing_queue_offsets, "queue offset", spec=",")
+        queues = counted(lost.queues_with_missing, "queue", spec=",")
+        yield "nowhere", f"{offsets} missing in {queues}: no record of the log has them"

@@ -1,0 +1,166 @@
+"""Charts over time as numbers: what the template draws as SVG."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from rmqtool.report.page.words import shortened, shown
+from rmqtool.report.times import size_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from rmqtool.check.log.census import Census, Period, Series
+    from rmqtool.report.page.words import Clock
+
+WIDTH, HEIGHT = 960, 170
+_LABELS = 6
+_LEFT = 4
+_TOLD, _SHORT = 3, 30
+
+
+class Layer(NamedTuple):
+    """One topic in a chart: the class that colours it, its SVG path, and what the legend says."""
+
+    style: str
+    path: str
+    name: str
+    total: str
+
+
+class Column(NamedTuple):
+    """The place of a bucket, and what is said where the pointer rests on it."""
+
+    x: int
+    width: int
+    title: str
+
+
+class Mark(NamedTuple):
+    """A moment: where it is drawn, its name, its anchor, and the class that colours it."""
+
+    x: int
+    name: str
+    anchor: str
+    style: str
+
+
+class Chart(NamedTuple):
+    """What was stored over time.
+
+    Attributes:
+        name: of what is counted.
+        top: the highest column, as text.
+        layers: the lowest first.
+        columns: of all buckets in which something was stored.
+        marks: moments.
+        ticks: labels of the axis of time: x, anchor and text.
+    """
+
+    name: str
+    top: str
+    layers: tuple[Layer, ...]
+    columns: tuple[Column, ...]
+    marks: tuple[Mark, ...]
+    ticks: tuple[tuple[int, str, str], ...]
+
+
+class Moment(NamedTuple):
+    """A moment to be marked."""
+
+    at_ms: int
+    name: str
+    style: str
+
+
+def charts_of(census: Census, moments: Sequence[Moment], clock: Clock) -> tuple[Chart, ...]:
+    """Return messages and bytes over time; none without messages."""
+    if not any(any(one.messages) for one in census.series):
+        return ()
+    frame = _Frame(census.period, tuple(moments), clock)
+    counts = [one.messages for one in census.series]
+    sizes = [one.bytes for one in census.series]
+    return (
+        frame.chart("Messages", census.series, counts, "{:,}".format),
+        frame.chart("Bytes", census.series, sizes, size_text),
+    )
+
+
+class _Frame:
+    """What charts of one period share."""
+
+    def __init__(self, period: Period, moments: tuple[Moment, ...], clock: Clock) -> None:
+        self._period, self._moments, self._clock = period, moments, clock
+
+    def chart(
+        self, name: str, series: Sequence[Series], values: Sequence[Sequence[int]], text: _Text
+    ) -> Chart:
+        sums = [sum(column) for column in zip(*values, strict=True)]
+        top = max(*sums, 1)
+        base = [0] * self._period.buckets
+        layers = []
+        for number, (one, counts) in enumerate(zip(series, values, strict=True)):
+            topic = "all other topics" if one.topic is None else shown(one.topic)
+            style = "o" if one.topic is None else f"s{number}"
+            layers.append(Layer(style, self._path(base, counts, top), topic, text(sum(counts))))
+            base = [low + count for low, count in zip(base, counts, strict=True)]
+        return Chart(
+            name=name,
+            top=text(top),
+            layers=tuple(layers),
+            columns=tuple(self._columns(layers, values, sums, text)),
+            marks=tuple(self._marks()),
+            ticks=tuple(self._ticks()),
+        )
+
+    def _x(self, bucket: int) -> int:
+        return bucket * WIDTH // self._period.buckets
+
+    def _path(self, base: Sequence[int], counts: Sequence[int], top: int) -> str:
+        """Return a column for every bucket; one that is not empty is seen."""
+        parts = []
+        for bucket, (low, count) in enumerate(zip(base, counts, strict=True)):
+            if count:
+                foot, head = HEIGHT - low * HEIGHT // top, HEIGHT - (low + count) * HEIGHT // top
+                x, stop = self._x(bucket), self._x(bucket + 1)
+                width = max(stop - x - (1 if stop - x > 3 else 0), 1)
+                parts.append(f"M{x} {foot}h{width}V{min(head, foot - 1)}h-{width}z")
+        return "".join(parts)
+
+    def _columns(
+        self, layers: Sequence[Layer], values: Sequence[Sequence[int]], sums: Sequence[int], text: _Text
+    ) -> Iterator[Column]:
+        width_ms = self._period.width_ms
+        for bucket, total in enumerate(sums):
+            if not total:
+                continue
+            start = self._clock(self._period.start_ms + bucket * width_ms)
+            inside = [(counts[bucket], layer.name) for counts, layer in zip(values, layers, strict=True)]
+            most = sorted(inside, reverse=True)[:_TOLD]
+            told = "".join(f"\n{shortened(name, _SHORT)} {text(count)}" for count, name in most if count)
+            title = f"{start}: {text(total)}{told}"
+            yield Column(self._x(bucket), self._x(bucket + 1) - self._x(bucket), title)
+
+    def _marks(self) -> Iterator[Mark]:
+        period = self._period
+        length = period.width_ms * period.buckets
+        for moment in self._moments:
+            x = (moment.at_ms - period.start_ms) * WIDTH // length
+            if -1 <= x <= WIDTH + 1:
+                anchor = "end" if x > WIDTH // 2 else "start"
+                yield Mark(min(max(x, 1), WIDTH - 1), moment.name, anchor, moment.style)
+
+    def _ticks(self) -> Iterable[tuple[int, str, str]]:
+        period = self._period
+        step = max(-(-period.buckets // _LABELS), 1)
+        for bucket in range(0, period.buckets, step):
+            date, _, clock = self._clock.exact(period.start_ms + bucket * period.width_ms).partition(" ")
+            fine = clock[:12] if period.width_ms < 1000 else clock[:8]
+            same_day = bucket and period.width_ms * period.buckets < 86_400_000
+            yield max(self._x(bucket), _LEFT), "start", fine if same_day else f"{date} {fine}"
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    _Text = Callable[[int], str]

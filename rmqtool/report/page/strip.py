@@ -1,0 +1,256 @@
+"""The files of the log as a strip, and what queues and index cover of it, as numbers that are drawn."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+from rmqtool.check.log.picture import Lies, Stretch
+from rmqtool.commands.report.model import LogRange
+from rmqtool.report.page.words import shown
+from rmqtool.report.times import size_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from rmqtool.check.log.picture import LogFile, LogPicture
+    from rmqtool.commands.report.model import Coverage
+    from rmqtool.report.page.words import Clock
+
+WIDTH = 1000
+ROW_HEIGHT = 20
+_MOST_ROWS = 36
+_MOST_BARS = 360
+_FEWEST_BARS = 10
+_LEAST_WIDTH = 2
+_MOST_NOTABLE = 20
+_INDEX_ROWS = 8
+_TOPIC_ROWS = 10
+
+MISSING, CUT, UNREAD = "missing", "cut", "unread"
+_RANKS = (MISSING, Lies.DAMAGED, CUT, UNREAD, Lies.REST, Lies.RECORDS, Lies.BLANK, Lies.ZEROS)
+KINDS = {
+    Lies.RECORDS: "records",
+    CUT: "records that the next start cuts off",
+    Lies.DAMAGED: "damaged",
+    MISSING: "no file",
+    UNREAD: "could not be read",
+    Lies.REST: "what is left after the log's end",
+    Lies.BLANK: "BLANK, which closes a file",
+    Lies.ZEROS: "zeros",
+}
+NOTABLE = (MISSING, Lies.DAMAGED, CUT, UNREAD, Lies.REST)
+
+
+Range = tuple[int, int]
+"""Physical offsets of a first byte, and after the last."""
+
+
+class Piece(NamedTuple):
+    """A range of the log of one kind; ``told`` is what a file's stretch says of it, if it is one."""
+
+    kind: str
+    start: int
+    stop: int
+    told: Stretch | None = None
+
+
+class Laid(NamedTuple):
+    """A piece, and where it lies on its line, in bytes from the line's start."""
+
+    at: int
+    until: int
+    piece: Piece
+
+
+class Bar(NamedTuple):
+    """What is drawn of a piece."""
+
+    x: int
+    width: int
+    kind: str
+    title: str
+
+
+class Row(NamedTuple):
+    """A line of the strip."""
+
+    y: int
+    label: str
+    bars: tuple[Bar, ...]
+
+
+class Strip(NamedTuple):
+    """The strip: its height, its lines, which kinds it has, and the pieces that must not be overlooked."""
+
+    height: int
+    rows: tuple[Row, ...]
+    kinds: tuple[tuple[str, str], ...]
+    notable: tuple[tuple[str, int, int, str], ...]
+    files_a_row: int
+    more_notable: int
+
+
+def strip_of(picture: LogPicture, cut: int | None, clock: Clock, hurt: Iterable[Range] = ()) -> Strip:
+    """Return the strip of a log.
+
+    Args:
+        picture: of the log.
+        cut: physical offset from which on the next start throws records away; None if it keeps them.
+        clock: shows times.
+        hurt: records that can be followed and are damaged, by start and stop.
+    """
+    files = picture.files
+    ranges = sorted(hurt)
+    a_row = max(-(-len(files) // _MOST_ROWS), 1)
+    firsts = range(0, len(files), a_row)
+    pieces = [
+        list(_pieces(files[max(first - 1, 0) : first + a_row], first > 0, cut, ranges)) for first in firsts
+    ]
+    room = max(_MOST_BARS // max(len(pieces), 1), _FEWEST_BARS)
+    lines = [_thinned(_laid(found), room) for found in pieces]
+    scale = max((line[-1].until for line in lines if line), default=1)
+    rows = tuple(
+        Row(number * ROW_HEIGHT, _label(files[first]), tuple(_bars(line, scale, clock)))
+        for number, (first, line) in enumerate(zip(firsts, lines, strict=True))
+    )
+    notable = [one for found in pieces for one in found if one.kind in NOTABLE]
+    met = {one.kind for found in pieces for one in found}
+    return Strip(
+        height=len(rows) * ROW_HEIGHT,
+        rows=rows,
+        kinds=tuple((kind, name) for kind, name in KINDS.items() if kind in met),
+        notable=tuple(
+            (KINDS[one.kind], one.start, one.stop, size_text(one.stop - one.start))
+            for one in notable[:_MOST_NOTABLE]
+        ),
+        files_a_row=a_row,
+        more_notable=max(0, len(notable) - _MOST_NOTABLE),
+    )
+
+
+def _label(file: LogFile) -> str:
+    return shown(file.file.rpartition("/")[2], 24)
+
+
+def _pieces(
+    files: Sequence[LogFile], follows: bool, cut: int | None, hurt: Sequence[Range]
+) -> Iterator[Piece]:
+    """Yield what lies in some files, and between each and the one before; that of the first ``follows``."""
+    end = files[0].stop if follows else files[0].start
+    for file in files[follows:]:
+        if file.start > end:
+            yield Piece(MISSING, end, file.start)
+        end = max(end, file.stop)
+        if not file.stretches:
+            yield Piece(UNREAD, file.start, file.stop)
+        for one in file.stretches:
+            yield from _divided(one, cut, hurt)
+
+
+def _divided(one: Stretch, cut: int | None, hurt: Sequence[Range]) -> Iterator[Piece]:
+    """Yield a stretch; of records, damaged ones and those after the cut apart."""
+    if one.what is not Lies.RECORDS:
+        yield Piece(one.what, one.start, one.stop, one)
+        return
+    inside = [place for place in hurt if one.start < place[1] and place[0] < one.stop]
+    bounds = {one.start, one.stop, *(min(max(at, one.start), one.stop) for place in inside for at in place)}
+    if cut is not None and one.start < cut < one.stop:
+        bounds.add(cut)
+    for start, stop in pairwise(sorted(bounds)):
+        kind: str = Lies.RECORDS if cut is None or start < cut else CUT
+        if any(low <= start < high for low, high in inside):
+            kind = Lies.DAMAGED
+        yield Piece(kind, start, stop, one if len(bounds) == 2 and kind != Lies.DAMAGED else None)
+
+
+def _laid(pieces: Sequence[Piece]) -> list[Laid]:
+    """Place pieces one after the other; what is not there takes a tenth of the rest at most."""
+    there = sum(one.stop - one.start for one in pieces if one.kind != MISSING)
+    found, at = [], 0
+    for one in pieces:
+        length = max(one.stop - one.start, 0)
+        length = min(length, there // 10 + 1) if one.kind == MISSING else length
+        found.append(Laid(at, at + length, one))
+        at += length
+    return found
+
+
+def _thinned(line: Sequence[Laid], room: int) -> Sequence[Laid]:
+    """Return as many pieces as there is room for: where there are more, the gravest kind in equal cells."""
+    if len(line) <= room:
+        return line
+    size = max(-(-line[-1].until // room), 1)
+    cells: dict[int, Laid] = {}
+    for one in line:
+        for cell in range(one.at // size, max(one.until - 1, one.at) // size + 1):
+            before = cells.get(cell)
+            if before is None or _RANKS.index(one.piece.kind) < _RANKS.index(before.piece.kind):
+                cells[cell] = Laid(cell * size, (cell + 1) * size, one.piece)
+    joined: list[Laid] = []
+    for _, one in sorted(cells.items()):
+        last = joined[-1] if joined else None
+        if last is not None and last.piece.kind == one.piece.kind:
+            piece = Piece(one.piece.kind, last.piece.start, one.piece.stop)
+            joined[-1] = Laid(last.at, one.until, piece)
+        else:
+            joined.append(one)
+    return joined
+
+
+def _bars(line: Sequence[Laid], scale: int, clock: Clock) -> Iterator[Bar]:
+    for one in line:
+        x = one.at * WIDTH // max(scale, 1)
+        width = min(one.until * WIDTH // max(scale, 1), WIDTH) - x
+        if one.piece.kind in NOTABLE:
+            width = max(width, _LEAST_WIDTH)
+        if width > 0:
+            yield Bar(min(x, WIDTH - _LEAST_WIDTH), width, one.piece.kind, _title(one.piece, clock))
+
+
+def _title(piece: Piece, clock: Clock) -> str:
+    told = piece.told
+    text = f"{KINDS[piece.kind]}: physical offsets {piece.start} to {piece.stop}"
+    if told is not None and told.records:
+        text += f", {told.records:,} stored {clock(told.first_ms)} to {clock(told.last_ms)}"
+    return text
+
+
+class CoverRow(NamedTuple):
+    """A line of the coverage: what it is, where it lies, and how much it knows."""
+
+    y: int
+    label: str
+    style: str
+    x: int
+    width: int
+    text: str
+
+
+def coverage_rows(coverage: Coverage, start: int, stop: int) -> tuple[tuple[CoverRow, ...], int]:
+    """Return the log, all queues, the first topics and the index over the log; and the lines left out.
+
+    Args:
+        coverage: by the ends of the files.
+        start: physical offset at which the log begins.
+        stop: physical offset after its last record.
+    """
+    if stop <= start:
+        return (), 0
+    lines: list[tuple[str, str, LogRange]] = []
+    if coverage.topics:
+        low, high = min(one.start for one in coverage.topics), max(one.stop for one in coverage.topics)
+        units = sum(one.entries for one in coverage.topics)
+        lines.append(("all queues", "q", LogRange("all queues", low, high, units)))
+        lines += [(shown(one.name, 30), "t", one) for one in coverage.topics[:_TOPIC_ROWS]]
+    lines += [(shown(one.name.rpartition("/")[2], 30), "i", one) for one in coverage.index[-_INDEX_ROWS:]]
+    rows = [CoverRow(0, "commit log", "records", 0, WIDTH, f"{start} to {stop}")]
+    for number, (label, style, one) in enumerate(lines, start=1):
+        x = min(max((one.start - start) * WIDTH // (stop - start), 0), WIDTH)
+        width = max(min((one.stop - start) * WIDTH // (stop - start), WIDTH) - x, 1)
+        after = stop - one.stop
+        text = f"{one.entries:,}, physical offsets {one.start} to {one.stop}"
+        text += f"; {size_text(after)} of log follow" if after > 0 else ""
+        rows.append(CoverRow(number * ROW_HEIGHT, label, style, x, width, text))
+    left_out = max(0, len(coverage.topics) - _TOPIC_ROWS) + max(0, len(coverage.index) - _INDEX_ROWS)
+    return tuple(rows), left_out

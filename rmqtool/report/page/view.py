@@ -1,0 +1,313 @@
+"""What stands on the page of a report: the members are what the template puts into HTML."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from rmqtool.commands.verify.verdict import Verdict
+from rmqtool.errors import ExitStatus
+from rmqtool.findings import CATALOG, FailOn, Severity, Structure
+from rmqtool.report.escaping import escape_text
+from rmqtool.report.finding_groups import grouped, worst_of
+from rmqtool.report.finding_text import finding_line
+from rmqtool.report.page.charts import Chart, Moment, charts_of
+from rmqtool.report.page.strip import CoverRow, Strip, coverage_rows, strip_of
+from rmqtool.report.page.tables import (
+    Table,
+    backlogs_table,
+    digests_table,
+    gaps_table,
+    losses_table,
+    settings_table,
+    silences_table,
+    steps_table,
+    topics_table,
+)
+from rmqtool.report.page.words import Clock, share, shortened, span
+from rmqtool.report.prediction_text import prediction_facts, prediction_title
+from rmqtool.report.times import size_text
+from rmqtool.report.verify_headline import headline, next_command
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from rmqtool.check.log.picture import LogPicture
+    from rmqtool.commands.report.model import StoreReport
+    from rmqtool.findings import Finding
+
+_TOPICS = 100
+_LOSSES = 30
+_BACKLOGS = 40
+_GAPS = 30
+_STEPS = 20
+_FINDINGS = 40
+_LINE = 240
+_OF_ONE_CODE = 5
+_DIGESTS = 60
+_SETTINGS = 120
+_DELAY_WIDTH = 240
+_MOODS = {
+    ExitStatus.CLEAN: "good",
+    ExitStatus.NEGATIVE: "warn",
+    ExitStatus.FAILED: "warn",
+    ExitStatus.LOG_DAMAGED: "bad",
+}
+
+
+class DelayRow(NamedTuple):
+    """A class of the delay: its name, how many, their share, and the width of its bar."""
+
+    name: str
+    messages: str
+    share: str
+    width: int
+
+
+class FindingView(NamedTuple):
+    """The findings of a code that follow from no other.
+
+    Attributes:
+        severity: the gravest of them.
+        title: the code, and what it is.
+        total: how many.
+        lines: the first of them.
+        more: how many are not listed, in words.
+        explains: what follows from them.
+        effect: what a broker does; empty where too many codes were met to tell it of all.
+        remedy: what the operator can do.
+    """
+
+    severity: str
+    title: str
+    total: int
+    lines: tuple[str, ...]
+    more: str
+    explains: tuple[str, ...]
+    effect: str
+    remedy: str
+
+
+class View(NamedTuple):
+    """The page, section by section; None or empty where there is nothing to be shown."""
+
+    store: str
+    mood: str
+    headline: str
+    next_command: str | None
+    status: int
+    facts: tuple[tuple[str, str], ...]
+    lost: Table
+    lost_total: str
+    predictions: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
+    strip: Strip | None
+    charts: tuple[Chart, ...]
+    chart_note: str
+    topics: Table
+    backlogs: Table
+    gaps: Table
+    silences: Table
+    steps: Table
+    delays: tuple[DelayRow, ...]
+    cover: tuple[CoverRow, ...]
+    cover_more: int
+    findings: tuple[FindingView, ...]
+    findings_more: str
+    provenance: tuple[tuple[str, str], ...]
+    settings: Table
+    digests: Table
+
+
+def view_of(report: StoreReport, fail_on: FailOn, given: tuple[str, ...], clock: Clock) -> View:
+    """Return the page of a report.
+
+    Args:
+        report: what is told.
+        fail_on: which findings count for the exit status.
+        given: the words that told the settings, for the next command.
+        clock: shows times.
+    """
+    verdict = Verdict(report.verification, fail_on, predictions=report.predictions, given=given)
+    picture = report.verification.picture
+    census = None if picture is None else picture.census
+    cut = _cut(report)
+    cover = () if picture is None else coverage_rows(report.coverage, picture.files[0].start, picture.end)
+    findings, more_findings = _findings(verdict)
+    return View(
+        store=escape_text(report.store),
+        mood=_MOODS.get(verdict.status, "warn"),
+        headline=shortened(headline(verdict), 2000),
+        next_command=next_command(verdict),
+        status=int(verdict.status),
+        facts=tuple(_facts(report, clock)),
+        lost=losses_table(report),
+        lost_total=_lost_total(report),
+        predictions=tuple(
+            (prediction_title(one), tuple((name, shortened(text)) for name, text in prediction_facts(one)))
+            for one in report.predictions
+        ),
+        strip=None if picture is None else strip_of(picture, cut, clock, _hurt(report)),
+        charts=() if census is None else charts_of(census, list(_moments(report)), clock),
+        chart_note=_chart_note(picture),
+        topics=topics_table(report, clock),
+        backlogs=backlogs_table(report, clock),
+        gaps=gaps_table(picture),
+        silences=silences_table(picture, clock),
+        steps=steps_table(picture, clock),
+        delays=tuple(_delays(picture)),
+        cover=cover[0] if cover else (),
+        cover_more=cover[1] if cover else 0,
+        findings=findings,
+        findings_more=more_findings,
+        provenance=tuple(_provenance(report, clock)),
+        settings=settings_table(report),
+        digests=digests_table(report),
+    )
+
+
+def _hurt(report: StoreReport) -> Iterator[tuple[int, int]]:
+    """Yield the places of damage in the log, records that can be followed among them."""
+    for one in report.verification.findings:
+        if one.structure is Structure.COMMITLOG and one.severity is Severity.ERROR:
+            start, length = one.physical_offset, one.length
+            if start is not None and length is not None and length > 0:
+                yield start, start + length
+
+
+def _cut(report: StoreReport) -> int | None:
+    cuts = [one.cut.physical_offset for one in report.predictions if one.cut is not None and one.lost]
+    return cuts[0] if cuts else None
+
+
+def _facts(report: StoreReport, clock: Clock) -> Iterator[tuple[str, str]]:
+    examined = report.verification.examined
+    picture = report.verification.picture
+    yield (
+        "commit log",
+        (f"{examined.commitlog_files:,} files, {examined.records:,} records, {size_text(examined.bytes)}"),
+    )
+    if picture is not None and picture.census.topics:
+        topics = picture.census.topics
+        first, last = min(one.oldest_ms for one in topics), max(one.newest_ms for one in topics)
+        yield "stored", f"{clock.exact(first)} to {clock.exact(last)}"
+    yield "queues", f"{examined.consume_queues:,} queues, {examined.units:,} units"
+    yield "index", f"{examined.index_files:,} files, {examined.items:,} items"
+    yield "stopped", "not cleanly, or the broker runs: abort is there" if report.abort else "cleanly"
+    if report.verification.limits:
+        yield "not looked at", shortened(escape_text("; ".join(report.verification.limits)))
+
+
+def _lost_total(report: StoreReport) -> str:
+    start, missing = sum(one.next_start for one in report.losses), sum(one.missing for one in report.losses)
+    picture = report.verification.picture
+    parts = []
+    if start:
+        parts.append(f"the next start cuts off {start:,} messages")
+    if missing:
+        at_least = "at least " if picture is not None and picture.more_offset_gaps else ""
+        parts.append(f"{at_least}{missing:,} queue offsets are in no record of the log")
+    if parts:
+        told = "; ".join(parts)
+        return f"{told[0].upper()}{told[1:]}."
+    if picture is None:
+        return "There is no commit log that could tell."
+    known = "" if report.predictions else " What the next start does is not known."
+    return f"Queue offsets have no gap, and no start is foreseen that cuts messages off.{known}"
+
+
+def _moments(report: StoreReport) -> Iterator[Moment]:
+    picture = report.verification.picture
+    if picture is None or not picture.census.topics:
+        return
+    period = picture.census.period
+    stop = period.start_ms + period.width_ms * period.buckets
+    last = max((one.newest_ms for one in picture.census.topics if one.newest_ms < stop), default=None)
+    if last is not None:
+        yield Moment(last, "last write before the crash" if report.abort else "last write", "crash")
+    if report.cut_ms is not None:
+        yield Moment(report.cut_ms, "the next start ends the log here", "cut")
+
+
+def _chart_note(picture: LogPicture | None) -> str:
+    if picture is None:
+        return ""
+    census = picture.census
+    note = f"Each column is {span(census.period.width_ms)}."
+    if census.outside:
+        note += f" {census.outside:,} messages have a store time outside of this period, and are not drawn."
+    return note
+
+
+def _delays(picture: LogPicture | None) -> Iterator[DelayRow]:
+    if picture is None or not picture.census.messages:
+        return
+    census = picture.census
+    bounds, highest, whole = census.delay_bounds_ms, max(census.delays), census.messages
+    for number, count in enumerate(census.delays):
+        if not count:
+            continue
+        if number == 0:
+            name = "before it was born: clocks disagree"
+        elif number == len(bounds):
+            name = f"{span(bounds[-1])} and more"
+        elif bounds[number] == bounds[number - 1] + 1:
+            name = span(bounds[number - 1])
+        else:
+            name = f"{span(bounds[number - 1])} to {span(bounds[number])}"
+        width = max(count * _DELAY_WIDTH // highest, 1)
+        yield DelayRow(name, f"{count:,}", share(count, whole), width)
+
+
+def _findings(verdict: Verdict) -> tuple[tuple[FindingView, ...], str]:
+    found: list[FindingView] = []
+    log, room = verdict.report.findings, _FINDINGS
+    roots = {id(one): root for one, root in zip(log, verdict.roots.of, strict=True)}
+    for group in grouped(log):
+        entry = group[0].code
+        count = log.counts[entry.code] - verdict.roots.follows(entry.code)
+        if count < 1:
+            continue
+        free = [one for one in group if roots[id(one)] is None]
+        lines = free[: min(_OF_ONE_CODE, room)]
+        room -= len(lines)
+        found.append(_finding(verdict, group, lines, count))
+    follow = verdict.roots.count
+    return tuple(found), f"{follow:,} findings follow from these and are not listed" if follow else ""
+
+
+def _finding(verdict: Verdict, group: Sequence[Finding], lines: Sequence[Finding], count: int) -> FindingView:
+    entry, severity = group[0].code, worst_of(group)
+    explains: Mapping[str, int] = verdict.roots.explained.get(entry.code, {})
+    return FindingView(
+        severity="note" if severity is Severity.INFO else severity.value,
+        title=f"{entry.code} {entry.title}",
+        total=count,
+        lines=tuple(shortened(finding_line(one), _LINE) for one in lines),
+        more=f"… {count:,} in all" if count > len(lines) else "",
+        explains=tuple(f"{number:,} {code}, {CATALOG[code].title}" for code, number in explains.items()),
+        effect=shortened(escape_text(entry.broker_effect)) if lines else "",
+        remedy=shortened(escape_text(group[0].remedy)) if lines else "",
+    )
+
+
+def _provenance(report: StoreReport, clock: Clock) -> Iterator[tuple[str, str]]:
+    made = report.provenance
+    yield "rmqtool", made.version
+    yield "command", shortened(escape_text(made.command), 1000)
+    yield "made", clock.exact(made.made_ms)
+    yield "store", shortened(escape_text(report.store), 1000)
+    seconds = report.verification.seconds
+    yield "seconds", ", ".join(f"{stage} {taken:.1f}" for stage, taken in seconds.items())
+    checkpoint = report.checkpoint
+    if checkpoint is not None:
+        yield (
+            "checkpoint",
+            (
+                f"log {_moment(checkpoint.physic_msg_timestamp_ms, clock)}, queues"
+                f" {_moment(checkpoint.logics_msg_timestamp_ms, clock)}, index"
+                f" {_moment(checkpoint.index_msg_timestamp_ms, clock)}"
+            ),
+        )
+
+
+def _moment(moment_ms: int, clock: Clock) -> str:
+    return clock.exact(moment_ms) if moment_ms > 0 else "never"

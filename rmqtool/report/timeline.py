@@ -1,0 +1,181 @@
+"""The events of a store as lines of JSON that Timesketch imports.
+
+Timesketch asks for ``message``, ``datetime`` and ``timestamp_desc``; all other members are attributes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from rmqtool.check.log.picture import Lies
+from rmqtool.findings.wording import counted
+from rmqtool.recovery.outcome import lost_messages
+from rmqtool.report.finding_text import finding_sentence
+from rmqtool.report.formats import to_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from rmqtool.check.log.picture import LogPicture
+    from rmqtool.commands.report.model import StoreReport
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_CHECKPOINT = (
+    ("physic_msg_timestamp_ms", "the log was flushed up to messages of this time"),
+    ("logics_msg_timestamp_ms", "the consume queues were flushed up to messages of this time"),
+    ("index_msg_timestamp_ms", "the index was flushed up to messages of this time"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened.
+
+    Attributes:
+        moment_ms: epoch ms.
+        message: a sentence.
+        description: what the time is, as Timesketch groups events.
+        more: attributes.
+    """
+
+    moment_ms: int
+    message: str
+    description: str
+    more: Mapping[str, object] = field(default_factory=dict)
+
+
+def timeline_bytes(report: StoreReport) -> tuple[bytes, int, int]:
+    """Return the lines, in the order of time, how many they are, and how many events have no date.
+
+    A number that is no date (years 1 to 9999) is one that damage left there: 0 means "never" to a broker.
+    """
+    dated, undated = [], 0
+    for event in _events(report):
+        moment = _moment(event.moment_ms)
+        if moment is None:
+            undated += 1
+        else:
+            dated.append((event.moment_ms, moment, event))
+    dated.sort(key=lambda one: one[0])
+    lines = [to_json(_object(report, moment, event)) for _, moment, event in dated]
+    return "".join(f"{line}\n" for line in lines).encode("utf-8", "backslashreplace"), len(lines), undated
+
+
+def _moment(moment_ms: int) -> str | None:
+    if moment_ms <= 0:
+        return None
+    try:
+        return (_EPOCH + timedelta(milliseconds=moment_ms)).isoformat("T", "milliseconds")
+    except OverflowError:
+        return None
+
+
+def _object(report: StoreReport, moment: str, event: Event) -> dict[str, object]:
+    head = {
+        "message": event.message,
+        "datetime": moment,
+        "timestamp_desc": event.description,
+        "timestamp": event.moment_ms * 1000,
+        "data_type": "rocketmq:store",
+        "store": report.store,
+    }
+    return {**head, **event.more}
+
+
+def _events(report: StoreReport) -> Iterator[Event]:
+    yield from _of_files(report)
+    yield from _of_findings(report)
+    picture = report.verification.picture
+    if picture is not None:
+        yield from _of_segments(picture)
+        yield from _of_topics(picture)
+        yield from _of_gaps(picture)
+    for prediction in report.predictions:
+        if report.cut_ms is not None and prediction.cut is not None:
+            lost = counted(lost_messages(prediction), "message")
+            sentence = f"the next start of a {prediction.release.name} broker ends the log here: loses {lost}"
+            more = {"file": prediction.cut.file, "physicalOffset": prediction.cut.physical_offset}
+            yield Event(report.cut_ms, sentence, "First message that the next start cuts off", more)
+
+
+def _of_files(report: StoreReport) -> Iterator[Event]:
+    for one in report.times:
+        name, description = one.file.rpartition("/")[2], "File modified"
+        message = f"{one.file} was changed last"
+        if name == "abort":
+            message, description = "abort was written: a broker started", "Broker started"
+        elif name in {"consumerOffset.json", "lmqConsumerOffset.json", "delayOffset.json"}:
+            message = f"{one.file} was written: consumer offsets are as of this time"
+        yield Event(one.modified_ms, message, description, {"file": one.file, "size": one.size_bytes})
+    if report.checkpoint is not None:
+        for name, sentence in _CHECKPOINT:
+            yield Event(
+                getattr(report.checkpoint, name),
+                f"checkpoint: {sentence}",
+                "Checkpoint",
+                {"file": "checkpoint"},
+            )
+
+
+def _of_findings(report: StoreReport) -> Iterator[Event]:
+    times = report.finding_times or {}
+    for one in report.verification.findings:
+        offset = one.physical_offset
+        if offset is None or offset not in times:
+            continue
+        place = {"physicalOffset": offset, "file": one.file, "topic": one.topic, "queueId": one.queue_id}
+        kind = {"code": one.code.code, "severity": one.severity.value}
+        found = {name: value for name, value in place.items() if value is not None}
+        sentence = f"{one.code.code}: {finding_sentence(one)}"
+        yield Event(times[offset], sentence, f"Finding ({one.severity.value})", {**kind, **found})
+
+
+def _of_segments(picture: LogPicture) -> Iterator[Event]:
+    for file in picture.files:
+        runs = [one for one in file.stretches if one.what is Lies.RECORDS]
+        if not runs:
+            continue
+        for moment, which, at in (
+            (runs[0].first_ms, "first", runs[0].start),
+            (runs[-1].last_ms, "last", runs[-1].stop),
+        ):
+            if moment is not None:
+                place = {"file": file.file, "physicalOffset": at}
+                sentence = f"{which} record of {file.file} was stored"
+                yield Event(moment, sentence, f"{which.capitalize()} record of a log file", place)
+
+
+def _of_topics(picture: LogPicture) -> Iterator[Event]:
+    for one in picture.census.topics:
+        ends = (
+            (one.oldest_ms, one.oldest_offset, "first"),
+            (one.newest_ms, one.newest_offset, "last"),
+        )
+        for moment, offset, which in ends:
+            yield Event(
+                moment,
+                f"{which} message of topic {one.topic} in the log was stored",
+                f"{which.capitalize()} message of a topic",
+                {"topic": one.topic, "physicalOffset": offset, "messages": one.messages},
+            )
+
+
+def _of_gaps(picture: LogPicture) -> Iterator[Event]:
+    for one in picture.census.silences:
+        minutes = (one.stop_ms - one.start_ms) // 60_000
+        yield Event(
+            one.start_ms,
+            f"nothing was stored for {counted(minutes, 'minute')} from here",
+            "Silence",
+            {"minutes": minutes},
+        )
+    for step in picture.clock_steps:
+        yield Event(
+            step.after_ms,
+            f"the clock was set back by {step.before_ms - step.after_ms} ms: stored after a record of"
+            f" {_moment(step.before_ms) or step.before_ms}",
+            "Clock set back",
+            {"physicalOffset": step.physical_offset},
+        )

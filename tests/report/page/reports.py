@@ -1,0 +1,165 @@
+"""Reports made by hand, as large and as hostile as they can be."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from rmqtool.check.log.census import Census, Period, Series, Silence, TopicFigures
+from rmqtool.check.log.picture import ClockStep, Lies, LogFile, LogPicture, OffsetGap, Stretch
+from rmqtool.check.model import Examined, VerifyReport
+from rmqtool.commands.report.model import (
+    Backlog,
+    Coverage,
+    FileDigest,
+    FileTime,
+    LogRange,
+    Provenance,
+    StoreReport,
+    TopicLoss,
+)
+from rmqtool.findings import CATALOG, Finding, FindingLog
+from rmqtool.findings.places import IO_DENIED
+from rmqtool.recovery.model import Cut, Loss, Prediction, Recovery
+from rmqtool.releases import NEWEST
+from rmqtool.rows import Checkpoint
+from rmqtool.store.setting import Origin, Setting
+
+START_MS = 1_795_231_720_000
+FILE_BYTES = 1 << 30
+HOSTILE = (
+    "<script>alert(1)</script>'\"><img src=x onerror=alert(2)>\x1b[2J\x00\u202egpj.exe\u2066&amp;{{7*7}}"
+)
+"""What a name may hold that was never meant as one."""
+
+
+def name(number: int) -> str:
+    """Return a long hostile name, another one for each number."""
+    return f"{number}{HOSTILE}{'<&>' * 20}"
+
+
+def prediction(topics: int) -> Prediction:
+    """Return a start that loses messages of so many topics."""
+    return Prediction(
+        store=f"/data/{HOSTILE}",
+        release=NEWEST,
+        recovery=Recovery("abnormal", f"commitlog/{HOSTILE}", 0, f"because {HOSTILE}"),
+        cut=Cut(3 * FILE_BYTES + 12345, f"commitlog/{HOSTILE}", 12345, "CL-CRC", f"found {HOSTILE}"),
+        lost=tuple(Loss(name(number), number + 1, 100 * number + 1) for number in range(topics)),
+        deleted_files=tuple(f"commitlog/{number}{HOSTILE}" for number in range(topics)),
+        hazards=(f"beware of {HOSTILE}",),
+    )
+
+
+def picture(topics: int, files: int) -> LogPicture:
+    """Return a log of so many topics and files, with damage in every fifth."""
+    period = Period(START_MS, 60_000, 72)
+    figures = tuple(
+        TopicFigures(
+            name(number), topics - number, 10**9 - number, START_MS, 0, START_MS + 4_000_000, 7, 99, 7
+        )
+        for number in range(topics)
+    )
+    series = tuple(
+        Series(topic, tuple(range(line, 72 + line)), tuple(1000 * one for one in range(72)))
+        for line, topic in enumerate([*(one.topic for one in figures[:7]), None])
+    )
+    log = []
+    for number in range(files):
+        start = number * FILE_BYTES
+        cuts = range(start, start + FILE_BYTES + 1, FILE_BYTES // 64)
+        kinds = (Lies.RECORDS, Lies.DAMAGED) if number % 5 == 0 else (Lies.RECORDS, Lies.BLANK)
+        log.append(
+            LogFile(
+                f"commitlog/{number}{HOSTILE}",
+                start,
+                start + FILE_BYTES,
+                tuple(
+                    Stretch(kinds[at % 2], low, high, 100, START_MS, START_MS + 1)
+                    for at, (low, high) in enumerate(pairwise(cuts))
+                ),
+            )
+        )
+    census = Census(
+        period=period,
+        topics=figures,
+        series=series,
+        outside=3,
+        silences=tuple(
+            Silence(START_MS + at * 120_000, START_MS + at * 120_000 + 60_000) for at in range(20)
+        ),
+        silent_minutes=20,
+        more_silences=10,
+        delays=tuple(range(1, 20)),
+    )
+    return LogPicture(
+        files=tuple(log),
+        end=files * FILE_BYTES,
+        census=census,
+        clock_steps=tuple(ClockStep(at, START_MS + 50, START_MS) for at in range(50)),
+        more_clock_steps=7,
+        offset_gaps=tuple(OffsetGap(name(number), 0, 5, number + 1, number) for number in range(topics)),
+        more_offset_gaps=9,
+    )
+
+
+def findings(each: int) -> FindingLog:
+    """Return findings of every code, with hostile names wherever there is room for one."""
+    log = FindingLog(each)
+    for entry in CATALOG.values():
+        if entry is IO_DENIED:  # of which the owner of the file is looked for
+            continue
+        for number in range(2 * each):
+            log.add(
+                Finding(
+                    code=entry,
+                    file=f"commitlog/{HOSTILE}",
+                    position=number,
+                    topic=name(number),
+                    queue_id=number,
+                    physical_offset=number * 1000,
+                    message=f"{HOSTILE} says {name(number)}" * 4,
+                )
+            )
+    return log
+
+
+def report(topics: int = 3, files: int = 4, each: int = 2) -> StoreReport:
+    """Return a report in which everything that comes from a store is hostile."""
+    verification = VerifyReport(
+        store=f"/data/{HOSTILE}",
+        level=3,
+        findings=findings(each),
+        examined=Examined(files, 10**9, 10**12, 10**5, 10**9, 100, 10**9),
+        seconds={"log": 1.0},
+        picture=picture(topics, files),
+    )
+    setting = Setting("storePathCommitLog", HOSTILE, Origin.GIVEN, note=HOSTILE, doubt=HOSTILE)
+    return StoreReport(
+        store=f"/data/{HOSTILE}",
+        provenance=Provenance(
+            "1.2.3",
+            f"rmqtool report '{HOSTILE}'",
+            START_MS,
+            {f"setting{number}": setting for number in range(80)},
+            tuple(FileDigest(f"config/{number}{HOSTILE}", 100, "ab" * 32) for number in range(500)),
+        ),
+        verification=verification,
+        predictions=(prediction(topics),),
+        losses=tuple(TopicLoss(name(number), number, 10 * number, 3) for number in range(topics)),
+        backlogs=tuple(
+            Backlog(f"group {name(number)}", name(number), 8, topics - number, 1, START_MS)
+            for number in range(topics)
+        ),
+        coverage=Coverage(
+            tuple(
+                LogRange(f"index/{at}{HOSTILE}", at * FILE_BYTES, (at + 1) * FILE_BYTES, 9)
+                for at in range(30)
+            ),
+            tuple(LogRange(name(at), 0, files * FILE_BYTES - at, topics - at) for at in range(topics)),
+        ),
+        times=(FileTime("abort", 5, START_MS), FileTime(f"config/{HOSTILE}", 5, START_MS)),
+        cut_ms=START_MS + 2_000_000,
+        finding_times={0: START_MS, 1000: START_MS + 5},
+        checkpoint=Checkpoint(START_MS, START_MS, 0, 0, 0, 0),
+        abort=True,
+    )
