@@ -375,7 +375,9 @@ class Belief:
                 continue
             end = int(units["queue_offset"][rows[-1]] + units["count"][rows[-1]])
             if chain.queue == own:
-                if _one_byte_apart(end, offset):
+                places = self.survey.units["log_offset"][rows[-1]], self.survey.records["log_offset"][record]
+                gap = Gap(chain.queue, end, offset, int(places[0]), int(places[1]))
+                if _one_byte_apart(end, offset) and (offset < end or self._lacks_room(gap)):
                     return True
             elif end == offset and self._resembles(chain.queue, own, record):
                 return True
@@ -393,7 +395,7 @@ class Belief:
         at = int(self.survey.units["log_offset"][unit])
         if not place:
             if self._is_alone(unit) and not self._is_likely(queue):
-                return not self.from_zero or not offset
+                return self.from_zero and not offset
             gap = Gap(queue, 0, offset, self.survey.log.start, at)
             return not self.from_zero or not offset or not self._lacks_room(gap)
         before = rows[place - 1]
