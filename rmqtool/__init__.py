@@ -4,11 +4,13 @@ Rooms, lowest first; imports go down only (``tests/house`` enforces it):
 
 ``errors`` usage and environment errors, each with its exit status; ``topics`` names of the broker's own;
 ``releases`` what each broker does with files; ``jit`` how kernels are compiled; ``progress`` what is said
-while work goes on; ``projection`` results as JSON; ``times`` as users give them;
+while work goes on; ``projection`` results as JSON; ``schemas`` JSON Schemas of them; ``times``
+as users give them;
 ``formats`` layouts as construct schemas; ``javacompat`` what Java does with strings and checksums;
 ``findings`` what can be wrong; ``io`` whence bytes come; ``store`` where files lie;
 ``scan`` bytes of log to arrays of messages;
-``derived`` readers of queues, index and checkpoint; ``dispatch`` messages to what the store must contain;
+``derived`` readers of queues, index and checkpoint; ``doctor`` what is left of the broker's settings;
+``dispatch`` messages to what the store must contain;
 ``engine`` where functions run; ``reput`` the pipeline; ``recovery`` what a broker's start does;
 ``check`` what is wrong; ``salvage`` what can be given back of a damaged log;
 ``rows`` typed rows, and rows of records; ``lookup`` messages by way of their queues;
@@ -28,6 +30,7 @@ __all__ = [
     "Answer",
     "BatchUnit",
     "Chain",
+    "Consumption",
     "Damage",
     "Difference",
     "Differences",
@@ -79,7 +82,7 @@ _HOMES = {
     "check.model": ("VerifyInterruptedError", "VerifyReport"),
     "commands.diff.model": ("Difference",),
     "commands.info": ("StoreSummary",),
-    "commands.query": ("KeyQuestion",),
+    "commands.query": ("Consumption", "KeyQuestion"),
     "commands.rebuild.report": ("RebuildReport",),
     "commands.salvage.report": ("SalvageReport",),
     "commands.topics": ("TopicTotals", "TopicsReport"),
@@ -111,7 +114,7 @@ if TYPE_CHECKING:
     from rmqtool.check.model import VerifyInterruptedError, VerifyReport
     from rmqtool.commands.diff.model import Difference
     from rmqtool.commands.info import StoreSummary
-    from rmqtool.commands.query import KeyQuestion
+    from rmqtool.commands.query import Consumption, KeyQuestion
     from rmqtool.commands.rebuild.report import RebuildReport
     from rmqtool.commands.salvage.report import SalvageReport
     from rmqtool.commands.topics import TopicsReport, TopicTotals

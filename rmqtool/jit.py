@@ -13,12 +13,14 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import fcntl
 import gc
 import hashlib
 import os
 import shutil
 import stat
 import tempfile
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -30,7 +32,7 @@ from rmqtool.compiling import COMPILATION
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_ROOMS_WITH_KERNELS = ("formats", "javacompat", "scan", "dispatch", "reput")
+ROOMS_WITH_KERNELS = ("formats", "javacompat", "scan", "dispatch", "reput")
 
 _Kernel = TypeVar("_Kernel", bound="Callable[..., Any]")
 
@@ -39,7 +41,7 @@ def _sources_digest() -> str:
     package = Path(__file__).parent
     checked = os.environ.get("NUMBA_BOUNDSCHECK", "")
     digest = hashlib.sha256(f"{numba.__version__} {checked} {Path(__file__).read_text()}".encode())
-    for room in _ROOMS_WITH_KERNELS:
+    for room in ROOMS_WITH_KERNELS:
         for source in sorted(package.joinpath(room).rglob("*.py")):
             digest.update(source.read_bytes())
     return digest.hexdigest()[:16]
@@ -110,28 +112,66 @@ if not os.environ.get("NUMBA_CACHE_DIR"):
 atexit.register(gc.freeze)
 
 
+_PATIENCE_S = 30.0
+"""Longer than any kernel takes, where other processes are at work as well."""
+
+
+def _take_turn(path: Path) -> int | None:
+    """Wait until no other process compiles a kernel; one that was stopped amid it is not waited for.
+
+    Returns:
+        An open file that lets others wait; None where there can be none, or the wait was too long.
+    """
+    deadline = time.monotonic() + _PATIENCE_S
+    with contextlib.suppress(OSError), contextlib.ExitStack() as undone:  # a file system without locks
+        turn = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        undone.callback(os.close, turn)
+        while time.monotonic() < deadline:
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                undone.pop_all()
+                return turn
+            time.sleep(0.02)
+    return None
+
+
 class _KernelCache(FunctionCache):  # type: ignore[misc] # numba has no types
-    """Loads machine code without what only the compiler needs.
+    """Loads machine code without what only the compiler needs, and makes it in one process at a time.
 
     ``FunctionCache.load_overload`` first fills the compiler's registries, 0.15 s at the first kernel. A
     kernel that is on disk needs none of them, and the compiler fills them itself when one is not. These are
     numba's own names: pyproject bounds its release.
     """
 
+    def __init__(self, function: object) -> None:
+        super().__init__(function)
+        self._turn_path = Path(self.cache_path) / f"{self._impl.filename_base}.turn"
+        self._turn: int | None = None
+
     def load_overload(self, sig: Any, target_context: Any) -> Any:  # noqa: ANN401 - numba's own
         """Load a kernel for argument types; None if it is not on disk."""
-        with self._guard_against_spurious_io_errors():
-            found = self._load_overload(sig, target_context)
-        if found is None:
-            COMPILATION.begin()
-        else:
+        found = self._load_overload(sig, target_context)
+        if found is not None:
             COMPILATION.ready += 1
+            return found
+        COMPILATION.begin()
+        self._turn = _take_turn(self._turn_path)
+        found = self._load_overload(sig, target_context)  # whoever was waited for has made it
+        if found is not None:
+            self._end()
         return found
 
     def save_overload(self, sig: Any, data: Any) -> None:  # noqa: ANN401 - numba's own
         """Keep a kernel; a full disk costs time at the next start, and must not end this run."""
         with contextlib.suppress(OSError):
             super().save_overload(sig, data)
+        self._end()
+
+    def _end(self) -> None:
+        if self._turn is not None:
+            self._turn_path.unlink(missing_ok=True)
+            os.close(self._turn)
+            self._turn = None
         COMPILATION.end()
 
 
@@ -140,11 +180,12 @@ def kernel(function: _Kernel) -> _Kernel:
 
     Kernels allocate nothing, so numba's counting of references to arrays is switched off (``_nrt``): it
     costs two atomic operations for each array at each call, more than hashing a key. A kernel that does
-    allocate is refused by the compiler. Bounds are checked under ``NUMBA_BOUNDSCHECK=1``.
+    allocate is refused by the compiler. Nothing calls kernels from C, so they get no wrapper for it.
+    Bounds are checked under ``NUMBA_BOUNDSCHECK=1``.
 
     The function keeps its type, which numba's decorator loses for mypy.
     """
-    compiled = numba.njit(nogil=True, _nrt=False)(function)
+    compiled = numba.njit(nogil=True, no_cfunc_wrapper=True, _nrt=False)(function)
     compiled._cache = _KernelCache(function)
     COMPILATION.kernels += 1
     return cast("_Kernel", compiled)

@@ -12,13 +12,17 @@ from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from functools import cache
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 _OTHERWISE = {
     "Damage": "file position physical_offset length code=code.code message",
+    "ConfigChoice": (
+        "name about entries missing again_at_least again_at_most skipped_at_most copy_of effects"
+    ),
+    "ConfigCopy": "file state size_bytes entries reason?",
     "Finding": (
         "code=code.code severity file position length topic queue_id queue_offset physical_offset expected"
         " observed message=sentence brokerEffect=code.broker_effect remedy"
@@ -32,8 +36,12 @@ _OTHERWISE = {
         "store verdict out mode engine partial installable=is_installable settings doubtful_settings"
         " tag_items records bytes units index_entries queues files present account skipped more_skipped"
         " unreachable skipped_units skipped_units_by_queue older_generations messagesNotIndexed=unindexed"
-        " salvage_would_add lost_messages? findings counts=findings.counts compared differences seconds"
+        " salvage_would_add lost_messages? findings counts=findings.counts not_looked_at compared"
+        " differences seconds"
         " exit_status"
+    ),
+    "RepairReport": (
+        "store outcome steps left configs journal before after findings counts=findings.counts exit_status"
     ),
     "Setting": "value origin candidates? doubt?",
     "SkippedRange": "physicalOffset=skip.log_offset length=skip.length reason records",
@@ -86,22 +94,48 @@ class _Shape:
     needs_work: bool
 
 
-@cache
-def _shape_of(kind: type[DataclassInstance]) -> _Shape:
+class Member(NamedTuple):
+    """A member of an object.
+
+    Attributes:
+        name: In JSON.
+        path: The attribute of an instance, by its dotted name; what it gives may be a method.
+        is_optional: Whether it is left out where it is empty.
+        is_spread: Whether its own members are taken.
+    """
+
+    name: str
+    path: str
+    is_optional: bool
+    is_spread: bool
+
+
+def members_of(kind: type[DataclassInstance]) -> tuple[Member, ...]:
+    """Return the members of a class's objects, in order."""
     types = {one.name: str(one.type) for one in fields(kind)}
     marks = [name for name in _MARKS if name not in types and isinstance(getattr(kind, name, None), str)]
     words = [*marks, *_OTHERWISE.get(kind.__name__, " ".join(types)).split()]
     if types.get(_BODY) == "bytes":
         words.insert(words.index(_BODY) + 1, f"{_BODY_ENCODING}={_BODY}")
-    named = [word.strip("?*").rpartition("=") for word in words]
-    names = tuple(name or camel_case(path) for name, _, path in named)
-    paths = [path for _, _, path in named]
+    named = [(word, *word.strip("?*").rpartition("=")) for word in words]
+    return tuple(
+        Member(name or camel_case(path), path, word.endswith("?"), word.startswith("*"))
+        for word, name, _, path in named
+    )
+
+
+@cache
+def _shape_of(kind: type[DataclassInstance]) -> _Shape:
+    types = {one.name: str(one.type) for one in fields(kind)}
+    members = members_of(kind)
+    names = tuple(one.name for one in members)
+    paths = [one.path for one in members]
     plain = {name for name, text in types.items() if _PLAIN_TYPES.issuperset(text.split(" | "))}
-    plain |= {*marks, _BODY}
+    plain |= {*(name for name in _MARKS if name not in types), _BODY}
     getter = attrgetter(*paths)
-    converted = tuple(name for name, path in zip(names, paths, strict=True) if path not in plain)
-    optional = tuple(name for name, word in zip(names, words, strict=True) if word.endswith("?"))
-    spread = tuple(name for name, word in zip(names, words, strict=True) if word.startswith("*"))
+    converted = tuple(one.name for one in members if one.path not in plain)
+    optional = tuple(one.name for one in members if one.is_optional)
+    spread = tuple(one.name for one in members if one.is_spread)
     return _Shape(
         names=names,
         values=getter if len(paths) > 1 else lambda one: (getter(one),),

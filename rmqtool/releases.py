@@ -108,6 +108,9 @@ class Release:
             ``ConsumeQueueStore#getDispatchFromPhyOffset``, ``CommitLog#recoverAbnormally``).
         checks_stored_offset: knows ``checkCommitLogOffsetOnRecover`` (5.5.0+,
             ``CommitLog#recoverAbnormally``).
+        distrusts_blank_config: a file of settings that holds nothing but white space, or ``[]``, cannot be
+            decoded, so that its ``.bak`` is taken, and one that cannot be decoded is deleted; older brokers
+            take it for one without entries (5.4.0+, ``ConfigManager#load``).
         writes_whole_pages: with ``writeWithoutMmap`` a record is written together with what the buffer holds
             up to the next page of the file (5.5.0+, ``DefaultMappedFile``).
     """
@@ -133,6 +136,7 @@ class Release:
     needs_last_unit: bool = False
     accelerated_recovery: bool = False
     checks_stored_offset: bool = False
+    distrusts_blank_config: bool = False
     writes_whole_pages: bool = False
     rocksdb: str = ""
 
@@ -162,7 +166,14 @@ _5_3_4 = replace(
     first_record_must_parse=True,
     truncates_by_new_end=True,
 )
-_5_4_0 = replace(_5_3_4, name="5.4.0", tag_items=True, recover_window=True, rocksdb="8.4.0")
+_5_4_0 = replace(
+    _5_3_4,
+    name="5.4.0",
+    tag_items=True,
+    recover_window=True,
+    distrusts_blank_config=True,
+    rocksdb="8.4.0",
+)
 _5_5_0 = replace(
     _5_4_0,
     name="5.5.0",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from datetime import UTC, datetime, timedelta
+from datetime import time as time_of_day
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import UsageError
@@ -15,6 +16,22 @@ if TYPE_CHECKING:
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MQADMIN = re.compile(r"^([0-9-]{10})#([0-9]{2}:[0-9]{2}:[0-9]{2}):([0-9]{3})$")
 _ISO_START = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T #]|$)")
+_EPOCH_MS = re.compile(r"-?[0-9]{1,19}")
+_USUAL_DIGITS = 12  # of epoch ms since 1973
+_SINCE_NOW = re.compile(r"(?:now)?(?P<sign>[+-])(?P<spans>(?:[0-9]{1,9}(?:ms|[smhdw]))+)")
+_SPAN = re.compile(r"([0-9]+)(ms|[smhdw])")
+_SPAN_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+_CLOCK = re.compile(
+    r"(?:(?P<day>today|yesterday)(?: |$))?(?P<clock>[0-9]{1,2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{3})?)?)?"
+)
+_ZONE = re.compile(r"(?:Z|[+-][0-9]{2}:?[0-9]{2}(?::?[0-9]{2})?)$")
+
+TIME_FORMS = (
+    "epoch ms, 2022-04-15, 2022-04-15T13:20:00, with or without a zone as in 2022-04-15T13:20:00+08:00,"
+    " 2022-04-15#13:20:00:000, 13:20 of today, today, yesterday, yesterday 13:20, now, -2h, now-1h30m"
+    " (ms, s, m, h, d, w)"
+)
+"""What `parse_time` reads."""
 
 
 def epoch_ms(moment: int | str | datetime, zone: tzinfo | None) -> int:
@@ -43,25 +60,57 @@ def utc_text(timestamp_ms: int) -> str:
     return moment.isoformat("T", "milliseconds").replace("+00:00", "Z")
 
 
-def parse_time(text: str, zone: tzinfo | None) -> int:
+def parse_time(text: str, zone: tzinfo | None, now_ms: int | None = None) -> int:
     """Return a time in epoch milliseconds.
 
     Args:
-        text: Epoch ms, ISO 8601, mqadmin's ``yyyy-MM-dd#HH:mm:ss:SSS``, or ``now``.
-        zone: Of times that name none; None is this machine's.
+        text: One of `TIME_FORMS`. A day alone is its first moment; a clock alone is of today, even if that is
+            still to come.
+        zone: Of times that name none, and of days; None is this machine's.
+        now_ms: What is now; None: look at the clock.
 
     Raises:
         UsageError: It is none of these.
     """
+    now_ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
     if text == "now":
-        return int(time.time() * 1000)
-    if re.fullmatch(r"-?[0-9]{1,19}", text):
+        return now_ms
+    if _EPOCH_MS.fullmatch(text):
         return int(text)
-    moment = _moment(_MQADMIN.sub(r"\1T\2.\3", text), zone)
+    since = _SINCE_NOW.fullmatch(text)
+    if since is not None:
+        span_ms = sum(int(count) * _SPAN_MS[unit] for count, unit in _SPAN.findall(since["spans"]))
+        return now_ms + (-span_ms if since["sign"] == "-" else span_ms)
+    moment = _of_day(text, zone, now_ms) or _moment(_MQADMIN.sub(r"\1T\2.\3", text), zone)
     if moment is None:
-        forms = "epoch ms, 2022-04-15T13:20:00, 2022-04-15#13:20:00:000, or now"
-        raise UsageError(f"{text!r} is no time; give {forms}")
+        raise UsageError(f"{text!r} is no time; give {TIME_FORMS}")
     return _since_epoch(moment)
+
+
+def is_explicit(text: str) -> bool:
+    """Whether a time says by itself which moment it is, whenever and wherever it is read.
+
+    A short number does not: who gives epoch seconds, or forgets a unit, asks for 1970.
+    """
+    if _EPOCH_MS.fullmatch(text):
+        return len(text) >= _USUAL_DIGITS
+    return bool(_ISO_START.match(text) and _ZONE.search(text[10:]))
+
+
+def _of_day(text: str, zone: tzinfo | None, now_ms: int) -> datetime | None:
+    """Return what ``today``, ``yesterday``, a clock, or both say; None for anything else."""
+    found = _CLOCK.fullmatch(text)
+    if found is None or not text or text.endswith(" "):
+        return None
+    day = (_EPOCH + timedelta(milliseconds=now_ms)).astimezone(zone).date()
+    if found["day"] == "yesterday":
+        day -= timedelta(days=1)
+    try:
+        hour, *rest = (found["clock"] or "00:00").split(":")
+        clock = time_of_day.fromisoformat(":".join([hour.zfill(2), *rest]))
+    except ValueError:
+        return None
+    return _placed(datetime.combine(day, clock), zone)
 
 
 def _moment(text: str, zone: tzinfo | None) -> datetime | None:
@@ -81,11 +130,6 @@ def _placed(moment: datetime, zone: tzinfo | None) -> datetime:
 
 def _since_epoch(moment: datetime) -> int:
     return (moment - _EPOCH) // timedelta(milliseconds=1)
-
-
-def parse_optional_time(text: str | None, zone: tzinfo | None) -> int | None:
-    """Return a time in epoch milliseconds, or None if none was given."""
-    return None if text is None else parse_time(text, zone)
 
 
 def time_text(timestamp_ms: int, zone: tzinfo | None = UTC) -> str:

@@ -28,10 +28,10 @@ settings.load_profile("rmqtool")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as for what a shell runs in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)  # the processes that tests interrupt inherit it
 
-TIERS = ("broker", "browser", "matrix", "mutation", "package", "soak", "stores")
+TIERS = ("broker", "browser", "full", "matrix", "mutation", "package", "soak", "stores")
 """Markers of tests that are not run by default."""
 
-_MAY_SKIP = {"stores"}
+_MAY_SKIP = {"full", "stores"}
 
 _STORE = re.compile(r"\b([a-z0-9]+)-(4\.9\.8|5\.3\.3|5\.4\.0)\b")
 _NEWEST = "5.5.1"
@@ -54,12 +54,27 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave what is tried on many stores to a tier, where the newest broker made such a store as well."""
+    """Leave to tiers what is tried on many stores, or in many cases, and shown by some of them."""
+    few: dict[tuple[str, str], list[pytest.Item]] = {}
     for item in items:
-        _, bracket, parameters = item.name.partition("[")
-        names = _STORE.findall(parameters) if bracket else []
+        test, _, parameters = item.nodeid.partition("[")
+        names = _STORE.findall(parameters)
         if names and all((STORES / f"{name}-{_NEWEST}").exists() for name, _ in names):
             item.add_marker("stores")
+        elif marker := item.get_closest_marker("few"):
+            kind = re.match(marker.kwargs.get("each", ""), parameters)
+            few.setdefault((test, kind[0] if kind else ""), []).append(item)
+    for cases in few.values():
+        for item in _beyond_few(cases):
+            item.add_marker("full")
+
+
+def _beyond_few(cases: list[pytest.Item]) -> list[pytest.Item]:
+    """Return the cases of a test but for as many as its mark names, which lie evenly among them."""
+    marker = cases[0].get_closest_marker("few")
+    count = min(marker.args[0] if marker is not None else 0, len(cases))
+    kept = {number * len(cases) // count for number in range(count)}
+    return [case for number, case in enumerate(cases) if number not in kept]
 
 
 @pytest.hookimpl(wrapper=True)

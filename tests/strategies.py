@@ -40,7 +40,7 @@ _SUFFIXES = ["", "", "", ",", ",,"]
 
 REQUIRED = "RMQTOOL_REQUIRE_TIERS"
 """Where this is 1, a skipped test of a tier has failed, and every property is tried on all its examples."""
-_QUICK_SHARE = 5
+_QUICK_SHARE = 10
 
 
 def examples(count: int) -> settings:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pwd
 import tempfile
 from typing import TYPE_CHECKING
@@ -9,7 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqtool import jit
-from rmqtool.jit import cache_folder
+from rmqtool.compiling import COMPILATION
+from rmqtool.jit import cache_folder, kernel
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -90,3 +92,43 @@ def test_no_code_is_taken_from_a_folder_that_others_can_write(
     monkeypatch.setenv("RMQTOOL_CACHE_DIR", str(tmp_path / "cache"))
     read_only_cache(tmp_path / "cache").chmod(mode)
     assert list(cache_folder().iterdir()) == []
+
+
+def test_one_process_at_a_time_compiles_a_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    turn = jit._take_turn(tmp_path / "kernel.turn")
+    assert turn is not None
+    monkeypatch.setattr(jit, "_PATIENCE_S", 0.1)
+    assert jit._take_turn(tmp_path / "kernel.turn") is None
+    os.close(turn)
+    again = jit._take_turn(tmp_path / "kernel.turn")
+    assert again is not None
+    os.close(again)
+
+
+def test_where_no_file_can_be_made_nobody_waits(tmp_path: Path) -> None:
+    assert jit._take_turn(tmp_path / "nowhere" / "kernel.turn") is None
+
+
+def plus_one(number: int) -> int:
+    return number + 1
+
+
+def test_what_another_process_has_made_meanwhile_is_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = tmp_path / "kept"
+    monkeypatch.setattr("numba.config.CACHE_DIR", str(kept))
+    ours, others = kernel(plus_one), kernel(plus_one)
+    take_turn = jit._take_turn
+
+    def wait(turn: Path) -> int | None:
+        monkeypatch.setattr(jit, "_take_turn", take_turn)
+        assert others(1) == 2
+        return take_turn(turn)
+
+    monkeypatch.setattr(jit, "_take_turn", wait)
+    before = COMPILATION.under_way
+    assert ours(1) == 2
+    assert [len(one.stats.cache_hits) for one in (ours, others)] == [1, 0]  # type: ignore[attr-defined]
+    assert COMPILATION.under_way == before
+    assert {one.suffix for one in kept.rglob("*.*")} == {".nbi", ".nbc"}

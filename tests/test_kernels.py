@@ -58,6 +58,11 @@ def _kernels() -> Iterator[tuple[Path, ast.FunctionDef, set[str]]]:
                     yield path, node, decorators
 
 
+def kernel_modules() -> set[Path]:
+    """Return where kernels are."""
+    return {path for path, _, _ in _kernels()}
+
+
 def _calls(node: ast.FunctionDef) -> set[str]:
     found = (one.func for one in ast.walk(node) if isinstance(one, ast.Call))
     names = {called.id for called in found if isinstance(called, ast.Name)}

@@ -17,7 +17,10 @@ import rmqtool
 from rmqtool import projection, rows
 from rmqtool.check.model import Examined, VerifyReport
 from rmqtool.commands.rebuild.report import RebuildReport
+from rmqtool.commands.repair.model import RepairReport
 from rmqtool.dispatch.tag_evidence import TagRule
+from rmqtool.doctor.copies import ConfigCopy
+from rmqtool.doctor.model import ConfigChoice
 from rmqtool.findings import Finding, FindingLog
 from rmqtool.findings.commitlog import CL_CRC
 from rmqtool.lookup.explain import Reason, Step
@@ -31,7 +34,7 @@ PACKAGE = Path(rmqtool.__file__).parent
 OTHERWISE = [
     rows.Damage,
     *(Finding, Prediction, RebuildReport, Setting, SkippedRange, Step, TagRule, UnreachableRange),
-    VerifyReport,
+    *(ConfigChoice, ConfigCopy, RepairReport, VerifyReport),
 ]
 
 

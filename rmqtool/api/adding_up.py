@@ -31,6 +31,7 @@ def topics_request(
     topics: tuple[str, ...],
     kinds: Iterable[str],
     order: str,
+    top: int | None,
 ) -> TopicsRequest:
     """Return the request; where offsets or queues cannot be read there is no backlog, and that is said.
 
@@ -39,9 +40,9 @@ def topics_request(
         EnvironmentFailureError: No commit log is there.
     """
     chosen = frozenset(_word("kind", kind, TopicKind) for kind in kinds)
-    request = TopicsRequest(files, by_queue, topics, chosen, _word("sort", order, TopicOrder))
+    sorted_by = _word("sort", order, TopicOrder)
     check_log(files)
-    return TopicsRequest(files, by_queue, topics, chosen, request.order, lags=_lags(files, progress))
+    return TopicsRequest(files, by_queue, topics, chosen, sorted_by, top, _lags(files, progress))
 
 
 def _word(name: str, value: str, words: type[_Word]) -> _Word:

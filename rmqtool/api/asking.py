@@ -30,7 +30,7 @@ _QUESTIONS = {
 }
 """What can be asked for, and the option of the command line that does."""
 
-_WITHOUT_TOPIC = {"--msg-id", "--offset", "--keys-file"}
+_WITHOUT_TOPIC = {"--key", "--unique-key", "--msg-id", "--offset", "--keys-file"}
 _HASHED = ("--key", "--unique-key", "--tag", "--keys-file")
 _OF_ONE_PLACE = {"--offset", "--queue-offset"}
 
@@ -53,6 +53,7 @@ class Asked:
     max: int | None
     scan: bool
     collisions: bool
+    consumed_by: str | None
 
     def request(self, zone: tzinfo | None) -> QueryRequest:
         """Return the request.
@@ -78,6 +79,7 @@ class Asked:
             max_messages=wanted or None,
             scan=self.scan,
             collisions=self.collisions,
+            consumed_by=self.consumed_by,
         )
 
     def _question(self, key: str | KeyQuestion) -> KeyQuestion:
@@ -111,6 +113,8 @@ def check_company(asked: Asked) -> None:
         raise UsageError(f"--begin and --end say nothing with {question}")
     if asked.collisions and (question not in _HASHED or asked.scan):
         raise UsageError(f"--collisions needs {', '.join(_HASHED[:-1])} or {_HASHED[-1]}, and the index")
+    if asked.collisions and asked.topic is None and asked.keys is None:
+        raise UsageError("--collisions needs --topic: the index knows no key without its topic")
 
 
 def answer(

@@ -189,6 +189,7 @@ class ReadStore(OpenedStore):
         max: int | None = None,
         scan: bool = False,
         collisions: bool = False,
+        consumed_by: str | None = None,
         explain: bool = False,
         decompress: bool = False,
         progress: Progress | None = None,
@@ -197,8 +198,8 @@ class ReadStore(OpenedStore):
 
         Args:
             topic: The stored topic, exactly.
-            key: One of KEYS; needs the topic.
-            unique_key: The client's unique key; needs the topic.
+            key: One of KEYS; without a topic, of every topic that is known of.
+            unique_key: The client's unique key; as ``key``.
             tag: All of TAGS; needs the topic.
             keys: Many keys or unique keys in one pass: of the topic, or each with its own as
                 `rmqtool.KeyQuestion`.
@@ -211,6 +212,7 @@ class ReadStore(OpenedStore):
             max: At most so many, of each key the newest; None or 0 is all. A broker gives 64.
             scan: Walk the log instead of trusting index or queues.
             collisions: Also hash hits of other keys: the broker's own answer.
+            consumed_by: A group; `Answer.consumption` then says how far it has come with a message.
             explain: Keep every step, and why something was not found.
             decompress: Unpack bodies that SYSFLAG says are compressed.
             progress: Told what is going on.
@@ -239,6 +241,7 @@ class ReadStore(OpenedStore):
             max=max,
             scan=scan,
             collisions=collisions,
+            consumed_by=consumed_by,
         )
         request = asked.request(self._zone)
         check_log(self.files)

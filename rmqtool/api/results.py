@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from rmqtool import rows
     from rmqtool.commands.diff.model import Comparison, Difference
-    from rmqtool.commands.query import Explanation, KeyQuestion, Query, Reason, Step
+    from rmqtool.commands.query import Consumption, Explanation, KeyQuestion, Query, Reason, Step
     from rmqtool.progress import KeptRemarks
 
 R = TypeVar("R")
@@ -136,6 +136,17 @@ class Answer(Rows["rows.Message"]):
     def _messages(self) -> Generator[rows.Message]:
         for _, message in self.pairs():
             yield message
+
+    def consumption(self, message: rows.Message) -> Consumption | None:
+        """Return how far the group of ``consumed_by`` has come with a message; None if none was named."""
+        judge = self._query.judge
+        return None if judge is None else judge.consumption(message.physical_offset)
+
+    @property
+    def missing_group(self) -> str | None:
+        """Say that the store has no group of that name, and which may be meant; None if it has."""
+        judge = self._query.judge
+        return None if judge is None else judge.missing_group
 
     @property
     def unanswered(self) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,7 @@ from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.progress import NullProgress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from typing_extensions import Unpack
 
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from rmqtool.check.model import VerifyReport
     from rmqtool.commands.rebuild.generations import Generations
     from rmqtool.commands.rebuild.report import RebuildReport
+    from rmqtool.commands.repair.model import RepairReport
     from rmqtool.commands.salvage import SalvageReport
     from rmqtool.commands.topics import TopicsReport
     from rmqtool.progress import Progress
@@ -107,9 +107,15 @@ class Store(ReadStore):
         check_least(1, top=top)
         told = progress or NullProgress()
         request = topics_request(
-            self._examined(), told, by_queue=queues, topics=names_of(topic), kinds=names_of(kind), order=sort
+            self._examined(),
+            told,
+            by_queue=queues,
+            topics=names_of(topic),
+            kinds=names_of(kind),
+            order=sort,
+            top=top,
         )
-        return topics_of(replace(request, top=top), told)
+        return topics_of(request, told)
 
     def verify(
         self,
@@ -186,6 +192,56 @@ class Store(ReadStore):
         check_least(1, max_differences=max_differences)
         comparison = Comparison(max_differences)
         return Differences(diff_stores(self._examined(), other._examined(), comparison), comparison)
+
+    def repair(
+        self,
+        *,
+        plan: bool = False,
+        undo: bool = False,
+        only: str | Iterable[str] = (),
+        config: Mapping[str, str] | None = None,
+        agreed: Callable[[RepairReport], bool] | None = None,
+        command: str = "Store.repair",
+        engine: AnyEngine = "local",
+        jobs: int | None = None,
+        progress: Progress | None = None,
+    ) -> RepairReport:
+        """Mend the store in place, where that cannot lose data; or finish, or undo, such a repair.
+
+        It is the only method that writes into a store, by renames that ``undo`` takes back to the byte. Open
+        the store anew afterwards: this object knows the files of before.
+
+        Args:
+            plan: Tell what would be done, and write nothing.
+            undo: Take the newest repair back.
+            only: Parts to mend: ``config``, ``consumequeue``, ``index``, ``checkpoint``, ``abort``,
+                ``strays``; all by default.
+            config: What damaged files of settings get, by name, where the doctor's choice is not obvious.
+            agreed: Shown the plan before anything is written; tells whether to go on.
+            command: How it was called, for the journal.
+            engine: ``local``, ``spark``, `rmqtool.EngineOptions`, or what `rmqtool.open_engine` opened.
+            jobs: Tasks at a time; None is all cores.
+            progress: Told what is going on.
+
+        Raises:
+            UsageError: It is no store root, or an argument makes no sense.
+            RefusedError: A broker holds the lock, or has worked on the store since the repair to be undone.
+            EnvironmentFailureError: A file cannot be read or written; run it again to finish, or undo.
+        """
+        from rmqtool.api.repairing import repaired
+
+        return repaired(
+            self,
+            plan=plan,
+            undo=undo,
+            only=names_of(only),
+            config=config or {},
+            agreed=agreed,
+            command=command,
+            engine=engine,
+            jobs=jobs,
+            progress=progress or NullProgress(),
+        )
 
     def rebuild(
         self,

@@ -75,10 +75,8 @@ def consumed_offsets(store: Store) -> Iterator[Consumed]:
     What has not the shape that a broker writes is passed over.
     """
     for name in _CONSUMERS:
-        for table in _tables(store, name):
-            for key, value in table.items():
-                yield from _of_group(f"config/{name}", key, value)
-    for table in _tables(store, _DELAYS):
+        yield from offsets_in(f"config/{name}", _document(store, name))
+    for table in _tables(_document(store, _DELAYS)):
         for level, offset in table.items():
             if level.isdecimal() and int(level) > 0 and isinstance(offset, int) and offset >= 0:
                 place = f"config/{_DELAYS}", SCHEDULE_TOPIC, int(level) - 1
@@ -103,12 +101,21 @@ def checked_half_offsets(store: Store) -> dict[int, int]:
     return {one.queue_id: one.offset for one in consumed}
 
 
-def _tables(store: Store, name: str) -> Iterator[dict[str, object]]:
-    if store.config is None:
-        return
-    document: object = None
-    with suppress(ConfigFileError):
-        document = load_broker_json(store.config / name)
+def offsets_in(file: str, document: object) -> Iterator[Consumed]:
+    """Yield the offsets of groups in what was read of a file of them."""
+    for table in _tables(document):
+        for key, value in table.items():
+            yield from _of_group(file, key, value)
+
+
+def _document(store: Store, name: str) -> object:
+    if store.config is not None:
+        with suppress(ConfigFileError):
+            return load_broker_json(store.config / name)
+    return None
+
+
+def _tables(document: object) -> Iterator[dict[str, object]]:
     for table in _TABLES:
         content = document.get(table) if isinstance(document, dict) else None
         if isinstance(content, dict):

@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import ExitStatus
-from rmqtool.findings import FailOn, Structure
+from rmqtool.findings import FailOn
+from rmqtool.findings.model import advises_rebuild
 
 if TYPE_CHECKING:
     from rmqtool.findings import FindingLog
 
-_DERIVED = frozenset({Structure.CONSUMEQUEUE, Structure.INDEX})
 _REMEDY = (
     "The commit log is damaged: installing a rebuild now can lose messages that consumers still get. Compare"
     " with a replica first. What a rebuild would lose: rmqtool rebuild {store} --dry-run"
@@ -30,5 +30,5 @@ def fit_remedies(findings: FindingLog, store: str) -> None:
         return
     remedy = _REMEDY.format(store=shlex.quote(store))
     for finding in list(findings):
-        if finding.structure in _DERIVED and "rebuild" in finding.remedy.lower():
+        if advises_rebuild(finding.remedy, finding.structure):
             findings.exchange(finding, replace(finding, remedy_override=remedy))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rmqtool.check.configs import config_findings
 from rmqtool.check.limits import limits_of
 from rmqtool.check.model import (
     MAX_LEVEL,
@@ -54,6 +55,7 @@ def verify(request: VerifyRequest, progress: Progress, engine: Engine | None = N
     try:
         with run.stage("layout"):
             findings.extend(layout_findings(request.store))
+            findings.extend(config_findings(request.store))
         if request.level > 0:
             _warn_of_defaults(request.store, progress)
             # Here, because the layout alone needs no compiler, and takes a fraction of a second without.

@@ -53,10 +53,10 @@ def check_contents(
         KeyboardInterrupt: the run has what was found so far, and the stage that was interrupted.
     """
     roots = request.store.evidence_roots
-    with open_scratch(request.engine, roots) as area, opened_engine(request.engine, engine) as hands:
+    with open_scratch(request.engine, roots) as area, opened_engine(request.engine, engine) as working:
         if request.engine.kind != "local":
             compile_kernels()  # while Java starts; in this process, threads share what the first compiles
-        _Contents(request, run, progress).check(area.handle, hands)
+        _Contents(request, run, progress).check(area.handle, working)
 
 
 def _no_files(_store: Store) -> tuple[StoreFile, ...]:

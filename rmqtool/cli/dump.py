@@ -23,7 +23,6 @@ from rmqtool.report.formats import Format
 from rmqtool.report.objects import BodyMode
 from rmqtool.report.sinks import open_sink
 from rmqtool.store import PathKind
-from rmqtool.times import parse_optional_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -128,8 +127,7 @@ def dump_command(
     bodies = BodyChoice.of(options)
     takes_lines = session.format is Format.NDJSON and limit is None and body_dir is None
     options |= {"lines": bodies.mode or BodyMode.NONE} if takes_lines else {"lines": None}
-    for moment in (options["begin"], options["end"]):
-        parse_optional_time(moment, session.zone)
+    options |= session.bounds(options)
     for store in stores:
         session.note_broker(store)
         session.note_settings(store)
@@ -143,6 +141,7 @@ def dump_command(
             zone=session.zone,
             color=session.color,
             fields=options["hex_"],
+            asked_for=options["row_types"],
             warn=session.console.warn,
         )
         found = (
@@ -186,8 +185,8 @@ def _rows(
             queue=options["queue_id"],
             tag=options["tag"],
             key=options["key"],
-            begin=options["begin"],
-            end=options["end"],
+            begin=options["begin_ms"],
+            end=options["end_ms"],
             from_offset=options["from_offset"],
             to_offset=options["to_offset"],
             from_queue_offset=options["from_queue_offset"],

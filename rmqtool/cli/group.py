@@ -31,9 +31,7 @@ COMMANDS = {
     "info": Entry("rmqtool.cli.info", "Look", "Sum up a store: files, ranges, settings, queues."),
     "query": Entry("rmqtool.cli.query", "Look", "Find messages by key, tag, id, offset or time."),
     "dump": Entry("rmqtool.cli.dump", "Look", "Show the records, units and items in a store's files."),
-    "topics": Entry(
-        "rmqtool.cli.topics", "Look", "Add up the log by topic: messages, bytes, times, rate, backlog."
-    ),
+    "topics": Entry("rmqtool.cli.topics", "Look", "Add up the log by topic: messages, bytes, rate, backlog."),
     "verify": Entry("rmqtool.cli.verify", "Check", "Check a store, or a part of it, and say what is wrong."),
     "diff": Entry("rmqtool.cli.diff", "Check", "Compare two stores, or the same part of two stores."),
     "offsets": Entry(
@@ -49,9 +47,13 @@ COMMANDS = {
     "salvage": Entry(
         "rmqtool.cli.salvage", "Rebuild", "Make a new store out of what is left of a damaged one."
     ),
+    "repair": Entry(
+        "rmqtool.cli.repair", "Rebuild", "Mend a store in place where that loses nothing, with undo."
+    ),
     "decode-id": Entry("rmqtool.cli.decode_id", "Aids", "Take message ids apart: offset ids and unique ids."),
     "warmup": Entry("rmqtool.cli.warmup", "Aids", "Compile all kernels now instead of at the first runs."),
     "help": Entry("rmqtool.cli.manual", "Aids", "Print a page of the manual, or the list of its pages."),
+    "schema": Entry("rmqtool.cli.schema", "Aids", "Print the JSON Schema of an output."),
     "completion": Entry("rmqtool.cli.completion", "Aids", "Print the completion script of a shell."),
 }
 _EXIT_STATUS = [
@@ -160,5 +162,5 @@ def ROOT() -> None:
     """Inspect the store files of an Apache RocketMQ broker, offline and read-only.
 
     A store is the directory that holds commitlog/. Data goes to standard output, everything else to standard
-    error; nothing is ever written to the store.
+    error; nothing is written to the store, but by repair, which asks first and can undo.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,6 +11,7 @@ from rmqtool.cli.help import Command
 from rmqtool.cli.next_command import other_command
 from rmqtool.cli.options import A_PATH, shared_options, type_option
 from rmqtool.cli.session import Session
+from rmqtool.io.owners import owner_of
 from rmqtool.report.formats import Format, to_json
 from rmqtool.report.info_report import info_document, info_objects, write_info_csv
 from rmqtool.store import PathKind
@@ -47,7 +49,7 @@ def info(
     store does not have. The csv is that of the queues.
     """
     session = Session(shared)
-    store = session.open(path, type_name)
+    store = session.open(path, type_name, reads_queues=True)
     session.note_broker(store)
     with session.output(store, whole=True) as stream:
         summary = store.info()
@@ -75,6 +77,9 @@ def info(
 
 def _next(path: Path, summary: StoreSummary, status: ExitStatus) -> str:
     """Return the command that goes on from here: what the next start would do is asked of a store only."""
+    if summary.denied:
+        owner = owner_of(path / summary.denied[0]) or "root"
+        return shlex.join(["sudo", "-u", owner]) + " " + other_command("info", path)
     if summary.lock_holder:
         return other_command("verify", path, more=["--live"])
     is_doubtful = summary.kind == PathKind.STORE and (summary.abort or status)

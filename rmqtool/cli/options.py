@@ -23,6 +23,9 @@ A_PATH = click.Path(path_type=Path)
 AN_OFFSET = click.IntRange(min=0)
 TYPES = ("commitlog", "consumequeue", "consumequeue-ext", "batchconsumequeue", "index", "checkpoint")
 
+TIMES_HELP = "TIME: 2022-04-15T13:20+08:00, 13:20, yesterday, -2h, epoch ms: rmqtool help query tells all."
+"""How times are given; the command tells what it took one for."""
+
 _setting = partial(click.option, cls=SectionOption, section="Settings")
 _output = partial(click.option, cls=SectionOption, section="Output")
 _remark = partial(click.option, cls=SectionOption, section="Progress and remarks")
@@ -118,7 +121,7 @@ def type_option(*more: str) -> Callable[[_Function], _Function]:
 
 def time_options(function: _Function) -> _Function:
     """Add ``--begin`` and ``--end``, which bound the store time of messages."""
-    begin = click.option("-b", "--begin", metavar="TIME", help="Stored at this time or later.")
+    begin = click.option("-b", "--begin", metavar="TIME", help=f"Stored at this time or later. {TIMES_HELP}")
     end = click.option("-e", "--end", metavar="TIME", help="Stored at this time or earlier.")
     return begin(end(function))
 

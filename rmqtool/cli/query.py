@@ -8,7 +8,7 @@ import click
 
 from rmqtool import rows
 from rmqtool.cli.bodies import BodyChoice, body_options
-from rmqtool.cli.completers import complete_queue, complete_topic
+from rmqtool.cli.completers import complete_group, complete_queue, complete_topic
 from rmqtool.cli.help import Command
 from rmqtool.cli.key_file import read_keys
 from rmqtool.cli.next_command import command_line
@@ -46,6 +46,8 @@ _QUESTIONS = {
 _EXAMPLES = """\
 # the messages of a key
 rmqtool query $STORE -t TopicTest -k order-1
+# of whatever topic
+rmqtool query $STORE -k order-1
 # why is it not found
 rmqtool query $STORE -t Orders -k order-1 --explain
 # the messages of a tag
@@ -54,6 +56,8 @@ rmqtool query $STORE -t TopicTest --tag TagA
 rmqtool query $STORE --offset 334
 # five messages from a queue offset on
 rmqtool query $STORE -t TopicTest --queue 0 --queue-offset 3 -m 5
+# has a group consumed it
+rmqtool query $STORE -k order-1 --consumed-by billing
 # by time, when the index cannot be trusted
 rmqtool query $STORE -t Orders -b 2020-01-01 -e now --scan
 # many keys at once
@@ -64,8 +68,8 @@ seq 0 9 | sed s/^/order-/ | rmqtool query $STORE -t TopicTest --keys-file -
 @click.command("query", cls=Command, examples=_EXAMPLES)
 @click.argument("store_path", type=A_PATH, metavar="STORE")
 @click.option("-t", "--topic", metavar="T", shell_complete=complete_topic, help="The stored topic.")
-@click.option("-k", "--key", metavar="K", help="Messages of the topic with this key.")
-@click.option("--unique-key", metavar="U", help="Messages of the topic with this unique key.")
+@click.option("-k", "--key", metavar="K", help="Messages with this key, of --topic or of every topic.")
+@click.option("--unique-key", metavar="U", help="Messages with this unique key, likewise.")
 @click.option("--tag", metavar="TAG", help="Messages of the topic with this tag, all of TAGS.")
 @click.option(
     "--keys-file",
@@ -90,6 +94,12 @@ seq 0 9 | sed s/^/order-/ | rmqtool query $STORE -t TopicTest --keys-file -
 )
 @click.option("--scan", is_flag=True, help="Walk the log instead of trusting index or queues.")
 @click.option("--collisions", is_flag=True, help="Also hash hits of other keys: the broker's own answer.")
+@click.option(
+    "--consumed-by",
+    metavar="GROUP",
+    shell_complete=complete_group,
+    help="Say of each message how far this consumer group has come with it, and what that rests on.",
+)
 @click.option("--explain", is_flag=True, help="Tell every step, and why something was not found.")
 @body_options
 @shared_options("text", "json", "ndjson", "csv")
@@ -101,8 +111,8 @@ def query_command(
     """Find messages by key, tag, id, offset or time.
 
     \b
-      --topic T --key K                        by one of the keys
-      --topic T --unique-key U                 by the client's unique key
+      [--topic T] --key K                      by one of the keys
+      [--topic T] --unique-key U               by the client's unique key
       --topic T --tag TAG                      by tag
       --topic T --keys-file FILE               by many keys
       --msg-id ID                              by offset id or unique id
@@ -114,6 +124,7 @@ def query_command(
     --explain, every step to it (with --format json the document holds the steps, too).
     """  # noqa: D301 - click's mark of lines that stay as they are
     session = Session(options)
+    options |= session.bounds(options)
     store = session.open(store_path)
     keys = None if options["keys_file"] is None else read_keys(options["keys_file"], options["topic"])
     answer = _ask(session, store, options, keys, explain=explain)
@@ -128,6 +139,7 @@ def query_command(
             body=bodies.mode,
             zone=session.zone,
             keyed=keys is not None,
+            judged=options["consumed_by"] is not None,
             warn=session.console.warn,
         )
         answered, unanswered = _write(answer, sink, bodies, session.console)
@@ -139,6 +151,8 @@ def query_command(
             is_chosen = session.format is Format.NDJSON and options["max_messages"] is not None
             sink.finish(status, _facts(answer, explain=explain, is_cut=answer.is_truncated and not is_chosen))
     _tell(session.console, answer, explain=explain)
+    if answered and answer.missing_group is not None:
+        session.console.error(answer.missing_group)
     if keys is not None:
         _tell_missing(session.console, [one for one in keys if one not in answered])
     if not answered or unanswered is not None:
@@ -177,11 +191,12 @@ def _ask(
         offset=options["offset"],
         queue=options["queue_id"],
         queue_offset=options["queue_offset"],
-        begin=options["begin"],
-        end=options["end"],
+        begin=options["begin_ms"],
+        end=options["end_ms"],
         max=wanted,
         scan=options["scan"],
         collisions=options["collisions"],
+        consumed_by=options["consumed_by"],
         explain=explain,
         progress=session.console,
     )
@@ -197,7 +212,8 @@ def _write(
             for row in bodies.applied([found], console):
                 if isinstance(row, rows.Damage) and row is not found:
                     answer.findings.add(row.finding())
-                sink.add(row, None if question is None else question.key)
+                consumption = answer.consumption(row) if isinstance(row, rows.Message) else None
+                sink.add(row, None if question is None else question.key, consumption)
             answered[question] = None
     except UnansweredError:
         return answered, answer.unanswered
@@ -206,6 +222,8 @@ def _write(
 
 def _status(answer: Answer, fail_on: FailOn, *, found: bool) -> ExitStatus:
     status = answer.findings.exit_status(fail_on)
+    if found and answer.missing_group is not None and fail_on is not FailOn.NEVER:
+        return max(status, ExitStatus.NEGATIVE)
     if found or status is not ExitStatus.CLEAN or fail_on is FailOn.NEVER:
         return status
     return ExitStatus.NEGATIVE

@@ -10,11 +10,10 @@ from rmqtool.cli.completers import complete_topic
 from rmqtool.cli.engine_options import engine_of, engine_options, note_engine
 from rmqtool.cli.help import Command
 from rmqtool.cli.lost_file import check_lost, lost_lines, lost_option
-from rmqtool.cli.options import A_PATH, AN_OFFSET, shared_options
+from rmqtool.cli.options import A_PATH, AN_OFFSET, TIMES_HELP, shared_options
 from rmqtool.cli.session import Session
 from rmqtool.projection import json_object
 from rmqtool.report.formats import Format, to_json
-from rmqtool.times import parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,7 +69,9 @@ _OPTIONS = (
         shell_complete=complete_topic,
         help="Not these topics; partial.",
     ),
-    click.option("--until-timestamp", metavar="TIME", help="Nothing stored later than this; partial."),
+    click.option(
+        "--until-timestamp", metavar="TIME", help=f"Nothing stored later than this; partial. {TIMES_HELP}"
+    ),
     click.option(
         "--until-offset", type=AN_OFFSET, metavar="P", help="Stop at this physical offset; partial."
     ),
@@ -139,9 +140,8 @@ def rebuild_index_command(store_path: Path, **options: Any) -> ExitStatus:  # no
 def _rebuild(store_path: Path, parts: frozenset[str], options: dict[str, Any]) -> ExitStatus:
     session = Session(options)
     engine = engine_of(options)
-    if options["until_timestamp"] is not None:
-        parse_time(options["until_timestamp"], session.zone)  # nonsense is told before a store is looked at
-    store = session.open(store_path)
+    until_ms = session.moment("--until-timestamp", options["until_timestamp"])
+    store = session.open(store_path, reads_queues=True)
     session.note_settings(store)
     note_engine(options, engine, session.console)
     check_lost(options)
@@ -153,7 +153,7 @@ def _rebuild(store_path: Path, parts: frozenset[str], options: dict[str, Any]) -
             dry_run=options["dry_run"],
             topic=options["topics"],
             exclude_topic=options["exclude_topics"],
-            until_timestamp=options["until_timestamp"],
+            until_timestamp=until_ms,
             until_offset=options["until_offset"],
             tag_items=options["tag_items"],
             generations=options["generations"],

@@ -9,10 +9,11 @@ import click
 from rmqtool import __version__
 from rmqtool.cli.engine_options import engine_of, engine_options
 from rmqtool.cli.help import Command
+from rmqtool.cli.metadump import metadump_option, write_metadump
 from rmqtool.cli.next_command import command_line
 from rmqtool.cli.options import A_PATH, shared_options
 from rmqtool.cli.session import Session
-from rmqtool.errors import EnvironmentFailureError, UsageError
+from rmqtool.errors import EnvironmentFailureError, ExitStatus, UsageError
 from rmqtool.findings.wording import counted
 from rmqtool.report.formats import Format, to_json
 from rmqtool.report.whole_file import check_new_file, write_whole
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from rmqtool.api.store import Store
     from rmqtool.commands.offsets import Progress
     from rmqtool.commands.report import StoreReport
-    from rmqtool.errors import ExitStatus
 
 
 _EXAMPLES = """\
@@ -32,6 +32,8 @@ _EXAMPLES = """\
 rmqtool report $STORE -o report.html
 # what happened when, for Timesketch
 rmqtool report $STORE -o page.html --timeline events.jsonl
+# a skeleton of the store for a bug report, without what was sent
+rmqtool report $STORE --metadump skeleton
 # with the digest of every file of the log
 rmqtool report $STORE -o sealed.html --hash-log
 """
@@ -42,6 +44,7 @@ rmqtool report $STORE -o sealed.html --hash-log
 @click.option(
     "--timeline", type=A_PATH, metavar="FILE", help="Also write the events as JSON lines for Timesketch."
 )
+@metadump_option
 @click.option("--hash-log", is_flag=True, help="SHA-256 of the log's files, too; reads them once more.")
 @click.option(
     "--max-findings",
@@ -58,15 +61,22 @@ def report_command(
     store_path: Path,
     **options: Any,  # noqa: ANN401 - what click makes of the other options
 ) -> ExitStatus:
-    """Make one page about a store: what is lost, what is there, what is wrong.
+    """Make one page about a store: losses, log, topics, findings.
 
     It is one file of HTML, without script, that fetches nothing, for a screen and for paper: the verdict and
     the next command, what is lost by topic, the files of the log, messages over time, topics, backlog, gaps,
     delays, findings, and on what all this rests. The exit status is that of verify --predict-recovery.
+
+    With --metadump and without -o, the skeleton alone is made.
     """
     session = Session(options)
     engine = engine_of(options)
     store = session.open(store_path)
+    if options["metadump"] is not None:
+        session.note_broker(store)
+        write_metadump(session, store, options["metadump"])
+        if options["output"] is None and options["timeline"] is None:
+            return ExitStatus.CLEAN
     timeline = options["timeline"]
     if timeline is not None:
         _check_timeline(timeline, options["output"], store)

@@ -22,6 +22,7 @@ from rmqtool.store.index_zone import zone_of_name
 from rmqtool.store.links import links_out
 from rmqtool.store.lock import lock_holder
 from rmqtool.store.places import looks_like_store
+from rmqtool.times import is_explicit, parse_time, time_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -88,8 +89,33 @@ class Session:
         name = self._shared["timezone"]
         return None if name is None else zone_of_name(name)
 
-    def open(self, path: Path, kind: str | None = None, *, takes_config: bool = False) -> Store:
+    def moment(self, option: str, text: str | None) -> int | None:
+        """Return a time in epoch milliseconds, None for none; say what it was taken for if it can be doubted.
+
+        Raises:
+            UsageError: It is no time.
+        """
+        if text is None:
+            return None
+        found_ms = parse_time(text, self.zone)
+        if not is_explicit(text):
+            self.console.note(f"{option} {text} is {time_text(found_ms, self.zone)}")
+        return found_ms
+
+    def bounds(self, options: dict[str, Any]) -> dict[str, int | None]:
+        """Return ``--begin`` and ``--end`` as ``begin_ms`` and ``end_ms``; see `moment`."""
+        return {f"{name}_ms": self.moment(f"--{name}", options[name]) for name in ("begin", "end")}
+
+    def open(
+        self, path: Path, kind: str | None = None, *, takes_config: bool = False, reads_queues: bool = False
+    ) -> Store:
         """Open a store, or a part of it; of a store root, that part alone.
+
+        Args:
+            path: Of the store, or of a part.
+            kind: The part.
+            takes_config: Whether the command can do something with a config file.
+            reads_queues: Whether it reads all queues, so that it is worth a look at their directories.
 
         Raises:
             EnvironmentFailureError: Nothing of a store is there; or a config file, which few commands take.
@@ -109,13 +135,13 @@ class Session:
                 f"{path}: holds settings of the broker; dump shows them, give the store root here"
             )
         self.console.detail(f"{store.path}: {store.kind}")
-        self._note_links(store)
+        self._note_links(store, in_topics=reads_queues)
         return store
 
-    def _note_links(self, store: Store) -> None:
+    def _note_links(self, store: Store, *, in_topics: bool) -> None:
         """Say which links lead out of the store: what lies there is read as a part of it."""
         try:
-            found = list(links_out(store.files))
+            found = list(links_out(store.files, in_topics=in_topics))
         except EnvironmentFailureError:
             return  # who reads that part says so
         for label, target in found[:_LINKS_NAMED]:
@@ -123,11 +149,12 @@ class Session:
         if len(found) > _LINKS_NAMED:
             self.console.note(f"{len(found) - _LINKS_NAMED} more links lead out of the store")
 
-    def open_root(self, path: Path, kind: str | None = None, *, takes_config: bool = False) -> Store:
+    def open_root(
+        self, path: Path, kind: str | None = None, *, takes_config: bool = False, reads_queues: bool = False
+    ) -> Store:
         """Open as `open`; of a store root, ``kind`` is left to the caller to choose."""
-        return self.open(
-            path, None if looks_like_store(location_of(path)) else kind, takes_config=takes_config
-        )
+        own = None if looks_like_store(location_of(path)) else kind
+        return self.open(path, own, takes_config=takes_config, reads_queues=reads_queues)
 
     def stream_data(self) -> None:
         """Draw no bar where rows scroll by while the work goes on."""
@@ -163,12 +190,12 @@ class Session:
             RefusedError: The log file lies in one of them.
             EnvironmentFailureError: The log file cannot be opened.
         """
-        roots = [root for store in stores for root in store.files.evidence_roots]
-        log_file = self._shared["log_file"]
+        log_file, path = self._shared["log_file"], self._shared["output"]
+        is_file_written = log_file is not None or path is not None
+        roots = [root for store in stores if is_file_written for root in store.files.evidence_roots]
         if log_file is not None:
             self._state.log = _open_log(log_file, roots)
             self.console.log_to(self._state.log)
-        path = self._shared["output"]
         return whole_output(path, roots) if whole and path is not None else open_output(path, roots)
 
 

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from rmqtool.api.store import Store
     from rmqtool.commands.topics import TopicsReport
 
+_DROPPED = ()
+"""The value of an option that is left out of a command line."""
 _EXAMPLES = """\
 # what fills this log
 rmqtool topics $STORE
@@ -73,7 +75,7 @@ def topics_command(
     store_path: Path,
     **options: Any,  # noqa: ANN401 - what click makes of the options
 ) -> ExitStatus:
-    """Add up the log by topic: messages, bytes, times, rate, backlog.
+    """Add up the log by topic: messages, bytes, rate, backlog.
 
     A message is a record of the log, under the topic it is stored with: half and op messages of transactions,
     retries and delayed messages under the broker's topics of that name, an inner batch as one. What has
@@ -120,10 +122,6 @@ def topics_command(
                 facts=lambda: _facts(report),
             )
     return status
-
-
-_DROPPED = ()
-"""The value of an option that is left out of a command line."""
 
 
 def _facts(report: TopicsReport) -> dict[str, Any]:

@@ -149,7 +149,7 @@ def verify_command(
         raise UsageError("--baseline and --manifest are those of one store; give one PATH")
     engine_of(options)  # contradictions are told before a store is looked at
     _check_lost(paths, options)
-    stores = [session.open_root(path, type_name) for path in paths]
+    stores = [session.open_root(path, type_name, reads_queues=True) for path in paths]
     if options["predict"] is not None and any(store.kind != PathKind.STORE for store in stores):
         raise UsageError(f"{_PREDICT} is about whole stores; give a store root")
     files = VerifyFiles(session, stores, options)

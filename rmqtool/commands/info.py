@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rmqtool import rows
+from rmqtool.check.configs import config_findings
 from rmqtool.derived.checkpoint import read_checkpoint
 from rmqtool.derived.index_files import IndexFile
 from rmqtool.derived.queue_bounds import queue_bounds
-from rmqtool.errors import EnvironmentFailureError
-from rmqtool.findings import FindingLog, Structure
-from rmqtool.findings.places import IO_DENIED
+from rmqtool.errors import DeniedError, EnvironmentFailureError
+from rmqtool.findings import Finding, FindingLog, Severity
+from rmqtool.findings.places import IO_CHANGED, IO_DENIED
 from rmqtool.scan.log_edge import FoundEdge
 from rmqtool.scan.log_end import find_log_end, first_record
 from rmqtool.store import PathKind
 from rmqtool.store.layout import layout_findings
 from rmqtool.store.lock import lock_holder
+from rmqtool.store.unreadable import denied_finding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from rmqtool.findings import Finding
     from rmqtool.store import QueueFiles, Setting, Store
+    from rmqtool.store.segments import StoreFile
 
 _LONGEST_PROCESS_ID = 10
 
@@ -125,6 +128,11 @@ class StoreSummary:
     lock_holder: str | None
     findings: FindingLog
 
+    @property
+    def denied(self) -> tuple[str, ...]:
+        """Return what may not be read, relative to the store."""
+        return tuple(one.file or "" for one in self.findings if one.code is IO_DENIED)
+
 
 def summarise(store: Store, max_findings: int = 10) -> StoreSummary:
     """Look at a store, or a part of one; reads headers and ends of files only.
@@ -134,13 +142,24 @@ def summarise(store: Store, max_findings: int = 10) -> StoreSummary:
         max_findings: Findings of one code that are kept in full.
     """
     findings = FindingLog(max_findings)
-    log = _log_summary(store, findings)
+    denied = _Denied(store, findings)
+    with denied.noted():
+        findings.extend(denied.heard(layout_findings(store)))
+    with denied.noted():
+        findings.extend(denied.heard(config_findings(store)))
+    log = None
+    with denied.noted():
+        log = _log_summary(store, findings)
     start = log.start if log is not None else 0
-    queues = tuple(_queue_summaries(store, start, findings))
-    index = tuple(_index_summaries(store, findings))
-    for finding in _layout(store, findings):
-        findings.add(finding)
-    checkpoint = read_checkpoint(store.checkpoint, [])
+    queues = tuple(_queue_summaries(store, start, denied))
+    index = tuple(_index_summaries(store, denied))
+    checkpoint = process = holder = None
+    with denied.noted():
+        checkpoint = read_checkpoint(store.checkpoint, [])
+    with denied.noted():
+        process = _abort_process(store)
+    with denied.noted():
+        holder = None if store.root is None else lock_holder(store.root)
     return StoreSummary(
         path=str(store.place.path),
         kind=store.kind.value,
@@ -154,45 +173,52 @@ def summarise(store: Store, max_findings: int = 10) -> StoreSummary:
         ),
         checkpoint=None if checkpoint is None else rows.Checkpoint(*checkpoint),
         abort=store.abort is not None,
-        abort_process=_abort_process(store),
-        lock_holder=_holder(store, findings),
+        abort_process=process,
+        lock_holder=None if holder is None else str(holder),
         findings=findings,
     )
 
 
-def _holder(store: Store, findings: FindingLog) -> str | None:
-    if store.root is None:
-        return None
-    try:
-        holder = lock_holder(store.root)
-    except EnvironmentFailureError as failure:
-        findings.add(_denied(failure, Structure.STORE))
-        return None
-    return None if holder is None else str(holder)
+class _Denied:
+    """Takes note of what may not be read, each place once; the rest of the store is told all the same.
 
+    Args:
+        store: The store.
+        findings: Gets what is noted.
+    """
 
-def _denied(failure: EnvironmentFailureError, structure: Structure) -> Finding:
-    from rmqtool.findings import Finding
+    def __init__(self, store: Store, findings: FindingLog) -> None:
+        self._store = store
+        self._findings = findings
+        self._places: set[str | None] = set()
 
-    return Finding(code=IO_DENIED, message=str(failure), structure_override=structure)
+    def heard(self, found: Iterable[Finding]) -> Iterator[Finding]:
+        """Pass findings on, and remember which of them are of this kind."""
+        for finding in found:
+            if finding.code is IO_DENIED:
+                self._places.add(finding.file)
+            yield finding
 
-
-def _layout(store: Store, findings: FindingLog) -> Iterator[Finding]:
-    try:
-        yield from layout_findings(store)
-    except EnvironmentFailureError as failure:
-        findings.add(_denied(failure, Structure.STORE))
+    @contextmanager
+    def noted(self) -> Iterator[None]:
+        """Let what a part of the store does not give be a finding, and go on after that part."""
+        try:
+            yield
+        except DeniedError as failure:
+            finding = denied_finding(failure, self._store.base)
+            if finding.file not in self._places:
+                self._findings.extend(self.heard([finding]))
+        except EnvironmentFailureError as failure:
+            self._findings.add(
+                Finding(code=IO_CHANGED, message=str(failure), severity_override=Severity.ERROR)
+            )
 
 
 def _log_summary(store: Store, findings: FindingLog) -> LogSummary | None:
     segments = store.commitlog.segments
     if not segments:
         return None
-    try:
-        first, end = first_record(segments), find_log_end(FoundEdge.of(store))
-    except EnvironmentFailureError as failure:
-        findings.add(_denied(failure, Structure.COMMITLOG))
-        return None
+    first, end = first_record(segments), find_log_end(FoundEdge.of(store))
     if end.tail is not None and (segment := store.commitlog.segment_at(end.tail.physical_offset)):
         findings.add(end.tail.finding(segment))
     gaps = list(store.commitlog.gaps())
@@ -210,13 +236,16 @@ def _log_summary(store: Store, findings: FindingLog) -> LogSummary | None:
     )
 
 
-def _queue_summaries(store: Store, log_start: int, findings: FindingLog) -> Iterator[QueueSummary]:
+def _queue_summaries(store: Store, log_start: int, denied: _Denied) -> Iterator[QueueSummary]:
     for kind in (PathKind.CONSUMEQUEUE, PathKind.BATCHCONSUMEQUEUE):
-        for queue in store.queues(kind):
-            try:
-                yield _queue_summary(queue, log_start)
-            except EnvironmentFailureError as failure:
-                findings.add(_denied(failure, Structure.CONSUMEQUEUE))
+        topics: list[str | None] = [None]
+        with denied.noted():
+            topics = [*store.topics(kind)] or topics
+        for topic in topics:
+            with denied.noted():
+                for queue in store.queues(kind, topic):
+                    with denied.noted():
+                        yield _queue_summary(queue, log_start)
 
 
 def _queue_summary(queue: QueueFiles, log_start: int) -> QueueSummary:
@@ -250,14 +279,14 @@ def _abort_process(store: Store) -> int | None:
     return int(text) if text.isdigit() else None
 
 
-def _index_summaries(store: Store, findings: FindingLog) -> Iterator[IndexSummary]:
-    for file in store.index_files:
-        try:
+def _index_summaries(store: Store, denied: _Denied) -> Iterator[IndexSummary]:
+    files: Sequence[StoreFile] = ()
+    with denied.noted():
+        files = store.index_files
+    for file in files:
+        with denied.noted():
             index_file = IndexFile(file, store.settings.index_geometry)
-        except EnvironmentFailureError as failure:
-            findings.add(_denied(failure, Structure.INDEX))
-            continue
-        if not index_file.is_short:
-            numbers = (index_file.last_item, index_file.item_room)
-            yield IndexSummary(file.label, *numbers, *index_file.header[:4])
-        file.close()
+            if not index_file.is_short:
+                numbers = (index_file.last_item, index_file.item_room)
+                yield IndexSummary(file.label, *numbers, *index_file.header[:4])
+            file.close()

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from rmqtool.errors import UsageError
-from rmqtool.findings import commitlog, consumequeue, dledger, index, places, records, start, transactions
+from rmqtool.findings import (
+    commitlog,
+    configs,
+    consumequeue,
+    dledger,
+    index,
+    places,
+    records,
+    start,
+    transactions,
+)
 from rmqtool.findings.model import FindingCode
 
 CATALOG: dict[str, FindingCode] = {
     entry.code: entry
-    for module in (commitlog, records, transactions, dledger, consumequeue, index, places, start)
+    for module in (commitlog, records, transactions, dledger, consumequeue, index, places, start, configs)
     for entry in vars(module).values()
     if isinstance(entry, FindingCode)
 }

@@ -34,6 +34,18 @@ class Structure(StrEnum):
     UNREAD = "unread"  # what this user may not read
 
 
+_REBUILT = frozenset({Structure.CONSUMEQUEUE, Structure.INDEX, Structure.CATCH_UP, Structure.STORE})
+_UNLESS_DAMAGED = (
+    "If the commit log is damaged, too, compare with a replica first: a rebuild could then take messages from"
+    " consumers."
+)
+
+
+def advises_rebuild(remedy: str, structure: Structure) -> bool:
+    """Whether a remedy is to make derived files anew: on a damaged log that can lose more than it mends."""
+    return structure in _REBUILT and "rebuild" in remedy.lower()
+
+
 @dataclass(frozen=True, slots=True)
 class FindingCode:
     """One kind of finding, with the fixed headings that ``verify --explain`` prints.
@@ -58,6 +70,15 @@ class FindingCode:
     broker_effect: str
     remedy: str
     origin: str
+
+    @property
+    def general_remedy(self) -> str:
+        """Return the remedy with the case in which it is none, where the other findings are not known."""
+        return (
+            f"{self.remedy} {_UNLESS_DAMAGED}"
+            if advises_rebuild(self.remedy, self.structure)
+            else self.remedy
+        )
 
     def __reduce__(self) -> tuple[Callable[[str], FindingCode], tuple[str]]:
         """Let a pickled entry become the catalogue's own again: codes are compared by ``is``."""

@@ -251,14 +251,27 @@ ST_SETTINGS = FindingCode(
     remedy="Give the settings of the broker that wrote the store.",
     origin="MappedFileQueue#doLoad",
 )
+ST_DOUBT = FindingCode(
+    code="ST-DOUBT",
+    severity=Severity.WARNING,
+    structure=Structure.STORE,
+    title="an inferred setting is in doubt",
+    meaning=(
+        "A size that was not given had to be inferred, and files speak against it: they are damaged, or of "
+        "another store. What is said of that structure rests on it."
+    ),
+    broker_effect="None: a broker is told its settings, and takes other files for damaged.",
+    remedy="Give the settings of the broker that wrote the store: -c broker.conf, or -p NAME=VALUE.",
+    origin="MessageStoreConfig",
+)
 ST_CONFIG = FindingCode(
     code="ST-CONFIG",
     severity=Severity.WARNING,
     structure=Structure.STORE,
     title="config file not readable",
-    meaning="A JSON file in config/ cannot be decoded.",
-    broker_effect="Falls back to the .bak file; if that is bad too, does not start.",
-    remedy="Restore it from the .bak file.",
+    meaning="A JSON file in config/ cannot be decoded, says dump; verify tells what follows: CF-….",
+    broker_effect="Takes the .bak file, forgets all of it, or does not start: see CF-BACKUP, CF-FORGETS.",
+    remedy="rmqtool repair STORE --plan shows what is left of it.",
     origin="ConfigManager#load",
 )
 OF_AHEAD = FindingCode(

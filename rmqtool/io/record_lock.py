@@ -1,4 +1,4 @@
-"""Who holds a POSIX record lock on the first byte of a file: a question to the kernel that changes nothing.
+"""The POSIX record lock on the first byte of a file: who holds it, which changes nothing, and taking it.
 
 ``F_GETLK`` on a read-only descriptor asks who would be in the way of a write lock; ``flock`` does not see it.
 """
@@ -35,6 +35,25 @@ def lock_holder(descriptor: int, path: str) -> int | None:
         raise EnvironmentFailureError(f"{path}: cannot be probed for a lock: {failure.strerror}") from failure
     kind, pid = _unpack(answer)
     return None if kind == fcntl.F_UNLCK else pid
+
+
+def take_lock(descriptor: int, path: str) -> bool:
+    """Take the lock, for as long as this process closes no descriptor of the file; tell whether it was free.
+
+    Args:
+        descriptor: Of the file, open for writing.
+        path: Its name, for the error.
+
+    Raises:
+        EnvironmentFailureError: The file system knows no such locks.
+    """
+    try:
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0, os.SEEK_SET)
+    except (BlockingIOError, PermissionError):
+        return False
+    except OSError as failure:
+        raise EnvironmentFailureError(f"{path}: cannot be locked: {failure.strerror}") from failure
+    return True
 
 
 def _pack_write_lock() -> bytes:

@@ -57,6 +57,7 @@ class Reason(StrEnum):
     MODIFICATION_TIMES = "modification-times"
     BATCH_QUEUE = "batch-queue"
     SCAN = "scan"
+    CONSUMPTION = "consumption"
 
 
 @dataclass(frozen=True, slots=True)

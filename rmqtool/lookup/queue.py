@@ -73,20 +73,20 @@ class QueueConsumer:
     """One queue of a store, as a consumer reads it; damage is told and never believed.
 
     Args:
-        inquiry: The question.
+        context: The question.
         queue: A consume queue, or a batch consume queue.
     """
 
-    def __init__(self, inquiry: QueryContext, queue: QueueFiles) -> None:
-        self._inquiry = inquiry
-        self._log = inquiry.store.commitlog
-        self._explanation = inquiry.explanation
+    def __init__(self, context: QueryContext, queue: QueueFiles) -> None:
+        self._context = context
+        self._log = context.store.commitlog
+        self._explanation = context.explanation
         self._end_is_told = False
         self.queue = queue
         self.bounds = queue_bounds(queue, self._log.start)
         self.name = f"{queue.topic}/{queue.queue_id}"
-        for sentence in file_doubts(queue, inquiry.store.settings, self._log.start):
-            inquiry.explain_doubt(Reason.QUEUE_DAMAGED, sentence)
+        for sentence in file_doubts(queue, context.store.settings, self._log.start):
+            context.explain_doubt(Reason.QUEUE_DAMAGED, sentence)
 
     @property
     def is_of_batches(self) -> bool:
@@ -169,24 +169,24 @@ class QueueConsumer:
 
     def _explain_unfit(self, entry: Entry, why: str) -> None:
         message = f"{self.name} offset {entry.queue_offset} {why}"
-        self._inquiry.doubt(message)
+        self._context.doubt(message)
         self._explain(Reason.UNIT, message, entry)
 
     def _explain_absence(self, entry: Entry) -> None:
         place, offset = f"{self.name} offset {entry.queue_offset}", entry.physical_offset
-        missing = self._inquiry.left_out.missing_part(offset)
+        missing = self._context.left_out.missing_part(offset)
         if missing is not None:
-            self._inquiry.left_out.add(Reason.LOG_MISSING, offset)
+            self._context.left_out.add(Reason.LOG_MISSING, offset)
             self._explain(Reason.LOG_MISSING, f"{place}: {missing}", entry)
             return
         if offset < self._log.start:
             why = f"nothing is left: the log begins at {self._log.start}"
-            self._inquiry.progress.warn(f"{place} points to log offset {offset}, where {why}")
+            self._context.progress.warn(f"{place} points to log offset {offset}, where {why}")
             self._explain(Reason.EXPIRED, f"{place}: {why}", entry)
             return
         why = "the log does not reach" if self._log.segment_at(offset) is None else "no record lies"
-        self._inquiry.left_out.add(Reason.NO_RECORD, offset)
-        self._inquiry.doubt(f"{place} points to log offset {offset}, where {why}")
+        self._context.left_out.add(Reason.NO_RECORD, offset)
+        self._context.doubt(f"{place} points to log offset {offset}, where {why}")
         self._explain(Reason.NO_RECORD, f"{place}: {why}", entry)
 
     def _unit_entries(self, queue_offsets: Iterable[int]) -> Iterator[Entry]:
@@ -221,7 +221,7 @@ class QueueConsumer:
         after = Window(segment).skip_zeros(position)
         later = any(one.start > segment.start and any(one.read_at(0, UNIT_SIZE)) for one in self.queue.files)
         if later or after < segment.size_bytes:
-            self._inquiry.doubt(f"{message}, though others follow: the queue may be damaged")
+            self._context.doubt(f"{message}, though others follow: the queue may be damaged")
         else:
             self.check_end()
         self._explanation.add(Reason.UNIT, f"{message}: a broker ends the queue there")
@@ -235,7 +235,7 @@ class QueueConsumer:
             low, offset = self.bounds.min_offset, look.record.physical_offset
             message = f"{self.name} begins with offset {low}, an earlier message lies at log offset {offset}"
             facts = {"minOffset": low, "physicalOffset": offset}
-            self._inquiry.explain_doubt(Reason.QUEUE_BEGINS_LATER, message, None, **facts)
+            self._context.explain_doubt(Reason.QUEUE_BEGINS_LATER, message, None, **facts)
 
     def _is_of_queue(self, record: Record) -> bool:
         return self.place_of(record) is not None
@@ -252,11 +252,11 @@ class QueueConsumer:
         if look.record is not None and not self._is_too_late(look.record):
             offset = look.record.physical_offset
             message = f"{self.name} ends before offset {end}, its next message lies at log offset {offset}"
-            self._inquiry.explain_doubt(Reason.QUEUE_BEHIND, message, maxOffset=end, physicalOffset=offset)
+            self._context.explain_doubt(Reason.QUEUE_BEHIND, message, maxOffset=end, physicalOffset=offset)
 
     def _is_too_late(self, record: Record) -> bool:
         """Whether a record, and so what follows it, was stored after the times that are asked for."""
-        end_ms = self._inquiry.request.end_ms
+        end_ms = self._context.request.end_ms
         return end_ms is not None and record.head.store_timestamp_ms > end_ms
 
     def _batch_entries(self, queue_offset: int) -> Iterator[Entry]:
@@ -278,7 +278,7 @@ class QueueConsumer:
                     return
                 if base > expected or (base < expected and not is_first):
                     why = f"begins with offset {base}, the one before it ends before {expected}"
-                    self._inquiry.doubt(f"unit {number} of {segment.label} {why}")
+                    self._context.doubt(f"unit {number} of {segment.label} {why}")
                 expected, is_first = base + unit.batch_size, False
                 yield Entry(base, unit.physical_offset)
         self.check_end()

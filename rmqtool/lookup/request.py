@@ -55,7 +55,7 @@ class QueryRequest:
     """A question; exactly one of key, unique_key, tag, keys, msg_id, offset, queue_offset, or times.
 
     Attributes:
-        topic: The stored topic, exactly.
+        topic: The stored topic, exactly; None with a key: every topic.
         key: One of KEYS.
         unique_key: UNIQ_KEY.
         tag: All of TAGS.
@@ -69,6 +69,7 @@ class QueryRequest:
         max_messages: At most so many, of each key; None is all. By key, the newest.
         scan: Walk the log instead of trusting index and queues.
         collisions: Show every hit of the index, as a broker does.
+        consumed_by: A group: say of each message whether it has consumed it.
     """
 
     topic: str | None = None
@@ -85,17 +86,25 @@ class QueryRequest:
     max_messages: int | None = None
     scan: bool = False
     collisions: bool = False
+    consumed_by: str | None = None
 
     @property
     def key_question(self) -> KeyQuestion | None:
-        """Return the one key, or tag, that is asked for."""
-        if self.topic is None:
-            return None
+        """Return the one key, or tag, of the one topic that is asked for."""
+        return None if self.topic is None else self.key_question_of(self.topic)
+
+    @property
+    def is_of_any_topic(self) -> bool:
+        """Whether a key is asked for, and no topic."""
+        return self.topic is None and (self.key is not None or self.unique_key is not None)
+
+    def key_question_of(self, topic: str) -> KeyQuestion | None:
+        """Return the one key, or tag, that is asked for, of some topic."""
         if self.key is not None:
-            return KeyQuestion(self.topic, self.key)
+            return KeyQuestion(topic, self.key)
         if self.unique_key is not None:
-            return KeyQuestion(self.topic, self.unique_key, unique=True)
-        return None if self.tag is None else KeyQuestion(self.topic, self.tag, is_tag=True)
+            return KeyQuestion(topic, self.unique_key, unique=True)
+        return None if self.tag is None else KeyQuestion(topic, self.tag, is_tag=True)
 
     def admits_time(self, time_ms: int) -> bool:
         """Whether a time lies between the two."""

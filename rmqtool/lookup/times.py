@@ -24,36 +24,36 @@ if TYPE_CHECKING:
 _SKIPPED = 1000  # units without a message that are passed over to find the time of a place in the queue
 
 
-def records_by_time(inquiry: QueryContext) -> Iterator[Record]:
+def records_by_time(context: QueryContext) -> Iterator[Record]:
     """Yield the messages of a topic or queue that were stored between two times, in log order.
 
     Java: ``ConsumeQueue#getOffsetInQueueByTime`` (5.3.3) finds the same first message; 4.9.8 first chooses a
     file of the queue by its modification time, which a copy does not keep.
     """
-    searches = [_TimeSearch(inquiry, QueueConsumer(inquiry, queue)) for queue in _queues(inquiry)]
+    searches = [_TimeSearch(context, QueueConsumer(context, queue)) for queue in _queues(context)]
     if searches:
         message = (
             "a 4.9 broker first chooses a file of the queue by its modification time: on a copy of the store"
             " its answer can be another one"
         )
-        inquiry.explanation.add(Reason.MODIFICATION_TIMES, message)
-        _explain_batches(searches, inquiry)
+        context.explanation.add(Reason.MODIFICATION_TIMES, message)
+        _explain_batches(searches, context)
     found = [search.records() for search in searches]
     yield from heapq.merge(*found, key=lambda record: record.physical_offset)
 
 
-def _explain_batches(searches: list[_TimeSearch], inquiry: QueryContext) -> None:
+def _explain_batches(searches: list[_TimeSearch], context: QueryContext) -> None:
     """Java: ``BatchConsumeQueue#getOffsetInQueueByTime`` (5.3.3)."""
     if any(search.is_of_batches for search in searches):
         message = (
             "for a time between two files of a batch queue, a broker begins with the last batch of the"
             " older file, which was stored before"
         )
-        inquiry.explanation.add(Reason.BATCH_QUEUE, message)
+        context.explanation.add(Reason.BATCH_QUEUE, message)
 
 
-def _queues(inquiry: QueryContext) -> list[QueueFiles]:
-    store, request = inquiry.store, inquiry.request
+def _queues(context: QueryContext) -> list[QueueFiles]:
+    store, request = context.store, context.request
     topic = request.topic or ""
     if request.queue_id is not None:
         queue = find_queue(store, topic, request.queue_id)
@@ -65,11 +65,11 @@ def _queues(inquiry: QueryContext) -> list[QueueFiles]:
 class _TimeSearch:
     """The search in one queue."""
 
-    def __init__(self, inquiry: QueryContext, reader: QueueConsumer) -> None:
-        self._inquiry = inquiry
+    def __init__(self, context: QueryContext, reader: QueueConsumer) -> None:
+        self._context = context
         self._reader = reader
-        self._log = inquiry.store.commitlog
-        self._request = inquiry.request
+        self._log = context.store.commitlog
+        self._request = context.request
         self._low, self._high = reader.bounds
         self._met_end = False
 
@@ -86,7 +86,7 @@ class _TimeSearch:
             f" the first that was stored at {time_text(self._request.begin_ms or 0)} or later"
         )
         bounds = {"minOffset": self._low, "maxOffset": self._high}
-        self._inquiry.explanation.add(Reason.QUEUE, message, None, queueOffset=first, **bounds)
+        self._context.explanation.add(Reason.QUEUE, message, None, queueOffset=first, **bounds)
         if first == self._low:
             self._reader.check_begin()
         yield from self._walk(first)
@@ -133,7 +133,7 @@ class _TimeSearch:
         is_within = asked < entry.queue_offset or is_in_batch(asked, entry, record)
         if place != entry.queue_offset or (self.is_of_batches and not is_within):
             units = f"at offset {asked} is the message of queue offset {place}"
-            self._inquiry.doubt(f"the units of {self._reader.name} lie beside their offsets: {units}")
+            self._context.doubt(f"the units of {self._reader.name} lie beside their offsets: {units}")
 
     def _check_order(self, first: int) -> None:
         """Say when the ends of the queue contradict what was found: its store times do not ascend then."""
@@ -143,7 +143,7 @@ class _TimeSearch:
         starts_late = oldest is not None and begin_ms is not None and oldest >= begin_ms
         ends_early = newest is not None and begin_ms is not None and newest < begin_ms
         if starts_late or ends_early or self._stopped_early(newest, end_ms):
-            self._inquiry.doubt(f"the store times of {self._reader.name} do not ascend")
+            self._context.doubt(f"the store times of {self._reader.name} do not ascend")
 
     def _stopped_early(self, newest: int | None, end_ms: int | None) -> bool:
         return self._met_end and newest is not None and end_ms is not None and newest <= end_ms

@@ -4,18 +4,58 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
 
+from rmqtool.findings.wording import counted
+from rmqtool.scan.record_walk import walk
+from rmqtool.scan.records import Record
 from rmqtool.store import PathKind
 from rmqtool.store.broker_json import ConfigFileError, load_broker_json
+from rmqtool.topics import HALF_TOPIC, ROCKSDB_HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from rmqtool.lookup.context import QueryContext
     from rmqtool.progress import Progress
     from rmqtool.store import Store
 
 _NAMED = 10
+_LOG_FILES, _OF_LOG_FILE = 50, 200  # newest files of the log, and messages at the start of each
+_WAITING = frozenset({HALF_TOPIC, ROCKSDB_HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC})
+
+
+class KnownTopics(NamedTuple):
+    """The topics under which a message may lie.
+
+    Attributes:
+        names: Ascending.
+        of_log: How many of them are known by the log alone.
+    """
+
+    names: list[str]
+    of_log: int
+
+    def __str__(self) -> str:
+        more = (
+            f", {self.of_log} of them known by the log alone (the first {_OF_LOG_FILE} messages of its newest"
+            f" {_LOG_FILES} files)"
+        )
+        return counted(len(self.names), "topic") + (more if self.of_log else "")
+
+
+def known_topics(context: QueryContext) -> KnownTopics:
+    """Return every topic that the queues, ``config/topics.json`` or the log's beginnings of files name.
+
+    The broker's own are among them in which a message waits for its delivery.
+    """
+    known = _WAITING.union(topics_of(context.store, context.progress))
+    met: set[str] = set()
+    for segment in context.store.commitlog.segments[-_LOG_FILES:]:
+        events = islice(walk([segment], segment.start, on_damage="stop"), _OF_LOG_FILE)
+        met.update(event.topic for event in events if isinstance(event, Record))
+    return KnownTopics(sorted(known | met), len(met - known))
 
 
 def topics_of(store: Store, progress: Progress) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import (
@@ -15,6 +17,8 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 from rich.text import Text
+
+from rmqtool.compiling import expected_s
 
 
 class _Amount(DownloadColumn):
@@ -52,6 +56,7 @@ class Bar:
         self._progress = Progress(*columns, console=console, transient=True)
         self._task: TaskID | None = None
         self._compilation: TaskID | None = None
+        self._compiling_since, self._ready_before = 0.0, 0
         self._progress.start()
 
     def stage(self, name: str, total_bytes: int | None) -> None:
@@ -66,11 +71,19 @@ class Bar:
             self._progress.update(self._task, completed=done_bytes)
 
     def compiling(self, ready: int, kernels: int, under_way: bool) -> None:
-        """Say, in a bar of its own, that the command waits for the compiler, and how far that is."""
+        """Say, in a bar of its own, that the command waits for the compiler, how far it is and how long."""
         if self._compilation is None:
-            self._compilation = self._progress.add_task("compiling once", counts_kernels=True)
+            self._compiling_since, self._ready_before = time.monotonic(), ready
+            self._compilation = self._progress.add_task("", counts_kernels=True)
+        elapsed_s = time.monotonic() - self._compiling_since
+        seconds = expected_s(ready - self._ready_before, max(0, kernels - ready), elapsed_s)
         self._progress.update(
-            self._compilation, completed=ready, total=kernels, visible=under_way, refresh=True
+            self._compilation,
+            description=f"compiling once, about {seconds} s",
+            completed=min(ready, kernels),
+            total=kernels,
+            visible=under_way,
+            refresh=True,
         )
 
     def print(self, line: str) -> None:

@@ -8,6 +8,7 @@ import time
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from rmqtool.compiling import expected_s
 from rmqtool.report.escaping import escape_controls
 from rmqtool.report.folding import wrapped
 from rmqtool.report.formats import to_json
@@ -58,6 +59,7 @@ class Console:
         self.color = color
         self.draws_bars = True
         self._bar: Bar | None = None
+        self._said_compiling = False
         self._stage = ""
         self._total: int | None = None
         self._started = self._shown = 0.0
@@ -88,9 +90,15 @@ class Console:
             )
 
     def compiling(self, ready: int, kernels: int, under_way: bool) -> None:
-        """Show that kernels are being compiled, as `rmqtool.compiling` tells it; on a terminal only."""
+        """Show that kernels are being compiled, as `rmqtool.compiling` tells it; on a terminal only.
+
+        Where rows scroll by and no bar is drawn, one sentence says it.
+        """
         if self._draws_bar():
             self._shown_bar().compiling(ready, kernels, under_way)
+        elif under_way and not self._said_compiling and self._is_watched():
+            self._said_compiling = True
+            self._say("note", f"compiling once, about {expected_s(0, max(0, kernels - ready), 0.0)} s")
 
     def note(self, sentence: str) -> None:
         """Say something worth knowing."""
@@ -128,8 +136,10 @@ class Console:
         return self._bar
 
     def _draws_bar(self) -> bool:
-        wanted = self._mode is ProgressMode.AUTO and not self._quiet and self.draws_bars
-        return wanted and sys.stderr.isatty()
+        return self.draws_bars and self._is_watched()
+
+    def _is_watched(self) -> bool:
+        return self._mode is ProgressMode.AUTO and not self._quiet and sys.stderr.isatty()
 
     def _say(self, kind: str, sentence: str) -> None:
         if self._mode is ProgressMode.JSON:

@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from rmqtool.findings import Severity
+from rmqtool.findings.places import IO_DENIED
 from rmqtool.findings.wording import counted
 from rmqtool.report.escaping import escape_text
 from rmqtool.report.tables import Tables
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
     from datetime import tzinfo
     from typing import TextIO
 
-    from rmqtool.commands.info import LogSummary, QueueSummary, StoreSummary
+    from rmqtool.commands.info import QueueSummary, StoreSummary
+    from rmqtool.findings import Finding
     from rmqtool.store import Setting
 
 _EXPLAINED = {"brokerVersion", "indexTimezone"}
@@ -57,14 +59,14 @@ def write_info_text(
         for one in summary.index
     ]
     tables.table("Index files", ("file", "items", "first message stored"), _cut(files))
-    findings = [(one.severity.value, one.code.code, escape_text(one.sentence)) for one in summary.findings]
+    findings = [(one.severity.value, one.code.code, escape_text(_what(one))) for one in summary.findings]
     tables.table("Findings", ("severity", "code", "what"), _cut(findings))
     tables.table("Settings", ("setting", "value", "origin"), _settings(summary, all_settings=details))
 
 
 def _verdict(summary: StoreSummary) -> str:
     """Say in one line how the store stands, as far as names, sizes and ends of files tell."""
-    severities = Counter(finding.severity for finding in summary.findings)
+    severities = Counter(one.severity for one in summary.findings if one.code is not IO_DENIED)
     found = [
         counted(severities[severity], word)
         for severity, word in ((Severity.ERROR, "error"), (Severity.WARNING, "warning"))
@@ -74,10 +76,18 @@ def _verdict(summary: StoreSummary) -> str:
         found.insert(0, "in use by a broker")
     elif summary.abort:
         found.insert(0, "not stopped cleanly")
+    if summary.denied:
+        found.insert(0, "not all of it may be read")
     verdict = ", ".join(found) or "stopped cleanly, names and sizes in order"
     if summary.kind != PathKind.STORE.value and not found:
         verdict = "names and sizes in order"
     return verdict[0].upper() + verdict[1:]
+
+
+def _what(finding: Finding) -> str:
+    """Say what is wrong, and of which file."""
+    file, sentence = finding.file, finding.sentence
+    return sentence if file is None or file in sentence else f"{file}: {sentence}"
 
 
 def _topics(queues: Sequence[QueueSummary]) -> list[tuple[str, str, str]]:
@@ -112,6 +122,8 @@ def _settings(summary: StoreSummary, *, all_settings: bool) -> list[tuple[str, s
 
 
 def _origin(setting: Setting) -> str:
+    if setting.doubt:
+        return f"{setting.origin.value}, in doubt: {setting.doubt}"
     is_told = setting.note and setting.name in _EXPLAINED
     return f"{setting.origin.value}: {setting.note}" if is_told else setting.origin.value
 
@@ -121,7 +133,7 @@ def _numbers(queue: QueueSummary) -> tuple[int | None, ...]:
 
 
 def _facts(summary: StoreSummary, zone: tzinfo | None) -> list[tuple[str, str]]:
-    facts = _log_facts(summary.log, zone)
+    facts = _log_facts(summary, zone)
     if summary.queues:
         facts.append(("consume queues", _queue_facts(summary.queues)))
     facts += _index_facts(summary, zone)
@@ -168,9 +180,10 @@ def _index_facts(summary: StoreSummary, zone: tzinfo | None) -> list[tuple[str, 
     ]
 
 
-def _log_facts(log: LogSummary | None, zone: tzinfo | None) -> list[tuple[str, str]]:
+def _log_facts(summary: StoreSummary, zone: tzinfo | None) -> list[tuple[str, str]]:
+    log = summary.log
     if log is None:
-        return [("commit log", "none")]
+        return [("commit log", "not read" if summary.denied else "none")]
     facts = [
         ("commit log", f"{counted(log.files, 'file')}, {size_text(log.size_bytes)}"),
         ("physical offsets", f"{log.start} to {log.end}" + ("" if log.clean_end else ", then damage")),

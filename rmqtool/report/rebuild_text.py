@@ -41,6 +41,8 @@ def _lines(report: RebuildReport) -> Iterator[str]:
     yield f"{'files':<14} {files or 'none'}"
     stages = ", ".join(f"{name} {seconds:.2f}" for name, seconds in report.seconds.items())
     yield f"{'seconds':<14} {stages}"
+    for what in report.not_looked_at:
+        yield f"{'not looked at':<14} {what}"
     yield from _skipped(report)
     yield from _unreachable(report)
     yield from _without_unit(report)

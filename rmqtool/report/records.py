@@ -31,7 +31,7 @@ def write_records(
         chosen: json, ndjson or csv.
         stream: Receives the text.
         records: The rows, all of one class.
-        schema: Name and version of the json document.
+        schema: Name and version, for the json document and the summary of ndjson.
         kind: Their class, which names the columns.
         status: Asked for the exit status after the last row, for the json document.
         facts: Asked after the last row for more members of the json document; a last line of ndjson, of type
@@ -44,7 +44,7 @@ def write_records(
             stream.write(to_json(json_object(record)) + "\n")
         more = facts()
         if more:
-            stream.write(to_json({"type": "summary", **more}) + "\n")
+            stream.write(to_json({"type": "summary", "schema": schema, **more}) + "\n")
     else:
         _write_json(stream, records, schema)
         for name, value in (*facts().items(), ("exitStatus", int(status()))):

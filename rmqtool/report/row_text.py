@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from datetime import tzinfo
     from typing import Any
 
+    from rmqtool.commands.query import Consumption
+
 _PREVIEW_BYTES = 48
 _UTF_8 = getincrementaldecoder("utf-8")
 _BROKEN = "surrogateescape"
@@ -118,6 +120,13 @@ class RowText:
         more = (*about, None if shown_below else self._message_body(row, _INDENT))
         line = fold(parts, self._width, _INDENT, f"{row.physical_offset:>12}  ")
         return line + "".join(f"\n{'':>{_INDENT}}{text}" for text in more if text)
+
+    def consumption(self, found: Consumption) -> str:
+        """Return lines that say how far a group has come with a message, below those of the message."""
+        first, *others = (one.message for one in found.evidence)
+        said = [f"{found.state.words} by {found.group}: {first}", *others]
+        told = (line for one in said for line in wrapped(escape_text(one), self._room(_INDENT)))
+        return "".join(f"{'':>{_INDENT}}{line}\n" for line in told)
 
     def _inner_message(self, row: rows.InnerMessage) -> str:
         place = f"{escape_text(row.topic)}/{row.queue_id} #{row.queue_offset}"

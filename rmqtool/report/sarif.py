@@ -19,7 +19,7 @@ from rmqtool.projection import json_object
 from rmqtool.report.formats import to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
     from rmqtool.commands.verify.verdict import Verdict
@@ -40,6 +40,9 @@ def sarif(verdicts: Sequence[Verdict]) -> bytes:
 def _run(verdict: Verdict) -> dict[str, Any]:
     findings = list(verdict.findings())
     entries = list({finding.code.code: finding.code for finding, _ in findings}.values())
+    remedies: dict[str, dict[str, None]] = {}
+    for finding, _ in findings:
+        remedies.setdefault(finding.code.code, {})[finding.remedy] = None
     places = {entry.code: index for index, entry in enumerate(entries)}
     is_compared = verdict.comparison is not None
     results = []
@@ -50,7 +53,7 @@ def _run(verdict: Verdict) -> dict[str, Any]:
         results.append(result)
     report = verdict.report
     return {
-        "tool": {"driver": _driver(entries)},
+        "tool": {"driver": _driver(entries, remedies)},
         "invocations": [{"executionSuccessful": True, "exitCode": int(verdict.status)}],
         "originalUriBaseIds": {_ROOT: {"uri": _uri(report.store).rstrip("/") + "/"}},
         "results": results,
@@ -63,21 +66,27 @@ def _run(verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def _driver(entries: Sequence[FindingCode]) -> dict[str, Any]:
+def _driver(entries: Sequence[FindingCode], remedies: Mapping[str, Iterable[str]]) -> dict[str, Any]:
     return {
         "name": "rmqtool",
         "version": __version__,
         "semanticVersion": __version__,
-        "rules": [_rule(entry) for entry in entries],
+        "rules": [_rule(entry, " ".join(remedies[entry.code])) for entry in entries],
     }
 
 
-def _rule(entry: FindingCode) -> dict[str, Any]:
+def _rule(entry: FindingCode, remedy: str) -> dict[str, Any]:
+    """Return the rule of a code.
+
+    Args:
+        entry: Of the catalogue.
+        remedy: That of its findings in this run, which in the light of the others may not be the catalogue's.
+    """
     return {
         "id": entry.code,
         "shortDescription": {"text": entry.title},
         "fullDescription": {"text": entry.meaning},
-        "help": {"text": f"{entry.meaning}\n\nBroker: {entry.broker_effect}\n\nRemedy: {entry.remedy}"},
+        "help": {"text": f"{entry.meaning}\n\nBroker: {entry.broker_effect}\n\nRemedy: {remedy}"},
         "defaultConfiguration": {"level": _LEVELS[entry.severity]},
         "properties": {"tags": [entry.structure.value], "origin": entry.origin},
     }

@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING, Protocol
 
 from rmqtool import rows
-from rmqtool.projection import columns_of
+from rmqtool.projection import columns_of, json_value
 from rmqtool.report.escaping import escape_text
 from rmqtool.report.formats import Format, csv_cell, to_json
 from rmqtool.report.objects import BodyMode, row_object
@@ -15,10 +15,11 @@ from rmqtool.report.row_text import RowText
 from rmqtool.report.terminal import uses_color, width_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
     from datetime import tzinfo
     from typing import TextIO
 
+    from rmqtool.commands.query import Consumption
     from rmqtool.errors import ExitStatus
     from rmqtool.report.objects import JsonValue
 
@@ -26,13 +27,20 @@ TRUNCATED = "truncated"
 """The fact that there are more rows than were wanted."""
 
 _QUERY_KEY, _BODY = "queryKey", "body"
+_CONSUMPTION = ("consumedBy", "consumption", "consumptionReason", "consumptionEvidence")
+
+
+_LEADING = (rows.Blank, rows.IndexHeader)
+"""Rows that come before those that a reader of csv is after."""
 
 
 class Sink(Protocol):
     """Something that writes rows."""
 
-    def add(self, row: rows.Row, query_key: str | None = None) -> None:
-        """Write one row, and the key that it answers."""
+    def add(
+        self, row: rows.Row, query_key: str | None = None, consumption: Consumption | None = None
+    ) -> None:
+        """Write one row, the key that it answers, and how far a group has come with it."""
         ...
 
     def finish(self, status: ExitStatus, facts: Mapping[str, object] | None = None) -> None:
@@ -48,8 +56,10 @@ def open_sink(
     body: BodyMode | None = None,
     zone: tzinfo | None = None,
     keyed: bool = False,
+    judged: bool = False,
     color: bool | None = None,
     fields: bool = False,
+    asked_for: Collection[str] = (),
     warn: Callable[[str], None],
 ) -> Sink:
     """Return a sink of a format.
@@ -57,42 +67,59 @@ def open_sink(
     Args:
         chosen: The format.
         stream: Receives the text.
-        schema: Name and version of a json document.
+        schema: Name and version, for a json document and the summary of ndjson.
         body: How bodies are shown; None is the format's habit: a preview in text, else nothing.
         zone: In which text prints times.
         keyed: Whether the rows carry the keys that they answer, as ``queryKey``.
+        judged: Whether the rows carry how far a group has come with them, as ``consumption``.
         color: Whether text uses colours; None is: on a terminal, unless NO_COLOR is set.
         fields: Whether rows come with their fields.
+        asked_for: Types of rows that were named: then csv may be of one that else comes before others.
         warn: Told what a format cannot show.
     """
     if chosen is Format.TEXT:
         text = RowText(body, zone, width_of(stream), color=uses_color(stream, color), fields=fields)
         return _TextSink(stream, text)
     mode = BodyMode.NONE if body is None else body
-    objects = _Objects(mode, keyed=keyed, in_cells=chosen is Format.CSV)
+    objects = _Objects(mode, keyed=keyed, judged=judged, in_cells=chosen is Format.CSV)
     if chosen is Format.NDJSON:
-        return _NdjsonSink(stream, objects)
+        return _NdjsonSink(stream, objects, schema)
     if chosen is Format.JSON:
         return _JsonSink(stream, objects, schema)
-    return _CsvSink(stream, objects, warn)
+    return _CsvSink(stream, objects, asked_for, warn)
 
 
 class _Objects:
     """Makes objects of rows."""
 
-    def __init__(self, body: BodyMode, *, keyed: bool, in_cells: bool) -> None:
+    def __init__(self, body: BodyMode, *, keyed: bool, judged: bool, in_cells: bool) -> None:
         self._body = body
+        self._judged = judged
         self._in_cells = in_cells
         self._keyed = keyed
 
-    def object(self, row: rows.Row, query_key: str | None) -> dict[str, JsonValue]:
+    def object(
+        self, row: rows.Row, query_key: str | None, consumption: Consumption | None
+    ) -> dict[str, JsonValue]:
         found = row_object(row, self._body, one_cell=self._in_cells)
         if self._keyed:
             found[_QUERY_KEY] = query_key
+        if self._judged:
+            found |= _told(consumption)
         return found
 
     def columns(self, kind: type[rows.Row]) -> list[str]:
-        return [*columns_of(kind), *([_QUERY_KEY] if self._keyed else [])]
+        more = [_QUERY_KEY] if self._keyed else []
+        return [*columns_of(kind), *more, *(_CONSUMPTION if self._judged else ())]
+
+
+def _told(consumption: Consumption | None) -> dict[str, JsonValue]:
+    """Return what a group has made of a message; of another row there is nothing to say."""
+    if consumption is None:
+        return dict.fromkeys(_CONSUMPTION)
+    evidence = json_value(consumption.evidence)
+    values = consumption.group, consumption.state.value, consumption.reason, evidence
+    return dict(zip(_CONSUMPTION, values, strict=True))
 
 
 class _TextSink:
@@ -101,31 +128,39 @@ class _TextSink:
         self._text = text
         self._key: str | None = None
 
-    def add(self, row: rows.Row, query_key: str | None = None) -> None:
+    def add(
+        self, row: rows.Row, query_key: str | None = None, consumption: Consumption | None = None
+    ) -> None:
         if query_key is not None and query_key != self._key:
             self._stream.write(f"{escape_text(query_key)}:\n")
             self._key = query_key
         self._stream.write(self._text.lines(row))
+        if consumption is not None:
+            self._stream.write(self._text.consumption(consumption))
 
     def finish(self, status: ExitStatus, facts: Mapping[str, object] | None = None) -> None:
         """Nothing follows the last line; the exit status says the rest."""
 
 
 class _NdjsonSink:
-    def __init__(self, stream: TextIO, objects: _Objects) -> None:
+    def __init__(self, stream: TextIO, objects: _Objects, schema: str) -> None:
         self._stream = stream
+        self._schema = schema
         self._objects = objects
 
-    def add(self, row: rows.Row, query_key: str | None = None) -> None:
+    def add(
+        self, row: rows.Row, query_key: str | None = None, consumption: Consumption | None = None
+    ) -> None:
         if isinstance(row, rows.Lines):
             self._stream.write(row.text)
         else:
-            self._stream.write(to_json(self._objects.object(row, query_key)) + "\n")
+            self._stream.write(to_json(self._objects.object(row, query_key, consumption)) + "\n")
 
     def finish(self, status: ExitStatus, facts: Mapping[str, object] | None = None) -> None:
         """Say that there are more rows than these, where that is so; else nothing follows the last one."""
         if facts is not None and facts.get(TRUNCATED):
-            self._stream.write(to_json({"type": "summary", TRUNCATED: True}) + "\n")
+            summary = {"type": "summary", "schema": self._schema, TRUNCATED: True}
+            self._stream.write(to_json(summary) + "\n")
 
 
 class _JsonSink:
@@ -134,8 +169,10 @@ class _JsonSink:
         self._objects = objects
         self._separator = f'{{"schema": {json.dumps(schema)}, "rows": [\n'
 
-    def add(self, row: rows.Row, query_key: str | None = None) -> None:
-        self._stream.write(self._separator + to_json(self._objects.object(row, query_key)))
+    def add(
+        self, row: rows.Row, query_key: str | None = None, consumption: Consumption | None = None
+    ) -> None:
+        self._stream.write(self._separator + to_json(self._objects.object(row, query_key, consumption)))
         self._separator = ",\n"
 
     def finish(self, status: ExitStatus, facts: Mapping[str, object] | None = None) -> None:
@@ -148,7 +185,11 @@ class _JsonSink:
 class _CsvSink:
     """The rows of one type, which the first of them decides; damage is left to standard error."""
 
-    def __init__(self, stream: TextIO, objects: _Objects, warn: Callable[[str], None]) -> None:
+    def __init__(
+        self, stream: TextIO, objects: _Objects, asked_for: Collection[str], warn: Callable[[str], None]
+    ) -> None:
+        names = {kind.type for kind in _LEADING}
+        self._leading = () if asked_for and names.issuperset(asked_for) else _LEADING
         self._writer = csv.writer(stream, lineterminator="\n")
         self._objects = objects
         self._warn = warn
@@ -156,19 +197,21 @@ class _CsvSink:
         self._columns: list[str] = []
         self._left_out: dict[str, int] = {}
 
-    def add(self, row: rows.Row, query_key: str | None = None) -> None:
+    def add(
+        self, row: rows.Row, query_key: str | None = None, consumption: Consumption | None = None
+    ) -> None:
         kind = rows.Unit if isinstance(row, rows.Preblank) else type(row)
         if isinstance(row, rows.Damage):
             self._warn(f"{row.code.code}: {row.message}")
             return
-        if self._kind is None and not isinstance(row, rows.Blank | rows.IndexHeader):
+        if self._kind is None and not isinstance(row, self._leading):
             self._kind = kind
             self._columns = self._objects.columns(kind)
             self._writer.writerow(self._columns)
         if kind is not self._kind:
             self._left_out[row.type] = self._left_out.get(row.type, 0) + 1
             return
-        found = self._objects.object(row, query_key)
+        found = self._objects.object(row, query_key, consumption)
         body = found.pop(_BODY, None)  # is fit for a cell as it is
         self._writer.writerow(
             [body if name == _BODY else csv_cell(found.get(name)) for name in self._columns]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import Severity
 from rmqtool.findings.index import IX_GONE
-from rmqtool.findings.places import IO_DENIED
+from rmqtool.findings.places import IO_DENIED, ST_DOUBT
 from rmqtool.findings.start import NS_SKIPPED
 from rmqtool.findings.wording import counted
 from rmqtool.io.owners import owner_of
@@ -59,7 +59,7 @@ def _damage(verdict: Verdict) -> str:
     if missing and status is not ExitStatus.LOG_DAMAGED:
         entries = counted(missing, "entry that the log asks for", "entries that the log asks for", spec=",")
         said += f", but the index lacks {entries}" if not status else f"; the index lacks {entries}"
-    return said
+    return f"{said}, settings in doubt" if ST_DOUBT.code in report.findings.counts else said
 
 
 def _starts(verdict: Verdict) -> Iterator[str]:

@@ -95,7 +95,7 @@ def write_explanations(entries: Sequence[FindingCode], stream: TextIO, *, color:
             ("Part", entry.structure.value),
             ("Meaning", entry.meaning),
             ("Broker", entry.broker_effect),
-            ("Remedy", entry.remedy),
+            ("Remedy", entry.general_remedy),
             ("Origin", entry.origin),
         )
         page.pairs(f"{entry.code}: {entry.title}", facts)

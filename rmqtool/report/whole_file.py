@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import secrets
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import EnvironmentFailureError, RefusedError
@@ -82,7 +82,7 @@ def staged_file(path: Path, *, sync: bool = True) -> Iterator[Callable[[bytes], 
     if _is_special(path):
         with _told(path):
             device = path.open("wb")
-        with device:
+        with _closed_after(device):
             yield _writer(path, device)
             with _told(path):
                 device.flush()
@@ -91,7 +91,7 @@ def staged_file(path: Path, *, sync: bool = True) -> Iterator[Callable[[bytes], 
     try:
         with _told(path):
             descriptor = os.open(attempt, _FLAGS, _MODE)
-        with os.fdopen(descriptor, "wb") as file:
+        with _closed_after(os.fdopen(descriptor, "wb")) as file:
             yield _writer(path, file)
             with _told(path):
                 file.flush()
@@ -101,6 +101,16 @@ def staged_file(path: Path, *, sync: bool = True) -> Iterator[Callable[[bytes], 
             _publish(attempt, path)
     finally:
         attempt.unlink(missing_ok=True)
+
+
+@contextmanager
+def _closed_after(file: BinaryIO) -> Iterator[BinaryIO]:
+    """Close a file that was flushed; after a failure, closing would try to write once more."""
+    try:
+        yield file
+    finally:
+        with suppress(OSError):
+            file.close()
 
 
 def _writer(path: Path, file: BinaryIO) -> Callable[[bytes], object]:

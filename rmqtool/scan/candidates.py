@@ -138,5 +138,6 @@ def _fields_of(prefilter: Prefilter) -> npt.NDArray[np.int64]:
     if prefilter.queue_id is not None:
         fields[PrefilterField.HAS_QUEUE], fields[PrefilterField.QUEUE_ID] = 1, prefilter.queue_id
     fields[PrefilterField.HAS_KEYS] = prefilter.key_hashes is not None
+    fields[PrefilterField.OF_ANY_TOPIC] = prefilter.of_any_topic
     fields[PrefilterField.HAS_UNIQUE] = prefilter.unique_hashes is not None
     return fields

@@ -50,6 +50,13 @@ if TYPE_CHECKING:
     from rmqtool.scan.log_edge import LogEdge
     from rmqtool.store.segments import Segment
 
+TORN = "the log's last record is torn, as expected after a kill or a power cut (abort is there)"
+TORN_REMEDY = (
+    "None needed: the next start cuts it off. If its sender was told that it is stored, as with asynchronous"
+    " flush, fetch the message from a replica, or let it be sent again."
+)
+"""Of the last record of a store that was not stopped cleanly."""
+
 _LARGEST_TEAR_BYTES = 64 << 20
 _OF_RECORDS = (CL_CRC, CL_PROP_CRC, CL_PHY_MISMATCH, CL_NUMBER)
 _REASONS = {
@@ -73,6 +80,7 @@ class Defect:
         severity_override: A severity that differs from the code's usual one.
         expected: What should have been there.
         observed: What was there.
+        remedy_override: What the operator can do where it is not what the code says.
     """
 
     code: FindingCode
@@ -82,6 +90,7 @@ class Defect:
     severity_override: Severity | None = None
     expected: int | None = None
     observed: int | None = None
+    remedy_override: str | None = None
 
     @property
     def severity(self) -> Severity:
@@ -110,6 +119,7 @@ class Defect:
             observed=self.observed,
             message=self.message,
             severity_override=self.severity_override,
+            remedy_override=self.remedy_override,
             structure_override=None if self.code.structure is Structure.COMMITLOG else Structure.COMMITLOG,
         )
 
@@ -198,9 +208,12 @@ def _tail(gap: Gap, segment: Segment, edge: LogEdge) -> Defect:
     if gap.begins_with_zeros or not (gap.own or _is_short(gap)):
         message = f"bytes that are no record after the log's end: {_reason(gap)}"
         return _defect(CL_TAIL_DIRTY, gap, message)
-    severity = Severity.WARNING if edge.unclean else Severity.ERROR
-    message = f"the log's last record is torn or damaged: {_reason(gap)}"
-    return _defect(_code(gap, segment), gap, message, severity)
+    code = _code(gap, segment)
+    if edge.unclean:
+        message = f"{TORN}: {_reason(gap)}"
+        return Defect(code, gap.start, gap.length, message, Severity.WARNING, remedy_override=TORN_REMEDY)
+    message = f"the log's last record is damaged, for there is no abort, which a crash leaves: {_reason(gap)}"
+    return _defect(code, gap, message, Severity.ERROR)
 
 
 def _page_tail(gap: Gap, edge: LogEdge) -> Defect:

@@ -19,6 +19,7 @@ class Prefilter:
         queue_id: QUEUEID; None for any.
         queue_offset: least QUEUEOFFSET; None for any.
         key_hashes: ascending; a key hash of the index, of UNIQ_KEY or one of KEYS. None for any.
+        of_any_topic: whether those are the hashes of keys alone, without their topic.
         unique_hashes: ascending; hash codes of UNIQ_KEY, whatever the topic. None for any.
     """
 
@@ -28,4 +29,5 @@ class Prefilter:
     queue_id: int | None = None
     queue_offset: int | None = None
     key_hashes: tuple[int, ...] | None = None
+    of_any_topic: bool = False
     unique_hashes: tuple[int, ...] | None = None

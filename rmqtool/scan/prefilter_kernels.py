@@ -34,6 +34,7 @@ class PrefilterField(IntEnum):
     QUEUE_OFFSET = 6
     HAS_KEYS = 7
     HAS_UNIQUE = 8
+    OF_ANY_TOPIC = 9
 
 
 _BEGIN_MS, _END_MS = PrefilterField.BEGIN_MS.value, PrefilterField.END_MS.value
@@ -44,6 +45,7 @@ _HAS_QUEUE, _QUEUE_ID, _QUEUE_OFFSET = (
     PrefilterField.QUEUE_OFFSET.value,
 )
 _HAS_KEYS, _HAS_UNIQUE = PrefilterField.HAS_KEYS.value, PrefilterField.HAS_UNIQUE.value
+_OF_ANY_TOPIC = PrefilterField.OF_ANY_TOPIC.value
 _KEYS, _UNIQ_KEY, _LIGHT = (
     Property.KEYS.value,
     Property.UNIQ_KEY.value,
@@ -66,9 +68,11 @@ def _contains(hashes: Int64s, wanted: int) -> bool:
 
 
 @kernel
-def _has_key(buffer: Buffer, row: Row, values: Int64s, hashes: Int64s) -> bool:
+def _has_key(buffer: Buffer, row: Row, values: Int64s, hashes: Int64s, of_any_topic: int) -> bool:
     """Whether the index would hold one of the key hashes for a message (``IndexService#buildIndex``)."""
-    seed = hash_utf8(_HASH_SIGN, 0, 1, hash_utf8(buffer, row.topic_start, row.topic_stop, 0))
+    seed = 0
+    if not of_any_topic:
+        seed = hash_utf8(_HASH_SIGN, 0, 1, hash_utf8(buffer, row.topic_start, row.topic_stop, 0))
     if values[_UNIQ_KEY, 0] >= 0:
         code = hash_utf8(buffer, values[_UNIQ_KEY, 0], values[_UNIQ_KEY, 1], seed)
         if _contains(hashes, abs_int(code)):
@@ -101,7 +105,7 @@ def _stays(buffer: Buffer, row: Row, values: Int64s, fields: Int64s, keys: Int64
     if fields[_HAS_UNIQUE]:
         start, stop = values[_UNIQ_KEY, 0], values[_UNIQ_KEY, 1]
         return start >= 0 and _contains(unique, hash_utf8(buffer, start, stop, 0))
-    return not fields[_HAS_KEYS] or _has_key(buffer, row, values, keys)
+    return not fields[_HAS_KEYS] or _has_key(buffer, row, values, keys, fields[_OF_ANY_TOPIC])
 
 
 def _example_of_find_candidates() -> tuple[object, ...]:

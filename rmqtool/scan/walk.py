@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.formats.message import HEAD_SIZES, decode_head, host_variant
+from rmqtool.formats.message import HEAD_SIZES, RECORD_STARTS, decode_head, host_variant
 from rmqtool.io.reading import UnreadableRange
 from rmqtool.scan.gaps import Outcome
 from rmqtool.scan.kernels import find_record, walk_records
@@ -165,7 +165,7 @@ class SegmentWalk:
         if self.outcome != Outcome.BLANK:
             return 0
         at = self.log_offset - self.window.base
-        return int.from_bytes(self.window.buffer[at : at + 4].tobytes(), "big", signed=True)
+        return RECORD_STARTS.padded(self.window.buffer[at : at + RECORD_STARTS.size].tobytes()).total_size
 
     def batches(self, start: int, stop: int, kept: int = 0) -> Iterator[MessageBatch]:
         """Walk from the record at ``start`` on; records that begin at ``stop`` or later are not taken.

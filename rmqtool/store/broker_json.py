@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from math import isfinite
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from rmqtool.errors import DeniedError, EnvironmentFailureError
 
@@ -54,7 +54,27 @@ def _quote_key(match: re.Match[str]) -> str:
     return match[0] if key is None else f'{match[1]}"{key}"{match[3]}'
 
 
+class ConfigDocument(NamedTuple):
+    """What a config file says.
+
+    Attributes:
+        document: Its JSON.
+        path: The file that says so: itself, or its ``.bak``.
+        problem: Why it is not the file itself; None if it is, or if that is not there.
+    """
+
+    document: object
+    path: Location
+    problem: str | None
+
+
 def load_broker_json(path: Location) -> object:
+    """Load a config file as `load_config` does; None without it and its ``.bak``."""
+    found = load_config(path)
+    return None if found is None else found.document
+
+
+def load_config(path: Location) -> ConfigDocument | None:
     """Load a config file, or its ``.bak`` where it is missing, empty or undecodable; None without both.
 
     Java: ``ConfigManager#load`` (4.9.8, 5.3.3). 4.x wrote in the platform's charset, so bytes that are no
@@ -69,7 +89,7 @@ def load_broker_json(path: Location) -> object:
         try:
             text = read_config_text(candidate) if candidate.is_there() else ""
             if text.strip():
-                return parse_broker_json(text)
+                return ConfigDocument(parse_broker_json(text), candidate, problem)
         except DeniedError as failure:
             raise ConfigDeniedError(str(failure)) from failure
         except (EnvironmentFailureError, ValueError) as failure:

@@ -44,4 +44,4 @@ def _known_topics(config: Location) -> frozenset[str]:
     try:
         return topic_names(load_broker_json(path))
     except ConfigFileError:
-        return frozenset()  # ST-CONFIG of level 0 says so
+        return frozenset()  # CF-FORGETS or CF-REFUSED of level 0 says so

@@ -25,6 +25,7 @@ from rmqtool.store.broker_version import (
 from rmqtool.store.geometry import Geometry, geometry_of_size, infer_geometry, own_geometry
 from rmqtool.store.index_zone import infer_index_zone
 from rmqtool.store.kinds import PathKind
+from rmqtool.store.segments import FileQueue
 from rmqtool.store.sizes import infer_file_size
 from rmqtool.store.witnesses import holds_bytes, is_of_index, is_of_log, is_of_queue
 from rmqtool.topics import LMQ_PREFIX
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
     from rmqtool.io import Location
     from rmqtool.store.files import StoreFiles
-    from rmqtool.store.segments import FileQueue, Segment, StoreFile
+    from rmqtool.store.segments import Segment, StoreFile
 
     _Asked = tuple[Segment, bool | None]
 
@@ -70,7 +71,7 @@ class SettingsInference:
 
     def commitlog_file_size(self) -> Inferred[int]:
         """Return ``mappedFileSizeCommitLog``."""
-        return _size_of([[(one, _told(is_of_log, one)) for one in self._store.commitlog]], 1)
+        return _size_of([[(one, _told(is_of_log, one)) for one in self._log]], 1)
 
     def queue_file_size(self, kind: PathKind) -> Inferred[int]:
         """Return the file size of consume queues, their ext files, or batch queues."""
@@ -79,7 +80,7 @@ class SettingsInference:
 
     def _asked(self, files: FileQueue, kind: PathKind) -> list[_Asked]:
         """Return the files of a queue, the first few asked whether they belong to the log."""
-        log = self._store.commitlog
+        log = self._log
         asked: list[_Asked] = []
         for number, one in enumerate(files):
             is_own = None
@@ -100,7 +101,7 @@ class SettingsInference:
             items: ``maxIndexNum``, when it was given.
         """
         files = self._index_files[-_SAMPLED_INDEX_FILES:]
-        own = [file for file in files if _told(is_of_index, file, self._store.commitlog) is not False]
+        own = [file for file in files if _told(is_of_index, file, self._log) is not False]
         size = infer_file_size([[(0, file.size_bytes) for file in own or files]])
         if size is None:
             return None
@@ -171,6 +172,12 @@ class SettingsInference:
         return infer_index_zone(self._index_files)
 
     @property
+    def _log(self) -> FileQueue:
+        with suppress(DeniedError):
+            return self._store.commitlog
+        return FileQueue((), ())
+
+    @property
     def _index_files(self) -> tuple[StoreFile, ...]:
         with suppress(DeniedError):
             return self._store.index_files
@@ -189,7 +196,7 @@ class SettingsInference:
                     yield queue.files
 
     def _first_magics_v2(self) -> tuple[str, str] | None:
-        for segment in chain(self._store.commitlog.segments[:1], self._store.commitlog.segments[-2:]):
+        for segment in chain(self._log.segments[:1], self._log.segments[-2:]):
             with suppress(DeniedError):
                 start = RECORD_STARTS.decode(segment.read_at(0, RECORD_STARTS.size, []))
                 if start is not None and start.magic == MAGIC_V2:

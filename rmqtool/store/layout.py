@@ -15,17 +15,15 @@ from rmqtool.findings.places import (
     CP_SIZE,
     CP_STRAY,
     CP_ZERO,
-    IO_DENIED,
     ST_ABORT,
-    ST_CONFIG,
     ST_DLEDGER,
+    ST_DOUBT,
     ST_NO_COMMITLOG,
     ST_PATH,
     ST_SETTINGS,
 )
 from rmqtool.formats.checkpoint import CHECKPOINT_FILE_SIZE, CHECKPOINTS
 from rmqtool.io import Kind
-from rmqtool.store.broker_json import ConfigDeniedError, ConfigFileError, load_broker_json
 from rmqtool.store.features import is_rocksdb
 from rmqtool.store.files import TREE_DEPTH
 from rmqtool.store.index_layout import index_findings
@@ -42,8 +40,7 @@ if TYPE_CHECKING:
     from rmqtool.store.files import QueueFiles
     from rmqtool.store.root import Store
     from rmqtool.store.segments import FileQueue, Gap, StoreFile, Stray
-
-_CONFIG_FILES = ("topics.json", "consumerOffset.json", "subscriptionGroup.json", "delayOffset.json")
+    from rmqtool.store.setting import Setting
 
 
 def layout_findings(store: Store) -> Iterator[Finding]:
@@ -81,17 +78,22 @@ def _root_findings(store: Store) -> Iterator[Finding]:
             yield _wrong_place(place, store.base)
     if store.abort is not None:
         yield Finding(code=ST_ABORT, file="abort")
-    yield from _config_findings(store)
+    yield from _doubts(store)
 
 
-def _config_findings(store: Store) -> Iterator[Finding]:
-    for name in _CONFIG_FILES if store.config is not None else ():
-        try:
-            load_broker_json(store.base / "config" / name)
-        except ConfigDeniedError as failure:
-            yield Finding(code=IO_DENIED, file=f"config/{name}", message=str(failure))
-        except ConfigFileError as failure:
-            yield Finding(code=ST_CONFIG, file=f"config/{name}", message=str(failure))
+def _doubts(store: Store) -> Iterator[Finding]:
+    """Yield what speaks against inferred sizes; what speaks against several is told once.
+
+    Of an index that proves none, so that a default is taken, IX-GEOMETRY tells.
+    """
+    doubts: dict[str, list[Setting]] = {}
+    for setting in store.settings.doubtful_sizes():
+        if setting.origin is not Origin.DEFAULT:
+            doubts.setdefault(setting.doubt, []).append(setting)
+    for doubt, settings in doubts.items():
+        taken = " and ".join(f"{one.name}={one.value}" for one in settings)
+        message = f"{taken} {'is' if len(settings) == 1 else 'are'} in doubt: {doubt}"
+        yield Finding(code=ST_DOUBT, observed=taken, message=message)
 
 
 def _unless_directory(path: Location, base: Location) -> Iterator[Finding]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqtool.store.listing import label_of
+from rmqtool.store.files import TREE_DEPTH
+from rmqtool.store.kinds import QUEUE_KINDS
+from rmqtool.store.listing import label_of, list_directories
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -13,24 +15,32 @@ if TYPE_CHECKING:
     from rmqtool.store.root import Store
 
 
-def links_out(store: Store) -> Iterator[tuple[str, Location]]:
+def links_out(store: Store, *, in_topics: bool = False) -> Iterator[tuple[str, Location]]:
     """Yield the links of a store that lead out of it, by their labels, and the places that they lead to.
 
     Looked at are the parts of the store and what lies in each, so files of log and index, and directories of
-    topics; the queues of a topic are not.
+    topics.
+
+    Args:
+        store: The store.
+        in_topics: Whether the queues in the directory of each topic are looked at, too.
 
     Raises:
         EnvironmentFailureError: A directory may not be read.
     """
     base = store.base.real()
-    for link in _links(store):
+    for link in _links(store, in_topics=in_topics):
         target = link.real()
         if not target.is_relative_to(base):
             yield label_of(link, store.base), target
 
 
-def _links(store: Store) -> Iterator[Location]:
+def _links(store: Store, *, in_topics: bool) -> Iterator[Location]:
     for part in dict.fromkeys(path for root in store.roots.values() for path in root.paths):
         if part.real() != part.parent.real() / part.name:
             yield part
         yield from (part / entry.name for entry in part.entries() if entry.status.is_link)
+    trees = (store.roots[kind] for kind in QUEUE_KINDS if in_topics and kind in store.roots)
+    for root in trees:
+        for topic in list_directories(root.paths[0], store.base)[0] if root.depth == TREE_DEPTH else ():
+            yield from (topic / entry.name for entry in topic.entries() if entry.status.is_link)

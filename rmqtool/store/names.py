@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
-from typing import TYPE_CHECKING
+import re
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+_MOUNTS = Path("/proc/self/mountinfo")
+_OCTAL = re.compile(r"\\([0-7]{3})")
 
 LONGEST_COMPONENT_BYTES = 255
 """What file systems allow for one name (``NAME_MAX``)."""
@@ -63,7 +67,55 @@ def directory_around(path: Path, directories: Iterable[Path]) -> Path | None:
         if place in roots:
             return place
     identities = {identity: root for root in roots if (identity := _identity(root)) is not None}
-    return next((identities[one] for one in map(_identity, (real, *real.parents)) if one in identities), None)
+    found = (identities[one] for one in map(_identity, (real, *real.parents)) if one in identities)
+    return next(found, None) or _mounted_from(real, roots)
+
+
+def _mounted_from(path: Path, roots: Iterable[Path]) -> Path | None:
+    """Return the directory of which a part is mounted where a path lies; None if none is.
+
+    Such a mount has neither the names nor the identity of the directory, but it is of the same file system,
+    and below it there.
+    """
+    mounts = _mounts()
+    device, place = _in_device(path, mounts)
+    for root in roots:
+        of_root, root_place = _in_device(root, mounts)
+        if device is not None and device == of_root and place.is_relative_to(root_place):
+            return root
+    return None
+
+
+def _in_device(path: Path, mounts: list[_Mount]) -> tuple[str | None, PurePath]:
+    """Return the file system of a path, and the path in it; of mounts at one point the last one counts."""
+    around = [one for one in mounts if path.is_relative_to(one.point)]
+    if not around:
+        return None, path
+    deepest = max(reversed(around), key=lambda one: len(one.point.parts))
+    return deepest.device, deepest.root / path.relative_to(deepest.point)
+
+
+class _Mount(NamedTuple):
+    """A mount: the file system's number, what of it is mounted, and where."""
+
+    device: str
+    root: PurePath
+    point: PurePath
+
+
+def _mounts() -> list[_Mount]:
+    """Return the mounts that this process sees, see proc(5); none where there is no such file."""
+    try:
+        lines = _MOUNTS.read_text(errors="surrogateescape").splitlines()
+    except OSError:
+        return []
+    fields = (line.split(" ") for line in lines)
+    return [_Mount(one[2], *map(_unescaped, one[3:5])) for one in fields if len(one) > 4]
+
+
+def _unescaped(text: str) -> PurePath:
+    """Return a path of mountinfo: space, tab, newline and backslash stand there as octal numbers."""
+    return PurePath(_OCTAL.sub(lambda found: chr(int(found[1], 8)), text))
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from rmqtool.errors import UsageError
+from rmqtool.errors import DeniedError, UsageError
 from rmqtool.io import location_of
 from rmqtool.store.features import Feature, features_of
 from rmqtool.store.files import Root, StoreFiles
 from rmqtool.store.given import OPTION_NOTE, given_settings
 from rmqtool.store.inference import SettingsInference
 from rmqtool.store.kinds import DIRECTORY_NAMES, QUEUE_KINDS, PathKind
+from rmqtool.store.links import links_out
 from rmqtool.store.places import CONFIG_DIRECTORY, Place, find_place
 from rmqtool.store.settings import Settings
 
@@ -57,12 +59,17 @@ class Store(StoreFiles):
         base = place.root or (place.path.parent if place.is_file else place.path)
         own: dict[PathKind, Root] = {place.kind: _root_of(place)}
         super().__init__(roots if place.kind is PathKind.STORE else own, base, place.root)
+        self._opened, self._words = (place, dict(roots), given), (broker_version, timezone)
         self.place = place
         self.around: StoreFiles = self
         if place.kind is not PathKind.STORE:
             self.around = StoreFiles(_around(place, roots, own), base, place.root)
         inference = SettingsInference(self.around)
         self.settings = Settings(given, inference, broker_version=broker_version, timezone=timezone)
+
+    def afresh(self) -> Store:
+        """Return the same store, opened in the same way, whose files are not listed yet."""
+        return Store(*self._opened, broker_version=self._words[0], timezone=self._words[1])
 
     @property
     def kind(self) -> PathKind:
@@ -105,9 +112,18 @@ class Store(StoreFiles):
 
     @property
     def evidence_roots(self) -> tuple[Path, ...]:
-        """Return the real directories of this machine that nothing may be written into."""
+        """Return the real directories of this machine that nothing may be written into.
+
+        What links lead to is read as a part of the store, so it is one here, too. To look for them takes a
+        look at every topic's directory.
+        """
         places = [path for root in self.roots.values() for path in root.paths]
-        places += [self.base, *(segment.path.real().parent for segment in self.commitlog)]
+        places.append(self.base)
+        with suppress(DeniedError):  # its directories are among the roots, its files cannot be links we know
+            places += (segment.path.real().parent for segment in self.commitlog)
+        with suppress(DeniedError):  # what may not be listed is not read through links, either
+            targets = [target for _, target in links_out(self, in_topics=True)]
+            places += (target if target.is_directory() else target.parent for target in targets)
         paths = (place.local_path() for place in places)
         return tuple(sorted({path for path in paths if path is not None}))
 

@@ -91,6 +91,7 @@ class StagingArea:
     Args:
         out: The output directory; must not exist, or be empty.
         evidence_roots: Directories that nothing may be written into.
+        own: A directory inside of them that is the caller's to write into, as that of a repair.
 
     Raises:
         RefusedError: ``out`` has contents, lies inside the evidence or around it, or another run is at work
@@ -98,9 +99,10 @@ class StagingArea:
         EnvironmentFailureError: The file system does not let us.
     """
 
-    def __init__(self, out: Path, evidence_roots: Iterable[Path] = ()) -> None:
+    def __init__(self, out: Path, evidence_roots: Iterable[Path] = (), own: Path | None = None) -> None:
         self.out = real_path(out)
-        _refuse_evidence(self.out, evidence_roots)
+        if own is None or not self.out.is_relative_to(real_path(own)):
+            _refuse_evidence(self.out, evidence_roots)
         _refuse_contents(self.out)
         self._made_parents = _make_parents(self.out.parent)
         self._marker: int | None = None

@@ -77,7 +77,8 @@ def test_a_structure_that_cannot_answer_is_an_error(plain: Path, tmp_path: Path)
     ("question", "message"),
     [
         ({}, "ask for something"),
-        ({"key": "order-1"}, "--key needs --topic"),
+        ({"tag": "TagA"}, "--tag needs --topic"),
+        ({"key": "order-1", "collisions": True}, "--collisions needs --topic"),
         ({"topic": "T", "key": "a", "msg_id": "b"}, "are 2 questions"),
         ({"topic": "T", "queue_offset": 1}, "--queue-offset needs --queue"),
         ({"topic": "T", "key": "a", "queue": 1}, "--queue says nothing with --key"),

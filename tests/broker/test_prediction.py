@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.broker
 
 EACH_VERSION = pytest.mark.parametrize("version", jvm.VERSIONS)
-_OF_THE_BROKER_AROUND = {"ST-CONFIG", "ST-DLEDGER", "ST-ROCKSDB"}
+_OF_THE_BROKER_AROUND = {"CF-BACKUP", "CF-FORGETS", "CF-REFUSED", "ST-DLEDGER", "ST-ROCKSDB"}
 _KILLED_STORES = 4
 _KILLED_AFTER_MS = 2600
 

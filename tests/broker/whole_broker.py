@@ -112,6 +112,11 @@ def sending(at: Site, first: int, count: int) -> Iterator[subprocess.Popen[bytes
         yield process
 
 
+def fates(at: Site, group: str) -> list[dict[str, Any]]:
+    """Send messages that a consumer of a group fails with, or does not; a row for each."""
+    return _rows(at, "fates", at.name_server, group)
+
+
 def bounds(at: Site, queues: list[tuple[str, int]]) -> dict[tuple[str, int], tuple[int, int]]:
     """Ask a running broker for min and max offset of queues."""
     file = at.folder / "queues"

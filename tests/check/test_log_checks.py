@@ -34,6 +34,7 @@ QUIET = {"CL-TAIL-ZERO", "CL-PREALLOC"}
 PAGE = 4096
 
 
+@pytest.mark.few(20)
 @pytest.mark.parametrize("root", STORES, ids=lambda root: root.name)
 @pytest.mark.parametrize("with_conf", [True, False], ids=["conf", "inferred"])
 def test_logs_of_real_brokers_are_sound(root: Path, with_conf: bool) -> None:
@@ -74,6 +75,7 @@ def _edited(tmp_path: Path, edit: Callable[[Log, int], None]) -> tuple[Verdict, 
     return check_at_any_split(log.write(tmp_path)), place
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     ("name", "value", "width", "code", "severity"),
     [
@@ -418,6 +420,9 @@ class TestTail:
             (finding,) = found.of("CL-HALF-RECORD")
             assert (finding.physical_offset, finding.severity.value) == (len(log.data), severity)
             assert found.log_end == len(log.data)
+            assert ("expected after a kill or a power cut" in finding.message) == unclean
+            assert ("for there is no abort" in finding.message) != unclean
+            assert finding.remedy.startswith("None needed: the next start cuts it off") == unclean
 
     def test_a_torn_body_is_expected_after_a_crash_only(self, tmp_path: Path) -> None:
         log = Log().fill(10)
@@ -429,6 +434,9 @@ class TestTail:
         found = check_at_any_split(files, unclean=True)
         assert found.codes() == set()
         assert found.codes("warning") == {"CL-CRC"}
+        (finding,) = found.of("CL-CRC")
+        assert "expected after a kill" in finding.message
+        assert finding.remedy.startswith("None needed")
         assert (found.log_end, found.records) == (end, 10)
 
     def test_bytes_of_an_old_record_are_dirt(self, tmp_path: Path) -> None:
@@ -577,6 +585,7 @@ def test_an_unreadable_page_is_told_once(tmp_path: Path, monkeypatch: pytest.Mon
     assert found.log_end == len(records)
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("seed", range(20))
 def test_whatever_is_damaged_no_cut_shows_and_nothing_fails(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)

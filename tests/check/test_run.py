@@ -57,6 +57,7 @@ def plain(tmp_path: Path) -> Path:
     return Path(shutil.copytree(STORES / "plain-5.3.3", tmp_path / "store"))
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("conf", [True, False], ids=["conf", "inferred"])
 def test_stores_of_real_brokers_are_clean_at_every_level(name: str, conf: bool) -> None:
@@ -172,6 +173,7 @@ def test_a_check_that_fails_by_itself_is_a_finding(plain: Path, monkeypatch: pyt
     assert report.examined.units > 0
 
 
+@pytest.mark.full
 @pytest.mark.spark
 def test_spark_finds_the_same_in_the_same_order(plain: Path) -> None:
     _flip(plain / "commitlog" / f"{8192:020d}", 300)

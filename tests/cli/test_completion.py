@@ -94,6 +94,7 @@ def ask(line: str, **more: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.full
 def test_the_rest_of_the_values() -> None:
     """Zones, purposes of files, queues of a glob of topics; codes in any case."""
     assert "plain,Asia/Shanghai" in ask(f"rmqtool info {STORE} --timezone Asia/Sh").stdout
@@ -103,6 +104,7 @@ def test_the_rest_of_the_values() -> None:
     assert ask("rmqtool verify --explain cl-hol").stdout == "plain,CL-HOLE\n"
 
 
+@pytest.mark.full
 def test_a_home_directory_and_variables_are_put_in(tmp_path: Path) -> None:
     """The shell hands over the line as typed."""
     (tmp_path / "my store").symlink_to(ROOT / STORE)
@@ -111,6 +113,7 @@ def test_a_home_directory_and_variables_are_put_in(tmp_path: Path) -> None:
         assert "plain,TopicTest" in found.stdout, line
 
 
+@pytest.mark.full
 def test_a_value_that_bash_would_take_apart_is_quoted(tmp_path: Path) -> None:
     (tmp_path / "commitlog").mkdir()
     (tmp_path / "consumequeue" / "a|b c" / "0").mkdir(parents=True)
@@ -118,6 +121,7 @@ def test_a_value_that_bash_would_take_apart_is_quoted(tmp_path: Path) -> None:
     assert ask(f"rmqtool dump {tmp_path} --topic 'a", COMP_WORD="'a").stdout == "plain,a|b c\n"
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "line",
     ["decode-id ", "dump /nowhere --topic ", "dump --topic ", "dump /etc/passwd -t "],
@@ -127,6 +131,7 @@ def test_a_line_that_makes_no_sense_is_left_alone(line: str) -> None:
     assert (found.stdout.strip(), found.stderr) == ("", "")
 
 
+@pytest.mark.full
 def test_no_damage_breaks_the_line(plain_copy: Path) -> None:
     """Names are completed as far as they can be read; nothing is ever said on standard error."""
     shutil.rmtree(plain_copy / "commitlog")

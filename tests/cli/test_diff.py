@@ -32,6 +32,7 @@ def differences(found: Run) -> list[dict[str, Any]]:
     return rows
 
 
+@pytest.mark.few(10)
 def test_a_store_does_not_differ_from_itself(run: Callable[..., Run], any_store: Path) -> None:
     found = run("diff", any_store, any_store, "--format", "json")
     assert (found.status, differences(found)) == (0, [])
@@ -67,6 +68,7 @@ def test_a_rebuilt_store_says_the_same(run: Callable[..., Run], tmp_path: Path, 
     assert found.document["compared"]["queues"] > 0
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("name", PAIRS)
 def test_stores_of_two_brokers_differ_both_ways(run: Callable[..., Run], name: str) -> None:
     """Every message was stored at another time: the log differs from its first record on, and is sound."""
@@ -167,6 +169,7 @@ def _case_id(case: Case) -> str:
     return f"{case.code}-{case.name}"
 
 
+@pytest.mark.few(15)
 @pytest.mark.parametrize("case", load_cases(), ids=_case_id)
 def test_every_damage_is_compared_with_the_sound_store(
     run: Callable[..., Run], tmp_path: Path, case: Case

@@ -59,6 +59,7 @@ def of_type(found: Run, kind: str) -> list[dict[str, Any]]:
     return [one for one in found.objects if one["type"] == kind]
 
 
+@pytest.mark.few(10)
 def test_every_real_store_is_clean_and_keeps_the_contract(run: Callable[..., Run], any_store: Path) -> None:
     found = run("dump", any_store, "--format", "ndjson", "--slots", "--chains")
     assert (found.status, found.err) == (0, "")
@@ -72,6 +73,7 @@ def test_every_real_store_is_clean_and_keeps_the_contract(run: Callable[..., Run
     assert codes <= {"CL-TAIL-ZERO", "CL-PREALLOC"} | pages
 
 
+@pytest.mark.few(10)
 def test_units_and_items_of_every_real_store_point_to_messages(
     run: Callable[..., Run], any_store: Path
 ) -> None:
@@ -322,6 +324,7 @@ def test_a_body_is_complete_or_not_there(run: Callable[..., Run], plain: Path, t
         assert path.read_bytes().hex() == bodies[path.name]
 
 
+@pytest.mark.few(10)
 def test_a_range_of_one_queue_goes_through_the_queue(run: Callable[..., Run], any_store: Path) -> None:
     """The queue leads to the messages that a walk over the log finds, prepared ones aside."""
     words = ("dump", any_store, "-c", any_store / "broker.conf", "--format", "ndjson", "--type", "commitlog")

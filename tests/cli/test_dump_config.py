@@ -34,6 +34,7 @@ def test_bare_integer_keys_become_strict_json(run: Callable[..., Run]) -> None:
     assert {one["file"] for one in found.objects} == {"config/consumerOffset.json"}
 
 
+@pytest.mark.few(10)
 def test_every_config_file_of_every_store(run: Callable[..., Run], any_store: Path) -> None:
     """What strict JSON was on disk comes out as it was."""
     document = json.loads((any_store / "config" / "topics.json").read_text())

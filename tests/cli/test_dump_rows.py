@@ -149,6 +149,7 @@ def test_text_is_no_queue(run: Callable[..., Run], tmp_path: Path, command: str,
     assert run(command, path, "--type", "consumequeue", "--fail-on", "never").status == 0
 
 
+@pytest.mark.few(10)
 def test_queue_files_are_recognised_elsewhere(
     run: Callable[..., Run], any_store: Path, tmp_path: Path
 ) -> None:
@@ -161,3 +162,14 @@ def test_queue_files_are_recognised_elsewhere(
         found = run("dump", copy, "--format", "ndjson")
         assert {one["type"] for one in found.objects} <= {"unit", "preblank", "damage"}
         assert found.status == 0
+
+
+@pytest.mark.parametrize("kind", ["index-header", "blank"])
+def test_csv_of_rows_that_else_lead_others(run: Callable[..., Run], plain: Path, kind: str) -> None:
+    """Asked for by name, headers and BLANKs are the rows, and not what is left out beside others."""
+    found = run("dump", plain, "--rows", kind, "--format", "csv")
+    head, *lines = found.out.splitlines()
+    assert head.startswith("type,file,")
+    assert lines
+    assert all(line.startswith(f"{kind},") for line in lines)
+    assert "left out" not in found.err

@@ -39,6 +39,7 @@ def limited(folder: Path, *words: str, limit: int = LIMIT_BYTES) -> subprocess.C
     return done
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("option", ["--report=junit:", "--report=sarif:", "--manifest=write:"])
 def test_a_file_beside_the_data_is_there_whole_or_not_at_all(option: str, tmp_path: Path) -> None:
     target = tmp_path / "file"
@@ -48,6 +49,7 @@ def test_a_file_beside_the_data_is_there_whole_or_not_at_all(option: str, tmp_pa
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "words",
     [
@@ -71,6 +73,7 @@ def test_data_that_does_not_fit_is_told_of(words: tuple[str, ...], tmp_path: Pat
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("command", ["rebuild", "rebuild-index"])
 def test_a_rebuild_leaves_nothing(command: str, tmp_path: Path) -> None:
     """Neither a part of the result, nor an empty report that would be in the way of the next run."""
@@ -82,6 +85,7 @@ def test_a_rebuild_leaves_nothing(command: str, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("words", [("verify",), ("rebuild", "--compare")], ids=" ".join)
 def test_blocks_that_do_not_fit_are_no_damage(words: tuple[str, ...], tmp_path: Path) -> None:
     """Scratch files are ours: that they cannot be written says nothing of the store."""
@@ -91,6 +95,7 @@ def test_blocks_that_do_not_fit_are_no_damage(words: tuple[str, ...], tmp_path: 
     assert done.stdout == b""
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "words",
     [
@@ -113,6 +118,7 @@ def test_a_short_report_is_there_whole_or_not_at_all(words: tuple[str, ...], tmp
     assert b"error: /dev/full: cannot be written: No space left on device" in full.stderr
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "words",
     [
@@ -135,6 +141,7 @@ def test_rows_that_do_not_fit_are_told_of(words: tuple[str, ...], tmp_path: Path
     assert b"error: /dev/full: cannot be written: No space left on device" in full.stderr
 
 
+@pytest.mark.full
 def test_a_question_that_fails_before_its_first_row_leaves_no_file(tmp_path: Path) -> None:
     """The next one, put right, may use the name."""
     target = tmp_path / "file"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 from typing import TYPE_CHECKING
 
 import click
 import pytest
 
+import rmqtool
 from rmqtool.cli.group import COMMANDS, ROOT
 from rmqtool.cli.help import Command
 from tests.cli.conftest import STORES
@@ -29,25 +31,41 @@ def command(name: str) -> Command:
 
 
 EXAMPLES = [
-    pytest.param(name, example, id=f"{name}: {purpose}")
+    pytest.param(name, example, id=f"{name}: {purpose}", marks=[pytest.mark.full] if name == "warmup" else [])
     for name in COMMANDS
     for purpose, example in re.findall(r"^# (.*)\n((?:[^#].*\n)+)", command(name).examples, re.MULTILINE)
 ]
 
 
+def _to_be_repaired(folder: Path, *, cut: bool, done: bool) -> Path:
+    """Copy a store, for the one command that changes it: with settings that were cut, or mended by now."""
+    root = folder / "copy"
+    shutil.copytree(STORES / "plain-5.3.3", root)
+    if cut:
+        offsets = root / "config/consumerOffset.json"
+        offsets.write_bytes(offsets.read_bytes()[:-9])
+    if done:
+        (root / "abort").touch()
+        assert rmqtool.open(root).repair(only=["abort"]).outcome == "done"
+    return root
+
+
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("name", "example"), EXAMPLES)
 def test_example_runs(name: str, example: str, tmp_path: Path) -> None:
     """Exit status 0 but where a difference or a missing message is what the example is about."""
     bin_ = program(tmp_path / "bin")
     (tmp_path / ".config/fish/completions").mkdir(parents=True)
     stores = {"STORE": str(STORES / "plain-5.3.3"), "OTHER": str(STORES / "plain-4.9.8")}
+    if name == "repair":
+        stores["STORE"] = str(_to_be_repaired(tmp_path, cut="--config" in example, done="--undo" in example))
     done = subprocess.run(
         ["bash", "-e", "-o", "pipefail", "-c", example],
         env=environment(bin_) | here() | stores,
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,  # warmup compiles everything
         check=False,
     )
     negative = name == "diff" or "error: no message for" in done.stderr

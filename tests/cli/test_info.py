@@ -82,6 +82,7 @@ def test_ndjson_and_csv(run: Callable[..., Run], plain: Path) -> None:
     assert len(table) == 10
 
 
+@pytest.mark.few(40)
 @pytest.mark.parametrize("kind", sorted(set(PathKind) - {PathKind.STORE, PathKind.CONFIG}))
 def test_every_part_can_be_summed_up(run: Callable[..., Run], any_store: Path, kind: PathKind) -> None:
     name = {"consumequeue-ext": "consumequeue_ext"}.get(kind.value, kind.value)
@@ -189,6 +190,7 @@ def _case_id(case: Case) -> str:
     return f"{case.code}-{case.name}"
 
 
+@pytest.mark.few(15)
 @pytest.mark.parametrize("case", load_cases(), ids=_case_id)
 def test_every_damaged_store_is_summed_up(run: Callable[..., Run], tmp_path: Path, case: Case) -> None:
     """No damage hides the rest; it counts as in verify, if names, sizes and ends show it."""

@@ -76,6 +76,7 @@ def held(tmp_path: Path) -> Iterator[Callable[..., Held]]:
         one.kill()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("jobs", [1, 2])
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM], ids=lambda how: how.name)
 def test_amid_the_log(
@@ -97,6 +98,7 @@ def test_amid_the_log(
     assert state_of(plain_copy) == before
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("format_name", ["text", "json", "ndjson", "csv"])
 def test_every_format_has_the_report_so_far(
     held: Callable[..., Held], plain_copy: Path, format_name: str
@@ -116,11 +118,13 @@ def test_every_format_has_the_report_so_far(
         assert found["examined"]["records"] > 0
 
 
+@pytest.mark.full
 def test_a_file_gets_the_report_so_far(held: Callable[..., Held], plain_copy: Path, tmp_path: Path) -> None:
     held("log", "verify", plain_copy, "--format", "json", "-o", tmp_path / "o").end()
     assert json.loads((tmp_path / "o").read_text())["result"] == "incomplete"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("moment", ["manifest", "prediction"])
 def test_behind_the_checks(held: Callable[..., Held], plain_copy: Path, moment: str, tmp_path: Path) -> None:
     """All levels are through: their findings are there, what comes after it is not, and nothing is half."""
@@ -139,6 +143,7 @@ def test_behind_the_checks(held: Callable[..., Held], plain_copy: Path, moment: 
     assert (tmp_path / "m").exists() is (moment == "prediction")
 
 
+@pytest.mark.full
 def test_stores_behind_it_are_not_begun(held: Callable[..., Held], plain: Path, plain_copy: Path) -> None:
     status, out, _ = held("log", "verify", plain, plain_copy, "--format", "json").end()
     assert status == json.loads(out)["exitStatus"] == 130
@@ -147,6 +152,7 @@ def test_stores_behind_it_are_not_begun(held: Callable[..., Held], plain: Path, 
     assert set(second["examined"].values()) == {0}
 
 
+@pytest.mark.full
 @pytest.mark.spark
 @pytest.mark.parametrize("moment", ["log", "derived"])
 def test_on_spark(held: Callable[..., Held], plain_copy: Path, moment: str) -> None:
@@ -155,11 +161,12 @@ def test_on_spark(held: Callable[..., Held], plain_copy: Path, moment: str) -> N
     words = ["--engine", "spark", "--jobs", "2", "--format", "json"]
     status, out, err = held(moment, "verify", plain_copy, *words).end()
     found = json.loads(out)
-    assert (status, found["interrupted"], err.count("\n")) == (130, moment, 1)
+    assert (status, found["interrupted"], err.count("\n")) == (130, moment, 1), err
     assert "ST-ABORT" in found["counts"]
     assert bool(found["examined"]["records"]) is (moment == "derived")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda how: how.name)
 def test_a_rebuild_leaves_nothing(held: Callable[..., Held], how: signal.Signals, tmp_path: Path) -> None:
     out = tmp_path / "result" / "out"

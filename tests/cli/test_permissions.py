@@ -137,3 +137,50 @@ def test_a_prediction_that_needs_it_is_skipped(store: Path, verify: Callable[...
     done = verify(store, "--predict-recovery", "--format", "json")
     assert (done.status, codes(done)) == (3, {"IO-DENIED", "NS-SKIPPED"})
     assert "predictions" not in done.document
+
+
+@pytest.mark.parametrize(
+    ("place", "missing"),
+    [
+        ("commitlog", "log"),
+        (FIRST_LOG_FILE, "log"),
+        ("consumequeue", "queues"),
+        ("consumequeue/Orders", "Orders"),
+        ("consumequeue/Orders/0", "Orders"),
+        ("consumequeue/Orders/0/00000000000000000200", "Orders"),
+        ("index", "index"),
+        ("index/*", "index"),
+        ("checkpoint", "checkpoint"),
+        ("abort", "abort"),
+        ("lock", ""),
+        ("config", ""),
+        ("config/topics.json", ""),
+    ],
+)
+def test_info_shows_the_rest(store: Path, run: Callable[..., Run], place: str, missing: str) -> None:
+    """Status 3, whose it is and what to run; only what may not be read is left out."""
+    (store / "lock").touch()
+    (store / "abort").write_text("12")
+    whole = run("info", store, "--format", "json").document
+    path = sorted(store.glob(place))[0]
+    path.chmod(0)
+    with stranger():
+        done = run("info", store, "--format", "json")
+        text = run("info", store)
+    path.chmod(0o755)
+    found = done.document
+    assert (done.status, found["exitStatus"]) == (3, 3)
+    denied = [one for one in found["findings"] if one["code"] == "IO-DENIED"]
+    assert denied
+    assert all("sudo -u" in one["message"] for one in denied)
+    names = [one["file"] for one in denied if one["file"]]
+    assert len(names) == len(set(names))
+    told = {one["topic"]: one for one in found["queues"]}
+    assert bool(found["commitlog"]) == (missing != "log")
+    assert bool(told) == (missing != "queues")
+    if missing not in {"queues", "Orders"}:
+        assert len(found["queues"]) == len(whole["queues"])
+    assert (missing == "index") == (len(found["index"]) < len(whole["index"]))
+    assert bool(found["checkpoint"]) == (missing != "checkpoint")
+    assert text.out.startswith("Not all of it may be read")
+    assert f"next: sudo -u {store.owner()} rmqtool info {store}\n" in text.out

@@ -17,6 +17,7 @@ from rmqtool.rows.messages import has_unit, offset_id_of
 from rmqtool.scan.record_walk import walk
 from rmqtool.scan.records import Record
 from rmqtool.store import open_store
+from tests.cli.conftest import STORES
 from tests.scan.log_builder import record
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ def answers(store: Store, **question: Any) -> list[int]:  # noqa: ANN401 - any f
     return [row.physical_offset for row in rows]
 
 
+@pytest.mark.few(3)
 def test_the_index_finds_what_the_log_holds(any_store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Every key and unique key of every real store gives exactly its messages, hash collisions or not."""
     store = open_store(any_store, broker_conf=any_store / "broker.conf")
@@ -56,6 +58,7 @@ def test_the_index_finds_what_the_log_holds(any_store: Path, capsys: pytest.Capt
     assert "damaged" not in capsys.readouterr().err
 
 
+@pytest.mark.few(3)
 def test_the_queues_find_what_the_log_holds(any_store: Path) -> None:
     store = open_store(any_store, broker_conf=any_store / "broker.conf")
     for one in records_of(store)[:40]:
@@ -73,6 +76,7 @@ def test_ids_lead_to_their_messages(any_store: Path) -> None:
         assert answers(store, offset=one.physical_offset) == [one.physical_offset]
 
 
+@pytest.mark.few(3)
 def test_unique_ids_lead_to_their_messages(any_store: Path) -> None:
     """Whatever the topic, IPv4 and IPv6: an id of that length that is no offset id is looked up as a key."""
     store = open_store(any_store, broker_conf=any_store / "broker.conf")
@@ -134,7 +138,7 @@ def test_the_structure_that_answered_is_named(run: Callable[..., Run], plain: Pa
     "words",
     [
         (),
-        ("--key", "k"),
+        ("--tag", "k"),
         ("--topic", "t"),
         ("--topic", "t", "--key", "k", "--offset", "1"),
         ("--topic", "t", "--queue-offset", "1"),
@@ -149,6 +153,25 @@ def test_half_questions_are_usage_errors(
 ) -> None:
     found = run("query", plain, *words)
     assert (found.status, found.out) == (2, "")
+
+
+def test_times_are_told_as_what_they_were_taken_for(run: Callable[..., Run], plain: Path) -> None:
+    """A time from now, or without zone, is said with its zone; a full one not; nonsense lists the forms."""
+    found = run("query", plain, "-t", "TopicTest", "-b", "2020-01-01", "-e", "-1h", "--timezone", "UTC")
+    assert "--begin 2020-01-01 is 2020-01-01 00:00:00.000Z" in found.err
+    assert "--end -1h is 20" in found.err
+    found = run("query", plain, "-t", "TopicTest", "-b", "2020-01-01T00:00Z")
+    assert found.status == 0
+    assert "--begin" not in found.err
+    for command in (("query", plain, "-t", "TopicTest", "-b"), ("dump", plain, "-e")):
+        found = run(*command, "soon")
+        assert found.status == 2
+        assert "'soon' is no time; give epoch ms" in found.err
+        assert "yesterday 13:20" in found.err
+        assert "-2h" in found.err
+    found = run("rebuild", plain, "--dry-run", "--until-timestamp", "soon")
+    assert found.status == 2
+    assert "yesterday 13:20" in found.err
 
 
 def test_times(run: Callable[..., Run], plain: Path) -> None:
@@ -297,3 +320,33 @@ def test_the_id_of_a_grpc_client_is_found_in_either_case(run: Callable[..., Run]
         for way in ([], ["--scan"]):
             found = run("query", store, "--msg-id", text, "--format", "ndjson", *way)
             assert [one["uniqKey"] for one in found.objects] == [client_id]
+
+
+def test_a_key_without_topic_is_looked_up_under_every_topic(
+    run: Callable[..., Run], plain: Path, tmp_path: Path
+) -> None:
+    """Topics are known by queues, by topics.json and by the log; what is searched under is said."""
+    expected = run("query", plain, "-t", "TopicTest", "-k", "order-140").out
+    found = run("query", plain, "-k", "order-140")
+    assert (found.status, found.out) == (0, expected)
+    assert "no --topic: the key is looked up under " in found.err
+    assert run("query", plain, "-k", "order-140", "--scan").out == expected
+    store = shutil.copytree(plain, tmp_path / "store")
+    shutil.rmtree(store / "consumequeue" / "TopicTest")
+    shutil.rmtree(store / "config", ignore_errors=True)
+    found = run("query", store, "-k", "order-140")
+    assert (found.status, found.out) == (0, expected)
+    assert "known by the log alone (the first 200 messages of its newest 50 files)" in found.err
+
+
+def test_a_delayed_message_is_found_by_its_key_before_its_delivery(run: Callable[..., Run]) -> None:
+    """Without a topic the broker's own are asked, too; --max counts the hits of all topics together."""
+    store = STORES / "delay-5.3.3"
+    rows = run(
+        "query", store, "-t", "SCHEDULE_TOPIC_XXXX", "-b", "0", "--format", "ndjson", "-m", "0"
+    ).objects
+    row = next(one for one in rows if one["keys"])
+    found = run("query", store, "-k", row["keys"][0], "--format", "ndjson").objects
+    assert row["physicalOffset"] in [one["physicalOffset"] for one in found]
+    newest = run("query", store, "-k", row["keys"][0], "--format", "ndjson", "-m", "1").objects
+    assert newest == found[-1:]

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.cli.conftest import STORES
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
@@ -100,3 +102,14 @@ def test_what_is_no_store(run: Callable[..., Run], tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     found = run("rebuild", tmp_path / "empty", *LOCAL, "--dry-run")
     assert (found.status, found.out) == (3, "")
+
+
+@pytest.mark.parametrize("command", ["rebuild", "rebuild-index"])
+def test_what_is_not_looked_at_is_said(run: Callable[..., Run], command: str) -> None:
+    """What half and op messages say of each other is verify's; without transactions it is nothing."""
+    options = ("--dry-run", "--engine", "local", "--format", "json")
+    transactions, plain = STORES / "transaction-5.3.3", STORES / "plain-5.3.3"
+    (said,) = run(command, transactions, *options).document["notLookedAt"]
+    assert "CL-HALF, CL-OP, CL-PREPARED" in said
+    assert run(command, plain, *options).document["notLookedAt"] == []
+    assert f"not looked at  {said}" in run(command, transactions, *options[:3]).out

@@ -76,6 +76,7 @@ def run(name: str, store: Path, *more: str, **environment: str) -> subprocess.Co
     )
 
 
+@pytest.mark.few(3)
 @every_command
 @pytest.mark.parametrize(
     "environment",
@@ -97,6 +98,7 @@ def test_hostile_bytes_never_reach_the_terminal(
         assert harmful(done) == []
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("name", "format_name"), [(name, one) for name, formats in FORMATS.items() for one in formats]
 )
@@ -120,6 +122,7 @@ def harmful(done: subprocess.CompletedProcess[bytes]) -> list[str]:
     return HARMFUL.findall(done.stdout.decode()) + HARMFUL.findall(done.stderr.decode("utf-8", "replace"))
 
 
+@pytest.mark.few(1)
 @every_command
 def test_a_full_disk_is_said_in_one_sentence(name: str, hostile: Path) -> None:
     if not Path("/dev/full").exists():
@@ -141,6 +144,7 @@ def test_a_full_disk_is_said_in_one_sentence(name: str, hostile: Path) -> None:
     assert b"Exception ignored" not in done.stderr
 
 
+@pytest.mark.few(2)
 @every_command
 def test_a_reader_that_is_gone_ends_a_command_quietly(name: str, hostile: Path, tmp_path: Path) -> None:
     store = shutil.copytree(hostile, tmp_path / "store")
@@ -162,6 +166,7 @@ def test_a_reader_that_is_gone_ends_a_command_quietly(name: str, hostile: Path, 
     assert b"Traceback" not in done.stderr
 
 
+@pytest.mark.few(1)
 @every_command
 def test_a_closed_output_is_a_failure_and_a_closed_error_stream_is_none(
     name: str, hostile: Path, tmp_path: Path
@@ -189,6 +194,7 @@ def test_a_closed_output_is_a_failure_and_a_closed_error_stream_is_none(
     assert silent.stdout
 
 
+@pytest.mark.full
 def test_topics_are_utf8_in_any_locale(hostile: Path) -> None:
     """Directories named after topics agree with the log, and with what is typed."""
     odd = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}

@@ -141,18 +141,22 @@ def test_running_broker_is_status_4_unless_live(run: Callable[..., Run], plain_c
     assert "ST-LOCKED" in {one.get("code") for one in live.objects}
 
 
+@pytest.mark.full
 def test_a_bind_mount_of_the_store_is_the_store(plain_copy: Path, tmp_path: Path) -> None:
     """Paths differ, device and inode do not."""
-    other, index = tmp_path / "other", tmp_path / "index"
-    other.mkdir()
-    index.mkdir()
+    other, index, queue = tmp_path / "other", tmp_path / "index", tmp_path / "a queue"
+    for place in (other, index, queue):
+        place.mkdir()
     rmqtool = f"{sys.executable} -m rmqtool"
     script = f"""
         mount --bind {plain_copy} {other} && mount --bind {plain_copy}/index {index} || exit 77
+        mount --bind {plain_copy}/consumequeue/Orders/0 "{queue}" || exit 77
         {rmqtool} verify {plain_copy} -o {index}/report; echo $?
         {rmqtool} verify {other} --report sarif:{plain_copy}/report; echo $?
         {rmqtool} verify {plain_copy} --log-file {other}/log; echo $?
         {rmqtool} rebuild {plain_copy} --engine local --out {other}/out; echo $?
+        {rmqtool} rebuild {plain_copy} --engine local --out "{queue}"/out; echo $?
+        {rmqtool} info {other} -o "{queue}"/out; echo $?
         TMPDIR={other} {rmqtool} rebuild {plain_copy} --engine local --compare; echo $?
         """
     before = sorted(plain_copy.rglob("*"))
@@ -160,7 +164,7 @@ def test_a_bind_mount_of_the_store_is_the_store(plain_copy: Path, tmp_path: Path
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode:
         pytest.skip(f"no mount is allowed here: {done.stderr}")
-    assert done.stdout.split() == ["4"] * 5
+    assert done.stdout.split() == ["4"] * 7
     assert sorted(plain_copy.rglob("*")) == before
 
 
@@ -185,6 +189,7 @@ def test_csv_is_one_row_a_finding(run: Callable[..., Run], plain_copy: Path) -> 
     assert any(row.startswith("finding,CQ-") for row in rows)
 
 
+@pytest.mark.full
 def test_reader_that_has_enough_does_not_make_the_store_clean(plain_copy: Path) -> None:
     spoil_queue(plain_copy)
     command = (

@@ -11,6 +11,8 @@ import pytest
 
 from rmqtool.formats.consumequeue import UNIT_SIZE
 from tests.cli.spoiling import LOG_FILE, spoil_log, spoil_queue, state_of
+from tests.damage.cases import load_cases
+from tests.damage.running import damaged_copy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -101,3 +103,18 @@ def test_manifest_is_written_checked_and_believed_by_sha256sum(
     spoil_queue(plain_copy)
     done = run("verify", plain_copy, "--level", 0, "--manifest", f"check:{manifest}", "--format", "json")
     assert (done.status, done.document["counts"]["MF-MISMATCH"]) == (1, 1)
+
+
+def test_no_rule_advises_what_would_lose_messages(run: Callable[..., Run], tmp_path: Path) -> None:
+    """On DMG/CL-GAP-1 a rebuild takes messages from consumers: no rule advises it."""
+    case = next(one for one in load_cases() if one.code == "CL-GAP")
+    root, report = damaged_copy(case, tmp_path), tmp_path / "report.sarif"
+    found = run("verify", root, "-c", root / "broker.conf", "--report", f"sarif:{report}")
+    assert found.status == 5
+    rules = json.loads(report.read_text())["runs"][0]["tool"]["driver"]["rules"]
+    helps = {rule["id"]: rule["help"]["text"] for rule in rules}
+    assert "installing a rebuild now can lose messages" in helps["CQ-DANGLING"]
+    advice = [text.partition("Remedy: ")[2] for text in helps.values()]
+    assert not [one for one in advice if "Rebuild the" in one]
+    explained = run("verify", "--explain", "CQ-DANGLING").out
+    assert "damaged, too, compare with a replica first" in " ".join(explained.split())

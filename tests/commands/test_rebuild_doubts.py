@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rmqtool.cli import main
 from rmqtool.errors import ExitStatus
 from rmqtool.projection import json_object
 from rmqtool.store import open_store
@@ -71,6 +72,20 @@ def test_nothing_is_compared_or_installed_by_a_size_in_doubt(alone: Path, tmp_pa
     assert report.verdict.startswith("Settings in doubt (maxHashSlotNum, maxIndexNum): ")
     assert "Do not install this result before maxHashSlotNum and maxIndexNum are sure" in report.install_hint
     assert json_object(report)["settings"]["maxHashSlotNum"]["doubt"]
+
+
+def test_verify_and_info_tell_of_the_doubt(alone: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    doubt = "maxHashSlotNum=20 and maxIndexNum=20 are in doubt: index/"
+    for command in (("verify", "--level", "1"), ("info",)):
+        assert main([*command, str(alone)]) == ExitStatus.CLEAN
+        out = capsys.readouterr().out
+        assert doubt in " ".join(out.split())
+        assert "in doubt" in out.splitlines()[0] or command == ("info",)
+    assert main(["info", str(alone), "--fail-on", "warning"]) == ExitStatus.NEGATIVE
+    capsys.readouterr()
+    given = ("-p", "maxHashSlotNum=25", "-p", "maxIndexNum=40")
+    assert main(["info", str(alone), *given]) != ExitStatus.FAILED
+    assert "in doubt" not in capsys.readouterr().out
 
 
 def test_what_is_given_is_not_in_doubt(alone: Path) -> None:

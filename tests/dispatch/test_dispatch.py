@@ -110,6 +110,7 @@ def test_entries_are_what_the_index_service_puts(log: LogBuilder, policy: Dispat
     assert merged == expected
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("first_rows", [1, 2, 5])
 def test_output_arrays_grow_as_they_must(first_rows: int, policy: DispatchPolicy) -> None:
     """Long messages and many of them find room whatever the arrays began with; nothing is put twice."""

@@ -26,7 +26,9 @@ def spark_engine() -> Iterator[Engine]:
         yield engine
 
 
-@pytest.fixture(params=["local", "one-thread", pytest.param("spark", marks=pytest.mark.spark)])
+@pytest.fixture(
+    params=["local", "one-thread", pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.full])]
+)
 def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
     if request.param == "spark":
         yield request.getfixturevalue("spark_engine")

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 RETRYING = "local[2,4]"
 
 
+@pytest.mark.full
 @pytest.mark.spark
 class TestRunning:
     """With one shared session."""
@@ -61,6 +62,7 @@ class TestRunning:
         assert spark_engine.map(tasks.square, [3]) == [9]
 
 
+@pytest.mark.full
 @pytest.mark.spark
 def test_the_process_is_as_before_and_can_open_another(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
@@ -84,6 +86,7 @@ def test_the_process_is_as_before_and_can_open_another(
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.full
 @pytest.mark.spark
 def test_a_progress_that_raises_closes_the_engine() -> None:
     def complain(completed: int) -> None:
@@ -96,6 +99,7 @@ def test_a_progress_that_raises_closes_the_engine() -> None:
             engine.map(tasks.square, [1])
 
 
+@pytest.mark.full
 @pytest.mark.spark
 def test_a_wrong_setting_is_told_in_one_sentence() -> None:
     with (

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 REPOSITORY = Path(__file__).parents[2]
 
 pytestmark = [
+    pytest.mark.full,
     pytest.mark.spark,
     pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc to see processes"),
 ]

@@ -18,6 +18,7 @@ from rmqtool.findings import (
     Structure,
     code_of,
     commitlog,
+    configs,
     consumequeue,
     dledger,
     index,
@@ -28,7 +29,7 @@ from rmqtool.findings import (
 )
 
 RECORDED = Path(__file__).with_name("codes.txt").read_text("ascii").split()
-MODULES = (commitlog, records, transactions, dledger, consumequeue, index, places, start)
+MODULES = (commitlog, records, transactions, dledger, configs, consumequeue, index, places, start)
 
 
 def test_every_entry_is_found_under_its_own_id() -> None:

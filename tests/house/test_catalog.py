@@ -13,6 +13,7 @@ from tests.damage.cases import CASES, Case, load_cases
 ROOT = Path(__file__).resolve().parents[2]
 
 NO_EDIT_PROVOKES = {
+    "CF-TIMER": "no fixture has timed messages; tests/doctor/test_timer.py makes a store that has",
     "CL-INNER-BATCH": "verify looks into no body; tests/cli/test_dump_batches.py damages one for dump",
     "DL-POS": "DLedger logs are recognised (ST-DLEDGER), not read",
     "DL-INDEX": "DLedger logs are recognised (ST-DLEDGER), not read",
@@ -26,6 +27,8 @@ NO_EDIT_PROVOKES = {
     "NS-REFUSED": "what a start will do; tests/cli/test_verify_start.py asks for it",
     "NS-SKIPPED": "what a start will do; tests/cli/test_verify_start.py asks for it",
     "RM-INTERNAL": "a defect of rmqtool; tests/check/test_run.py makes a check fail",
+    "ST-CONFIG": "dump says so; tests/cli/test_dump_config.py damages a file",
+    "ST-DOUBT": "settings that are not given; tests/commands/test_rebuild_doubts.py gives none",
     "ST-LOCKED": "a process holds the lock; tests/check/test_run.py holds it",
 }
 

@@ -85,6 +85,7 @@ def processor_seconds(*words: str) -> float:
     return min(spent)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("words", "bound"), [(("--help",), 2), (("verify", STORE, "--level", "0"), 5)], ids=["help", "layout"]
 )

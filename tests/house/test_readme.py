@@ -32,6 +32,7 @@ def test_tours_have_steps() -> None:
     assert all(sum(bool(step.output) for step in steps(page.read_text())) >= 4 for page in TOURS)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("page", TOURS, ids=lambda page: page.stem)
 def test_tour_prints_what_it_shows(page: Path, tmp_path: Path) -> None:
     """If this fails because the tool changed: ``python -m tests.house.readme`` writes the page anew."""
@@ -84,6 +85,7 @@ def recipes() -> dict[str, str]:
     return {"shell": blocks["sh"], "actions": step[1], "cron": cron}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", ["shell", "actions", "cron"])
 @pytest.mark.parametrize("damaged", [False, True], ids=["sound", "damaged"])
 def test_recipe_for_ci(kind: str, damaged: bool, tmp_path: Path) -> None:
@@ -159,3 +161,8 @@ def test_ci_takes_its_test_command_from_readme() -> None:
 
 def test_ci_runs_every_tier_that_is_left_out_by_default() -> None:
     assert f'tiers="{" or ".join(TIERS)}"\n' in (ROOT / ".ci" / "run").read_text()
+
+
+def test_every_tier_is_described() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    assert [tier for tier in TIERS if f"\n* `{tier}` " not in text] == []

@@ -54,6 +54,7 @@ def test_malformed_bytes_are_hashed_as_decoded_by_java(octets: str, text: str, c
     assert kernels.hash_utf8(*placed(bytes.fromhex(octets), 0, 0), 0) == code
 
 
+@pytest.mark.full
 def test_all_sequences_of_three_bytes_hash_as_in_the_jdk() -> None:
     codes = np.empty(0x10000, np.int64)
     for lead, digest in jdk17_utf8("digest"):

@@ -6,7 +6,7 @@ import io
 import json
 from typing import TYPE_CHECKING
 
-from rmqtool.compiling import Compilation
+from rmqtool.compiling import Compilation, expected_s
 from rmqtool.report.console import Console, ProgressMode
 from rmqtool.report.times import size_text
 from rmqtool.times import time_text
@@ -85,12 +85,32 @@ def test_compiling_is_said_with_a_bar_that_moves(monkeypatch: pytest.MonkeyPatch
     compilation.begin()
     console.note("meanwhile")
     before = terminal.getvalue()
-    assert "compiling once" in before
+    assert "compiling once, about 5 s" in before
+    assert "0/2 kernels" in before
     assert "1/2 kernels" in before
     compilation.end()
     console.note("afterwards")
     console.close()
     assert "compiling once" not in terminal.getvalue().rpartition("afterwards")[2]
+
+
+def test_compiling_is_said_in_one_sentence_where_rows_scroll_by(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.StringIO()
+    monkeypatch.setattr(stream, "isatty", lambda: True)
+    monkeypatch.setattr("sys.stderr", stream)
+    console = Console()
+    console.draws_bars = False
+    for ready in (0, 1):
+        console.compiling(ready, 100, under_way=True)
+    console.compiling(100, 100, under_way=False)
+    console.close()
+    assert stream.getvalue() == "compiling once, about 30 s\n"
+
+
+def test_how_long_compiling_takes_is_known_better_after_some_kernels() -> None:
+    assert expected_s(0, 0, 0.0) == 5
+    assert expected_s(2, 98, 20.0) == 45
+    assert expected_s(10, 90, 10.0) == 100
 
 
 def test_compiling_is_no_remark_where_no_bar_is(capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _PYTHON_TYPES = {
     "integer": int,
+    "number": float,
     "string": str,
     "hex string": str,
     "boolean": bool,
@@ -51,6 +52,7 @@ def documented() -> dict[str, dict[str, tuple[type, ...]]]:
         (("query", _PLAIN, "-t", "TopicTest", "-k", "hot"), "message"),
         (("decode-id", "C0A80114E24018B4AAC24AF57400002A"), "id"),
         (("offsets", _PLAIN), "offset"),
+        (("topics", _PLAIN), "topic"),
         (("diff", _PLAIN, _DELAYED), "difference"),
     ],
     ids=lambda value: "" if isinstance(value, str) else value[0],

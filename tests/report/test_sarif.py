@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -180,3 +181,12 @@ def test_hostile_text_is_harmless() -> None:
 def _place(finding: Finding) -> dict[str, Any]:
     names = ("file", "position", "topic", "queue_id", "queue_offset", "physical_offset")
     return {name: getattr(finding, name) for name in names}
+
+
+def test_a_rule_advises_what_its_findings_advise() -> None:
+    """On a damaged log the catalogue's rebuild would do harm: `check.remedies` says so in the findings."""
+    found = replace(MISSING, remedy_override="Compare with a replica first.")
+    (run,) = runs(verdict(CRC, found))
+    helps = {rule["id"]: rule["help"]["text"] for rule in run["tool"]["driver"]["rules"]}
+    assert helps[MISSING.code.code].endswith("Remedy: Compare with a replica first.")
+    assert MISSING.code.remedy not in helps[MISSING.code.code]

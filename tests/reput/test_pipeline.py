@@ -115,6 +115,7 @@ def test_what_the_broker_made_is_made_byte_for_byte(root: Path, tmp_path: Path, 
     assert {path: path.stat().st_mtime_ns for path in root.rglob("*")} == before
 
 
+@pytest.mark.few(4)
 @by_name
 def test_small_splits_and_tasks_run_twice_change_no_byte(root: Path, tmp_path: Path) -> None:
     """Splits of a thousand bytes, every task of every stage run twice, as after a retry."""

@@ -168,6 +168,7 @@ def placed(
     )
 
 
+@pytest.mark.few(1)
 @by_log
 def test_a_cut_between_any_two_bytes(log: LogBuilder, policy: DispatchPolicy) -> None:
     """Two splits in place of one give the same units, entries and way, wherever the cut is."""
@@ -193,6 +194,7 @@ def _cuts(log: LogBuilder, segment: Segment) -> list[int]:
     return [*range(segment.start + 1, end), *range(end, segment.stop, 50)]
 
 
+@pytest.mark.few(5)
 @by_log
 @pytest.mark.parametrize("split_bytes", [3, 100, 191])
 def test_whole_files_of_many_small_splits(log: LogBuilder, policy: DispatchPolicy, split_bytes: int) -> None:

@@ -90,10 +90,6 @@ def _zero(path: Path) -> None:
     path.write_bytes(bytes(path.stat().st_size))
 
 
-def _half_json(path: Path) -> None:
-    path.write_text('{"topicConfigTable":{')
-
-
 def _batch_orders(path: Path) -> None:
     path.write_text('{"topicConfigTable":{"Orders":{"attributes":{"queue.type":"BatchCQ"}}}}')
 
@@ -121,7 +117,6 @@ DAMAGE: dict[str, tuple[Callable[[Path], None], str, int, set[str]]] = {
     "checkpoint is a fifo": (_replace_by_fifo, "checkpoint", 0, {"CP-STRAY"}),
     "abort": (os.mknod, "abort", 0, {"ST-ABORT"}),
     "lock is a fifo": (_replace_by_fifo, "lock", 0, {"ST-PATH"}),
-    "config cut": (_half_json, "config/topics.json", 0, {"ST-CONFIG"}),
     "dledger": (_make, "dledger-n0/data", 0, {"ST-DLEDGER"}),
     "tiered": (_make, "tiered_index_file", 0, {"ST-TIERED"}),
     "compaction": (_make, "compaction/compactionLog", 0, {"ST-COMPACTION"}),

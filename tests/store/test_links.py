@@ -48,6 +48,22 @@ def test_each_part_that_lies_elsewhere_is_named(
         assert told in capsys.readouterr().err
 
 
+def test_a_queue_that_lies_elsewhere_is_named_and_guarded(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Links inside a topic's directory; nothing is written to where they lead."""
+    move_out(root, tmp_path / "disk", ["consumequeue/Orders/0"])
+    found = [(one, str(target)) for one, target in links_out(open_store(root), in_topics=True)]
+    assert found == [("consumequeue/Orders/0", str(tmp_path / "disk" / "0"))]
+    for words in (("verify", "--level", "0"), ("info",), ("rebuild", "--dry-run", "--engine", "local")):
+        assert main([*words, str(root)]) == 0
+        assert "consumequeue/Orders/0 is a link that leads out of the store" in capsys.readouterr().err
+    out = tmp_path / "disk" / "0" / "report"
+    assert main(["info", str(root), "-o", str(out)]) == 4
+    assert main(["rebuild", str(root), "--engine", "local", "--out", str(out)]) == 4
+    assert not out.exists()
+
+
 def test_links_inside_and_none_are_no_matter(root: Path) -> None:
     assert list(links_out(open_store(root))) == []
     move_out(root, root / "other", ["index"])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rmqtool.check.log.record_runs import RecordRun
 from rmqtool.findings import Severity
 from rmqtool.findings.commitlog import CL_CRC
+from rmqtool.scan.classify import TORN, TORN_REMEDY
 from rmqtool.scan.gap_walk import joined_gap
 from rmqtool.scan.gaps import Gap, Outcome
 from rmqtool.scan.splits import stitch
@@ -131,8 +132,8 @@ def torn_record(scan: SegmentScan) -> Finding | None:
 
 def as_torn(finding: Finding) -> Finding:
     """Return the finding about the log's last record, whose body never reached the disk, as a warning."""
-    message = f"the log's last record is torn: {finding.message}"
-    return replace(finding, severity_override=Severity.WARNING, message=message)
+    message = f"{TORN}: {finding.message}"
+    return replace(finding, severity_override=Severity.WARNING, remedy_override=TORN_REMEDY, message=message)
 
 
 def stop_of(finding: Finding) -> int:

@@ -86,12 +86,12 @@ def _queue_messages(
         topic=wanted.topic, queue_id=wanted.queue_id, begin_ms=wanted.begin_ms, end_ms=wanted.end_ms
     )
     way_out = "dump the commitlog directory to read the log itself"
-    inquiry = QueryContext(store, request, LimitedProgress(progress), way_out=way_out)
+    context = QueryContext(store, request, LimitedProgress(progress), way_out=way_out)
     if wanted.begin_ms is None and wanted.end_ms is None:
-        reader = QueueConsumer(inquiry, queue)
+        reader = QueueConsumer(context, queue)
         found = reader.records(max(wanted.from_queue_offset or 0, reader.bounds.min_offset), None)
     else:
-        found = records_by_time(inquiry)
+        found = records_by_time(context)
     for record in found:
         if wanted.admits(record):
             for defect in record_defects(record):

@@ -19,33 +19,33 @@ if TYPE_CHECKING:
     from rmqtool.lookup.request import KeyQuestion
 
 
-def broker_hits(inquiry: QueryContext, questions: Sequence[KeyQuestion]) -> list[list[int]]:
+def broker_hits(context: QueryContext, questions: Sequence[KeyQuestion]) -> list[list[int]]:
     """Return the physical offsets that a broker's index gives for each key, ascending.
 
     Java: ``IndexService#queryOffset``, ``DefaultMessageStore#queryMessage`` (4.9.8, 5.3.3), which sorts them.
     """
-    request = inquiry.request
+    request = context.request
     begin_ms = request.begin_ms or 0
     end_ms = LARGEST_LONG if request.end_ms is None else request.end_ms
-    walks = [_Walk(inquiry, question.key_hash, begin_ms, end_ms) for question in questions]
+    walks = [_Walk(context, question.key_hash, begin_ms, end_ms) for question in questions]
     found: list[list[int]] = [[] for _ in questions]
-    sought = inquiry.limit.sought
-    for file in _consulted(inquiry, begin_ms, end_ms):
+    sought = context.limit.sought
+    for file in _consulted(context, begin_ms, end_ms):
         for walk, hits in zip(walks, found, strict=True):
             hits.extend(islice(walk.hits(file), None if sought is None else sought - len(hits)))
         if all(len(hits) == sought for hits in found):
             break
-    return [_cut(inquiry, hits) for hits in found]
+    return [_cut(context, hits) for hits in found]
 
 
-def _cut(inquiry: QueryContext, hits: list[int]) -> list[int]:
+def _cut(context: QueryContext, hits: list[int]) -> list[int]:
     """Return as many of the newest hits as wanted, ascending; they come as a broker meets them."""
-    return sorted(inquiry.limit.newest(hits[::-1]))
+    return sorted(context.limit.newest(hits[::-1]))
 
 
-def _consulted(inquiry: QueryContext, begin_ms: int, end_ms: int) -> Iterator[IndexFile]:
+def _consulted(context: QueryContext, begin_ms: int, end_ms: int) -> Iterator[IndexFile]:
     """Yield the files that a broker walks: newest first, none after one that begins too early."""
-    for index_file in index_files(inquiry):
+    for index_file in index_files(context):
         header, label = index_file.header, index_file.file.label
         if index_file.is_short:
             continue
@@ -54,10 +54,10 @@ def _consulted(inquiry: QueryContext, begin_ms: int, end_ms: int) -> Iterator[In
             yield index_file
         else:
             message = f"{label}: ruled out, its header says {header_times(header)}"
-            inquiry.explanation.add(Reason.FILE_OUT_OF_TIME, message, label)
+            context.explanation.add(Reason.FILE_OUT_OF_TIME, message, label)
         if first < begin_ms:
             message = f"{label} begins before the time asked for: no older file is looked at"
-            inquiry.explanation.add(Reason.FILE_NOT_NEEDED, message, label)
+            context.explanation.add(Reason.FILE_NOT_NEEDED, message, label)
             return
 
 
@@ -65,7 +65,7 @@ def _consulted(inquiry: QueryContext, begin_ms: int, end_ms: int) -> Iterator[In
 class _Walk:
     """A broker's way through the chain of one key."""
 
-    inquiry: QueryContext
+    context: QueryContext
     key_hash: int
     begin_ms: int
     end_ms: int
@@ -83,7 +83,7 @@ class _Walk:
         number, newest = index_file.slot(slot), header.index_count
         label = index_file.file.label
         message = f"{label}: slot {slot} leads to item {number}"
-        self.inquiry.explanation.add(Reason.FILE_WALKED, message, label, slot=slot, item=number)
+        self.context.explanation.add(Reason.FILE_WALKED, message, label, slot=slot, item=number)
         while 0 < number <= newest:
             item = index_file.item(number)
             if item is None or item.time_diff < 0:
@@ -98,10 +98,10 @@ class _Walk:
                 return
             if item.previous > number:
                 what = f"{label} is damaged: item {number} is followed by item {item.previous}"
-                self.inquiry.explain_doubt(Reason.CHAIN_BROKEN, what, label, item=number)
+                self.context.explain_doubt(Reason.CHAIN_BROKEN, what, label, item=number)
                 return
             number = item.previous
 
     def _explain_time(self, label: str, number: int, time_ms: int) -> None:
         message = f"{label}: item {number} is left out, its time is {time_text(time_ms)}"
-        self.inquiry.explanation.add(Reason.ITEM_OUT_OF_TIME, message, label, item=number)
+        self.context.explanation.add(Reason.ITEM_OUT_OF_TIME, message, label, item=number)

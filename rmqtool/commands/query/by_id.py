@@ -17,38 +17,38 @@ if TYPE_CHECKING:
     from rmqtool.scan.records import Record
 
 
-def by_offset(inquiry: QueryContext, offset: int) -> Record | None:
+def by_offset(context: QueryContext, offset: int) -> Record | None:
     """Return the record at a physical offset; None, and tell why, if there is none."""
-    record = record_at(inquiry.store.commitlog, offset)
+    record = record_at(context.store.commitlog, offset)
     if record is None:
-        inquiry.explain_nothing_at(offset)
+        context.explain_nothing_at(offset)
     return record
 
 
-def by_offset_id(inquiry: QueryContext, text: str) -> Record | None:
+def by_offset_id(context: QueryContext, text: str) -> Record | None:
     """Return the message that an offset id names; None, and tell why, if it is none of this store."""
     offset_id = decode_offset_id(text)
     if offset_id is None:
         message = f"{text} cannot be an offset id: those are 32 or 56 hex digits"
-        inquiry.explanation.add(Reason.ID, message)
+        context.explanation.add(Reason.ID, message)
         return None
     offset = offset_id.physical_offset
-    record = record_at(inquiry.store.commitlog, offset) if offset >= 0 else None
+    record = record_at(context.store.commitlog, offset) if offset >= 0 else None
     if record is not None and offset_id_of(record) == text.upper():
         return record
     message = (
         f"as an offset id, {text} is log offset {offset} of the broker {offset_id.host}:{offset_id.port}:"
-        f" {_what_lies_at(inquiry, offset, record)}; so it is taken for a unique id"
+        f" {_what_lies_at(context, offset, record)}; so it is taken for a unique id"
     )
     if offset_id.doubt is None:
-        inquiry.explanation.advise(Reason.ID, message, physicalOffset=offset)
+        context.explanation.advise(Reason.ID, message, physicalOffset=offset)
     else:
-        inquiry.explanation.add(Reason.ID, message, physicalOffset=offset)
+        context.explanation.add(Reason.ID, message, physicalOffset=offset)
     return None
 
 
-def _what_lies_at(inquiry: QueryContext, offset: int, record: Record | None) -> str:
-    log = inquiry.store.commitlog
+def _what_lies_at(context: QueryContext, offset: int, record: Record | None) -> str:
+    log = context.store.commitlog
     if record is not None:
         return f"the one there has the id {offset_id_of(record)}"
     if offset < log.start:
@@ -58,10 +58,10 @@ def _what_lies_at(inquiry: QueryContext, offset: int, record: Record | None) -> 
     return f"no record begins there{host}"
 
 
-def id_questions(inquiry: QueryContext, text: str) -> list[KeyQuestion]:
+def id_questions(context: QueryContext, text: str) -> list[KeyQuestion]:
     """Return the questions for a unique id: of one topic or of all, as given and as clients write it."""
-    topic = inquiry.request.topic
-    topics = [topic] if topic else topics_of(inquiry.store, inquiry.progress)
+    topic = context.request.topic
+    topics = [topic] if topic else topics_of(context.store, context.progress)
     return [KeyQuestion(topic, one, unique=True) for topic in topics for one in spellings(text)]
 
 

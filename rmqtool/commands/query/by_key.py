@@ -18,46 +18,46 @@ if TYPE_CHECKING:
     from rmqtool.lookup.request import KeyQuestion
     from rmqtool.scan.records import Record
 
-Answer = tuple["KeyQuestion | None", "Record"]
+Match = tuple["KeyQuestion | None", "Record"]
 
 
-def indexed(inquiry: QueryContext, questions: Sequence[KeyQuestion]) -> Iterator[Answer]:
+def indexed(context: QueryContext, questions: Sequence[KeyQuestion]) -> Iterator[Match]:
     """Yield the newest hits that answer each question, in the order of the log, as a broker does."""
-    search = IndexSearch(inquiry)
+    search = IndexSearch(context)
     found = search.answers(questions)
     count = sum(map(len, found))
-    is_of_many = inquiry.request.keys is not None
+    is_of_many = context.request.keys is not None
     missing = [question for question, offsets in zip(questions, found, strict=True) if not offsets]
     if missing and (not count or is_of_many):
-        explain_absence(inquiry, missing)
-    _explain_limit(inquiry, max(map(len, found), default=0))
+        explain_absence(context, missing)
+    _explain_limit(context, max(map(len, found), default=0))
     over = f" for {counted(len(questions), 'key')}" if is_of_many else ""
-    left_out = str(inquiry.left_out)
+    left_out = str(context.left_out)
     others = f"; left out: {left_out}" if left_out else ""
-    inquiry.progress.note(f"answered by the index: {counted(count, 'hit')}{over}{others}")
+    context.progress.note(f"answered by the index: {counted(count, 'hit')}{over}{others}")
     for question, offsets in zip(questions, found, strict=True):
         for offset in offsets:
-            record = record_at(inquiry.store.commitlog, offset)
+            record = record_at(context.store.commitlog, offset)
             if record is not None:
                 yield question, record
 
 
-def _explain_limit(inquiry: QueryContext, most: int) -> None:
-    limit = inquiry.store.settings.max_msgs_num_batch
+def _explain_limit(context: QueryContext, most: int) -> None:
+    limit = context.store.settings.max_msgs_num_batch
     if most > limit:
         message = f"a broker returns at most {limit} hits (maxMsgsNumBatch); here are {most}"
-        inquiry.explanation.add(Reason.BROKER_LIMIT, message)
+        context.explanation.add(Reason.BROKER_LIMIT, message)
 
 
-def with_collisions(inquiry: QueryContext, questions: Sequence[KeyQuestion]) -> Iterator[Answer]:
+def with_collisions(context: QueryContext, questions: Sequence[KeyQuestion]) -> Iterator[Match]:
     """Yield every hit as a broker does, whatever its key and topic, question by question."""
-    found = broker_hits(inquiry, questions)
+    found = broker_hits(context, questions)
     count = sum(map(len, found))
-    inquiry.progress.note(f"answered by the index: {counted(count, 'hit')} as a broker finds them")
+    context.progress.note(f"answered by the index: {counted(count, 'hit')} as a broker finds them")
     for question, offsets in zip(questions, found, strict=True):
         for offset in offsets:
-            record = record_at(inquiry.store.commitlog, offset)
+            record = record_at(context.store.commitlog, offset)
             if record is not None:
                 yield question, record
             else:
-                inquiry.explain_nothing_at(offset)
+                context.explain_nothing_at(offset)

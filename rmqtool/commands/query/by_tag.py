@@ -29,27 +29,27 @@ if TYPE_CHECKING:
     from rmqtool.store import QueueFiles, Segment
 
 
-def has_all_tag_items(inquiry: QueryContext) -> bool:
+def has_all_tag_items(context: QueryContext) -> bool:
     """Tell whether the index has an item for the tags of every message, and say so."""
-    rule = tag_rule(inquiry.store)
+    rule = tag_rule(context.store)
     message = f"messages with tag items: {rule.value}, {rule.reason}"
-    inquiry.explanation.add(Reason.TAG_ITEMS, message, None, tagItems=str(rule.value))
+    context.explanation.add(Reason.TAG_ITEMS, message, None, tagItems=str(rule.value))
     return rule.value == ALL_TAG_ITEMS
 
 
-def by_tags_code(inquiry: QueryContext, question: KeyQuestion) -> Iterator[Record]:
+def by_tags_code(context: QueryContext, question: KeyQuestion) -> Iterator[Record]:
     """Yield the newest messages of a topic that have a tag, in the order of the log."""
     kinds = (PathKind.CONSUMEQUEUE, PathKind.BATCHCONSUMEQUEUE)
-    queues = chain.from_iterable(inquiry.store.queues(kind, question.topic) for kind in kinds)
-    sought = inquiry.limit.sought
-    searches = [_QueueSearch(inquiry, question, queue) for queue in queues]
+    queues = chain.from_iterable(context.store.queues(kind, question.topic) for kind in kinds)
+    sought = context.limit.sought
+    searches = [_QueueSearch(context, question, queue) for queue in queues]
     newest = heapq.merge(
         *(islice(search.records(), sought) for search in searches),
         key=lambda record: record.physical_offset,
         reverse=True,
     )
-    found = inquiry.limit.newest(list(islice(newest, sought))[::-1])
-    inquiry.progress.note(
+    found = context.limit.newest(list(islice(newest, sought))[::-1])
+    context.progress.note(
         f"answered by the consume queues: {counted(len(found), 'hit')} by the tags code,"
         " for not all messages have tag items in an index"
     )
@@ -61,25 +61,25 @@ def by_tags_code(inquiry: QueryContext, question: KeyQuestion) -> Iterator[Recor
 class _QueueSearch:
     """The search in one queue, from its end on."""
 
-    def __init__(self, inquiry: QueryContext, question: KeyQuestion, queue: QueueFiles) -> None:
-        self._queue = QueueConsumer(inquiry, queue)
-        self._inquiry = inquiry
+    def __init__(self, context: QueryContext, question: KeyQuestion, queue: QueueFiles) -> None:
+        self._queue = QueueConsumer(context, queue)
+        self._context = context
         self._question = question
         self._code = string_hash(question.key)
         self._units = self._candidates = 0
 
     def records(self) -> Iterator[Record]:
         """Yield the messages that answer, newest first."""
-        request = self._inquiry.request
+        request = self._context.request
         for segment in reversed(self._queue.queue.files.segments):
             for physical_offset in self._offsets(segment):
-                record = record_at(self._inquiry.store.commitlog, physical_offset)
+                record = record_at(self._context.store.commitlog, physical_offset)
                 if record is None or not self._question.answered_by(record):
                     continue
                 if request.admits_time(record.head.store_timestamp_ms):
                     yield record
                 else:
-                    self._inquiry.left_out.add_time(record.head.store_timestamp_ms)
+                    self._context.left_out.add_time(record.head.store_timestamp_ms)
 
     def _offsets(self, segment: Segment) -> list[int]:
         """Return where the candidates of a file lie, newest first.
@@ -102,7 +102,7 @@ class _QueueSearch:
     def finish(self) -> None:
         """Say how far the search went, and what the queue does not hold."""
         message = f"{self._queue.name}: of {counted(self._units, 'unit')}, {self._candidates} may have it"
-        self._inquiry.explanation.add(Reason.QUEUE, message, None, tagsCode=self._code)
+        self._context.explanation.add(Reason.QUEUE, message, None, tagsCode=self._code)
         self._queue.check_begin()
         self._queue.check_end()
         self._queue.queue.files.close()

@@ -57,26 +57,26 @@ class MetDefects:
                 yield row
 
 
-def tell_absent(inquiry: QueryContext, defects: MetDefects) -> None:
+def tell_absent(context: QueryContext, defects: MetDefects) -> None:
     """Name the damage of the log at places where index or queue promise a record.
 
     A wrong item or unit leads to a place where the log is sound: nothing is said of that here.
     """
-    edge = FoundEdge.of(inquiry.store)
+    edge = FoundEdge.of(context.store)
     told: set[int] = set()
-    for offset in sorted(set(inquiry.left_out.absent))[:_EXAMINED]:
+    for offset in sorted(set(context.left_out.absent))[:_EXAMINED]:
         for event in islice(walk_log(edge, offset, offset + 1), 1):
             if isinstance(event, Defect) and event.ends_chain and event.physical_offset not in told:
                 told.add(event.physical_offset)
                 defects.note(event)
 
 
-def tell_lost(inquiry: QueryContext, defects: MetDefects, progress: Progress) -> None:
+def tell_lost(context: QueryContext, defects: MetDefects, progress: Progress) -> None:
     """Say how many hits lie where files of the log are missing, and count that as damage of the log."""
-    lost = inquiry.left_out.lost
+    lost = context.left_out.lost
     if not lost:
         return
-    parts = {inquiry.left_out.missing_part(offset): offset for offset in lost}
+    parts = {context.left_out.missing_part(offset): offset for offset in lost}
     for part, offset in parts.items():
         defects.findings.add(Finding(code=CL_GAP, physical_offset=offset, message=part or ""))
     hits = counted(len(lost), "hit lies", "hits lie")

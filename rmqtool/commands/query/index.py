@@ -42,15 +42,15 @@ class IndexSearch:
     miss is found here, and told.
 
     Args:
-        inquiry: The question; of its request count the times, and how many messages of each key are wanted.
+        context: The question; of its request count the times, and how many messages of each key are wanted.
     """
 
-    def __init__(self, inquiry: QueryContext) -> None:
-        self._inquiry = inquiry
-        self._log = inquiry.store.commitlog
-        self._request = inquiry.request
-        self._explanation = inquiry.explanation
-        self._limit = inquiry.limit
+    def __init__(self, context: QueryContext) -> None:
+        self._context = context
+        self._log = context.store.commitlog
+        self._request = context.request
+        self._explanation = context.explanation
+        self._limit = context.limit
 
     def answers(self, questions: Sequence[KeyQuestion]) -> list[list[int]]:
         """Return the physical offsets that answer each question, ascending; the newest, if there are more.
@@ -59,8 +59,8 @@ class IndexSearch:
         broken, older messages of that file may be missed; that is said, as is what the files do not cover.
         """
         searches = [_Search(question, question.key_hash) for question in questions]
-        reach = IndexCoverage(self._inquiry)
-        for index_file in index_files(self._inquiry):
+        reach = IndexCoverage(self._context)
+        for index_file in index_files(self._context):
             reach.pass_file(index_file)
             wanted = [search for search in searches if not self._is_full(search)]
             if not wanted:
@@ -108,6 +108,8 @@ class IndexSearch:
     ) -> None:
         """Tell of the chain, before what its items led to."""
         label, key = index_file.file.label, search.question.key
+        if self._request.is_of_any_topic:
+            key = f"{search.question.topic}#{key}"
         slot = search.key_hash % index_file.slots
         if items:
             message = f"{label}: slot {slot} leads to {counted(items, 'item')}, {hits} with the hash of {key}"
@@ -124,17 +126,17 @@ class IndexSearch:
             label = index_file.file.label
             more = f"its header counts {counted(index_file.lost_slots, 'slot')} more than are in use"
             message = f"{label} is damaged: {more}"
-            self._inquiry.explain_doubt(Reason.INDEX_DAMAGED, message, label)
+            self._context.explain_doubt(Reason.INDEX_DAMAGED, message, label)
 
     def _explain_problem(self, index_file: IndexFile, slot: int, problem: str, *, stale: bool) -> None:
         label = index_file.file.label
         message = f"{label} is damaged: {problem}"
         if stale:
-            self._inquiry.doubt(message)
+            self._context.doubt(message)
             why = f"{label}: {problem}; a broker takes such a slot, stale after a crash, for empty"
             self._explanation.add(Reason.SLOT_STALE, why, label, slot=slot)
         else:
-            self._inquiry.explain_doubt(Reason.CHAIN_BROKEN, message, label, slot=slot)
+            self._context.explain_doubt(Reason.CHAIN_BROKEN, message, label, slot=slot)
 
     def _check_slot(self, index_file: IndexFile, slot: int, entry: tuple[int, Item]) -> None:
         """Say when an item stands in a chain that its hash does not lead to: it may be the one looked for."""
@@ -144,7 +146,7 @@ class IndexSearch:
         label = index_file.file.label
         what = f"item {number} of slot {slot} has the hash {item.key_hash}, which belongs to another slot"
         message = f"{label} is damaged: {what}"
-        self._inquiry.explain_doubt(Reason.WRONG_SLOT, message, label, item=number, slot=slot)
+        self._context.explain_doubt(Reason.WRONG_SLOT, message, label, item=number, slot=slot)
 
     def _judge(self, index_file: IndexFile, entry: tuple[int, Item], search: _Search) -> None:
         """Decide on one hit by its record."""
@@ -154,10 +156,10 @@ class IndexSearch:
         if refusal is not None:
             reason, why = refusal
             if reason is not Reason.RECORD_OUT_OF_TIME:  # those are counted with their times
-                self._inquiry.left_out.add(reason, item.physical_offset)
+                self._context.left_out.add(reason, item.physical_offset)
             message = f"{place} leads to log offset {item.physical_offset}: {why}"
             if reason in _SUSPICIOUS:
-                self._inquiry.doubt(message)
+                self._context.doubt(message)
         else:
             search.found.append(item.physical_offset)
             search.seen.add(item.physical_offset)
@@ -172,7 +174,7 @@ class IndexSearch:
             return Reason.REPEATED, "that message was met already"
         record = record_at(self._log, offset)
         if record is None:
-            return self._inquiry.left_out.absence(offset)
+            return self._context.left_out.absence(offset)
         return self._unfitness(record, search)
 
     def _unfitness(self, record: Record, search: _Search) -> tuple[Reason, str] | None:
@@ -188,7 +190,7 @@ class IndexSearch:
             return Reason.COLLISION, f"another key with the same hash, of {other}"
         time_ms = record.head.store_timestamp_ms
         if not self._request.admits_time(time_ms):
-            self._inquiry.left_out.add_time(time_ms)
+            self._context.left_out.add_time(time_ms)
             return Reason.RECORD_OUT_OF_TIME, f"stored at {time_text(time_ms)}, which was not asked for"
         return None
 
@@ -211,29 +213,29 @@ def header_times(header: Header) -> str:
     return f"{time_text(header.begin_timestamp_ms)} to {time_text(header.end_timestamp_ms)}"
 
 
-def index_files(inquiry: QueryContext) -> Iterator[IndexFile]:
+def index_files(context: QueryContext) -> Iterator[IndexFile]:
     """Yield the index files, newest first; each is closed when the next one is asked for."""
-    store = inquiry.store
+    store = context.store
     geometry = store.settings.index_geometry
-    assumed = warn_of_assumed_geometry(store, inquiry.progress)
+    assumed = warn_of_assumed_geometry(store, context.progress)
     for stray in store.index_strays:
-        inquiry.explain_doubt(Reason.INDEX_DAMAGED, f"{stray.label} {stray.reason}", stray.label)
+        context.explain_doubt(Reason.INDEX_DAMAGED, f"{stray.label} {stray.reason}", stray.label)
     for file in reversed(store.index_files):
         if file.size_bytes != geometry.size_bytes and not assumed:
             sizes = f"has {file.size_bytes} bytes where the settings ask for {geometry.size_bytes}"
-            inquiry.explain_doubt(Reason.INDEX_DAMAGED, f"{file.label} {sizes}", file.label)
+            context.explain_doubt(Reason.INDEX_DAMAGED, f"{file.label} {sizes}", file.label)
         index_file = IndexFile(file, geometry)
         try:
             if not assumed:
-                _check(inquiry, index_file)
+                _check(context, index_file)
             yield index_file
             for bad in index_file.take_unreadable():
-                inquiry.doubt(f"{bad.length} bytes of {file.label} at {bad.position} cannot be read")
+                context.doubt(f"{bad.length} bytes of {file.label} at {bad.position} cannot be read")
         finally:
             file.close()
 
 
-def _check(inquiry: QueryContext, index_file: IndexFile) -> None:
+def _check(context: QueryContext, index_file: IndexFile) -> None:
     if index_file.problem is not None:
         label = index_file.file.label
-        inquiry.explain_doubt(Reason.INDEX_DAMAGED, f"{label} is damaged: {index_file.problem}", label)
+        context.explain_doubt(Reason.INDEX_DAMAGED, f"{label} is damaged: {index_file.problem}", label)

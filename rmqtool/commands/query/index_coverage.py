@@ -52,12 +52,12 @@ class IndexCoverage:
     between the two, before the first and after the last there is no message with keys.
 
     Args:
-        inquiry: The question that is searched for.
+        context: The question that is searched for.
     """
 
-    def __init__(self, inquiry: QueryContext) -> None:
-        self._inquiry = inquiry
-        self._log = inquiry.store.commitlog
+    def __init__(self, context: QueryContext) -> None:
+        self._context = context
+        self._log = context.store.commitlog
         self._newer: tuple[str, int] | None = None
 
     def pass_file(self, index_file: IndexFile) -> None:
@@ -91,13 +91,13 @@ class IndexCoverage:
         self._tell(reason, what, look.record, {"physicalOffset": edge})
         if look.record is None and not look.is_complete:
             message = f"{what}: what lies beyond is not indexed, or has no keys"
-            self._inquiry.explanation.add(reason, message, physicalOffset=edge)
+            self._context.explanation.add(reason, message, physicalOffset=edge)
 
     def _look_between(self, label: str, end: int, newer: str, begin: int) -> None:
         facts = {"physicalOffset": end, "nextPhysicalOffset": begin}
         if end > begin:
             message = f"{label} ends with log offset {end}, and {newer} begins with {begin}"
-            self._inquiry.explain_doubt(Reason.INDEX_GAP, message, label, **facts)
+            self._context.explain_doubt(Reason.INDEX_GAP, message, label, **facts)
             return
         look = peek_after(self._log, end, begin, is_indexed)
         what = f"{label} goes up to log offset {end}, {newer} begins with {begin}"
@@ -108,4 +108,4 @@ class IndexCoverage:
             return
         offset = lost.physical_offset
         message = f"{what}: the message at log offset {offset} has keys and is not indexed"
-        self._inquiry.explain_doubt(reason, message, None, unindexedPhysicalOffset=offset, **facts)
+        self._context.explain_doubt(reason, message, None, unindexedPhysicalOffset=offset, **facts)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rmqtool.commands.query.by_id import spellings
 from rmqtool.commands.query.scan import LogScan
 from rmqtool.formats import message
-from rmqtool.javacompat import string_hash
+from rmqtool.javacompat import abs_int, string_hash
 from rmqtool.lookup.explain import Reason
 from rmqtool.lookup.queue import places_of
 from rmqtool.lookup.request import KeyQuestion
@@ -29,21 +29,21 @@ class LogAnswers:
     """Answers from the log alone.
 
     Args:
-        inquiry: The question.
+        context: The question.
         note_defect: Told what is damaged.
     """
 
-    def __init__(self, inquiry: QueryContext, note_defect: Callable[[Defect], None]) -> None:
+    def __init__(self, context: QueryContext, note_defect: Callable[[Defect], None]) -> None:
         self._scan = LogScan(
-            inquiry.store.commitlog,
-            inquiry.progress,
+            context.store.commitlog,
+            context.progress,
             note_defect,
-            edge=FoundEdge.of(inquiry.store),
+            edge=FoundEdge.of(context.store),
         )
-        self._request = inquiry.request
-        self._limit = inquiry.limit
-        self._left_out = inquiry.left_out
-        self._explanation = inquiry.explanation
+        self._request = context.request
+        self._limit = context.limit
+        self._left_out = context.left_out
+        self._explanation = context.explanation
 
     def records(self) -> Iterable[Record]:
         """Return the records that answer one question."""
@@ -51,6 +51,8 @@ class LogAnswers:
         question = request.key_question
         if question is not None:
             found = self._newest(_prefilter_of_keys([question], request), self._by_key(question))
+        elif request.is_of_any_topic:
+            found = self._newest(_prefilter_of_any_topic(request), self._by_key_of_any_topic(request))
         elif request.msg_id is not None:
             found = self._newest(_prefilter_of_id(request), self._by_id(request))
         else:
@@ -79,6 +81,13 @@ class LogAnswers:
 
     def _by_key(self, question: KeyQuestion) -> Callable[[Record], bool]:
         return lambda record: question.answered_by(record) and self._is_in_time(record)
+
+    def _by_key_of_any_topic(self, request: QueryRequest) -> Callable[[Record], bool]:
+        def answers(record: Record) -> bool:
+            question = request.key_question_of(record.topic)
+            return question is not None and question.answered_by(record) and self._is_in_time(record)
+
+        return answers
 
     def _is_in_time(self, record: Record) -> bool:
         """Tell whether a record that answers was stored between the times, and count it if not."""
@@ -165,6 +174,11 @@ def _prefilter_of_keys(questions: Sequence[KeyQuestion], request: QueryRequest) 
         return Prefilter(*_times(request), topic_hash=string_hash(questions[0].topic))
     key_hashes = tuple(sorted({one.key_hash for one in questions}))
     return Prefilter(EARLIEST_MS, LATEST_MS, key_hashes=key_hashes)
+
+
+def _prefilter_of_any_topic(request: QueryRequest) -> Prefilter:
+    key = request.key if request.key is not None else request.unique_key
+    return Prefilter(EARLIEST_MS, LATEST_MS, key_hashes=(abs_int(string_hash(key or "")),), of_any_topic=True)
 
 
 def _prefilter_of_id(request: QueryRequest) -> Prefilter:

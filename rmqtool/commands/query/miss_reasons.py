@@ -58,33 +58,33 @@ def index_problem(store: Store) -> tuple[Reason, str] | None:
     return Reason.INDEX_MISSING, f"there are no index files in {directory or store.place.path}"
 
 
-def explain_absence(inquiry: QueryContext, questions: Sequence[KeyQuestion]) -> None:
+def explain_absence(context: QueryContext, questions: Sequence[KeyQuestion]) -> None:
     """Tell what may be the reason that questions have no answer in the index."""
-    if not inquiry.explanation.wanted:
+    if not context.explanation.wanted:
         return
-    if not inquiry.store.settings.message_index_enable:
+    if not context.store.settings.message_index_enable:
         message = "messageIndexEnable is false: nothing is added to the index any more"
-        inquiry.explanation.add(Reason.INDEX_DISABLED, message)
+        context.explanation.add(Reason.INDEX_DISABLED, message)
     for question in questions[:_SOUGHT_ELSEWHERE]:
-        _explain_other_topics(inquiry, question)
+        _explain_other_topics(context, question)
 
 
 def explain_unindexed(
-    inquiry: QueryContext, question: KeyQuestion, records: Iterable[Record]
+    context: QueryContext, question: KeyQuestion, records: Iterable[Record]
 ) -> Iterator[Record]:
     """Pass on what the log has for a key; tell why the index does not lead to it, where it does not."""
     indexed: set[int] = set()
-    problem = index_problem(inquiry.store)
+    problem = index_problem(context.store)
     if problem is None:
-        search = IndexSearch(inquiry.beside(QueryRequest()))
+        search = IndexSearch(context.beside(QueryRequest()))
         indexed.update(search.answers([question])[0])
-    covered = coverage(inquiry.store)
+    covered = coverage(context.store)
     for record in records:
         offset = record.physical_offset
         if offset not in indexed and not is_rolled_back(record):
             reason, why = problem or _why_unindexed(offset, covered)
             message = f"the message at log offset {offset} is not in the index: {why}"
-            inquiry.explanation.add(reason, message, physicalOffset=offset)
+            context.explanation.add(reason, message, physicalOffset=offset)
         yield record
 
 
@@ -99,9 +99,9 @@ def _why_unindexed(offset: int, covered: tuple[int, int] | None) -> tuple[Reason
     return Reason.NOT_INDEXED, "its place lies within what the index covers; rebuild-index makes a new one"
 
 
-def _explain_other_topics(inquiry: QueryContext, question: KeyQuestion) -> None:
+def _explain_other_topics(context: QueryContext, question: KeyQuestion) -> None:
     """Look the key up under every other topic: a half or delayed message is indexed under the system's."""
-    beside = inquiry.beside(QueryRequest(max_messages=1))
+    beside = context.beside(QueryRequest(max_messages=1))
     names = dict.fromkeys((*topics_of(beside.store, beside.progress), *_SYSTEM_TOPICS))
     others = [
         replace(question, topic=topic, unique=unique)
@@ -111,14 +111,14 @@ def _explain_other_topics(inquiry: QueryContext, question: KeyQuestion) -> None:
     ]
     for other, found in zip(others, IndexSearch(beside).answers(others), strict=True):
         if found:
-            _explain_other(inquiry, question, other, found[0])
+            _explain_other(context, question, other, found[0])
 
 
-def _explain_other(inquiry: QueryContext, question: KeyQuestion, other: KeyQuestion, offset: int) -> None:
+def _explain_other(context: QueryContext, question: KeyQuestion, other: KeyQuestion, offset: int) -> None:
     what = "unique key" if other.unique else "tag" if other.is_tag else "key"
     reason = Reason.PREPARED if other.topic == HALF_TOPIC else Reason.OTHER_TOPIC
     message = f"{question.key} is a {what} of topic {other.topic} (log offset {offset}){_role(other.topic)}"
-    inquiry.explanation.add(reason, message, topic=other.topic, physicalOffset=offset)
+    context.explanation.add(reason, message, topic=other.topic, physicalOffset=offset)
 
 
 def _role(topic: str) -> str:

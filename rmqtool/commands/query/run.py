@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ from rmqtool.lookup.context import QueryContext
 from rmqtool.lookup.explain import Explanation, Reason
 from rmqtool.lookup.queue import QueueConsumer, find_queue, queues_problem
 from rmqtool.lookup.times import records_by_time
+from rmqtool.lookup.topic_names import known_topics
 from rmqtool.progress import LimitedProgress
 from rmqtool.rows import Damage, Message
 from rmqtool.rows.messages import MessageRows
@@ -33,7 +35,8 @@ from rmqtool.scan.record_walk import walk_log
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from rmqtool.commands.query.by_key import Answer
+    from rmqtool.commands.query.by_key import Match
+    from rmqtool.commands.query.consumption.judge import ConsumptionJudge
     from rmqtool.findings import FindingLog
     from rmqtool.lookup.limit import Limit
     from rmqtool.lookup.request import KeyQuestion, QueryRequest
@@ -65,7 +68,7 @@ class Query:
         explanation = Explanation(wanted=False) if explanation is None else explanation
         self._progress = progress
         self._remarks = LimitedProgress(progress)
-        self._inquiry = QueryContext(store, request, self._remarks, explanation)
+        self._context = QueryContext(store, request, self._remarks, explanation)
         self._rows = MessageRows(store.commitlog, store.settings.delay_levels)
         self._defects = MetDefects(self._rows, self._remarks)
         self.unanswered: str | None = None
@@ -78,7 +81,7 @@ class Query:
     @property
     def limit(self) -> Limit:
         """Return how many messages are wanted; once they are drawn it knows whether there are more."""
-        return self._inquiry.limit
+        return self._context.limit
 
     def run(self) -> Iterator[Message]:
         """Yield the messages that answer the question; in log order, or in queue order."""
@@ -102,33 +105,45 @@ class Query:
                 yield row, question
         self._tell(shown, damaged)
         self._remarks.finish()
-        self._inquiry.store.close()
+        self._context.store.close()
+
+    @cached_property
+    def judge(self) -> ConsumptionJudge | None:
+        """Return who says of a message whether the group has consumed it; None if no group was named."""
+        group = self._context.request.consumed_by
+        if group is None:
+            return None
+        from rmqtool.commands.query.consumption.judge import ConsumptionJudge
+
+        return ConsumptionJudge(self._context, group, self._defects.note)
 
     def _tell(self, shown: int, damaged: int) -> None:
         """Say what the rows alone do not: damage, what is missing, how many more there are."""
         if damaged:
             what = counted(damaged, "message shown is", "messages shown are")
             self._progress.warn(f"{what} damaged: compare with a replica")
-        tell_absent(self._inquiry, self._defects)
-        tell_lost(self._inquiry, self._defects, self._progress)
+        tell_absent(self._context, self._defects)
+        tell_lost(self._context, self._defects, self._progress)
         if not shown:
-            advise(self._inquiry)
+            advise(self._context)
         if self.limit.words is not None:
-            of_each = " of a key" if self._inquiry.request.keys is not None else ""
+            of_each = " of a key" if self._context.request.keys is not None else ""
             self._progress.warn(
                 f"only the {self.limit.words} {self.limit.wanted}{of_each} are shown: -m 0 for all"
             )
 
-    def _answers(self) -> Iterable[Answer]:
-        request = self._inquiry.request
+    def _answers(self) -> Iterable[Match]:
+        request = self._context.request
         if request.keys is not None:
             return self._by_keys(request.keys)
         if request.msg_id is not None:
             return self._by_message_id(request.msg_id)
+        if request.is_of_any_topic and not request.scan:
+            return self._by_key_of_any_topic()
         return ((None, record) for record in self._records())
 
     def _records(self) -> Iterable[Record]:
-        request = self._inquiry.request
+        request = self._context.request
         if request.offset is not None:
             return self._by_offset(request.offset)
         if request.scan:
@@ -139,13 +154,13 @@ class Query:
         return self._by_queues(question)
 
     def _by_queues(self, question: KeyQuestion | None) -> Iterable[Record]:
-        request = self._inquiry.request
-        problem = part_problem(self._inquiry.store, QUEUES) or queues_problem(self._inquiry.store)
+        request = self._context.request
+        problem = part_problem(self._context.store, QUEUES) or queues_problem(self._context.store)
         if problem is not None:
             self._give_up(*problem)
             return ()
         if question is not None:
-            return by_tags_code(self._inquiry, question)
+            return by_tags_code(self._context, question)
         if request.queue_offset is not None and request.topic is not None and request.queue_id is not None:
             return self._by_queue_offset(request.topic, request.queue_id, request.queue_offset)
         return self._by_time()
@@ -155,79 +170,87 @@ class Query:
 
     def _give_up(self, reason: Reason, why: str) -> None:
         """Say that there is nothing to ask, and what would help; the log is walked only when told to."""
-        self._inquiry.explanation.add(reason, why)
+        self._context.explanation.add(reason, why)
         self.unanswered = why
 
-    def _from_index(self, answers: Iterable[Answer]) -> Iterable[Answer]:
-        problem = part_problem(self._inquiry.store, INDEX) or index_problem(self._inquiry.store)
+    def _from_index(self, answers: Iterable[Match]) -> Iterable[Match]:
+        problem = part_problem(self._context.store, INDEX) or index_problem(self._context.store)
         if problem is None:
             return answers
         self._give_up(*problem)
         return ()
 
     def _by_key(self, question: KeyQuestion) -> Iterable[Record]:
-        if self._inquiry.request.collisions:
-            found = with_collisions(self._inquiry, [question])
+        if self._context.request.collisions:
+            found = with_collisions(self._context, [question])
         else:
-            found = indexed(self._inquiry, [question])
+            found = indexed(self._context, [question])
         return (record for _, record in self._from_index(found))
 
     def _has_tag_items(self) -> bool:
-        return index_problem(self._inquiry.store) is None and has_all_tag_items(self._inquiry)
+        return index_problem(self._context.store) is None and has_all_tag_items(self._context)
 
-    def _by_keys(self, questions: tuple[KeyQuestion, ...]) -> Iterable[Answer]:
-        if self._inquiry.request.scan:
+    def _by_keys(self, questions: tuple[KeyQuestion, ...]) -> Iterable[Match]:
+        if self._context.request.scan:
             return self._log_answers().by_keys(questions)
-        if self._inquiry.request.collisions:
-            return self._from_index(with_collisions(self._inquiry, questions))
-        return self._from_index(indexed(self._inquiry, questions))
+        if self._context.request.collisions:
+            return self._from_index(with_collisions(self._context, questions))
+        return self._from_index(indexed(self._context, questions))
 
     def _by_scan(self) -> Iterable[Record]:
-        records, question = self._log_answers().records(), self._inquiry.request.key_question
-        if question is None or question.is_tag or not self._inquiry.explanation.wanted:
+        records, question = self._log_answers().records(), self._context.request.key_question
+        if question is None or question.is_tag or not self._context.explanation.wanted:
             return records
-        return explain_unindexed(self._inquiry, question, records)
+        return explain_unindexed(self._context, question, records)
 
     def _log_answers(self) -> LogAnswers:
         self._answered_by("the commit log itself")
-        return LogAnswers(self._inquiry, self._defects.note)
+        return LogAnswers(self._context, self._defects.note)
 
     def _by_offset(self, offset: int) -> Iterator[Record]:
         self._answered_by("the commit log")
-        record = by_offset(self._inquiry, offset)
+        record = by_offset(self._context, offset)
         if record is not None:
             yield record
             return
-        events = walk_log(FoundEdge.of(self._inquiry.store), offset, offset + 1)
+        events = walk_log(FoundEdge.of(self._context.store), offset, offset + 1)
         for event in islice(events, 1):
             if isinstance(event, Defect) and event.physical_offset <= offset:
                 self._defects.note(event)
 
-    def _by_message_id(self, text: str) -> Iterator[Answer]:
+    def _by_message_id(self, text: str) -> Iterator[Match]:
         """An offset id says where the message lies; anything else can only be a unique key."""
-        record = by_offset_id(self._inquiry, text)
+        record = by_offset_id(self._context, text)
         if record is not None:
             self._answered_by("the commit log: it is an offset id")
             yield None, record
-        elif self._inquiry.request.scan:
+        elif self._context.request.scan:
             yield from ((None, record) for record in self._by_scan())
         else:
-            found = self._from_index(indexed(self._inquiry, id_questions(self._inquiry, text)))
+            found = self._from_index(indexed(self._context, id_questions(self._context, text)))
             yield from self._newest([record for _, record in found])
 
-    def _newest(self, records: list[Record]) -> Iterator[Answer]:
+    def _by_key_of_any_topic(self) -> Iterator[Match]:
+        """Ask for the key under every topic that is known of: the index knows no key without its topic."""
+        known = known_topics(self._context)
+        self._remarks.note(f"no --topic: the key is looked up under {known}; --scan finds it under any")
+        questions = [self._context.request.key_question_of(topic) for topic in known.names]
+        found = self._from_index(indexed(self._context, [one for one in questions if one is not None]))
+        yield from self._newest([record for _, record in found])
+
+    def _newest(self, records: list[Record]) -> Iterator[Match]:
         """Yield the newest records, as many as wanted, in the order of the log."""
         ordered = sorted(records, key=lambda record: record.physical_offset)
-        yield from ((None, record) for record in self._inquiry.limit.newest(ordered))
+        yield from ((None, record) for record in self._context.limit.newest(ordered))
 
     def _by_queue_offset(self, topic: str, queue_id: int, queue_offset: int) -> Iterator[Record]:
         self._answered_by("the consume queue")
-        queue = find_queue(self._inquiry.store, topic, queue_id)
+        queue = find_queue(self._context.store, topic, queue_id)
         if queue is not None:
-            reader = QueueConsumer(self._inquiry, queue)
+            reader = QueueConsumer(self._context, queue)
             reader.explain(queue_offset)
-            yield from reader.records(queue_offset, self._inquiry.request.max_messages)
+            yield from reader.records(queue_offset, self._context.request.max_messages)
 
     def _by_time(self) -> Iterator[Record]:
         self._answered_by("the consume queues")
-        yield from self._inquiry.limit.first(records_by_time(self._inquiry))
+        yield from self._context.limit.first(records_by_time(self._context))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rmqtool.commands.rebuild.report import Account, QueueUnits, RangeCount, RebuildReport, RecordCount
+from rmqtool.errors import DeniedError
+from rmqtool.topics import HALF_TOPIC, OP_TOPIC, ROCKSDB_HALF_TOPIC, ROCKSDB_OP_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,6 +23,10 @@ if TYPE_CHECKING:
     from rmqtool.reput.damage import SkippedRange
     from rmqtool.reput.pipeline import ReputPlan, ReputResult
     from rmqtool.reput.unreachable import UnreachableRange
+    from rmqtool.store import Store
+
+_TRANSACTIONAL = frozenset({HALF_TOPIC, OP_TOPIC, ROCKSDB_HALF_TOPIC, ROCKSDB_OP_TOPIC})
+_TRANSACTIONS = "what transactions say of each other (CL-HALF, CL-OP, CL-PREPARED): verify looks at it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +64,14 @@ class Made:
         return Account(
             records + skipped + unreachable, dispatched, records - dispatched, skipped, unreachable
         )
+
+
+def _not_looked_at(store: Store, result: ReputResult) -> tuple[str, ...]:
+    """Return what `rmqtool.check.log.transaction_checks` would look at, where there are transactions."""
+    topics = {plan.topic for plan in result.plans}
+    with suppress(DeniedError):  # then the queues that were made tell, if any were
+        topics.update(store.topics())
+    return () if topics.isdisjoint(_TRANSACTIONAL) else (_TRANSACTIONS,)
 
 
 def report_of(
@@ -104,6 +119,7 @@ def report_of(
         salvage_would_add=RecordCount(account.skipped + account.unreachable, left_bytes),
         lost_messages=made.lost,
         findings=made.findings,
+        not_looked_at=_not_looked_at(request.store, result),
         compared=differences is not None,
         differences=differences or (),
         seconds=result.seconds,

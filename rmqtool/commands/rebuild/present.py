@@ -101,13 +101,13 @@ class _Tally:
         )
 
 
-def hold_against_present(
+def compare_with_present(
     store: Store,
     plan: ReputPlan,
     result: ReputResult,
     tell_lost: Callable[[tuple[str, int], LiveUnits], object] | None = None,
 ) -> Present:
-    """Hold a result against what is there; what cannot be read of that is said, and is no failure.
+    """Compare a result with what is there; what cannot be read of that is said, and is no failure.
 
     Args:
         store: what is there.
@@ -122,7 +122,7 @@ def hold_against_present(
     tally = _Tally()
     if "consumequeue" in plan.parts:
         for kind in _KINDS:
-            _Queues(store, plan, result, kind, tally, tell_lost).hold()
+            _Queues(store, plan, result, kind, tally, tell_lost).compare()
     if plan.makes_index:
         tally.entries = _entries(store, plan, tally)
     return tally.present()
@@ -161,14 +161,14 @@ class _Queues:
         self._is_batch = kind is PathKind.BATCHCONSUMEQUEUE
         self._file_size = sizes.batchconsumequeue if self._is_batch else sizes.consumequeue
 
-    def hold(self) -> None:
+    def compare(self) -> None:
         """Add to what is known of all queues."""
         made = {(one.topic, one.queue_id): one for one in self._result.plans if one.batch is self._is_batch}
         for queue in self._there():
             key = queue.topic or "", queue.queue_id or 0
             self._tally.queues += 1
             try:
-                self._hold_queue(queue, key, made.pop(key, None))
+                self._compare_queue(queue, key, made.pop(key, None))
             except EnvironmentFailureError as failure:
                 self._tally.unread.append(str(failure))
         for plan in made.values():
@@ -183,7 +183,7 @@ class _Queues:
         except EnvironmentFailureError as failure:
             self._tally.unread.append(str(failure))
 
-    def _hold_queue(self, queue: QueueFiles, key: tuple[str, int], plan: QueuePlan | None) -> None:
+    def _compare_queue(self, queue: QueueFiles, key: tuple[str, int], plan: QueuePlan | None) -> None:
         result = self._result
         if plan is None:
             bounds = queue_bounds(queue, self._plan.log.start)

@@ -137,6 +137,7 @@ class RebuildReport:
         salvage_would_add: true records in ranges that were not dispatched.
         lost_messages: messages that the result has not, added up; None unless they are asked for one by one.
         findings: what is wrong with the log.
+        not_looked_at: what of the log was not checked, and verify checks.
         compared: whether the present files were compared.
         differences: first difference of every file that differs.
         seconds: wall time of each stage.
@@ -168,6 +169,7 @@ class RebuildReport:
     salvage_would_add: RecordCount
     lost_messages: LostTotals | None
     findings: FindingLog
+    not_looked_at: tuple[str, ...]
     compared: bool
     differences: tuple[FileDifference, ...]
     seconds: Mapping[str, float]
@@ -186,6 +188,16 @@ class RebuildReport:
     def fewer_messages(self) -> int:
         """Return how many messages consumers see now and would not see with the result."""
         return 0 if self.present is None else self.present.fewer_messages
+
+    @property
+    def hidden_records(self) -> int:
+        """Return how many true records lie in ranges that were not dispatched."""
+        return self.salvage_would_add.records
+
+    @property
+    def uncompared(self) -> tuple[str, ...]:
+        """Return what of the queues and the index that are there could not be compared, and why."""
+        return () if self.present is None else self.present.unread
 
     @property
     def fewer_entries(self) -> int:

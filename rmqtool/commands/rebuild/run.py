@@ -14,7 +14,7 @@ from rmqtool.commands.rebuild.generations import GenerationChoice, Generations
 from rmqtool.commands.rebuild.judging import assumed_delay_table, delay_findings, judge_log
 from rmqtool.commands.rebuild.lost import RebuildLosses
 from rmqtool.commands.rebuild.made import Made, report_of
-from rmqtool.commands.rebuild.present import hold_against_present
+from rmqtool.commands.rebuild.present import compare_with_present
 from rmqtool.dispatch.policy import NEVER, DispatchPolicy
 from rmqtool.dispatch.tag_evidence import TagRule, tag_rule
 from rmqtool.engine import EngineOptions, opened_engine
@@ -73,6 +73,7 @@ class RebuildRequest:
         max_findings: findings of one code that are kept in full.
         tag_items: which messages get an index entry for their tags; None: as the store shows.
         generations: which messages of a topic that was created again get units.
+        own: a directory inside the store that is the caller's to write ``out`` into, as that of a repair.
         tell_lost: is told every message that the result has not; None if nobody asks.
     """
 
@@ -90,6 +91,7 @@ class RebuildRequest:
     max_findings: int = 10
     tag_items: TagItems | None = None
     generations: Generations = Generations.AUTO
+    own: Path | None = None
     tell_lost: Callable[[LostMessage], object] | None = None
 
     @property
@@ -113,10 +115,10 @@ def rebuild(request: RebuildRequest, progress: Progress, engine: Engine | None =
     """
     start = time.perf_counter()
     _check(request, progress)
-    with _staging(request) as area, opened_engine(request.engine, engine) as hands:
+    with _staging(request) as area, opened_engine(request.engine, engine) as working:
         if request.engine.kind != "local":
             compile_kernels()  # while Java starts; in this process, threads share what the first compiles
-        made = _run(request, area, hands, progress)
+        made = _run(request, area, working, progress)
         doubtful, differences = _doubtful(request), None
         if request.compare and not doubtful:
             progress.stage("compare", None)
@@ -202,7 +204,9 @@ def _doubtful(request: RebuildRequest) -> dict[str, str]:
 def _staging(request: RebuildRequest) -> AbstractContextManager[StagingArea]:
     """Stage beside the output; without one, where temporary files belong."""
     roots = request.store.evidence_roots
-    return open_scratch(request.engine, roots) if request.out is None else StagingArea(request.out, roots)
+    if request.out is None:
+        return open_scratch(request.engine, roots)
+    return StagingArea(request.out, roots, request.own)
 
 
 def _plan(request: RebuildRequest, area: StagingArea, tags: TagRule | None) -> ReputPlan:
@@ -247,7 +251,7 @@ def _run(request: RebuildRequest, area: StagingArea, engine: Engine, progress: P
         losses = RebuildLosses(plan, result, edge, request.tell_lost)
         losses.tell_records()
     if not plan.is_partial:  # a part is meant to be less
-        present = _hold_against_present(request, plan, result, findings, progress, losses)
+        present = _compare_with_present(request, plan, result, findings, progress, losses)
     lost = None if losses is None else losses.totals()
     result.seconds["survey"] = round(time.perf_counter() - start, 3)
     damaged = tuple(part for part in skipped if part.damage)
@@ -256,7 +260,7 @@ def _run(request: RebuildRequest, area: StagingArea, engine: Engine, progress: P
     )
 
 
-def _hold_against_present(
+def _compare_with_present(
     request: RebuildRequest,
     plan: ReputPlan,
     result: ReputResult,
@@ -264,8 +268,8 @@ def _hold_against_present(
     progress: Progress,
     losses: RebuildLosses | None,
 ) -> Present:
-    """Hold all of a result against the queues and the index that are there."""
-    present = hold_against_present(request.store, plan, result, None if losses is None else losses.tell_units)
+    """Compare all of a result with the queues and the index that are there."""
+    present = compare_with_present(request.store, plan, result, None if losses is None else losses.tell_units)
     try:
         findings.extend(delay_findings(request.store, plan, result))
         if (doubt := assumed_delay_table(request.store, result)) is not None:

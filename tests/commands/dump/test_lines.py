@@ -58,6 +58,7 @@ def log_of(path: Path) -> FileQueue:
     return open_store(path).commitlog
 
 
+@pytest.mark.few(20)
 @pytest.mark.parametrize("name", STORE_NAMES)
 @pytest.mark.parametrize("body", list(BodyForm))
 def test_every_fixture(name: str, body: BodyForm) -> None:

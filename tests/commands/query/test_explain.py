@@ -566,9 +566,9 @@ def test_times_of_a_batch_queue() -> None:
 
 
 def test_every_reason_has_its_test() -> None:
-    """Here, among the hints, with the tags, or where answers are incomplete."""
+    """Here, among the hints, with the tags, with groups, or where answers are incomplete."""
     folder = Path(__file__).parent
-    names = ("explain", "hints", "incomplete", "tag")
+    names = ("consumption", "explain", "hints", "incomplete", "tag")
     tests = "".join((folder / f"test_{name}.py").read_text("utf-8") for name in names)
     assert [one.name for one in Reason if f"Reason.{one.name}" not in tests] == []
 

@@ -157,7 +157,7 @@ def test_nothing_is_cut_silently(
     assert document["truncated"] is True
     cut = run(*asked, "--format", "ndjson")
     assert f"only the {which} 64 are shown: -m 0 for all" in cut.err
-    assert cut.objects[-1] == {"type": "summary", "truncated": True}
+    assert cut.objects[-1] == {"type": "summary", "schema": "rmqtool.query/2", "truncated": True}
     whole = run(*asked, "-m", 0, "--format", "json")
     assert (len(whole.document["rows"]), whole.document["truncated"]) == (80, False)
     assert "are shown" not in whole.err

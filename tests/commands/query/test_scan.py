@@ -79,6 +79,7 @@ def test_a_record_with_a_number_that_is_none(wrong: int) -> None:
         assert walked(files, split_bytes) == (records, defects)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("root", STORE_ROOTS, ids=lambda root: root.name)
 def test_every_question_has_the_same_answer(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keys, unique ids, places and times of real stores, through the prefilter and without it."""
@@ -90,6 +91,8 @@ def test_every_question_has_the_same_answer(root: Path, monkeypatch: pytest.Monk
     for one in everything[:: max(1, len(everything) // 5)]:
         head, topic = one.head, one.topic
         requests += [QueryRequest(topic=topic, key=key, scan=True) for key in keys_of(one)]
+        requests += [QueryRequest(key=key, scan=True) for key in keys_of(one)]
+        requests.append(QueryRequest(unique_key=one.properties.get("UNIQ_KEY", "?"), scan=True))
         requests.append(QueryRequest(msg_id=one.properties.get("UNIQ_KEY", "?"), scan=True))
         requests.append(QueryRequest(topic=topic, begin_ms=head.store_timestamp_ms, scan=True))
         requests.append(QueryRequest(topic=topic, queue_id=head.queue_id, queue_offset=head.queue_offset))

@@ -1,0 +1,89 @@
+"""What is left of the broker's settings, as findings; the doctor looks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqtool.doctor import BrokerTakes, CopyState, diagnose, diagnose_timer
+from rmqtool.findings import Finding, Severity
+from rmqtool.findings.configs import CF_BACKUP, CF_FORGETS, CF_REFUSED, CF_TIMER
+from rmqtool.findings.places import IO_DENIED
+from rmqtool.findings.wording import counted
+from rmqtool.store import PathKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.doctor import ConfigChoice, ConfigDiagnosis
+    from rmqtool.store import Store
+
+_CODES = {
+    BrokerTakes.BACKUP: CF_BACKUP,
+    BrokerTakes.NOTHING: CF_FORGETS,
+    BrokerTakes.REFUSES: CF_REFUSED,
+}
+_ONLY_SHOWN = frozenset({"config/timermetrics", "config/transactionMetrics"})
+"""Counts that a broker reports, and makes anew."""
+
+
+def config_findings(store: Store) -> Iterator[Finding]:
+    """Yield what is wrong with the files in ``config/`` of a store root; of a part of one, nothing."""
+    if store.kind is not PathKind.STORE:
+        return
+    for one in diagnose(store):
+        denied = [copy for copy in one.copies if copy.state is CopyState.DENIED]
+        for copy in denied:
+            yield Finding(code=IO_DENIED, file=copy.file, message=copy.reason)
+        if not one.is_sound and not denied:
+            yield _finding(one)
+    timer = diagnose_timer(store)
+    if timer is not None:
+        again = counted(timer.again_at_most, "timed message", spec=",")
+        text = f"{timer.file} is {timer.state}: the timer reads up to {again} again, and delivers those due"
+        yield Finding(code=CF_TIMER, file=timer.file, observed=timer.state, message=text)
+
+
+def _finding(one: ConfigDiagnosis) -> Finding:
+    file = next((copy for copy in one.copies if copy.file == one.file), None)
+    return Finding(
+        code=_CODES[one.broker],
+        file=one.file,
+        length=None if file is None else file.size_bytes,
+        expected="sound",
+        observed="missing" if file is None else str(file.state),
+        message=f"{_copies(one)}; {_broker(one)}{_way_out(one)}",
+        severity_override=Severity.WARNING if one.file in _ONLY_SHOWN else None,
+    )
+
+
+def _copies(one: ConfigDiagnosis) -> str:
+    said = [str(copy) for copy in one.copies]
+    if one.copies[0].file != one.file:
+        said = [f"{one.file} is missing", *said]
+    return ", ".join(said)
+
+
+def _broker(one: ConfigDiagnosis) -> str:
+    if one.broker is BrokerTakes.REFUSES:
+        return "a broker does not start on that"
+    if one.broker is BrokerTakes.BACKUP:
+        return "a broker takes the .bak"
+    return f"a broker starts and has forgotten {one.loses}"
+
+
+def _way_out(one: ConfigDiagnosis) -> str:
+    """Say what the best choice would mean."""
+    if not one.choices:
+        return "; nothing of it can be put back"
+    best = one.choices[0]
+    return f"; {'best' if one.obvious else 'first to choose from'}: {best.name}, {_meaning(best)}"
+
+
+def _meaning(choice: ConfigChoice) -> str:
+    said = [counted(choice.entries, "entry", "entries", spec=",")]
+    if choice.effects:
+        said.append(f"{choice.again_at_least:,} to {choice.again_at_most:,} messages again")
+        said.append(f"up to {choice.skipped_at_most:,} skipped")
+    if choice.missing:
+        said.append(f"without {counted(len(choice.missing), 'known entry', 'known entries', spec=',')}")
+    return ", ".join(said)

@@ -1,0 +1,137 @@
+"""``rmqtool repair``: the one command that changes a store."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rmqtool.cli.engine_options import engine_of, engine_options, note_engine
+from rmqtool.cli.help import Command
+from rmqtool.cli.options import A_PATH, shared_options
+from rmqtool.cli.session import Session
+from rmqtool.errors import RefusedError, UsageError
+from rmqtool.projection import json_object
+from rmqtool.report.formats import Format, to_json
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import TextIO
+
+    from rmqtool.commands.repair.model import RepairReport
+    from rmqtool.errors import ExitStatus
+
+PARTS = ("config", "consumequeue", "index", "checkpoint", "abort", "strays")
+_EXAMPLES = """\
+# what would be done, and what each choice for damaged settings would mean
+rmqtool repair $STORE --plan
+# do it; every byte can be brought back
+rmqtool repair $STORE --yes
+# consumer offsets were cut, with no .bak: take the entries that are left
+rmqtool repair $STORE --only config --config consumerOffset.json=prefix --yes
+# as it was before the newest repair
+rmqtool repair $STORE --undo
+"""
+
+
+@click.command("repair", cls=Command, examples=_EXAMPLES)
+@click.argument("store_path", type=A_PATH, metavar="STORE")
+@click.option("--plan", is_flag=True, help="Show what would be done, change nothing.")
+@click.option("--undo", is_flag=True, help="Take the newest repair back, finished or interrupted.")
+@click.option("-y", "--yes", is_flag=True, help="Do it without asking.")
+@click.option(
+    "--only",
+    multiple=True,
+    type=click.Choice(PARTS),
+    metavar="PART",
+    help=f"Mend only this: {', '.join(PARTS)}; repeatable.",
+)
+@click.option(
+    "--config",
+    "choices",
+    multiple=True,
+    metavar="FILE=CHOICE",
+    help="What a damaged file in config/ gets, as --plan names the choices; repeatable.",
+)
+@engine_options("local")
+@shared_options("text", "json")
+def repair_command(
+    store_path: Path,
+    plan: bool,
+    undo: bool,
+    yes: bool,
+    only: tuple[str, ...],
+    choices: tuple[str, ...],
+    **options: Any,  # noqa: ANN401 - what click makes of the other options
+) -> ExitStatus:
+    """Mend a store in place where that loses nothing, with undo.
+
+    Queues and index are made anew from the log and exchanged, unless consumers would see less than now;
+    checkpoint, abort, files that are no part of the log, and damaged settings in config/ follow. The log is
+    never changed. What is taken out is kept in the store, in rmqtool-repair-NNNN/, so that --undo brings back
+    every byte. The broker must be stopped: its lock is held meanwhile. An interrupted repair is finished by
+    the next one, or taken back by --undo.
+    """
+    session = Session(options)
+    engine = engine_of(options)
+    store = session.open(store_path)
+    session.note_settings(store)
+    note_engine(options, engine, session.console)
+    with session.output(store, whole=True) as stream:
+
+        def agreed(planned: RepairReport) -> bool:
+            return yes or _agreed(session, planned, stream)
+
+        report = store.repair(
+            plan=plan,
+            undo=undo,
+            only=only,
+            config=_pairs(choices),
+            agreed=agreed,
+            command=shlex.join(sys.argv),
+            engine=engine,
+            progress=session.console,
+        )
+        session.console.close()
+        status = report.exit_status(session.fail_on)
+        _write(session, report, stream)
+    return status
+
+
+def _pairs(choices: tuple[str, ...]) -> dict[str, str]:
+    pairs = [text.partition("=") for text in choices]
+    for name, separator, choice in pairs:
+        if not (name and separator and choice):
+            raise UsageError(f"--config {name!r}: expected FILE=CHOICE, such as consumerOffset.json=merged")
+    return {name.removeprefix("config/"): choice for name, _, choice in pairs}
+
+
+def _agreed(session: Session, planned: RepairReport, stream: TextIO) -> bool:
+    """Show the plan and ask.
+
+    Raises:
+        RefusedError: there is nobody to ask.
+    """
+    session.console.close()
+    if not sys.stdin.isatty():
+        raise RefusedError(
+            "nothing was changed: there is nobody to ask here; look with --plan, then give --yes"
+        )
+    from rmqtool.report.repair_text import write_repair_text
+
+    write_repair_text(planned, sys.stderr if session.format is Format.JSON else stream)
+    return click.confirm("Do this?", default=False, err=True)
+
+
+def _write(session: Session, report: RepairReport, stream: TextIO) -> None:
+    if session.format is Format.JSON:
+        stream.write(to_json(json_object(report), indent=2) + "\n")
+        return
+    from rmqtool.report.repair_text import write_repair_text
+
+    write_repair_text(report, stream)
+
+
+COMMANDS = {"repair": repair_command}

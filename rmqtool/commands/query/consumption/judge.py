@@ -1,0 +1,246 @@
+"""The verdict on a message and a group."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from rmqtool.commands.query.consumption.copies import Copies, TopicRecords
+from rmqtool.commands.query.consumption.groups import GroupOffsets
+from rmqtool.commands.query.consumption.lineage import (
+    WAITING_TOPICS,
+    GroupTopics,
+    Lineage,
+    meant_for,
+    queue_meant_for,
+)
+from rmqtool.commands.query.consumption.model import Consumption, ConsumptionState, Evidence
+from rmqtool.commands.query.consumption.pops import PopLog
+from rmqtool.derived.queue_bounds import queue_bounds
+from rmqtool.findings.wording import counted
+from rmqtool.javacompat import parse_int, parse_long
+from rmqtool.lookup.queue import QueuePlace, find_queue
+from rmqtool.lookup.topic_names import topics_of
+from rmqtool.rows.messages import has_unit
+from rmqtool.scan.record_at import record_at
+from rmqtool.times import time_text
+from rmqtool.topics import HALF_TOPIC, ROCKSDB_HALF_TOPIC
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rmqtool.commands.query.consumption.pops import Popped
+    from rmqtool.lookup.context import QueryContext
+    from rmqtool.scan.classify import Defect
+    from rmqtool.scan.records import Record
+
+_HALF_TOPICS = (HALF_TOPIC, ROCKSDB_HALF_TOPIC)
+_ACKNOWLEDGED = "the group acknowledged it or passed it over; what came of it no store knows"
+_MAY_BE_AT_WORK = "not acknowledged, though the group may be at work on it"
+_CLIENT_SIDE = "broadcasting consumers, and those that commit nothing, keep their offsets at the client"
+
+
+class ConsumptionJudge:
+    """Says of messages how far a group has come with them.
+
+    Args:
+        context: The question that found them.
+        group: The group.
+        note_defect: Told what of the log is damaged, where it has to be walked.
+    """
+
+    def __init__(self, context: QueryContext, group: str, note_defect: Callable[[Defect], None]) -> None:
+        store = context.store
+        self._context = context
+        self._topics = GroupTopics(group)
+        self._known = topics_of(store, context.progress)
+        self.offsets = GroupOffsets(store, group, self._known, context.progress)
+        records = TopicRecords(context, note_defect)
+        self._copies = Copies(context, self._topics, self._known, records)
+        self._pops = PopLog(group, self._known, records)
+
+    @cached_property
+    def missing_group(self) -> str | None:
+        """Say that the store names no such group, and which may be meant; None if it does."""
+        if self.offsets.is_known or not self.offsets.are_all:
+            return None
+        where = "offsets, subscriptions or retry topics"
+        return f"the store has no group {self._topics.group} in {where}; {self.offsets.near()}"
+
+    def consumption(self, physical_offset: int) -> Consumption:
+        """Return the verdict on the message at a physical offset.
+
+        The newest copy decides: what was written last is what the group gets next, or has got last.
+        """
+        record = record_at(self._context.store.commitlog, physical_offset)
+        if record is None:
+            return self._verdict(ConsumptionState.UNKNOWN, _of_message("there is no message any more", None))
+        if self.missing_group is not None:
+            return self._verdict(ConsumptionState.UNKNOWN, Evidence("group", self.missing_group))
+        copies = self._copies.of(Lineage.of(record, self._topics))
+        if copies:
+            return self._by_copies(copies)
+        waits = record.topic in WAITING_TOPICS
+        if waits or record.topic in _HALF_TOPICS:
+            return self._by_delivery(record, waits=waits)
+        if not has_unit(record):
+            why = "its record is of a transaction that is prepared or rolled back: no consumer gets it"
+            return self._verdict(ConsumptionState.UNKNOWN, _of_message(why, record))
+        return self._by_place(record)
+
+    def _by_copies(self, copies: list[Record]) -> Consumption:
+        newest, topic = copies[-1], meant_for(copies[-1])
+        older = [_of_copy(one, "an earlier copy of it") for one in reversed(copies[:-1])]
+        if topic == self._topics.dead_letter and newest.topic == topic:
+            what = "it was written as a dead letter: the group does not get it again by itself"
+            return self._verdict(ConsumptionState.DEAD_LETTERED, _of_copy(newest, what), *older)
+        if newest.topic in WAITING_TOPICS:
+            what = f"it waits to be delivered to {topic}/{queue_meant_for(newest)}{self._due(newest)}"
+            return self._verdict(ConsumptionState.IN_RETRY, _of_copy(newest, what), *older)
+        found = self._by_place(newest)
+        copy = _of_copy(newest, f"it was written again for the group, to {topic}")
+        if found.state is ConsumptionState.NOT_YET:
+            return self._verdict(ConsumptionState.IN_RETRY, copy, *found.evidence, *older)
+        is_begun = (newest.topic, newest.head.queue_id) in self.offsets.offsets
+        if found.state is ConsumptionState.UNKNOWN and self.offsets.are_all and not is_begun:
+            what = (
+                f"{self.offsets.file}: the group has no offset in {topic}, so it has consumed nothing of it"
+            )
+            none = Evidence("offset", what, self.offsets.file, topic, newest.head.queue_id)
+            return self._verdict(ConsumptionState.IN_RETRY, copy, none, *older)
+        return self._verdict(found.state, *found.evidence, copy, *older)
+
+    def _by_delivery(self, record: Record, *, waits: bool) -> Consumption:
+        """Judge a message that lies in a topic of the broker's own by what was delivered of it."""
+        topic = record.properties.get("REAL_TOPIC", "")
+        delivered = self._copies.delivered(record, topic) if topic else []
+        if delivered is None:
+            why = (
+                f"it is meant for {topic}; whether it was delivered only a sound index and a unique key tell"
+            )
+            return self._verdict(ConsumptionState.UNKNOWN, _of_message(why, record))
+        if delivered:
+            found = self.consumption(delivered[-1].physical_offset)
+            as_what = _of_message(f"it was delivered to {topic}", delivered[-1])
+            return self._verdict(found.state, *found.evidence, as_what)
+        why = (
+            f"it waits to be delivered to {topic}{self._due(record)}"
+            if waits
+            else f"its transaction is not committed: it is not in {topic}"
+        )
+        return self._verdict(ConsumptionState.NOT_YET, _of_message(why, record))
+
+    def _due(self, record: Record) -> str:
+        """Say when a message is delivered that waits."""
+        due_ms = parse_long(record.properties.get("TIMER_OUT_MS", ""))
+        level = parse_int(record.properties.get("DELAY", ""))
+        if due_ms is None and level is not None:
+            delay_ms = self._context.store.settings.delay_levels.delay_ms.get(level)
+            due_ms = None if delay_ms is None else record.head.store_timestamp_ms + delay_ms
+        return "" if due_ms is None else f", due at {time_text(due_ms)}"
+
+    def _by_place(self, record: Record) -> Consumption:
+        """Judge by the group's offset in the queue of a record, and by pop."""
+        head = record.head
+        number = parse_int(record.properties.get("INNER_NUM", "")) or 1
+        place = QueuePlace(record.topic, head.queue_id, head.queue_offset + number - 1)
+        popped = self._pops.of(place)
+        if popped is not None:
+            return self._by_pop(place, popped)
+        committed = self.offsets.offsets.get((place.topic, place.queue_id))
+        if committed is None:
+            return self._without_offset(place)
+        return self._by_offset(place, committed)
+
+    def _by_pop(self, place: QueuePlace, popped: Popped) -> Consumption:
+        point = popped.check_point
+        where = f"by pop, {_words(place)}, at {time_text(point.pop_ms)}"
+        if popped.ack_offset is not None:
+            what = (
+                f"the group got it {where}, and acknowledged it: what the consumer made of it no store knows"
+            )
+            return self._verdict(ConsumptionState.CONSUMED, _of_place("pop", what, place, popped.ack_offset))
+        what = (
+            f"the group got it {where}, and has not acknowledged it; it comes back as a retry if that is not"
+            f" done by {time_text(point.due_ms)}"
+        )
+        return self._verdict(ConsumptionState.NOT_YET, _of_place("pop", what, place, point.record_offset))
+
+    def _by_offset(self, place: QueuePlace, committed: int) -> Consumption:
+        def evidence(what: str) -> Evidence:
+            said = (
+                f"{self.offsets.file}: the group's offset in {place.topic}/{place.queue_id} is {committed}, "
+            )
+            return Evidence(
+                "offset", said + what, self.offsets.file, *place[:2], place.queue_offset, committed
+            )
+
+        if committed <= place.queue_offset:
+            what = f"the message is {place.queue_offset}: {_MAY_BE_AT_WORK}"
+            return self._verdict(ConsumptionState.NOT_YET, evidence(what))
+        problem = self._offset_problem(place, committed)
+        if problem is not None:
+            return self._verdict(ConsumptionState.UNKNOWN, evidence(problem))
+        return self._verdict(
+            ConsumptionState.CONSUMED, evidence(f"after the message, {place.queue_offset}: {_ACKNOWLEDGED}")
+        )
+
+    def _offset_problem(self, place: QueuePlace, committed: int) -> str | None:
+        """Say why an offset that lies after a message does not tell that it was consumed; None if it does."""
+        queue = find_queue(self._context.store, place.topic, place.queue_id)
+        if queue is not None and queue.files.segments:
+            end = queue_bounds(queue, self._context.store.commitlog.start).max_offset
+            queue.files.close()
+            if committed > end:
+                return (
+                    f"after the queue's end, {end}: it is of another queue of that name, or the log was cut"
+                )
+        if self.offsets.popped_elsewhere and self._is_popping(place.topic):
+            what = f"what it has not acknowledged is in {self.offsets.popped_elsewhere}, not read"
+            return f"but the group gets the topic by pop, and {what}"
+        return None
+
+    def _is_popping(self, topic: str) -> bool:
+        retries = {*self._topics.pop_retries(topic)}
+        return self._pops.is_popping or self.offsets.is_popping(topic) or not retries.isdisjoint(self._known)
+
+    def _without_offset(self, place: QueuePlace) -> Consumption:
+        file = self.offsets.file
+        begun = [queue_id for topic, queue_id in self.offsets.offsets if topic == place.topic]
+        if begun and file is not None:
+            others = counted(len(begun), "other queue")
+            what = f"{file}: the group has an offset in {others} of {place.topic}, none in this one"
+            return self._verdict(ConsumptionState.NOT_YET, _of_place("offset", what, place, None, file))
+        if self.offsets.elsewhere is not None:
+            what = f"the group's offsets are in {self.offsets.elsewhere}, which is not read"
+        elif file is None:
+            what = "there is no config/consumerOffset.json: how far groups have come is not known"
+        else:
+            what = f"{file}: the group has no offset in {place.topic}; {_CLIENT_SIDE}"
+        return self._verdict(ConsumptionState.UNKNOWN, _of_place("offset", what, place, None, file))
+
+    def _verdict(self, state: ConsumptionState, *evidence: Evidence) -> Consumption:
+        return Consumption(self._topics.group, state, evidence)
+
+
+def _words(place: QueuePlace) -> str:
+    return f"{place.topic}/{place.queue_id} #{place.queue_offset}"
+
+
+def _of_place(
+    kind: str, message: str, place: QueuePlace, physical_offset: int | None, file: str | None = None
+) -> Evidence:
+    return Evidence(kind, message, file, *place, physical_offset=physical_offset)
+
+
+def _of_copy(record: Record, what: str) -> Evidence:
+    head = record.head
+    times = f"log offset {record.physical_offset}, {record.topic}/{head.queue_id} #{head.queue_offset}"
+    stored = time_text(head.store_timestamp_ms)
+    message = f"{what} ({times}, reconsumeTimes {head.reconsume_times}, stored {stored})"
+    place = record.topic, head.queue_id, head.queue_offset
+    return Evidence("copy", message, None, *place, physical_offset=record.physical_offset)
+
+
+def _of_message(message: str, record: Record | None) -> Evidence:
+    return Evidence("message", message, physical_offset=None if record is None else record.physical_offset)

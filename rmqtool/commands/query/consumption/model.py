@@ -1,0 +1,70 @@
+"""What can be said of a message and a group."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class ConsumptionState(StrEnum):
+    """How far a group has come with a message; the values are stable."""
+
+    CONSUMED = "consumed"
+    NOT_YET = "not-yet"
+    IN_RETRY = "in-retry"
+    DEAD_LETTERED = "dead-lettered"
+    UNKNOWN = "unknown"
+
+    @property
+    def words(self) -> str:
+        """Return it as people read it."""
+        return (
+            self.value.upper()
+            if self is ConsumptionState.DEAD_LETTERED
+            else self.value.upper().replace("-", " ")
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One thing that a verdict rests on.
+
+    Attributes:
+        kind: ``offset``, ``copy``, ``pop``, ``group`` or ``message``.
+        message: One sentence.
+        file: Of the store, where it is said; None if it is a record of the log.
+        topic: Of the queue that it speaks of.
+        queue_id: Of that queue.
+        queue_offset: Of a message in it.
+        committed_offset: Of the group in it: the next queue offset to be consumed.
+        physical_offset: Of a record.
+    """
+
+    kind: str
+    message: str
+    file: str | None = None
+    topic: str | None = None
+    queue_id: int | None = None
+    queue_offset: int | None = None
+    committed_offset: int | None = None
+    physical_offset: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Consumption:
+    """What a store tells of one message and one group.
+
+    Attributes:
+        group: The group.
+        state: The verdict.
+        evidence: What it rests on, the decisive first.
+    """
+
+    group: str
+    state: ConsumptionState
+    evidence: tuple[Evidence, ...]
+
+    @property
+    def reason(self) -> str:
+        """Return the decisive sentence."""
+        return self.evidence[0].message

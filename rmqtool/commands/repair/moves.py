@@ -1,0 +1,148 @@
+"""The moves of a repair: all that is new is made and flushed, and the journal written, before the first."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from rmqtool.commands.repair.model import RepairAction, RepairPart
+from rmqtool.commands.repair.plan import DERIVED, QUEUES, Plan, swap_refusal
+from rmqtool.errors import EnvironmentFailureError, RefusedError
+from rmqtool.store.journal import STAGED, Draft, Journal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.check.model import VerifyReport
+    from rmqtool.commands.repair.model import RepairRequest
+    from rmqtool.progress import Progress
+    from rmqtool.store import Store
+    from rmqtool.store.disk import LocalDisk
+
+_REBUILT = "rebuilt"
+_EXPIRED = "all its messages are expired; its files tell where the next one goes"
+
+
+def decide(
+    request: RepairRequest, disk: LocalDisk, plan: Plan, before: VerifyReport, progress: Progress
+) -> Journal:
+    """Make all that is new and flush it; the store itself is as it was until the journal has its name."""
+    with told():
+        draft = Draft(disk)
+        try:
+            rebuilt = _rebuilt(request, disk, draft, plan)
+            for path, data in plan.texts.items():
+                draft.write(path, data, _mode_of(disk, path))
+            if request.store.lock is None:
+                draft.write("lock", b"lock")
+            kept = _kept(disk, draft, rebuilt)
+            _plan_moves(draft, plan, rebuilt, kept, makes_lock=request.store.lock is None)
+            progress.stage("flush", None)
+            return draft.decide(_facts(request, before))
+        except BaseException:
+            draft.discard()
+            raise
+
+
+def _rebuilt(request: RepairRequest, disk: LocalDisk, draft: Draft, plan: Plan) -> set[str]:
+    """Rebuild into the draft; return the directories that came of it."""
+    if not plan.rebuilt:
+        return set()
+    own = disk.root / draft.name
+    parts = frozenset(part.value for part in plan.rebuilt)
+    refusal = swap_refusal(request.rebuild(parts, own / _REBUILT, own))
+    if refusal is not None:
+        raise RefusedError(f"{request.store.base}: {refusal}; nothing was changed")
+    disk.adopt_all(f"{draft.name}/{_REBUILT}")
+    names = [name for part in plan.rebuilt for name in DERIVED[part]]
+    found = {name for name in names if disk.node(f"{draft.name}/{_REBUILT}/{name}") is not None}
+    for name in found:
+        draft.stage(f"{_REBUILT}/{name}", name)
+    return found
+
+
+def _kept(disk: LocalDisk, draft: Draft, rebuilt: set[str]) -> list[str]:
+    """Return the queues that a rebuild does not have: all their messages are expired.
+
+    Their files tell where the next message goes. Without them it would get queue offset 0 again, below what
+    groups have consumed (``ConsumeQueueStore#recoverOffsetTable``).
+    """
+    found = []
+    for name in sorted(rebuilt & set(QUEUES)):
+        for topic in _directories(disk, name):
+            made = f"{draft.name}/{STAGED}/{topic}"
+            if disk.node(made) is None:
+                found.append(topic)
+            else:
+                there = (queue.rpartition("/")[2] for queue in _directories(disk, topic))
+                found += [f"{topic}/{one}" for one in there if disk.node(f"{made}/{one}") is None]
+    return found
+
+
+def _directories(disk: LocalDisk, path: str) -> list[str]:
+    node = disk.node(path)
+    if node is None or not node.is_directory:
+        return []
+    below = (f"{path}/{name}" for name in disk.names(path))
+    return [one for one in below if (found := disk.node(one)) is not None and found.is_directory]
+
+
+def _plan_moves(draft: Draft, plan: Plan, rebuilt: set[str], kept: list[str], *, makes_lock: bool) -> None:
+    """Turn steps into moves, queues first: what is most is moved first, ``abort`` and checkpoint last."""
+    if makes_lock:
+        draft.put_in("lock", "so that no broker starts meanwhile")
+    for path in kept:
+        draft.keep(path, _EXPIRED)
+    derived = {name for names in DERIVED.values() for name in names}
+    last = (RepairPart.CHECKPOINT, RepairPart.ABORT)
+    for step in sorted(plan.steps, key=lambda one: last.index(one.part) if one.part in last else -1):
+        if step.path in QUEUES and step.path not in rebuilt:
+            continue  # there is nothing to put in its place: all its messages are expired
+        if step.action is not RepairAction.PUT_IN:
+            draft.take_out(step.path, step.why)
+        is_made = step.path in rebuilt if step.path in derived else step.path in plan.texts
+        if step.action is not RepairAction.SET_ASIDE and is_made:
+            draft.put_in(step.path, step.why)
+    told = {step.path for step in plan.steps}
+    for name in sorted(rebuilt - told):
+        draft.put_in(name, "made anew from the log")
+    for path in kept:
+        draft.put_back(path, _EXPIRED)
+
+
+def _facts(request: RepairRequest, before: VerifyReport) -> dict[str, Any]:
+    """Return what the journal tells of a repair beside its moves."""
+    return {
+        **request.facts,
+        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+        "store": str(request.store.base),
+        "findings": before.findings.counts,
+        "log": log_facts(request.store),
+    }
+
+
+def log_facts(store: Store) -> list[list[Any]]:
+    """Return names, sizes and times of the log's files: a broker that writes changes them."""
+    found = []
+    for segment in store.commitlog:
+        status = segment.path.status()
+        found.append([segment.label, segment.size_bytes, None if status is None else status.modified_ns])
+    return found
+
+
+def _mode_of(disk: LocalDisk, path: str) -> int:
+    node = disk.node(path)
+    return 0o644 if node is None or node.is_directory else node.mode
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """Turn what the system says into an error with a next step."""
+    try:
+        yield
+    except OSError as failure:
+        raise EnvironmentFailureError(
+            f"{failure.filename or 'the store'}: {failure.strerror}; run repair again to finish what is"
+            " decided, or repair --undo"
+        ) from failure

@@ -1,0 +1,241 @@
+"""What a repair would do: from findings and diagnoses to steps, and to what is better left alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from rmqtool.commands.repair.checkpoint import checkpoint_bytes
+from rmqtool.commands.repair.model import LeftAlone, RepairAction, RepairPart, RepairStep
+from rmqtool.doctor import CONFIG_KINDS, diagnose
+from rmqtool.errors import UsageError
+from rmqtool.findings import FailOn, Severity, Structure
+from rmqtool.findings.places import CP_AHEAD, CP_MISSING, CP_SIZE, CP_STRAY
+from rmqtool.findings.status import status_of
+from rmqtool.io import Kind
+from rmqtool.store import PathKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.commands.repair.model import Rebuilt, RepairRequest
+    from rmqtool.doctor import ConfigChoice, ConfigDiagnosis
+    from rmqtool.findings import FindingLog
+    from rmqtool.io import Location
+
+QUEUES = ("consumequeue", "consumequeue_ext", "batchconsumequeue")
+DERIVED = {RepairPart.QUEUES: QUEUES, RepairPart.INDEX: ("index",)}
+_STRUCTURES = {RepairPart.QUEUES: Structure.CONSUMEQUEUE, RepairPart.INDEX: Structure.INDEX}
+_CHECKPOINT = frozenset({CP_AHEAD, CP_MISSING, CP_SIZE, CP_STRAY})
+_SALVAGE = "copy the store and work on the copy; a replica may have what the log lacks"
+
+
+@dataclass
+class Plan:
+    """What is to be done.
+
+    Attributes:
+        steps: names that change, in this order.
+        left: what stays as it is.
+        configs: settings that no broker can read.
+        texts: bytes of new files, by their names in the store.
+        rebuilt: parts to make anew.
+    """
+
+    steps: list[RepairStep] = field(default_factory=list)
+    left: list[LeftAlone] = field(default_factory=list)
+    configs: tuple[ConfigDiagnosis, ...] = ()
+    texts: dict[str, bytes] = field(default_factory=dict)
+    rebuilt: frozenset[RepairPart] = frozenset()
+
+
+def make_plan(request: RepairRequest, findings: FindingLog) -> Plan:
+    """Plan the repair of a store; nothing is written.
+
+    Args:
+        request: what is asked.
+        findings: of ``verify`` at its highest level.
+
+    Raises:
+        UsageError: a choice is none of those that there are.
+        EnvironmentFailureError: the log cannot be read.
+    """
+    return _Planner(request, findings).plan
+
+
+class _Planner:
+    def __init__(self, request: RepairRequest, findings: FindingLog) -> None:
+        self._request, self._store, self._findings = request, request.store, findings
+        self.plan = Plan()
+        assert self._store.root is not None
+        self._root: Location = self._store.root
+        strays = {stray.label for stray in self._store.commitlog.strays}
+        self._is_log_damaged = any(
+            one.structure is Structure.COMMITLOG and one.severity is Severity.ERROR and one.file not in strays
+            for one in findings
+        )
+        self._settings()
+        self._strays()
+        complete = self._derived()
+        self._abort(complete=complete)
+        self._checkpoint(complete=complete)
+
+    def _add(self, part: RepairPart, action: RepairAction, path: str, why: str) -> None:
+        self.plan.steps.append(RepairStep(part, action, path, why))
+
+    def _leave(self, part: RepairPart, path: str, why: str) -> None:
+        self.plan.left.append(LeftAlone(part, path, why))
+
+    def _settings(self) -> None:
+        """Take the doctor's choice, or the user's; where neither is, tell the choices."""
+        unused = set(self._request.choices)
+        if unused - CONFIG_KINDS.keys():
+            raise UsageError(
+                f"--config {min(unused - CONFIG_KINDS.keys())}: give one of {', '.join(CONFIG_KINDS)}"
+            )
+        if not self._request.wants(RepairPart.SETTINGS):
+            return
+        self.plan.configs = tuple(one for one in diagnose(self._store) if not one.is_sound)
+        for one in self.plan.configs:
+            name = one.file.rpartition("/")[2]
+            unused.discard(name)
+            chosen = self._choice(one, self._request.choices.get(name))
+            if chosen is not None:
+                self._put_settings(one, chosen)
+        if unused:
+            raise UsageError(f"--config {min(unused)}: config/{min(unused)} is sound, or not there at all")
+
+    def _choice(self, one: ConfigDiagnosis, wanted: str | None) -> ConfigChoice | None:
+        if wanted is None and one.obvious:
+            return one.choices[0]
+        found = None if wanted is None else one.choice(wanted)
+        names = ", ".join(choice.name for choice in one.choices)
+        if wanted is not None and found is None:
+            raise UsageError(
+                f"--config {one.file.rpartition('/')[2]}={wanted}: choose from {names or 'none'}"
+            )
+        if found is None:
+            what = f"choose what it gets: --config {one.file.rpartition('/')[2]}=NAME, of {names}"
+            nothing = "nothing is left of it: restore it from a backup or a replica before the next start"
+            self._leave(RepairPart.SETTINGS, one.file, what if names else nothing)
+        return found
+
+    def _put_settings(self, one: ConfigDiagnosis, choice: ConfigChoice) -> None:
+        source = None if choice.copy_of is None else self._root / choice.copy_of
+        size = 0 if source is None else getattr(source.status(), "size_bytes", 0)
+        self.plan.texts[one.file] = choice.data() if source is None else source.read_head(size)
+        self._put(RepairPart.SETTINGS, one.file, f"{choice.name}: {choice.about}")
+
+    def _put(self, part: RepairPart, path: str, why: str) -> None:
+        status = (self._root / path).status()
+        self._add(part, RepairAction.PUT_IN if status is None else RepairAction.REPLACE, path, why)
+
+    def _strays(self) -> None:
+        """Set aside what lies in the log's directory and is no part of it; it has no records."""
+        if not self._request.wants(RepairPart.STRAYS):
+            return
+        for stray in self._store.commitlog.strays:
+            if (self._root / stray.label).kind() is None:
+                self._leave(RepairPart.STRAYS, stray.label, "lies outside of the store root: move it away")
+            else:
+                self._add(RepairPart.STRAYS, RepairAction.SET_ASIDE, stray.label, f"it {stray.reason}")
+
+    def _derived(self) -> bool:
+        """Plan to swap in what is rebuilt; tell whether queues and index will be complete."""
+        damaged = {part for part in DERIVED if self._is_damaged(part)}
+        if self._store.abort is not None and damaged:
+            damaged = set(DERIVED)  # a clean start completes neither
+        elif RepairPart.QUEUES in damaged:
+            damaged.add(RepairPart.INDEX)  # both are of one rebuild
+        wanted = {part for part in damaged if self._request.wants(part)}
+        if not wanted:
+            return not damaged
+        refusal = self._swap_refusal(wanted)
+        if refusal is not None:
+            for part in sorted(wanted):
+                self._leave(part, part.value, refusal)
+            return False
+        self.plan.rebuilt = frozenset(wanted)
+        for part in sorted(wanted):
+            for name in DERIVED[part]:
+                if (self._root / name).kind() is not None or name == part.value:
+                    self._put(part, name, "made anew from the log")
+        return wanted == damaged
+
+    def _is_damaged(self, part: RepairPart) -> bool:
+        return any(
+            one.structure is _STRUCTURES[part] and one.severity is Severity.ERROR for one in self._findings
+        )
+
+    def _swap_refusal(self, parts: set[RepairPart]) -> str | None:
+        """Return why queues and index must not be exchanged; None if they may."""
+        for feature in self._store.features:
+            if feature.code.code.startswith("ST-ROCKSDB") and feature.label.split("/")[0] in QUEUES:
+                return f"{feature.label} holds a RocksDB database, which is not made anew"
+        for name in (name for part in parts for name in DERIVED[part]):
+            place = self._root / name
+            if place.kind() not in {None, Kind.DIRECTORY} or place.real() != self._root.real() / name:
+                return f"{name} is no directory of the store root itself: rebuild with --out, and install it"
+        return swap_refusal(self._request.rebuild(frozenset(part.value for part in parts), None, None))
+
+    def _abort(self, *, complete: bool) -> None:
+        if self._store.abort is None or not self._request.wants(RepairPart.ABORT):
+            return
+        if self._is_log_damaged:
+            why = f"the log is damaged: either start can cut it; {_SALVAGE}"
+            self._leave(RepairPart.ABORT, "abort", why)
+        elif not complete:
+            why = "without it a start does not complete queues and index, which are not mended here"
+            self._leave(RepairPart.ABORT, "abort", why)
+        else:
+            why = "log, queues and index are complete: the next start need not cut or delete anything"
+            self._add(RepairPart.ABORT, RepairAction.SET_ASIDE, "abort", why)
+
+    def _checkpoint(self, *, complete: bool) -> None:
+        """Write the times of the log's end where they are missing or wrong, or the index is a new one."""
+        found = [one for one in self._findings if one.code in _CHECKPOINT]
+        swapped = RepairPart.INDEX in self.plan.rebuilt
+        if not self._request.wants(RepairPart.CHECKPOINT) or not (found or swapped):
+            return
+        if self._is_log_damaged or not complete:
+            if found:
+                why = "its times are those of the log's end, which is not sure before the rest is mended"
+                self._leave(RepairPart.CHECKPOINT, "checkpoint", why)
+            return
+        if self._store.roots[PathKind.CHECKPOINT].paths[0].parent != self._root:
+            return
+        data = checkpoint_bytes(self._store)
+        if data is not None:
+            self.plan.texts["checkpoint"] = data
+            why = f"{found[0].code.title}: " if found else ""
+            self._put(RepairPart.CHECKPOINT, "checkpoint", f"{why}the times of the log's end")
+
+
+def swap_refusal(rebuilt: Rebuilt) -> str | None:
+    """Return why what was rebuilt must not be put in place; None if it may."""
+    if rebuilt.fewer_messages or rebuilt.fewer_entries:
+        less = rebuilt.fewer_messages or rebuilt.fewer_entries
+        what = "messages" if rebuilt.fewer_messages else "index entries"
+        return f"a rebuild has {less:,} {what} fewer than now: consumers would lose them; {_SALVAGE}"
+    if rebuilt.hidden_records:
+        return f"{rebuilt.hidden_records:,} true records lie where a rebuild does not get; {_SALVAGE}"
+    if rebuilt.doubtful_settings:
+        names = " and ".join(rebuilt.doubtful_settings)
+        return f"{names} in doubt: give the broker's with -c broker.conf or -p NAME=VALUE"
+    if rebuilt.uncompared:
+        return f"what is there cannot be compared with a rebuild: {rebuilt.uncompared[0]}"
+    return None
+
+
+def is_worse(before: FindingLog, after: FindingLog) -> bool:
+    """Tell whether a store has errors of a code after its repair of which it had fewer before."""
+    counts = before.counts
+    return any(
+        number > counts.get(code, 0) for code, number in after.counts.items() if code in _error_codes(after)
+    )
+
+
+def _error_codes(findings: FindingLog) -> Iterator[str]:
+    for one in findings:
+        if status_of([(one.severity, one.structure)], FailOn.ERROR):
+            yield one.code.code

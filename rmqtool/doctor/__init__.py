@@ -1,0 +1,28 @@
+"""DOCTOR: the broker's side files in ``config/`` after a power failure, and what each way out would mean.
+
+A broker keeps offsets, topics and groups in JSON files, each with the ``.bak`` of the version before. One
+that is cut, zero-filled or empty makes it start with nothing, or not at all (RocketMQ issues 9328, 3401,
+6096, 1498). `diagnose` tells which copies are left, which of them a broker takes, and for every choice which
+messages would come again and which would be passed over. Nothing is written here.
+"""
+
+from __future__ import annotations
+
+from rmqtool.doctor.copies import ConfigCopy, CopyState
+from rmqtool.doctor.diagnose import diagnose
+from rmqtool.doctor.kinds import CONFIG_KINDS
+from rmqtool.doctor.model import BrokerTakes, ConfigChoice, ConfigDiagnosis, OffsetEffect
+from rmqtool.doctor.timer import TimerDiagnosis, diagnose_timer
+
+__all__ = [
+    "CONFIG_KINDS",
+    "BrokerTakes",
+    "ConfigChoice",
+    "ConfigCopy",
+    "ConfigDiagnosis",
+    "CopyState",
+    "OffsetEffect",
+    "TimerDiagnosis",
+    "diagnose",
+    "diagnose_timer",
+]

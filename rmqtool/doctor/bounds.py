@@ -1,0 +1,70 @@
+"""Bounds of the queues that offsets lead into; each queue is looked at once, when it is asked for."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from rmqtool.errors import EnvironmentFailureError
+from rmqtool.store.kinds import PathKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.derived.queue_bounds import Bounds
+    from rmqtool.store import Store
+
+_KINDS = (PathKind.CONSUMEQUEUE, PathKind.BATCHCONSUMEQUEUE)
+
+
+class QueueEnds:
+    """The queues of a store, by topic and number.
+
+    Args:
+        store: the evidence.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._found: dict[tuple[str, int], Bounds | None] = {}
+
+    def bounds(self, topic: str, queue_id: int) -> Bounds | None:
+        """Return the bounds of a queue; None where there is none, or none that can be read."""
+        key = topic, queue_id
+        if key not in self._found:
+            self._found[key] = None
+            with suppress(EnvironmentFailureError):  # the check of that queue says so
+                self._found[key] = self._look(*key)
+        return self._found[key]
+
+    def queue_ids(self, topic: str) -> list[int]:
+        """Return the numbers of a topic's queues."""
+        found: set[int] = set()
+        with suppress(EnvironmentFailureError):  # as above
+            for kind in _KINDS:
+                queues = self._store.queues(kind, topic)
+                found.update(one.queue_id for one in queues if one.queue_id is not None)
+        return sorted(found)
+
+    def topics(self) -> Iterator[tuple[str, int]]:
+        """Yield the topics that have queues, each with one more than the highest number of its queues."""
+        for kind in _KINDS:
+            names: list[str] = []
+            with suppress(EnvironmentFailureError):  # as above
+                names = self._store.topics(kind)
+            for name in names:
+                numbers = self.queue_ids(name)
+                if numbers:
+                    yield name, max(numbers) + 1
+
+    def _look(self, topic: str, queue_id: int) -> Bounds | None:
+        from rmqtool.derived.queue_bounds import queue_bounds  # loads numpy, for stores that need it
+
+        for kind in _KINDS:
+            queue = self._store.queue(topic, queue_id, kind)
+            if queue is not None and len(queue.files):
+                try:
+                    return queue_bounds(queue, self._store.log.start)
+                finally:
+                    queue.files.close()
+        return None

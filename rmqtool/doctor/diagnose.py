@@ -1,0 +1,264 @@
+"""From the copies of a file to what a broker takes, and to the ways out, the best first."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rmqtool.doctor.bounds import QueueEnds
+from rmqtool.doctor.copies import ConfigCopy, CopyState, entries_of, read_copy
+from rmqtool.doctor.effects import DELAYS, Offsets, Place, effects_of, offsets_of, proven_offsets
+from rmqtool.doctor.kinds import CONFIG_KINDS, OTHER_KEEPERS
+from rmqtool.doctor.model import BrokerTakes, ConfigChoice, ConfigDiagnosis
+from rmqtool.topics import LMQ_PREFIX, SCHEDULE_TOPIC
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from rmqtool.doctor.copies import Document
+    from rmqtool.doctor.kinds import ConfigKind
+    from rmqtool.releases import Release
+    from rmqtool.store import Store
+
+_SUFFIXES = ("", ".bak", ".tmp")
+_TOPICS = "topics.json"
+_ENTRY_DEPTH = 2  # of members that are entries; what lies deeper are offsets by queue
+_READ_AND_WRITE = 6  # PermName: PERM_READ | PERM_WRITE
+
+
+def diagnose(store: Store) -> tuple[ConfigDiagnosis, ...]:
+    """Return the diagnosis of every JSON file of which a copy is there, by name.
+
+    Nothing is said of a store whose settings RocksDB keeps.
+
+    Args:
+        store: a store root; of a part of one nothing is known.
+    """
+    config = store.config
+    if config is None or any((config / name).is_directory() for name in OTHER_KEEPERS):
+        return ()
+    ends = QueueEnds(store)
+    found = []
+    for kind in CONFIG_KINDS.values():
+        copies = tuple(
+            read_copy(config / f"{kind.name}{suffix}", f"config/{kind.name}{suffix}", kind)
+            for suffix in _SUFFIXES
+        )
+        if any(copy.state is not CopyState.MISSING for copy in copies):
+            found.append(_diagnosis(kind, copies, store.settings.release, ends))
+    return tuple(found)
+
+
+def broker_takes(copies: tuple[ConfigCopy, ...], kind: ConfigKind, release: Release) -> BrokerTakes:
+    """Return what a broker takes (``ConfigManager#load``, ``#loadBak``); it never looks at ``.tmp``.
+
+    Proven with the real class on cut, zero-filled, empty, blank and void files (4.9.8, 5.3.3, 5.4.0, 5.5.1):
+    ``null``, and before 5.4.0 white space, too, is a file of no entries, and the ``.bak`` is not looked at.
+    A missing or empty ``.bak`` is no failure: the broker starts, and has forgotten everything.
+    """
+    file, backup = copies[0], copies[1]
+    voids = {CopyState.VOID} if release.distrusts_blank_config else {CopyState.VOID, CopyState.BLANK}
+    if file.is_sound:
+        return BrokerTakes.FILE
+    if file.state in voids:
+        return BrokerTakes.NOTHING
+    if backup.is_sound:
+        return BrokerTakes.BACKUP
+    if backup.state in {CopyState.MISSING, CopyState.EMPTY, *voids} or not kind.stops:
+        return BrokerTakes.NOTHING
+    return BrokerTakes.REFUSES
+
+
+def _diagnosis(
+    kind: ConfigKind, copies: tuple[ConfigCopy, ...], release: Release, ends: QueueEnds
+) -> ConfigDiagnosis:
+    takes = broker_takes(copies, kind, release)
+    there = tuple(copy for copy in copies if copy.state is not CopyState.MISSING)
+    choices: tuple[ConfigChoice, ...] = ()
+    obvious = True
+    if takes is not BrokerTakes.FILE:
+        drafts = list(_drafts(kind, copies, ends))
+        choices = tuple(_Judged(kind, copies, drafts, ends).choices())
+        obvious = _is_obvious(choices, copies)
+    return ConfigDiagnosis(f"config/{kind.name}", there, takes, kind.loses, choices, obvious)
+
+
+def _is_obvious(choices: tuple[ConfigChoice, ...], copies: tuple[ConfigCopy, ...]) -> bool:
+    """Tell whether the first choice is sure to be right: a whole copy, with all that any other one knows."""
+    return bool(choices) and any(copy.is_sound for copy in copies) and not choices[0].missing
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    name: str
+    about: str
+    document: Document
+    copy_of: str | None = None
+
+
+def _drafts(kind: ConfigKind, copies: tuple[ConfigCopy, ...], ends: QueueEnds) -> Iterator[_Draft]:
+    """Yield the ways out, the best first: what is newest, with the rest from what is older."""
+    file, backup, made = copies
+    readable = [copy for copy in (made, file, backup) if copy.entries or copy.is_sound]
+    sound = {copy.file: copy for copy in readable if copy.is_sound}
+    newest_first = _by_age(readable)
+    if len(newest_first) > 1:
+        names = ", then of ".join(copy.file for copy in newest_first)
+        yield _Draft("merged", f"each entry of {names}", _merged(newest_first, kind))
+    for name, copy in (("tmp", made), ("bak", backup)):
+        if copy.file in sound:
+            about = "what the broker was about to write" if name == "tmp" else "the version before"
+            yield _Draft(name, f"{copy.file}, {about}", copy.document, copy.file)
+    for copy in (file, made, backup):
+        if copy.state is CopyState.CUT and copy.entries:
+            name = {file.file: "prefix", made.file: "tmp-prefix"}.get(copy.file, "bak-prefix")
+            yield _Draft(name, f"the whole entries of {copy.file}, which is cut", copy.document)
+    if kind.name == _TOPICS:
+        yield from _from_directories(newest_first, kind, ends)
+    if kind.name == DELAYS or kind.depth > _ENTRY_DEPTH:
+        yield from _from_bounds(_places(kind, copies, ends), kind, ends)
+
+
+def _by_age(copies: list[ConfigCopy]) -> list[ConfigCopy]:
+    """Order copies by age, the newest first: by the counter of their versions, else as a broker writes them.
+
+    4.x and 5.0.0 write ``.tmp``, then ``.bak`` with what was there, then rename; 5.1.0+ write ``.bak``, then
+    the file (``MixAll#string2File``; 5.4.0+ rename the file to ``.bak``).
+    """
+    counters = [_counter(copy.document) for copy in copies]
+    if None in counters:
+        return copies
+    ordered = sorted(zip(counters, copies, strict=True), key=lambda one: -(one[0] or 0))
+    return [copy for _, copy in ordered]
+
+
+def _counter(document: Document) -> int | None:
+    version = document.get("dataVersion")
+    counter = version.get("counter") if isinstance(version, dict) else None
+    return counter if isinstance(counter, int) else None
+
+
+def _merged(newest_first: list[ConfigCopy], kind: ConfigKind) -> Document:
+    """Return each entry of the newest copy that has it; of maps of numbers, each number."""
+    merged: Document = {}
+    for copy in newest_first:
+        for name, value in copy.document.items():
+            if name not in kind.tables:
+                merged.setdefault(name, value)
+            elif isinstance(value, dict):
+                _add_entries(merged.setdefault(name, {}), value)
+    return merged
+
+
+def _add_entries(table: Document, older: Document) -> None:
+    for entry, value in older.items():
+        mine = table.get(entry)
+        if mine is None:
+            table[entry] = dict(value) if isinstance(value, dict) else value
+        elif isinstance(mine, dict) and all(key.lstrip("-").isdecimal() for key in mine):
+            table[entry] = {**value, **mine} if isinstance(value, dict) else mine
+
+
+def _from_directories(newest_first: list[ConfigCopy], kind: ConfigKind, ends: QueueEnds) -> Iterator[_Draft]:
+    """Yield what is known of topics, and those that only have queues with as many as these are."""
+    document = json.loads(json.dumps(_merged(newest_first, kind)))
+    table = document.setdefault(kind.tables[0], {})
+    added = 0
+    for topic, queues in ends.topics():
+        if topic not in table and not topic.startswith(LMQ_PREFIX):
+            table[topic] = _topic(topic, queues)
+            added += 1
+    if added:
+        about = f"what the copies have, and {added} topics more, by the numbers of their queues"
+        yield _Draft("queues", about, document)
+
+
+def _topic(name: str, queues: int) -> dict[str, Any]:
+    """Return the settings of a topic as ``TopicConfig`` has them by default, with so many queues."""
+    return {
+        "order": False,
+        "perm": _READ_AND_WRITE,
+        "readQueueNums": queues,
+        "topicFilterType": "SINGLE_TAG",
+        "topicName": name,
+        "topicSysFlag": 0,
+        "writeQueueNums": queues,
+    }
+
+
+def _places(kind: ConfigKind, copies: Iterable[ConfigCopy], ends: QueueEnds) -> set[Place]:
+    """Return all that offsets are known of; of delay levels, all that there are.
+
+    Among them are all queues of the entry amid which a copy ends: what it said of them may be cut off.
+    """
+    if not kind.numbers:
+        return set()
+    places = {place for copy in copies for place in offsets_of(copy.document, kind)}
+    if kind.name == DELAYS:
+        numbers = ends.queue_ids(SCHEDULE_TOPIC)
+        places |= {Place(kind.tables[0], str(number + 1), None) for number in numbers if number >= 0}
+    for copy in copies:
+        last = [*entries_of(copy.document, kind)][-1:] if copy.state is CopyState.CUT else []
+        for table, entry, value in last:
+            if isinstance(value, dict):
+                topic = entry.rpartition("@")[0]
+                places |= {Place(table, entry, str(one)) for one in ends.queue_ids(topic)}
+    return places
+
+
+def _from_bounds(places: set[Place], kind: ConfigKind, ends: QueueEnds) -> Iterator[_Draft]:
+    """Yield the two ends of every queue that offsets are known of."""
+    for name, about in (("oldest", "the start of every queue"), ("newest", "the end of every queue")):
+        document: Document = {}
+        for place in sorted(places, key=lambda one: (one.table, one.entry, int(one.inner or 0))):
+            reader = place.reader(kind)
+            bounds = None if reader is None else ends.bounds(*reader[1:])
+            if bounds is not None:
+                _put(document, place, bounds.min_offset if name == "oldest" else bounds.max_offset)
+        if document:
+            yield _Draft(name, about, document)
+
+
+def _put(document: Document, place: Place, offset: int) -> None:
+    table = document.setdefault(place.table, {})
+    if place.inner is None:
+        table[place.entry] = offset
+    else:
+        table.setdefault(place.entry, {})[place.inner] = offset
+
+
+class _Judged:
+    """The drafts of one file, each with what it means beside the others."""
+
+    def __init__(
+        self, kind: ConfigKind, copies: tuple[ConfigCopy, ...], drafts: list[_Draft], ends: QueueEnds
+    ) -> None:
+        self._kind, self._drafts, self._ends = kind, drafts, ends
+        self._offsets = [offsets_of(draft.document, kind) if kind.numbers else {} for draft in drafts]
+        own = [offsets_of(copy.document, kind) for copy in copies] if kind.numbers else []
+        self._proven = proven_offsets(own)
+        self._places = {place for one in self._offsets for place in one} | _places(kind, copies, ends)
+        names = [{key for _, key, _ in entries_of(draft.document, kind)} for draft in drafts]
+        self._known: set[str] = set().union(*names)
+
+    def choices(self) -> Iterator[ConfigChoice]:
+        """Yield them in the same order."""
+        for draft, offsets in zip(self._drafts, self._offsets, strict=True):
+            yield self._choice(draft, offsets)
+
+    def _choice(self, draft: _Draft, offsets: Offsets) -> ConfigChoice:
+        effects = tuple(effects_of(offsets, self._places, self._proven, self._kind, self._ends))
+        entries = [key for _, key, _ in entries_of(draft.document, self._kind)]
+        return ConfigChoice(
+            name=draft.name,
+            about=draft.about,
+            entries=len(entries),
+            missing=tuple(sorted(self._known - {*entries})),
+            again_at_least=sum(one.again_at_least for one in effects),
+            again_at_most=sum(one.again_at_most for one in effects),
+            skipped_at_most=sum(one.skipped_at_most for one in effects),
+            effects=effects,
+            copy_of=draft.copy_of,
+            document=draft.document,
+        )

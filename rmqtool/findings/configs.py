@@ -1,0 +1,67 @@
+"""Codes of the broker's settings in ``config/`` after a power failure."""
+
+from __future__ import annotations
+
+from rmqtool.findings.model import FindingCode, Severity, Structure
+
+_REMEDY = (
+    "Start no broker before it is mended: rmqtool repair STORE --plan shows what is left of it, and what each"
+    " choice would mean for every group and topic."
+)
+
+CF_REFUSED = FindingCode(
+    code="CF-REFUSED",
+    severity=Severity.ERROR,
+    structure=Structure.STORE,
+    title="settings that no broker starts with",
+    meaning=(
+        "Neither a JSON file in config/ nor its .bak can be decoded: both are cut, zero-filled or broken,"
+        " as by a power failure while the broker wrote them."
+    ),
+    broker_effect="Does not start; 5.4.0 and later delete the file first.",
+    remedy=_REMEDY,
+    origin="ConfigManager#load, ConfigManager#loadBak, BrokerController#initialize",
+)
+CF_FORGETS = FindingCode(
+    code="CF-FORGETS",
+    severity=Severity.ERROR,
+    structure=Structure.STORE,
+    title="the broker starts and forgets its settings",
+    meaning=(
+        "A JSON file in config/ holds nothing that a broker can read, and it has no .bak, or the broker does"
+        " not look at that: a file without entries to it is one of white space (up to 5.3.4), or null."
+    ),
+    broker_effect=(
+        "Starts as if there had never been any entry, and overwrites what is left of the file within seconds:"
+        " groups begin anew at the start or the end of their queues, delayed messages are delivered again,"
+        " consume queues of topics that are not known any more are deleted."
+    ),
+    remedy=_REMEDY,
+    origin="ConfigManager#load, ConfigManager#loadBak, ConfigManager#persist",
+)
+CF_BACKUP = FindingCode(
+    code="CF-BACKUP",
+    severity=Severity.WARNING,
+    structure=Structure.STORE,
+    title="the broker takes the .bak of a damaged file",
+    meaning=(
+        "A JSON file in config/ is missing or cannot be decoded; its .bak, the version before, can. What came"
+        " since is lost, unless the file's own whole entries are put back."
+    ),
+    broker_effect=(
+        "Goes on with the .bak: some messages come again. Brokers up to 5.3.4 then copy the damaged file over"
+        " the .bak; 5.4.0 and later delete it."
+    ),
+    remedy="Before the next start: rmqtool repair STORE keeps the newer of both, entry by entry.",
+    origin="ConfigManager#load, MixAll#string2File",
+)
+CF_TIMER = FindingCode(
+    code="CF-TIMER",
+    severity=Severity.WARNING,
+    structure=Structure.STORE,
+    title="the timer has forgotten how far it came",
+    meaning="config/timercheck is cut, empty or zero-filled; there is no copy of it.",
+    broker_effect="Reads the timer's queue from its start: messages whose time is over are delivered again.",
+    remedy="Restore it from a backup or a replica if no message may be delivered twice.",
+    origin="TimerCheckpoint#<init>, TimerMessageStore#recover (5.0.0+)",
+)

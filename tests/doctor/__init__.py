@@ -1,0 +1,1 @@
+"""The doctor: copies, what brokers take, choices and what they mean."""

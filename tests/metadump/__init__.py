@@ -1,0 +1,1 @@
+"""Skeletons of stores: the same findings at the same places, and nothing of what was sent."""

@@ -1,0 +1,1 @@
+"""Outputs held against the published JSON Schemas."""
