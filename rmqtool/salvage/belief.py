@@ -256,6 +256,8 @@ class Belief:
             lone = np.flatnonzero(np.diff(cuts) == 1)
             rows = order[bounds[number] : bounds[number + 1]][cuts[lone]] if len(cuts) > 1 else order[:0]
             begins = not self.from_zero or self.survey.units["queue_offset"][rows] == 0
+            if len(cuts) == 2 and not self._is_likely(number):
+                begins = np.zeros(len(rows), bool)
             lonely = rows[~(self.confirmed[rows] | ((lone == 0) & begins))] if len(rows) else rows
             taken[self.record_of[lonely]] = 0
         return np.concatenate([[0], np.cumsum(taken)])
@@ -418,10 +420,10 @@ class Belief:
     def _largest_ids(self) -> dict[str, int]:
         """Return the largest queue id of each topic that more than one record has."""
         found: dict[str, int] = {}
-        for chain in self.chains.values():
-            topic, queue_id = self.survey.queues[chain.queue]
-            if len(chain.rows) > 1:
-                found[topic] = max(found.get(topic, -1), queue_id)
+        counts = np.bincount(self.survey.units["queue"], minlength=len(self.survey.queues))
+        for number in np.flatnonzero(counts > 1):
+            topic, queue_id = self.survey.queues[number]
+            found[topic] = max(found.get(topic, -1), queue_id)
         return found
 
     def _own_unit(self, record: int) -> int | None:

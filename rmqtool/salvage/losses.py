@@ -104,8 +104,9 @@ class LossFinder:
             return
         first = pins[0].queue_offset if pins else int(starts[0])
         first = 0 if self.belief.from_zero else min(first, int(starts[0]))
-        for lost in self._between(key, pins, first, int(starts[0]), self._log_start, int(places[0])):
-            yield replace(lost, from_start=lost.physical_offset is None)
+        before = list(self._between(key, pins, first, int(starts[0]), self._log_start, int(places[0])))
+        unnamed = all(lost.physical_offset is None for lost in before)
+        yield from (replace(lost, from_start=unnamed) for lost in before)
         for number in np.flatnonzero(starts[1:] > stops[:-1]):
             one, two = int(stops[number]), int(starts[number + 1])
             yield from self._between(key, pins, one, two, int(ends[number]), int(places[number + 1]))

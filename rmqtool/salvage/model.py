@@ -93,7 +93,7 @@ class Lost:
         tags_code: of the queue's unit, likewise.
         placed: whether a tombstone, or a repeated unit, stands in its place.
         light: names of light queues that the message stood in, too, with its queue offset in each.
-        from_start: whether they are the queue's first, known only because its log begins at 0.
+        from_start: whether they are the queue's first, and only the log's beginning at 0 tells of them.
         in_light: whether this is such a queue: the message stood in another, whose tombstone names this one.
         after_ms: store time of the record before.
         before_ms: store time of the record after; None at the log's end.
