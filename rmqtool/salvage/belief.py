@@ -105,6 +105,8 @@ class Belief:
         self.chains: dict[int, Chain] = {}
         self._judge_stale(include_stale=include_stale)
         self._link()
+        if self._leave_out_doubles():
+            self._link()
         self._judge_fields()
 
     @property
@@ -227,7 +229,8 @@ class Belief:
     def _link(self) -> None:
         """Find in every queue the records that follow each other."""
         units = self.survey.units
-        fresh = self.cause[self.record_of] != Cause.STALE
+        cause = self.cause[self.record_of]
+        fresh = (cause != Cause.STALE) & (cause != Cause.FIELDS)
         order = np.argsort(units["queue"], kind="stable")
         order = order[fresh[order]]
         bounds = np.searchsorted(units["queue"][order], np.arange(len(self.survey.queues) + 1))
@@ -246,7 +249,8 @@ class Belief:
         units = self.survey.units
         offsets = units["queue_offset"][rows]
         stops = offsets + units["count"][rows]
-        return np.concatenate([[0], np.flatnonzero(offsets[1:] != stops[:-1]) + 1, [len(rows)]])
+        cuts = np.concatenate([[0], np.flatnonzero(offsets[1:] != stops[:-1]) + 1, [len(rows)]])
+        return cuts if len(cuts) == 2 else np.unique(np.concatenate([cuts, _overlaps(offsets, stops, cuts)]))
 
     def _without_doubt(self, order: Int64s, bounds: Int64s, runs: list[Int64s]) -> Int64s:
         """Return the bytes of records without doubt in front of each record, ``(n + 1,)``."""
@@ -268,6 +272,29 @@ class Belief:
         return _Linker(self, queue, rows, cuts).chain()
 
     # -- fields
+
+    def _leave_out_doubles(self) -> bool:
+        """Leave out, of records that claim one place of a queue, those that another queue misses right there.
+
+        Returns:
+            Whether there are any: then chains are others.
+        """
+        units = self.survey.units
+        own = np.flatnonzero(~units["light"] & self.kept[self.record_of])
+        claims = np.stack([units["queue"][own], units["queue_offset"][own]])
+        _, inverse, counts = np.unique(claims, axis=1, return_inverse=True, return_counts=True)
+        doubles = own[counts[inverse.reshape(-1)] > 1]
+        doubles = doubles[~self.confirmed[doubles]]
+        places, offsets = units["log_offset"][doubles], units["queue_offset"][doubles]
+        liars: set[int] = set()
+        for gap in self.gaps() if len(doubles) else ():
+            fits = (gap.start <= places) & (places < gap.stop) & (gap.first <= offsets) & (offsets < gap.last)
+            for unit in doubles[fits]:
+                queue, record = int(units["queue"][unit]), int(self.record_of[unit])
+                if queue != gap.queue and self._resembles(gap.queue, queue, record):
+                    liars.add(record)
+        self.cause[list(liars)] = Cause.FIELDS
+        return bool(liars)
 
     def _judge_fields(self) -> None:
         """Leave out whole records that are contradicted in what they say of their queue."""
@@ -520,6 +547,24 @@ def odd_times(times: Int64s) -> Bools:
         odd[1:-1] = (one <= two) & ((here < one) | (here > two))
         odd[0] = times[0] > times[1] and times[1] <= times[2]
     return odd
+
+
+def _overlaps(offsets: Int64s, stops: Int64s, cuts: Int64s) -> Int64s:
+    """Return where runs are to be cut, so that of two that overlap either can give way with that part alone."""
+    found: list[int] = []
+    first, after = offsets[cuts[:-1]], stops[cuts[1:] - 1]
+    for two in range(1, len(first)):
+        for one in range(max(0, two - _LOOK_BACK), two):
+            if first[one] < first[two] < after[one]:
+                found.append(_place(offsets, cuts, one, int(first[two])))
+            if first[two] < after[one] < after[two]:
+                found.append(_place(offsets, cuts, two, int(after[one])))
+    return np.array(found, np.int64)
+
+
+def _place(offsets: Int64s, cuts: Int64s, run: int, offset: int) -> int:
+    start, stop = int(cuts[run]), int(cuts[run + 1])
+    return start + int(np.searchsorted(offsets[start:stop], offset))
 
 
 def _one_byte_apart(one: int, other: int, width: int = 8) -> bool:

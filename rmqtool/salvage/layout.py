@@ -187,8 +187,8 @@ class Layout:
         inner = (_inner(one) if batch else ()) + _light(one)
         return _Wanted(
             one, number, first, max(last, -1),
-            record_size(self.form, topic, full[0] + inner, full[1]) + 13 * (topic == _TIMER),
-            record_size(self.form, topic, short[0] + inner, short[1]) + 13 * (topic == _TIMER), batch,
+            record_size(self.form, topic, full[0] + inner, full[1]),
+            record_size(self.form, topic, short[0] + inner, short[1]), batch,
         )  # fmt: skip
 
     def _tombstones(self, number: int, piece: Piece, queue: _Waiting) -> list[Part]:
@@ -271,9 +271,6 @@ class Layout:
             return 0
         number = int(np.searchsorted(kept["log_offset"], log_offset)) - 1
         return int(kept["store_timestamp_ms"][max(number, 0)])
-
-
-_TIMER = "rmq_sys_wheel_timer"
 
 
 def _inner(lost: Lost) -> tuple[tuple[str, str], ...]:

@@ -5,10 +5,11 @@ that read every message, and stop at one they do not understand: theirs carry wh
 
 * SCHEDULE_TOPIC_XXXX: ``ScheduleMessageService`` restores REAL_TOPIC from what it delivers, and leaves out,
   with a line in its log, a message whose REAL_TOPIC is the half topic (4.9.8, 5.3.3, 5.5.1).
-* rmq_sys_wheel_timer: ``TimerMessageStore`` needs TIMER_OUT_MS, REAL_TOPIC and REAL_QID.
+* rmq_sys_wheel_timer: ``TimerMessageStore`` needs TIMER_OUT_MS and REAL_QID. With TIMER_DEL_UNIQKEY a message is
+  the order to give up the timed message of that key, which there is none of, and is never delivered (5.3.3, 5.5.1).
 * RMQ_SYS_TRANS_HALF_TOPIC: with TRANSACTION_CHECK_TIMES at the limit ``TransactionalMessageServiceImpl``
-  gives the message up instead of asking a producer about it.
-* RMQ_SYS_TRANS_OP_HALF_TOPIC: tag ``d`` and a body of queue offsets.
+  moves the message to TRANS_CHECK_MAX_TIME_TOPIC instead of asking a producer about it (4.9.8, 5.3.3, 5.5.1).
+* RMQ_SYS_TRANS_OP_HALF_TOPIC: tag ``d`` and a body of queue offsets, here of none; 4.9.8 needs a body.
 
 A filler is a rolled back message: neither a queue nor the index takes it, and every reader passes it.
 """
@@ -32,11 +33,13 @@ LOST_BODY = "lost"
 FILLER_TOPIC = "rmqtool-filler"
 
 _DUP_INFO = ("DUP_INFO", "0_0")
-_CHECK_TIMES = "15"
-"""``transactionCheckMax`` of every release."""
+_CHECK_TIMES = "99"
+"""More than ``transactionCheckMax``, which is 15 if nobody sets it."""
 _V1_LARGEST_TOPIC = 127
 _NO_OFFSET = "-"
 """What no broker takes for a queue offset: ``TransactionalMessageServiceImpl#getLong`` makes -1 of it."""
+
+_TIME_DIGITS = 13  # of a time in milliseconds, up to the year 2286
 
 Properties = tuple[tuple[str, str], ...]
 
@@ -48,19 +51,24 @@ def tombstone_content(topic: str, queue_id: int, store_timestamp_ms: int) -> tup
     if topic == SCHEDULE_TOPIC:
         return (("DELAY", str(queue_id + 1)), *real, *mark), LOST_BODY
     if topic == TIMER_TOPIC:
-        return (("TIMER_OUT_MS", str(store_timestamp_ms)), *real, *mark), LOST_BODY
+        return (*_order(store_timestamp_ms), *mark), LOST_BODY
     if topic == HALF_TOPIC:
-        group = ("PGROUP", LOST_TAG)
-        return (("TRANSACTION_CHECK_TIMES", _CHECK_TIMES), group, *real, *mark), LOST_BODY
+        return (("TRANSACTION_CHECK_TIMES", _CHECK_TIMES), ("PGROUP", LOST_TAG), *real, *mark), LOST_BODY
     if topic == OP_TOPIC:
         return (("TAGS", "d"),), "-1"
     return mark, LOST_BODY
 
 
+def _order(store_timestamp_ms: int) -> Properties:
+    """Return what makes a message of the timer an order to give up another, due at once."""
+    due = f"{store_timestamp_ms:0{_TIME_DIGITS}d}"
+    return (("TIMER_OUT_MS", due), ("TIMER_DEL_UNIQKEY", "-"), ("REAL_TOPIC", "-"), ("REAL_QID", "0"))
+
+
 def short_content(topic: str, queue_id: int, store_timestamp_ms: int) -> tuple[Properties, str]:
     """Return the least that a tombstone must carry: it goes where the mark does not fit."""
     properties, _ = tombstone_content(topic, queue_id, store_timestamp_ms)
-    needed = tuple(one for one in properties if one[0] not in {LOST_PROPERTY} and one[1] != LOST_TAG)
+    needed = tuple(one for one in properties if one[0] != LOST_PROPERTY and one[1] != LOST_TAG)
     return needed, _NO_OFFSET if topic == OP_TOPIC else ""
 
 
@@ -87,6 +95,13 @@ def _property_bytes(form: RecordForm, properties: Properties) -> bytes:
     return (f"{joined}\x02" if joined and form.appends_crc else joined).encode()
 
 
+def _body(part: Part, length: int) -> bytes:
+    """Return a body of so many bytes; that of an op message stays the number -1."""
+    if part.topic == OP_TOPIC and length > 1:
+        return b"-" + b"1".rjust(length - 1, b"0")
+    return part.body.encode().ljust(length)
+
+
 def encode_record(
     form: RecordForm,
     part: Part,
@@ -111,7 +126,7 @@ def encode_record(
     properties = _property_bytes(form, part.properties)
     properties_length = len(properties) + _sum_bytes(form)
     body_length = size - message.SMALLEST_RECORD - len(topic) - wide - properties_length
-    body = part.body.encode().ljust(body_length)
+    body = _body(part, body_length)
     magic = message.MAGIC_V2 if wide else message.MAGIC_V1
     time_ms, host = part.store_timestamp_ms, form.store_host
     head = message.HEAD_STRUCTS[0].pack(
