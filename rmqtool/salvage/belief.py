@@ -86,6 +86,7 @@ class Belief:
         include_stale: believe what looks stale.
 
     Attributes:
+        places: physical offsets of the records, ``(n,)``.
         cause: why records are left out, ``(n,)`` of ``Cause``.
         chains: by queue number.
     """
@@ -99,7 +100,8 @@ class Belief:
         records, units = survey.records, survey.units
         self.cause = np.zeros(len(records), np.uint8)
         self.cause[survey.damaged] = Cause.BODY
-        self.record_of = np.searchsorted(records["log_offset"], units["log_offset"])
+        self.places = np.ascontiguousarray(records["log_offset"])  # else each search copies them
+        self.record_of = np.searchsorted(self.places, units["log_offset"])
         self.confirmed = confirmed_units(survey, evidence)
         self.odd_times = odd_times(records["store_timestamp_ms"]) & ~self._torn_after
         self.chains: dict[int, Chain] = {}
@@ -129,7 +131,7 @@ class Belief:
 
     def room(self, start: int, stop: int) -> int:
         """Return the bytes between two places that no record without doubt takes."""
-        ends = np.searchsorted(self.survey.records["log_offset"], [start, stop])
+        ends = np.searchsorted(self.places, [start, stop])
         taken = self._taken_before[ends[1]] - self._taken_before[ends[0]]
         return int(stop - start - taken) - self._blank_bytes(start, stop)
 
@@ -281,9 +283,10 @@ class Belief:
         """
         units = self.survey.units
         own = np.flatnonzero(~units["light"] & self.kept[self.record_of])
-        claims = np.stack([units["queue"][own], units["queue_offset"][own]])
-        _, inverse, counts = np.unique(claims, axis=1, return_inverse=True, return_counts=True)
-        doubles = own[counts[inverse.reshape(-1)] > 1]
+        queues, offsets = units["queue"][own], units["queue_offset"][own]
+        order = np.lexsort((offsets, queues))
+        same = (np.diff(queues[order]) == 0) & (np.diff(offsets[order]) == 0)
+        doubles = own[np.unique(np.concatenate([order[:-1][same], order[1:][same]]))]
         doubles = doubles[~self.confirmed[doubles]]
         places, offsets = units["log_offset"][doubles], units["queue_offset"][doubles]
         liars: set[int] = set()
@@ -343,7 +346,7 @@ class Belief:
         for key, listed in self.evidence.units.items():
             if key in light or key[0].startswith(LMQ_PREFIX) or not len(records):
                 continue
-            place = np.searchsorted(records["log_offset"], listed["log_offset"])
+            place = np.searchsorted(self.places, listed["log_offset"])
             place = np.minimum(place, len(records) - 1)
             met = (records["log_offset"][place] == listed["log_offset"]) & (
                 records["total_size"][place] == listed["size"]
@@ -390,7 +393,7 @@ class Belief:
 
     def _lacks_room(self, gap: Gap) -> bool:
         """Whether the holes of the log have no room for what a gap misses."""
-        ends = np.searchsorted(self.survey.records["log_offset"], [gap.start, gap.stop])
+        ends = np.searchsorted(self.places, [gap.start, gap.stop])
         taken = int(self._kept_before[ends[1]] - self._kept_before[ends[0]])
         blanks = self._blank_bytes(gap.start, gap.stop)
         return gap.stop - gap.start - taken - blanks < (gap.last - gap.first) * SMALLEST_RECORD
@@ -466,9 +469,7 @@ class Belief:
         claimed_topic, claimed_id = self.survey.queues[own]
         if claimed_topic == topic:
             return _one_byte_apart(claimed_id, queue_id, 4)
-        if claimed_id != queue_id or len(claimed_topic.encode()) != len(topic.encode()):
-            return False
-        return sum(a != b for a, b in zip(claimed_topic.encode(), topic.encode(), strict=True)) == 1
+        return claimed_id == queue_id and _one_letter_apart(claimed_topic, topic)
 
     def _forget_left_out(self) -> None:
         """Take out of the chains what contradicts them; what is damaged still shows where it stood."""
@@ -565,6 +566,12 @@ def _overlaps(offsets: Int64s, stops: Int64s, cuts: Int64s) -> Int64s:
 def _place(offsets: Int64s, cuts: Int64s, run: int, offset: int) -> int:
     start, stop = int(cuts[run]), int(cuts[run + 1])
     return start + int(np.searchsorted(offsets[start:stop], offset))
+
+
+def _one_letter_apart(one: str, other: str) -> bool:
+    """Whether two names differ in one letter, or in one byte: what is no text is read as one letter."""
+    pairs = ((one, other), (one.encode(), other.encode()))
+    return any(len(a) == len(b) and sum(x != y for x, y in zip(a, b, strict=True)) == 1 for a, b in pairs)
 
 
 def _one_byte_apart(one: int, other: int, width: int = 8) -> bool:

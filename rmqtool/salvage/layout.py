@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, replace
+from functools import cached_property
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -60,6 +61,11 @@ class Ground:
     kept: Rows
     blanks: frozenset[int]
 
+    @cached_property
+    def starts(self) -> Rows:
+        """Physical offsets of what stays, ``(n,)``."""
+        return np.ascontiguousarray(self.kept["log_offset"])
+
     def file_stop(self, log_offset: int) -> int:
         """Return where the file ends that holds a byte."""
         return self.start + ((log_offset - self.start) // self.file_size + 1) * self.file_size
@@ -67,7 +73,7 @@ class Ground:
     def pieces(self, reach: int) -> list[Piece]:
         """Return what is free up to the end of the file before ``reach``, in order."""
         stop = self.file_stop(max(reach - 1, self.start))
-        starts = self.kept["log_offset"]
+        starts = self.starts
         ends = starts + self.kept["total_size"]
         before = np.concatenate([[self.start], ends])
         after = np.concatenate([starts, [stop]])
@@ -269,7 +275,7 @@ class Layout:
         kept = self.ground.kept
         if not len(kept):
             return 0
-        number = int(np.searchsorted(kept["log_offset"], log_offset)) - 1
+        number = int(np.searchsorted(self.ground.starts, log_offset)) - 1
         return int(kept["store_timestamp_ms"][max(number, 0)])
 
 

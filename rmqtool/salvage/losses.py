@@ -57,7 +57,7 @@ class LossFinder:
 
     def __post_init__(self) -> None:
         records = self.belief.survey.records[self.belief.kept]
-        self._starts = records["log_offset"]
+        self._starts = np.ascontiguousarray(records["log_offset"])
         self._stops = records["log_offset"] + records["total_size"]
         self._taken = np.concatenate([[0], np.cumsum(records["total_size"], dtype=np.int64)])
 

@@ -181,7 +181,7 @@ class Planner:
             crowded = self._crowded(ground)
             if not crowded:
                 return ground
-            numbers = np.searchsorted(survey.records["log_offset"], crowded)
+            numbers = np.searchsorted(belief.places, crowded)
             belief.cause[numbers] = Cause.ROOM
 
     _is_cut = False
@@ -254,7 +254,7 @@ class Planner:
     def _timed(self, lost: list[Lost], end: int) -> Iterator[Lost]:
         """Say of each loss between which times it lies."""
         kept = self.merged.survey.records[self.belief.kept]
-        starts, times = kept["log_offset"], kept["store_timestamp_ms"]
+        starts, times = np.ascontiguousarray(kept["log_offset"]), kept["store_timestamp_ms"]
         for one in lost:
             before = int(np.searchsorted(starts, one.start)) - 1
             after = int(np.searchsorted(starts, one.stop))
@@ -286,7 +286,7 @@ class Planner:
         """Yield what lies between records and is none; zeros are left out when it is written."""
         survey = self.merged.survey
         mine = survey.records[survey.records["source"] == 0]
-        starts = mine["log_offset"]
+        starts = np.ascontiguousarray(mine["log_offset"])
         stops = starts + mine["total_size"]
         for segment in survey.log:
             one, two = np.searchsorted(starts, [segment.start, segment.stop])
@@ -314,17 +314,16 @@ class Planner:
             missing = by_queue.pop(key, [])
             if len(rows) or missing:
                 times = records["store_timestamp_ms"][belief.record_of[rows]]
-                yield _account(key, units[rows], times, missing, orderly=self._is_orderly(number, len(rows)))
+                orderly = self._is_orderly(number, len(rows), kept)
+                yield _account(key, units[rows], times, missing, orderly=orderly)
         for key, missing in sorted(by_queue.items()):
             yield _account(key, units[:0], units["log_offset"][:0], missing, orderly=True)
 
-    def _is_orderly(self, queue: int, given_back: int) -> bool:
+    def _is_orderly(self, queue: int, given_back: int, kept: Bools) -> bool:
         chain = self.belief.chains.get(queue)
         if chain is None:
             return given_back == 0
-        return (
-            not chain.resets and int(self.belief.kept[self.belief.record_of[chain.rows]].sum()) == given_back
-        )
+        return not chain.resets and int(kept[chain.rows].sum()) == given_back
 
 
 def _account(
