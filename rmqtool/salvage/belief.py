@@ -551,7 +551,7 @@ def odd_times(times: Int64s) -> Bools:
 
 
 def _overlaps(offsets: Int64s, stops: Int64s, cuts: Int64s) -> Int64s:
-    """Return where runs are to be cut, so that of two that overlap either can give way with that part alone."""
+    """Return where runs are cut, so that of two that overlap either can give way with that alone."""
     found: list[int] = []
     first, after = offsets[cuts[:-1]], stops[cuts[1:] - 1]
     for two in range(1, len(first)):

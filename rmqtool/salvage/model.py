@@ -53,7 +53,7 @@ class Part:
         queue_offset: of the first tombstone; the others follow by one.
         store_timestamp_ms: of what is made: that of the record before.
         properties: of tombstones, name and value.
-        body: of tombstones; spaces follow it where the record has to be longer, an op message's number gets zeros.
+        body: of tombstones; spaces fill it up, in the number of an op message zeros do.
     """
 
     kind: PartKind

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import re
 import shutil
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 import rmqtool
 from rmqtool.commands.salvage import SalvageRequest, salvage
 from rmqtool.engine import EngineOptions
+from rmqtool.io import location_of
 from rmqtool.progress import NullProgress
 from rmqtool.salvage import layout, making
 from rmqtool.store import open_store
+from rmqtool.store.broker_json import load_broker_json
 from rmqtool.topics import HALF_TOPIC, OP_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 from tests.broker import whole_broker
 from tests.broker.log_damage import LogCopy
@@ -96,13 +96,10 @@ def test_what_comes_after_a_tombstone_is_delivered(
     assert marked == ({} if short else {topic: len(RUBBED_OUT[topic]) for topic in MARKED})
     assert offset_table(site, "delayOffset") == {"1": ends[SCHEDULE_TOPIC]}
     passed = offset_table(site, "consumerOffset")
+    assert isinstance(passed, dict)
     for topic in (HALF_TOPIC, OP_TOPIC):
         assert passed[f"{topic}@CID_RMQ_SYS_TRANS"] == {"0": ends[topic]}
 
 
-def offset_table(site: Site, name: str) -> dict[str, Any]:
-    text = (site.store / "config" / f"{name}.json").read_text("utf-8")
-    table: dict[str, Any] = json.loads(re.sub(r"(?<=[{,])(\d+):", r'"\1":', re.sub(r"\s", "", text)))[
-        "offsetTable"
-    ]
-    return table
+def offset_table(site: Site, name: str) -> object:
+    return load_broker_json(location_of(site.store / "config" / f"{name}.json"))["offsetTable"]
