@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats.checkpoint import CHECKPOINT_FILE_SIZE, CHECKPOINTS, Checkpoint
 from rmqtool.io import Kind
-from rmqtool.salvage.writing import Written
+from rmqtool.salvage.writing import FileCopier, Written
 from rmqtool.store.broker_json import parse_broker_json, read_config_text
+from rmqtool.store.segments import StoreFile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from rmqtool.io import Location
     from rmqtool.store import Store
     from rmqtool.store.staging import StagingHandle
 
-_CHUNK_BYTES = 4 << 20
 _TIMER_PLACES = ("timerwheel", "config/timercheck")
 _TIMER_LOG = "timerlog"
 _MANY = 1000  # config files that are looked at
@@ -90,30 +90,16 @@ def copy_timer(store: Store, staging: StagingHandle) -> list[Written]:
     """Copy what the timer of 5.x knows: records keep their places, so what it names is still there."""
     if store.root is None:
         return []
-    written = [file for name in _TIMER_PLACES for file in _copied(store.root / name, name, staging)]
+    names = [*_TIMER_PLACES]
     directory = store.root / _TIMER_LOG
     if directory.is_directory():
-        for entry in directory.entries():
-            if entry.status.kind is Kind.FILE:
-                written += _copied(directory / entry.name, f"{_TIMER_LOG}/{entry.name}", staging)
-    return written
-
-
-def _copied(path: Location, label: str, staging: StagingHandle) -> Iterator[Written]:
-    status = path.status()
-    if status is None or status.kind is not Kind.FILE:
-        return
-    digest, position = hashlib.sha256(), 0
-    with path.reader() as reader, staging.create_file(label, status.size_bytes) as file:
-        while position < status.size_bytes:
-            chunk = reader.read_at(position, min(_CHUNK_BYTES, status.size_bytes - position))
-            if not chunk:
-                break
-            digest.update(chunk)
-            if chunk.count(0) != len(chunk):
-                file.write_at(position, chunk)
-            position += len(chunk)
-    yield Written(label, digest.hexdigest(), position)
+        names += [f"{_TIMER_LOG}/{entry.name}" for entry in directory.entries()]
+    copier, found = FileCopier(staging), []
+    for name in names:
+        status = (store.root / name).status()
+        if status is not None and status.kind is Kind.FILE:
+            found.append(copier(StoreFile(store.root / name, name, status.size_bytes)))
+    return found
 
 
 def write_checkpoint(

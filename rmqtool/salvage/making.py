@@ -5,9 +5,9 @@ that read every message, and stop at one they do not understand: theirs carry wh
 
 * SCHEDULE_TOPIC_XXXX: ``ScheduleMessageService`` restores REAL_TOPIC from what it delivers, and leaves out,
   with a line in its log, a message whose REAL_TOPIC is the half topic (4.9.8, 5.3.3, 5.5.1).
-* rmq_sys_wheel_timer: ``TimerMessageStore`` needs TIMER_OUT_MS and REAL_QID. With TIMER_DEL_UNIQKEY a message
-  is the order to give up the timed message of that key, which there is none of, and is never delivered (5.3.3,
-  5.5.1).
+* rmq_sys_wheel_timer: ``TimerMessageStore`` needs TIMER_OUT_MS and REAL_QID. With TIMER_DEL_UNIQKEY a
+  message is the order to give up the timed message of that key, which there is none of, and is never
+  delivered (5.3.3, 5.5.1).
 * RMQ_SYS_TRANS_HALF_TOPIC: with TRANSACTION_CHECK_TIMES at the limit ``TransactionalMessageServiceImpl``
   moves the message to TRANS_CHECK_MAX_TIME_TOPIC instead of asking a producer about it (4.9.8, 5.3.3, 5.5.1).
 * RMQ_SYS_TRANS_OP_HALF_TOPIC: tag ``d`` and a body of queue offsets, here of none; 4.9.8 needs a body.

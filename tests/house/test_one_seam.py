@@ -46,7 +46,7 @@ TOUCHES: dict[str, str] = {
     "commands/metadump/fitting.py": WRITTEN,
     "commands/metadump/run.py": WRITTEN,
     "commands/rebuild/compare.py": WRITTEN,
-    "commands/salvage/derived.py": WRITTEN,
+    "salvage/derived.py": WRITTEN,
     "cli/salvage.py": NAMED,
     "report/output.py": WRITTEN,
     "report/whole_file.py": WRITTEN,
