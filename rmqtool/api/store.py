@@ -257,6 +257,7 @@ class Store(ReadStore):
         tag_items: str = "auto",
         generations: str = "auto",
         lost: Callable[[LostMessage], object] | None = None,
+        salvage: bool = False,
         live: bool = False,
         max_findings: int = 10,
         engine: AnyEngine = "local",
@@ -282,6 +283,7 @@ class Store(ReadStore):
                 after the last restart of queue offsets; ``auto``, those that live by the queue that is there.
             lost: Told every message that the result has not, one by one; the report then adds them up. It is
                 of a whole rebuild.
+            salvage: Over all true records of a damaged log, which no broker does.
             live: Read a store whose lock a broker holds.
             max_findings: Findings of one code that are kept; the rest is counted.
             engine: ``local``, ``spark``, `rmqtool.EngineOptions`, or what `rmqtool.open_engine` opened.
@@ -316,6 +318,7 @@ class Store(ReadStore):
             tag_items=None if tag_items == "auto" else TagItems.parse(tag_items),
             generations=_generations(generations),
             tell_lost=lost,
+            salvage=salvage,
             live=live,
             max_findings=max_findings,
         )

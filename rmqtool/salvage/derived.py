@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from rmqtool.dispatch.policy import DispatchPolicy
     from rmqtool.engine import Engine
-    from rmqtool.reput.pipeline import Watcher
+    from rmqtool.reput.pipeline import ReputResult, Watcher
     from rmqtool.salvage.model import SalvagePlan
     from rmqtool.salvage.planned import PlannedLog
     from rmqtool.store import Store
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     Rows = npt.NDArray[Any]
 
 _DERIVED = ("consumequeue", "consumequeue_ext", "batchconsumequeue", "index")
-PARTS = frozenset({"consumequeue", "index"})
+PARTS = ("consumequeue", "index")
 
 
 @dataclass
@@ -41,13 +41,17 @@ class Derived:
     """What was made over the new log.
 
     Attributes:
+        messages: true records that were dispatched.
         units: of the queues.
+        queues: how many.
         entries: of the index.
         index_ms: endTimestamp of the last index file that is full.
         files: with their digests.
     """
 
+    messages: int
     units: int
+    queues: int
     entries: int
     index_ms: int
     files: list[Written] = field(default_factory=list)
@@ -63,7 +67,6 @@ class DerivedMaker:
         staging: where to write.
         engine: runs the tasks.
         watcher: is told of the progress.
-        parts: ``consumequeue``, ``index``, or both.
     """
 
     store: Store
@@ -71,7 +74,6 @@ class DerivedMaker:
     staging: StagingHandle
     engine: Engine
     watcher: Watcher
-    parts: frozenset[str] = PARTS
 
     def make(self, log: PlannedLog) -> Derived:
         """Make them.
@@ -82,23 +84,18 @@ class DerivedMaker:
         if log.plan.holes is Holes.REPEAT:
             queues = self._run(replace(log, silent=False), "consumequeue")
             _repeat_units(log.plan, self.staging)
-            units, entries = queues[0], self._run(replace(log, silent=True), "index")[1]
+            index = self._run(replace(log, silent=True), "index")
         else:
-            units, entries = self._run(log, *PARTS)
+            queues = index = self._run(log, *PARTS)
         files = [file for name in _DERIVED for file in self._files(name)]
         digests = self.engine.map(digest_of, files)
-        written = [
-            Written(file.label, sum_, file.size_bytes) for file, sum_ in zip(files, digests, strict=True)
-        ]
-        return Derived(units, entries, _index_ms(self.staging.result), written)
+        written = [Written(one.label, sha, one.size_bytes) for one, sha in zip(files, digests, strict=True)]
+        index_ms = _index_ms(self.staging.result)
+        made = sum(log.plan.records_of(kind) for kind in (PartKind.TOMBSTONES, PartKind.FILLER))
+        return Derived(index.messages - made, queues.units, queues.queues, index.entries, index_ms, written)
 
-    def _run(self, log: PlannedLog, *parts: str) -> tuple[int, int]:
-        """Return how many units and index entries were made."""
-        wanted = self.parts.intersection(parts)
-        if not wanted:
-            return 0, 0
-        result = run_reput(self._plan(log, wanted), self.engine, self.watcher)
-        return result.units, result.entries
+    def _run(self, log: PlannedLog, *parts: str) -> ReputResult:
+        return run_reput(self._plan(log, frozenset(parts)), self.engine, self.watcher)
 
     def _plan(self, log: PlannedLog, parts: frozenset[str]) -> ReputPlan:
         settings, policy = self.store.settings, self.policy

@@ -247,9 +247,13 @@ class Planner:
         choices = self.choices
         horizon = ground.end if choices.limited else NEVER
         finder = LossFinder(self.belief, self.evidence, choices.takes, horizon)
-        placed = choices.holes in {Holes.TOMBSTONE, Holes.REPEAT}
-        lost = [replace(one, placed=placed) for one in finder.lost()]
+        lost = [replace(one, placed=self._is_placed(one.topic)) for one in finder.lost()]
         return attach_light(lost, light_queues(self.merged.survey))
+
+    def _is_placed(self, topic: str) -> bool:
+        """Whether something is to stand in the place of a topic's lost messages; no unit repeats a batch."""
+        repeats = self.choices.holes is Holes.REPEAT and topic not in self.batch_topics
+        return repeats or self.choices.holes is Holes.TOMBSTONE
 
     def _timed(self, lost: list[Lost], end: int) -> Iterator[Lost]:
         """Say of each loss between which times it lies."""

@@ -111,7 +111,7 @@ def _judge(outcome: Outcome, scene: Scene, survivors: dict[int, bytes], out: Pat
         if head.sys_flag & message.TRANSACTION_MASK in {4, 12} or place in outcome.missing:
             continue
         topic = topic_of(raw)
-        if topic not in batch and not _stands_in(out, topic, head.queue_id, head.queue_offset, place):
+        if topic not in batch and not stands_in(out, topic, head.queue_id, head.queue_offset, place):
             outcome.misplaced.append(place)
 
 
@@ -133,7 +133,8 @@ def topic_of(raw: bytes) -> str:
     return raw[at + width.size : at + width.size + length].decode()
 
 
-def _stands_in(out: Path, topic: str, queue_id: int, queue_offset: int, place: int) -> bool:
+def stands_in(out: Path, topic: str, queue_id: int, queue_offset: int, place: int) -> bool:
+    """Whether a queue has a record at a queue offset."""
     at = queue_offset * _UNIT.size
     for path in sorted((out / "consumequeue" / topic / str(queue_id)).glob("*")):
         start = int(path.name)

@@ -111,7 +111,7 @@ def apply_plan(
         _refuse_changed(plan, request, hands)
         if plan.file_size != (size := request.copies.file_size):
             raise RefusedError(
-                f"the plan has files of {plan.file_size} bytes, the store of {size}: give the settings that the"
+                f"the plan has files of {plan.file_size} bytes, the store of {size}: give those that the"
                 " plan was made with"
             )
         return _carry_out(plan, request, area, progress, hands, {})
