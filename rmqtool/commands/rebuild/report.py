@@ -35,7 +35,8 @@ _INSTALL = (
 _PARTIAL = "This result is partial: a broker must not start on it."
 _DAMAGED = (
     "Start no broker on the only copy: a start can cut the log where it is damaged. Compare with a replica"
-    " first: rmqtool diff {store} REPLICA. What a start would do: rmqtool verify {store} --predict-recovery"
+    " first: rmqtool diff {store} REPLICA. What a start would do: rmqtool verify {store} --predict-recovery."
+    " What is left of the log, as a new store: rmqtool salvage {store} --out DIR"
 )
 _FEWER = (
     "Do not install this result: consumers would see fewer messages than now. What the log cannot give, a"
