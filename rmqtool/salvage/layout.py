@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, replace
-from functools import cached_property
-from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,99 +22,17 @@ from rmqtool.salvage.making import (
     tombstone_content,
 )
 from rmqtool.salvage.model import Part, PartKind
+from rmqtool.salvage.waiting import Waiting, Wanted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
     import numpy.typing as npt
 
+    from rmqtool.salvage.ground import Ground, Piece
     from rmqtool.salvage.model import Lost, RecordForm
 
     Rows = npt.NDArray[Any]
-
-
-class Piece(NamedTuple):
-    """Bytes of one file that no record takes."""
-
-    start: int
-    stop: int
-    to_end: bool  # of the file
-
-
-@dataclass(frozen=True)
-class Ground:
-    """What stays of a log, and what is free.
-
-    Attributes:
-        start: physical offset of the first byte.
-        end: physical offset after the last record that stays, or after the BLANK behind it.
-        file_size: of every file.
-        kept: ``(n,)`` of ``RECORD_ROW``.
-        blanks: physical offsets of the BLANKs that stay.
-    """
-
-    start: int
-    end: int
-    file_size: int
-    kept: Rows
-    blanks: frozenset[int]
-
-    @cached_property
-    def starts(self) -> Rows:
-        """Physical offsets of what stays, ``(n,)``."""
-        return np.ascontiguousarray(self.kept["log_offset"])
-
-    def file_stop(self, log_offset: int) -> int:
-        """Return where the file ends that holds a byte."""
-        return self.start + ((log_offset - self.start) // self.file_size + 1) * self.file_size
-
-    def pieces(self, reach: int) -> list[Piece]:
-        """Return what is free up to the end of the file before ``reach``, in order."""
-        stop = self.file_stop(max(reach - 1, self.start))
-        starts = self.starts
-        ends = starts + self.kept["total_size"]
-        before = np.concatenate([[self.start], ends])
-        after = np.concatenate([starts, [stop]])
-        found: list[Piece] = []
-        for number in np.flatnonzero(after > before):
-            found += self._cut(int(before[number]), int(after[number]))
-        return found
-
-    def _cut(self, start: int, stop: int) -> Iterator[Piece]:
-        """Cut what is free at the ends of files; BLANKs that stay are not free."""
-        while start < stop:
-            file_stop = self.file_stop(start)
-            if start not in self.blanks:
-                yield Piece(start, min(stop, file_stop), stop >= file_stop)
-            start = file_stop
-
-
-@dataclass
-class _Wanted:
-    """Lost messages of a queue that wait for a place.
-
-    Attributes:
-        lost: which.
-        first: number of the first piece that they may be in.
-        last: number of the last.
-        size: bytes of a tombstone that says what it is.
-        least: bytes of the smallest.
-        batch: one tombstone stands for all.
-    """
-
-    lost: Lost
-    number: int
-    first: int
-    last: int
-    size: int
-    least: int
-    batch: bool
-    done: int = 0
-
-    @property
-    def left(self) -> int:
-        """Return how many tombstones are still to be placed."""
-        return (1 if self.batch else self.lost.count) - self.done
 
 
 @dataclass
@@ -143,7 +59,7 @@ class Layout:
             [self.ground.end, *(self._stop_of(one) for one in lost if one.placed and not one.in_light)]
         )
         pieces = self.ground.pieces(reach)
-        queue = _Waiting(
+        queue = Waiting(
             [
                 self._wanted(number, one, pieces)
                 for number, one in enumerate(lost)
@@ -180,7 +96,7 @@ class Layout:
     def _stop_of(one: Lost) -> int:
         return one.start if one.physical_offset is None else one.physical_offset + (one.size or 0)
 
-    def _wanted(self, number: int, one: Lost, pieces: list[Piece]) -> _Wanted:
+    def _wanted(self, number: int, one: Lost, pieces: list[Piece]) -> Wanted:
         at = one.start if one.physical_offset is None else one.physical_offset
         stop = one.stop if one.physical_offset is None else at + (one.size or 0)
         first = max(bisect_right(pieces, at, key=lambda piece: piece.start) - 1, 0)
@@ -191,13 +107,13 @@ class Layout:
         full, short = tombstone_content(topic, queue_id, 0), short_content(topic, queue_id, 0)
         batch = topic in self.batch_topics
         inner = (_inner(one) if batch else ()) + _light(one)
-        return _Wanted(
+        return Wanted(
             one, number, first, max(last, -1),
             record_size(self.form, topic, full[0] + inner, full[1]),
             record_size(self.form, topic, short[0] + inner, short[1]), batch,
         )  # fmt: skip
 
-    def _tombstones(self, number: int, piece: Piece, queue: _Waiting) -> list[Part]:
+    def _tombstones(self, number: int, piece: Piece, queue: Waiting) -> list[Part]:
         room = piece.stop - piece.start - (END_FILE_MIN_BLANK_LENGTH if piece.to_end else 0)
         at, made = piece.start, []
         time_ms = self._time_before(piece.start)
@@ -237,7 +153,7 @@ class Layout:
         made.append(replace(last, length=last.length + left))
         return made
 
-    def _part(self, wanted: _Wanted, at: int, size: int, count: int, time_ms: int, *, short: bool) -> Part:
+    def _part(self, wanted: Wanted, at: int, size: int, count: int, time_ms: int, *, short: bool) -> Part:
         lost = wanted.lost
         make = short_content if short else tombstone_content
         properties, body = make(lost.topic, lost.queue_id, time_ms)
@@ -293,40 +209,3 @@ def _light(lost: Lost) -> tuple[tuple[str, str], ...]:
         ("INNER_MULTI_DISPATCH", ",".join(names)),
         ("INNER_MULTI_QUEUE_OFFSET", ",".join(map(str, offsets))),
     )
-
-
-class _Waiting:
-    """The lost that wait for a place, by the last piece that they may be in."""
-
-    def __init__(self, wanted: list[_Wanted]) -> None:
-        self._coming = sorted(wanted, key=lambda one: (one.first, one.number), reverse=True)
-        self._open: list[tuple[int, int, _Wanted]] = []
-        self._missed: dict[int, int] = {}
-
-    def at(self, piece: int) -> list[_Wanted]:
-        """Return those that may be in a piece, the most urgent first; a queue's in their order."""
-        while self._coming and self._coming[-1].first <= piece:
-            one = self._coming.pop()
-            heappush(self._open, (one.last, one.number, one))
-        while self._open and self._open[0][0] < piece:
-            self._miss(heappop(self._open)[2])
-        self._open = [entry for entry in self._open if entry[2].left]
-        self._open.sort(key=lambda entry: entry[:2])
-        ready = [entry[2] for entry in self._open]
-        # A lone record with a damaged queue id invents such losses: real ones come first.
-        return sorted(ready, key=lambda one: one.lost.from_start)
-
-    def due_size(self, piece: int) -> int:
-        """Return the bytes of all that have to go into a piece."""
-        return sum(one.left * one.size for one in self.at(piece) if one.last == piece)
-
-    def without_place(self) -> dict[int, int]:
-        """Return how many of each lost have no tombstone."""
-        for one in [*self._coming, *(entry[2] for entry in self._open)]:
-            self._miss(one)
-        self._coming, self._open = [], []
-        return self._missed
-
-    def _miss(self, one: _Wanted) -> None:
-        if one.left:
-            self._missed[one.number] = one.lost.count if one.batch else one.left

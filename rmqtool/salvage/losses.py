@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from rmqtool.formats.message import SMALLEST_RECORD
-from rmqtool.salvage.belief import Cause
+from rmqtool.salvage.causes import Cause
 from rmqtool.salvage.model import Lost
 
 if TYPE_CHECKING:
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from rmqtool.salvage.belief import Belief, Chain
+    from rmqtool.salvage.belief import Belief
+    from rmqtool.salvage.chains import Chain
     from rmqtool.salvage.evidence import QueueEvidence
 
     Rows = npt.NDArray[Any]

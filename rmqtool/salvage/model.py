@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import ClassVar
 
 from rmqtool.errors import RmqtoolError
+from rmqtool.salvage.accounts import QueueAccount  # noqa: TC001 - a plan is built of its annotations
 
 PLAN_SCHEMA = "rmqtool.salvage-plan/1"
 
@@ -179,45 +180,6 @@ class RecordForm:
     dup_info: bool
     store_host: bytes
     largest: int
-
-
-@dataclass(frozen=True, slots=True)
-class QueueAccount:
-    """One queue: what is there of it.
-
-    Attributes:
-        topic: of the queue.
-        queue_id: of the queue.
-        first_queue_offset: of the first message that is there or proven.
-        end_queue_offset: after the last one.
-        found: messages given back.
-        lost: messages proven to be lost.
-        placed: of them, those with something in their place.
-        orderly: whether its queue offsets go up all along the log; else they were given more than once.
-        first_stored_ms: store time of the first message given back; None without any.
-        last_stored_ms: of the last.
-    """
-
-    topic: str
-    queue_id: int
-    first_queue_offset: int
-    end_queue_offset: int
-    found: int
-    lost: int
-    placed: int
-    orderly: bool
-    first_stored_ms: int | None
-    last_stored_ms: int | None
-
-    @property
-    def queue_offsets(self) -> int:
-        """Return how many there are from the first to the last."""
-        return self.end_queue_offset - self.first_queue_offset
-
-    @property
-    def unknown(self) -> int:
-        """Return the queue offsets of which nothing is known: neither found nor proven lost."""
-        return max(self.queue_offsets - self.found - self.lost, 0)
 
 
 @dataclass(frozen=True, slots=True)

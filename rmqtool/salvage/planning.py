@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections import defaultdict
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -12,12 +11,15 @@ import numpy as np
 
 from rmqtool.dispatch.policy import NEVER
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.salvage.belief import Belief, Cause
-from rmqtool.salvage.layout import Ground, Layout
+from rmqtool.salvage.accounts import accounts
+from rmqtool.salvage.belief import Belief
+from rmqtool.salvage.causes import Cause
+from rmqtool.salvage.ground import Ground
+from rmqtool.salvage.layout import Layout
 from rmqtool.salvage.light import attach_light, light_queues
 from rmqtool.salvage.losses import LossFinder
 from rmqtool.salvage.making import smallest_filler
-from rmqtool.salvage.model import Found, Holes, Part, PartKind, QueueAccount, SalvagePlan
+from rmqtool.salvage.model import Found, Holes, Part, PartKind, SalvagePlan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,8 +32,6 @@ if TYPE_CHECKING:
 
     Bools = npt.NDArray[np.bool_]
     Rows = npt.NDArray[Any]
-
-_CAUSE_NAMES = {Cause.BODY: "body", Cause.STALE: "stale", Cause.FIELDS: "fields", Cause.ROOM: "room"}
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ class Planner:
             odd_times=int((belief.odd_times & belief.kept).sum()),
             notes=tuple(self.evidence.unread),
         )
-        plan = replace(plan, queues=tuple(self._accounts(plan.lost)))
+        plan = replace(plan, queues=tuple(accounts(self.belief, plan.lost)))
         plan.check()
         return plan
 
@@ -162,9 +162,11 @@ class Planner:
         survey, belief = self.merged.survey, self.belief
         start = survey.log.start
         sizes = {segment.start: segment.size_bytes for segment in survey.log}
+        kept = survey.records[belief.kept]
+        starts = np.ascontiguousarray(kept["log_offset"])
         blanks = {
             at for file, at in survey.blanks.items()
-            if sizes.get(file, 0) >= self.file_size and not self._taken(at)
+            if sizes.get(file, 0) >= self.file_size and not self._taken(at, kept, starts)
         }  # fmt: skip
         while True:
             kept = survey.records[belief.kept]
@@ -186,16 +188,11 @@ class Planner:
 
     _is_cut = False
 
-    def _taken(self, log_offset: int) -> bool:
+    def _taken(self, log_offset: int, kept: Rows, starts: Rows) -> bool:
         """Whether a record that stays lies over a place: another copy has one where this one has a BLANK."""
-        kept = self.merged.survey.records[self.belief.kept]
-        number = int(np.searchsorted(kept["log_offset"], log_offset, "right")) - 1
-        if number < 0:
-            return False
-        row = kept[number]
-        stop = self._file_stop(log_offset)
-        follows = number + 1 < len(kept) and int(kept["log_offset"][number + 1]) < stop
-        return bool(int(row["log_offset"]) + int(row["total_size"]) > log_offset or follows)
+        after = int(np.searchsorted(starts, log_offset, "right"))
+        follows = after < len(starts) and int(starts[after]) < self._file_stop(log_offset)
+        return follows or bool(after and starts[after - 1] + kept["total_size"][after - 1] > log_offset)
 
     def _file_stop(self, log_offset: int) -> int:
         start = self.merged.survey.log.start
@@ -281,7 +278,7 @@ class Planner:
             topic, queue_id = (None, int(row["queue_id"])) if queue < 0 else survey.queues[queue]
             yield Found(
                 int(row["log_offset"]), int(row["total_size"]), int(row["source"]),
-                _CAUSE_NAMES[Cause(belief.cause[number])], topic, queue_id, int(row["queue_offset"]),
+                Cause(belief.cause[number]).name.lower(), topic, queue_id, int(row["queue_offset"]),
             )  # fmt: skip
         yield from self.merged.conflicts
         yield from self._torn()
@@ -300,61 +297,3 @@ class Planner:
             for number in np.flatnonzero(after > before):
                 at = int(before[number])
                 yield Found(at, int(after[number]) - at, 0, "torn")
-
-    # -- the account
-
-    def _accounts(self, lost: tuple[Lost, ...]) -> Iterator[QueueAccount]:
-        survey, belief = self.merged.survey, self.belief
-        by_queue: defaultdict[tuple[str, int], list[Lost]] = defaultdict(list)
-        for one in lost:
-            by_queue[one.topic, one.queue_id].append(one)
-        units, records = survey.units, survey.records
-        kept = belief.kept[belief.record_of]
-        order = np.argsort(units["queue"], kind="stable")
-        order = order[kept[order]]
-        bounds = np.searchsorted(units["queue"][order], np.arange(len(survey.queues) + 1))
-        for number, key in enumerate(survey.queues):
-            rows = order[bounds[number] : bounds[number + 1]]
-            missing = by_queue.pop(key, [])
-            if len(rows) or missing:
-                times = records["store_timestamp_ms"][belief.record_of[rows]]
-                orderly = self._is_orderly(number, len(rows), kept)
-                yield _account(key, units[rows], times, missing, orderly=orderly)
-        for key, missing in sorted(by_queue.items()):
-            yield _account(key, units[:0], units["log_offset"][:0], missing, orderly=True)
-
-    def _is_orderly(self, queue: int, given_back: int, kept: Bools) -> bool:
-        chain = self.belief.chains.get(queue)
-        if chain is None:
-            return given_back == 0
-        return not chain.resets and int(kept[chain.rows].sum()) == given_back
-
-
-def _account(
-    key: tuple[str, int], units: Rows, times: Rows, lost: list[Lost], *, orderly: bool
-) -> QueueAccount:
-    stops = units["queue_offset"] + units["count"]
-    firsts = [int(units["queue_offset"].min())] if len(units) else []
-    lasts = [int(stops.max())] if len(units) else []
-    found = _distinct(units["queue_offset"], stops)
-    return QueueAccount(
-        *key,
-        first_queue_offset=min(firsts + [one.queue_offset for one in lost]),
-        end_queue_offset=max(lasts + [one.queue_offset + one.count for one in lost]),
-        found=found,
-        lost=sum(one.count for one in lost),
-        placed=sum(one.count for one in lost if one.placed),
-        orderly=orderly,
-        first_stored_ms=int(times[0]) if len(times) else None,
-        last_stored_ms=int(times[-1]) if len(times) else None,
-    )
-
-
-def _distinct(starts: Rows, stops: Rows) -> int:
-    """Return how many queue offsets units take, those of a queue that began again once."""
-    if not len(starts):
-        return 0
-    order = np.argsort(starts, kind="stable")
-    starts, reach = starts[order], np.maximum.accumulate(stops[order])
-    covered = np.concatenate([[starts[0]], reach[:-1]])
-    return int(np.maximum(reach - np.maximum(starts, covered), 0).sum())

@@ -9,32 +9,28 @@ Memory goes with the number of records: some 70 bytes for each.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field, replace
-from enum import IntFlag
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rmqtool.check.log.record_checks import RecordChecker
-from rmqtool.check.log.record_crcs import most_have_none
 from rmqtool.findings import FindingLog
 from rmqtool.findings.commitlog import CL_CRC, CL_PROP_CRC
 from rmqtool.formats.message import (
-    TOPIC_LENGTHS,
     TRANSACTION_MASK,
     TRANSACTION_PREPARED,
     TRANSACTION_ROLLBACK,
 )
-from rmqtool.releases import NEWEST
 from rmqtool.reput.dispatcher import Dispatcher
+from rmqtool.salvage.marks import forgive_foreign_sums, mark_torn
+from rmqtool.salvage.rows import DAMAGED, RECORD_ROW, UNIT_ROW, Mark
 from rmqtool.scan.check_kernels import check_records
 from rmqtool.scan.field_kernels import HIT_ROW, MAX_HITS, Check
 from rmqtool.scan.fingerprint_kernels import fingerprints
 from rmqtool.scan.gap_walk import GapWalk
 from rmqtool.scan.gaps import Gap, Outcome
-from rmqtool.scan.records import check_record
 from rmqtool.scan.splits import plan_splits, stitch
 
 if TYPE_CHECKING:
@@ -51,49 +47,9 @@ if TYPE_CHECKING:
 
     Rows = npt.NDArray[Any]
 
-_CONTROLS = re.compile("[\\x00\\x03-\\x08\\x0e-\\x1f]")  # but for separators, tabs and line ends
-_SAMPLE = 256
 SPLIT_BYTES = 64 << 20
 _HITS = 64 * MAX_HITS
-
-
-class Mark(IntFlag):
-    """What is known of a record."""
-
-    BODY_CRC = 1  # the body is not what BODYCRC says
-    RECORD_CRC = 2  # the record is not what its property __CRC32# says
-    STALLS = 4  # a number of a multi dispatch is none: a broker gets no further
-    PLAIN = 8  # of a type that is put into queues: neither prepared nor rolled back
-    TORN = 16  # beside a hole, and its text is none: what no checksum protects is damaged
-
-
 _NONE, _BODY, _RECORD, _STALLS = (np.uint8(mark) for mark in (0, Mark.BODY_CRC, Mark.RECORD_CRC, Mark.STALLS))
-DAMAGED = Mark.BODY_CRC | Mark.RECORD_CRC | Mark.STALLS | Mark.TORN
-
-RECORD_ROW = np.dtype(
-    [
-        ("log_offset", np.int64),
-        ("store_timestamp_ms", np.int64),
-        ("queue_offset", np.int64),
-        ("total_size", np.int32),
-        ("queue_id", np.int32),
-        ("fingerprint", np.uint32),  # CRC-32 of all bytes; 0 where copies are not compared
-        ("marks", np.uint8),  # of Mark
-        ("source", np.uint8),  # number of the copy it was read from
-    ]
-)
-"""A true record."""
-
-UNIT_ROW = np.dtype(
-    [
-        ("log_offset", np.int64),  # of its record
-        ("queue_offset", np.int64),
-        ("count", np.int32),  # queue offsets it takes: 1, of an inner batch more
-        ("queue", np.int32),  # number in ``Survey.queues``
-        ("light", np.bool_),  # by a multi dispatch: the record stands in another queue, too
-    ]
-)
-"""Where a record would stand in a queue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,47 +271,6 @@ def _joined(survey: Survey, found: Sequence[SplitSurvey]) -> Survey:
     survey.records = np.concatenate([survey.records, *(one.records for one in found)])
     survey.units = np.concatenate([survey.units, *units])
     survey.queues = list(numbers)
-    _forgive_foreign_sums(survey)
-    _mark_torn(survey)
+    forgive_foreign_sums(survey)
+    mark_torn(survey)
     return survey
-
-
-def _mark_torn(survey: Survey) -> None:
-    """Mark records beside holes whose topic or properties are no text: damage seldom ends with a record."""
-    records = survey.records
-    stops = records["log_offset"] + records["total_size"]
-    after = np.zeros(len(records), bool)
-    after[:-1] = stops[:-1] != records["log_offset"][1:]
-    before = np.concatenate([[False], after[:-1]])[: len(records)]
-    odd = [number for number in np.flatnonzero(after | before) if not _is_text(survey, records[number])]
-    away = np.flatnonzero(~(after | before))
-    if odd and all(_is_text(survey, records[number]) for number in away[:: max(len(away) // _SAMPLE, 1)]):
-        records["marks"][odd] |= np.uint8(Mark.TORN)
-
-
-def _is_text(survey: Survey, row: Rows) -> bool:
-    """Whether topic and properties of a record are text, as clients write it."""
-    segment = survey.log.segment_at(int(row["log_offset"]))
-    if segment is None:
-        return True
-    record = check_record(
-        segment, int(row["log_offset"]) - segment.start, NEWEST.records, base=segment.start
-    ).record
-    if record is None:
-        return True
-    width = TOPIC_LENGTHS[record.head.magic].size
-    text = record.raw[record.body_start + record.body_length + width :]
-    topic, properties = text[: len(record.topic_bytes)], text[len(record.topic_bytes) + 2 :]
-    try:
-        shown = topic.decode() + properties.decode()
-    except UnicodeDecodeError:
-        return False
-    return not _CONTROLS.search(shown)
-
-
-def _forgive_foreign_sums(survey: Survey) -> None:
-    """Drop the marks of wrong ``__CRC32#`` where most records have none: messages may bring one along."""
-    marks = survey.records["marks"]
-    wrong = (marks & Mark.RECORD_CRC) != 0
-    if most_have_none(len(marks), survey.sound_crcs, int(wrong.sum())):
-        marks &= ~np.uint8(Mark.RECORD_CRC)

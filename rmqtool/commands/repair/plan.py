@@ -28,8 +28,6 @@ DERIVED = {RepairPart.QUEUES: QUEUES, RepairPart.INDEX: ("index",)}
 _STRUCTURES = {RepairPart.QUEUES: Structure.CONSUMEQUEUE, RepairPart.INDEX: Structure.INDEX}
 _CHECKPOINT = frozenset({CP_AHEAD, CP_MISSING, CP_SIZE, CP_STRAY})
 _SALVAGE = "a new store of what is left: rmqtool salvage STORE --out DIR; a replica may have more"
-    "a new store of what is left: rmqtool salvage STORE --out DIR; a replica may have what the log lacks"
-)
 
 
 @dataclass

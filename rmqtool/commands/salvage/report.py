@@ -14,8 +14,9 @@ from rmqtool.salvage.model import Holes, PartKind
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from rmqtool.salvage.accounts import QueueAccount
     from rmqtool.salvage.companions import ConfigFile
-    from rmqtool.salvage.model import QueueAccount, SalvagePlan
+    from rmqtool.salvage.model import SalvagePlan
 
 _SHIFTED = " Queue offsets after lost messages are others than before: reset what consumers have read."
 _PARTIAL = " A part, as asked: consumers find less than before."
