@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.store import PathKind
+from rmqtool.store.kinds import UNIT_QUEUE_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from rmqtool.commands.offsets import Progress as ConsumerProgress
     from rmqtool.store import Setting
     from rmqtool.store import Store as StoreFiles
-
-QUEUE_KINDS = (PathKind.CONSUMEQUEUE, PathKind.BATCHCONSUMEQUEUE)
 
 
 class OpenedStore:
@@ -69,7 +68,7 @@ class OpenedStore:
         Raises:
             EnvironmentFailureError: A directory may not be read.
         """
-        return tuple(sorted(set(chain.from_iterable(map(self.files.topics, QUEUE_KINDS)))))
+        return tuple(sorted(set(chain.from_iterable(map(self.files.topics, UNIT_QUEUE_KINDS)))))
 
     def info(self, *, max_findings: int = 10) -> StoreSummary:
         """Sum up the store from headers and ends of its files: ranges, settings, queues, index, lock.

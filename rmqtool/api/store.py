@@ -6,11 +6,11 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from rmqtool.api.arguments import check_least, names_of, path_of, time_ms
-from rmqtool.api.opened import QUEUE_KINDS
 from rmqtool.api.queue import Queue
 from rmqtool.api.reads import ReadStore
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.progress import NullProgress
+from rmqtool.store.kinds import UNIT_QUEUE_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -50,7 +50,7 @@ class Store(ReadStore):
             EnvironmentFailureError: It is not there.
         """
         files = self.files
-        for kind in QUEUE_KINDS:
+        for kind in UNIT_QUEUE_KINDS:
             found = files.queue(topic, queue_id, kind)
             if found is not None:
                 return Queue(self, found, files.commitlog.start)
@@ -63,7 +63,7 @@ class Store(ReadStore):
             EnvironmentFailureError: A directory may not be read.
         """
         files = self.files
-        found = chain.from_iterable(files.queues(kind, topic) for kind in QUEUE_KINDS)
+        found = chain.from_iterable(files.queues(kind, topic) for kind in UNIT_QUEUE_KINDS)
         return tuple(Queue(self, one, files.commitlog.start) for one in found)
 
     def index(self) -> Index:

@@ -80,10 +80,7 @@ def _way_out(one: ConfigDiagnosis) -> str:
 
 
 def _meaning(choice: ConfigChoice) -> str:
-    said = [counted(choice.entries, "entry", "entries", spec=",")]
-    if choice.effects:
-        said.append(f"{choice.again_at_least:,} to {choice.again_at_most:,} messages again")
-        said.append(f"up to {choice.skipped_at_most:,} skipped")
+    said = choice.consequences()
     if choice.missing:
         said.append(f"without {counted(len(choice.missing), 'known entry', 'known entries', spec=',')}")
     return ", ".join(said)

@@ -10,8 +10,8 @@ from rmqtool.errors import DeniedError
 from rmqtool.findings import Finding, FindingLog
 from rmqtool.findings.places import OF_AHEAD, OF_BEHIND
 from rmqtool.formats.timer import TIMER_CHECKPOINTS
-from rmqtool.store import PathKind
 from rmqtool.store.broker_json import ConfigFileError, load_broker_json
+from rmqtool.store.kinds import UNIT_QUEUE_KINDS
 from rmqtool.topics import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ _CONSUMERS = ("consumerOffset.json", "lmqConsumerOffset.json")
 _DELAYS = "delayOffset.json"
 _CHECKER_GROUP = "CID_RMQ_SYS_TRANS"  # MixAll.CID_SYS_RMQ_TRANS
 TIMER_CHECKPOINT = "timercheck"
-_KINDS = (PathKind.CONSUMEQUEUE, PathKind.BATCHCONSUMEQUEUE)
 
 
 class Consumed(NamedTuple):
@@ -153,7 +152,7 @@ def _has_files(queue: QueueFiles) -> bool:
 
 
 def _queue(store: Store, topic: str, queue_id: int) -> QueueFiles | None:
-    queues = (store.queue(topic, queue_id, kind) for kind in _KINDS)
+    queues = (store.queue(topic, queue_id, kind) for kind in UNIT_QUEUE_KINDS)
     return next((queue for queue in queues if queue is not None), None)
 
 

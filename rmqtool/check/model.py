@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from rmqtool.engine import EngineOptions
 from rmqtool.errors import ExitStatus
-from rmqtool.findings import FailOn, FindingCode, FindingLog, Structure
+from rmqtool.findings import FailOn, FindingCode, FindingLog, Findings, Structure
 from rmqtool.findings.start import NS_LOSES, NS_REBUILDS, NS_REFUSED
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class VerifyReport:
     schema: ClassVar = "rmqtool.verify/2"
     store: str
     level: int
-    findings: FindingLog
+    findings: Findings
     examined: Examined
     seconds: Mapping[str, float] = field(default_factory=dict)
     interrupted: str | None = None
@@ -153,7 +153,7 @@ class VerifyRun:
         self._report = report
         self._seconds = dict(report.seconds)
         self._examined = report.examined
-        self.findings = report.findings
+        self.findings = FindingLog.of(report.findings)
         self.interrupted = report.interrupted
         self.limits = list(report.limits)
         self.picture = report.picture
@@ -179,6 +179,7 @@ class VerifyRun:
         """Return what is known by now."""
         return replace(
             self._report,
+            findings=self.findings,
             examined=self._examined,
             seconds=self._seconds,
             interrupted=self.interrupted,

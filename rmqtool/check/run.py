@@ -54,8 +54,8 @@ def verify(request: VerifyRequest, progress: Progress, engine: Engine | None = N
     run.limits.extend(limits_of(request))
     try:
         with run.stage("layout"):
-            findings.extend(layout_findings(request.store))
-            findings.extend(config_findings(request.store))
+            run.findings.extend(layout_findings(request.store))
+            run.findings.extend(config_findings(request.store))
         if request.level > 0:
             _warn_of_defaults(request.store, progress)
             # Here, because the layout alone needs no compiler, and takes a fraction of a second without.
@@ -65,7 +65,7 @@ def verify(request: VerifyRequest, progress: Progress, engine: Engine | None = N
     except KeyboardInterrupt:
         run.interrupted = run.interrupted or _BETWEEN
         raise VerifyInterruptedError(run.report()) from None
-    fit_remedies(findings, str(request.store.base))
+    fit_remedies(run.findings, str(request.store.base))
     return run.report()
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rmqtool.errors import DeniedError, EnvironmentFailureError
 from rmqtool.store.features import is_rocksdb
 from rmqtool.store.files import TREE_DEPTH
-from rmqtool.store.kinds import PathKind
+from rmqtool.store.kinds import UNIT_QUEUE_KINDS, PathKind
 
 if TYPE_CHECKING:
     from rmqtool.store import QueueFiles
@@ -51,7 +51,7 @@ class ShownQueues:
 
 def shown_kinds(store: StoreFiles) -> set[PathKind]:
     """Return the kinds of queues that can be examined."""
-    kinds = {PathKind.CONSUMEQUEUE, PathKind.BATCHCONSUMEQUEUE} & store.roots.keys()
+    kinds = store.roots.keys() & UNIT_QUEUE_KINDS
     return {kind for kind in kinds if not is_rocksdb(store.roots[kind].paths[0])}
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from click.shell_completion import CompletionItem
 
 from rmqtool.store import PathKind, open_store
+from rmqtool.store.kinds import UNIT_QUEUE_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
     Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
-_KINDS = (PathKind.CONSUMEQUEUE, PathKind.BATCHCONSUMEQUEUE)
 _MOST = 1000
 """What no one reads in a list is not offered."""
 
@@ -33,7 +33,9 @@ def complete_topic(
 ) -> list[CompletionItem]:
     """Offer the topics that have queues in the store on the line."""
     store = _store_of(context)
-    names = {topic for kind in _KINDS for topic in store.topics(kind)} if store is not None else set()
+    names = (
+        {topic for kind in UNIT_QUEUE_KINDS for topic in store.topics(kind)} if store is not None else set()
+    )
     return _items(sorted(name for name in names if name.isprintable()), incomplete)
 
 
@@ -44,7 +46,7 @@ def complete_queue(
     store, topic = _store_of(context), context.params.get("topic")
     if store is None:
         return []
-    found = (queue for kind in _KINDS for queue in store.queues(kind))
+    found = (queue for kind in UNIT_QUEUE_KINDS for queue in store.queues(kind))
     numbers = {queue.queue_id for queue in found if topic is None or fnmatchcase(queue.topic or "", topic)}
     return _items(map(str, sorted(number for number in numbers if number is not None)), incomplete)
 

@@ -119,6 +119,18 @@ def type_option(*more: str) -> Callable[[_Function], _Function]:
     )
 
 
+def max_findings_option(done: str, default: int, least: int = 1) -> Callable[[_Function], _Function]:
+    """Return what adds ``--max-findings``; ``done`` is what is done with as many, as the help says it."""
+    return click.option(
+        "--max-findings",
+        type=click.IntRange(min=least),
+        default=default,
+        show_default=True,
+        metavar="N",
+        help=f"Findings of one code that are {done}; the rest is counted.",
+    )
+
+
 def time_options(function: _Function) -> _Function:
     """Add ``--begin`` and ``--end``, which bound the store time of messages."""
     begin = click.option("-b", "--begin", metavar="TIME", help=f"Stored at this time or later. {TIMES_HELP}")

@@ -10,7 +10,7 @@ from rmqtool.cli.completers import complete_topic
 from rmqtool.cli.engine_options import engine_of, engine_options, note_engine
 from rmqtool.cli.help import Command
 from rmqtool.cli.lost_file import check_lost, lost_lines, lost_option
-from rmqtool.cli.options import A_PATH, AN_OFFSET, TIMES_HELP, shared_options
+from rmqtool.cli.options import A_PATH, AN_OFFSET, TIMES_HELP, max_findings_option, shared_options
 from rmqtool.cli.session import Session
 from rmqtool.projection import json_object
 from rmqtool.report.formats import Format, to_json
@@ -97,14 +97,7 @@ _OPTIONS = (
     click.option("--dry-run", is_flag=True, help="Plan and count, write nothing."),
     click.option("--compare", is_flag=True, help="Compare with the store's present files, byte by byte."),
     click.option("--live", is_flag=True, help="Read a store whose lock a broker holds."),
-    click.option(
-        "--max-findings",
-        type=click.IntRange(min=0),
-        default=10,
-        show_default=True,
-        metavar="N",
-        help="Findings of one code that are shown; the rest is counted.",
-    ),
+    max_findings_option("shown", 10, least=0),
     engine_options("spark"),
     shared_options("text", "json"),
 )

@@ -11,7 +11,7 @@ from rmqtool.cli.engine_options import engine_of, engine_options
 from rmqtool.cli.help import Command
 from rmqtool.cli.metadump import metadump_option, write_metadump
 from rmqtool.cli.next_command import command_line
-from rmqtool.cli.options import A_PATH, shared_options
+from rmqtool.cli.options import A_PATH, max_findings_option, shared_options
 from rmqtool.cli.session import Session
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, UsageError
 from rmqtool.findings.wording import counted
@@ -46,14 +46,7 @@ rmqtool report $STORE -o sealed.html --hash-log
 )
 @metadump_option
 @click.option("--hash-log", is_flag=True, help="SHA-256 of the log's files, too; reads them once more.")
-@click.option(
-    "--max-findings",
-    type=click.IntRange(min=1),
-    default=100,
-    show_default=True,
-    metavar="N",
-    help="Findings of one code that are kept; the rest is counted.",
-)
+@max_findings_option("kept", 100)
 @click.option("--live", is_flag=True, help="Read a store whose lock a broker holds.")
 @engine_options("local")
 @shared_options("html", "json")

@@ -13,7 +13,7 @@ from rmqtool.cli.completers import complete_code, complete_target
 from rmqtool.cli.engine_options import engine_of, engine_options
 from rmqtool.cli.help import Command
 from rmqtool.cli.lost_file import check_lost, lost_lines, lost_option
-from rmqtool.cli.options import A_PATH, shared_options, type_option
+from rmqtool.cli.options import A_PATH, max_findings_option, shared_options, type_option
 from rmqtool.cli.session import Session
 from rmqtool.cli.verify_files import MANIFEST_ACTIONS, REPORT_KINDS, VerifyFiles, metavar
 from rmqtool.errors import DeniedError, EnvironmentFailureError, ExitStatus, UsageError
@@ -87,14 +87,7 @@ def _names_releases(word: str) -> bool:
     show_default=True,
     help="0 layout, 1 each file on its own, 2 queues and index against the log, 3 completeness.",
 )
-@click.option(
-    "--max-findings",
-    type=click.IntRange(min=1),
-    default=100,
-    show_default=True,
-    metavar="N",
-    help="Findings of one code that are listed; the rest is counted.",
-)
+@max_findings_option("listed", 100)
 @click.option(
     "--baseline", type=A_PATH, metavar="FILE", help="Known findings: json or ndjson of an earlier run."
 )

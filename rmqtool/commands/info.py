@@ -12,11 +12,11 @@ from rmqtool.derived.checkpoint import read_checkpoint
 from rmqtool.derived.index_files import IndexFile
 from rmqtool.derived.queue_bounds import queue_bounds
 from rmqtool.errors import DeniedError, EnvironmentFailureError
-from rmqtool.findings import Finding, FindingLog, Severity
+from rmqtool.findings import Finding, FindingLog, Findings, Severity
 from rmqtool.findings.places import IO_CHANGED, IO_DENIED
 from rmqtool.scan.log_edge import FoundEdge
 from rmqtool.scan.log_end import find_log_end, first_record
-from rmqtool.store import PathKind
+from rmqtool.store.kinds import UNIT_QUEUE_KINDS
 from rmqtool.store.layout import layout_findings
 from rmqtool.store.lock import lock_holder
 from rmqtool.store.unreadable import denied_finding
@@ -126,7 +126,7 @@ class StoreSummary:
     abort: bool
     abort_process: int | None
     lock_holder: str | None
-    findings: FindingLog
+    findings: Findings
 
     @property
     def denied(self) -> tuple[str, ...]:
@@ -237,7 +237,7 @@ def _log_summary(store: Store, findings: FindingLog) -> LogSummary | None:
 
 
 def _queue_summaries(store: Store, log_start: int, denied: _Denied) -> Iterator[QueueSummary]:
-    for kind in (PathKind.CONSUMEQUEUE, PathKind.BATCHCONSUMEQUEUE):
+    for kind in UNIT_QUEUE_KINDS:
         topics: list[str | None] = [None]
         with denied.noted():
             topics = [*store.topics(kind)] or topics

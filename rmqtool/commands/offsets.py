@@ -18,8 +18,8 @@ from rmqtool.findings import Finding
 from rmqtool.findings.places import OF_AHEAD, OF_BEHIND
 from rmqtool.formats.consumequeue import UNIT_SIZE, UNITS
 from rmqtool.scan.record_at import record_at
-from rmqtool.store import PathKind
 from rmqtool.store.broker_json import ConfigFileError, load_broker_json
+from rmqtool.store.kinds import UNIT_QUEUE_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from rmqtool.store import Store
 
 CONFIG_FILES = ("consumerOffset.json", "lmqConsumerOffset.json", "delayOffset.json")
-_KINDS = (PathKind.CONSUMEQUEUE, PathKind.BATCHCONSUMEQUEUE)
 _GROUP = "group "
 _CODES = {"ahead": OF_AHEAD, "behind": OF_BEHIND}
 
@@ -160,7 +159,7 @@ class _Queues:
 
     def queue_ids(self, topic: str) -> Iterator[int]:
         """Yield the numbers of a topic's queues."""
-        for kind in _KINDS:
+        for kind in UNIT_QUEUE_KINDS:
             for queue in self._store.queues(kind, topic):
                 if queue.queue_id is not None:
                     yield queue.queue_id
@@ -187,7 +186,7 @@ class _Queues:
         return None if record is None else record.head.store_timestamp_ms
 
     def _look(self, topic: str, queue_id: int) -> Bounds | None:
-        for kind in _KINDS:
+        for kind in UNIT_QUEUE_KINDS:
             queue = self._store.queue(topic, queue_id, kind)
             if queue is not None and len(queue.files):
                 try:

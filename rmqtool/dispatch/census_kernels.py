@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.dispatch.queue_kernels import find_queue
+from rmqtool.dispatch.queue_kernels import find_queue, put_slot
 from rmqtool.dispatch.rows import QUEUE_ROW
 from rmqtool.formats import message
 from rmqtool.javacompat.kernels.jit import as_int
@@ -60,10 +60,15 @@ _ONE_QUEUE = ONE_QUEUE
 
 
 @kernel
+def _hash_cell(topic: int, bucket: int) -> int:
+    return topic * 0x9E3779B1 + bucket * 0x85EBCA6B
+
+
+@kernel
 def _find_cell(topic: int, bucket: int, cells: Rows, slots: Int32s, tally: Int64s) -> int:
     """Return the row of a cell, which is made if it is not there; there is room."""
     mask = len(slots) - 1
-    slot = (topic * 0x9E3779B1 + bucket * 0x85EBCA6B) & mask
+    slot = _hash_cell(topic, bucket) & mask
     while slots[slot] >= 0:
         number = slots[slot]
         if cells[number].topic == topic and cells[number].bucket == bucket:
@@ -86,12 +91,8 @@ def place_cells(cells: Rows, slots: Int32s) -> None:
         cells: ``(n,)`` of ``CELL_ROW``, all in use.
         slots: ``(2^k,)``, all -1, more than twice as many.
     """
-    mask = len(slots) - 1
     for number in range(len(cells)):
-        slot = (cells[number].topic * 0x9E3779B1 + cells[number].bucket * 0x85EBCA6B) & mask
-        while slots[slot] >= 0:
-            slot = (slot + 1) & mask
-        slots[slot] = number
+        put_slot(_hash_cell(cells[number].topic, cells[number].bucket), number, slots)
 
 
 def _example_of_count_messages() -> tuple[object, ...]:

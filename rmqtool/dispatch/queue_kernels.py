@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     Buffer = npt.NDArray[np.uint8]
+    Int32s = npt.NDArray[np.int32]
     Int64s = npt.NDArray[np.int64]
     Rows = npt.NDArray[np.void]
     Row = Any  # one element of Rows: in a kernel its fields are attributes
@@ -51,7 +52,7 @@ def find_queue(
     start: int,
     stop: int,
     queue_id: int,
-    slots: npt.NDArray[np.int32],
+    slots: Int32s,
     queues: Rows,
     names: Buffer,
 ) -> int:
@@ -72,6 +73,16 @@ def find_queue(
                 return as_int(number)
         slot = (slot + np.uint64(1)) & mask
     return -1
+
+
+@kernel
+def put_slot(hashed: int, number: int, slots: Int32s) -> None:
+    """Let the table of slots, ``(2^k,)`` with -1 for an empty one, lead to a row."""
+    mask = np.uint64(len(slots) - 1)
+    slot = np.uint64(hashed) & mask
+    while slots[slot] >= 0:
+        slot = (slot + np.uint64(1)) & mask
+    slots[slot] = number
 
 
 @kernel

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.dispatch.queue_kernels import find_queue, hash_queue
+from rmqtool.dispatch.queue_kernels import find_queue, hash_queue, put_slot
 from rmqtool.javacompat.kernels.jit import as_int
 from rmqtool.jit import entry, kernel
 from rmqtool.scan.rows import MESSAGE_ROW
@@ -37,16 +37,6 @@ TOTAL_ROW = np.dtype(
     ],
     align=True,
 )
-
-
-@kernel
-def put_slot(hashed: int, number: int, slots: Int32s) -> None:
-    """Let the table of slots, ``(2^k,)`` with -1 for an empty one, lead to a row."""
-    mask = np.uint64(len(slots) - 1)
-    slot = np.uint64(hashed) & mask
-    while slots[slot] >= 0:
-        slot = (slot + np.uint64(1)) & mask
-    slots[slot] = number
 
 
 @kernel

@@ -6,15 +6,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.store.kinds import PathKind
+from rmqtool.store.kinds import UNIT_QUEUE_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqtool.derived.queue_bounds import Bounds
     from rmqtool.store import Store
-
-_KINDS = (PathKind.CONSUMEQUEUE, PathKind.BATCHCONSUMEQUEUE)
 
 
 class QueueEnds:
@@ -41,14 +39,14 @@ class QueueEnds:
         """Return the numbers of a topic's queues."""
         found: set[int] = set()
         with suppress(EnvironmentFailureError):  # as above
-            for kind in _KINDS:
+            for kind in UNIT_QUEUE_KINDS:
                 queues = self._store.queues(kind, topic)
                 found.update(one.queue_id for one in queues if one.queue_id is not None)
         return sorted(found)
 
     def topics(self) -> Iterator[tuple[str, int]]:
         """Yield the topics that have queues, each with one more than the highest number of its queues."""
-        for kind in _KINDS:
+        for kind in UNIT_QUEUE_KINDS:
             names: list[str] = []
             with suppress(EnvironmentFailureError):  # as above
                 names = self._store.topics(kind)
@@ -60,7 +58,7 @@ class QueueEnds:
     def _look(self, topic: str, queue_id: int) -> Bounds | None:
         from rmqtool.derived.queue_bounds import queue_bounds  # loads numpy, for stores that need it
 
-        for kind in _KINDS:
+        for kind in UNIT_QUEUE_KINDS:
             queue = self._store.queue(topic, queue_id, kind)
             if queue is not None and len(queue.files):
                 try:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from rmqtool.findings.wording import counted
+
 if TYPE_CHECKING:
     from rmqtool.doctor.copies import ConfigCopy
 
@@ -79,6 +81,14 @@ class ConfigChoice:
     effects: tuple[OffsetEffect, ...]
     copy_of: str | None
     document: dict[str, Any] = field(repr=False)
+
+    def consequences(self) -> list[str]:
+        """Say, as parts of a sentence, how much it holds and what it means for those who read queues."""
+        said = [counted(self.entries, "entry", "entries", spec=",")]
+        if self.effects:
+            said.append(f"{self.again_at_least:,} to {self.again_at_most:,} messages again")
+            said.append(f"up to {self.skipped_at_most:,} skipped")
+        return said
 
     def data(self) -> bytes:
         """Return the bytes of a choice that is put together; brokers of all versions read them.

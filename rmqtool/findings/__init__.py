@@ -9,7 +9,7 @@ it. Ids are append-only: scripts and baselines of users name them.
 from __future__ import annotations
 
 from rmqtool.findings.catalog import CATALOG, code_of
-from rmqtool.findings.log import FindingLog
+from rmqtool.findings.log import FindingLog, Findings
 from rmqtool.findings.model import Finding, FindingCode, Observed, Severity, Structure
 from rmqtool.findings.status import FailOn, exit_status
 
@@ -19,6 +19,7 @@ __all__ = [
     "Finding",
     "FindingCode",
     "FindingLog",
+    "Findings",
     "Observed",
     "Severity",
     "Structure",

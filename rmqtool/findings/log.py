@@ -17,11 +17,8 @@ if TYPE_CHECKING:
     from rmqtool.findings.model import Finding, FindingCode, Severity, Structure
 
 
-class FindingLog:
-    """Keep the first ``max_per_code`` findings of every code, count all of them.
-
-    A damaged store can hold more findings than memory; what is kept is bounded by the catalogue's length
-    times the cap. Logs of parallel tasks are picklable and are joined with `merge` in the order of the log.
+class Findings:
+    """The first findings of every code, and how many there were: what a report gives out.
 
     Args:
         max_per_code: Findings of one code that are kept in full; the rest only counts.
@@ -48,6 +45,30 @@ class FindingLog:
     def suppressed(self, code: str) -> int:
         """Return how many findings of ``code`` are counted but not kept."""
         return self._counts[code] - len(self._kept.get(code, ()))
+
+    def exit_status(
+        self, fail_on: FailOn = FailOn.ERROR, *, without: Collection[Structure] = ()
+    ) -> ExitStatus:
+        """Return the exit status of everything met, kept or only counted, but for some structures."""
+        return status_of((one for one in self._weights if one[1] not in without), fail_on)
+
+
+class FindingLog(Findings):
+    """Keep the first ``max_per_code`` findings of every code, count all of them.
+
+    A damaged store can hold more findings than memory; what is kept is bounded by the catalogue's length
+    times the cap. Logs of parallel tasks are picklable and are joined with `merge` in the order of the log.
+
+    Args:
+        max_per_code: As for `Findings`.
+    """
+
+    @classmethod
+    def of(cls, findings: Findings) -> FindingLog:
+        """Return a log that goes on from what a report gives out, and leaves that as it is."""
+        log = cls(findings.max_per_code)
+        log.merge(findings)
+        return log
 
     def add(self, finding: Finding, *, count: int = 1) -> None:
         """Add a finding that stands for ``count`` alike ones (a kernel reports the first and the number)."""
@@ -96,7 +117,7 @@ class FindingLog:
         self._weights[other.severity, other.structure] += finding.count
         self._weights = +self._weights  # which drops what is 0
 
-    def merge(self, other: FindingLog) -> None:
+    def merge(self, other: Findings) -> None:
         """Append what another log met after this one; its counts add up, the cap stays this log's."""
         for code, findings in other._kept.items():
             kept = self._kept.setdefault(code, [])
@@ -113,9 +134,3 @@ class FindingLog:
         self._kept[code.code] = [replace(finding, severity_override=severity) for finding in kept]
         self._weights[severity, code.structure] += count
         self._weights -= Counter({(code.severity, code.structure): count})  # which drops what is 0
-
-    def exit_status(
-        self, fail_on: FailOn = FailOn.ERROR, *, without: Collection[Structure] = ()
-    ) -> ExitStatus:
-        """Return the exit status of everything met, kept or only counted, but for some structures."""
-        return status_of((one for one in self._weights if one[1] not in without), fail_on)

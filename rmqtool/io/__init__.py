@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from rmqtool.io.local import LocalFiles
 from rmqtool.io.location import Location, location_of
-from rmqtool.io.reading import ReadOnlyFile, UnreadableRange
+from rmqtool.io.reading import ReadOnlyFile, UnreadableRange, sha256_of
 from rmqtool.io.source import Entry, Handle, Kind, Source, Status
 
 __all__ = [
@@ -27,4 +27,5 @@ __all__ = [
     "Status",
     "UnreadableRange",
     "location_of",
+    "sha256_of",
 ]

@@ -8,6 +8,7 @@ record lock that this process might hold.
 from __future__ import annotations
 
 import errno
+import hashlib
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from rmqtool.io.source import Handle, Source
 
+_PIECE_BYTES = 1 << 20
 RETRY_BYTES = 4096
 """Smallest piece that is tried on its own when a read fails: a page, and whole sectors of any disk."""
 
@@ -147,6 +149,25 @@ class ReadOnlyFile:
 
     def _failure(self, failure: OSError, position: int) -> EnvironmentFailureError:
         return EnvironmentFailureError(f"{self.path}: read at position {position} failed: {failure.strerror}")
+
+
+def sha256_of(file: ReadOnlyFile, stop: int, unreadable: MutableSequence[UnreadableRange]) -> tuple[str, int]:
+    """Return SHA-256 of a file's first bytes in hex, and how many of them it had.
+
+    Args:
+        file: The file.
+        stop: Bytes wanted; one more than the file had tells one that grows.
+        unreadable: Receives the ranges that the disk could not deliver, hashed as zeros.
+
+    Raises:
+        EnvironmentFailureError: As for `ReadOnlyFile.read_at`.
+    """
+    hasher, position = hashlib.sha256(), 0
+    view = memoryview(bytearray(min(_PIECE_BYTES, stop)))
+    while count := file.read_into(position, view[: stop - position], unreadable):
+        hasher.update(view[:count])
+        position += count
+    return hasher.hexdigest(), position
 
 
 def _read(

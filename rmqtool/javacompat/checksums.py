@@ -7,6 +7,9 @@ import zlib
 from rmqtool.javacompat.integers import wrap_int
 
 _DIGITS = 10
+PROP_CRC_NAME = b"__CRC32#\x01"
+PROP_CRC_SIZE = len(PROP_CRC_NAME) + _DIGITS + 1
+"""``CommitLog#CRC32_RESERVED_LEN`` (5.3.3): name, separator, ten digits, separator."""
 
 
 def masked_crc32(data: bytes | bytearray | memoryview, value: int = 0) -> int:

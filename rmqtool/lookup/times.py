@@ -10,7 +10,7 @@ from rmqtool.derived.queue_bounds import first_holding
 from rmqtool.lookup.explain import Reason
 from rmqtool.lookup.queue import QueueConsumer, find_queue, is_in_batch
 from rmqtool.scan.record_at import record_at
-from rmqtool.store import PathKind
+from rmqtool.store.kinds import UNIT_QUEUE_KINDS
 from rmqtool.times import time_text
 
 if TYPE_CHECKING:
@@ -58,8 +58,7 @@ def _queues(context: QueryContext) -> list[QueueFiles]:
     if request.queue_id is not None:
         queue = find_queue(store, topic, request.queue_id)
         return [] if queue is None else [queue]
-    kinds = (PathKind.CONSUMEQUEUE, PathKind.BATCHCONSUMEQUEUE)
-    return list(chain.from_iterable(store.queues(kind, topic) for kind in kinds))
+    return list(chain.from_iterable(store.queues(kind, topic) for kind in UNIT_QUEUE_KINDS))
 
 
 class _TimeSearch:

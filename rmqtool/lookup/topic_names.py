@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from rmqtool.findings.wording import counted
 from rmqtool.scan.record_walk import walk
 from rmqtool.scan.records import Record
-from rmqtool.store import PathKind
 from rmqtool.store.broker_json import ConfigFileError, load_broker_json
+from rmqtool.store.kinds import UNIT_QUEUE_KINDS
 from rmqtool.topics import HALF_TOPIC, ROCKSDB_HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 
 if TYPE_CHECKING:
@@ -60,8 +60,7 @@ def known_topics(context: QueryContext) -> KnownTopics:
 
 def topics_of(store: Store, progress: Progress) -> list[str]:
     """Return the topics that the store has queues of, or that its ``config/topics.json`` names."""
-    kinds = (PathKind.CONSUMEQUEUE, PathKind.BATCHCONSUMEQUEUE)
-    names = {topic for kind in kinds for topic in store.topics(kind)}
+    names = {topic for kind in UNIT_QUEUE_KINDS for topic in store.topics(kind)}
     return sorted(names | _configured(store, progress))
 
 

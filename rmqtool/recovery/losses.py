@@ -15,7 +15,7 @@ from rmqtool.recovery.lost import LostReason
 from rmqtool.recovery.model import Loss
 from rmqtool.releases import NEWEST
 from rmqtool.reput.dispatcher import Dispatcher
-from rmqtool.store.kinds import PathKind
+from rmqtool.store.kinds import UNIT_QUEUE_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from rmqtool.store import Store
     from rmqtool.store.segments import Segment
 
-_KINDS = (PathKind.CONSUMEQUEUE, PathKind.BATCHCONSUMEQUEUE)
 _COUNTED_ROWS = 1 << 19
 """Units and index entries that are gathered before they are counted by queue."""
 
@@ -63,7 +62,7 @@ def lost_units(store: Store, looked: Survey, lost: LostMessages) -> None:
         EnvironmentFailureError: a file of the log or of a queue cannot be opened or read.
     """
     log_start = store.commitlog.start
-    for kind in _KINDS:
+    for kind in UNIT_QUEUE_KINDS:
         for queue in store.queues(kind):
             key = queue.topic or "", queue.queue_id or 0
             for units in live_units(queue):

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from rmqtool.javacompat import split_keys
-from rmqtool.scan.record_at import record_at
+from rmqtool.scan.record_at import holds_bytes, record_at
 from rmqtool.times import utc_text
 from rmqtool.topics import TopicKind, kind_of
 
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from rmqtool.dispatch.offset_gaps import OffsetGaps
     from rmqtool.scan.records import Record
     from rmqtool.store.segments import FileQueue
-
-_HEAD_BYTES = 8
 
 
 class LostReason(StrEnum):
@@ -213,14 +211,8 @@ class LostMessages:
             physical_offset=physical_offset,
             size=size,
             tags_code=tags_code,
-            reason=LostReason.DAMAGED if self._holds_bytes(physical_offset) else LostReason.GONE,
+            reason=LostReason.DAMAGED if holds_bytes(self.log, physical_offset) else LostReason.GONE,
         )
-
-    def _holds_bytes(self, physical_offset: int) -> bool:
-        segment = self.log.segment_at(physical_offset)
-        if segment is None:
-            return False
-        return any(segment.read_at(physical_offset - segment.start, _HEAD_BYTES, []))
 
 
 def _of_record(place: QueuePlace, record: Record, reason: LostReason) -> LostMessage:

@@ -80,10 +80,7 @@ def _diagnosis(one: ConfigDiagnosis) -> Iterator[str]:
 
 
 def _meaning(choice: ConfigChoice) -> str:
-    said = [counted(choice.entries, "entry", "entries", spec=",")]
-    if choice.effects:
-        said.append(f"{choice.again_at_least:,} to {choice.again_at_most:,} messages again")
-        said.append(f"up to {choice.skipped_at_most:,} skipped")
+    said = choice.consequences()
     if choice.missing:
         more = f" and {len(choice.missing) - _LISTED} more" if len(choice.missing) > _LISTED else ""
         said.append(f"without {', '.join(choice.missing[:_LISTED])}{more}")

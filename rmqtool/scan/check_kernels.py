@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rmqtool.javacompat.checksums import PROP_CRC_NAME, PROP_CRC_SIZE
 from rmqtool.javacompat.kernels import count_stray_pieces, crc32
 from rmqtool.javacompat.kernels.jit import as_int
 from rmqtool.jit import entry, kernel
@@ -37,12 +38,8 @@ if TYPE_CHECKING:
     Rows = npt.NDArray[np.void]
     Row = Any  # one row: in a kernel its fields are attributes
 
-CRC_PROPERTY_NAME = b"__CRC32#\x01"
-CRC_PROPERTY_BYTES = len(CRC_PROPERTY_NAME) + 10 + 1
-"""``CommitLog#CRC32_RESERVED_LEN`` (5.3.3): name, separator, ten digits, separator."""
-
-_CRC_NAME = np.frombuffer(CRC_PROPERTY_NAME, np.uint8)
-_CRC_BYTES = CRC_PROPERTY_BYTES
+_CRC_NAME = np.frombuffer(PROP_CRC_NAME, np.uint8)
+_CRC_BYTES = PROP_CRC_SIZE
 _CRC_MASK = 0x7FFFFFFF
 _ZERO, _NINE, _PROPERTY_END = 0x30, 0x39, 0x02
 _PLACE, _BODY, _RECORD = Check.PHYSICAL_OFFSET.value, Check.BODY_CRC.value, Check.RECORD_CRC.value

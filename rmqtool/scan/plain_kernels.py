@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.formats import message
+from rmqtool.javacompat.checksums import PROP_CRC_NAME, PROP_CRC_SIZE
 from rmqtool.javacompat.kernels import crc32, next_key, parse_long, parse_short
 from rmqtool.jit import kernel
-from rmqtool.scan.check_kernels import CRC_PROPERTY_BYTES, CRC_PROPERTY_NAME, stored_record_crc
+from rmqtool.scan.check_kernels import stored_record_crc
 from rmqtool.scan.json_kernels import chars, is_harmless
 from rmqtool.scan.rows import Property
 from rmqtool.topics import EXPLAINED_TOPICS
@@ -65,7 +66,7 @@ _BORN_V6, _STORE_V6, _VARIANT_SHIFT = message.BORN_HOST_V6, message.STORE_HOST_V
 _BORN_HOST_AT = message.HEAD_OFFSETS[0]["bornHost"]
 _STORE_HOST_AT = np.array([at["storeHost"] for at in message.HEAD_OFFSETS])
 _HEAD_SIZES = np.array(message.HEAD_SIZES)
-_CRC_NAME, _CRC_BYTES = np.frombuffer(CRC_PROPERTY_NAME[:-1], np.uint8), CRC_PROPERTY_BYTES
+_CRC_NAME, _CRC_BYTES = np.frombuffer(PROP_CRC_NAME[:-1], np.uint8), PROP_CRC_SIZE
 _CRC_MASK = 0x7FFFFFFF
 _MAPPED_ZEROS = 10  # of an IPv4 address in IPv6 form, before two bytes 0xFF
 _EXPLAINED = tuple(chars(topic) for topic in EXPLAINED_TOPICS)

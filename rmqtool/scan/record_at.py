@@ -14,6 +14,19 @@ if TYPE_CHECKING:
 _WINDOW_BYTES = 4096
 
 
+_HEAD_BYTES = 8
+
+
+def holds_bytes(log: FileQueue, physical_offset: int) -> bool:
+    """Tell whether anything was ever written at an offset: zeros stand in lieu of the length of a record.
+
+    Raises:
+        EnvironmentFailureError: The segment cannot be opened.
+    """
+    segment = log.segment_at(physical_offset)
+    return segment is not None and any(segment.read_at(physical_offset - segment.start, _HEAD_BYTES, []))
+
+
 def record_at(log: FileQueue, physical_offset: int) -> Record | None:
     """Return the record that lies at an offset; None if nothing does, or it cannot be read.
 

@@ -13,6 +13,7 @@ from rmqtool.findings.commitlog import CL_CRC, CL_PHY_MISMATCH, CL_PROP_CRC
 from rmqtool.findings.records import CL_NUMBER
 from rmqtool.formats import message
 from rmqtool.javacompat import masked_crc32, parse_prop_crc_digits
+from rmqtool.javacompat.checksums import PROP_CRC_NAME, PROP_CRC_SIZE
 from rmqtool.releases import LENIENT
 from rmqtool.scan.classify import Defect, classified, ghosts, missing_blank, unreadable_part
 from rmqtool.scan.gaps import Gap, Outcome
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
 LOOK_BACK_BYTES = 8 << 20
 """How far before a start a true record is searched: two messages of the default maximum."""
 
-_CRC32_RESERVED_BYTES = 20  # CommitLog.CRC32_RESERVED_LEN (5.2.0+)
-_CRC32_NAME = b"__CRC32#\x01"
 _STARTS, _PLACED = message.RECORD_STARTS, message.PLACED_STARTS
 
 
@@ -217,8 +216,8 @@ def record_defects(record: Record) -> Iterator[Defect]:
 
 def _record_crc_holds(record: Record) -> bool:
     """Tell whether a record agrees with a property ``__CRC32#`` at its end, where a broker appends one."""
-    reserved = record.raw[-_CRC32_RESERVED_BYTES:]
-    if "__CRC32#" not in record.properties or not reserved.startswith(_CRC32_NAME):
+    reserved = record.raw[-PROP_CRC_SIZE:]
+    if "__CRC32#" not in record.properties or not reserved.startswith(PROP_CRC_NAME):
         return True
-    stated = parse_prop_crc_digits(reserved[len(_CRC32_NAME) : -1])
-    return reserved.endswith(b"\x02") and stated == masked_crc32(record.raw[:-_CRC32_RESERVED_BYTES])
+    stated = parse_prop_crc_digits(reserved[len(PROP_CRC_NAME) : -1])
+    return reserved.endswith(b"\x02") and stated == masked_crc32(record.raw[:-PROP_CRC_SIZE])

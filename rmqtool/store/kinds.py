@@ -197,6 +197,9 @@ KINDS: dict[PathKind, FileKind] = {
 
 QUEUE_KINDS = tuple(one.kind for one in KINDS.values() if one.is_queue)
 
+UNIT_QUEUE_KINDS = tuple(kind for kind in QUEUE_KINDS if KINDS[kind].units is not None)
+"""Queues that number messages; an ext queue only adds to the units of a consume queue."""
+
 DIRECTORY_NAMES: dict[PathKind, str] = {
     one.kind: one.directory for one in KINDS.values() if one.directory is not None
 }

@@ -26,6 +26,7 @@ def test_store_is_what_the_broker_left(store: FixtureStore) -> None:
     assert found == recorded
 
 
+@pytest.mark.few(6)
 @EVERY
 def test_recipe_and_settings_agree(store: FixtureStore) -> None:
     """The recipe names the directory and repeats broker.conf; its own reference needs no other."""
@@ -58,6 +59,7 @@ def test_releases_have_fixtures() -> None:
     }
 
 
+@pytest.mark.few(6)
 @EVERY
 def test_brokers_of_a_store_are_in_order(store: FixtureStore) -> None:
     """Where several brokers wrote a store, each goes on after the one before; the last gives its version."""

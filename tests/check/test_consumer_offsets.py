@@ -30,6 +30,7 @@ def findings(root: Path, name: str, text: str) -> list[tuple[str, int | None, ob
     return [(one.code.code, one.queue_id, one.expected, one.observed) for one in log]
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("root", STORE_ROOTS, ids=lambda root: root.name)
 def test_offsets_of_real_stores_are_within_bounds(root: Path) -> None:
     """What a broker wrote about its own queues is right."""

@@ -39,7 +39,7 @@ def test_damage(case: Case, tmp_path: Path) -> None:
     root = damaged_copy(case, tmp_path)
     report = verified(root, case.properties)
     if case.manifest:
-        with_manifest(root, report)
+        report = with_manifest(root, report)
     assert codes(report) == (case.base_codes | {case.code, *case.also}) - {*case.gone}
     first = first_of(report, case.code, places_of(case.store))
     assert {key: first[key] for key in case.first} == case.first

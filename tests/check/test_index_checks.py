@@ -31,6 +31,7 @@ def codes(store: EditedStore, level: int = 3, *, unclean: bool = False) -> dict[
     return store.check_index(level, unclean=unclean).counts
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("root", STORE_ROOTS, ids=lambda root: root.name)
 @pytest.mark.parametrize("with_conf", [True, False], ids=["conf", "inferred"])
 def test_indexes_of_real_brokers_are_not_damaged(

@@ -34,7 +34,7 @@ QUIET = {"CL-TAIL-ZERO", "CL-PREALLOC"}
 PAGE = 4096
 
 
-@pytest.mark.few(20)
+@pytest.mark.few(10)
 @pytest.mark.parametrize("root", STORES, ids=lambda root: root.name)
 @pytest.mark.parametrize("with_conf", [True, False], ids=["conf", "inferred"])
 def test_logs_of_real_brokers_are_sound(root: Path, with_conf: bool) -> None:

@@ -31,6 +31,7 @@ def codes(store: EditedStore, level: int = 3, *, unclean: bool = False) -> dict[
     return store.check_queues(level, unclean=unclean).counts
 
 
+@pytest.mark.few(12)
 # What is dispatched twice into a light queue, the log's check tells: see tests/cli/test_verify_start.
 @pytest.mark.parametrize(
     "root", [one for one in STORE_ROOTS if not one.name.startswith("lmqtwice")], ids=lambda root: root.name

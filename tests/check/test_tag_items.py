@@ -7,7 +7,7 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rmqtool.check import expected
@@ -63,6 +63,9 @@ KINDS = ["UNIQ_KEY TAGS", "UNIQ_KEY KEYS TAGS", "KEYS TAGS", "TAGS", "UNIQ_KEY",
 
 
 @examples(80)
+@example(["UNIQ_KEY KEYS TAGS", "KEYS TAGS", "KEYS TAGS", "TAGS"], {0, 3}, {1}, 1).via(
+    "an empty file after one that is gone"
+)
 @given(
     st.lists(st.sampled_from(KINDS), min_size=1, max_size=24),
     st.sets(st.integers(0, 24), max_size=3),

@@ -40,6 +40,7 @@ def test_a_store_does_not_differ_from_itself(run: Callable[..., Run], any_store:
     assert found.document["compared"]["records"] > 0
 
 
+@pytest.mark.few(8)
 def test_a_store_does_not_differ_from_what_the_broker_rebuilt(
     run: Callable[..., Run], any_store: Path
 ) -> None:

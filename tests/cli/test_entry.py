@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import select
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from rmqtool.errors import RefusedError
 from tests.commands.rebuilding import fingerprint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from tests.cli.conftest import Run
 
@@ -109,31 +110,42 @@ def test_a_reader_that_goes_away_ends_the_command_quietly(plain: Path) -> None:
     assert process.wait(20) == 0
 
 
-def test_an_interrupt_ends_with_130(tmp_path: Path) -> None:
-    """A FIFO nobody reads as output keeps the command waiting until it is interrupted."""
+@pytest.fixture
+def narrow_fifo(tmp_path: Path) -> Iterator[tuple[Path, int]]:
+    """A FIFO that is soon full, and a descriptor that reads of it without waiting."""
     fifo = tmp_path / "out"
     os.mkfifo(fifo)
+    reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    fcntl.fcntl(reader, fcntl.F_SETPIPE_SZ, 4096)
+    yield fifo, reader
+    os.close(reader)
+
+
+def test_an_interrupt_ends_with_130(narrow_fifo: tuple[Path, int]) -> None:
+    """What nobody reads on keeps the command waiting until it is interrupted."""
+    fifo, reader = narrow_fifo
     process = start("dump", "fixtures/stores/plain-4.9.8", "-o", fifo)
-    time.sleep(0.7)
+    assert select.select([reader], [], [], 60)[0]
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=20)
+    _, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert err.startswith(b"error: interrupted")
     assert b"Traceback" not in err
 
 
-def test_a_terminal_that_is_closed_does_not_end_what_runs_under_nohup(tmp_path: Path) -> None:
+def test_a_terminal_that_is_closed_does_not_end_what_runs_under_nohup(narrow_fifo: tuple[Path, int]) -> None:
+    fifo, reader = narrow_fifo
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # children inherit it
     try:
-        fifo = tmp_path / "out"
-        os.mkfifo(fifo)
         process = start("dump", "fixtures/stores/plain-4.9.8", "-o", fifo)
     finally:
         signal.signal(signal.SIGHUP, before)
-    time.sleep(0.7)
+    assert select.select([reader], [], [], 60)[0]
     process.send_signal(signal.SIGHUP)
-    assert fifo.read_bytes()
-    process.communicate(timeout=20)
+    os.set_blocking(reader, True)
+    while os.read(reader, 65536):
+        pass
+    process.communicate(timeout=60)
     assert process.returncode == 0
 
 

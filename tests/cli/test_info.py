@@ -31,6 +31,7 @@ def lies_in_place(record: Record) -> bool:
     return record.head.physical_offset == record.physical_offset
 
 
+@pytest.mark.few(10)
 def test_the_summary_agrees_with_the_whole_store(run: Callable[..., Run], any_store: Path) -> None:
     """What is found from ends and headers is what reading everything finds."""
     found = run("info", any_store, "--format", "json")
@@ -46,6 +47,7 @@ def test_the_summary_agrees_with_the_whole_store(run: Callable[..., Run], any_st
     assert summary["commitlog"]["cleanEnd"] is True
 
 
+@pytest.mark.few(8)
 def test_queue_bounds_are_those_of_the_log(run: Callable[..., Run], any_store: Path) -> None:
     store = open_store(any_store, broker_conf=any_store / "broker.conf")
     newest: dict[tuple[str, int], int] = {}
@@ -82,7 +84,7 @@ def test_ndjson_and_csv(run: Callable[..., Run], plain: Path) -> None:
     assert len(table) == 10
 
 
-@pytest.mark.few(40)
+@pytest.mark.few(15)
 @pytest.mark.parametrize("kind", sorted(set(PathKind) - {PathKind.STORE, PathKind.CONFIG}))
 def test_every_part_can_be_summed_up(run: Callable[..., Run], any_store: Path, kind: PathKind) -> None:
     name = {"consumequeue-ext": "consumequeue_ext"}.get(kind.value, kind.value)
@@ -172,6 +174,7 @@ def test_parts_that_are_not_examined_are_named(
     assert "part" in {one["type"] for one in run("info", plain_copy, "--format", "ndjson").objects}
 
 
+@pytest.mark.few(8)
 def test_what_the_index_covers_is_told(run: Callable[..., Run], any_store: Path) -> None:
     summary = run("info", any_store, "--format", "json").document
     files = [one for one in summary["index"] if one["items"]]

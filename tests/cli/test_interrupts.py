@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 LOG_BYTES = 16384
-WAIT_S = 60.0
+WAIT_S = 240.0
 
 
 class Held:

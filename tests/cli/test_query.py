@@ -69,6 +69,7 @@ def test_the_queues_find_what_the_log_holds(any_store: Path) -> None:
         assert answers(store, topic=one.topic, max_messages=1, scan=True, **place) == [one.physical_offset]
 
 
+@pytest.mark.few(8)
 def test_ids_lead_to_their_messages(any_store: Path) -> None:
     store = open_store(any_store, broker_conf=any_store / "broker.conf")
     for one in records_of(store)[:20]:

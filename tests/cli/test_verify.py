@@ -202,13 +202,13 @@ def test_reader_that_has_enough_does_not_make_the_store_clean(plain_copy: Path) 
 # Explanations and predictions
 
 
-@pytest.mark.parametrize("code", CATALOG)
-def test_every_code_is_explained(run: Callable[..., Run], code: str) -> None:
-    done = run("verify", "--explain", code)
-    assert (done.status, done.err) == (0, "")
-    words = " ".join(done.out.split())
-    for part in (code, CATALOG[code].title, CATALOG[code].meaning, CATALOG[code].remedy):
-        assert part in words
+def test_every_code_is_explained(run: Callable[..., Run]) -> None:
+    for code, entry in CATALOG.items():
+        done = run("verify", "--explain", code)
+        assert (done.status, done.err) == (0, "")
+        words = " ".join(done.out.split())
+        for part in (code, entry.title, entry.meaning, entry.remedy):
+            assert part in words
 
 
 def test_explanations_are_data_too(run: Callable[..., Run]) -> None:

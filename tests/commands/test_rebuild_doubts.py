@@ -27,6 +27,7 @@ UNTOLD = {"indexempty-4.9.8", "indexempty-5.3.3"}
 """Stores whose only index file holds nothing, and is divided in no default ratio."""
 
 
+@pytest.mark.few(8)
 @by_name
 def test_sound_stores_leave_no_doubt(root: Path) -> None:
     doubtful = {one.name for one in open_store(root).settings.doubtful_sizes()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,11 +52,13 @@ def verified(root: Path, properties: list[str] | None = None) -> VerifyReport:
     return verify(VerifyRequest(store, engine=ONE_THREAD), Listener())
 
 
-def with_manifest(root: Path, report: VerifyReport) -> None:
-    """Add to a report what differs from the manifest beside the store."""
+def with_manifest(root: Path, report: VerifyReport) -> VerifyReport:
+    """Return a report with what differs from the manifest beside the store."""
     manifest = root.parent / "manifest"
     found = check_manifest(open_store(root), manifest, load_manifest(manifest), 1, Listener())
-    report.findings.extend(found)
+    findings = FindingLog.of(report.findings)
+    findings.extend(found)
+    return replace(report, findings=findings)
 
 
 def codes(report: VerifyReport) -> set[str]:

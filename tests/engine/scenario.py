@@ -13,7 +13,7 @@ from rmqtool.engine import Engine, EngineOptions, open_engine
 from rmqtool.errors import RmqtoolError
 from tests.engine import tasks
 
-SLEEP_S = 60.0
+SLEEP_S = 600.0
 
 
 def main(way: str, folder: Path) -> int:

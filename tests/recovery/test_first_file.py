@@ -31,7 +31,7 @@ def _cases(rows: tuple[Row, ...]) -> list[object]:
     ]
 
 
-@pytest.mark.few(30)
+@pytest.mark.few(8)
 @pytest.mark.parametrize(("row", "name", "number"), _cases(CLEAN))
 def test_clean_start(row: Row, name: str, number: int, tmp_path: Path) -> None:
     """Without ``abort``."""
@@ -42,7 +42,7 @@ def test_clean_start(row: Row, name: str, number: int, tmp_path: Path) -> None:
     assert (recovery.kind, recovery.physical_offset) == ("normal", number * FILE_BYTES)
 
 
-@pytest.mark.few(30)
+@pytest.mark.few(8)
 @pytest.mark.parametrize(("row", "name", "number"), _cases(UNCLEAN))
 def test_unclean_start(row: Row, name: str, number: int, tmp_path: Path) -> None:
     """With ``abort``."""

@@ -127,6 +127,7 @@ def test_nothing_is_lost_of_a_sound_store(store: str, unclean: bool, tmp_path: P
     assert prediction.lost_messages.missing_queue_offsets == 0
 
 
+@pytest.mark.few(25)
 @pytest.mark.parametrize(
     "case",
     [

@@ -35,6 +35,7 @@ def _codes(root: Path, *properties: str) -> Counter[str]:
     return Counter(finding.code.code for finding in layout_findings(open_store(root, properties=properties)))
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize("root", STORE_ROOTS, ids=lambda root: root.name)
 def test_a_broker_s_store_is_clean_with_and_without_its_conf(root: Path) -> None:
     for conf in (None, root / "broker.conf"):

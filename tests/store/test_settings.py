@@ -25,6 +25,7 @@ PLAIN = fixture("plain-4.9.8")
 INFERRED = ("mappedFileSizeCommitLog", "mappedFileSizeConsumeQueue", "maxHashSlotNum", "maxIndexNum")
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize("root", STORE_ROOTS, ids=lambda root: root.name)
 def test_what_is_inferred_of_a_broker_s_store_is_what_the_broker_was_given(root: Path) -> None:
     given = open_store(root, broker_conf=root / "broker.conf").settings
@@ -33,6 +34,7 @@ def test_what_is_inferred_of_a_broker_s_store_is_what_the_broker_was_given(root:
             assert setting.value == given[setting.name].value, setting.name
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize("root", STORE_ROOTS, ids=lambda root: root.name)
 def test_the_broker_s_version_is_recognised(root: Path) -> None:
     setting = open_store(root).settings["brokerVersion"]

@@ -193,12 +193,15 @@ class IndexShape:
             self._last_time(header.begin_timestamp_ms, header.end_timestamp_ms)
 
     def _unused_header(self, previous: Header | None) -> None:
-        """Check the header of a file without items: zeros, or the end of the file before, twice."""
+        """Check the header of a file without items: zeros, or the end of the file before, twice.
+
+        That file may be gone, deleted by a start after a crash: its end lies after that of the one before it.
+        """
         header = self._index.header
         for begin, end in (("beginTimestamp", "endTimestamp"), ("beginPhyOffset", "endPhyOffset")):
             values = {self._report.header_field(begin), self._report.header_field(end)}
             last = None if previous is None else previous[HEADER_FIELDS.index(end)]
-            if len(values) > 1 or (last is not None and not values & {0, last}):
+            if len(values) > 1 or (last is not None and values != {0} and min(values) < last):
                 sentence = f"has no items, but {begin} and {end} {sorted(values)}"
                 place = _HEADER_OFFSETS[begin]
                 self._report.add(IX_HEADER, sentence, place, severity=self.torn, expected=last or 0)

@@ -20,7 +20,8 @@ from rmqtool.findings.records import (
 )
 from rmqtool.findings.transactions import CL_PREPARED
 from rmqtool.javacompat import decode_utf8
-from rmqtool.scan.check_kernels import CRC_PROPERTY_BYTES, check_records, stored_record_crc
+from rmqtool.javacompat.checksums import PROP_CRC_SIZE
+from rmqtool.scan.check_kernels import check_records, stored_record_crc
 from rmqtool.scan.field_kernels import HIT_ROW, MAX_HITS, Check
 from rmqtool.times import utc_text
 
@@ -160,7 +161,7 @@ class RecordChecker:
         head = zlib.crc32(batch.buffer[: row["body_start"]].data)
         body_stop = batch.base + int(row["body_start"])
         crc = self._crc_of_file(body_stop, int(row["body_length"]), head)
-        crc = zlib.crc32(batch.buffer[row["body_start"] : properties_stop - CRC_PROPERTY_BYTES].data, crc)
+        crc = zlib.crc32(batch.buffer[row["body_start"] : properties_stop - PROP_CRC_SIZE].data, crc)
         if crc & _CRC_MASK == stored:
             self._sums[0] += 1
         else:

@@ -6,14 +6,23 @@ not hold its newest item. Sizes, places, offsets and times stay.
 
 from __future__ import annotations
 
-from struct import Struct
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rmqtool.commands.metadump.queue_files import write_noise
 from rmqtool.commands.metadump.sparse import write_sparse
 from rmqtool.derived.index_files import open_index_file
-from rmqtool.formats.index import HEADER_SIZE, ITEM_SIZE, SLOT_SIZE, item_position, slot_position
+from rmqtool.formats.index import (
+    HEADER_SIZE,
+    HEADERS,
+    ITEM_SIZE,
+    ITEMS,
+    SLOT_SIZE,
+    SLOTS,
+    item_position,
+    slot_position,
+)
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -26,14 +35,9 @@ if TYPE_CHECKING:
 
     Int64s = npt.NDArray[np.int64]
 
-_ITEM = np.dtype([("key_hash", ">i4"), ("physical_offset", ">i8"), ("diff", ">i4"), ("previous", ">i4")])
-_SLOT = np.dtype(">i4")
 _CHUNK_ITEMS = 1 << 16
 _CHUNK_SLOTS = 1 << 18
-_SLOT_COUNT_AT = 32
 _INT_MIN, _INT_MAX = -(1 << 31), (1 << 31) - 1
-_INT = Struct(">i")
-_NOISE_CHUNK = 1 << 20
 
 
 class _Chains:
@@ -87,11 +91,12 @@ def write_index_file(
         at = first_item + first * ITEM_SIZE
         data = file.read_at(at, min(_CHUNK_ITEMS * ITEM_SIZE, (stop - at) // ITEM_SIZE * ITEM_SIZE), [])
         if any(data):
-            items = np.frombuffer(data, _ITEM).copy()
+            items = np.frombuffer(data, ITEMS.dtype).copy()
             _renew(items, first, index.used, keys, disguise, old, new)
             write_sparse(target, at, items.tobytes())
     items_stop = first_item + max(stop - first_item, 0) // ITEM_SIZE * ITEM_SIZE
-    _write_noise(file, target, max(items_stop, min(first_item, file.size_bytes)), disguise)
+    after = max(items_stop, min(first_item, file.size_bytes))
+    write_noise(file, target, file.label, after, file.size_bytes, disguise)  # no broker reads it
     _write_slots(file, target, old.newest, new.newest)
     _write_header(file, target, index.used, old.newest, new.newest)
     file.close()
@@ -107,12 +112,12 @@ def _renew(
     new: _Chains,
 ) -> None:
     """Give items their new hashes, and links where they are in use."""
-    hashes = items["key_hash"].astype(np.int64)
-    made, is_met = keys.find(items["physical_offset"].astype(np.int64), hashes)
+    hashes = items["keyHash"].astype(np.int64)
+    made, is_met = keys.find(items["physicalOffset"].astype(np.int64), hashes)
     for row in np.flatnonzero(~is_met & (hashes != 0)):
         value = disguise.number(b"key", abs(int(hashes[row])), 31)
         made[row] = value if hashes[row] > 0 else -value
-    items["key_hash"] = made
+    items["keyHash"] = made
     start, stop = max(1 - first, 0), min(len(items), used + 1 - first)
     if start >= stop:
         return
@@ -135,31 +140,23 @@ def _wrong(observed: Int64s, wanted: Int64s, found: Int64s) -> Int64s:
 def _write_slots(file: StoreFile, target: StagedFile, old: Int64s, new: Int64s) -> None:
     for first in range(0, len(old), _CHUNK_SLOTS):
         data = file.read_at(slot_position(first), min(_CHUNK_SLOTS, len(old) - first) * SLOT_SIZE, [])
-        slots = np.frombuffer(data[: len(data) // SLOT_SIZE * SLOT_SIZE], _SLOT).astype(np.int64)
+        whole = data[: len(data) // SLOT_SIZE * SLOT_SIZE]
+        slots = np.frombuffer(whole, SLOTS.dtype)["item"].astype(np.int64)
         wanted, found = old[first : first + len(slots)], new[first : first + len(slots)]
         made = np.where(slots == wanted, found, _wrong(slots, wanted, found))
         if made.any():
-            write_sparse(target, slot_position(first), made.astype(_SLOT).tobytes())
+            write_sparse(target, slot_position(first), made.astype(SLOTS.dtype["item"]).tobytes())
 
 
 def _write_header(file: StoreFile, target: StagedFile, used: int, old: Int64s, new: Int64s) -> None:
-    header = bytearray(file.read_at(0, HEADER_SIZE, []))
-    if len(header) == HEADER_SIZE:
-        count = _INT.unpack_from(header, _SLOT_COUNT_AT)[0]
+    data = file.read_at(0, HEADER_SIZE, [])
+    header = HEADERS.decode(data)
+    if header is not None:
+        count = header.hash_slot_count
         used_slots, made = int(np.count_nonzero(old)), int(np.count_nonzero(new))
         if count not in {0, used}:  # of 4.7.0 and older, and of a file without items
-            _INT.pack_into(
-                header, _SLOT_COUNT_AT, min(max(count + made - used_slots, -(1 << 31)), (1 << 31) - 1)
-            )
+            count = min(max(count + made - used_slots, _INT_MIN), _INT_MAX)
         elif count == used_slots:
-            _INT.pack_into(header, _SLOT_COUNT_AT, made)
-    write_sparse(target, 0, bytes(header))
-
-
-def _write_noise(file: StoreFile, target: StagedFile, position: int, disguise: Disguise) -> None:
-    """Write what follows the items: no broker reads it."""
-    while position < file.size_bytes:
-        data = file.read_at(position, min(_NOISE_CHUNK, file.size_bytes - position), [])
-        if any(data):
-            write_sparse(target, position, disguise.noise(data, file.label, position))
-        position += max(len(data), 1)
+            count = made
+        data = HEADERS.encode(header._replace(hash_slot_count=count))
+    write_sparse(target, 0, data)

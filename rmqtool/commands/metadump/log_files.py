@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import re
-from struct import Struct
 from typing import TYPE_CHECKING
 
 from rmqtool.commands.metadump.records import (
-    HEAD_BYTES,
-    LONGEST_HEAD_BYTES,
-    MAGICS,
     Frame,
     Records,
     frame_of,
@@ -17,7 +13,15 @@ from rmqtool.commands.metadump.records import (
 )
 from rmqtool.commands.metadump.sparse import write_sparse
 from rmqtool.dispatch.index_keys import item_keys
-from rmqtool.formats.message import BLANK_MAGIC, MAGIC_V1, MAGIC_V2
+from rmqtool.formats.message import (
+    BLANK_MAGIC,
+    HEAD_OFFSETS,
+    HEAD_SIZES,
+    MAGIC_V1,
+    MAGIC_V2,
+    RECORD_STARTS,
+    TOPIC_LENGTHS,
+)
 from rmqtool.javacompat import decode_utf8, index_key_hash, parse_properties, tags_hash
 
 if TYPE_CHECKING:
@@ -26,13 +30,11 @@ if TYPE_CHECKING:
     from rmqtool.io.reading import ReadOnlyFile
     from rmqtool.store.staged_file import StagedFile
 
-_START = Struct(">iI")
 _WINDOW = 1 << 20
-_BLANK_BYTES = 8
+_IPV4_BYTES = 4
 _LARGEST_RECORD = 256 << 20
 """What is longer counts as no record, so that memory is bounded whatever a length says."""
 
-_BLANK = BLANK_MAGIC & 0xFFFFFFFF
 _MAGICS = re.compile(
     b"|".join(re.escape((one & 0xFFFFFFFF).to_bytes(4, "big")) for one in (MAGIC_V1, MAGIC_V2, BLANK_MAGIC))
 )
@@ -79,9 +81,9 @@ class LogFile:
             if frame is not None:
                 self._put_record(position, frame)
                 position += frame.size
-            elif _START.unpack_from(data.ljust(8, b"\0"))[1] == _BLANK:
-                write_sparse(self._target, position, data[:_BLANK_BYTES])
-                position += _BLANK_BYTES
+            elif RECORD_STARTS.padded(data).magic == BLANK_MAGIC:
+                write_sparse(self._target, position, data[: RECORD_STARTS.size])
+                position += RECORD_STARTS.size
                 position = self._put_noise(position, self._next_frame(position))
             else:
                 position = self._put_wreck(position)
@@ -95,18 +97,18 @@ class LogFile:
         return self._window[at : at + length]
 
     def _head(self, position: int) -> bytes:
-        return self._read(position, min(_BLANK_BYTES, self._size - position))
+        return self._read(position, min(RECORD_STARTS.size, self._size - position))
 
     def _frame(self, position: int) -> Frame | None:
         room = self._size - position
-        if room < HEAD_BYTES:
+        start = RECORD_STARTS.decode(self._head(position))
+        if start is None or start.magic not in TOPIC_LENGTHS:
             return None
-        size, magic = _START.unpack(self._read(position, 8))
-        if magic not in MAGICS or not HEAD_BYTES <= size <= min(room, _LARGEST_RECORD):
+        if not HEAD_SIZES[0] <= start.total_size <= min(room, _LARGEST_RECORD):
             return None
-        if not may_be_framed(self._read(position, min(room, LONGEST_HEAD_BYTES)), size):
+        if not may_be_framed(self._read(position, min(room, max(HEAD_SIZES))), start.total_size):
             return None
-        return frame_of(self._read(position, size))
+        return frame_of(self._read(position, start.total_size))
 
     def _after_zeros(self, position: int) -> int:
         """Return where the next byte lies that is not zero, or an eight-byte step before that."""
@@ -133,9 +135,9 @@ class LogFile:
         return self._size
 
     def _is_frame(self, position: int) -> bool:
-        size, magic = _START.unpack(self._read(position, 8))
-        if magic == _BLANK:
-            return bool(size == self._size - position)
+        start = RECORD_STARTS.padded(self._head(position))
+        if start.magic == BLANK_MAGIC:
+            return start.total_size == self._size - position
         return self._frame(position) is not None
 
     def _put_record(self, position: int, frame: Frame) -> None:
@@ -173,9 +175,9 @@ class LogFile:
         """
         stop = self._next_frame(position + 4)
         head = self._head(position)
-        size, magic = _START.unpack(head.ljust(8, b"\0"))
+        size, magic = RECORD_STARTS.padded(head)
         known = b""
-        if magic in MAGICS:
+        if magic in TOPIC_LENGTHS:
             known = self._wreck(position, min(stop, position + _LARGEST_RECORD))
         elif 0 < size <= self._size:
             known = head[:4]
@@ -187,9 +189,11 @@ class LogFile:
         raw = self._read(position, stop - position)
         frame = frame_of(raw, strict=False)
         if frame is None:
-            found = bytearray(raw[:HEAD_BYTES])
-            found[48:52] = self._disguise.host(raw[48:52]) if len(raw) >= 52 else raw[48:52]
-            found[64:68] = self._disguise.host(raw[64:68]) if len(raw) >= 68 else raw[64:68]
+            found = bytearray(raw[: HEAD_SIZES[0]])
+            for at in (HEAD_OFFSETS[0]["bornHost"], HEAD_OFFSETS[0]["storeHost"]):
+                address = slice(at, at + _IPV4_BYTES)
+                if len(raw) >= address.stop:
+                    found[address] = self._disguise.host(raw[address])
             return bytes(found)
         raw = raw[: frame.properties[1]]
         return self._records.record(raw, frame, self._label, position)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rmqtool.commands.metadump.sparse import write_sparse
+from rmqtool.formats.consumequeue import EXT_HEAD_SIZE, EXT_HEADS
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -14,13 +15,11 @@ if TYPE_CHECKING:
     from rmqtool.commands.metadump.disguise import Disguise
     from rmqtool.commands.metadump.fitting import LookUp
     from rmqtool.io.reading import ReadOnlyFile
+    from rmqtool.store import StoreFile
     from rmqtool.store.staged_file import StagedFile
 
     Int64s = npt.NDArray[np.int64]
 
-UNIT = np.dtype([("physical_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])
-BATCH_UNIT = np.dtype([("physical_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8"), ("rest", "V26")])
-_EXT_HEAD = np.dtype([("size", ">i2"), ("tags_code", ">i8"), ("time", ">i8"), ("bits", ">i2")])
 _CHUNK_UNITS = 1 << 16
 _CHUNK_BYTES = 1 << 20
 _INT_MIN, _INT_MAX = -(1 << 31), (1 << 31) - 1
@@ -42,7 +41,7 @@ def write_units(
     Args:
         source: The file.
         target: Receives it, at its full size already.
-        layout: `UNIT` or `BATCH_UNIT`.
+        layout: of a unit, or of a batch unit.
         label: Its name in the store.
         tags: Hashes of the log's records.
         disguise: Replaces what the log does not know.
@@ -61,8 +60,8 @@ def write_units(
             break
         if any(data):
             units = np.frombuffer(data, layout).copy()
-            offsets, codes = units["physical_offset"].astype(np.int64), units["tags_code"].astype(np.int64)
-            units["tags_code"] = new_codes(offsets, codes, tags, disguise)
+            offsets, codes = units["physicalOffset"].astype(np.int64), units["tagsCode"].astype(np.int64)
+            units["tagsCode"] = new_codes(offsets, codes, tags, disguise)
             is_address = codes < _INT_MIN
             for address, offset in zip(codes[is_address] - _LEAST_LONG, offsets[is_address], strict=True):
                 addresses.setdefault(int(address), []).append(int(offset))
@@ -106,21 +105,17 @@ def write_extension(
         disguise: Replaces what the log does not know.
     """
     size, position = source.size_bytes(), 0
-    while position + _EXT_HEAD.itemsize <= size:
-        head = np.frombuffer(source.read_at(position, _EXT_HEAD.itemsize, []), _EXT_HEAD).copy()
-        length = int(head["size"][0])
-        if length < _EXT_HEAD.itemsize or position + length > size:
+    while head := EXT_HEADS.decode(source.read_at(position, EXT_HEAD_SIZE, [])):
+        if head.size < EXT_HEAD_SIZE or position + head.size > size:
             break
-        head["tags_code"] = _new_code(
-            int(head["tags_code"][0]), addresses.get(start + position, [-1]), tags, disguise
-        )
-        write_sparse(target, position, head.tobytes())
-        at = position + _EXT_HEAD.itemsize
-        write_sparse(target, at, source.read_at(at, length - _EXT_HEAD.itemsize, []))
-        position += length
+        code = _new_code(head.tags_code, addresses.get(start + position, [-1]), tags, disguise)
+        write_sparse(target, position, EXT_HEADS.encode(head._replace(tags_code=code)))
+        at = position + EXT_HEAD_SIZE
+        write_sparse(target, at, source.read_at(at, head.size - EXT_HEAD_SIZE, []))
+        position += head.size
     end = source.read_at(position, 2, [])
     write_sparse(target, position, end)
-    write_noise(source, target, label, position + len(end), disguise)
+    write_noise(source, target, label, position + len(end), size, disguise)
 
 
 def _new_code(code: int, offsets: list[int], tags: LookUp, disguise: Disguise) -> int:
@@ -132,10 +127,14 @@ def _new_code(code: int, offsets: list[int], tags: LookUp, disguise: Disguise) -
 
 
 def write_noise(
-    source: ReadOnlyFile, target: StagedFile, label: str, position: int, disguise: Disguise
+    source: ReadOnlyFile | StoreFile,
+    target: StagedFile,
+    label: str,
+    position: int,
+    size: int,
+    disguise: Disguise,
 ) -> None:
-    """Write what nobody understands, from a position on."""
-    size = source.size_bytes()
+    """Write what nobody understands, from a position on up to the size of the file."""
     while position < size:
         position = source.next_data(position)
         data = source.read_at(position, min(_CHUNK_BYTES, max(size - position, 0)), [])

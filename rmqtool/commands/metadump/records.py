@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 import re
-import zlib
 from dataclasses import dataclass
-from struct import Struct
 from typing import TYPE_CHECKING
 
 from rmqtool.commands.metadump.words import byte_words
-from rmqtool.formats.message import MAGIC_V1, MAGIC_V2
+from rmqtool.formats.message import (
+    HEAD_OFFSETS,
+    HEAD_SIZES,
+    PROPERTIES_LENGTH,
+    TOPIC_LENGTHS,
+    decode_head,
+    host_variant,
+)
 from rmqtool.javacompat import masked_crc32, parse_prop_crc_digits, prop_crc_digits
+from rmqtool.javacompat.checksums import PROP_CRC_NAME, PROP_CRC_SIZE
 from rmqtool.topics import OP_TOPIC, REVIVE_PREFIX
 
 if TYPE_CHECKING:
     from rmqtool.commands.metadump.disguise import Disguise
+    from rmqtool.formats.message import MessageHead
 
-_START = Struct(">iI")
-_INT, _SHORT = Struct(">i"), Struct(">h")
-_CRC_AT, _SYS_FLAG_AT, _BORN_AT = 8, 36, 48
-_BORN_IPV6, _STORE_IPV6, _COMPRESSED = 0x10, 0x20, 0x1
-HEAD_BYTES, LONGEST_HEAD_BYTES = 88, 112
-"""Up to the body, with two addresses of IPv4, and of IPv6."""
-
-MAGICS = {MAGIC_V1 & 0xFFFFFFFF: 1, MAGIC_V2 & 0xFFFFFFFF: 2}
-_CRC_PROPERTY = b"__CRC32#\x01"
-_CRC_PROPERTY_BYTES = 20
+_BODY_CRC = slice(HEAD_OFFSETS[0]["bodyCrc"], HEAD_OFFSETS[0]["queueId"])
+_PORT_BYTES = 4
+_COMPRESSED = 0x1
 _OP_BODY = re.compile(rb"[0-9,]*")
 _NUMBERS = re.compile(rb"[-+]?[0-9][0-9,]*|true|false")
 _BROKER_TAGS = frozenset({b"d", b"ck", b"ack", b"bAck"})
@@ -63,31 +63,29 @@ class Frame:
     """Where the parts of a record lie, in bytes from its start; its lengths add up.
 
     Attributes:
-        size: TOTALSIZE.
+        head: Its numbers.
         hosts: Addresses without ports, ``(start, stop)``.
         body: Of the body.
         topic: Of the topic.
         properties: Of the properties.
     """
 
-    size: int
+    head: MessageHead
     hosts: tuple[tuple[int, int], tuple[int, int]]
     body: tuple[int, int]
     topic: tuple[int, int]
     properties: tuple[int, int]
 
-
-def _head_shape(data: bytes) -> tuple[int, int, int]:
-    """Return the bytes of both addresses, and where the body's length is."""
-    flag = _INT.unpack_from(data, _SYS_FLAG_AT)[0]
-    born, stored = (16 if flag & bit else 4 for bit in (_BORN_IPV6, _STORE_IPV6))
-    return born, stored, HEAD_BYTES - 4 + born - 4 + stored - 4
+    @property
+    def size(self) -> int:
+        """Return TOTALSIZE."""
+        return self.head.total_size
 
 
-def may_be_framed(head: bytes, size: int) -> bool:
+def may_be_framed(data: bytes, size: int) -> bool:
     """Tell by its head whether a record's body fits into its TOTALSIZE, before all of it is read."""
-    length_at = _head_shape(head)[2]
-    return length_at + 4 <= len(head) and _INT.unpack_from(head, length_at)[0] <= size - length_at - 4
+    head = decode_head(data)
+    return head is not None and head.body_length <= size - HEAD_SIZES[host_variant(head.sys_flag)]
 
 
 def frame_of(data: bytes, *, strict: bool = True) -> Frame | None:
@@ -97,28 +95,35 @@ def frame_of(data: bytes, *, strict: bool = True) -> Frame | None:
         data: From its first byte on, at least to its end.
         strict: Whether its lengths must add up to TOTALSIZE; else parts may run as far as ``data`` goes.
     """
-    if len(data) < HEAD_BYTES:
+    head = decode_head(data)
+    width = TOPIC_LENGTHS.get(head.magic) if head is not None else None
+    if head is None or width is None:
         return None
-    size, magic = _START.unpack_from(data)
-    width = MAGICS.get(magic)
-    born, stored, length_at = _head_shape(data)
-    store_at, body_at = length_at - 12 - 4 - stored, length_at + 4
-    if width is None or len(data) < body_at:
+    variant = host_variant(head.sys_flag)
+    born_at, store_at = HEAD_OFFSETS[variant]["bornHost"], HEAD_OFFSETS[variant]["storeHost"]
+    body_at = HEAD_SIZES[variant]
+    body_stop = body_at + max(head.body_length, 0)
+    topic_at = body_stop + width.size
+    if len(data) < topic_at:
         return None
-    hosts = ((_BORN_AT, _BORN_AT + born), (store_at, store_at + stored))
-    body_stop = body_at + max(_INT.unpack_from(data, length_at)[0], 0)
-    if len(data) < body_stop + width:
-        return None
-    length = int.from_bytes(data[body_stop : body_stop + width], "big", signed=True)
-    topic_at = body_stop + width
+    length = width.unpack_from(data, body_stop)[0]
     topic_stop = topic_at + length
-    if length < 0 or len(data) < topic_stop + 2:
+    properties_at = topic_stop + PROPERTIES_LENGTH.size
+    if length < 0 or len(data) < properties_at:
         return None
-    properties_at = topic_stop + 2
-    stop = properties_at + max(_SHORT.unpack_from(data, topic_stop)[0], 0)
-    if (strict and stop != size) or stop > len(data):
+    stop = properties_at + max(PROPERTIES_LENGTH.unpack_from(data, topic_stop)[0], 0)
+    if (strict and stop != head.total_size) or stop > len(data):
         return None
-    return Frame(size, hosts, (body_at, body_stop), (topic_at, topic_stop), (properties_at, stop))
+    return Frame(
+        head=head,
+        hosts=(
+            (born_at, born_at + len(head.born_host) - _PORT_BYTES),
+            (store_at, store_at + len(head.store_host) - _PORT_BYTES),
+        ),
+        body=(body_at, body_stop),
+        topic=(topic_at, topic_stop),
+        properties=(properties_at, stop),
+    )
 
 
 class Records:
@@ -146,7 +151,7 @@ class Records:
         topic = raw[slice(*frame.topic)]
         found[slice(*frame.topic)] = self._disguise.name(topic)
         found[slice(*frame.properties)] = self.properties(raw[slice(*frame.properties)], topic)
-        self._put_body(raw, found, frame, topic)
+        self._put_body(found, frame, raw[slice(*frame.body)], topic)
         self._put_record_crc(raw, found, frame)
         return bytes(found)
 
@@ -170,24 +175,21 @@ class Records:
             return own and value in _BROKER_TAGS
         return name in _NUMERIC and _NUMBERS.fullmatch(value) is not None
 
-    def _put_body(self, raw: bytes, found: bytearray, frame: Frame, topic: bytes) -> None:
-        start, stop = frame.body
-        body = raw[start:stop]
+    def _put_body(self, found: bytearray, frame: Frame, body: bytes, topic: bytes) -> None:
+        """Put a body, and the checksum that fits it, or is wrong by as much as it was."""
         if not body:
             return
-        crc = zlib.crc32(body) & 0x7FFFFFFF
-        stored = int.from_bytes(raw[_CRC_AT : _CRC_AT + 4], "big")
-        new = self._body(body, raw, topic, fits=crc == stored)
-        found[start:stop] = new
-        wrong_by = stored ^ crc
-        found[_CRC_AT : _CRC_AT + 4] = ((zlib.crc32(new) & 0x7FFFFFFF) ^ wrong_by).to_bytes(4, "big")
+        wrong_by = frame.head.body_crc ^ masked_crc32(body)
+        new = self._body(body, frame.head.sys_flag, topic, fits=wrong_by == 0)
+        found[slice(*frame.body)] = new
+        found[_BODY_CRC] = (masked_crc32(new) ^ wrong_by).to_bytes(4, "big", signed=True)
 
-    def _body(self, body: bytes, raw: bytes, topic: bytes, *, fits: bool) -> bytes:
+    def _body(self, body: bytes, sys_flag: int, topic: bytes, *, fits: bool) -> bytes:
         """Return a body: zeros; where the checksum is wrong, noise that shows lost pages as they were."""
         if topic == OP_TOPIC.encode() and _OP_BODY.fullmatch(body):
             return body  # queue offsets, which the broker wrote
         new = bytes(len(body)) if fits else self._disguise.noise(body, "body", len(body))
-        if not _INT.unpack_from(raw, _SYS_FLAG_AT)[0] & _COMPRESSED:
+        if not sys_flag & _COMPRESSED:
             return new
         is_zlib = len(body) >= 2 and body[0] & 0xF == 8 and (body[0] << 8 | body[1]) % 31 == 0
         kept = 4 if body.startswith(_COMPRESSION_MAGICS) else 2 if is_zlib else 0
@@ -196,10 +198,10 @@ class Records:
     def _put_record_crc(self, raw: bytes, found: bytearray, frame: Frame) -> None:
         """Renew ``__CRC32#`` so that it fits, or is wrong by as much as it was."""
         stop = frame.properties[1]
-        at = stop - _CRC_PROPERTY_BYTES
-        if at < frame.properties[0] or raw[at : at + len(_CRC_PROPERTY)] != _CRC_PROPERTY:
+        at = stop - PROP_CRC_SIZE
+        if at < frame.properties[0] or not raw.startswith(PROP_CRC_NAME, at):
             return
-        digits = raw[at + len(_CRC_PROPERTY) : stop - 1]
+        digits = raw[at + len(PROP_CRC_NAME) : stop - 1]
         wrong_by = parse_prop_crc_digits(digits) ^ masked_crc32(raw[:at])
         crc = masked_crc32(bytes(found[:at])) ^ wrong_by
-        found[at + len(_CRC_PROPERTY) : stop - 1] = prop_crc_digits(crc & 0x7FFFFFFF)[: len(digits)]
+        found[at + len(PROP_CRC_NAME) : stop - 1] = prop_crc_digits(crc & 0x7FFFFFFF)[: len(digits)]

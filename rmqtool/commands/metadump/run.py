@@ -14,8 +14,6 @@ from rmqtool.commands.metadump.fitting import HashTable, LookUp
 from rmqtool.commands.metadump.index_files import write_index_file
 from rmqtool.commands.metadump.log_files import LogFile
 from rmqtool.commands.metadump.queue_files import (
-    BATCH_UNIT,
-    UNIT,
     write_extension,
     write_noise,
     write_units,
@@ -23,6 +21,8 @@ from rmqtool.commands.metadump.queue_files import (
 from rmqtool.commands.metadump.tree import Place, is_queue_file, new_parts, places_of
 from rmqtool.errors import RefusedError, UsageError
 from rmqtool.formats.checkpoint import CHECKPOINTS
+from rmqtool.formats.consumequeue import BATCH_UNITS, UNITS
+from rmqtool.formats.timer import TIMER_CHECKPOINTS
 from rmqtool.io.source import Kind
 from rmqtool.store import PathKind
 from rmqtool.store.listing import digits_of
@@ -40,7 +40,8 @@ if TYPE_CHECKING:
 
 _KEY_BYTES = 32
 _LARGEST_CONFIG = 64 << 20
-_TIMER_CHECK_BYTES = 56
+_TIMER_CHECK_BYTES = TIMER_CHECKPOINTS.size + 24
+"""With the version of the metrics after it."""
 _LOCK = b"lock"
 _DIGITS = re.compile(rb"[0-9]*")
 _ROCKSDB_VERSION = re.compile(rb"\s*rocksdb_version=[0-9.]+\s*")
@@ -205,7 +206,7 @@ class _Maker:
 
     def _units(self, place: Place, target: StagedFile) -> None:
         assert self._tag_codes is not None
-        layout = BATCH_UNIT if place.parts[0] == "batchconsumequeue" else UNIT
+        layout = (BATCH_UNITS if place.parts[0] == "batchconsumequeue" else UNITS).dtype
         with place.location.reader() as source:
             found = write_units(source, target, layout, place.label, self._tag_codes, self._disguise)
         if self._queue != place.parts[1:3]:
@@ -238,7 +239,7 @@ class _Maker:
         """Keep what is numbers of the broker's own; the rest is not understood."""
         with place.location.reader() as source:
             target.write_at(0, source.read_at(0, length, []))
-            write_noise(source, target, place.label, length, self._disguise)
+            write_noise(source, target, place.label, length, source.size_bytes(), self._disguise)
 
     def _number(self, place: Place, target: StagedFile) -> None:
         head = place.location.read_head(32)
@@ -257,7 +258,7 @@ class _Maker:
 
     def _unknown(self, place: Place, target: StagedFile) -> None:
         with place.location.reader() as source:
-            write_noise(source, target, place.label, 0, self._disguise)
+            write_noise(source, target, place.label, 0, source.size_bytes(), self._disguise)
 
     def _put_directory_times(self, places: list[Place]) -> None:
         for place in reversed(places):

@@ -18,7 +18,7 @@ from rmqtool.javacompat import string_hash
 from rmqtool.lookup.explain import Reason
 from rmqtool.lookup.queue import QueueConsumer
 from rmqtool.scan.record_at import record_at
-from rmqtool.store import PathKind
+from rmqtool.store.kinds import UNIT_QUEUE_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,8 +39,7 @@ def has_all_tag_items(context: QueryContext) -> bool:
 
 def by_tags_code(context: QueryContext, question: KeyQuestion) -> Iterator[Record]:
     """Yield the newest messages of a topic that have a tag, in the order of the log."""
-    kinds = (PathKind.CONSUMEQUEUE, PathKind.BATCHCONSUMEQUEUE)
-    queues = chain.from_iterable(context.store.queues(kind, question.topic) for kind in kinds)
+    queues = chain.from_iterable(context.store.queues(kind, question.topic) for kind in UNIT_QUEUE_KINDS)
     sought = context.limit.sought
     searches = [_QueueSearch(context, question, queue) for queue in queues]
     newest = heapq.merge(

@@ -9,7 +9,7 @@ from rmqtool.javacompat import split_keys
 from rmqtool.lookup.explain import Reason
 from rmqtool.lookup.queue import find_queue, queues_problem
 from rmqtool.lookup.topic_names import some, topics_of, unknown_topic
-from rmqtool.store import PathKind
+from rmqtool.store.kinds import UNIT_QUEUE_KINDS
 
 if TYPE_CHECKING:
     from rmqtool.lookup.context import QueryContext
@@ -42,8 +42,7 @@ def _advise_queue(context: QueryContext, topic: str, queue_id: int) -> None:
     store = context.store
     if queues_problem(store) is not None or find_queue(store, topic, queue_id) is not None:
         return
-    kinds = (PathKind.CONSUMEQUEUE, PathKind.BATCHCONSUMEQUEUE)
-    ids = sorted(one.queue_id or 0 for kind in kinds for one in store.queues(kind, topic))
+    ids = sorted(one.queue_id or 0 for kind in UNIT_QUEUE_KINDS for one in store.queues(kind, topic))
     has = f"the topic has the queues {some(map(str, ids))}" if ids else "the topic has none"
     message = f"there is no queue {topic}/{queue_id}; {has}"
     context.explanation.advise(Reason.QUEUE_MISSING, message, topic=topic, queueId=queue_id)

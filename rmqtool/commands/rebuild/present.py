@@ -17,8 +17,9 @@ from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats.consumequeue import PREBLANK, UNITS
 from rmqtool.formats.index import HEADERS
 from rmqtool.reput.kept import end_of, kept_units, no_units
+from rmqtool.scan.record_at import holds_bytes
 from rmqtool.store.features import is_rocksdb
-from rmqtool.store.kinds import PathKind
+from rmqtool.store.kinds import UNIT_QUEUE_KINDS, PathKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
     Bools = npt.NDArray[np.bool_]
 
-_KINDS = (PathKind.CONSUMEQUEUE, PathKind.BATCHCONSUMEQUEUE)
 _MOST_LOOKS = 64
 """Units past the log's last record that are looked up in the log: there is nothing but a torn record."""
 
@@ -121,7 +121,7 @@ def compare_with_present(
     """
     tally = _Tally()
     if "consumequeue" in plan.parts:
-        for kind in _KINDS:
+        for kind in UNIT_QUEUE_KINDS:
             _Queues(store, plan, result, kind, tally, tell_lost).compare()
     if plan.makes_index:
         tally.entries = _entries(store, plan, tally)
@@ -240,12 +240,8 @@ class _Queues:
             alive[beyond] = False
             torn = beyond[:_MOST_LOOKS] if self._store.abort is None else ()  # else a start expects it
             for row in torn:
-                alive[row] = self._holds_bytes(int(offsets[row]))
+                alive[row] = holds_bytes(log, int(offsets[row]))
         return alive
-
-    def _holds_bytes(self, physical_offset: int) -> bool:
-        segment = self._plan.log.segment_at(physical_offset)
-        return segment is not None and any(segment.read_at(physical_offset - segment.start, 8, []))
 
 
 def _lost(there: LiveUnits, made: KeptUnits, *, is_batch: bool) -> Bools:

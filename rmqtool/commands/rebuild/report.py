@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rmqtool.commands.rebuild.generations import Dropped
     from rmqtool.commands.rebuild.present import Present
     from rmqtool.dispatch.tag_evidence import TagRule
-    from rmqtool.findings import FindingLog
+    from rmqtool.findings import Findings
     from rmqtool.recovery.lost import LostTotals
     from rmqtool.reput.damage import SkippedRange
     from rmqtool.reput.unreachable import UnreachableRange
@@ -188,7 +188,7 @@ class RebuildReport:
     salvage_would_add: RecordCount
     salvaged: Salvaged | None
     lost_messages: LostTotals | None
-    findings: FindingLog
+    findings: Findings
     not_looked_at: tuple[str, ...]
     compared: bool
     differences: tuple[FileDifference, ...]

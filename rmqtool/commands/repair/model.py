@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from rmqtool.engine import EngineOptions
 from rmqtool.errors import ExitStatus
-from rmqtool.findings import FailOn, FindingLog
+from rmqtool.findings import FailOn, Findings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -177,7 +177,7 @@ class RepairReport:
     journal: str | None = None
     before: Mapping[str, int] = field(default_factory=dict)
     after: Mapping[str, int] | None = None
-    findings: FindingLog = field(default_factory=FindingLog)
+    findings: Findings = field(default_factory=Findings)
 
     def exit_status(self, fail_on: FailOn | str = FailOn.ERROR) -> ExitStatus:
         """Return the status of what is wrong now; 1 at least where something waits or was rolled back."""

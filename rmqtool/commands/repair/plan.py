@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from rmqtool.commands.repair.model import Rebuilt, RepairRequest
     from rmqtool.doctor import ConfigChoice, ConfigDiagnosis
-    from rmqtool.findings import FindingLog
+    from rmqtool.findings import Findings
     from rmqtool.io import Location
 
 QUEUES = ("consumequeue", "consumequeue_ext", "batchconsumequeue")
@@ -49,7 +49,7 @@ class Plan:
     rebuilt: frozenset[RepairPart] = frozenset()
 
 
-def make_plan(request: RepairRequest, findings: FindingLog) -> Plan:
+def make_plan(request: RepairRequest, findings: Findings) -> Plan:
     """Plan the repair of a store; nothing is written.
 
     Args:
@@ -64,7 +64,7 @@ def make_plan(request: RepairRequest, findings: FindingLog) -> Plan:
 
 
 class _Planner:
-    def __init__(self, request: RepairRequest, findings: FindingLog) -> None:
+    def __init__(self, request: RepairRequest, findings: Findings) -> None:
         self._request, self._store, self._findings = request, request.store, findings
         self.plan = Plan()
         assert self._store.root is not None
@@ -227,7 +227,7 @@ def swap_refusal(rebuilt: Rebuilt) -> str | None:
     return None
 
 
-def is_worse(before: FindingLog, after: FindingLog) -> bool:
+def is_worse(before: Findings, after: Findings) -> bool:
     """Tell whether a store has errors of a code after its repair of which it had fewer before."""
     counts = before.counts
     return any(
@@ -235,7 +235,7 @@ def is_worse(before: FindingLog, after: FindingLog) -> bool:
     )
 
 
-def _error_codes(findings: FindingLog) -> Iterator[str]:
+def _error_codes(findings: Findings) -> Iterator[str]:
     for one in findings:
         if status_of([(one.severity, one.structure)], FailOn.ERROR):
             yield one.code.code

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from typing import TYPE_CHECKING
 
 from rmqtool.commands.report.model import FileDigest, FileTime, Provenance
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.io import Kind, location_of
+from rmqtool.io import Kind, location_of, sha256_of
 from rmqtool.store.listing import label_of
 
 if TYPE_CHECKING:
@@ -23,7 +22,6 @@ _SMALL_BYTES = 8 << 20
 """A config file larger than that is named and not hashed."""
 
 _MOST_FILES = 500
-_WINDOW_BYTES = 1 << 20
 _NS_A_MS = 1_000_000
 
 
@@ -98,16 +96,12 @@ def _digest(label: str, place: Location, limit: int | None) -> FileDigest:
         return FileDigest(label, 0, None, "gone" if status is None else f"is {status.kind}")
     if limit is not None and status.size_bytes > limit:
         return FileDigest(label, status.size_bytes, None, f"larger than {limit >> 20} MiB")
-    hasher, position = hashlib.sha256(), 0
-    view = memoryview(bytearray(min(_WINDOW_BYTES, status.size_bytes)))
     unreadable: list[UnreadableRange] = []
     try:
         with place.reader() as source:
-            while position < status.size_bytes and (count := source.read_into(position, view, unreadable)):
-                hasher.update(view[:count])
-                position += count
+            digest, size_bytes = sha256_of(source, status.size_bytes, unreadable)
     except EnvironmentFailureError as failure:
         return FileDigest(label, status.size_bytes, None, str(failure))
     if unreadable:
         return FileDigest(label, status.size_bytes, None, "parts of it cannot be read")
-    return FileDigest(label, position, hasher.hexdigest())
+    return FileDigest(label, size_bytes, digest)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.findings import FindingLog
+    from rmqtool.findings import Findings
     from rmqtool.topics import TopicKind
 
 
@@ -110,7 +110,7 @@ class TopicsReport:
     rows: tuple[TopicTotals, ...]
     topics: int
     more: int
-    findings: FindingLog
+    findings: Findings
 
     @property
     def truncated(self) -> bool:

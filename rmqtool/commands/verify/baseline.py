@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from rmqtool.findings import CATALOG, Finding, FindingLog, Severity
+from rmqtool.findings import CATALOG, Finding, FindingLog, Findings, Severity
 from rmqtool.projection import json_object
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Baseline:
             sums[str(key[0])] += count
         return max(sums.values(), default=0)
 
-    def compare(self, findings: FindingLog, *, complete: bool = True) -> Comparison:
+    def compare(self, findings: Findings, *, complete: bool = True) -> Comparison:
         """Tell the findings of a run apart; one that is not complete cannot miss any."""
         left = Counter(self.listed)
         known = tuple(_take(left, finding) for finding in findings)
@@ -99,7 +99,7 @@ def _take(left: Counter[Identity], finding: Finding) -> bool:
     return True
 
 
-def _stand_in(findings: FindingLog, code: str, count: int) -> Finding:
+def _stand_in(findings: Findings, code: str, count: int) -> Finding:
     """Return a finding for those that are only counted; it weighs as much as the worst that is kept."""
     kept = [finding for finding in findings if finding.code.code == code]
     worst = max(kept, key=lambda finding: _RANKS[finding.severity], default=Finding(code=CATALOG[code]))

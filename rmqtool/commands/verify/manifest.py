@@ -5,7 +5,6 @@ The manifest is that of ``sha256sum``; ``cd STORE && sha256sum -c FILE`` checks 
 
 from __future__ import annotations
 
-import hashlib
 import os
 from dataclasses import dataclass
 from functools import partial
@@ -18,6 +17,7 @@ from rmqtool.engine import LocalEngine
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.findings import Finding, FindingCode, FindingLog
 from rmqtool.findings.places import IO_CHANGED, IO_DENIED, IO_UNREADABLE, MF_EXTRA, MF_MISMATCH, MF_MISSING
+from rmqtool.io import sha256_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from rmqtool.io import UnreadableRange
     from rmqtool.progress import Progress
     from rmqtool.store import Store
-
-_WINDOW_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,22 +155,17 @@ class _Done:
 
 
 def _hash(file: ManifestFile, done: _Done) -> _Hashed:
-    hasher = hashlib.sha256()
-    buffer = bytearray(min(_WINDOW_BYTES, file.size_bytes + 1))  # one more sees a file that grows
     unreadable: list[UnreadableRange] = []
-    position = 0
     try:
         with file.path.reader() as source:
-            while count := source.read_into(position, buffer, unreadable):
-                hasher.update(memoryview(buffer)[:count])
-                position += count
+            digest, size_bytes = sha256_of(source, file.size_bytes + 1, unreadable)
     except EnvironmentFailureError as failure:
         return _Hashed(None, (Finding(code=IO_DENIED, file=file.label, message=str(failure)),))
     done.add(file.size_bytes)
     if unreadable:
         return _Hashed(None, tuple(_unreadable(file, bad) for bad in unreadable))
-    changed = () if position == file.size_bytes else (_changed(file, position),)
-    return _Hashed(hasher.hexdigest(), changed)
+    changed = () if size_bytes == file.size_bytes else (_changed(file, size_bytes),)
+    return _Hashed(digest, changed)
 
 
 def _unreadable(file: ManifestFile, bad: UnreadableRange) -> Finding:

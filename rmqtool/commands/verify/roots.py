@@ -21,7 +21,7 @@ from rmqtool.findings.records import CL_QOFF_GAP
 from rmqtool.findings.start import NS_LOSES
 
 if TYPE_CHECKING:
-    from rmqtool.findings import FindingLog
+    from rmqtool.findings import Findings
 
 _POINTING = {CQ_DANGLING, IX_DANGLING, NS_LOSES}
 _OF_FILES = {CQ_GAP_FILE, CQ_FILE_NAME, CQ_STRAY}
@@ -57,7 +57,7 @@ def label_of_root(root: Finding) -> str:
     return f"{root.code.code}@{place}"
 
 
-def roots_of(findings: FindingLog) -> Roots:
+def roots_of(findings: Findings) -> Roots:
     """Tell what follows from what; findings that are only counted follow what all kept ones of a code do."""
     losses = sorted(
         (one for one in findings if _is_loss(one)),

@@ -35,16 +35,9 @@ if TYPE_CHECKING:
     from rmqtool.commands.report.model import StoreReport
     from rmqtool.findings import Finding
 
-_TOPICS = 100
-_LOSSES = 30
-_BACKLOGS = 40
-_GAPS = 30
-_STEPS = 20
 _FINDINGS = 40
 _LINE = 240
 _OF_ONE_CODE = 5
-_DIGESTS = 60
-_SETTINGS = 120
 _DELAY_WIDTH = 240
 _MOODS = {
     ExitStatus.CLEAN: "good",

@@ -91,6 +91,7 @@ def test_a_sound_log(store: str) -> None:
     assert sum(row.share for row in report) == pytest.approx(1, abs=1e-4)
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize("case", CASES, ids=[f"{case.code}: {case.name}" for case in CASES])
 def test_damage_cases(case: Case, tmp_path: Path) -> None:
     check(damaged_copy(case, tmp_path))

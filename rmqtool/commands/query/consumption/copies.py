@@ -20,7 +20,7 @@ from rmqtool.progress import KeptRemarks
 from rmqtool.scan.log_edge import FoundEdge
 from rmqtool.scan.prefilter import Prefilter
 from rmqtool.scan.record_at import record_at
-from rmqtool.store import PathKind
+from rmqtool.store.kinds import UNIT_QUEUE_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 NEWEST_UNITS = 1_000_000
 """Units of a queue that are looked at where the index does not answer."""
-
-_KINDS = (PathKind.CONSUMEQUEUE, PathKind.BATCHCONSUMEQUEUE)
 
 
 class TopicRecords:
@@ -55,7 +53,7 @@ class TopicRecords:
     @property
     def _is_log_walked(self) -> bool:
         store = self._context.store
-        has_none = not any(store.topics(kind) for kind in _KINDS)
+        has_none = not any(store.topics(kind) for kind in UNIT_QUEUE_KINDS)
         return self._context.request.scan or has_none or queues_problem(store) is not None
 
     def of(self, topics: Iterable[str]) -> Iterator[Record]:
@@ -72,7 +70,7 @@ class TopicRecords:
 
     def _of_queues(self, topic: str) -> Iterator[Record]:
         context = self._context
-        for queue in (one for kind in _KINDS for one in context.store.queues(kind, topic)):
+        for queue in (one for kind in UNIT_QUEUE_KINDS for one in context.store.queues(kind, topic)):
             reader = QueueConsumer(context, queue)
             low, high = reader.bounds
             if high - low > NEWEST_UNITS:
