@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.formats import message
 from rmqtool.javacompat import masked_crc32
-from rmqtool.scan.check_kernels import CRC_PROPERTY_BYTES, CRC_PROPERTY_NAME
+from rmqtool.javacompat.checksums import PROP_CRC_NAME, PROP_CRC_SIZE
 from rmqtool.topics import HALF_TOPIC, OP_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def smallest_filler(form: RecordForm) -> int:
 
 
 def _sum_bytes(form: RecordForm) -> int:
-    return CRC_PROPERTY_BYTES if form.appends_crc else 0
+    return PROP_CRC_SIZE if form.appends_crc else 0
 
 
 def _property_bytes(form: RecordForm, properties: Properties) -> bytes:
@@ -150,7 +150,7 @@ def encode_record(
 def record_crc(record: bytes) -> bytes:
     """Return the property ``__CRC32#`` of what comes before it (``MessageDecoder#createCrc32``, 5.2.0+)."""
     digits = str(masked_crc32(record))[::-1].ljust(10, "0")
-    return CRC_PROPERTY_NAME + digits.encode() + b"\x02"
+    return PROP_CRC_NAME + digits.encode() + b"\x02"
 
 
 def encode_filler(form: RecordForm, part: Part) -> bytes:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import EnvironmentFailureError
+from rmqtool.io import sha256_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -68,10 +69,7 @@ class FileCopier:
 
 def digest_of(file: StoreFile) -> str:
     """Return the SHA-256 of a file; what the disk does not deliver counts as zeros."""
-    digest = hashlib.sha256()
-    for position in range(0, file.size_bytes, _CHUNK_BYTES):
-        digest.update(file.read_at(position, _CHUNK_BYTES, []))
-    return digest.hexdigest()
+    return sha256_of(file.reader, file.size_bytes, [])[0]
 
 
 def write_log(log: PlannedLog, staging: StagingHandle, engine: Engine) -> list[Written]:
