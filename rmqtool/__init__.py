@@ -13,7 +13,8 @@ as users give them;
 ``dispatch`` messages to what the store must contain;
 ``engine`` where functions run; ``reput`` the pipeline; ``recovery`` what a broker's start does;
 ``check`` what is wrong; ``salvage`` what can be given back of a damaged log;
-``rows`` typed rows, and rows of records; ``lookup`` messages by way of their queues;
+``rows`` typed rows, and rows of records; ``carve`` logs out of raw bytes;
+``lookup`` messages by way of their queues;
 ``commands`` one module or package per command, none knows another; ``api`` the library;
 ``report`` how rows look;
 ``cli`` the door.
@@ -29,6 +30,9 @@ __version__ = "0.1.0"
 __all__ = [
     "Answer",
     "BatchUnit",
+    "CarveReport",
+    "CarvedImage",
+    "CarvedLog",
     "Chain",
     "Consumption",
     "Damage",
@@ -66,6 +70,7 @@ __all__ = [
     "VerifyInterruptedError",
     "VerifyReport",
     "__version__",
+    "carve_images",
     "decode_id",
     "json_value",
     "open",
@@ -73,6 +78,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "api.carving": ("carve_images",),
     "api.engines": ("open_engine",),
     "api.index": ("Index",),
     "api.opening": ("decode_id", "open"),
@@ -80,6 +86,7 @@ _HOMES = {
     "api.results": ("Answer", "Differences", "Rows"),
     "api.store": ("Store",),
     "check.model": ("VerifyInterruptedError", "VerifyReport"),
+    "commands.carve.report": ("CarveReport", "CarvedImage", "CarvedLog"),
     "commands.diff.model": ("Difference",),
     "commands.info": ("StoreSummary",),
     "commands.query": ("Consumption", "KeyQuestion"),
@@ -105,6 +112,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _MODULES = frozenset({"errors", "progress"})
 
 if TYPE_CHECKING:
+    from rmqtool.api.carving import carve_images
     from rmqtool.api.engines import open_engine
     from rmqtool.api.index import Index
     from rmqtool.api.opening import decode_id, open
@@ -112,6 +120,7 @@ if TYPE_CHECKING:
     from rmqtool.api.results import Answer, Differences, Rows
     from rmqtool.api.store import Store
     from rmqtool.check.model import VerifyInterruptedError, VerifyReport
+    from rmqtool.commands.carve.report import CarvedImage, CarvedLog, CarveReport
     from rmqtool.commands.diff.model import Difference
     from rmqtool.commands.info import StoreSummary
     from rmqtool.commands.query import Consumption, KeyQuestion

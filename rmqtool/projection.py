@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _OTHERWISE = {
     "Damage": "file position physical_offset length code=code.code message",
+    "CarveReport": "verdict images out records logs loose loose_bytes notes seconds",
     "ConfigChoice": (
         "name about entries missing again_at_least again_at_most skipped_at_most copy_of effects"
     ),

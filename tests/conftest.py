@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import signal
 import sys
 from typing import TYPE_CHECKING
@@ -39,6 +40,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as for what a shell run
 # What one process has compiled of this package serves the many that tests start, whatever the shell says.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# Scans of the fixtures' logs are kept, and with them their files: more than the 1,024 that shells allow.
+_HARD_LIMIT = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (_HARD_LIMIT, _HARD_LIMIT))
 
 TIERS = ("broker", "browser", "full", "matrix", "mutation", "package", "soak", "stores")
 """Markers of tests that are not run by default."""

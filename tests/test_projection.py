@@ -16,6 +16,7 @@ import pytest
 import rmqtool
 from rmqtool import projection, rows
 from rmqtool.check.model import Examined, VerifyReport
+from rmqtool.commands.carve import CarveReport
 from rmqtool.commands.rebuild.report import RebuildReport
 from rmqtool.commands.repair.model import RepairReport
 from rmqtool.dispatch.tag_evidence import TagRule
@@ -34,7 +35,7 @@ PACKAGE = Path(rmqtool.__file__).parent
 OTHERWISE = [
     rows.Damage,
     *(Finding, Prediction, RebuildReport, Setting, SkippedRange, Step, TagRule, UnreachableRange),
-    *(ConfigChoice, ConfigCopy, RepairReport, VerifyReport),
+    *(CarveReport, ConfigChoice, ConfigCopy, RepairReport, VerifyReport),
 ]
 
 

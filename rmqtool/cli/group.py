@@ -47,6 +47,7 @@ COMMANDS = {
     "salvage": Entry(
         "rmqtool.cli.salvage", "Rebuild", "Make a new store out of what is left of a damaged one."
     ),
+    "carve": Entry("rmqtool.cli.carve", "Rebuild", "Make stores of the messages in raw bytes without names."),
     "repair": Entry(
         "rmqtool.cli.repair", "Rebuild", "Mend a store in place where that loses nothing, with undo."
     ),

@@ -178,13 +178,16 @@ class Session:
         for setting in store.settings.values():
             self.console.detail(f"{setting.name}={setting.value} ({setting.origin.value})")
 
-    def output(self, *stores: Store, whole: bool = False) -> AbstractContextManager[TextIO]:
+    def output(
+        self, *stores: Store, whole: bool = False, evidence: Iterable[Path] = ()
+    ) -> AbstractContextManager[TextIO]:
         """Open the output and ``--log-file``, which must not lie in one of the stores.
 
         Args:
             stores: All that the command reads. Nothing is written anywhere before they are known.
             whole: Whether a file appears complete or not at all, as that of a short report should; rows that
                 come as they are found stay, whatever ends the command.
+            evidence: What it reads besides.
 
         Raises:
             RefusedError: The log file lies in one of them.
@@ -193,6 +196,7 @@ class Session:
         log_file, path = self._shared["log_file"], self._shared["output"]
         is_file_written = log_file is not None or path is not None
         roots = [root for store in stores if is_file_written for root in store.files.evidence_roots]
+        roots += evidence
         if log_file is not None:
             self._state.log = _open_log(log_file, roots)
             self.console.log_to(self._state.log)

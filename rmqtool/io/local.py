@@ -56,9 +56,9 @@ class LocalFiles:
                 raise EnvironmentFailureError(f"{path}: cannot be listed: {_reason(failure)}") from failure
             return []
 
-    def open(self, path: str) -> _Descriptor:
+    def open(self, path: str) -> Descriptor:
         """Open a regular file, see `open_regular`."""
-        return _Descriptor(open_regular(path))
+        return Descriptor(open_regular(path))
 
     def absolute(self, text: str) -> str:
         """Return a name from the top, by the working directory."""
@@ -84,7 +84,7 @@ class LocalFiles:
             os.close(descriptor)
 
 
-class _Descriptor:
+class Descriptor:
     """A descriptor that is closed when the last who uses it lets go of it, so never under a running read."""
 
     __slots__ = ("number",)
@@ -97,7 +97,10 @@ class _Descriptor:
 
     def size_bytes(self) -> int:
         """Return the size as it is now."""
-        return os.fstat(self.number).st_size
+        status = os.fstat(self.number)
+        if stat.S_ISBLK(status.st_mode):
+            return os.lseek(self.number, 0, os.SEEK_END)  # no read here depends on where it stands
+        return status.st_size
 
     def read_into(self, position: int, view: memoryview[Any]) -> int:
         """Read once."""
@@ -113,25 +116,35 @@ class _Descriptor:
 
 
 def open_regular(path: str) -> int:
-    """Open a regular file for reading and return its descriptor.
-
-    Anything else is refused before it is opened (opening a device can have effects), and once more after it,
-    without ever waiting for the other end of a FIFO. Links to regular files are followed. The access time is
-    left alone where the kernel permits it.
+    """Open a regular file for reading and return its descriptor, see `open_only`.
 
     Raises:
         DeniedError: It may not be read.
         EnvironmentFailureError: It is no regular file, or is gone.
     """
+    return open_only(path, frozenset({Kind.FILE}))
+
+
+def open_only(path: str, kinds: frozenset[Kind]) -> int:
+    """Open a file of some kinds for reading and return its descriptor.
+
+    Anything else is refused before it is opened (opening a device can have effects), and once more after it,
+    without ever waiting for the other end of a FIFO. Links are followed. The access time is left alone where
+    the kernel permits it.
+
+    Raises:
+        DeniedError: It may not be read.
+        EnvironmentFailureError: It is of another kind, or is gone.
+    """
     try:
-        _require_regular(path, os.stat(path).st_mode)  # noqa: PTH116 - as in `LocalFiles.status`
+        _require_kind(path, os.stat(path).st_mode, kinds)  # noqa: PTH116 - as in `LocalFiles.status`
         descriptor = _open_without_trace(path)
     except PermissionError as failure:
         raise _denied(path, "opened", failure) from failure
     except (OSError, ValueError) as failure:
         raise EnvironmentFailureError(f"{path}: cannot be opened: {_reason(failure)}") from failure
     try:
-        _require_regular(path, os.fstat(descriptor).st_mode)
+        _require_kind(path, os.fstat(descriptor).st_mode, kinds)
     except BaseException:
         os.close(descriptor)
         raise
@@ -142,11 +155,12 @@ def _denied(path: str, done: str, failure: PermissionError) -> DeniedError:
     return DeniedError(path, f"cannot be {done}: {failure.strerror}: {who_may_read(Path(path))}")
 
 
-def _require_regular(path: str, mode: int) -> None:
+def _require_kind(path: str, mode: int, kinds: frozenset[Kind]) -> None:
     kind = _kind(mode)
-    if kind is not Kind.FILE:
+    if kind not in kinds:
+        wanted = "a regular file or a block device" if Kind.BLOCK_DEVICE in kinds else "a regular file"
         raise EnvironmentFailureError(
-            f"{path}: is {kind}" + ("" if kind is Kind.OTHER else ", not a regular file")
+            f"{path}: is {kind}" + ("" if kind is Kind.OTHER else f", not {wanted}")
         )
 
 

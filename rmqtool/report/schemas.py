@@ -9,7 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, get_args
 
 from rmqtool import rows
+from rmqtool.carve.loose import LooseRecord
 from rmqtool.check.model import VerifyReport
+from rmqtool.commands.carve import CarveReport
 from rmqtool.commands.decode_id import Reading
 from rmqtool.commands.diff.model import Difference
 from rmqtool.commands.info import (
@@ -276,6 +278,8 @@ _MADE: dict[str, tuple[int, Callable[[Definitions], Schema]]] = {
     "topics": (1, _topics),
     "topics-line": (1, _topics_line),
     "rebuild": (2, lambda definitions: definitions.object(RebuildReport)),
+    "carve": (1, lambda definitions: definitions.object(CarveReport, {"exitStatus": _STATUS}, "exitStatus")),
+    "loose-line": (1, lambda definitions: definitions.of(LooseRecord)),
     "repair": (1, lambda definitions: definitions.object(RepairReport)),
     "salvage": (1, _salvage),
     "salvage-plan": (1, lambda definitions: definitions.object(SalvagePlan)),

@@ -61,8 +61,8 @@ _LAST_PORT = 0xFFFF
 _PORT_BYTES = 4
 _BORN_TIMESTAMP_AT = message.HEAD_OFFSETS[0]["bornTimestamp"]
 # A port ends its host, and after each host stands the field named here.
-_BORN_PORT_AT = np.array([at["storeTimestamp"] - _PORT_BYTES for at in message.HEAD_OFFSETS])
-_STORE_PORT_AT = np.array([at["reconsumeTimes"] - _PORT_BYTES for at in message.HEAD_OFFSETS])
+BORN_PORT_AT = np.array([at["storeTimestamp"] - _PORT_BYTES for at in message.HEAD_OFFSETS])
+STORE_PORT_AT = np.array([at["reconsumeTimes"] - _PORT_BYTES for at in message.HEAD_OFFSETS])
 _PREPARED_OFFSET_AT = np.array([at["preparedTransactionOffset"] for at in message.HEAD_OFFSETS])
 _BODY_LENGTH_AT = np.array([at["bodyLength"] for at in message.HEAD_OFFSETS])
 _VARIANT_SHIFT = message.VARIANT_SHIFT
@@ -99,10 +99,10 @@ def put_hit(hits: Rows, count: int, check: int, row: int, expected: int, observe
 def check_ranges(buffer: Buffer, at: int, row: Row, number: int, hits: Rows, count: int) -> int:
     """Check ports and times; return the number of hits."""
     variant = (row.sys_flag >> _VARIANT_SHIFT) & 3
-    born_port = read_i32(buffer, at + _BORN_PORT_AT[variant])
+    born_port = read_i32(buffer, at + BORN_PORT_AT[variant])
     if born_port < 0 or born_port > _LAST_PORT:
         count = put_hit(hits, count, _BORN_PORT, number, _LAST_PORT, born_port)
-    store_port = read_i32(buffer, at + _STORE_PORT_AT[variant])
+    store_port = read_i32(buffer, at + STORE_PORT_AT[variant])
     if store_port < 0 or store_port > _LAST_PORT:
         count = put_hit(hits, count, _STORE_PORT, number, _LAST_PORT, store_port)
     born_ms = read_i64(buffer, at + _BORN_TIMESTAMP_AT)

@@ -36,9 +36,7 @@ class Heard:
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     """Start the browser once."""
-    playwright = pytest.importorskip(
-        "playwright.sync_api", reason="needs Playwright (pip install .[browser])"
-    )
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs Playwright (pip install .[dev])")
     program = next(filter(None, map(shutil.which, _NAMES)), None)
     if program is None:
         pytest.skip("needs chromium")

@@ -6,10 +6,10 @@ import io
 import json
 from typing import TYPE_CHECKING
 
-import pandas as pd
 import pytest
 
 from tests.cli.conftest import STORES
+from tests.extra import library
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from tests.cli.conftest import Run
 
 pytestmark = pytest.mark.soak
+
+pd = library("pandas")
 
 NAMES = ("plain-5.3.3", "delay-4.9.8", "transaction-5.3.3", "unicode-5.3.3", "ipv6-5.5.1", "lmq-5.5.1")
 INTEGERS = {

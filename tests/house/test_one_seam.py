@@ -104,7 +104,7 @@ BELOW = frozenset(
         "reput",
         "recovery",
     }
-    | {"check", "salvage", "rows", "lookup"}
+    | {"check", "salvage", "rows", "carve", "lookup"}
 )
 """Rooms that know nothing of this machine's paths, but for the modules above and those below."""
 

@@ -149,6 +149,19 @@ def test_outputs_of_report_and_repair(run: Runner, tmp_path: Path) -> None:
     assert defects("repair", planned) == []
 
 
+def test_outputs_of_carve(run: Runner, tmp_path: Path) -> None:
+    data = (PLAIN / "commitlog/00000000000000000000").read_bytes()
+    body = data.find(b"\xda\xa3\x20\xa7", 100) + 90
+    (tmp_path / "image").write_bytes(data[:body] + b"\xff" + data[body + 1 :])
+    out = tmp_path / "out"
+    document = run("carve", tmp_path / "image", "--out", out, "-q", "--format", "json").document
+    assert defects("carve", document) == []
+    assert defects("carve", json.loads((out / "carve/carve.json").read_text())) == []
+    lines = [json.loads(line) for line in (out / "lost+found/records.ndjson").read_text().splitlines()]
+    assert lines
+    assert [one for line in lines for one in defects("loose-line", line)] == []
+
+
 def test_lines_of_lost_messages(run: Runner, tmp_path: Path) -> None:
     case = next(one for one in load_cases() if one.code == "CL-GAP")
     root, lost = damaged_copy(case, tmp_path), tmp_path / "lost.ndjson"

@@ -1,0 +1,163 @@
+"""What is written where: the files of each log, and what is left beside them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rmqtool.carve.geometry import LARGEST_FILE, infer_geometry, straddling
+from rmqtool.carve.logs import find_logs
+from rmqtool.carve.pieces import find_pieces
+from rmqtool.carve.proving import Cause, prove
+from rmqtool.carve.ranges import merged
+from rmqtool.scan.loose_rows import DLEDGER_BYTES, FOUND_ROW
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from rmqtool.carve.geometry import LogGeometry
+    from rmqtool.carve.images import Image
+    from rmqtool.carve.logs import FoundLog
+    from rmqtool.carve.ranges import Ranges
+
+    Rows = npt.NDArray[Any]
+
+LEAST_RECORDS = 16
+"""A log beside the largest has so many records, or they are kept loose."""
+
+_BLANK_BYTES = 8
+
+
+@dataclass(frozen=True)
+class LogLayout:
+    """A log to be written.
+
+    Attributes:
+        rows: its records, ``(n,)`` of ``FOUND_ROW`` by offset.
+        geometry: the size of its files.
+        duplicates: how many more copies of its records there are.
+        conflicts: how many records claim a place that another has.
+        is_dledger: whether its records stood in entries of DLedger.
+    """
+
+    rows: Rows
+    geometry: LogGeometry
+    duplicates: int
+    conflicts: int
+    is_dledger: bool
+
+    @property
+    def file_starts(self) -> list[int]:
+        """Return the physical offset of each file that has records, ascending."""
+        size = self.geometry.file_size
+        return [int(number) * size for number in np.unique(self.rows["log_offset"] // size)]
+
+    def records_of(self, start: int) -> Rows:
+        """Return the records of the file that begins at an offset."""
+        bounds = np.searchsorted(self.rows["log_offset"], [start, start + self.geometry.file_size])
+        return self.rows[bounds[0] : bounds[1]]
+
+    @property
+    def holes(self) -> Ranges:
+        """Return what is missing of the log, from its first file's start to its last record's end."""
+        starts, stops = self.rows["log_offset"], self.rows["log_offset"] + self.rows["total_size"]
+        blanks = np.where(self._blank_fits, self.rows["blank"], 0)
+        before = np.concatenate([[self.file_starts[0]], (stops + blanks)[:-1]])
+        if self.is_dledger:
+            starts = starts - DLEDGER_BYTES
+        return merged(np.stack([before, starts], axis=1))
+
+    @property
+    def _blank_fits(self) -> npt.NDArray[np.bool_]:
+        """Return after which records a BLANK closes their file, ``(n,)``."""
+        size = self.geometry.file_size
+        stops = self.rows["log_offset"] + self.rows["total_size"]
+        fits: npt.NDArray[np.bool_] = (self.rows["blank"] != 0) & (self.rows["blank"] == size - stops % size)
+        return fits
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Everything that was found, told apart.
+
+    Attributes:
+        logs: those that are written, the one with most records first.
+        loose: other records that are kept, ``(n,)`` of ``FOUND_ROW`` by image and position; ``total_size``
+            is what is kept of each, 0 where its bytes are kept with the record around it.
+        causes: of each of these, why.
+        used: of each image, what is in the result, ``(k, 2)`` of merged ranges.
+    """
+
+    logs: tuple[LogLayout, ...]
+    loose: Rows
+    causes: list[Cause]
+    used: list[Ranges]
+
+
+def lay_out(
+    rows: Rows, images: Sequence[Image], file_size: int | None = None, *, one_log: bool = False
+) -> Layout:
+    """Tell what was found apart: logs, and the rest.
+
+    Args:
+        rows: ``(n,)`` of ``FOUND_ROW``, by image and position.
+        images: where they lie.
+        file_size: the user's word for the size of a log's files.
+        one_log: whether all store hosts are those of one broker.
+    """
+    proven = prove(rows, [image.size_bytes for image in images])
+    pieces = find_pieces(proven.rows, one_log=one_log)
+    loose, causes, logs, copies = [proven.loose], list(proven.causes), [], []
+    for number, found in enumerate(find_logs(pieces)):
+        layout, wrong = _laid_out(found, images, file_size)
+        left = [(found.conflicts, Cause.CONFLICT), (wrong, Cause.STRADDLES)]
+        if number and len(layout.rows) < LEAST_RECORDS:
+            left.append((layout.rows, Cause.STRAY))
+        elif len(layout.rows):
+            logs.append(layout)
+            copies.append(found.copies)
+        for some, cause in left:
+            loose.append(some)
+            causes += [cause] * len(some)
+    together = np.concatenate([np.empty(0, FOUND_ROW), *loose])
+    order = np.lexsort((together["position"], together["image"]))
+    together = together[order]
+    return Layout(
+        logs=tuple(logs),
+        loose=together,
+        causes=[causes[place] for place in order],
+        used=[_used([together, *copies], image) for image in images],
+    )
+
+
+def _laid_out(found: FoundLog, images: Sequence[Image], given: int | None) -> tuple[LogLayout, Rows]:
+    """Return a log's layout, and the records that have no place in it."""
+    geometry = infer_geometry(found.rows, given, _hints(found.copies, images))
+    wrong = straddling(found.rows, geometry.file_size)
+    rows = found.rows[~wrong]
+    gaps = rows["log_offset"][1:] - (rows["log_offset"] + rows["total_size"])[:-1]
+    is_dledger = bool(2 * (gaps == DLEDGER_BYTES).sum() > len(gaps) > 0)
+    return LogLayout(rows, geometry, found.duplicates, len(found.conflicts), is_dledger), found.rows[wrong]
+
+
+def _hints(rows: Rows, images: Sequence[Image]) -> list[int]:
+    """Return sizes of images in which records lie as in a file of the log that is not its first."""
+    hints = []
+    for image in images:
+        bases = np.unique((rows["log_offset"] - rows["position"])[rows["image"] == image.number])
+        if len(bases) == 1 and bases[0] > 0 and 0 < image.size_bytes <= LARGEST_FILE:
+            hints += [image.size_bytes] if bases[0] % image.size_bytes == 0 else []
+    return hints
+
+
+def _used(parts: Sequence[Rows], image: Image) -> Ranges:
+    ranges = []
+    for rows in parts:
+        own = rows[rows["image"] == image.number]
+        blanks = np.where(own["blank"] != 0, _BLANK_BYTES, 0)
+        ranges.append(np.stack([own["position"], own["position"] + own["total_size"] + blanks], axis=1))
+    return merged(np.concatenate([np.empty((0, 2), np.int64), *ranges]))

@@ -1,0 +1,189 @@
+"""Which pieces are of one log.
+
+Records of one store host are of one log unless they contradict each other: two of them claim one place, or
+store times go back where offsets go on. Then the host had several: its store was made anew, or copies of it
+went different ways.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from rmqtool.carve.pieces import Pieces
+
+    Bools = npt.NDArray[np.bool_]
+    Int64s = npt.NDArray[np.int64]
+    Rows = npt.NDArray[Any]
+
+CLOCK_SLACK_MS = 60_000
+"""How far the clock of a broker may go back from one piece to the next."""
+
+_IDENTITY = ["log_offset", "total_size", "store_timestamp_ms", "host", "crc"]
+
+
+@dataclass(frozen=True)
+class FoundLog:
+    """The records of one log.
+
+    Attributes:
+        rows: one for each place, ``(n,)`` of ``FOUND_ROW`` by offset; none overlaps another.
+        duplicates: how many more copies of these there are.
+        conflicts: records that claim a place that another has, likewise.
+        copies: all copies of ``rows``, themselves as well: what of the images is of use.
+    """
+
+    rows: Rows
+    duplicates: int
+    conflicts: Rows
+    copies: Rows
+
+
+def find_logs(pieces: Pieces) -> list[FoundLog]:
+    """Put pieces together to logs, the one with most records first."""
+    found = [
+        _resolved(pieces, numbers)
+        for family in range(int(pieces.family.max(initial=-1)) + 1)
+        for numbers in _lives(pieces, np.flatnonzero(pieces.family == family))
+    ]
+    return sorted(found, key=lambda log: (-len(log.rows), int(log.rows["log_offset"][0])))
+
+
+def _lives(pieces: Pieces, numbers: Int64s) -> Iterator[Int64s]:
+    """Yield the pieces of each log of a family."""
+    if _is_one(pieces, numbers):
+        yield numbers
+        return
+    times = np.array([pieces.of(number)["store_timestamp_ms"].min() for number in numbers])
+    lives: list[_Life] = []
+    for place in np.lexsort((pieces.starts[numbers], times)):
+        number = int(numbers[place])
+        ranked = [(life.relation(pieces, number), life) for life in lives]
+        fitting = [(relation.same, life) for relation, life in ranked if relation.fits]
+        if fitting:
+            max(fitting, key=lambda one: one[0])[1].add(pieces, number)
+        else:
+            lives.append(_Life(pieces, number))
+    for life in lives:
+        yield np.array(life.numbers)
+
+
+def _is_one(pieces: Pieces, numbers: Int64s) -> bool:
+    """Whether nothing speaks against all pieces being of one log."""
+    rows = _ordered(np.concatenate([pieces.of(number) for number in numbers]))
+    rows = rows[~_repeats(rows)]
+    times = rows["store_timestamp_ms"]
+    stops = rows["log_offset"] + rows["total_size"]
+    back = times[1:] < np.maximum.accumulate(times)[:-1] - CLOCK_SLACK_MS
+    return not (back | (stops[:-1] > rows["log_offset"][1:])).any()
+
+
+class _Relation(NamedTuple):
+    """How a piece stands to a log.
+
+    Attributes:
+        same: how many records the log has as well.
+        differing: how many places the log has another record for.
+        ordered: whether store times rise with offsets across both.
+    """
+
+    same: int
+    differing: int
+    ordered: bool
+
+    @property
+    def fits(self) -> bool:
+        """Whether it may be of that log: nothing speaks against it, or it is mostly a copy."""
+        return self.same > self.differing or (self.ordered and not self.differing)
+
+
+class _Life:
+    """A log in the making."""
+
+    def __init__(self, pieces: Pieces, number: int) -> None:
+        self.numbers = [number]
+        self._starts, self._stops = pieces.starts[[number]], pieces.stops[[number]]
+
+    def add(self, pieces: Pieces, number: int) -> None:
+        """Add a piece."""
+        self.numbers.append(number)
+        self._starts = np.append(self._starts, pieces.starts[number])
+        self._stops = np.append(self._stops, pieces.stops[number])
+
+    def relation(self, pieces: Pieces, number: int) -> _Relation:
+        """Hold a piece against those that it overlaps, and those next to it."""
+        start, stop = pieces.starts[number], pieces.stops[number]
+        met = (self._starts < stop) & (self._stops > start)
+        before, after = self._stops <= start, self._starts >= stop
+        asked = [*np.flatnonzero(met)]
+        asked += [int(np.argmax(np.where(before, self._stops, -1)))] if before.any() else []
+        far = np.iinfo(np.int64).max
+        asked += [int(np.argmin(np.where(after, self._starts, far)))] if after.any() else []
+        rows = pieces.of(number)
+        told = [_compared(rows, pieces.of(self.numbers[place])) for place in asked]
+        return _Relation(
+            sum(one.same for one in told),
+            sum(one.differing for one in told),
+            all(one.ordered for one in told),
+        )
+
+
+def _compared(rows: Rows, others: Rows) -> _Relation:
+    """Compare the records of two pieces, each by offset."""
+    starts, times = others["log_offset"], others["store_timestamp_ms"]
+    place = np.searchsorted(starts + others["total_size"], rows["log_offset"], "right")
+    here = np.minimum(place, len(others) - 1)
+    met = (place < len(others)) & (starts[here] < rows["log_offset"] + rows["total_size"])
+    same = met & np.logical_and.reduce([others[name][here] == rows[name] for name in _IDENTITY])
+    own = rows["store_timestamp_ms"]
+    late = (place > 0) & (times[np.maximum(place - 1, 0)] > own + CLOCK_SLACK_MS)
+    early = (place < len(others)) & ~met & (times[here] < own - CLOCK_SLACK_MS)
+    return _Relation(int(same.sum()), int((met & ~same).sum()), not (late | early).any())
+
+
+def _resolved(pieces: Pieces, numbers: Int64s) -> FoundLog:
+    """Choose one record for each place of a log: of two that differ, that of the larger piece."""
+    rows = np.concatenate([pieces.of(number) for number in numbers])
+    sizes = np.repeat(pieces.sizes[numbers], pieces.sizes[numbers])
+    order = _order(rows)
+    rows, sizes = rows[order], sizes[order]
+    repeats = _repeats(rows)
+    original = np.cumsum(~repeats) - 1
+    unique, weights = rows[~repeats], sizes[~repeats]
+    kept = np.ones(len(unique), bool)
+    while True:
+        here = np.flatnonzero(kept)
+        stops = (unique["log_offset"] + unique["total_size"])[here]
+        clash = np.flatnonzero(stops[:-1] > unique["log_offset"][here][1:])
+        if not len(clash):
+            break
+        loser = np.where(weights[here[clash]] < weights[here[clash + 1]], here[clash], here[clash + 1])
+        kept[loser] = False
+    return FoundLog(unique[kept], int((repeats & kept[original]).sum()), unique[~kept], rows[kept[original]])
+
+
+def _order(rows: Rows) -> Int64s:
+    """Return the order of records by offset; those that are the same stand together, first come first."""
+    if (np.diff(rows["log_offset"]) > 0).all():
+        return np.arange(len(rows))
+    names = ["position", "image", "crc", "host", "store_timestamp_ms", "total_size", "log_offset"]
+    order: Int64s = np.lexsort([rows[name] for name in names])
+    return order
+
+
+def _ordered(rows: Rows) -> Rows:
+    return rows[_order(rows)]
+
+
+def _repeats(rows: Rows) -> Bools:
+    """Return which of ordered records are the same as the one before, ``(n,)``."""
+    repeats = np.zeros(len(rows), bool)
+    repeats[1:] = np.logical_and.reduce([rows[name][1:] == rows[name][:-1] for name in _IDENTITY])
+    return repeats

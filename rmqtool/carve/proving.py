@@ -1,0 +1,176 @@
+"""Which of the records found are what they claim, and what becomes of the others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rmqtool.check.log.record_crcs import most_have_none
+from rmqtool.scan.loose_rows import Found
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    Bools = npt.NDArray[np.bool_]
+    Rows = npt.NDArray[Any]
+
+_FEW = 20
+"""One in so many records that are no text is damage."""
+
+
+class Cause(StrEnum):
+    """Why a record is in no log."""
+
+    FRAME = "frame"  # its lengths do not add up, or the image ends before it does
+    BODY = "body"  # BODYCRC fails
+    SIGNATURE = "signature"  # its property __CRC32# fails
+    TAIL = (
+        "tail"  # topic and properties may be another's: no text, or reaching into a sector nobody vouches for
+    )
+    INNER = "inner"  # it lies inside another record
+    CONFLICT = "conflict"  # another record, proven as well, has its place
+    STRADDLES = "straddles"  # it would lie in two files of its log
+    STRAY = "stray"  # too few of its log
+
+
+@dataclass(frozen=True)
+class Proven:
+    """Records, told apart.
+
+    Attributes:
+        rows: proven, ``(n,)`` of ``FOUND_ROW`` by image and position; none inside another.
+        loose: others that are kept, likewise; ``total_size`` is what is kept of each, 0 where its bytes are
+            kept with those of the record around it.
+        causes: of each of these, why.
+    """
+
+    rows: Rows
+    loose: Rows
+    causes: list[Cause]
+
+
+def prove(rows: Rows, sizes: Sequence[int]) -> Proven:
+    """Tell records apart.
+
+    Args:
+        rows: ``(n,)`` of ``FOUND_ROW``, by image and position.
+        sizes: bytes of each image.
+    """
+    marks = rows["marks"]
+    wrong = marks & (Found.FRAME | Found.BODY)
+    signature = (marks & Found.SIGNATURE != 0) & ~_forgiven(rows, wrong == 0)
+    doubtful = _has_doubtful_tail(rows, wrong == 0)
+    sound = (wrong == 0) & ~signature & ~doubtful
+    inner = _begins_inside(rows, sound)
+    top = sound & ~inner
+    cargo = _inside_damage(rows, top, (wrong != 0) & ~inner)
+    damaged = (wrong != 0) | signature | doubtful
+    causes = np.select(
+        [sound & (inner | cargo), marks & Found.FRAME != 0, marks & Found.BODY != 0, signature, doubtful],
+        [Cause.INNER, Cause.FRAME, Cause.BODY, Cause.SIGNATURE, Cause.TAIL],
+        "",
+    )
+    kept = (sound & inner) | cargo | (damaged & ~inner)
+    kept &= ~(damaged & _begins_inside(rows, damaged & (marks & Found.FRAME == 0)))
+    loose = rows[kept].copy()
+    loose["total_size"] = _kept_bytes(rows, top | kept, sizes)[kept]
+    loose["total_size"][inner[kept]] = 0
+    return Proven(rows[top & ~cargo], loose, [Cause(str(cause)) for cause in causes[kept]])
+
+
+def _forgiven(rows: Rows, framed: Bools) -> Bools:
+    """Return where a wrong ``__CRC32#`` is another log's, which a message brought along, ``(n,)``."""
+    hosts, number = np.unique(rows["host"], return_inverse=True)
+    signed, wrong = (rows["marks"] & mark != 0 for mark in (Found.SIGNED, Found.SIGNATURE))
+    counts = [np.bincount(number[framed & one], minlength=len(hosts)) for one in (framed, signed, wrong)]
+    of_host = np.array([most_have_none(*map(int, one)) for one in zip(*counts, strict=True)], bool)
+    return of_host[number]
+
+
+def _has_doubtful_tail(rows: Rows, framed: Bools) -> Bools:
+    """Return where topic and properties may be another's, though all lengths add up and the body is proven.
+
+    No checksum protects them. They are believed where the record carries ``__CRC32#``; else as text, if the
+    record that follows says that it does, or in one piece with the body's last sector. Where clients do send
+    what is no text, more records than those that are damaged show it.
+    """
+    marks = rows["marks"]
+    chained, signed = marks & Found.CHAINED != 0, marks & Found.SIGNED != 0
+    hosts, number = np.unique(rows["host"], return_inverse=True)
+    odd = framed & chained & (marks & Found.TEXT != 0)
+    counts = [np.bincount(number[one], minlength=len(hosts)) for one in (odd, framed & chained)]
+    usual = (counts[0] * _FEW > counts[1])[number]
+    torn = (marks & Found.CROSSES != 0) & (marks & Found.ENDS == 0)
+    doubtful: Bools = ~signed & np.where(chained, odd & ~usual, torn | (marks & Found.TEXT != 0))
+    return doubtful
+
+
+def _begins_inside(rows: Rows, outer: Bools) -> Bools:
+    """Return which records begin inside of one of some that begin before them, ``(n,)``."""
+    inside = np.zeros(len(rows), bool)
+    for part in _of_images(rows):
+        starts = rows["position"][part]
+        stops = np.where(outer[part], starts + rows["total_size"][part], 0)
+        inside[part][1:] = starts[1:] < np.maximum.accumulate(stops)[:-1]
+    return inside
+
+
+def _inside_damage(rows: Rows, top: Bools, damaged: Bools) -> Bools:
+    """Return which proven records were carried in the body of a damaged one, ``(n,)``.
+
+    All of what was written side by side lies in the damaged one then, and says to lie elsewhere in the log
+    than there. What reaches beyond it has overwritten it.
+    """
+    inside = np.zeros(len(rows), bool)
+    proven, heads = np.flatnonzero(top), np.flatnonzero(damaged)
+    if not len(proven) or not len(heads):
+        return inside
+    first, last = run_bounds(rows[proven])
+    rows["position"][proven[first]]
+    stops = rows["position"][proven[last]] + rows["total_size"][proven[last]]
+    images = rows["image"][proven[first]]
+    order = np.searchsorted(heads, proven[first]) - 1  # the last damaged head before each run
+    for number in np.flatnonzero(order >= 0):
+        head = rows[heads[order[number]]]
+        if head["image"] != images[number] or stops[number] > head["position"] + head["total_size"]:
+            continue
+        row = rows[proven[first[number]]]
+        if row["log_offset"] - row["position"] != head["log_offset"] - head["position"]:
+            inside[proven[first[number] : last[number] + 1]] = True
+    return inside
+
+
+def run_bounds(rows: Rows) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return the first and the last row of each run: records side by side in the image and in the log."""
+    if not len(rows):
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    stops = rows["position"] + rows["total_size"]
+    moved = np.diff(rows["log_offset"] - rows["position"]) != 0
+    breaks = (stops[:-1] != rows["position"][1:]) | moved | (np.diff(rows["image"].astype(np.int64)) != 0)
+    first = np.concatenate([[0], np.flatnonzero(breaks) + 1])
+    return first, np.concatenate([first[1:] - 1, [len(rows) - 1]])
+
+
+def _kept_bytes(rows: Rows, begins: Bools, sizes: Sequence[int]) -> npt.NDArray[np.int64]:
+    """Return how much is kept of each record: one without a frame ends where the next one begins."""
+    lengths = rows["total_size"].astype(np.int64)
+    for part in _of_images(rows):
+        starts = rows["position"][part]
+        stop = sizes[int(rows["image"][part.start])]
+        ahead = np.append(np.where(begins[part], starts, stop)[1:], stop)
+        following = np.minimum.accumulate(ahead[::-1])[::-1]
+        cut = rows["marks"][part] & Found.FRAME != 0
+        lengths[part] = np.where(cut, np.minimum(lengths[part], following - starts), lengths[part])
+    return lengths
+
+
+def _of_images(rows: Rows) -> list[slice]:
+    """Return the rows of each image that has some."""
+    bounds = [0, *(np.flatnonzero(np.diff(rows["image"].astype(np.int64))) + 1).tolist(), len(rows)]
+    return [slice(start, stop) for start, stop in pairwise(bounds) if start < stop]

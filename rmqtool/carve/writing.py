@@ -1,0 +1,187 @@
+"""Write the files of logs and what is left beside them; every record is checked once more as it is copied."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import zlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rmqtool.errors import EnvironmentFailureError
+from rmqtool.formats.message import BLANK, BLANK_MAGIC
+from rmqtool.scan.loose_kernels import first_changed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import numpy.typing as npt
+
+    from rmqtool.carve.images import Image, ImageReader
+    from rmqtool.store.staged_file import StagedFile
+    from rmqtool.store.staging import StagingHandle
+
+    Rows = npt.NDArray[Any]
+
+LOG_DIRECTORY = "commitlog"
+CHUNK_BYTES = 4 << 20
+_ZEROS = bytes(1 << 20)
+
+
+@dataclass(frozen=True)
+class FileTask:
+    """One file of a log.
+
+    Attributes:
+        staging: where it is written.
+        label: path in the result.
+        start: physical offset of its first byte.
+        size_bytes: of the file.
+        rows: its records, ``(n,)`` of ``FOUND_ROW`` by offset.
+        images: where they lie, by number.
+    """
+
+    staging: StagingHandle
+    label: str
+    start: int
+    size_bytes: int
+    rows: Rows
+    images: tuple[Image, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A file of the result.
+
+    Attributes:
+        label: path in the result.
+        sha256: digest of all its bytes, holes as zeros.
+    """
+
+    label: str
+    sha256: str
+
+
+class HashedFile:
+    """A file that is written from its start to its end, holes left between, and hashed meanwhile.
+
+    Args:
+        file: where it goes.
+        label: path in the result.
+    """
+
+    def __init__(self, file: StagedFile, label: str) -> None:
+        self._file, self._label = file, label
+        self._digest = hashlib.sha256()
+        self.position = 0
+
+    def put(self, data: memoryview[Any] | bytes, position: int | None = None) -> None:
+        """Write bytes at a position, at or after what is written so far; where that ends if none is given."""
+        if position is not None:
+            self._skip(position)
+        self._file.write_at(self.position, data)
+        self._digest.update(data)
+        self.position += len(data)
+
+    def finish(self, size_bytes: int | None = None) -> Written:
+        """Return what was written, after zeros up to a size."""
+        if size_bytes is not None:
+            self._skip(size_bytes)
+        return Written(self._label, self._digest.hexdigest())
+
+    def _skip(self, position: int) -> None:
+        if position < self.position:
+            raise ValueError(f"{self._label}: bytes at {position} come after those at {self.position}")
+        while self.position < position:
+            length = min(len(_ZEROS), position - self.position)
+            self._digest.update(memoryview(_ZEROS)[:length])
+            self.position += length
+
+
+def write_log_file(task: FileTask) -> Written:
+    """Write one file of a log: its records at their places, BLANKs that were found, holes elsewhere.
+
+    Raises:
+        EnvironmentFailureError: an image cannot be read any more, or has changed, or the disk is full.
+    """
+    readers = [image.reader() for image in task.images]
+    buffer = np.empty(CHUNK_BYTES, np.uint8)
+    with task.staging.create_file(task.label, task.size_bytes) as file:
+        hashed = HashedFile(file, task.label)
+        for rows in chunks(task.rows, CHUNK_BYTES):
+            image = task.images[int(rows["image"][0])]
+            reader, at = readers[image.number], int(rows["log_offset"][0]) - task.start
+            length = int(rows["total_size"].sum())
+            if length > CHUNK_BYTES:
+                _copy_long(reader, image, rows, hashed, at)
+            else:
+                _read(reader, image, rows, buffer[:length])
+                hashed.put(buffer[:length].data, at)
+            _put_blank(hashed, task, rows[-1])
+        return hashed.finish(task.size_bytes)
+
+
+def chunks(rows: Rows, most_bytes: int) -> Iterator[Rows]:
+    """Yield records that stand side by side in image and log, so many bytes at most, or a longer one."""
+    if not len(rows):
+        return
+    stops = rows["position"] + rows["total_size"]
+    apart = (stops[:-1] != rows["position"][1:]) | (rows["image"][:-1] != rows["image"][1:])
+    apart |= (rows["log_offset"] + rows["total_size"])[:-1] != rows["log_offset"][1:]
+    bounds = np.concatenate([[0], np.flatnonzero(apart) + 1, [len(rows)]])
+    for first, last in itertools.pairwise(bounds):
+        at = int(first)
+        while at < last:
+            stop = np.searchsorted(stops[at:last], rows["position"][at] + most_bytes, "right")
+            yield rows[at : at + max(int(stop), 1)]
+            at += max(int(stop), 1)
+
+
+def _read(reader: ImageReader, image: Image, rows: Rows, buffer: npt.NDArray[np.uint8]) -> None:
+    start = int(rows["position"][0])
+    reader.read_into(start, buffer.data)
+    changed = first_changed(buffer, start, rows)
+    if changed >= 0:
+        raise _changed(image, int(rows["position"][changed]))
+
+
+def _copy_long(reader: ImageReader, image: Image, rows: Rows, hashed: HashedFile, at: int) -> None:
+    """Copy one record in pieces."""
+    crc, position = 0, int(rows["position"][0])
+    for piece in pieces_of(reader, position, int(rows["total_size"][0])):
+        crc = zlib.crc32(piece, crc)
+        hashed.put(piece, at)
+        at += len(piece)
+    if crc != int(rows["crc"][0]):
+        raise _changed(image, position)
+
+
+def pieces_of(reader: ImageReader, position: int, length: int) -> Iterator[memoryview[Any]]:
+    """Yield bytes of an image, some at a time; each is good until the next one comes."""
+    buffer = memoryview(bytearray(min(CHUNK_BYTES, max(length, 0))))
+    while length > 0:
+        count = reader.read_into(position, buffer[:length])
+        if not count:
+            return
+        yield buffer[:count]
+        position, length = position + count, length - count
+
+
+def _put_blank(hashed: HashedFile, task: FileTask, row: Rows) -> None:
+    if int(row["blank"]) == task.size_bytes - hashed.position:
+        hashed.put(BLANK.build({"totalSize": int(row["blank"]), "magic": BLANK_MAGIC}))
+
+
+def _changed(image: Image, position: int) -> EnvironmentFailureError:
+    return EnvironmentFailureError(
+        f"{image.location}: the record at position {position} is not what it was a moment ago: the image"
+        " changes while it is read, or its disk fails; make a copy of it, and carve that"
+    )
+
+
+def manifest_lines(files: Sequence[Written]) -> Iterator[str]:
+    """Yield lines that ``sha256sum -c`` checks."""
+    for file in sorted(files, key=lambda one: one.label):
+        yield f"{file.sha256}  {file.label}\n"

@@ -1,0 +1,94 @@
+"""``rmqtool carve``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rmqtool.cli.help import Command
+from rmqtool.cli.options import A_PATH, shared_options
+from rmqtool.cli.session import Session
+from rmqtool.errors import UsageError
+from rmqtool.projection import json_object
+from rmqtool.report.formats import Format, to_json
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rmqtool.errors import ExitStatus
+
+_EXAMPLES = """\
+# what is in a file that has lost its name
+rmqtool carve $STORE/commitlog/00000000000000000000 --dry-run
+# a store out of nameless files, of a disk image or a device just as well
+rmqtool carve $STORE/commitlog/* --out carved
+# the size of the log's files is known
+rmqtool carve $STORE/commitlog/* --out carved --commitlog-size 8192
+"""
+
+
+@click.command("carve", cls=Command, examples=_EXAMPLES)
+@click.argument("images", type=A_PATH, metavar="IMAGE…", nargs=-1, required=True)
+@click.option("--out", type=A_PATH, metavar="DIR", help="The result; must not exist, or be empty.")
+@click.option("--dry-run", is_flag=True, help="Look and report, write nothing.")
+@click.option(
+    "--commitlog-size",
+    type=click.IntRange(1, 2**31 - 1),
+    metavar="BYTES",
+    help="Size of the log's files; default: mappedFileSizeCommitLog if given, else inferred.",
+)
+@click.option(
+    "--domain-map",
+    "domain_maps",
+    type=A_PATH,
+    multiple=True,
+    metavar="FILE",
+    help="Map of ddrescue: only its finished areas (+) are read; one for each IMAGE, in their order.",
+)
+@click.option(
+    "--one-log",
+    is_flag=True,
+    help="The broker's address changed: records of all store hosts are one log, unless they contradict"
+    " each other.",
+)
+@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Tasks at a time; default: all cores.")
+@shared_options("text", "json")
+def carve_command(
+    images: tuple[Path, ...],
+    out: Path | None,
+    dry_run: bool,
+    **options: Any,  # noqa: ANN401 - click's options
+) -> ExitStatus:
+    """Find messages in raw bytes without names, and make a store of them.
+
+    An IMAGE is anything that holds them at any place: a disk image, a block device, a blob, a memory dump, a
+    tar, a truncated or shifted segment. Records are known by their magic and proven by lengths and checksums;
+    each goes to the place that it names itself. The result in --out is complete or not at all: a store root,
+    log-2/ and so on for other logs, lost+found/ for what is in none, and carve/ with the report, a map of
+    each image and digests. The images are only read. The exit status is 5 if something is missing between
+    the records, 1 if there are none.
+    """
+    session = Session(options)
+    if dry_run == (out is not None):
+        raise UsageError("give --out DIR for the result, or --dry-run")
+    with session.output(whole=True, evidence=images) as stream:
+        # Here, because help needs none of it.
+        from rmqtool.api.carving import carve_images
+        from rmqtool.report.carve_text import write_carve_text
+
+        names = ("commitlog_size", "domain_maps", "one_log", "broker_conf", "properties", "jobs")
+        chosen = {name: options[name] for name in names}
+        report = carve_images(images, out, progress=session.console, **chosen)
+        session.console.close()
+        status = report.exit_status(session.fail_on)
+        if session.format is Format.JSON:
+            stream.write(to_json(json_object(report) | {"exitStatus": int(status)}, indent=2) + "\n")
+        else:
+            write_carve_text(report, stream)
+    if report.hint:
+        session.console.note(report.hint)
+    return status
+
+
+COMMANDS = {"carve": carve_command}

@@ -1,0 +1,265 @@
+"""From images to a result: look through, tell apart, write, publish."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import time
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rmqtool.carve.images import open_image
+from rmqtool.carve.layout import lay_out
+from rmqtool.carve.loose import names_of_hosts, write_loose
+from rmqtool.carve.maps import NOT_READ, UNREADABLE, USED, map_lines
+from rmqtool.carve.ranges import length_of
+from rmqtool.carve.search import search
+from rmqtool.carve.writing import LOG_DIRECTORY, FileTask, HashedFile, manifest_lines, write_log_file
+from rmqtool.commands.carve.report import CarvedImage, CarvedLog, CarveReport
+from rmqtool.engine import EngineOptions, open_engine
+from rmqtool.errors import UsageError
+from rmqtool.io.images import refuse_same_device
+from rmqtool.projection import json_object
+from rmqtool.store import Origin
+from rmqtool.store.places import looks_like_store
+from rmqtool.store.staging import StagingArea
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from rmqtool.carve.images import Image
+    from rmqtool.carve.layout import Layout, LogLayout
+    from rmqtool.carve.ranges import Ranges
+    from rmqtool.carve.search import SearchResult
+    from rmqtool.carve.writing import Written
+    from rmqtool.engine import Engine
+    from rmqtool.io import Location
+    from rmqtool.progress import Progress
+    from rmqtool.store.staging import StagingHandle
+
+REPORT, MANIFEST = "carve/carve.json", "carve/SHA256SUMS"
+_LEVELS_TO_A_ROOT = 3
+
+
+@dataclass(frozen=True)
+class CarveRequest:
+    """What to carve, and how.
+
+    Attributes:
+        images: raw bytes; files or block devices.
+        out: the result; None only looks.
+        domains: of each image, what may be read of it, ``(n, 2)`` of merged ranges; None: all.
+        file_size: bytes of a log's files; None infers it.
+        one_log: whether all store hosts are those of one broker.
+        engine: of this machine.
+    """
+
+    images: Sequence[Location]
+    out: Path | None = None
+    domains: Sequence[Ranges | None] = ()
+    file_size: int | None = None
+    one_log: bool = False
+    engine: EngineOptions = field(default_factory=lambda: EngineOptions("local"))
+
+
+def carve(request: CarveRequest, progress: Progress) -> CarveReport:
+    """Carve images.
+
+    Raises:
+        UsageError: a map has nothing of its image, or the size of files is none.
+        RefusedError: the output exists, or lies in a store that is read or on a device that is carved.
+        EnvironmentFailureError: an image cannot be read, or has changed meanwhile; the disk is full.
+    """
+    if request.file_size is not None and not 0 < request.file_size < 2**31:
+        raise UsageError(f"{request.file_size} bytes is no size of a commit log's files: 1 to {2**31 - 1}")
+    domains = [*request.domains] or [None] * len(request.images)
+    images = [
+        open_image(number, place, domain)
+        for number, (place, domain) in enumerate(zip(request.images, domains, strict=True))
+    ]
+    if request.out is None:
+        return _carved(request, images, None, progress)
+    for image in images:
+        refuse_same_device(image.location, request.out)
+    with StagingArea(request.out, _evidence(images)) as area:
+        report = _carved(request, images, area.handle, progress)
+        if report.out is not None:
+            area.publish()
+        return report
+
+
+def _evidence(images: Iterable[Image]) -> Iterator[Path]:
+    """Yield what nothing may be written into: the stores that images are files of."""
+    for image in images:
+        place = image.location
+        yield Path(place.text)
+        for _ in range(_LEVELS_TO_A_ROOT):
+            place = place.parent
+            if looks_like_store(place):
+                yield Path(place.text)
+
+
+class _Clock:
+    """Wall time by stage."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        started = time.perf_counter()
+        yield
+        self.seconds[name] = round(time.perf_counter() - started, 3)
+
+
+def _carved(
+    request: CarveRequest, images: Sequence[Image], staging: StagingHandle | None, progress: Progress
+) -> CarveReport:
+    clock = _Clock()
+    with open_engine(request.engine) as engine:
+        with clock.stage("search"):
+            progress.stage("search", sum(length_of(image.domain) for image in images))
+            found = search(images, engine, progress.advance)
+        with clock.stage("layout"):
+            progress.stage("layout", None)
+            layout = lay_out(found.rows, images, request.file_size, one_log=request.one_log)
+        if staging is None or not (layout.logs or len(layout.loose)):
+            return _report(images, found, layout, None, clock)
+        with clock.stage("write"):
+            written = _write(staging, layout, images, engine, progress)
+            written += _write_maps(staging, images, found, layout)
+    report = _report(images, found, layout, str(request.out), clock)
+    text = json.dumps(json_object(report), indent=1) + "\n"
+    written.append(_write_text(staging, REPORT, [text]))
+    _write_text(staging, MANIFEST, manifest_lines(written))
+    return report
+
+
+def _directory(number: int) -> str:
+    """Return the store root of a log in the result, by its number."""
+    return "." if number == 0 else f"log-{number + 1}"
+
+
+def _write(
+    staging: StagingHandle, layout: Layout, images: Sequence[Image], engine: Engine, progress: Progress
+) -> list[Written]:
+    tasks = []
+    for number, log in enumerate(layout.logs):
+        above = "" if number == 0 else f"{_directory(number)}/"
+        for start in log.file_starts:
+            label = f"{above}{LOG_DIRECTORY}/{start:020d}"
+            size, rows = log.geometry.file_size, log.records_of(start)
+            tasks.append(FileTask(staging, label, start, size, rows, tuple(images)))
+    progress.stage("write", sum(task.size_bytes for task in tasks))
+    done = [0]
+    for task in tasks:
+        done.append(done[-1] + task.size_bytes)
+    written = engine.map(write_log_file, tasks, lambda count: progress.advance(done[count]))
+    return written + write_loose(staging, layout, images)
+
+
+def _map_label(image: Image) -> str:
+    return f"carve/image-{image.number + 1}.map"
+
+
+def _write_maps(
+    staging: StagingHandle, images: Sequence[Image], found: SearchResult, layout: Layout
+) -> Iterator[Written]:
+    for image, used, unreadable in zip(images, layout.used, found.unreadable, strict=True):
+        parts = [(NOT_READ, image.left_out), (UNREADABLE, unreadable), (USED, used)]
+        yield _write_text(staging, _map_label(image), map_lines(image.size_bytes, parts))
+
+
+def _write_text(staging: StagingHandle, label: str, lines: Iterable[str]) -> Written:
+    with staging.create_file(label) as file:
+        hashed = HashedFile(file, label)
+        for line in lines:
+            hashed.put(line.encode("utf-8", "surrogateescape"))
+        return hashed.finish()
+
+
+def _report(
+    images: Sequence[Image], found: SearchResult, layout: Layout, out: str | None, clock: _Clock
+) -> CarveReport:
+    carved = tuple(
+        CarvedImage(
+            path=str(image.location),
+            size_bytes=image.size_bytes,
+            left_out_bytes=length_of(image.left_out),
+            unreadable_bytes=length_of(bad),
+            used_bytes=length_of(used),
+            map=None if out is None else _map_label(image),
+        )
+        for image, used, bad in zip(images, layout.used, found.unreadable, strict=True)
+    )
+    logs = tuple(_log(number, log, images) for number, log in enumerate(layout.logs))
+    return CarveReport(
+        images=carved,
+        out=out,
+        logs=logs,
+        loose=dict(Counter(str(cause) for cause in sorted(layout.causes))),
+        loose_bytes=int(layout.loose["total_size"].sum()),
+        notes=tuple(_notes(logs)),
+        seconds=clock.seconds,
+    )
+
+
+def _log(number: int, log: LogLayout, images: Sequence[Image]) -> CarvedLog:
+    rows, holes = log.rows, log.holes
+    return CarvedLog(
+        directory=_directory(number),
+        store_hosts=tuple(names_of_hosts(rows, images)),
+        records=len(rows),
+        bytes=int(rows["total_size"].sum()),
+        files=len(log.file_starts),
+        first_offset=int(rows["log_offset"][0]),
+        end_offset=int(rows["log_offset"][-1] + rows["total_size"][-1]),
+        first_stored_ms=int(rows["store_timestamp_ms"].min()),
+        last_stored_ms=int(rows["store_timestamp_ms"].max()),
+        file_size=log.geometry.file_size,
+        file_size_origin=log.geometry.origin,
+        file_size_doubts=log.geometry.contradicting + log.geometry.straddling,
+        holes=len(holes),
+        missing_bytes=length_of(holes),
+        duplicates=log.duplicates,
+        conflicts=log.conflicts,
+        dledger=log.is_dledger,
+    )
+
+
+def _notes(logs: Sequence[CarvedLog]) -> Iterator[str]:
+    for log in logs:
+        name = log.directory
+        if log.file_size_origin is Origin.DEFAULT:
+            yield (
+                f"{name}: nothing says how long the files of this log were; {log.file_size} bytes are"
+                " assumed, a broker's default: give --commitlog-size if yours differ"
+            )
+        elif log.file_size_doubts:
+            yield (
+                f"{name}: {log.file_size_doubts} BLANKs and records contradict files of {log.file_size}"
+                " bytes: look at them, and give --commitlog-size"
+            )
+        if log.dledger:
+            yield (
+                f"{name}: the records stood in entries of DLedger, whose heads are not given back: a broker"
+                " without DLedger sees holes of 48 bytes"
+            )
+    for earlier, later in _continued(logs):
+        yield (
+            f"{later.directory} may be {earlier.directory} under another store host: offsets and times go on"
+            " where that ends; --one-log takes them for one"
+        )
+
+
+def _continued(logs: Sequence[CarvedLog]) -> Iterator[tuple[CarvedLog, CarvedLog]]:
+    """Yield pairs of logs of different hosts that may be one."""
+    ordered = sorted(logs, key=lambda log: (log.first_offset, log.first_stored_ms))
+    for earlier, later in itertools.pairwise(ordered):
+        apart = not set(earlier.store_hosts) & set(later.store_hosts)
+        goes_on = 0 <= later.first_offset - earlier.end_offset <= earlier.file_size
+        if apart and goes_on and earlier.last_stored_ms <= later.first_stored_ms:
+            yield earlier, later

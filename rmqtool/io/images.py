@@ -1,0 +1,89 @@
+"""Raw bytes of this machine that are no part of a store: images, blobs, and block devices.
+
+A device is opened here and nowhere else, and only because the user named it. FIFOs and character devices stay
+refused: they have no positions to read at.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from rmqtool.errors import EnvironmentFailureError, RefusedError
+from rmqtool.io.local import Descriptor, LocalFiles, open_only
+from rmqtool.io.location import Location
+from rmqtool.io.source import Kind
+
+_OPENED = frozenset({Kind.FILE, Kind.BLOCK_DEVICE})
+_DEVICES = Path("/sys/dev/block")
+
+
+@dataclass(frozen=True, slots=True)
+class LocalImages(LocalFiles):
+    """The file systems of this machine, where block devices may be read, too."""
+
+    def open(self, path: str) -> Descriptor:
+        """Open a regular file or a block device, see `rmqtool.io.local.open_only`."""
+        return Descriptor(open_only(path, _OPENED))
+
+
+def image_at(path: str | os.PathLike[str]) -> Location:
+    """Return the place of an image, absolute, links kept.
+
+    Raises:
+        EnvironmentFailureError: Nothing is there, or nothing that can be read at any position.
+    """
+    files = LocalImages()
+    place = Location(files, files.absolute(os.fspath(path)))
+    status = place.status()
+    if status is None or status.kind not in _OPENED:
+        found = "No such file or directory" if status is None else status.reason or f"is {status.kind}"
+        raise EnvironmentFailureError(f"{place}: {found}; give an image, a file or a block device")
+    return place
+
+
+def refuse_same_device(image: Location, out: Path) -> None:
+    """Refuse an output on the device that is carved: what is written there may overwrite what is looked for.
+
+    Args:
+        image: A block device, or anything else, which is not asked.
+        out: The output, or what there is above it.
+
+    Raises:
+        RefusedError: It lies there.
+    """
+    if image.kind() is not Kind.BLOCK_DEVICE:
+        return
+    place = next(one for one in (out, *out.absolute().parents) if one.exists())
+    if is_part_of(place.stat().st_dev, os.stat(image.text).st_rdev):  # noqa: PTH116 - as in `LocalFiles`
+        raise RefusedError(
+            f"{out}: lies on {image}, which is carved: what is written there may overwrite what is looked"
+            " for; choose an output on another device"
+        )
+
+
+def is_part_of(device: int, whole: int, devices: Path = _DEVICES) -> bool:
+    """Tell whether a device is another, or a partition of it, or made of it.
+
+    Args:
+        device: Its number.
+        whole: The other's.
+        devices: Where the kernel tells of what its devices are made.
+    """
+    return device == whole or _real(devices, whole) in _below(_real(devices, device))
+
+
+def _real(devices: Path, number: int) -> Path:
+    return (devices / f"{os.major(number)}:{os.minor(number)}").resolve()
+
+
+def _below(device: Path) -> set[Path]:
+    """Return a device, the disk that it is a partition of, and all that it is made of."""
+    found = {device}
+    if (device / "partition").exists():
+        found |= _below(device.parent)
+    slaves = device / "slaves"
+    for slave in sorted(slaves.iterdir()) if slaves.is_dir() else ():
+        found |= _below(slave.resolve())
+    return found

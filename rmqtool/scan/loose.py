@@ -1,0 +1,285 @@
+"""Find records in raw bytes of any size through a window; and the same in plain Python, one record at a time.
+
+The plain form is the judge of the kernels, and reads those records that are longer than a window, in pieces.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import numpy as np
+
+from rmqtool.formats import message
+from rmqtool.javacompat.checksums import PROP_CRC_NAME, PROP_CRC_SIZE, masked_crc32
+from rmqtool.releases import LENIENT
+from rmqtool.scan.field_kernels import EARLIEST_MS, LATEST_MS
+from rmqtool.scan.gaps import Outcome
+from rmqtool.scan.loose_kernels import find_loose_records
+from rmqtool.scan.loose_rows import DLEDGER_BYTES, FOUND_ROW, LOOK_BYTES, SECTOR_BYTES, Found
+from rmqtool.scan.rows import MESSAGE_ROW, Property, rules_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    import numpy.typing as npt
+
+    Rows = npt.NDArray[np.void]
+
+WINDOW_BYTES = 4 << 20
+_ROWS = 4096
+_PIECE_BYTES = 1 << 20
+_MAGICS = tuple(magic.to_bytes(4, "big", signed=True) for magic in (message.MAGIC_V1, message.MAGIC_V2))
+_MAGIC_AT = message.HEAD_OFFSETS[0]["magic"]
+_DEFINED_BITS, _LAST_PORT = 0x7FF, 0xFFFF
+_PORT = struct.Struct(">i")
+_IPV4_BYTES = 8
+_TEXT_BYTES = frozenset(b"\t\n\r")
+_SEPARATORS = frozenset(b"\1\2")
+
+
+class RawBytes(Protocol):
+    """An image as the search reads it."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Return how long it is."""
+        ...
+
+    def read_into(self, position: int, view: memoryview[Any]) -> int:
+        """Fill a view from a position on; return how many bytes came, fewer at the end only."""
+        ...
+
+    def next_data(self, position: int) -> int:
+        """Return where the next bytes lie that are in no hole."""
+        ...
+
+
+def find_loose(image: RawBytes, start: int, stop: int, window_bytes: int = WINDOW_BYTES) -> Rows:
+    """Find the records that begin in a range of an image, those inside of others, too.
+
+    Args:
+        image: where to read.
+        start: position of the first byte where one may begin.
+        stop: position after the last such byte.
+        window_bytes: what is read at once.
+
+    Returns:
+        ``(n,)`` of ``FOUND_ROW``, by position; those whose checks fail, too.
+
+    Raises:
+        EnvironmentFailureError: the image cannot be read.
+    """
+    taken = [np.empty(0, FOUND_ROW)]
+    buffer = np.empty(max(window_bytes, *message.HEAD_SIZES), np.uint8)
+    scratch = np.empty(1, MESSAGE_ROW), np.empty((1, len(Property), 2), np.int64)
+    found, rules, size = np.empty(_ROWS, FOUND_ROW), rules_of(LENIENT), image.size_bytes
+    at = start
+    while at < stop:
+        # A record's TOTALSIZE may begin with zeros that end a hole.
+        at = max(at, image.next_data(at) - _MAGIC_AT)
+        have, index = image.read_into(at, buffer.data), 0
+        outcome = Outcome.FULL
+        while outcome == Outcome.FULL:
+            number, index, count = find_loose_records(
+                buffer, index, stop - at, have, size - at, at, rules, *scratch, found
+            )
+            outcome = Outcome(number)
+            taken.append(found[:count].copy())
+        if outcome == Outcome.NEED and index == 0:
+            taken.append(np.array([*_long(image, at)], FOUND_ROW))
+            index = 1
+        if have == 0:
+            break  # it is shorter than it was
+        at += index
+    return np.concatenate(taken)
+
+
+def _long(image: RawBytes, position: int) -> Iterator[tuple[int, ...]]:
+    row = examine(image, position)
+    if row is not None:
+        yield tuple(row)
+
+
+class FoundRecord(NamedTuple):
+    """One ``FOUND_ROW`` of the plain form."""
+
+    position: int
+    log_offset: int
+    store_timestamp_ms: int
+    host: int
+    total_size: int
+    blank: int
+    crc: int
+    marks: int
+    image: int = 0
+
+
+def find_plainly(data: bytes) -> list[FoundRecord]:
+    """Find all records of bytes at hand, in plain Python."""
+    image = _Bytes(data)
+    places = sorted(at - _MAGIC_AT for magic in _MAGICS for at in _occurrences(data, magic))
+    return [row for place in places if place >= 0 and (row := examine(image, place)) is not None]
+
+
+def examine(image: RawBytes, position: int) -> FoundRecord | None:
+    """Tell what the bytes at a position are that a magic stands in, as the kernel does; None if no record.
+
+    Raises:
+        EnvironmentFailureError: the image cannot be read.
+    """
+    if position + message.SMALLEST_RECORD > image.size_bytes:
+        return None
+    head = message.decode_head(_read(image, position, max(message.HEAD_SIZES)))
+    if head is None or not _is_head(head):
+        return None
+    row = FoundRecord(
+        position=position,
+        log_offset=head.physical_offset,
+        store_timestamp_ms=head.store_timestamp_ms,
+        host=host_key(head.store_host),
+        total_size=head.total_size,
+        blank=0,
+        crc=0,
+        marks=int(Found.FRAME),
+    )
+    if position + head.total_size > image.size_bytes:
+        return row
+    size = message.HEAD_SIZES[message.host_variant(head.sys_flag)]
+    body_stop = position + size + max(head.body_length, 0)
+    tail = _read(image, body_stop, position + head.total_size - body_stop)
+    parts = _parts(tail, head.magic)
+    if parts is None:
+        return row
+    marks, crc = _checked(image, row, head, tail, parts)
+    if body_stop // SECTOR_BYTES != (position + head.total_size - 1) // SECTOR_BYTES:
+        marks |= Found.CROSSES
+    follows, blank = _what_follows(image, row)
+    return row._replace(crc=crc, marks=int(marks | follows), blank=blank)
+
+
+def _is_head(head: message.MessageHead) -> bool:
+    size = message.HEAD_SIZES[message.host_variant(head.sys_flag)]
+    tail = head.total_size - size - max(head.body_length, 0)
+    ports = (_PORT.unpack(host[-4:])[0] for host in (head.born_host, head.store_host))
+    return (
+        head.magic in message.TOPIC_LENGTHS
+        and head.total_size >= message.SMALLEST_RECORD
+        and head.physical_offset >= 0
+        and not head.sys_flag & ~_DEFINED_BITS
+        and EARLIEST_MS <= head.store_timestamp_ms <= LATEST_MS
+        and all(0 <= port <= _LAST_PORT for port in ports)
+        and 3 <= tail <= 2 + 0x7FFF + 2 + 0x7FFF
+    )
+
+
+def host_key(host: bytes) -> int:
+    """Return the number of a host as rows have it: address and port of IPv4, of IPv6 a hash (FNV-1a)."""
+    if len(host) == _IPV4_BYTES:
+        return int.from_bytes(host[:4]) << 16 | int.from_bytes(host[4:]) & 0xFFFF
+    key = 0xCBF29CE484222325
+    for byte in host:
+        key = (key ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
+    return key >> 2 | 1 << 62
+
+
+def _parts(tail: bytes, magic: int) -> tuple[bytes, bytes] | None:
+    """Return topic and properties of what follows a body; None if the lengths do not add up."""
+    length = message.TOPIC_LENGTHS[magic]
+    topic_length = length.unpack_from(tail)[0]
+    properties_at = length.size + topic_length
+    if topic_length < 0 or len(tail) < properties_at + 2:
+        return None
+    properties_length = max(message.PROPERTIES_LENGTH.unpack_from(tail, properties_at)[0], 0)
+    if properties_at + 2 + properties_length != len(tail):
+        return None
+    return tail[length.size : properties_at], tail[properties_at + 2 :]
+
+
+def _checked(
+    image: RawBytes, row: FoundRecord, head: message.MessageHead, tail: bytes, parts: tuple[bytes, bytes]
+) -> tuple[Found, int]:
+    """Return marks for what checksums and text say, and the CRC-32 of the whole record."""
+    topic, properties = parts
+    marks = Found(0)
+    size = message.HEAD_SIZES[message.host_variant(head.sys_flag)]
+    body_crc, crc = 0, zlib.crc32(_read(image, row.position, size))
+    body_stop = row.position + row.total_size - len(tail)
+    for at in range(row.position + size, body_stop, _PIECE_BYTES):
+        piece = _read(image, at, min(_PIECE_BYTES, body_stop - at))
+        body_crc, crc = zlib.crc32(piece, body_crc), zlib.crc32(piece, crc)
+    if body_crc & 0x7FFFFFFF != head.body_crc:
+        marks |= Found.BODY
+    stated = properties[-PROP_CRC_SIZE:]
+    if stated.startswith(PROP_CRC_NAME) and len(stated) == PROP_CRC_SIZE:
+        digits = stated[len(PROP_CRC_NAME) : -1]
+        sound = digits.isdigit() and stated.endswith(b"\2")
+        signed = masked_crc32(tail[:-PROP_CRC_SIZE], crc)
+        marks |= Found.SIGNED if sound and int(digits[::-1]) == signed else Found.SIGNATURE
+    if not topic or not _is_text(topic, frozenset()):
+        marks |= Found.TEXT
+    if not _is_text(properties, _SEPARATORS | _TEXT_BYTES):
+        marks |= Found.TEXT
+    return marks, zlib.crc32(tail, crc)
+
+
+def _is_text(data: bytes, allowed: frozenset[int]) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return all(byte >= ord(" ") or byte in allowed for byte in data)
+
+
+def _what_follows(image: RawBytes, row: FoundRecord) -> tuple[Found, int]:
+    """Return a mark for what stands after a record, and TOTALSIZE if that is a BLANK."""
+    after = _read(image, row.position + row.total_size, LOOK_BYTES)
+    start = message.RECORD_STARTS.decode(after)
+    if start is None:
+        return Found.ENDS, 0
+    for ahead in (0, DLEDGER_BYTES):
+        if _begins(after[ahead:], row.log_offset + row.total_size + ahead):
+            return Found.CHAINED, 0
+    if start.magic == message.BLANK_MAGIC and start.total_size >= _MAGIC_AT + 4:
+        return Found.CHAINED, start.total_size
+    return (Found(0) if any(after[: LOOK_BYTES - DLEDGER_BYTES]) else Found.ENDS), 0
+
+
+def _begins(data: bytes, log_offset: int) -> bool:
+    if data[_MAGIC_AT : _MAGIC_AT + 4] not in _MAGICS:
+        return False
+    placed = message.PLACED_STARTS.decode(data)
+    return placed is None or placed.physical_offset == log_offset
+
+
+def _read(image: RawBytes, position: int, length: int) -> bytes:
+    buffer = bytearray(max(min(length, image.size_bytes - position), 0))
+    return bytes(memoryview(buffer)[: image.read_into(position, memoryview(buffer))])
+
+
+def _occurrences(data: bytes, wanted: bytes) -> Iterator[int]:
+    at = data.find(wanted)
+    while at >= 0:
+        yield at
+        at = data.find(wanted, at + 1)
+
+
+class _Bytes:
+    """Bytes at hand as an image."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self._data)
+
+    def read_into(self, position: int, view: memoryview[Any]) -> int:
+        piece = self._data[position : position + len(view)]
+        view[: len(piece)] = piece
+        return len(piece)
+
+    def next_data(self, position: int) -> int:
+        return position

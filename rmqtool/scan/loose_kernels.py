@@ -1,0 +1,333 @@
+"""Records amid anything: the search for their magic at memory speed, and what each says of itself.
+
+No file, no segment and no chain is known here. A position where the magic of a record stands 4 bytes later is
+a candidate; it is told of if its head can be one, with marks for all that does not hold. ``loose`` drives
+this over images of any size and does the same in plain Python.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rmqtool.formats import message
+from rmqtool.javacompat.checksums import PROP_CRC_SIZE
+from rmqtool.javacompat.kernels import crc32
+from rmqtool.javacompat.kernels.jit import as_int
+from rmqtool.jit import entry, kernel
+from rmqtool.releases import LENIENT
+from rmqtool.scan.check_kernels import stored_record_crc
+from rmqtool.scan.field_kernels import BORN_PORT_AT, EARLIEST_MS, LATEST_MS, STORE_PORT_AT
+from rmqtool.scan.gaps import Outcome
+from rmqtool.scan.kernels import check_record, read_i32, read_i64
+from rmqtool.scan.loose_rows import DLEDGER_BYTES, FOUND_ROW, LOOK_BYTES, SECTOR_BYTES, Found
+from rmqtool.scan.rows import MESSAGE_ROW, Property, rules_of
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    import numpy.typing as npt
+
+    Buffer = npt.NDArray[np.uint8]
+    Int64s = npt.NDArray[np.int64]
+    Rows = npt.NDArray[np.void]
+    Row = Any  # one row: in a kernel its fields are attributes
+
+_AT = message.HEAD_OFFSETS
+_MAGIC_AT, _PHYSICAL_OFFSET_AT, _SYS_FLAG_AT = (
+    _AT[0][name] for name in ("magic", "physicalOffset", "sysFlag")
+)
+_STORE_TIMESTAMP_AT = np.array([at["storeTimestamp"] for at in _AT])
+_STORE_HOST_AT = np.array([at["storeHost"] for at in _AT])
+_BODY_LENGTH_AT = np.array([at["bodyLength"] for at in _AT])
+_BORN_PORT_AT, _STORE_PORT_AT = BORN_PORT_AT, STORE_PORT_AT
+_HEAD_SIZE = np.array(message.HEAD_SIZES)
+_LARGEST_HEAD, _SMALLEST_RECORD = max(message.HEAD_SIZES), message.SMALLEST_RECORD
+_VARIANT_SHIFT = message.VARIANT_SHIFT
+_MAGIC_V1, _MAGIC_V2, _BLANK_MAGIC = message.MAGIC_V1, message.MAGIC_V2, message.BLANK_MAGIC
+_MAGIC = np.array([_MAGIC_V1 >> shift & 0xFF for shift in (24, 16, 8)], np.uint8)
+_FIRST, _SECOND, _THIRD = (np.uint8(value) for value in _MAGIC)
+_LAST_V1, _LAST_V2 = np.uint8(_MAGIC_V1 & 0xFF), np.uint8(_MAGIC_V2 & 0xFF)
+_BLOCK, _CRC_BYTES = 256, PROP_CRC_SIZE
+_EARLIEST_MS, _LATEST_MS = EARLIEST_MS, LATEST_MS
+_LAST_PORT, _CRC_MASK, _DEFINED_BITS = 0xFFFF, 0x7FFFFFFF, 0x7FF
+_LARGEST_TAIL = 2 + 0x7FFF + 2 + 0x7FFF  # topic and properties with their lengths
+_SECTOR, _LOOK, _DLEDGER = SECTOR_BYTES, LOOK_BYTES, DLEDGER_BYTES
+_RECORD, _NEED, _STOP, _FULL = (
+    Outcome.RECORD.value,
+    Outcome.NEED.value,
+    Outcome.STOP.value,
+    Outcome.FULL.value,
+)
+_FRAME, _BODY, _SIGNATURE, _SIGNED, _TEXT, _CHAINED, _ENDS, _CROSSES = (
+    Found.FRAME.value,
+    Found.BODY.value,
+    Found.SIGNATURE.value,
+    Found.SIGNED.value,
+    Found.TEXT.value,
+    Found.CHAINED.value,
+    Found.ENDS.value,
+    Found.CROSSES.value,
+)
+_ONE = np.uint64(1)
+_FNV_OFFSET, _FNV_PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)
+_IPV6_KEY = np.uint64(1 << 62)
+_PORT_MASK, _16 = np.uint64(0xFFFF), np.uint64(16)
+
+
+@kernel
+def _is_magic(buffer: Buffer, at: int, stop: int) -> bool:
+    if at + 4 > stop or buffer[at] != _FIRST or buffer[at + 1] != _SECOND or buffer[at + 2] != _THIRD:
+        return False
+    return bool(buffer[at + 3] == _LAST_V1 or buffer[at + 3] == _LAST_V2)
+
+
+@entry(lambda: (np.zeros(1, np.uint8), 0, 0))
+@kernel
+def next_magic(buffer: Buffer, at: int, stop: int) -> int:
+    """Find the next magic of a record that lies whole between two positions.
+
+    Blocks are looked through without a branch, which LLVM makes vector instructions of; in random bytes, one
+    block of 256 has the first two bytes of a magic.
+
+    Args:
+        buffer: bytes, ``(n,)`` uint8.
+        at: position where the search begins.
+        stop: position after the last byte.
+
+    Returns:
+        Its position; ``stop`` if there is none.
+    """
+    while at + _BLOCK < stop:
+        found = np.uint8(0)
+        start = np.uint64(at)
+        for i in range(_BLOCK):
+            p = start + np.uint64(i)
+            found |= np.uint8(buffer[p] == _FIRST) & np.uint8(buffer[p + _ONE] == _SECOND)
+        if found:
+            for position in range(at, at + _BLOCK):
+                if _is_magic(buffer, position, stop):
+                    return position
+        at += _BLOCK
+    while at < stop:
+        if _is_magic(buffer, at, stop):
+            return at
+        at += 1
+    return stop
+
+
+@kernel
+def _host_key(buffer: Buffer, at: int, width: int) -> int:
+    """Return a number for a host: address and port of IPv4 themselves, of IPv6 a hash."""
+    if width == 8:
+        address = np.uint64(read_i32(buffer, at)) & np.uint64(0xFFFFFFFF)
+        return as_int(address << _16 | np.uint64(read_i32(buffer, at + 4)) & _PORT_MASK)
+    key = _FNV_OFFSET
+    for i in range(at, at + width):
+        key = (key ^ np.uint64(buffer[i])) * _FNV_PRIME
+    return as_int(key >> np.uint64(2) | _IPV6_KEY)
+
+
+@kernel
+def _read_head(buffer: Buffer, at: int, image_stop: int, found: Row) -> bool:
+    """Read what a record says of itself; tell whether it can be the head of one."""
+    found.total_size = read_i32(buffer, at)
+    found.log_offset = read_i64(buffer, at + _PHYSICAL_OFFSET_AT)
+    sys_flag = read_i32(buffer, at + _SYS_FLAG_AT)
+    if found.total_size < _SMALLEST_RECORD or found.log_offset < 0 or sys_flag & ~_DEFINED_BITS:
+        return False
+    variant = (sys_flag >> _VARIANT_SHIFT) & 3
+    if at + _HEAD_SIZE[variant] > image_stop:
+        return False
+    found.store_timestamp_ms = read_i64(buffer, at + _STORE_TIMESTAMP_AT[variant])
+    if found.store_timestamp_ms < _EARLIEST_MS or found.store_timestamp_ms > _LATEST_MS:
+        return False
+    born_port = read_i32(buffer, at + _BORN_PORT_AT[variant])
+    store_port = read_i32(buffer, at + _STORE_PORT_AT[variant])
+    if born_port < 0 or born_port > _LAST_PORT or store_port < 0 or store_port > _LAST_PORT:
+        return False
+    body_length = max(read_i32(buffer, at + _BODY_LENGTH_AT[variant]), 0)
+    tail = found.total_size - _HEAD_SIZE[variant] - body_length
+    if tail < _SMALLEST_RECORD - _HEAD_SIZE[0] or tail > _LARGEST_TAIL:
+        return False
+    host_at = _STORE_HOST_AT[variant]
+    found.host = _host_key(buffer, at + host_at, _STORE_PORT_AT[variant] + 4 - host_at)
+    return True
+
+
+@kernel
+def is_text(buffer: Buffer, start: int, stop: int, separators: int) -> bool:
+    """Whether bytes are UTF-8 without control characters.
+
+    Args:
+        buffer: bytes, ``(n,)`` uint8.
+        start: position of the first byte.
+        stop: position after the last byte.
+        separators: whether those of properties may be in it, tabs and line ends as well.
+    """
+    more, lowest = 0, 0
+    character = 0
+    for i in range(start, stop):
+        byte = as_int(buffer[i])
+        if more:
+            if byte >> 6 != 2:
+                return False
+            character = character << 6 | byte & 0x3F
+            more -= 1
+            surrogate = 0xD800 <= character <= 0xDFFF
+            if not more and (character < lowest or character > 0x10FFFF or surrogate):
+                return False
+        elif byte < 0x20:
+            if not separators or byte not in (1, 2, 9, 10, 13):
+                return False
+        elif byte >= 0x80:
+            if byte >> 5 == 6:
+                more, lowest, character = 1, 0x80, byte & 0x1F
+            elif byte >> 4 == 14:
+                more, lowest, character = 2, 0x800, byte & 0xF
+            elif byte >> 3 == 30:
+                more, lowest, character = 3, 0x10000, byte & 7
+            else:
+                return False
+    return more == 0
+
+
+@kernel
+def _begins(buffer: Buffer, at: int, window_stop: int, log_offset: int) -> bool:
+    """Whether a record begins that says it lies at an offset; where bytes end early, those that are there."""
+    if at + _PHYSICAL_OFFSET_AT + 8 > window_stop:
+        return _is_magic(buffer, at + _MAGIC_AT, window_stop)
+    if not _is_magic(buffer, at + _MAGIC_AT, window_stop):
+        return False
+    return read_i64(buffer, at + _PHYSICAL_OFFSET_AT) == log_offset
+
+
+@kernel
+def _what_follows(buffer: Buffer, at: int, window_stop: int, found: Row) -> int:
+    """Tell what stands after a record, as marks; sets ``blank`` where that is a BLANK."""
+    after = found.log_offset + found.total_size
+    if at + 8 > window_stop:  # the image ends
+        return _ENDS
+    if _begins(buffer, at, window_stop, after):
+        return _CHAINED
+    if _begins(buffer, at + _DLEDGER, window_stop, after + _DLEDGER):
+        return _CHAINED
+    if read_i32(buffer, at + _MAGIC_AT) == _BLANK_MAGIC:
+        left = read_i32(buffer, at)
+        if left >= 8:
+            found.blank = left
+            return _CHAINED
+    for i in range(at, min(at + _PHYSICAL_OFFSET_AT + 8, window_stop)):
+        if buffer[i]:
+            return 0
+    return _ENDS
+
+
+@kernel
+def _examine(buffer: Buffer, at: int, base: int, row: Row, found: Row) -> int:
+    """Hold a record whose lengths add up against its checksums and its text; return marks."""
+    marks = 0
+    crc = 0
+    if row.body_length:
+        crc = crc32(buffer, row.body_start, row.body_start + row.body_length, 0) & _CRC_MASK
+    if crc != row.body_crc:
+        marks |= _BODY
+    properties = row.topic_stop + 2
+    stop = at + row.total_size
+    stored = stored_record_crc(buffer, properties, properties + row.properties_length)
+    if stored != -1:
+        sound = crc32(buffer, at, stop - _CRC_BYTES, 0) & _CRC_MASK == stored
+        marks |= _SIGNED if sound else _SIGNATURE
+    empty = row.topic_stop == row.topic_start
+    if empty or not is_text(buffer, row.topic_start, row.topic_stop, 0):
+        marks |= _TEXT
+    if not is_text(buffer, properties, properties + row.properties_length, 1):
+        marks |= _TEXT
+    if (base + row.body_start + row.body_length) // _SECTOR != (base + stop - 1) // _SECTOR:
+        marks |= _CROSSES
+    found.crc = np.uint32(crc32(buffer, at, stop, 0))
+    return marks
+
+
+def _example_of_find_loose_records() -> tuple[object, ...]:
+    rows, values = np.empty(1, MESSAGE_ROW), np.empty((1, len(Property), 2), np.int64)
+    return np.empty(1, np.uint8), 0, 0, 0, 0, 0, rules_of(LENIENT), rows, values, np.empty(0, FOUND_ROW)
+
+
+@entry(_example_of_find_loose_records)
+@kernel
+def find_loose_records(
+    buffer: Buffer,
+    at: int,
+    stop: int,
+    window_stop: int,
+    image_stop: int,
+    base: int,
+    rules: Int64s,
+    rows: Rows,
+    values: Int64s,
+    found: Rows,
+) -> tuple[int, int, int]:
+    """Find the records that begin in a window, inside of each other, too.
+
+    Args:
+        buffer: the window, ``(n,)`` uint8.
+        at: index where the search begins.
+        stop: records that begin here or later are not taken; may lie beyond the window.
+        window_stop: index after the last byte at hand.
+        image_stop: index after the image's last byte.
+        base: position of index 0 in the image.
+        rules: those of ``LENIENT``, see ``Rules``.
+        rows: scratch, ``(1,)`` of ``MESSAGE_ROW``.
+        values: scratch, ``(1, 8, 2)``.
+        found: filled, ``(n,)`` of ``FOUND_ROW``.
+
+    Returns:
+        An ``Outcome``: STOP, NEED if the record at the index needs more bytes than the window has, FULL;
+        the index where to go on; and the number of records.
+    """
+    count = 0
+    while True:
+        limit = min(stop + _MAGIC_AT + 3, window_stop)  # of the last magic that counts, the last byte's
+        at = next_magic(buffer, at + _MAGIC_AT, limit) - _MAGIC_AT
+        if at + _MAGIC_AT >= limit:
+            is_all = window_stop == image_stop or window_stop >= stop + _MAGIC_AT + 3
+            return _STOP, stop if is_all else max(window_stop - _MAGIC_AT - 3, 0), count
+        if count == len(found):
+            return _FULL, at, count
+        if at + _LARGEST_HEAD > window_stop and window_stop < image_stop:
+            return _NEED, at, count
+        one = found[count]
+        if at + _SMALLEST_RECORD > image_stop or not _read_head(buffer, at, image_stop, one):
+            at += 1
+            continue
+        one.position, one.blank, one.crc, one.image = base + at, 0, 0, 0
+        one.marks = _FRAME
+        after = at + one.total_size
+        if after <= image_stop:
+            if window_stop < min(after + _LOOK, image_stop):
+                return _NEED, at, count
+            outcome = check_record(buffer, at, window_stop, image_stop, base, 0, rules, 0, rows[0], values[0])
+            if outcome == _RECORD:
+                marks = _examine(buffer, at, base, rows[0], one)
+                one.marks = marks | _what_follows(buffer, after, window_stop, one)
+        count += 1
+        at += 1
+
+
+@entry(lambda: (np.empty(1, np.uint8), 0, np.empty(0, FOUND_ROW)))
+@kernel
+def first_changed(buffer: Buffer, base: int, rows: Rows) -> int:
+    """Return the first of some records that is not what it was when it was found; -1 if there is none.
+
+    Args:
+        buffer: bytes that hold all of them, ``(n,)`` uint8.
+        base: position of its first byte in the image.
+        rows: ``(k,)`` of ``FOUND_ROW``.
+    """
+    for number in range(len(rows)):
+        start = rows[number].position - base
+        if np.uint32(crc32(buffer, start, start + rows[number].total_size, 0)) != rows[number].crc:
+            return number
+    return -1
