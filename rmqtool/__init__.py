@@ -12,7 +12,8 @@ as users give them;
 ``derived`` readers of queues, index and checkpoint; ``doctor`` what is left of the broker's settings;
 ``dispatch`` messages to what the store must contain;
 ``engine`` where functions run; ``reput`` the pipeline; ``recovery`` what a broker's start does;
-``check`` what is wrong; ``rows`` typed rows, and rows of records; ``carve`` logs out of raw bytes;
+``check`` what is wrong; ``salvage`` what can be given back of a damaged log;
+``rows`` typed rows, and rows of records; ``carve`` logs out of raw bytes;
 ``columns`` messages as Arrow has them; ``lookup`` messages by way of their queues;
 ``commands`` one module or package per command, none knows another; ``api`` the library;
 ``report`` how rows look;
@@ -57,6 +58,8 @@ __all__ = [
     "RefusedError",
     "RmqtoolError",
     "Rows",
+    "SalvagePlan",
+    "SalvageReport",
     "Setting",
     "Slot",
     "Store",
@@ -94,6 +97,7 @@ _HOMES = {
     "commands.info": ("StoreSummary",),
     "commands.query": ("Consumption", "KeyQuestion"),
     "commands.rebuild.report": ("RebuildReport",),
+    "commands.salvage.report": ("SalvageReport",),
     "commands.topics": ("TopicTotals", "TopicsReport"),
     "rows": ("BatchUnit", "Chain", "Damage", "IndexHeader", "Item", "Message", "Slot", "Unit"),
     "engine": ("EngineError", "EngineOptions"),
@@ -107,6 +111,7 @@ _HOMES = {
     "findings": ("Finding", "FindingCode"),
     "projection": ("json_value",),
     "recovery": ("LostMessage", "LostTotals", "Prediction"),
+    "salvage.model": ("SalvagePlan",),
     "store": ("Setting",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -129,6 +134,7 @@ if TYPE_CHECKING:
     from rmqtool.commands.info import StoreSummary
     from rmqtool.commands.query import Consumption, KeyQuestion
     from rmqtool.commands.rebuild.report import RebuildReport
+    from rmqtool.commands.salvage.report import SalvageReport
     from rmqtool.commands.topics import TopicsReport, TopicTotals
     from rmqtool.engine import EngineError, EngineOptions
     from rmqtool.errors import (
@@ -142,6 +148,7 @@ if TYPE_CHECKING:
     from rmqtool.projection import json_value
     from rmqtool.recovery import LostMessage, LostTotals, Prediction
     from rmqtool.rows import BatchUnit, Chain, Damage, IndexHeader, Item, Message, Slot, Unit
+    from rmqtool.salvage.model import SalvagePlan
     from rmqtool.store import Setting
 else:
 

@@ -15,17 +15,22 @@ from rmqtool.store.kinds import UNIT_QUEUE_KINDS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from typing_extensions import Unpack
+
     from rmqtool.api.arguments import AnyPath, Time
     from rmqtool.api.engines import AnyEngine
     from rmqtool.api.index import Index
     from rmqtool.api.results import Differences
+    from rmqtool.api.salvaging import SalvageOptions
     from rmqtool.check.model import VerifyReport
     from rmqtool.commands.rebuild.generations import Generations
     from rmqtool.commands.rebuild.report import RebuildReport
     from rmqtool.commands.repair.model import RepairReport
+    from rmqtool.commands.salvage import SalvageReport
     from rmqtool.commands.topics import TopicsReport
     from rmqtool.progress import Progress
     from rmqtool.recovery import LostMessage, Prediction
+    from rmqtool.salvage.model import SalvagePlan
 
 
 class Store(ReadStore):
@@ -252,6 +257,7 @@ class Store(ReadStore):
         tag_items: str = "auto",
         generations: str = "auto",
         lost: Callable[[LostMessage], object] | None = None,
+        salvage: bool = False,
         live: bool = False,
         max_findings: int = 10,
         engine: AnyEngine = "local",
@@ -277,6 +283,7 @@ class Store(ReadStore):
                 after the last restart of queue offsets; ``auto``, those that live by the queue that is there.
             lost: Told every message that the result has not, one by one; the report then adds them up. It is
                 of a whole rebuild.
+            salvage: Over all true records of a damaged log, which no broker does.
             live: Read a store whose lock a broker holds.
             max_findings: Findings of one code that are kept; the rest is counted.
             engine: ``local``, ``spark``, `rmqtool.EngineOptions`, or what `rmqtool.open_engine` opened.
@@ -311,10 +318,70 @@ class Store(ReadStore):
             tag_items=None if tag_items == "auto" else TagItems.parse(tag_items),
             generations=_generations(generations),
             tell_lost=lost,
+            salvage=salvage,
             live=live,
             max_findings=max_findings,
         )
         return rebuild(request, progress or NullProgress(), opened)
+
+    def plan_salvage(
+        self,
+        copies: Iterable[Store] = (),
+        *,
+        progress: Progress | None = None,
+        **options: Unpack[SalvageOptions],
+    ) -> SalvagePlan:
+        """Say what `salvage` would do; nothing is written.
+
+        Args:
+            copies: Other copies of the same log, from which holes of this one are healed.
+            progress: Told what is going on.
+            options: See `rmqtool.api.salvaging.SalvageOptions`.
+
+        Raises:
+            UsageError: The copies are none of this log, or an option makes no sense.
+            RefusedError: A broker holds the lock.
+            EnvironmentFailureError: The log cannot be read, or nothing of it can be given back.
+        """
+        from rmqtool.api.salvaging import salvage_request
+        from rmqtool.commands.salvage import plan_salvage
+
+        stores = (self._examined(), *(one._examined() for one in copies))
+        return plan_salvage(salvage_request(stores, self._zone, options), progress or NullProgress())
+
+    def salvage(
+        self,
+        out: AnyPath,
+        copies: Iterable[Store] = (),
+        *,
+        plan: SalvagePlan | None = None,
+        progress: Progress | None = None,
+        **options: Unpack[SalvageOptions],
+    ) -> SalvageReport:
+        """Make a new, complete store out of what is left of this one.
+
+        Args:
+            out: The directory to make, which appears complete or not at all; it must not exist, or be empty.
+            copies: Other copies of the same log, from which holes of this one are healed.
+            plan: What `plan_salvage` returned for the same copies, to be done to the letter.
+            progress: Told what is going on.
+            options: See `rmqtool.api.salvaging.SalvageOptions`; with a plan only ``live`` and ``jobs`` count.
+
+        Raises:
+            UsageError: The copies are none of this log, or an option makes no sense.
+            RefusedError: A broker holds the lock, the output exists or lies inside the store, or a file is
+                not what it was when the plan was made.
+            EnvironmentFailureError: Reading or writing failed, or nothing of the log can be given back.
+        """
+        from pathlib import Path
+
+        from rmqtool.api.salvaging import salvage_request
+        from rmqtool.commands.salvage import apply_plan, salvage
+
+        stores = (self._examined(), *(one._examined() for one in copies))
+        request = salvage_request(stores, self._zone, options)
+        target, told = path_of(out) or Path(), progress or NullProgress()
+        return salvage(request, target, told) if plan is None else apply_plan(plan, request, target, told)
 
 
 def _generations(word: str) -> Generations:

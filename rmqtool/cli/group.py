@@ -47,6 +47,9 @@ COMMANDS = {
         "rmqtool.cli.rebuild", "Rebuild", "Build consumequeue/ and index/ anew from the commit log."
     ),
     "rebuild-index": Entry("rmqtool.cli.rebuild", "Rebuild", "Build index/ anew from the commit log."),
+    "salvage": Entry(
+        "rmqtool.cli.salvage", "Rebuild", "Make a new store out of what is left of a damaged one."
+    ),
     "carve": Entry("rmqtool.cli.carve", "Rebuild", "Make stores of the messages in raw bytes without names."),
     "repair": Entry(
         "rmqtool.cli.repair", "Rebuild", "Mend a store in place where that loses nothing, with undo."

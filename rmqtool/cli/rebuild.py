@@ -41,6 +41,8 @@ rmqtool rebuild $STORE --compare --engine local
 rmqtool rebuild $STORE --dry-run --engine local
 # which messages consumers would miss, and why
 rmqtool rebuild $STORE --dry-run --lost lost.ndjson --engine local
+# all that is left of a damaged log, where a copy of it has no room
+rmqtool rebuild $STORE --salvage --out salvaged --engine local
 # one topic only, to look at
 rmqtool rebuild $STORE --topic TopicTest --out part --engine local
 """
@@ -118,6 +120,12 @@ def _rebuild_options(function: _Function) -> _Function:
 @click.command("rebuild", cls=Command, examples=_EXAMPLES)
 @_rebuild_options
 @lost_option("every message that the result has not")
+@click.option(
+    "--salvage",
+    is_flag=True,
+    help="Over all true records of a damaged log, which no broker does; for who cannot copy the log, as"
+    " rmqtool salvage does. What the next start would do to the log is said first.",
+)
 def rebuild_command(store_path: Path, **options: Any) -> ExitStatus:  # noqa: ANN401 - click's options
     """Build consumequeue/ and index/ anew from the commit log.
 
@@ -135,7 +143,7 @@ def rebuild_index_command(store_path: Path, **options: Any) -> ExitStatus:  # no
     The result appears in --out complete or not at all, exactly as a broker would have left it, with a report
     rebuild.json beside it. The store is only read. With --compare or --dry-run no --out is needed.
     """
-    return _rebuild(store_path, frozenset({"index"}), options | {"lost": None})
+    return _rebuild(store_path, frozenset({"index"}), options | {"lost": None, "salvage": False})
 
 
 def _rebuild(store_path: Path, parts: frozenset[str], options: dict[str, Any]) -> ExitStatus:
@@ -171,6 +179,7 @@ def _run(session: Session, store_path: Path, parts: frozenset[str], options: dic
             tag_items=options["tag_items"],
             generations=options["generations"],
             lost=tell_lost,
+            salvage=options["salvage"],
             live=options["live"],
             max_findings=options["max_findings"],
             engine=engine,

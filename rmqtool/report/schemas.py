@@ -27,11 +27,13 @@ from rmqtool.commands.query.consumption.model import ConsumptionState, Evidence
 from rmqtool.commands.rebuild.report import RebuildReport
 from rmqtool.commands.repair.model import RepairReport
 from rmqtool.commands.report.model import StoreReport
+from rmqtool.commands.salvage import SalvageReport
 from rmqtool.commands.topics.model import TopicsReport, TopicTotals
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import Finding, FindingCode
 from rmqtool.lookup.explain import Step
 from rmqtool.recovery import LostMessage, Prediction
+from rmqtool.salvage.model import Lost, SalvagePlan
 from rmqtool.schemas import DIALECT, Definitions, Schema, array_of, closed, table_of
 from rmqtool.store import Setting
 
@@ -253,6 +255,10 @@ def _progress_line(_definitions: Definitions) -> Schema:
     return {"oneOf": [closed(progress), said]}
 
 
+def _salvage(definitions: Definitions) -> Schema:
+    return definitions.object(SalvageReport, {"exitStatus": _STATUS}, "exitStatus")
+
+
 _MADE: dict[str, tuple[int, Callable[[Definitions], Schema]]] = {
     "info": (1, _info),
     "info-line": (1, _info_line),
@@ -277,6 +283,9 @@ _MADE: dict[str, tuple[int, Callable[[Definitions], Schema]]] = {
     "carve": (1, lambda definitions: definitions.object(CarveReport, {"exitStatus": _STATUS}, "exitStatus")),
     "loose-line": (1, lambda definitions: definitions.of(LooseRecord)),
     "repair": (1, lambda definitions: definitions.object(RepairReport)),
+    "salvage": (1, _salvage),
+    "salvage-plan": (1, lambda definitions: definitions.object(SalvagePlan)),
+    "salvage-lost-line": (1, lambda definitions: definitions.object(Lost, {"type": {"const": "lost"}})),
     "report": (1, lambda definitions: definitions.object(StoreReport, {"exitStatus": _STATUS})),
     "lost-line": (1, lambda definitions: definitions.of(LostMessage)),
     "decode-id": (1, lambda definitions: _table("decode-id", definitions.of(Reading), {})),

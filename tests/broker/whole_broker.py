@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 from tests.broker import jvm
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator, Mapping
     from pathlib import Path
 
 VERSION: jvm.Version = "5.5.1"
 NAME = "whole"
-_AROUND = "5.5.0"
+_AROUND: dict[jvm.Version, jvm.Version] = {"5.5.1": "5.5.0"}
+"""What lies around broker and store, where it was never published in their version."""
 _STOP_SECONDS = 60
 _CLIENT_SECONDS = 150
 _SETTINGS = {
@@ -44,11 +45,13 @@ class Site:
         folder: Of everything they write.
         name_server_port: On loopback.
         broker_port: The broker takes the ports below and above as well.
+        version: Of broker and name server.
     """
 
     folder: Path
     name_server_port: int
     broker_port: int
+    version: jvm.Version = VERSION
 
     @property
     def store(self) -> Path:
@@ -67,11 +70,14 @@ class Site:
 
 
 @contextmanager
-def site(folder: Path) -> Iterator[Site]:
+def site(
+    folder: Path, version: jvm.Version = VERSION, settings: Mapping[str, object] | None = None
+) -> Iterator[Site]:
     """Run a name server, with the settings of a broker beside it."""
-    made = Site(folder, _free_ports(1), _free_ports(3) + 1)
+    made = Site(folder, _free_ports(1), _free_ports(3) + 1, version)
     values = {
         **_SETTINGS,
+        **(settings or {}),
         "namesrvAddr": made.name_server,
         "listenPort": made.broker_port,
         "fastListenPort": made.broker_port - 1,
@@ -117,6 +123,18 @@ def fates(at: Site, group: str) -> list[dict[str, Any]]:
     return _rows(at, "fates", at.name_server, group)
 
 
+def late(at: Site) -> list[str]:
+    """Send messages that services of the broker bring into their topic later; the key of each."""
+    return [row["key"] for row in _rows(at, "late", at.name_server)]
+
+
+def await_keys(at: Site, keys: Collection[str]) -> set[str]:
+    """Commit what a running broker asks about until these have come; return what did."""
+    file = at.folder / "keys"
+    file.write_text("\n".join(sorted(keys)), "utf-8")
+    return {row["key"] for row in _rows(at, "await", at.name_server, str(file))}
+
+
 def bounds(at: Site, queues: list[tuple[str, int]]) -> dict[tuple[str, int], tuple[int, int]]:
     """Ask a running broker for min and max offset of queues."""
     file = at.folder / "queues"
@@ -150,7 +168,7 @@ def _process(at: Site, *words: str, stdout: int | None = None) -> Iterator[subpr
     options += ["-Xmx512m", "-XX:MaxDirectMemorySize=512m", "-XX:TieredStopAtLevel=1"]
     with (at.folder / "said").open("ab") as said:
         process = subprocess.Popen(
-            jvm.whole_command(VERSION, _AROUND, options, words),
+            jvm.whole_command(at.version, _AROUND.get(at.version, at.version), options, words),
             stdin=subprocess.DEVNULL,
             stdout=stdout or said,
             stderr=said,

@@ -46,6 +46,8 @@ TOUCHES: dict[str, str] = {
     "commands/metadump/fitting.py": WRITTEN,
     "commands/metadump/run.py": WRITTEN,
     "commands/rebuild/compare.py": WRITTEN,
+    "salvage/derived.py": WRITTEN,
+    "cli/salvage.py": NAMED,
     "report/output.py": WRITTEN,
     "report/whole_file.py": WRITTEN,
     "commands/verify/manifest.py": NAMED,
@@ -102,7 +104,7 @@ BELOW = frozenset(
         "reput",
         "recovery",
     }
-    | {"check", "rows", "carve", "lookup"}
+    | {"check", "salvage", "rows", "carve", "lookup"}
 )
 """Rooms that know nothing of this machine's paths, but for the modules above and those below."""
 

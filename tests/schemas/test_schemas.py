@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from tests.cli.conftest import run
 from tests.damage.cases import Case, load_cases
 from tests.damage.running import damaged_copy
 from tests.house.schemas import SCHEMAS, schema_files
+from tests.salvage.incidents import bit_rot
 from tests.schemas.validating import COMMANDS, defects, published, wrong_outputs
 from tests.store.fixture_stores import STORE_ROOTS, fixture
 
@@ -123,6 +125,19 @@ def test_outputs_of_other_commands(run: Runner, tmp_path: Path) -> None:
     out = tmp_path / "out"
     run("rebuild", PLAIN, "--out", out, "-q", "--engine", "local")
     assert defects("rebuild", json.loads((out / "rebuild.json").read_text()) | {"exitStatus": 0}) == []
+
+
+def test_outputs_of_salvage(run: Runner, tmp_path: Path) -> None:
+    root, out, plan = tmp_path / "damaged", tmp_path / "out", tmp_path / "plan.json"
+    shutil.copytree(PLAIN, root)
+    bit_rot(root)
+    run("salvage", root, "--plan", plan, "-q")
+    assert defects("salvage-plan", json.loads(plan.read_text())) == []
+    told = run("salvage", root, "--apply", plan, "--out", out, "-q", "--format", "json").document
+    assert defects("salvage", told) == []
+    lines = (out / "salvage" / "lost.ndjson").read_text().splitlines()
+    assert len(lines) == 4
+    assert [one for line in lines for one in defects("salvage-lost-line", json.loads(line))] == []
 
 
 def test_outputs_of_report_and_repair(run: Runner, tmp_path: Path) -> None:

@@ -117,6 +117,7 @@ def report_of(
         older_generations=made.older_generations,
         unindexed=result.unindexed,
         salvage_would_add=RecordCount(account.skipped + account.unreachable, left_bytes),
+        salvaged=None,
         lost_messages=made.lost,
         findings=made.findings,
         not_looked_at=_not_looked_at(request.store, result),

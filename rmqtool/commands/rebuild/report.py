@@ -35,7 +35,8 @@ _INSTALL = (
 _PARTIAL = "This result is partial: a broker must not start on it."
 _DAMAGED = (
     "Start no broker on the only copy: a start can cut the log where it is damaged. Compare with a replica"
-    " first: rmqtool diff {store} REPLICA. What a start would do: rmqtool verify {store} --predict-recovery"
+    " first: rmqtool diff {store} REPLICA. What a start would do: rmqtool verify {store} --predict-recovery."
+    " What is left of the log, as a new store: rmqtool salvage {store} --out DIR"
 )
 _FEWER = (
     "Do not install this result: consumers would see fewer messages than now. What the log cannot give, a"
@@ -108,13 +109,30 @@ class Account:
 
 
 @dataclass(frozen=True, slots=True)
+class Salvaged:
+    """What ``--salvage`` made of a damaged log.
+
+    Attributes:
+        next_start: what a broker's next start makes of the log, one sentence.
+        left_out: records that are not given back: damaged, old, or contradicted.
+        lost: messages that are proven to be lost.
+        repeated: of them, those in whose place a unit repeats the one before it.
+    """
+
+    next_start: str
+    left_out: int
+    lost: int
+    repeated: int
+
+
+@dataclass(frozen=True, slots=True)
 class RebuildReport:
     """The outcome of one rebuild.
 
     Attributes:
         store: path of the evidence.
         out: path of the result; None if none was written.
-        mode: ``broker``: what a running master's reput builds.
+        mode: ``broker``: what a running master's reput builds; ``salvage``: over all true records.
         engine: ``local`` or ``spark``.
         partial: whether the user left something out.
         settings: in effect, by name.
@@ -135,6 +153,7 @@ class RebuildReport:
         older_generations: queues of topics that were created again, without their older messages.
         unindexed: messages dispatched that an index passes over: they lie before what it holds.
         salvage_would_add: true records in ranges that were not dispatched.
+        salvaged: what became of the damage with ``--salvage``; else None.
         lost_messages: messages that the result has not, added up; None unless they are asked for one by one.
         findings: what is wrong with the log.
         not_looked_at: what of the log was not checked, and verify checks.
@@ -167,6 +186,7 @@ class RebuildReport:
     older_generations: tuple[Dropped, ...]
     unindexed: int
     salvage_would_add: RecordCount
+    salvaged: Salvaged | None
     lost_messages: LostTotals | None
     findings: Findings
     not_looked_at: tuple[str, ...]
@@ -213,6 +233,8 @@ class RebuildReport:
     @property
     def verdict(self) -> str:
         """Return the outcome in one sentence, the worst first."""
+        if self.salvaged is not None:
+            return f"{self.salvaged.next_start} {self._made()} over all true records"
         damage = "The commit log is damaged: " if self.is_log_damaged else ""
         if fewer := self._fewer():
             return f"{damage}{fewer}"

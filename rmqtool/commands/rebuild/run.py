@@ -15,6 +15,7 @@ from rmqtool.commands.rebuild.judging import assumed_delay_table, delay_findings
 from rmqtool.commands.rebuild.lost import RebuildLosses
 from rmqtool.commands.rebuild.made import Made, report_of
 from rmqtool.commands.rebuild.present import compare_with_present
+from rmqtool.commands.rebuild.salvaged import SalvagedMaker
 from rmqtool.dispatch.policy import NEVER, DispatchPolicy
 from rmqtool.dispatch.tag_evidence import TagRule, tag_rule
 from rmqtool.engine import EngineOptions, opened_engine
@@ -75,6 +76,7 @@ class RebuildRequest:
         generations: which messages of a topic that was created again get units.
         own: a directory inside the store that is the caller's to write ``out`` into, as that of a repair.
         tell_lost: is told every message that the result has not; None if nobody asks.
+        salvage: over all true records of a damaged log, which no broker does.
     """
 
     store: Store
@@ -93,6 +95,7 @@ class RebuildRequest:
     generations: Generations = Generations.AUTO
     own: Path | None = None
     tell_lost: Callable[[LostMessage], object] | None = None
+    salvage: bool = False
 
     @property
     def directories(self) -> tuple[str, ...]:
@@ -125,6 +128,8 @@ def rebuild(request: RebuildRequest, progress: Progress, engine: Engine | None =
             differences = tuple(compare_derived(area.handle.result, request.store.base, request.directories))
         made.result.seconds["total"] = round(time.perf_counter() - start, 3)
         report = report_of(request, made, doubtful, differences)
+        if request.salvage:
+            report = SalvagedMaker(request.store, area.handle, working, progress).make(report)
         if request.out is not None and not request.dry_run:
             progress.stage("publish", None)
             with area.create_file(REPORT_NAME) as file:
@@ -161,6 +166,10 @@ def _check(request: RebuildRequest, progress: Progress) -> None:
     until = request.until_timestamp_ms is not None or request.until_offset is not None
     if request.tell_lost is not None and (chosen or until or "consumequeue" not in request.parts):
         raise UsageError("--lost is of a whole rebuild: give no topics, no --until-..., and make the queues")
+    if request.salvage and (request.out is None or request.tell_lost or chosen or until or _is_part(request)):
+        raise UsageError(
+            "--salvage makes queues and index of all messages: give --out, and no choice of them"
+        )
     if not len(store.commitlog):
         places = ", ".join(str(directory) for directory in store.commitlog.directories)
         raise EnvironmentFailureError(
@@ -187,6 +196,10 @@ def _check(request: RebuildRequest, progress: Progress) -> None:
             f"{name} is in doubt, {store.settings[name].value} taken: {doubt}; give the broker's with"
             f" -c broker.conf or -p {name}=N; --compare waits for that"
         )
+
+
+def _is_part(request: RebuildRequest) -> bool:
+    return request.parts != PARTS or request.compare or request.dry_run
 
 
 def _doubtful(request: RebuildRequest) -> dict[str, str]:
@@ -238,7 +251,7 @@ def _run(request: RebuildRequest, area: StagingArea, engine: Engine, progress: P
     plan = _plan(request, area, tags)
     edge = FoundEdge.of(request.store, plan.log)
     plan = replace(plan, judge=partial(RecordChecker, stop=edge.stale_from), choose=choice)
-    emit = request.compare or not request.dry_run
+    emit = request.compare or not (request.dry_run or request.salvage)
     result = run_reput(plan, engine, progress, emit=emit)
     start = time.perf_counter()
     skipped = inspect_skips(plan, result, engine, edge)

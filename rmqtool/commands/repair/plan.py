@@ -27,7 +27,7 @@ QUEUES = ("consumequeue", "consumequeue_ext", "batchconsumequeue")
 DERIVED = {RepairPart.QUEUES: QUEUES, RepairPart.INDEX: ("index",)}
 _STRUCTURES = {RepairPart.QUEUES: Structure.CONSUMEQUEUE, RepairPart.INDEX: Structure.INDEX}
 _CHECKPOINT = frozenset({CP_AHEAD, CP_MISSING, CP_SIZE, CP_STRAY})
-_SALVAGE = "copy the store and work on the copy; a replica may have what the log lacks"
+_SALVAGE = "a new store of what is left: rmqtool salvage STORE --out DIR; a replica may have more"
 
 
 @dataclass

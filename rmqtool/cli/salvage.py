@@ -1,0 +1,159 @@
+"""``rmqtool salvage``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rmqtool.cli.completers import complete_topic
+from rmqtool.cli.help import Command
+from rmqtool.cli.options import A_PATH, AN_OFFSET, shared_options
+from rmqtool.cli.session import Session
+from rmqtool.errors import EnvironmentFailureError, UsageError
+from rmqtool.projection import json_object
+from rmqtool.report.formats import Format, to_json
+from rmqtool.report.whole_file import whole_output
+from rmqtool.times import parse_time
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rmqtool.api.store import Store
+    from rmqtool.commands.salvage import SalvageReport
+    from rmqtool.errors import ExitStatus
+
+_EXAMPLES = """\
+# a new store out of a damaged one
+rmqtool salvage $STORE --out salvaged
+# holes of a store healed from its replica
+rmqtool salvage $STORE $OTHER --out salvaged
+# look at the plan first, then do just that
+rmqtool salvage $STORE --plan plan.json
+rmqtool salvage $STORE --apply plan.json --out salvaged
+# the log as it was at a point in time
+rmqtool salvage $STORE --out before --until-timestamp 2026-11-21T03:28:46Z
+"""
+
+
+@click.command("salvage", cls=Command, examples=_EXAMPLES)
+@click.argument("store_paths", type=A_PATH, metavar="STORE…", nargs=-1, required=True)
+@click.option("--out", type=A_PATH, metavar="DIR", help="The result; must not exist, or be empty.")
+@click.option(
+    "--plan", "plan_path", type=A_PATH, metavar="FILE", help="Write what would be done as JSON, and stop."
+)
+@click.option(
+    "--apply",
+    "applied",
+    type=A_PATH,
+    metavar="FILE",
+    help="Do what that plan says; refused where a file is not what it was then.",
+)
+@click.option(
+    "--holes",
+    type=click.Choice(["tombstone", "repeat", "filler", "cut"]),
+    default="tombstone",
+    show_default=True,
+    help="What takes the place of lost messages: a message that says so; a unit that repeats the one before;"
+    " nothing, and queue offsets shift; or the log ends at the first hole.",
+)
+@click.option(
+    "--keep-damaged", is_flag=True, help="Give records back whose bodies fail their checksums, as they are."
+)
+@click.option(
+    "--include-stale", is_flag=True, help="Give back what looks like old bytes behind a rewritten tail."
+)
+@click.option(
+    "--topic",
+    "topics",
+    multiple=True,
+    metavar="GLOB",
+    shell_complete=complete_topic,
+    help="Only these topics, others become fillers; partial.",
+)
+@click.option(
+    "--exclude-topic",
+    "exclude_topics",
+    multiple=True,
+    metavar="GLOB",
+    shell_complete=complete_topic,
+    help="Not these topics; partial.",
+)
+@click.option("--until-timestamp", metavar="TIME", help="Nothing stored later than this; partial.")
+@click.option(
+    "--until-offset",
+    type=AN_OFFSET,
+    metavar="P",
+    help="Nothing that reaches beyond this physical offset; partial.",
+)
+@click.option("--live", is_flag=True, help="Read a store whose lock a broker holds.")
+@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Tasks at a time; default: all cores.")
+@shared_options("text", "json")
+def salvage_command(
+    store_paths: tuple[Path, ...],
+    **options: Any,  # noqa: ANN401 - click's options
+) -> ExitStatus:
+    """Make a new store out of what is left of a damaged one.
+
+    The result in --out is complete: log, queues, index, checkpoint, and the config files that parse; a broker
+    starts on it. Every true record keeps its bytes and its place. Several STOREs are copies of one log: holes
+    of the first are healed from the others. The stores are only read. What is lost, what was put aside and
+    the digests of all files are in DIR/salvage and DIR/lost+found. The exit status is 5 if the log was
+    damaged.
+    """
+    session = Session(options)
+    if (options["out"] is None) == (options["plan_path"] is None):
+        raise UsageError("give --out DIR for the result, or --plan FILE for what would be done")
+    if options["until_timestamp"] is not None:
+        parse_time(options["until_timestamp"], session.zone)
+    stores = [session.open(path) for path in store_paths]
+    session.note_settings(stores[0])
+    report = _plan(stores, session, options) if options["out"] is None else _salvage(stores, session, options)
+    status = report.exit_status(session.fail_on)
+    with session.output(*stores, whole=True) as stream:
+        session.console.close()
+        if session.format is Format.JSON:
+            stream.write(to_json(json_object(report) | {"exitStatus": int(status)}, indent=2) + "\n")
+        else:
+            from rmqtool.report.salvage_text import write_salvage_text
+
+            write_salvage_text(report, stream)
+    if report.hint:
+        session.console.note(report.hint)
+    return status
+
+
+def _choices(options: dict[str, Any]) -> dict[str, Any]:
+    same = ("holes", "keep_damaged", "include_stale", "until_timestamp", "until_offset", "live", "jobs")
+    chosen = {name: options[name] for name in same}
+    return chosen | {"topic": options["topics"], "exclude_topic": options["exclude_topics"]}
+
+
+def _plan(stores: list[Store], session: Session, options: dict[str, Any]) -> SalvageReport:
+    from rmqtool.commands.salvage import SalvageReport
+    from rmqtool.salvage.papers import plan_text
+
+    if options["applied"] is not None:
+        raise UsageError("--apply does what a plan says, --plan makes one: give one of them")
+    plan = stores[0].plan_salvage(stores[1:], progress=session.console, **_choices(options))
+    roots = [root for store in stores for root in store.files.evidence_roots]
+    with whole_output(options["plan_path"], roots) as stream:
+        stream.write(plan_text(plan))
+    return SalvageReport.of(plan)
+
+
+def _salvage(stores: list[Store], session: Session, options: dict[str, Any]) -> SalvageReport:
+    from rmqtool.salvage.papers import read_plan
+
+    plan = None
+    if options["applied"] is not None:
+        try:
+            plan = read_plan(options["applied"].read_text("utf-8"))
+        except (OSError, UnicodeDecodeError) as failure:
+            raise EnvironmentFailureError(f"{options['applied']}: cannot be read: {failure}") from failure
+    return stores[0].salvage(
+        options["out"], stores[1:], plan=plan, progress=session.console, **_choices(options)
+    )
+
+
+COMMANDS = {"salvage": salvage_command}

@@ -1,0 +1,117 @@
+"""``--salvage``: queues and index over all true records of a damaged log, as it lies there.
+
+No broker makes them so: its way ends at damage. They are made over the log that ``rmqtool salvage`` would
+write, without writing it: true records keep their places, and where a message is lost, the unit before it is
+repeated, so that all others keep their queue offsets.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from rmqtool.commands.rebuild.report import Account, RangeCount, RecordCount, Salvaged
+from rmqtool.dispatch.policy import DispatchPolicy
+from rmqtool.findings.wording import counted
+from rmqtool.recovery import NotPredictedError, predict_recovery
+from rmqtool.salvage.derived import DerivedMaker
+from rmqtool.salvage.gathering import Copies
+from rmqtool.salvage.model import Holes, PartKind
+from rmqtool.salvage.planned import PlannedLog
+from rmqtool.salvage.planning import Choices
+
+if TYPE_CHECKING:
+    from rmqtool.commands.rebuild.report import RebuildReport
+    from rmqtool.engine import Engine
+    from rmqtool.progress import Progress
+    from rmqtool.salvage.derived import Derived
+    from rmqtool.salvage.model import SalvagePlan
+    from rmqtool.store import Store
+    from rmqtool.store.staging import StagingHandle
+
+
+@dataclass(frozen=True)
+class SalvagedMaker:
+    """Makes queues and index of a damaged log.
+
+    Attributes:
+        store: whose log.
+        staging: where to write.
+        engine: runs the tasks.
+        progress: is told of the stages.
+    """
+
+    store: Store
+    staging: StagingHandle
+    engine: Engine
+    progress: Progress
+
+    def make(self, report: RebuildReport) -> RebuildReport:
+        """Make them; return the report of a broker's way with what became of it instead.
+
+        Raises:
+            EnvironmentFailureError: reading or writing failed, or no record of the log is true.
+        """
+        copies = Copies((self.store,))
+        seconds = dict(report.seconds)
+        plan = copies.plan(Choices(Holes.REPEAT), self.engine, self.progress, seconds)
+        policy = DispatchPolicy.from_settings(self.store.settings)
+        maker = DerivedMaker(self.store, policy, self.staging, self.engine, self.progress)
+        derived = maker.make(PlannedLog(plan, copies.logs))
+        records, left_out = plan.records_of(PartKind.RECORDS), _left_out(plan)
+        account = Account(
+            records + left_out, derived.messages, records - derived.messages, left_out, unreachable=0
+        )
+        return replace(
+            report,
+            mode="salvage",
+            records=derived.messages,
+            bytes=plan.end - plan.start,
+            units=derived.units,
+            index_entries=derived.entries,
+            queues=derived.queues,
+            files=_files(derived),
+            present=None,
+            account=account,
+            skipped=(),
+            more_skipped=RangeCount(0, 0),
+            unreachable=(),
+            salvage_would_add=RecordCount(0, 0),
+            salvaged=_salvaged(plan, next_start(self.store)),
+            seconds=seconds,
+        )
+
+
+def _left_out(plan: SalvagePlan) -> int:
+    """Return how many records are not given back."""
+    return sum(one.cause != "torn" for one in plan.found)
+
+
+def _files(derived: Derived) -> dict[str, int]:
+    return dict(Counter(file.label.partition("/")[0] for file in derived.files))
+
+
+def _salvaged(plan: SalvagePlan, start: str) -> Salvaged:
+    lost = sum(one.count for one in plan.lost)
+    repeated = sum(one.count for one in plan.lost if one.placed)
+    return Salvaged(start, _left_out(plan), lost, repeated)
+
+
+def next_start(store: Store) -> str:
+    """Say in one sentence what a broker's next start makes of a log."""
+    try:
+        prediction = predict_recovery(store, store.settings.release)
+    except NotPredictedError as failure:
+        return f"What a broker's next start makes of this log is not known: {failure}."
+    broker = f"the next start of a {prediction.release.name} broker"
+    if prediction.refusals:
+        first = prediction.refusals[0]
+        return f"Beware: {broker} is refused: {first.file} {first.reason}."
+    lost = sum(one.messages for one in prediction.lost)
+    if prediction.cut is None or not lost:
+        return f"As the store lies there, {broker} cuts no message off its log."
+    return (
+        f"Beware: {broker} cuts this log at physical offset {prediction.cut.physical_offset} and loses"
+        f" {counted(lost, 'message', spec=',')}."
+    )

@@ -1,0 +1,184 @@
+"""What a salvage gave back, and what it could not."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from rmqtool.errors import ExitStatus
+from rmqtool.findings import FailOn
+from rmqtool.findings.wording import counted
+from rmqtool.salvage.model import Holes, PartKind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rmqtool.salvage.accounts import QueueAccount
+    from rmqtool.salvage.companions import ConfigFile
+    from rmqtool.salvage.model import SalvagePlan
+
+_SHIFTED = " Queue offsets after lost messages are others than before: reset what consumers have read."
+_PARTIAL = " A part, as asked: consumers find less than before."
+
+
+@dataclass(frozen=True, slots=True)
+class LogBytes:
+    """What the bytes of the new log are; their sum is the log.
+
+    Attributes:
+        records: true ones.
+        tombstones: messages in the place of lost ones.
+        fillers: records that no queue takes.
+        blank: up to the end of a file.
+        zeros: after the last record.
+        log: all.
+    """
+
+    records: int
+    tombstones: int
+    fillers: int
+    blank: int
+    zeros: int
+    log: int
+
+
+@dataclass(frozen=True, slots=True)
+class LostMessages:
+    """How many messages are lost.
+
+    Attributes:
+        proven: all that are known of, by gaps in queue offsets, queues that list them, or their own records.
+        placed: of them, those with a tombstone or a repeated unit in their place.
+        by_cause: how many by cause, see ``Lost``.
+    """
+
+    proven: int
+    placed: int
+    by_cause: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class SalvageReport:
+    """The outcome of a salvage.
+
+    Attributes:
+        stores: paths of the copies.
+        out: path of the result; None where only a plan was made.
+        holes: what takes the place of lost messages.
+        partial: whether the user left something out.
+        records: true records given back.
+        healed: of them, those that the first copy does not have.
+        bytes: of the new log.
+        lost: messages.
+        left_out: true records that are not given back, by cause: ``body`` their checksum fails, ``stale``
+            old bytes, ``fields`` contradicted, ``room`` too little room beside them, ``conflict`` of another
+            copy.
+        odd_times: records given back whose store time is out of order.
+        queues: the account of each queue.
+        units: units written.
+        index_entries: index entries written.
+        config: the broker's files, and why some are not copied.
+        notes: sentences.
+        seconds: wall time of each stage.
+    """
+
+    schema: ClassVar = "rmqtool.salvage/1"
+    stores: tuple[str, ...]
+    out: str | None
+    holes: Holes
+    partial: bool
+    records: int
+    healed: int
+    bytes: LogBytes
+    lost: LostMessages
+    left_out: Mapping[str, int]
+    odd_times: int
+    queues: tuple[QueueAccount, ...]
+    units: int | None
+    index_entries: int | None
+    config: tuple[ConfigFile, ...]
+    notes: tuple[str, ...]
+    seconds: Mapping[str, float]
+
+    @classmethod
+    def of(
+        cls,
+        plan: SalvagePlan,
+        *,
+        out: str | None = None,
+        units: int | None = None,
+        index_entries: int | None = None,
+        config: tuple[ConfigFile, ...] = (),
+        seconds: Mapping[str, float] | None = None,
+    ) -> SalvageReport:
+        """Return the report of a plan, carried out or not."""
+        causes = Counter[str]()
+        for one in plan.lost:
+            causes[one.cause] += one.count
+        kinds = {kind: plan.bytes_of(kind) for kind in PartKind}
+        return cls(
+            stores=plan.stores,
+            out=out,
+            holes=plan.holes,
+            partial=plan.partial,
+            records=plan.records_of(PartKind.RECORDS),
+            healed=plan.healed,
+            bytes=LogBytes(
+                kinds[PartKind.RECORDS],
+                kinds[PartKind.TOMBSTONES],
+                kinds[PartKind.FILLER],
+                kinds[PartKind.BLANK],
+                kinds[PartKind.ZEROS],
+                plan.stop - plan.start,
+            ),
+            lost=LostMessages(
+                sum(causes.values()), sum(one.count for one in plan.lost if one.placed), dict(causes)
+            ),
+            left_out=dict(Counter(one.cause for one in plan.found if one.cause != "torn")),
+            odd_times=plan.odd_times,
+            queues=plan.queues,
+            units=units,
+            index_entries=index_entries,
+            config=config,
+            notes=plan.notes,
+            seconds=dict(seconds or {}),
+        )
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the log had no damage: nothing is lost, nothing is left out, no hole was filled."""
+        filled = self.bytes.tombstones or self.bytes.fillers
+        return not (self.lost.proven or self.left_out or filled)
+
+    @property
+    def verdict(self) -> str:
+        """Return the outcome in one or two sentences."""
+        records = counted(self.records, "record", spec=",")
+        if self.is_whole:
+            told = f"Nothing was lost: {records}."
+        elif not self.lost.proven:
+            told = f"{records} given back; no message is proven to be lost."
+        else:
+            missing = self.lost.proven - self.lost.placed
+            told = f"{records} given back, {counted(self.lost.proven, 'message', spec=',')} lost"
+            told += f", {missing:,} of them with nothing in their place." if missing else "."
+        if self.lost.proven > self.lost.placed and self.holes is not Holes.CUT:
+            told += _SHIFTED
+        return told + (_PARTIAL if self.partial else "")
+
+    @property
+    def hint(self) -> str:
+        """Return what to do next; empty where nothing was made."""
+        if self.out is None:
+            return ""
+        return (
+            f"To use it: rmqtool verify {self.out}, then start a broker with the old settings on a copy of it"
+            " (storePathRootDir), and look at salvage/lost.ndjson for what consumers will miss."
+        )
+
+    def exit_status(self, fail_on: FailOn | str = FailOn.ERROR) -> ExitStatus:
+        """Return 5 if the log was damaged, else 0."""
+        if self.is_whole or FailOn(fail_on) is FailOn.NEVER:
+            return ExitStatus.CLEAN
+        return ExitStatus.LOG_DAMAGED

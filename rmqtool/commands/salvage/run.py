@@ -1,0 +1,232 @@
+"""From a damaged store, or several copies of one, to a plan, and from a plan to a new store."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from rmqtool.commands.salvage.report import SalvageReport
+from rmqtool.dispatch.policy import NEVER
+from rmqtool.engine import EngineOptions, opened_engine
+from rmqtool.errors import EnvironmentFailureError, RefusedError, UsageError
+from rmqtool.projection import json_object
+from rmqtool.salvage.companions import copy_config, copy_timer, write_checkpoint
+from rmqtool.salvage.derived import DerivedMaker
+from rmqtool.salvage.gathering import Copies, timed
+from rmqtool.salvage.model import Holes, PartKind, SourceFile
+from rmqtool.salvage.papers import lost_lines, manifest_lines, plan_text, rescue_map
+from rmqtool.salvage.planned import PlannedLog
+from rmqtool.salvage.planning import Choices
+from rmqtool.salvage.writing import Written, digest_of, write_found, write_log
+from rmqtool.store.lock import lock_holder
+from rmqtool.store.staging import StagingArea
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from rmqtool.engine import Engine
+    from rmqtool.progress import Progress
+    from rmqtool.salvage.model import SalvagePlan
+    from rmqtool.store import Store
+    from rmqtool.store.staging import StagingHandle
+
+PAPERS = "salvage"
+
+
+@dataclass(frozen=True)
+class SalvageRequest:
+    """What to salvage, and how.
+
+    Attributes:
+        stores: copies of one log; the first leads.
+        engine: where the stages run.
+        holes: what takes the place of lost messages.
+        keep_damaged: give records back whose bodies are not what their checksums say, as they are.
+        include_stale: give back what looks stale.
+        topics: globs of topics to take; empty takes all.
+        exclude_topics: globs of topics to leave out.
+        until_timestamp_ms: nothing stored later.
+        until_offset: nothing from this physical offset on.
+        live: go on although a broker holds a store's lock.
+    """
+
+    stores: tuple[Store, ...]
+    engine: EngineOptions
+    holes: Holes = Holes.TOMBSTONE
+    keep_damaged: bool = False
+    include_stale: bool = False
+    topics: tuple[str, ...] = ()
+    exclude_topics: tuple[str, ...] = ()
+    until_timestamp_ms: int | None = None
+    until_offset: int | None = None
+    live: bool = False
+
+    @property
+    def copies(self) -> Copies:
+        """Return the stores as copies of one log."""
+        return Copies(self.stores)
+
+    @property
+    def evidence_roots(self) -> tuple[Path, ...]:
+        """Return the directories that nothing may be written into."""
+        return tuple({path for store in self.stores for path in store.evidence_roots})
+
+
+def salvage(
+    request: SalvageRequest, out: Path, progress: Progress, engine: Engine | None = None
+) -> SalvageReport:
+    """Salvage into ``out``, which appears complete or not at all.
+
+    Raises:
+        UsageError: the stores are no copies of one log.
+        RefusedError: a broker holds a lock, the output exists, or it lies inside the evidence.
+        EnvironmentFailureError: reading or writing failed, or there is nothing to give back.
+    """
+    seconds: dict[str, float] = {}
+    with StagingArea(out, request.evidence_roots) as area, opened_engine(request.engine, engine) as hands:
+        plan = _plan(request, progress, hands, seconds)
+        return _carry_out(plan, request, area, progress, hands, seconds)
+
+
+def plan_salvage(request: SalvageRequest, progress: Progress, engine: Engine | None = None) -> SalvagePlan:
+    """Return what a salvage would do, with digests of the copies; nothing is written."""
+    with opened_engine(request.engine, engine) as hands:
+        plan = _plan(request, progress, hands, {})
+        progress.stage("digests", None)
+        return replace(plan, sources=_with_digests(request, hands))
+
+
+def apply_plan(
+    plan: SalvagePlan, request: SalvageRequest, out: Path, progress: Progress, engine: Engine | None = None
+) -> SalvageReport:
+    """Do what a plan says, and nothing else.
+
+    Raises:
+        RefusedError: a copy is not what it was when the plan was made; or as for ``salvage``.
+    """
+    _check(request)
+    with StagingArea(out, request.evidence_roots) as area, opened_engine(request.engine, engine) as hands:
+        _refuse_changed(plan, request, hands)
+        if plan.file_size != (size := request.copies.file_size):
+            raise RefusedError(
+                f"the plan has files of {plan.file_size} bytes, the store of {size}: give those that the"
+                " plan was made with"
+            )
+        return _carry_out(plan, request, area, progress, hands, {})
+
+
+def _plan(
+    request: SalvageRequest, progress: Progress, engine: Engine, seconds: dict[str, float]
+) -> SalvagePlan:
+    _check(request)
+    return request.copies.plan(_choices(request), engine, progress, seconds)
+
+
+def _check(request: SalvageRequest) -> None:
+    for store in request.stores:
+        if not len(store.commitlog):
+            raise EnvironmentFailureError(f"{store.base}: no commit log segment there; give a store root")
+        holder = None if store.root is None or request.live else lock_holder(store.root)
+        if holder is not None:
+            raise RefusedError(
+                f"{store.root}: {holder} holds the store's lock; stop the broker, or add --live to salvage"
+                " what the log holds now"
+            )
+    sizes = {store.settings.commitlog_file_size for store in request.stores}
+    if len(sizes) > 1:
+        raise UsageError(f"the copies have files of {sorted(sizes)} bytes: give -p mappedFileSizeCommitLog=N")
+
+
+def _choices(request: SalvageRequest) -> Choices:
+    policy = replace(request.copies.policy, topics=request.topics, exclude_topics=request.exclude_topics)
+    return Choices(
+        holes=request.holes,
+        keep_damaged=request.keep_damaged,
+        include_stale=request.include_stale,
+        until_timestamp_ms=NEVER if request.until_timestamp_ms is None else request.until_timestamp_ms,
+        until_offset=NEVER if request.until_offset is None else request.until_offset,
+        takes=policy.takes,
+        chooses_topics=bool(request.topics or request.exclude_topics),
+    )
+
+
+def _with_digests(request: SalvageRequest, engine: Engine) -> tuple[SourceFile, ...]:
+    files = [segment for store in request.stores for segment in store.commitlog]
+    digests = engine.map(digest_of, files)
+    return tuple(
+        replace(source, sha256=digest)
+        for source, digest in zip(request.copies.sources(), digests, strict=True)
+    )
+
+
+def _refuse_changed(plan: SalvagePlan, request: SalvageRequest, engine: Engine) -> None:
+    now = _with_digests(request, engine)
+    for was, found in zip(plan.sources, now, strict=False):
+        if was != found:
+            raise RefusedError(f"{found.path}: is not what it was when the plan was made: make a new plan")
+    if len(now) != len(plan.sources):
+        raise RefusedError(
+            f"{request.stores[0].base}: {len(now)} files of the log, {len(plan.sources)} in the plan"
+        )
+
+
+def _carry_out(
+    plan: SalvagePlan,
+    request: SalvageRequest,
+    area: StagingArea,
+    progress: Progress,
+    engine: Engine,
+    seconds: dict[str, float],
+) -> SalvageReport:
+    handle, store = area.handle, request.stores[0]
+    log = PlannedLog(plan, request.copies.logs, silent=plan.holes is Holes.REPEAT)
+    with timed(seconds, "write"):
+        progress.stage("write", None)
+        files = write_log(log, handle, engine)
+    with timed(seconds, "derived"):
+        derived = DerivedMaker(store, request.copies.policy, handle, engine, progress).make(log)
+    with timed(seconds, "beside"):
+        aside = [written for _, written in write_found(plan.found, request.copies.logs, handle)]
+        config, more = copy_config(store, handle)
+        checkpoint = write_checkpoint(
+            handle,
+            last_ms=max([0, *(one.last_stored_ms or 0 for one in plan.queues)]),
+            index_ms=derived.index_ms,
+            end=plan.end,
+            last_record=_last_record(plan),
+        )
+        beside = [*aside, *more, *copy_timer(store, handle), *derived.files, checkpoint]
+    report = SalvageReport.of(
+        plan,
+        out=str(area.out),
+        units=derived.units,
+        index_entries=derived.entries,
+        config=tuple(config),
+        seconds=seconds,
+    )
+    _write_papers(plan, report, [*files, *beside], handle)
+    progress.stage("publish", None)
+    area.publish()
+    return report
+
+
+def _last_record(plan: SalvagePlan) -> int:
+    ends = [part for part in plan.parts if part.kind in {PartKind.RECORDS, PartKind.TOMBSTONES}]
+    return ends[-1].start if ends else plan.start
+
+
+def _write_papers(
+    plan: SalvagePlan, report: SalvageReport, files: Iterable[Written], handle: StagingHandle
+) -> None:
+    text = json.dumps(json_object(report), indent=1) + "\n"
+    for name, lines in (
+        ("plan.json", [plan_text(plan)]),
+        ("lost.ndjson", lost_lines(plan)),
+        ("log.map", rescue_map(plan)),
+        ("SHA256SUMS", manifest_lines(files)),
+        ("salvage.json", [text]),
+    ):
+        with handle.create_file(f"{PAPERS}/{name}") as file:
+            file.write_at(0, "".join(lines).encode("utf-8", "surrogateescape"))

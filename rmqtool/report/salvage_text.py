@@ -1,0 +1,85 @@
+"""The outcome of a salvage, for people."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqtool.findings.wording import counted
+from rmqtool.report.escaping import escape_text
+from rmqtool.report.times import size_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import TextIO
+
+    from rmqtool.commands.salvage.report import SalvageReport
+
+_LISTED = 20
+
+
+def write_salvage_text(report: SalvageReport, stream: TextIO) -> None:
+    """Write the summary."""
+    for line in _lines(report):
+        stream.write(line + "\n")
+
+
+def _lines(report: SalvageReport) -> Iterator[str]:
+    yield report.verdict
+    for number, store in enumerate(report.stores):
+        yield f"{'copy' if number else 'store':<14} {escape_text(store)}"
+    if report.out is not None:
+        yield f"{'result':<14} {escape_text(report.out)}"
+    yield from _account(report)
+    yield from _left_out(report)
+    if report.units is not None:
+        yield f"{'units':<14} {report.units:,}"
+        yield f"{'index entries':<14} {report.index_entries:,}"
+    yield from _queues(report)
+    for one in report.config:
+        if one.problem is not None or one.mended:
+            yield f"{'config':<14} {escape_text(one.label)} is not copied: {escape_text(one.problem or '')}"
+    for note in report.notes[:_LISTED]:
+        yield f"{'not read':<14} {escape_text(note)}"
+    stages = ", ".join(f"{name} {seconds:.2f}" for name, seconds in report.seconds.items())
+    if stages:
+        yield f"{'seconds':<14} {stages}"
+
+
+def _account(report: SalvageReport) -> Iterator[str]:
+    parts = report.bytes
+    healed = f", {report.healed:,} of them from other copies" if report.healed else ""
+    yield f"{'records':<14} {report.records:,} in {size_text(parts.records)}{healed}"
+    made = (
+        (parts.tombstones, "tombstones"),
+        (parts.fillers, "fillers"),
+        (parts.blank, "BLANK"),
+        (parts.zeros, "zeros after the end"),
+    )
+    shown = ", ".join(f"{size_text(size)} {word}" for size, word in made if size)
+    shown = f", {shown}" if shown else ""
+    yield f"{'log':<14} {size_text(parts.log)}: {size_text(parts.records)} records{shown}"
+
+
+def _left_out(report: SalvageReport) -> Iterator[str]:
+    words = {
+        "body": "whose body is not what its checksum says",
+        "stale": "that looks like old bytes: --include-stale gives it back",
+        "fields": "that is contradicted in what it says of its queue",
+        "room": "that leaves no room for what must stand beside it",
+        "conflict": "of another copy that differs from a proven one",
+    }
+    for cause, count in sorted(report.left_out.items()):
+        yield f"{'left out':<14} {counted(count, 'record')} {words[cause]}; in lost+found/"
+    if report.odd_times:
+        yield f"{'odd times':<14} {counted(report.odd_times, 'record')} whose store time is out of order"
+
+
+def _queues(report: SalvageReport) -> Iterator[str]:
+    hurt = [one for one in report.queues if one.lost]
+    for one in hurt[:_LISTED]:
+        name = f"{escape_text(one.topic)}/{one.queue_id}"
+        missing = f", {one.lost - one.placed:,} with nothing in their place" if one.lost > one.placed else ""
+        bounds = f"{one.first_queue_offset:,} to {one.end_queue_offset - 1:,}"
+        yield f"{'lost':<14} {name}: {one.lost:,} of the messages {bounds}{missing}"
+    if len(hurt) > _LISTED:
+        yield f"{'lost':<14} in {counted(len(hurt) - _LISTED, 'queue')} more, see --format json"

@@ -1,0 +1,118 @@
+"""The account of each queue: what is there of it, what is lost, what nobody knows."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from rmqtool.salvage.belief import Belief
+    from rmqtool.salvage.model import Lost
+
+    Bools = npt.NDArray[np.bool_]
+    Rows = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class QueueAccount:
+    """One queue: what is there of it.
+
+    Attributes:
+        topic: of the queue.
+        queue_id: of the queue.
+        first_queue_offset: of the first message that is there or proven.
+        end_queue_offset: after the last one.
+        found: messages given back.
+        lost: messages proven to be lost.
+        placed: of them, those with something in their place.
+        orderly: whether its queue offsets go up all along the log; else they were given more than once.
+        first_stored_ms: store time of the first message given back; None without any.
+        last_stored_ms: of the last.
+    """
+
+    topic: str
+    queue_id: int
+    first_queue_offset: int
+    end_queue_offset: int
+    found: int
+    lost: int
+    placed: int
+    orderly: bool
+    first_stored_ms: int | None
+    last_stored_ms: int | None
+
+    @property
+    def queue_offsets(self) -> int:
+        """Return how many there are from the first to the last."""
+        return self.end_queue_offset - self.first_queue_offset
+
+    @property
+    def unknown(self) -> int:
+        """Return the queue offsets of which nothing is known: neither found nor proven lost."""
+        return max(self.queue_offsets - self.found - self.lost, 0)
+
+
+def accounts(belief: Belief, lost: tuple[Lost, ...]) -> Iterator[QueueAccount]:
+    """Yield the account of each queue."""
+    survey = belief.survey
+    by_queue: defaultdict[tuple[str, int], list[Lost]] = defaultdict(list)
+    for one in lost:
+        by_queue[one.topic, one.queue_id].append(one)
+    units, records = survey.units, survey.records
+    kept = belief.kept[belief.record_of]
+    order = np.argsort(units["queue"], kind="stable")
+    order = order[kept[order]]
+    bounds = np.searchsorted(units["queue"][order], np.arange(len(survey.queues) + 1))
+    for number, key in enumerate(survey.queues):
+        rows = order[bounds[number] : bounds[number + 1]]
+        missing = by_queue.pop(key, [])
+        if len(rows) or missing:
+            times = records["store_timestamp_ms"][belief.record_of[rows]]
+            orderly = _is_orderly(belief, number, len(rows), kept)
+            yield _account(key, units[rows], times, missing, orderly=orderly)
+    for key, missing in sorted(by_queue.items()):
+        yield _account(key, units[:0], units["log_offset"][:0], missing, orderly=True)
+
+
+def _is_orderly(belief: Belief, queue: int, given_back: int, kept: Bools) -> bool:
+    chain = belief.chains.get(queue)
+    if chain is None:
+        return given_back == 0
+    return not chain.resets and int(kept[chain.rows].sum()) == given_back
+
+
+def _account(
+    key: tuple[str, int], units: Rows, times: Rows, lost: list[Lost], *, orderly: bool
+) -> QueueAccount:
+    stops = units["queue_offset"] + units["count"]
+    firsts = [int(units["queue_offset"].min())] if len(units) else []
+    lasts = [int(stops.max())] if len(units) else []
+    found = _distinct(units["queue_offset"], stops)
+    return QueueAccount(
+        *key,
+        first_queue_offset=min(firsts + [one.queue_offset for one in lost]),
+        end_queue_offset=max(lasts + [one.queue_offset + one.count for one in lost]),
+        found=found,
+        lost=sum(one.count for one in lost),
+        placed=sum(one.count for one in lost if one.placed),
+        orderly=orderly,
+        first_stored_ms=int(times[0]) if len(times) else None,
+        last_stored_ms=int(times[-1]) if len(times) else None,
+    )
+
+
+def _distinct(starts: Rows, stops: Rows) -> int:
+    """Return how many queue offsets units take, those of a queue that began again once."""
+    if not len(starts):
+        return 0
+    order = np.argsort(starts, kind="stable")
+    starts, reach = starts[order], np.maximum.accumulate(stops[order])
+    covered = np.concatenate([[starts[0]], reach[:-1]])
+    return int(np.maximum(reach - np.maximum(starts, covered), 0).sum())

@@ -1,0 +1,241 @@
+"""Fields that no checksum protects, held against the neighbours of a record.
+
+One flipped bit of QUEUEID makes a queue that never was, one of QUEUEOFFSET a jump: such a record stands alone
+or in another's way, while a queue misses just this one, right here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rmqtool.formats.message import SMALLEST_RECORD
+from rmqtool.salvage.causes import Cause
+from rmqtool.salvage.chains import Gap, runs_of
+from rmqtool.salvage.rows import Mark
+from rmqtool.topics import LMQ_PREFIX
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from rmqtool.salvage.belief import Belief
+
+    Bools = npt.NDArray[np.bool_]
+
+_SHORT = 2  # records of a run that may be due to chance
+
+
+class FieldJudge:
+    """Leaves out records that are contradicted in what they say of their queue.
+
+    Args:
+        belief: what is believed so far, its chains linked.
+    """
+
+    def __init__(self, belief: Belief) -> None:
+        self.belief = belief
+        self.survey, self.evidence, self.from_zero = belief.survey, belief.evidence, belief.from_zero
+        self.cause, self.places = belief.cause, belief.places
+        self.record_of, self.confirmed = belief.record_of, belief.confirmed
+
+    def leave_out_doubles(self) -> bool:
+        """Leave out, of records that claim one place of a queue, those that another queue misses right there.
+
+        Returns:
+            Whether there are any: then chains are others.
+        """
+        units = self.survey.units
+        own = np.flatnonzero(~units["light"] & self.belief.kept[self.record_of])
+        queues, offsets = units["queue"][own], units["queue_offset"][own]
+        order = np.lexsort((offsets, queues))
+        same = (np.diff(queues[order]) == 0) & (np.diff(offsets[order]) == 0)
+        doubles = own[np.unique(np.concatenate([order[:-1][same], order[1:][same]]))]
+        doubles = doubles[~self.confirmed[doubles]]
+        places, offsets = units["log_offset"][doubles], units["queue_offset"][doubles]
+        liars: set[int] = set()
+        for gap in self.belief.gaps() if len(doubles) else ():
+            fits = (gap.start <= places) & (places < gap.stop) & (gap.first <= offsets) & (offsets < gap.last)
+            for unit in doubles[fits]:
+                queue, record = int(units["queue"][unit]), int(self.record_of[unit])
+                if queue != gap.queue and self._resembles(gap.queue, queue, record):
+                    liars.add(record)
+        self.cause[list(liars)] = Cause.FIELDS
+        return bool(liars)
+
+    def judge(self) -> None:
+        """Leave out whole records that are contradicted in what they say of their queue."""
+        self._linked = np.zeros(len(self.survey.units), bool)
+        for chain in self.belief.chains.values():
+            self._linked[chain.rows] = True
+        self._count_kept()
+        gaps = list(self.belief.gaps())
+        tight = [gap for gap in gaps if self._lacks_room(gap)]
+        elsewhere = self._listed_elsewhere()
+        for record in np.flatnonzero((self._suspects() | elsewhere) & self.belief.kept):
+            unit = self._own_unit(int(record))
+            refuted = elsewhere[record] and not self._vouched(unit)
+            if refuted or self._claimed(int(record), gaps if self._is_alone(unit) else tight):
+                self.cause[record] = Cause.FIELDS
+                self._count_kept()
+        self._leave_out_intruders()
+        self._forget_left_out()
+
+    def _leave_out_intruders(self) -> None:
+        """Leave out records of no chain that a broker would put into their queue, and shift what follows.
+
+        A unit ahead of its queue's end is appended there, whatever its offset says; one behind it is skipped
+        (``ConsumeQueue#putMessagePositionInfo``, 4.9.8, 5.3.3).
+        """
+        units = self.survey.units
+        for number in np.flatnonzero(~self._linked & ~units["light"]):
+            chain = self.belief.chains.get(int(units["queue"][number]))
+            if chain is None or not self.belief.kept[self.record_of[number]]:
+                continue
+            place = int(np.searchsorted(chain.rows, number))
+            before = chain.rows[place - 1] if place else None
+            end = 0 if before is None else int(units["queue_offset"][before] + units["count"][before])
+            if units["queue_offset"][number] >= end and place < len(chain.rows):
+                self.cause[self.record_of[number]] = Cause.FIELDS
+
+    def _count_kept(self) -> None:
+        sizes = np.where(self.belief.kept, self.survey.records["total_size"], 0).astype(np.int64)
+        self._kept_before = np.concatenate([[0], np.cumsum(sizes)])
+
+    def _listed_elsewhere(self) -> Bools:
+        """Tell which records an ordinary queue lists at another queue offset than they say, ``(n,)``."""
+        records, units = self.survey.records, self.survey.units
+        listed_there = np.zeros(len(records), bool)
+        light = {self.survey.queues[number] for number in np.unique(units["queue"][units["light"]])}
+        for key, listed in self.evidence.units.items():
+            if key in light or key[0].startswith(LMQ_PREFIX) or not len(records):
+                continue
+            place = np.searchsorted(self.places, listed["log_offset"])
+            place = np.minimum(place, len(records) - 1)
+            met = (records["log_offset"][place] == listed["log_offset"]) & (
+                records["total_size"][place] == listed["size"]
+            )
+            listed_there[place[met]] = True
+        listed_there[self.record_of[self.confirmed]] = False
+        return listed_there
+
+    def _suspects(self) -> Bools:
+        """Return records that stand alone or in no chain, and plain ones in no queue at all, ``(n,)``."""
+        records, units = self.survey.records, self.survey.units
+        suspects: Bools = (records["marks"] & Mark.PLAIN) != 0
+        suspects[self.record_of] = False
+        suspects[self.record_of[~self._linked & ~self.confirmed]] = True
+        for chain in self.belief.chains.values():
+            cuts = runs_of(self.survey, chain.rows)
+            short = np.flatnonzero(np.diff(cuts) <= _SHORT)
+            for number in short:
+                rows = chain.rows[cuts[number] : cuts[number + 1]]
+                if not self.confirmed[rows].any() and not units["light"][rows].any():
+                    suspects[self.record_of[rows]] = True
+        return suspects
+
+    def _claimed(self, record: int, tight: list[Gap]) -> bool:
+        """Whether a queue misses just this record, right here, and has no other room for it."""
+        row = self.survey.records[record]
+        at, offset = int(row["log_offset"]), int(row["queue_offset"])
+        unit = self._own_unit(record)
+        own = None if unit is None else int(self.survey.units["queue"][unit])
+        vouched = self._vouched(unit)
+        for gap in tight:
+            if not gap.start <= at < gap.stop or (vouched and not self._lacks_room(gap)):
+                continue
+            if vouched and not (self._is_alone(unit) and gap.last == gap.first + 1):
+                continue
+            if len(self.belief.chains[gap.queue].rows) == 1:  # no witness either
+                continue
+            if gap.queue == own:
+                if unit is not None and not self._linked[unit] and self._lacks_room(gap):
+                    return True
+            elif gap.first <= offset < gap.last and self._resembles(gap.queue, own, record):
+                return True
+        return not vouched and self._claimed_by_an_end(record, offset, own)
+
+    def _lacks_room(self, gap: Gap) -> bool:
+        """Whether the holes of the log have no room for what a gap misses."""
+        ends = np.searchsorted(self.places, [gap.start, gap.stop])
+        taken = int(self._kept_before[ends[1]] - self._kept_before[ends[0]])
+        blanks = self.belief.blank_bytes(gap.start, gap.stop)
+        return gap.stop - gap.start - taken - blanks < (gap.last - gap.first) * SMALLEST_RECORD
+
+    def _claimed_by_an_end(self, record: int, offset: int, own: int | None) -> bool:
+        """Whether it is the record that would come next in a queue like its own, which ends before it."""
+        units = self.survey.units
+        for chain in self.belief.chains.values():
+            rows = chain.rows[self.record_of[chain.rows] != record]
+            if len(rows) <= _SHORT or self.record_of[rows[-1]] > record:
+                continue
+            end = int(units["queue_offset"][rows[-1]] + units["count"][rows[-1]])
+            if chain.queue == own:
+                places = self.survey.units["log_offset"][rows[-1]], self.survey.records["log_offset"][record]
+                gap = Gap(chain.queue, end, offset, int(places[0]), int(places[1]))
+                if _one_byte_apart(end, offset) and (offset < end or self._lacks_room(gap)):
+                    return True
+            elif end == offset and self._resembles(chain.queue, own, record):
+                return True
+        return False
+
+    def _vouched(self, unit: int | None) -> bool:
+        """Whether its own queue vouches for a record: it follows the one before it, but for what has room."""
+        if unit is None or self.confirmed[unit]:
+            return unit is not None
+        queue, offset = int(self.survey.units["queue"][unit]), int(self.survey.units["queue_offset"][unit])
+        if not self._linked[unit]:
+            return False
+        rows = self.belief.chains[queue].rows
+        place = int(np.searchsorted(rows, unit))
+        at = int(self.survey.units["log_offset"][unit])
+        if not place:
+            if self._is_alone(unit) and not self.belief.is_likely(queue):
+                return self.from_zero and not offset
+            gap = Gap(queue, 0, offset, self.survey.log.start, at)
+            return not self.from_zero or not offset or not self._lacks_room(gap)
+        before = rows[place - 1]
+        end = int(self.survey.units["queue_offset"][before] + self.survey.units["count"][before])
+        gap = Gap(queue, end, offset, int(self.survey.units["log_offset"][before]), at)
+        return place in self.belief.chains[queue].resets or offset == end or not self._lacks_room(gap)
+
+    def _is_alone(self, unit: int | None) -> bool:
+        """Whether a record is all there is of its queue."""
+        return unit is None or len(self.belief.chains[int(self.survey.units["queue"][unit])].rows) == 1
+
+    def _own_unit(self, record: int) -> int | None:
+        """Return the unit of a record in its own queue; None if it has none."""
+        first, last = np.searchsorted(self.record_of, [record, record + 1])
+        return int(first) if first < last else None
+
+    def _resembles(self, queue: int, own: int | None, record: int) -> bool:
+        """Whether one damaged byte turns a queue into the one that a record claims."""
+        topic, queue_id = self.survey.queues[queue]
+        if own is None:
+            return int(self.survey.records["queue_id"][record]) == queue_id
+        claimed_topic, claimed_id = self.survey.queues[own]
+        if claimed_topic == topic:
+            return _one_byte_apart(claimed_id, queue_id, 4)
+        return claimed_id == queue_id and _one_letter_apart(claimed_topic, topic)
+
+    def _forget_left_out(self) -> None:
+        """Take out of the chains what contradicts them; what is damaged still shows where it stood."""
+        for chain in self.belief.chains.values():
+            good = (self.cause[self.record_of[chain.rows]] == Cause.NONE) | (
+                self.cause[self.record_of[chain.rows]] == Cause.BODY
+            )
+            if not good.all():
+                chain.resets = frozenset(int(good[:reset].sum()) for reset in chain.resets if good[reset])
+                chain.rows = chain.rows[good]
+
+
+def _one_letter_apart(one: str, other: str) -> bool:
+    """Whether two names differ in one letter, or in one byte: what is no text is read as one letter."""
+    pairs = ((one, other), (one.encode(), other.encode()))
+    return any(len(a) == len(b) and sum(x != y for x, y in zip(a, b, strict=True)) == 1 for a, b in pairs)
+
+
+def _one_byte_apart(one: int, other: int, width: int = 8) -> bool:
+    """Whether two integers of so many bytes differ in one of them."""
+    differing = (one ^ other) & ((1 << 8 * width) - 1)
+    return sum(1 for shift in range(0, 8 * width, 8) if differing >> shift & 0xFF) == 1

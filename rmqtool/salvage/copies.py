@@ -1,0 +1,136 @@
+"""Several copies of one log as one: a hole of the first is healed, record by record, from the others.
+
+A record heals if it is whole and believed in its own copy and lies in a hole of the copies before. Where two
+copies hold different records, both proven, the earlier copy's stays and the other is told and kept aside.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rmqtool.errors import UsageError
+from rmqtool.salvage.belief import Belief
+from rmqtool.salvage.model import Found
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from rmqtool.salvage.evidence import QueueEvidence
+    from rmqtool.salvage.survey import Survey
+
+    Bools = npt.NDArray[np.bool_]
+    Rows = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Merged:
+    """Copies put together.
+
+    Attributes:
+        survey: all of them, as if it were one log.
+        healed: records that the first copy does not have.
+        conflicts: records of later copies that differ from what stays, one for each place.
+    """
+
+    survey: Survey
+    healed: int = 0
+    conflicts: tuple[Found, ...] = ()
+
+
+def merge(surveys: Sequence[Survey], evidence: QueueEvidence, *, include_stale: bool) -> Merged:
+    """Put copies together, the first leads.
+
+    Raises:
+        UsageError: they are no copies of one log: they share places, and not one record.
+    """
+    merged = surveys[0]
+    if len(surveys) == 1:
+        return Merged(merged)
+    healed, conflicts = 0, []
+    merged = _believed(merged, evidence, include_stale=include_stale)
+    for number, other in enumerate(surveys[1:], 1):
+        other.records["source"] = number
+        good = _believed(other, evidence, include_stale=include_stale, only=True)
+        same, taken, other_bytes = _compared(merged, good)
+        if not same.any() and other_bytes.any():
+            raise UsageError(f"{other.log.directories[0]}: no copy of this log: no record is the same")
+        differing = good.records[other_bytes]
+        conflicts += [
+            Found(int(row["log_offset"]), int(row["total_size"]), number, "conflict") for row in differing
+        ]
+        merged = _joined(merged, good, taken)
+        healed += int(taken.sum())
+    return Merged(merged, healed, tuple(conflicts))
+
+
+def _believed(survey: Survey, evidence: QueueEvidence, *, include_stale: bool, only: bool = False) -> Survey:
+    """Return a survey without what is not believed; with ``only``, without damaged bodies, too."""
+    belief = Belief(survey, evidence, from_zero=survey.log.start == 0, include_stale=include_stale)
+    keep = belief.kept if only else belief.kept | survey.damaged
+    return _where(survey, keep)
+
+
+def _where(survey: Survey, keep: Bools) -> Survey:
+    records = survey.records[keep]
+    units = survey.units[np.isin(survey.units["log_offset"], records["log_offset"])]
+    return replace(survey, records=records, units=units)
+
+
+def _compared(survey: Survey, other: Survey) -> tuple[Bools, Bools, Bools]:
+    """Tell of each record of another copy whether it is the same, fills a hole, or differs, ``(n,)`` each."""
+    sound = survey.records[~survey.damaged]
+    starts, stops = sound["log_offset"], sound["log_offset"] + sound["total_size"]
+    rows = other.records
+    after = np.searchsorted(stops, rows["log_offset"], "right")
+    met = np.zeros(len(rows), bool)
+    some = after < len(starts)
+    met[some] = starts[after[some]] < (rows["log_offset"] + rows["total_size"])[some]
+    same = np.zeros(len(rows), bool)
+    theirs = sound[after[met]]
+    same[met] = (theirs["log_offset"] == rows["log_offset"][met]) & (
+        theirs["fingerprint"] == rows["fingerprint"][met]
+    )
+    return same, ~met, met & ~same
+
+
+def _joined(survey: Survey, other: Survey, taken: Bools) -> Survey:
+    """Add records of another copy; damaged ones in their place go."""
+    healing = _where(other, taken)
+    rows = survey.records
+    starts = healing.records["log_offset"]
+    stops = starts + healing.records["total_size"]
+    after = np.searchsorted(stops, rows["log_offset"], "right")
+    covered = np.zeros(len(rows), bool)
+    some = after < len(starts)
+    covered[some] = starts[after[some]] < (rows["log_offset"] + rows["total_size"])[some]
+    survey = _where(survey, ~covered)
+    numbers = {key: number for number, key in enumerate(survey.queues)}
+    turned = np.array([numbers.setdefault(key, len(numbers)) for key in other.queues], np.int32)
+    units = healing.units.copy()
+    if len(units):
+        units["queue"] = turned[units["queue"]]
+    return replace(
+        survey,
+        log=_joined_log(survey, other),
+        records=np.sort(np.concatenate([survey.records, healing.records]), order="log_offset"),
+        units=_in_order(np.concatenate([survey.units, units])),
+        queues=list(numbers),
+        blanks=other.blanks | survey.blanks,
+        sound_crcs=survey.sound_crcs + other.sound_crcs,
+    )
+
+
+def _in_order(units: Rows) -> Rows:
+    return units[np.argsort(units["log_offset"], kind="stable")]
+
+
+def _joined_log(survey: Survey, other: Survey) -> Any:  # noqa: ANN401 - a FileQueue
+    have = {segment.start for segment in survey.log}
+    more = [segment for segment in other.log if segment.start not in have]
+    segments = sorted([*survey.log, *more], key=lambda segment: segment.start)
+    return replace(survey.log, segments=tuple(segments))

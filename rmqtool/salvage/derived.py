@@ -1,0 +1,175 @@
+"""Queues and index over the new log, by the engine of ``rebuild``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rmqtool.dispatch.tag_evidence import tag_rule
+from rmqtool.formats.consumequeue import UNITS
+from rmqtool.formats.index import HEADERS
+from rmqtool.io import location_of
+from rmqtool.reput.pipeline import ReputPlan, run_reput
+from rmqtool.reput.queues import QueueGeometry
+from rmqtool.salvage.model import Holes, PartKind
+from rmqtool.salvage.writing import Written, digest_of
+from rmqtool.store.segments import StoreFile
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import numpy.typing as npt
+
+    from rmqtool.dispatch.policy import DispatchPolicy
+    from rmqtool.engine import Engine
+    from rmqtool.reput.pipeline import ReputResult, Watcher
+    from rmqtool.salvage.model import SalvagePlan
+    from rmqtool.salvage.planned import PlannedLog
+    from rmqtool.store import Store
+    from rmqtool.store.staging import StagingHandle
+
+    Rows = npt.NDArray[Any]
+
+_DERIVED = ("consumequeue", "consumequeue_ext", "batchconsumequeue", "index")
+PARTS = ("consumequeue", "index")
+
+
+@dataclass
+class Derived:
+    """What was made over the new log.
+
+    Attributes:
+        messages: true records that were dispatched.
+        units: of the queues.
+        queues: how many.
+        entries: of the index.
+        index_ms: endTimestamp of the last index file that is full.
+        files: with their digests.
+    """
+
+    messages: int
+    units: int
+    queues: int
+    entries: int
+    index_ms: int
+    files: list[Written] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class DerivedMaker:
+    """Makes queues and index over a planned log.
+
+    Attributes:
+        store: whose settings count.
+        policy: the broker's switches.
+        staging: where to write.
+        engine: runs the tasks.
+        watcher: is told of the progress.
+    """
+
+    store: Store
+    policy: DispatchPolicy
+    staging: StagingHandle
+    engine: Engine
+    watcher: Watcher
+
+    def make(self, log: PlannedLog) -> Derived:
+        """Make them.
+
+        With ``--holes repeat`` the queues are made over a log with tombstones, whose units then repeat the
+        one before; the index over one without.
+        """
+        if log.plan.holes is Holes.REPEAT:
+            queues = self._run(replace(log, silent=False), "consumequeue")
+            _repeat_units(log.plan, self.staging)
+            index = self._run(replace(log, silent=True), "index")
+        else:
+            queues = index = self._run(log, *PARTS)
+        files = [file for name in _DERIVED for file in self._files(name)]
+        digests = self.engine.map(digest_of, files)
+        written = [Written(one.label, sha, one.size_bytes) for one, sha in zip(files, digests, strict=True)]
+        index_ms = _index_ms(self.staging.result)
+        made = sum(log.plan.records_of(kind) for kind in (PartKind.TOMBSTONES, PartKind.FILLER))
+        return Derived(index.messages - made, queues.units, queues.queues, index.entries, index_ms, written)
+
+    def _run(self, log: PlannedLog, *parts: str) -> ReputResult:
+        return run_reput(self._plan(log, frozenset(parts)), self.engine, self.watcher)
+
+    def _plan(self, log: PlannedLog, parts: frozenset[str]) -> ReputPlan:
+        settings, policy = self.store.settings, self.policy
+        if settings.message_index_enable:
+            policy = replace(policy, tag_items=tag_rule(self.store).value)
+        return ReputPlan(
+            log=log.files,
+            file_size=log.plan.file_size,
+            policy=policy,
+            staging=self.staging,
+            parts=parts,
+            queue_geometry=QueueGeometry(
+                settings.consumequeue_file_size,
+                settings.consumequeue_ext_file_size,
+                settings.batchconsumequeue_file_size,
+            ),
+            index_geometry=settings.index_geometry,
+            zone=settings.index_timezone,
+        )
+
+    def _files(self, directory: str) -> list[StoreFile]:
+        base = self.staging.result
+        paths = [path for path in sorted((base / directory).rglob("*")) if path.is_file()]
+        return [
+            StoreFile(location_of(path), str(path.relative_to(base)), path.stat().st_size) for path in paths
+        ]
+
+
+def _index_ms(result: Path) -> int:
+    """Return endTimestamp of the last index file but one: that is full."""
+    times = [0]
+    files = sorted((result / "index").glob("*"))
+    for path in files[:-1]:
+        with path.open("rb") as file:
+            times.append(HEADERS.padded(file.read(HEADERS.size)).end_timestamp_ms)
+    return max(times)
+
+
+def _repeat_units(plan: SalvagePlan, handle: StagingHandle) -> None:
+    """Let units of tombstones repeat the one before them in their queue, or the next where there is none."""
+    starts, stops = _tombstones(plan)
+    if not len(starts):
+        return
+    for directory in sorted((handle.result / "consumequeue").glob("*/*")):
+        before = None
+        for path in sorted(directory.iterdir()):
+            data = path.read_bytes()
+            rows = np.frombuffer(data, UNITS.dtype, len(data) // UNITS.size).copy()
+            after = np.searchsorted(stops, rows["physicalOffset"], "right")
+            inside = (rows["size"] > 0) & (after < len(starts))
+            inside[inside] = starts[after[inside]] <= rows["physicalOffset"][inside]
+            if inside.any():
+                before = _repeat(rows, inside, before)
+                with handle.create_file(str(path.relative_to(handle.result)), len(data)) as file:
+                    file.write_at(0, rows.tobytes())
+            elif rows["size"].any():
+                before = rows[np.flatnonzero(rows["size"])[-1]].copy()
+
+
+def _repeat(rows: Rows, inside: Rows, before: Any) -> Any:  # noqa: ANN401 - a numpy row
+    """Repeat units; return the last one."""
+    good = np.flatnonzero(~inside & (rows["size"] > 0))
+    for number in np.flatnonzero(inside):
+        place = int(np.searchsorted(good, number))
+        if place:
+            rows[number] = rows[good[place - 1]]
+        elif before is not None:
+            rows[number] = before
+        elif len(good):
+            rows[number] = rows[good[0]]
+    return rows[np.flatnonzero(rows["size"])[-1]].copy()
+
+
+def _tombstones(plan: SalvagePlan) -> tuple[Rows, Rows]:
+    parts = [part for part in plan.parts if part.kind is PartKind.TOMBSTONES]
+    bounds = np.array([(part.start, part.stop) for part in parts], np.int64).reshape(-1, 2)
+    return bounds[:, 0], bounds[:, 1]

@@ -1,0 +1,130 @@
+"""What the queues that are still there say of a log: each unit names place and size of a message.
+
+A queue is believed about what it lists, if that fits into the log; one that lies only costs a look.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rmqtool.derived.queue_files import QueueReader
+from rmqtool.errors import EnvironmentFailureError
+from rmqtool.formats.consumequeue import BATCH_UNITS, PREBLANK_SIZE, UNITS
+from rmqtool.formats.message import SMALLEST_RECORD
+from rmqtool.store.kinds import PathKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from rmqtool.salvage.survey import Survey
+    from rmqtool.store import QueueFiles, Store
+
+    Rows = npt.NDArray[Any]
+
+LISTED_ROW = np.dtype(
+    [
+        ("queue_offset", np.int64),
+        ("log_offset", np.int64),
+        ("tags_code", np.int64),
+        ("size", np.int32),
+        ("count", np.int32),  # queue offsets that the unit takes
+    ]
+)
+"""A unit of a queue that is there."""
+
+_NOTHING = np.empty(0, LISTED_ROW)
+
+
+@dataclass
+class QueueEvidence:
+    """What queues list.
+
+    Attributes:
+        units: by topic and queue id, ``(n,)`` of ``LISTED_ROW`` by queue offset.
+        unread: sentences about what could not be read.
+    """
+
+    units: dict[tuple[str, int], Rows] = field(default_factory=dict)
+    unread: list[str] = field(default_factory=list)
+
+    def of(self, key: tuple[str, int]) -> Rows:
+        """Return the units of a queue; none of one that is not there."""
+        return self.units.get(key, _NOTHING)
+
+    def at(self, key: tuple[str, int], queue_offsets: npt.NDArray[np.int64]) -> Rows:
+        """Return a unit for each queue offset, zeros where the queue has none."""
+        listed = self.of(key)
+        rows = np.zeros(len(queue_offsets), LISTED_ROW)
+        if len(listed):
+            place = np.minimum(np.searchsorted(listed["queue_offset"], queue_offsets), len(listed) - 1)
+            met = listed["queue_offset"][place] == queue_offsets
+            rows[met] = listed[place[met]]
+        return rows
+
+    def add(self, other: QueueEvidence) -> None:
+        """Take over what another copy's queues list, where these have no such queue or fewer units."""
+        for key, rows in other.units.items():
+            if len(rows) > len(self.of(key)):
+                self.units[key] = rows
+        self.unread += other.unread
+
+
+def read_evidence(store: Store) -> QueueEvidence:
+    """Read all queues of a store; what cannot be read proves nothing."""
+    evidence = QueueEvidence()
+    for kind in (PathKind.CONSUMEQUEUE, PathKind.BATCHCONSUMEQUEUE):
+        try:
+            queues = list(store.queues(kind))
+        except EnvironmentFailureError as failure:
+            evidence.unread.append(str(failure))
+            continue
+        for queue in queues:
+            _read(queue, evidence)
+    return evidence
+
+
+def _read(queue: QueueFiles, evidence: QueueEvidence) -> None:
+    if queue.topic is None or queue.queue_id is None:
+        return
+    batch = queue.kind is PathKind.BATCHCONSUMEQUEUE
+    try:
+        rows = np.concatenate([_NOTHING, *_chunks(queue, batch=batch)])
+    except EnvironmentFailureError as failure:
+        evidence.unread.append(str(failure))
+        return
+    if len(rows):
+        evidence.units[queue.topic, queue.queue_id] = np.sort(rows, order="queue_offset", kind="stable")
+
+
+def _chunks(queue: QueueFiles, *, batch: bool) -> Iterator[Rows]:
+    for units in QueueReader(queue.files, BATCH_UNITS if batch else UNITS):
+        if not len(units):
+            continue
+        rows = np.empty(len(units), LISTED_ROW)
+        rows["log_offset"], rows["size"] = units.column("physicalOffset"), units.column("size")
+        rows["tags_code"] = units.column("tagsCode")
+        rows["count"] = 1
+        if batch:
+            rows["queue_offset"], rows["count"] = units.column("msgBaseOffset"), units.column("batchSize")
+        else:
+            rows["queue_offset"] = units.first_number + np.arange(len(units))
+        sane = (rows["size"] >= SMALLEST_RECORD) & (rows["size"] < PREBLANK_SIZE) & (rows["log_offset"] >= 0)
+        yield rows[sane & (rows["count"] > 0)]
+
+
+def confirmed_units(survey: Survey, evidence: QueueEvidence) -> npt.NDArray[np.bool_]:
+    """Tell which units of a survey a queue lists right there, ``(m,)``."""
+    units = survey.units
+    confirmed = np.zeros(len(units), bool)
+    order = np.argsort(units["queue"], kind="stable")
+    bounds = np.searchsorted(units["queue"][order], np.arange(len(survey.queues) + 1))
+    for number, key in enumerate(survey.queues):
+        rows = order[bounds[number] : bounds[number + 1]]
+        listed = evidence.at(key, units["queue_offset"][rows])
+        confirmed[rows] = (listed["size"] > 0) & (listed["log_offset"] == units["log_offset"][rows])
+    return confirmed

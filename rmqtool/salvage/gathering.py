@@ -1,0 +1,144 @@
+"""Several stores as copies of one log: what is read of them, and the plan that comes of it."""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rmqtool.dispatch.policy import DispatchPolicy
+from rmqtool.salvage.copies import merge
+from rmqtool.salvage.evidence import QueueEvidence, read_evidence
+from rmqtool.salvage.model import RecordForm, SourceFile
+from rmqtool.salvage.planning import Planner
+from rmqtool.salvage.survey import Survey, survey_log
+from rmqtool.scan.records import check_record
+from rmqtool.store.setting import Origin
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.engine import Engine
+    from rmqtool.progress import Progress
+    from rmqtool.salvage.model import SalvagePlan
+    from rmqtool.salvage.planning import Choices
+    from rmqtool.store import FileQueue, Store
+
+_LARGEST_FILLER = 4 << 20
+_SAMPLE = 64
+_LOOPBACK = bytes((127, 0, 0, 1, 0, 0, 0x2A, 0x9F))
+
+
+@contextmanager
+def timed(seconds: dict[str, float], stage: str) -> Iterator[None]:
+    """Note the wall time of a stage."""
+    start = time.perf_counter()
+    yield
+    seconds[stage] = round(time.perf_counter() - start, 3)
+
+
+@dataclass(frozen=True)
+class Copies:
+    """Stores that hold one log.
+
+    Attributes:
+        stores: the first leads.
+    """
+
+    stores: tuple[Store, ...]
+
+    @property
+    def file_size(self) -> int:
+        """Return the bytes of a file of the log."""
+        return self.stores[0].settings.commitlog_file_size
+
+    @property
+    def logs(self) -> tuple[FileQueue, ...]:
+        """Return the logs of the copies, longer files cut to their size."""
+        return tuple(store.commitlog.without_excess(self.file_size) for store in self.stores)
+
+    @property
+    def policy(self) -> DispatchPolicy:
+        """Return the broker's switches."""
+        return DispatchPolicy.from_settings(self.stores[0].settings)
+
+    def plan(
+        self, choices: Choices, engine: Engine, progress: Progress, seconds: dict[str, float]
+    ) -> SalvagePlan:
+        """Read all copies and plan the new log.
+
+        Args:
+            choices: what the user wants.
+            engine: runs the tasks.
+            progress: is told of the stages.
+            seconds: receives their times.
+
+        Raises:
+            UsageError: the stores are no copies of one log.
+            EnvironmentFailureError: reading failed, or there is nothing to give back.
+        """
+        with timed(seconds, "survey"):
+            surveys = list(self._surveys(engine, progress))
+            evidence = QueueEvidence()
+            for store in self.stores:
+                evidence.add(read_evidence(store))
+        with timed(seconds, "plan"):
+            progress.stage("plan", None)
+            merged = merge(surveys, evidence, include_stale=choices.include_stale)
+            return Planner(
+                merged,
+                evidence,
+                choices,
+                self._form(merged.survey),
+                self.file_size,
+                self.stores[0].settings.batch_topics,
+                tuple(str(store.base) for store in self.stores),
+                tuple(self.sources()),
+            ).plan()
+
+    def _surveys(self, engine: Engine, progress: Progress) -> Iterator[Survey]:
+        compared = len(self.stores) > 1
+        for log in self.logs:
+            progress.stage("survey", log.size_bytes)
+            yield survey_log(log, self.policy, engine, compared=compared, progress=progress.advance)
+
+    def sources(self) -> Iterator[SourceFile]:
+        """Yield the files of all copies as they are now."""
+        for number, store in enumerate(self.stores):
+            for segment in store.commitlog:
+                status = segment.path.status()
+                modified = None if status is None else status.modified_ns
+                yield SourceFile(str(segment.path), number, segment.size_bytes, modified)
+
+    def _form(self, survey: Survey) -> RecordForm:
+        """Return how this store's records are made: as its settings say, else as its records show."""
+        settings = self.stores[0].settings
+
+        def says(name: str) -> bool:
+            setting = settings[name]
+            return setting.origin is not Origin.DEFAULT and bool(setting.value)
+
+        samples = list(self._samples(survey))
+        return RecordForm(
+            appends_crc=says("enabledAppendPropCRC")
+            or says("forceVerifyPropCRC")
+            or 2 * survey.sound_crcs > len(survey.records),
+            dup_info=says("duplicationEnable")
+            or (bool(samples) and all("DUP_INFO" in one for one, _ in samples)),
+            store_host=next((host for _, host in samples if len(host) == len(_LOOPBACK)), _LOOPBACK),
+            largest=min(int(settings["maxMessageSize"].value or _LARGEST_FILLER), _LARGEST_FILLER),
+        )
+
+    def _samples(self, survey: Survey) -> Iterator[tuple[dict[str, str], bytes]]:
+        """Yield properties and store host of some records."""
+        sound = survey.records[~survey.damaged]
+        rules = self.policy.release.records
+        for row in sound[:: max(len(sound) // _SAMPLE, 1)]:
+            segment = self.logs[int(row["source"])].segment_at(int(row["log_offset"]))
+            if segment is not None:
+                record = check_record(
+                    segment, int(row["log_offset"]) - segment.start, rules, base=segment.start
+                ).record
+                if record is not None:
+                    yield record.properties, record.head.store_host

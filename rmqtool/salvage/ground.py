@@ -1,0 +1,72 @@
+"""What stays of a log, and what is free between."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    Rows = npt.NDArray[Any]
+
+
+class Piece(NamedTuple):
+    """Bytes of one file that no record takes."""
+
+    start: int
+    stop: int
+    to_end: bool  # of the file
+
+
+@dataclass(frozen=True)
+class Ground:
+    """What stays of a log, and what is free.
+
+    Attributes:
+        start: physical offset of the first byte.
+        end: physical offset after the last record that stays, or after the BLANK behind it.
+        file_size: of every file.
+        kept: ``(n,)`` of ``RECORD_ROW``.
+        blanks: physical offsets of the BLANKs that stay.
+    """
+
+    start: int
+    end: int
+    file_size: int
+    kept: Rows
+    blanks: frozenset[int]
+
+    @cached_property
+    def starts(self) -> Rows:
+        """Physical offsets of what stays, ``(n,)``."""
+        return np.ascontiguousarray(self.kept["log_offset"])
+
+    def file_stop(self, log_offset: int) -> int:
+        """Return where the file ends that holds a byte."""
+        return self.start + ((log_offset - self.start) // self.file_size + 1) * self.file_size
+
+    def pieces(self, reach: int) -> list[Piece]:
+        """Return what is free up to the end of the file before ``reach``, in order."""
+        stop = self.file_stop(max(reach - 1, self.start))
+        starts = self.starts
+        ends = starts + self.kept["total_size"]
+        before = np.concatenate([[self.start], ends])
+        after = np.concatenate([starts, [stop]])
+        found: list[Piece] = []
+        for number in np.flatnonzero(after > before):
+            found += self._cut(int(before[number]), int(after[number]))
+        return found
+
+    def _cut(self, start: int, stop: int) -> Iterator[Piece]:
+        """Cut what is free at the ends of files; BLANKs that stay are not free."""
+        while start < stop:
+            file_stop = self.file_stop(start)
+            if start not in self.blanks:
+                yield Piece(start, min(stop, file_stop), stop >= file_stop)
+            start = file_stop

@@ -1,0 +1,211 @@
+"""What takes the place of what is lost: every byte of the new log between the records that stay.
+
+Lost messages get their tombstones in the holes between their queue's neighbours, in the order of their queue
+offsets, those first whose last hole comes first. What a hole has left is filled; a hole at the end of a file
+becomes a BLANK; after the log's last record there are zeros.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rmqtool.formats.message import END_FILE_MIN_BLANK_LENGTH
+from rmqtool.salvage.making import (
+    FILLER_TOPIC,
+    record_size,
+    short_content,
+    smallest_filler,
+    tombstone_content,
+)
+from rmqtool.salvage.model import Part, PartKind
+from rmqtool.salvage.waiting import Waiting, Wanted
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    import numpy.typing as npt
+
+    from rmqtool.salvage.ground import Ground, Piece
+    from rmqtool.salvage.model import Lost, RecordForm
+
+    Rows = npt.NDArray[Any]
+
+
+@dataclass
+class Layout:
+    """Fills the free pieces of a log.
+
+    Args:
+        ground: what stays.
+        form: how records are made.
+        batch_topics: topics whose queues count inner batches.
+    """
+
+    ground: Ground
+    form: RecordForm
+    batch_topics: Collection[str] = ()
+
+    def fill(self, lost: Sequence[Lost]) -> tuple[list[Part], list[Lost], int]:
+        """Return what the free pieces become, what is lost with what was placed, and the log's end.
+
+        Args:
+            lost: in the order of each queue's offsets; those not ``placed`` are left alone.
+        """
+        reach = max(
+            [self.ground.end, *(self._stop_of(one) for one in lost if one.placed and not one.in_light)]
+        )
+        pieces = self.ground.pieces(reach)
+        queue = Waiting(
+            [
+                self._wanted(number, one, pieces)
+                for number, one in enumerate(lost)
+                if one.placed and not one.in_light
+            ]
+        )
+        parts: list[Part] = []
+        end = self.ground.end
+        for number, piece in enumerate(pieces):
+            made = self._tombstones(number, piece, queue)
+            end = max([end, *(part.stop for part in made)])
+            parts += made
+            parts += self._rest(piece, made, is_tail=piece.start >= self.ground.end and piece is pieces[-1])
+        return parts, self._settled(lost, queue.without_place()), end
+
+    @staticmethod
+    def _settled(lost: Sequence[Lost], without: dict[int, int]) -> list[Lost]:
+        """Return what is lost, that without a tombstone told apart."""
+        told = []
+        for number, one in enumerate(lost):
+            missed = without.get(number, 0)
+            if missed and missed < one.count:
+                told.append(replace(one, count=one.count - missed))
+                told.append(
+                    replace(
+                        one, queue_offset=one.queue_offset + one.count - missed, count=missed, placed=False
+                    )
+                )
+            else:
+                told.append(replace(one, placed=one.placed and not missed))
+        return told
+
+    @staticmethod
+    def _stop_of(one: Lost) -> int:
+        return one.start if one.physical_offset is None else one.physical_offset + (one.size or 0)
+
+    def _wanted(self, number: int, one: Lost, pieces: list[Piece]) -> Wanted:
+        at = one.start if one.physical_offset is None else one.physical_offset
+        stop = one.stop if one.physical_offset is None else at + (one.size or 0)
+        first = max(bisect_right(pieces, at, key=lambda piece: piece.start) - 1, 0)
+        while first < len(pieces) and pieces[first].stop <= at:
+            first += 1
+        last = bisect_left(pieces, stop, key=lambda piece: piece.start) - 1
+        topic, queue_id = one.topic, one.queue_id
+        full, short = tombstone_content(topic, queue_id, 0), short_content(topic, queue_id, 0)
+        batch = topic in self.batch_topics
+        inner = (_inner(one) if batch else ()) + _light(one)
+        return Wanted(
+            one, number, first, max(last, -1),
+            record_size(self.form, topic, full[0] + inner, full[1]),
+            record_size(self.form, topic, short[0] + inner, short[1]), batch,
+        )  # fmt: skip
+
+    def _tombstones(self, number: int, piece: Piece, queue: Waiting) -> list[Part]:
+        room = piece.stop - piece.start - (END_FILE_MIN_BLANK_LENGTH if piece.to_end else 0)
+        at, made = piece.start, []
+        time_ms = self._time_before(piece.start)
+        short = queue.due_size(number) > room
+        full: set[tuple[str, int]] = set()  # queues of which a tombstone waits: later ones must, too
+        for wanted in queue.at(number):
+            key = wanted.lost.topic, wanted.lost.queue_id
+            if key in full:
+                continue
+            size = wanted.least if short else wanted.size
+            count = min(wanted.left, (piece.start + room - at) // size)
+            if count < wanted.left and not short and wanted.last == number:
+                size = wanted.least
+                count = min(wanted.left, (piece.start + room - at) // size)
+            if count < wanted.left:
+                full.add(key)
+            if not count:
+                continue
+            made.append(self._part(wanted, at, size, count, time_ms, short=size == wanted.least))
+            wanted.done += count
+            at += size * count
+        return self._padded(piece, made, at)
+
+    def _padded(self, piece: Piece, made: list[Part], at: int) -> list[Part]:
+        """Make the last tombstone longer where what is left is too short for a filler."""
+        left = piece.stop - at
+        if piece.to_end or not made or not 0 < left < smallest_filler(self.form):
+            return made
+        last = made.pop()
+        if last.records > 1:
+            size = last.length // last.records
+            made.append(
+                replace(last, length=last.length - size, records=last.records - 1, messages=last.messages - 1)
+            )
+            offset = (last.queue_offset or 0) + last.records - 1
+            last = replace(last, start=at - size, length=size, records=1, messages=1, queue_offset=offset)
+        made.append(replace(last, length=last.length + left))
+        return made
+
+    def _part(self, wanted: Wanted, at: int, size: int, count: int, time_ms: int, *, short: bool) -> Part:
+        lost = wanted.lost
+        make = short_content if short else tombstone_content
+        properties, body = make(lost.topic, lost.queue_id, time_ms)
+        return Part(
+            PartKind.TOMBSTONES,
+            at,
+            size * count,
+            records=count,
+            messages=lost.count if wanted.batch else count,
+            topic=lost.topic,
+            queue_id=lost.queue_id,
+            queue_offset=lost.queue_offset + wanted.done,
+            store_timestamp_ms=time_ms,
+            properties=properties + (_inner(lost) if wanted.batch else ()) + _light(lost),
+            body=body,
+        )
+
+    def _rest(self, piece: Piece, made: list[Part], *, is_tail: bool) -> Iterator[Part]:
+        at = made[-1].stop if made else piece.start
+        left = piece.stop - at
+        if piece.to_end:
+            if left:
+                yield Part(PartKind.ZEROS if is_tail else PartKind.BLANK, at, left)
+            return
+        time_ms = self._time_before(piece.start)
+        count = -(-left // self.form.largest)
+        for number in range(count):
+            length = left // count + (number < left % count)
+            topic = FILLER_TOPIC if length >= record_size(self.form, FILLER_TOPIC, ()) else ""
+            yield Part(PartKind.FILLER, at, length, records=1, topic=topic, store_timestamp_ms=time_ms)
+            at += length
+
+    def _time_before(self, log_offset: int) -> int:
+        """Return the store time of the record before a place, of the first one if there is none."""
+        kept = self.ground.kept
+        if not len(kept):
+            return 0
+        number = int(np.searchsorted(self.ground.starts, log_offset)) - 1
+        return int(kept["store_timestamp_ms"][max(number, 0)])
+
+
+def _inner(lost: Lost) -> tuple[tuple[str, str], ...]:
+    """Return what makes one record stand for many queue offsets (``CommitLog#setBatchSizeIfNeeded``)."""
+    return (("INNER_NUM", str(lost.count)), ("INNER_BASE", str(lost.queue_offset)))
+
+
+def _light(lost: Lost) -> tuple[tuple[str, str], ...]:
+    """Return what puts one record into light queues, too."""
+    if not lost.light:
+        return ()
+    names, offsets = zip(*lost.light, strict=True)
+    return (
+        ("INNER_MULTI_DISPATCH", ",".join(names)),
+        ("INNER_MULTI_QUEUE_OFFSET", ",".join(map(str, offsets))),
+    )

@@ -1,0 +1,299 @@
+"""From what was read of a log to the plan of the new one."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rmqtool.dispatch.policy import NEVER
+from rmqtool.errors import EnvironmentFailureError
+from rmqtool.salvage.accounts import accounts
+from rmqtool.salvage.belief import Belief
+from rmqtool.salvage.causes import Cause
+from rmqtool.salvage.ground import Ground
+from rmqtool.salvage.layout import Layout
+from rmqtool.salvage.light import attach_light, light_queues
+from rmqtool.salvage.losses import LossFinder
+from rmqtool.salvage.making import smallest_filler
+from rmqtool.salvage.model import Found, Holes, Part, PartKind, SalvagePlan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import numpy.typing as npt
+
+    from rmqtool.salvage.copies import Merged
+    from rmqtool.salvage.evidence import QueueEvidence
+    from rmqtool.salvage.model import Lost, RecordForm, SourceFile
+
+    Bools = npt.NDArray[np.bool_]
+    Rows = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What the user wants.
+
+    Attributes:
+        holes: what takes the place of lost messages.
+        keep_damaged: give records back whose bodies are not what their checksums say.
+        include_stale: give back what looks stale.
+        until_timestamp_ms: nothing stored later.
+        until_offset: nothing from this physical offset on.
+        takes: whether a topic is wanted.
+        chooses_topics: whether any is not.
+    """
+
+    holes: Holes = Holes.TOMBSTONE
+    keep_damaged: bool = False
+    include_stale: bool = False
+    until_timestamp_ms: int = NEVER
+    until_offset: int = NEVER
+    takes: Callable[[str], bool] = lambda _: True
+    chooses_topics: bool = False
+
+    @property
+    def partial(self) -> bool:
+        """Whether messages are left out."""
+        return self.limited or self.chooses_topics
+
+    @property
+    def limited(self) -> bool:
+        """Whether the log is to end early."""
+        return self.until_timestamp_ms != NEVER or self.until_offset != NEVER
+
+
+@dataclass
+class Planner:
+    """Makes the plan.
+
+    Attributes:
+        merged: what was read.
+        evidence: what queues list.
+        choices: what the user wants.
+        form: how records are made.
+        file_size: ``mappedFileSizeCommitLog``.
+        batch_topics: topics whose queues count inner batches.
+        stores: paths of the copies.
+        sources: their files.
+    """
+
+    merged: Merged
+    evidence: QueueEvidence
+    choices: Choices
+    form: RecordForm
+    file_size: int
+    batch_topics: frozenset[str]
+    stores: tuple[str, ...]
+    sources: tuple[SourceFile, ...]
+
+    def plan(self) -> SalvagePlan:
+        """Return the plan, its account proven.
+
+        Raises:
+            EnvironmentFailureError: there is nothing to give back.
+        """
+        survey = self.merged.survey
+        if self.choices.keep_damaged:
+            survey.records["marks"] &= 0xFF ^ 0b11
+        self.belief = belief = Belief(
+            survey,
+            self.evidence,
+            from_zero=survey.log.start == 0,
+            include_stale=self.choices.include_stale,
+        )
+        self._choose()
+        ground = self._ground()
+        if not len(ground.kept):
+            raise EnvironmentFailureError(f"{self.stores[0]}: no record of its log can be given back")
+        lost = self._lost(ground)
+        if self.choices.holes is Holes.CUT and self._cut(ground):
+            ground = self._ground()
+            lost = []
+        layout = Layout(ground, self.form, self.batch_topics)
+        made, told, end = layout.fill(lost)
+        parts = sorted([*made, *self._records(ground), *self._blanks(ground)], key=lambda part: part.start)
+        plan = SalvagePlan(
+            tool_version=version("rmqtool"),
+            stores=self.stores,
+            sources=self.sources,
+            file_size=self.file_size,
+            start=ground.start,
+            end=end,
+            holes=self.choices.holes,
+            form=self.form,
+            parts=tuple(parts),
+            kept_blanks=tuple(sorted(ground.blanks)),
+            lost=tuple(self._timed(told, end)),
+            found=tuple(self._found()),
+            queues=(),
+            partial=self.choices.partial,
+            healed=self.merged.healed,
+            conflicts=tuple(one.physical_offset for one in self.merged.conflicts),
+            odd_times=int((belief.odd_times & belief.kept).sum()),
+            notes=tuple(self.evidence.unread),
+        )
+        plan = replace(plan, queues=tuple(accounts(self.belief, plan.lost)))
+        plan.check()
+        return plan
+
+    # -- what stays
+
+    def _choose(self) -> None:
+        belief, choices, survey = self.belief, self.choices, self.merged.survey
+        records = survey.records
+        stops = records["log_offset"] + records["total_size"]
+        beyond = stops > choices.until_offset
+        beyond |= belief.times > choices.until_timestamp_ms
+        belief.leave_out(beyond, Cause.CHOICE)
+        if choices.chooses_topics:
+            unwanted = np.array([not choices.takes(topic) for topic, _ in survey.queues], bool)
+            units = survey.units[~survey.units["light"]]
+            out = np.zeros(len(records), bool)
+            out[np.searchsorted(records["log_offset"], units["log_offset"])] = unwanted[units["queue"]]
+            belief.leave_out(out, Cause.CHOICE)
+
+    def _ground(self) -> Ground:
+        """Return what stays, without records that leave too little room beside them."""
+        survey, belief = self.merged.survey, self.belief
+        start = survey.log.start
+        sizes = {segment.start: segment.size_bytes for segment in survey.log}
+        kept = survey.records[belief.kept]
+        starts = np.ascontiguousarray(kept["log_offset"])
+        blanks = {
+            at for file, at in survey.blanks.items()
+            if sizes.get(file, 0) >= self.file_size and not self._taken(at, kept, starts)
+        }  # fmt: skip
+        while True:
+            kept = survey.records[belief.kept]
+            stops = kept["log_offset"] + kept["total_size"]
+            last = int(stops[-1]) if len(stops) else start
+            ends = {start, *stops.tolist()}  # a BLANK behind a hole is made anew
+            stay = {
+                at for at in blanks
+                if (at in ends or self._file_stop(at) - self.file_size == at)
+                and (at < last or not (self.choices.limited or self._is_cut))
+            }  # fmt: skip
+            end = max([last, *(self._file_stop(at) for at in stay)])
+            ground = Ground(start, end, self.file_size, kept, frozenset(stay))
+            crowded = self._crowded(ground)
+            if not crowded:
+                return ground
+            numbers = np.searchsorted(belief.places, crowded)
+            belief.cause[numbers] = Cause.ROOM
+
+    _is_cut = False
+
+    def _taken(self, log_offset: int, kept: Rows, starts: Rows) -> bool:
+        """Whether a record that stays lies over a place: another copy has one where this one has a BLANK."""
+        after = int(np.searchsorted(starts, log_offset, "right"))
+        follows = after < len(starts) and int(starts[after]) < self._file_stop(log_offset)
+        return follows or bool(after and starts[after - 1] + kept["total_size"][after - 1] > log_offset)
+
+    def _file_stop(self, log_offset: int) -> int:
+        start = self.merged.survey.log.start
+        return start + ((log_offset - start) // self.file_size + 1) * self.file_size
+
+    def _crowded(self, ground: Ground) -> list[int]:
+        """Return the records after holes too short for anything, and those that cross a file's end."""
+        least, found = smallest_filler(self.form), []
+        rows = ground.kept
+        starts = rows["log_offset"] - ground.start
+        last = starts + rows["total_size"] - 1
+        crossing = starts // self.file_size != last // self.file_size
+        found += [int(at) for at in rows["log_offset"][crossing]]
+        for piece in ground.pieces(ground.end):
+            short = piece.stop - piece.start
+            if not piece.to_end and short < least:
+                found.append(piece.stop)
+            elif piece.to_end and short < 8 and piece.stop < ground.end:
+                found.append(int(rows["log_offset"][np.searchsorted(rows["log_offset"], piece.start) - 1]))
+        return found
+
+    def _cut(self, ground: Ground) -> bool:
+        """End the log at its first hole; return whether there is one."""
+        pieces = [piece for piece in ground.pieces(ground.end) if piece.start < ground.end]
+        if not pieces:
+            return False
+        self._is_cut = True
+        self.belief.leave_out(self.merged.survey.records["log_offset"] >= pieces[0].start, Cause.CHOICE)
+        return True
+
+    def _records(self, ground: Ground) -> Iterator[Part]:
+        """Yield the records that stay, put together where they join and come from one copy."""
+        rows = ground.kept
+        stops = rows["log_offset"] + rows["total_size"]
+        joined = (rows["log_offset"][1:] == stops[:-1]) & (rows["source"][1:] == rows["source"][:-1])
+        cuts = np.concatenate([[0], np.flatnonzero(~joined) + 1, [len(rows)]])
+        for one, two in itertools.pairwise(cuts):
+            at = int(rows["log_offset"][one])
+            length, source = int(stops[two - 1]) - at, int(rows["source"][one])
+            yield Part(PartKind.RECORDS, at, length, source=source, records=int(two - one))
+
+    def _blanks(self, ground: Ground) -> Iterator[Part]:
+        for at in ground.blanks:
+            yield Part(PartKind.BLANK, at, ground.file_stop(at) - at)
+
+    # -- what is lost
+
+    def _lost(self, ground: Ground) -> list[Lost]:
+        choices = self.choices
+        horizon = ground.end if choices.limited else NEVER
+        finder = LossFinder(self.belief, self.evidence, choices.takes, horizon)
+        lost = [replace(one, placed=self._is_placed(one.topic)) for one in finder.lost()]
+        return attach_light(lost, light_queues(self.merged.survey))
+
+    def _is_placed(self, topic: str) -> bool:
+        """Whether something is to stand in the place of a topic's lost messages; no unit repeats a batch."""
+        repeats = self.choices.holes is Holes.REPEAT and topic not in self.batch_topics
+        return repeats or self.choices.holes is Holes.TOMBSTONE
+
+    def _timed(self, lost: list[Lost], end: int) -> Iterator[Lost]:
+        """Say of each loss between which times it lies."""
+        kept = self.merged.survey.records[self.belief.kept]
+        starts, times = np.ascontiguousarray(kept["log_offset"]), kept["store_timestamp_ms"]
+        for one in lost:
+            before = int(np.searchsorted(starts, one.start)) - 1
+            after = int(np.searchsorted(starts, one.stop))
+            yield replace(
+                one,
+                stop=min(one.stop, end),
+                after_ms=int(times[before]) if before >= 0 else None,
+                before_ms=int(times[after]) if after < len(times) else None,
+            )
+
+    def _found(self) -> Iterator[Found]:
+        """Yield the bytes of the first copy, and of others that differ, that the new log does not have."""
+        survey, belief = self.merged.survey, self.belief
+        records = survey.records
+        queue_of = np.full(len(records), -1)
+        own = ~survey.units["light"]
+        queue_of[belief.record_of[own]] = survey.units["queue"][own]
+        for number in np.flatnonzero(~belief.kept & (belief.cause != Cause.CHOICE)):
+            row, queue = records[number], queue_of[number]
+            topic, queue_id = (None, int(row["queue_id"])) if queue < 0 else survey.queues[queue]
+            yield Found(
+                int(row["log_offset"]), int(row["total_size"]), int(row["source"]),
+                Cause(belief.cause[number]).name.lower(), topic, queue_id, int(row["queue_offset"]),
+            )  # fmt: skip
+        yield from self.merged.conflicts
+        yield from self._torn()
+
+    def _torn(self) -> Iterator[Found]:
+        """Yield what lies between records and is none; zeros are left out when it is written."""
+        survey = self.merged.survey
+        mine = survey.records[survey.records["source"] == 0]
+        starts = np.ascontiguousarray(mine["log_offset"])
+        stops = starts + mine["total_size"]
+        for segment in survey.log:
+            one, two = np.searchsorted(starts, [segment.start, segment.stop])
+            stop = survey.blanks.get(segment.start, segment.stop)
+            before = np.concatenate([[segment.start], stops[one:two]])
+            after = np.concatenate([starts[one:two], [max(stop, int(before[-1]))]])
+            for number in np.flatnonzero(after > before):
+                at = int(before[number])
+                yield Found(at, int(after[number]) - at, 0, "torn")

@@ -1,0 +1,45 @@
+"""Rows of a survey: true records, and where each stands in a queue."""
+
+from __future__ import annotations
+
+from enum import IntFlag
+
+import numpy as np
+
+
+class Mark(IntFlag):
+    """What is known of a record."""
+
+    BODY_CRC = 1  # the body is not what BODYCRC says
+    RECORD_CRC = 2  # the record is not what its property __CRC32# says
+    STALLS = 4  # a number of a multi dispatch is none: a broker gets no further
+    PLAIN = 8  # of a type that is put into queues: neither prepared nor rolled back
+    TORN = 16  # beside a hole, and its text is none: what no checksum protects is damaged
+
+
+DAMAGED = Mark.BODY_CRC | Mark.RECORD_CRC | Mark.STALLS | Mark.TORN
+
+RECORD_ROW = np.dtype(
+    [
+        ("log_offset", np.int64),
+        ("store_timestamp_ms", np.int64),
+        ("queue_offset", np.int64),
+        ("total_size", np.int32),
+        ("queue_id", np.int32),
+        ("fingerprint", np.uint32),  # CRC-32 of all bytes; 0 where copies are not compared
+        ("marks", np.uint8),  # of Mark
+        ("source", np.uint8),  # number of the copy it was read from
+    ]
+)
+"""A true record."""
+
+UNIT_ROW = np.dtype(
+    [
+        ("log_offset", np.int64),  # of its record
+        ("queue_offset", np.int64),
+        ("count", np.int32),  # queue offsets it takes: 1, of an inner batch more
+        ("queue", np.int32),  # number in ``Survey.queues``
+        ("light", np.bool_),  # by a multi dispatch: the record stands in another queue, too
+    ]
+)
+"""Where a record would stand in a queue."""

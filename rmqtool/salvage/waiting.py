@@ -1,0 +1,75 @@
+"""Lost messages that wait for a place between their neighbours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rmqtool.salvage.model import Lost
+
+
+@dataclass
+class Wanted:
+    """Lost messages of a queue that wait for a place.
+
+    Attributes:
+        lost: which.
+        first: number of the first piece that they may be in.
+        last: number of the last.
+        size: bytes of a tombstone that says what it is.
+        least: bytes of the smallest.
+        batch: one tombstone stands for all.
+    """
+
+    lost: Lost
+    number: int
+    first: int
+    last: int
+    size: int
+    least: int
+    batch: bool
+    done: int = 0
+
+    @property
+    def left(self) -> int:
+        """Return how many tombstones are still to be placed."""
+        return (1 if self.batch else self.lost.count) - self.done
+
+
+class Waiting:
+    """The lost that wait for a place, by the last piece that they may be in."""
+
+    def __init__(self, wanted: list[Wanted]) -> None:
+        self._coming = sorted(wanted, key=lambda one: (one.first, one.number), reverse=True)
+        self._open: list[tuple[int, int, Wanted]] = []
+        self._missed: dict[int, int] = {}
+
+    def at(self, piece: int) -> list[Wanted]:
+        """Return those that may be in a piece, the most urgent first; a queue's in their order."""
+        while self._coming and self._coming[-1].first <= piece:
+            one = self._coming.pop()
+            heappush(self._open, (one.last, one.number, one))
+        while self._open and self._open[0][0] < piece:
+            self._miss(heappop(self._open)[2])
+        self._open = [entry for entry in self._open if entry[2].left]
+        self._open.sort(key=lambda entry: entry[:2])
+        ready = [entry[2] for entry in self._open]
+        # A lone record with a damaged queue id invents such losses: real ones come first.
+        return sorted(ready, key=lambda one: one.lost.from_start)
+
+    def due_size(self, piece: int) -> int:
+        """Return the bytes of all that have to go into a piece."""
+        return sum(one.left * one.size for one in self.at(piece) if one.last == piece)
+
+    def without_place(self) -> dict[int, int]:
+        """Return how many of each lost have no tombstone."""
+        for one in [*self._coming, *(entry[2] for entry in self._open)]:
+            self._miss(one)
+        self._coming, self._open = [], []
+        return self._missed
+
+    def _miss(self, one: Wanted) -> None:
+        if one.left:
+            self._missed[one.number] = one.lost.count if one.batch else one.left

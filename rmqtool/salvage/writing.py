@@ -1,0 +1,129 @@
+"""Write the new log as the plan says, byte for byte, and what was put aside."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rmqtool.errors import EnvironmentFailureError
+from rmqtool.io import sha256_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rmqtool.engine import Engine
+    from rmqtool.salvage.model import Found
+    from rmqtool.salvage.planned import PlannedLog
+    from rmqtool.store.segments import FileQueue, StoreFile
+    from rmqtool.store.staging import StagingHandle
+
+_CHUNK_BYTES = 4 << 20
+_ZEROS = bytes(_CHUNK_BYTES)
+LOST_AND_FOUND = "lost+found"
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A file of the result.
+
+    Attributes:
+        label: path in the result.
+        sha256: its digest.
+        size_bytes: its size.
+    """
+
+    label: str
+    sha256: str
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class FileCopier:
+    """Writes files into a result, with their digests; picklable.
+
+    Attributes:
+        staging: where.
+    """
+
+    staging: StagingHandle
+
+    def __call__(self, file: StoreFile) -> Written:
+        """Copy a file under its label; zeros are left out: holes of a sparse file read as such.
+
+        Raises:
+            EnvironmentFailureError: it cannot be read, or the disk is full.
+        """
+        digest = hashlib.sha256()
+        with self.staging.create_file(file.label, file.size_bytes) as target:
+            for position in range(0, file.size_bytes, _CHUNK_BYTES):
+                wanted = min(_CHUNK_BYTES, file.size_bytes - position)
+                chunk = file.read_at(position, wanted)
+                if len(chunk) != wanted:
+                    raise EnvironmentFailureError(f"{file.path}: changed while it was read; nothing was made")
+                digest.update(chunk)
+                if chunk != _ZEROS[: len(chunk)]:
+                    target.write_at(position, chunk)
+        return Written(file.label, digest.hexdigest(), file.size_bytes)
+
+
+def digest_of(file: StoreFile) -> str:
+    """Return the SHA-256 of a file; what the disk does not deliver counts as zeros."""
+    return sha256_of(file.reader, file.size_bytes, [])[0]
+
+
+def write_log(log: PlannedLog, staging: StagingHandle, engine: Engine) -> list[Written]:
+    """Write all files of the new log.
+
+    Raises:
+        EnvironmentFailureError: a copy cannot be read, or has changed; or the disk is full.
+    """
+    return engine.map(FileCopier(staging), list(log.files))
+
+
+def write_found(
+    found: Sequence[Found], logs: Sequence[FileQueue], staging: StagingHandle
+) -> Iterator[tuple[Found, Written]]:
+    """Write what is put aside; of bytes that are no record only those up to the last that is not zero.
+
+    Yields:
+        What was written: nothing is made of zeros alone.
+    """
+    for one in found:
+        segment = logs[one.source].segment_at(one.physical_offset)
+        if segment is None:
+            continue
+        stop = min(one.physical_offset + one.length, segment.stop)
+        if one.cause == "torn":
+            stop = (
+                _last_used(segment, one.physical_offset - segment.start, stop - segment.start) + segment.start
+            )
+        if stop <= one.physical_offset:
+            continue
+        yield (
+            one,
+            _write_aside(one, segment, one.physical_offset - segment.start, stop - segment.start, staging),
+        )
+
+
+def _last_used(file: StoreFile, start: int, stop: int) -> int:
+    """Return the position after the last byte of a range that is not zero; holes are not read."""
+    last, position = start, max(start, file.next_data(start))
+    while position < stop:
+        chunk = file.read_at(position, min(_CHUNK_BYTES, stop - position), [])
+        if not chunk:
+            break
+        if chunk != _ZEROS[: len(chunk)]:
+            last = position + len(chunk.rstrip(b"\0"))
+        position = max(position + len(chunk), file.next_data(position + len(chunk)))
+    return last
+
+
+def _write_aside(one: Found, file: StoreFile, start: int, stop: int, staging: StagingHandle) -> Written:
+    label, digest = f"{LOST_AND_FOUND}/{one.name}", hashlib.sha256()
+    with staging.create_file(label) as aside:
+        for position in range(start, stop, _CHUNK_BYTES):
+            data = file.read_at(position, min(_CHUNK_BYTES, stop - position), [])
+            digest.update(data)
+            aside.write_at(position - start, data)
+    return Written(label, digest.hexdigest(), stop - start)

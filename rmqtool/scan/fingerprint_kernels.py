@@ -1,0 +1,34 @@
+"""Whether two copies of a record are the same bytes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rmqtool.javacompat.kernels import crc32
+from rmqtool.jit import entry, kernel
+from rmqtool.scan.rows import MESSAGE_ROW
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Buffer = npt.NDArray[np.uint8]
+    Rows = npt.NDArray[np.void]
+
+
+@entry(lambda: (np.empty(1, np.uint8), np.empty(0, MESSAGE_ROW), 0, 0, np.empty(0, np.uint32)))
+@kernel
+def fingerprints(buffer: Buffer, rows: Rows, base: int, cut: int, into: npt.NDArray[np.uint32]) -> None:
+    """Fill in CRC-32 of all bytes of records; of one that is longer than a window, of those at hand.
+
+    Args:
+        buffer: the window, ``(n,)`` uint8.
+        rows: ``(k,)`` of ``MESSAGE_ROW``.
+        base: physical offset of the window's first byte.
+        cut: body bytes that the window leaves out of its only record; its BODYCRC is among the others.
+        into: ``(k,)``.
+    """
+    for number in range(len(rows)):
+        at = rows[number].log_offset - base
+        into[number] = crc32(buffer, at, at + rows[number].total_size - cut, 0)

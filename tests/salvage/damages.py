@@ -1,0 +1,220 @@
+"""Damage of whole stores, the same for the same seed: twelve kinds, alone and together."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tests.broker.log_damage import LogCopy
+from tests.scan.log_builder import record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+_QUEUES = ("consumequeue", "batchconsumequeue", "consumequeue_ext", "index")
+_BLOCK = 512
+
+
+@dataclass
+class Scene:
+    """A copy of a store that is being damaged.
+
+    Attributes:
+        root: of the copy.
+        log: its log before the first edit.
+        chance: where choices come from.
+        truth: bytes of the records that the log is meant to hold, by physical offset.
+        stale: bytes of records that were cut off, of which some may still be there.
+        rewritten: physical offset of the record that took their place; None without.
+    """
+
+    root: Path
+    log: LogCopy
+    chance: random.Random
+    truth: dict[int, bytes] = field(default_factory=dict)
+    stale: dict[int, bytes] = field(default_factory=dict)
+    rewritten: int | None = None
+
+    def __post_init__(self) -> None:
+        for places in self.log.records:
+            for place in places:
+                head = self.log.head(place)
+                if head.physical_offset == place:
+                    self.truth[place] = self.log.read(place, head.total_size)
+
+    def some_record(self) -> int:
+        """Return the physical offset of a record."""
+        return self.chance.choice(sorted(self.truth))
+
+    def some_block(self) -> tuple[int, int]:
+        """Return start and length of an aligned block in the used part of the log."""
+        place = self.some_record() // _BLOCK * _BLOCK
+        room = self.log.segment_size - place % self.log.segment_size
+        return place, min(_BLOCK * self.chance.choice((1, 2, 4, 8)), room)
+
+    def some_segment(self) -> Path:
+        """Return a file of the log that is still there."""
+        return self.chance.choice([path for path in self.log.segments.values() if path.exists()])
+
+    def put(self, place: int, data: bytes) -> None:
+        """Overwrite bytes, if their file is there and long enough."""
+        start = place - place % self.log.segment_size
+        path = self.log.segments[start]
+        if path.exists() and path.stat().st_size >= place - start + len(data):
+            self.log.write(place, data)
+
+    def now(self, place: int, length: int) -> bytes:
+        """Return bytes as they are now."""
+        start = place - place % self.log.segment_size
+        path = self.log.segments[start]
+        return path.read_bytes()[place - start : place - start + length] if path.exists() else b""
+
+    def may_be(self, place: int, raw: bytes) -> bool:
+        """Whether nobody can know that a record was cut off: what was written in its place is lost, too."""
+        if self.rewritten is None or self.stale.get(place) != raw:
+            return False
+        return self.rewritten not in self.survivors()
+
+    def survivors(self) -> dict[int, bytes]:
+        """Return the records whose bytes are all still there."""
+        return {place: raw for place, raw in self.truth.items() if self.now(place, len(raw)) == raw}
+
+
+def _flip(scene: Scene, place: int) -> None:
+    byte = scene.now(place, 1)
+    if byte:
+        scene.put(place, bytes([byte[0] ^ 1 << scene.chance.randrange(8)]))
+
+
+def flip_body(scene: Scene) -> None:
+    place = scene.some_record()
+    length = max(scene.log.head(place).body_length, 0)
+    if length:
+        _flip(scene, scene.log.body_at(place) + scene.chance.randrange(length))
+
+
+def flip_queue_field(scene: Scene) -> None:
+    place = scene.some_record()
+    _flip(scene, place + scene.chance.choice((*range(12, 16), *range(20, 28))))
+
+
+def flip_frame(scene: Scene) -> None:
+    place = scene.some_record()
+    _flip(scene, place + scene.chance.choice((*range(8), *range(28, 36))))
+
+
+def zero_block(scene: Scene) -> None:
+    place, length = scene.some_block()
+    scene.put(place, bytes(length))
+
+
+def garbage_block(scene: Scene) -> None:
+    place, length = scene.some_block()
+    scene.put(place, scene.chance.randbytes(length))
+
+
+def lose_segment(scene: Scene) -> None:
+    if sum(path.exists() for path in scene.log.segments.values()) > 2:
+        scene.some_segment().unlink()
+
+
+def cut_segment(scene: Scene) -> None:
+    path = scene.some_segment()
+    with path.open("r+b") as file:
+        file.truncate(scene.chance.randrange(path.stat().st_size + 1))
+
+
+def zero_half(scene: Scene) -> None:
+    path = scene.some_segment()
+    size = path.stat().st_size
+    with path.open("r+b") as file:
+        file.seek(scene.chance.choice((0, size // 2)))
+        file.write(bytes(size // 2))
+
+
+def break_blank(scene: Scene) -> None:
+    if scene.log.blanks:
+        _flip(scene, scene.chance.choice(scene.log.blanks) + scene.chance.randrange(8))
+
+
+def swap_blocks(scene: Scene) -> None:
+    one, two = (scene.some_record() // _BLOCK * _BLOCK for _ in range(2))
+    first, second = scene.now(one, _BLOCK), scene.now(two, _BLOCK)
+    if len(first) == len(second) == _BLOCK:
+        scene.put(one, second)
+        scene.put(two, first)
+
+
+def stale_block(scene: Scene) -> None:
+    """An older block lies where a newer one should: a write that never reached the disk, or a wrong one."""
+    one, two = sorted(scene.some_record() // _BLOCK * _BLOCK for _ in range(2))
+    if len(data := scene.now(one, _BLOCK)) == _BLOCK:
+        scene.put(two, data)
+
+
+def rewrite_tail(scene: Scene) -> None:
+    """The log was cut and written on from there, shorter: what is behind it are whole records of before."""
+    last = [place for place in scene.log.records[-1] if place in scene.truth]
+    if len(last) < 4:
+        return
+    cut = last[len(last) // 2]
+    gone = {place for place in scene.truth if place >= cut}
+    latest = max(scene.log.head(place).store_timestamp_ms for place in scene.truth)
+    ends: dict[tuple[bytes, int], int] = {}
+    for place in sorted(scene.truth.keys() - gone):
+        head = scene.log.head(place)
+        at = scene.log.topic_at(place)
+        topic = scene.log.read(at, scene.log.properties_length_at(place) - at)
+        if not head.sys_flag & 0x4:
+            ends[topic, head.queue_id] = head.queue_offset + 1
+    (topic, queue_id), offset = scene.chance.choice(sorted(ends.items()))
+    if b"BatchCQ" in (scene.root / "config" / "topics.json").read_bytes():
+        return  # a plain message in a queue of batches would be another damage
+    if b"%LMQ%" in topic or b"rmq_sys" in topic or len(topic) > 127:
+        return
+    new = record(
+        cut, physicalOffset=cut, topic=topic, queueId=queue_id, queueOffset=offset,
+        storeTimestamp=latest + 60_000, bornTimestamp=latest + 60_000, body=b"written after the cut",
+    )  # fmt: skip
+    scene.put(cut, new)
+    scene.rewritten, scene.stale = cut, {place: raw for place, raw in scene.truth.items() if place > cut}
+    scene.truth = {place: raw for place, raw in scene.truth.items() if place < cut}
+    scene.truth[cut] = new
+    for name in _QUEUES:
+        shutil.rmtree(scene.root / name, ignore_errors=True)
+
+
+KINDS: dict[str, Callable[[Scene], None]] = {
+    function.__name__: function
+    for function in (
+        flip_body, flip_queue_field, flip_frame, zero_block, garbage_block, lose_segment, cut_segment,
+        zero_half, break_blank, swap_blocks, stale_block, rewrite_tail,
+    )
+}  # fmt: skip
+
+
+def damage(source: Path, root: Path, seed: int) -> tuple[Scene, list[str]]:
+    """Copy a store and damage it; one to three kinds, and its queues in half of all cases.
+
+    Returns:
+        The scene, and what was done.
+    """
+    chance = random.Random(seed)
+    papers = shutil.ignore_patterns("broker.conf", "recipe.toml", "SHA256SUMS", "reference")
+    shutil.copytree(source, root, ignore=papers)
+    scene = Scene(root, LogCopy(root), chance)
+    names = chance.sample(sorted(KINDS), chance.choice((1, 1, 2, 3)))
+    names.sort(key=lambda name: name != "rewrite_tail")
+    for name in names:
+        KINDS[name](scene)
+    if chance.random() < 0.3:
+        for name in _QUEUES:
+            shutil.rmtree(root / name, ignore_errors=True)
+        names.append("queues gone")
+    elif chance.random() < 0.3 and (files := sorted((root / "consumequeue").rglob("0*"))):
+        chance.choice([file for file in files if file.is_file()]).unlink()
+        names.append("a queue's file gone")
+    return scene, names
