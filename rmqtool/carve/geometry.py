@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    Bools = npt.NDArray[np.bool_]
-    Int64s = npt.NDArray[np.int64]
+    from rmqtool.arrays import Bools, Int64s
+
     Rows = npt.NDArray[Any]
+
 
 LARGEST_FILE = 2**31 - 1
 _MOST_TRIED = 64

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from rmqtool.arrays import Bools, Int64s
     from rmqtool.carve.pieces import Pieces
 
-    Bools = npt.NDArray[np.bool_]
-    Int64s = npt.NDArray[np.int64]
     Rows = npt.NDArray[Any]
+
 
 CLOCK_SLACK_MS = 60_000
 """How far the clock of a broker may go back from one piece to the next."""

@@ -10,7 +10,8 @@ import numpy as np
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    Int64s = npt.NDArray[np.int64]
+    from rmqtool.arrays import Int64s
+
     Rows = npt.NDArray[Any]
 
 

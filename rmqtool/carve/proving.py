@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    Bools = npt.NDArray[np.bool_]
+    from rmqtool.arrays import Bools
+
     Rows = npt.NDArray[Any]
+
 
 _FEW = 20
 """One in so many records that are no text is damage."""

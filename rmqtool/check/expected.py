@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from rmqtool.arrays import Bools, Int64s
     from rmqtool.reput.blocks import Block
     from rmqtool.reput.indexes import IndexStream
     from rmqtool.reput.queues import BlockRun, QueuePlan
 
     Array = npt.NDArray[Any]
-    Int64s = npt.NDArray[np.int64]
-    Bools = npt.NDArray[np.bool_]
+
 
 WINDOW_ROWS = 1 << 19
 

@@ -17,15 +17,15 @@ from rmqtool.scan.window import Window
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import numpy as np
     import numpy.typing as npt
 
+    from rmqtool.arrays import Int64s
     from rmqtool.formats.consumequeue import ExtHead
     from rmqtool.io.reading import UnreadableRange
     from rmqtool.store.segments import FileQueue, Segment
 
     Array = npt.NDArray[Any]
-    Int64s = npt.NDArray[np.int64]
+
 
 _FIRST_READ_BYTES = 1 << 16
 _LARGEST_UNIT = 1 << 15

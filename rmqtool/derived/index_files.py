@@ -19,17 +19,12 @@ from rmqtool.store.geometry import own_geometry
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import numpy as np
-    import numpy.typing as npt
-
+    from rmqtool.arrays import Bools, Int32s, Int64s
     from rmqtool.io.reading import UnreadableRange
     from rmqtool.progress import Progress
     from rmqtool.store import Store, StoreFile
     from rmqtool.store.geometry import Geometry
 
-    Int32s = npt.NDArray[np.int32]
-    Int64s = npt.NDArray[np.int64]
-    Bools = npt.NDArray[np.bool_]
 
 LARGEST_LONG = (1 << 63) - 1
 """Until when a question without an end asks."""

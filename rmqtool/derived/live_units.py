@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from rmqtool.arrays import Bools
     from rmqtool.derived.queue_files import Units
     from rmqtool.store import QueueFiles
 
     Array = npt.NDArray[Any]
-    Bools = npt.NDArray[np.bool_]
 
 
 class LiveUnits(NamedTuple):

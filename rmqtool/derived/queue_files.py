@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import numpy as np
     import numpy.typing as npt
 
+    from rmqtool.arrays import Int64s
     from rmqtool.formats import Decoder
     from rmqtool.io.reading import UnreadableRange
     from rmqtool.scan.window import Window
     from rmqtool.store.segments import FileQueue, Segment
 
     Array = npt.NDArray[Any]
-    Int64s = npt.NDArray[np.int64]
+
 
 UnitT = TypeVar("UnitT", bound=tuple[int, ...])
 

@@ -22,8 +22,7 @@ from rmqtool.jit import entry, kernel
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    Int64s = npt.NDArray[np.int64]
-    Rows = npt.NDArray[np.void]
+    from rmqtool.arrays import Int64s
 
 
 class State(IntEnum):

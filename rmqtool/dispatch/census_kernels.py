@@ -16,12 +16,8 @@ from rmqtool.scan.kernels import read_i64
 from rmqtool.scan.rows import MESSAGE_ROW
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
+    from rmqtool.arrays import Buffer, Int32s, Int64s, Rows
 
-    Buffer = npt.NDArray[np.uint8]
-    Int32s = npt.NDArray[np.int32]
-    Int64s = npt.NDArray[np.int64]
-    Rows = npt.NDArray[np.void]
 
 TOPIC_ROW = np.dtype(
     [

@@ -16,9 +16,8 @@ from rmqtool.jit import entry, kernel
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    Int32s = npt.NDArray[np.int32]
-    Int64s = npt.NDArray[np.int64]
-    Bools = npt.NDArray[np.bool_]
+    from rmqtool.arrays import Bools, Int32s, Int64s
+
 
 NOWHERE = -1
 _NOWHERE = NOWHERE

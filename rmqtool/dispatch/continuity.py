@@ -13,10 +13,7 @@ from rmqtool.javacompat.kernels.jit import as_int
 from rmqtool.jit import entry, kernel
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Int64s = npt.NDArray[np.int64]
-    Rows = npt.NDArray[np.void]
+    from rmqtool.arrays import Int64s, Rows
 
 
 class Discontinuity(IntEnum):

@@ -11,10 +11,8 @@ from rmqtool.dispatch.rows import UNIT_ROW
 from rmqtool.jit import entry, kernel
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
+    from rmqtool.arrays import Int64s, Rows
 
-    Int64s = npt.NDArray[np.int64]
-    Rows = npt.NDArray[np.void]
 
 RUN_ROW = np.dtype(
     [

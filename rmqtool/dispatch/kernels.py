@@ -28,14 +28,10 @@ from rmqtool.jit import entry, kernel
 from rmqtool.scan.rows import MESSAGE_ROW, Property
 
 if TYPE_CHECKING:
-    from typing import Any
-
     import numpy.typing as npt
 
-    Buffer = npt.NDArray[np.uint8]
-    Int64s = npt.NDArray[np.int64]
-    Rows = npt.NDArray[np.void]
-    Row = Any  # one element of Rows: in a kernel its fields are attributes
+    from rmqtool.arrays import Buffer, Int64s, Row, Rows
+
 
 _DONE, _NEW_QUEUE, _FULL, _STALLED = (outcome.value for outcome in DispatchOutcome)
 _UNITS, _ENTRIES, _KEYLESS, _END, _MESSAGES, _UNINDEXED = (count.value for count in Count)

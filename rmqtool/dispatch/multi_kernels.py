@@ -19,14 +19,10 @@ from rmqtool.scan.rows import Property
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
-    from typing import Any
-
     import numpy.typing as npt
 
-    Buffer = npt.NDArray[np.uint8]
-    Int64s = npt.NDArray[np.int64]
-    Rows = npt.NDArray[np.void]
-    Row = Any  # one element of Rows: in a kernel its fields are attributes
+    from rmqtool.arrays import Buffer, Int64s, Row, Rows
+
 
 _DONE, _NEW_QUEUE = DispatchOutcome.DONE.value, DispatchOutcome.NEW_QUEUE.value
 _STALLED = DispatchOutcome.STALLED.value

@@ -23,11 +23,8 @@ from rmqtool.scan.rows import MESSAGE_ROW, Property
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from rmqtool.arrays import Buffer, Int64s, Rows
     from rmqtool.scan.walk import MessageBatch
-
-    Buffer = npt.NDArray[np.uint8]
-    Int64s = npt.NDArray[np.int64]
-    Rows = npt.NDArray[np.void]
 
 
 class _State(IntEnum):

@@ -12,11 +12,7 @@ from rmqtool.javacompat.kernels.jit import as_int
 from rmqtool.jit import entry, kernel
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Int32s = npt.NDArray[np.int32]
-    Int64s = npt.NDArray[np.int64]
-    Rows = npt.NDArray[np.void]
+    from rmqtool.arrays import Int32s, Int64s, Rows
 
 
 class Header(IntEnum):

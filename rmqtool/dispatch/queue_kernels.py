@@ -11,15 +11,8 @@ from rmqtool.javacompat.kernels.jit import as_int
 from rmqtool.jit import entry, kernel
 
 if TYPE_CHECKING:
-    from typing import Any
+    from rmqtool.arrays import Buffer, Int32s, Row, Rows
 
-    import numpy.typing as npt
-
-    Buffer = npt.NDArray[np.uint8]
-    Int32s = npt.NDArray[np.int32]
-    Int64s = npt.NDArray[np.int64]
-    Rows = npt.NDArray[np.void]
-    Row = Any  # one element of Rows: in a kernel its fields are attributes
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 

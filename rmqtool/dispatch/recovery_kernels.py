@@ -11,10 +11,8 @@ from rmqtool.jit import entry, kernel
 from rmqtool.scan.rows import MESSAGE_ROW
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
+    from rmqtool.arrays import Buffer, Rows
 
-    Buffer = npt.NDArray[np.uint8]
-    Rows = npt.NDArray[np.void]
 
 _MASK = 0x7FFFFFFF  # UtilAll#crc32
 

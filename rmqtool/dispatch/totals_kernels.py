@@ -12,15 +12,8 @@ from rmqtool.jit import entry, kernel
 from rmqtool.scan.rows import MESSAGE_ROW
 
 if TYPE_CHECKING:
-    from typing import Any
+    from rmqtool.arrays import Buffer, Int32s, Int64s, Row, Rows
 
-    import numpy.typing as npt
-
-    Buffer = npt.NDArray[np.uint8]
-    Int32s = npt.NDArray[np.int32]
-    Int64s = npt.NDArray[np.int64]
-    Rows = npt.NDArray[np.void]
-    Row = Any  # one element of Rows: in a kernel its fields are attributes
 
 TOTAL_ROW = np.dtype(
     [

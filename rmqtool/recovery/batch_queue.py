@@ -17,11 +17,12 @@ from rmqtool.recovery.units import Appended
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from rmqtool.arrays import Int64s
     from rmqtool.releases import Release
     from rmqtool.store.segments import Segment
 
-    Int64s = npt.NDArray[np.int64]
     Rows = npt.NDArray[Any]
+
 
 _FILES_RECOVERED = 3
 _NOTHING = (1 << 63) - 1

@@ -17,6 +17,7 @@ from rmqtool.recovery.unit_queue import UnitQueue
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from rmqtool.arrays import Int64s
     from rmqtool.recovery.drafts import DispatchDraft
     from rmqtool.recovery.index_files import IndexState
     from rmqtool.recovery.lost import LostMessages
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from rmqtool.reput.dispatcher import Dispatcher
     from rmqtool.scan.walk import MessageBatch
 
-    Int64s = npt.NDArray[np.int64]
 
 Queue = UnitQueue | BatchQueue
 

@@ -25,11 +25,9 @@ from rmqtool.formats.consumequeue import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    import numpy.typing as npt
-
+    from rmqtool.arrays import Int64s
     from rmqtool.store.segments import Segment
 
-    Int64s = npt.NDArray[np.int64]
 
 NO_ADDRESS = 1
 

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from rmqtool.arrays import Rows
     from rmqtool.io import Location
     from rmqtool.releases import Release
 
-    Rows = npt.NDArray[np.void]
 
 _NO_FILE = "cannot be opened as an index file"
 

@@ -16,10 +16,10 @@ from rmqtool.scan.gaps import Gap, Outcome
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from rmqtool.arrays import Int64s
     from rmqtool.scan.walk import MessageBatch
     from rmqtool.store.segments import FileQueue, Segment
 
-    Int64s = npt.NDArray[np.int64]
 
 _END = (1 << 63) - 1
 

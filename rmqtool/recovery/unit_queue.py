@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from rmqtool.arrays import Int64s
     from rmqtool.releases import Release
     from rmqtool.store.segments import Segment
 
-    Int64s = npt.NDArray[np.int64]
 
 _FILES_RECOVERED = 3
 _LOADED = -1  # pre-blank units go into a file that this start makes, never into one that it finds

@@ -11,7 +11,7 @@ from rmqtool.formats.consumequeue import PREBLANK_SIZE
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    Int64s = npt.NDArray[np.int64]
+    from rmqtool.arrays import Int64s
 
 
 QueueKey = tuple[str, int]

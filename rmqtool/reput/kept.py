@@ -13,13 +13,9 @@ from rmqtool.formats.consumequeue import UNIT_SIZE
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy.typing as npt
-
+    from rmqtool.arrays import Bools, Int64s
     from rmqtool.reput.blocks import Block
     from rmqtool.reput.queues import QueuePlan
-
-    Int64s = npt.NDArray[np.int64]
-    Bools = npt.NDArray[np.bool_]
 
 
 class QueueEnd(NamedTuple):

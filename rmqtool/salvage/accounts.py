@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from rmqtool.arrays import Bools
     from rmqtool.salvage.belief import Belief
     from rmqtool.salvage.model import Lost
 
-    Bools = npt.NDArray[np.bool_]
     Rows = npt.NDArray[Any]
 
 

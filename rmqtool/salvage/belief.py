@@ -22,14 +22,10 @@ from rmqtool.salvage.stale import StaleJudge, odd_times
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import numpy.typing as npt
-
+    from rmqtool.arrays import Bools, Int64s
     from rmqtool.salvage.chains import Chain
     from rmqtool.salvage.evidence import QueueEvidence
     from rmqtool.salvage.survey import Survey
-
-    Bools = npt.NDArray[np.bool_]
-    Int64s = npt.NDArray[np.int64]
 
 
 class Belief:

@@ -14,13 +14,10 @@ import numpy as np
 from rmqtool.formats.message import SMALLEST_RECORD
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
+    from rmqtool.arrays import Int64s
     from rmqtool.salvage.belief import Belief
     from rmqtool.salvage.survey import Survey
 
-    Bools = npt.NDArray[np.bool_]
-    Int64s = npt.NDArray[np.int64]
 
 _LOOK_BACK = 64  # runs of a queue that a chain may leap over
 _NO_ROOM = 2  # what a leap without room for the lost costs, in records: more than a lone record is worth

@@ -17,11 +17,9 @@ from rmqtool.salvage.rows import Mark
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
+    from rmqtool.arrays import Bools
     from rmqtool.salvage.belief import Belief
 
-    Bools = npt.NDArray[np.bool_]
 
 _SHORT = 2  # records of a run that may be due to chance
 

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from rmqtool.arrays import Bools
     from rmqtool.salvage.evidence import QueueEvidence
     from rmqtool.salvage.survey import Survey
 
-    Bools = npt.NDArray[np.bool_]
     Rows = npt.NDArray[Any]
 
 

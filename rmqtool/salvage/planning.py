@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from rmqtool.salvage.evidence import QueueEvidence
     from rmqtool.salvage.model import Lost, RecordForm, SourceFile
 
-    Bools = npt.NDArray[np.bool_]
     Rows = npt.NDArray[Any]
 
 

@@ -11,12 +11,9 @@ import numpy as np
 from rmqtool.salvage.causes import Cause
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
+    from rmqtool.arrays import Bools, Int64s
     from rmqtool.salvage.belief import Belief
 
-    Bools = npt.NDArray[np.bool_]
-    Int64s = npt.NDArray[np.int64]
 
 _STEP_MS = 1000  # a broker that was started again is later by more than that
 

@@ -29,14 +29,8 @@ from rmqtool.scan.kernels import read_i16
 from rmqtool.scan.rows import MESSAGE_ROW
 
 if TYPE_CHECKING:
-    from typing import Any
+    from rmqtool.arrays import Buffer, Int64s, Row, Rows
 
-    import numpy.typing as npt
-
-    Buffer = npt.NDArray[np.uint8]
-    Int64s = npt.NDArray[np.int64]
-    Rows = npt.NDArray[np.void]
-    Row = Any  # one row: in a kernel its fields are attributes
 
 _CRC_NAME = np.frombuffer(PROP_CRC_NAME, np.uint8)
 _CRC_BYTES = PROP_CRC_SIZE

@@ -25,15 +25,7 @@ from rmqtool.scan.rows import MESSAGE_ROW, Property
 from rmqtool.scan.word_kernels import copy_bytes, is_word, put_word
 
 if TYPE_CHECKING:
-    from typing import Any
-
-    import numpy.typing as npt
-
-    Row = Any  # one MESSAGE_ROW: in a kernel its fields are attributes
-    Buffer = npt.NDArray[np.uint8]
-    Int32s = npt.NDArray[np.int32]
-    Int64s = npt.NDArray[np.int64]
-    Rows = npt.NDArray[np.void]
+    from rmqtool.arrays import Buffer, Int32s, Int64s, Row, Rows
 
 
 _DONE, _FULL, _ODD = Stopped.DONE.value, Stopped.FULL.value, Stopped.ODD.value

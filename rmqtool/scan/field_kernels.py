@@ -17,13 +17,7 @@ from rmqtool.jit import kernel
 from rmqtool.scan.kernels import read_i32, read_i64
 
 if TYPE_CHECKING:
-    from typing import Any
-
-    import numpy.typing as npt
-
-    Buffer = npt.NDArray[np.uint8]
-    Rows = npt.NDArray[np.void]
-    Row = Any  # one row: in a kernel its fields are attributes
+    from rmqtool.arrays import Buffer, Row, Rows
 
 
 class Check(IntEnum):

@@ -13,8 +13,7 @@ from rmqtool.scan.rows import MESSAGE_ROW
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    Buffer = npt.NDArray[np.uint8]
-    Rows = npt.NDArray[np.void]
+    from rmqtool.arrays import Buffer, Rows
 
 
 @entry(lambda: (np.empty(1, np.uint8), np.empty(0, MESSAGE_ROW), 0, 0, np.empty(0, np.uint32)))

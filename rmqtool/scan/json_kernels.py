@@ -16,9 +16,7 @@ from rmqtool.jit import kernel
 from rmqtool.scan.kernels import read_i32
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Buffer = npt.NDArray[np.uint8]
+    from rmqtool.arrays import Buffer
 
 
 def chars(text: str) -> Buffer:

@@ -32,16 +32,12 @@ from rmqtool.scan.rows import (
 from rmqtool.topics import SCHEDULE_TOPIC
 
 if TYPE_CHECKING:
-    from typing import Any
+    from rmqtool.arrays import Buffer, Int64s, Row, Rows
 
-    import numpy.typing as npt
-
-    Row = Any  # one MESSAGE_ROW: in a kernel its fields are attributes
-    Buffer = npt.NDArray[np.uint8]
-    Int64s = npt.NDArray[np.int64]
-    Rows = npt.NDArray[np.void]
 
 # Constants of the schemas and enums as plain integers: kernels freeze them, `rmqtool.jit` keeps that fresh.
+
+
 _AT = message.HEAD_OFFSETS
 _MAGIC_AT = _AT[0]["magic"]
 _BODY_CRC_AT = _AT[0]["bodyCrc"]

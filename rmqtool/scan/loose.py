@@ -24,9 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    import numpy.typing as npt
+    from rmqtool.arrays import Rows
 
-    Rows = npt.NDArray[np.void]
 
 WINDOW_BYTES = 4 << 20
 _ROWS = 4096

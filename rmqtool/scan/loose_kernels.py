@@ -25,14 +25,8 @@ from rmqtool.scan.loose_rows import DLEDGER_BYTES, FOUND_ROW, LOOK_BYTES, SECTOR
 from rmqtool.scan.rows import MESSAGE_ROW, Property, rules_of
 
 if TYPE_CHECKING:
-    from typing import Any
+    from rmqtool.arrays import Buffer, Int64s, Row, Rows
 
-    import numpy.typing as npt
-
-    Buffer = npt.NDArray[np.uint8]
-    Int64s = npt.NDArray[np.int64]
-    Rows = npt.NDArray[np.void]
-    Row = Any  # one row: in a kernel its fields are attributes
 
 _AT = message.HEAD_OFFSETS
 _MAGIC_AT, _PHYSICAL_OFFSET_AT, _SYS_FLAG_AT = (

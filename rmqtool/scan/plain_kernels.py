@@ -20,13 +20,7 @@ from rmqtool.scan.rows import Property
 from rmqtool.topics import EXPLAINED_TOPICS
 
 if TYPE_CHECKING:
-    from typing import Any
-
-    import numpy.typing as npt
-
-    Row = Any  # one MESSAGE_ROW: in a kernel its fields are attributes
-    Buffer = npt.NDArray[np.uint8]
-    Int64s = npt.NDArray[np.int64]
+    from rmqtool.arrays import Buffer, Int64s, Row
 
 
 class RowFilter(IntEnum):

@@ -12,14 +12,7 @@ from rmqtool.jit import entry, kernel
 from rmqtool.scan.rows import MESSAGE_ROW, Property
 
 if TYPE_CHECKING:
-    from typing import Any
-
-    import numpy.typing as npt
-
-    Row = Any  # one MESSAGE_ROW: in a kernel its fields are attributes
-    Buffer = npt.NDArray[np.uint8]
-    Int64s = npt.NDArray[np.int64]
-    Rows = npt.NDArray[np.void]
+    from rmqtool.arrays import Buffer, Int64s, Row, Rows
 
 
 class PrefilterField(IntEnum):

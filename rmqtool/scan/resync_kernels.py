@@ -14,11 +14,8 @@ from rmqtool.scan.kernels import find_record, read_i32, read_i64, walk_records
 from rmqtool.scan.rows import GAP_ROW, MESSAGE_ROW, MISMATCH_ROW, Property, rules_of
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
+    from rmqtool.arrays import Buffer, Int64s, Rows
 
-    Buffer = npt.NDArray[np.uint8]
-    Int64s = npt.NDArray[np.int64]
-    Rows = npt.NDArray[np.void]
 
 _MAGIC_AT = message.HEAD_OFFSETS[0]["magic"]
 _PHYSICAL_OFFSET_AT = message.HEAD_OFFSETS[0]["physicalOffset"]

@@ -23,15 +23,11 @@ from rmqtool.scan.rows import MESSAGE_ROW, Property
 from rmqtool.topics import HALF_TOPIC, OP_TOPIC, ROCKSDB_HALF_TOPIC
 
 if TYPE_CHECKING:
-    from typing import Any
-
     import numpy.typing as npt
 
-    Buffer = npt.NDArray[np.uint8]
-    Int64s = npt.NDArray[np.int64]
+    from rmqtool.arrays import Buffer, Int64s, Row, Rows
+
     Ranges = npt.NDArray[np.int64]
-    Rows = npt.NDArray[np.void]
-    Row = Any  # one MESSAGE_ROW: in a kernel its fields are attributes
 
 
 class Role(IntEnum):

@@ -10,10 +10,8 @@ from rmqtool.javacompat.kernels.jit import as_int
 from rmqtool.jit import entry, kernel
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
+    from rmqtool.arrays import Buffer, Int32s
 
-    Buffer = npt.NDArray[np.uint8]
-    Int32s = npt.NDArray[np.int32]
 
 _FNV_BASIS, _FNV_PRIME, _32 = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3), np.uint64(32)
 

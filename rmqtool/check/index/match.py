@@ -26,12 +26,11 @@ from rmqtool.findings.wording import counted
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from rmqtool.arrays import Bools, Int64s
     from rmqtool.check.expected import ExpectedEntries
     from rmqtool.check.tasks import IndexCheckTask
     from rmqtool.derived.index_files import Items
 
-    Int64s = npt.NDArray[np.int64]
-    Bools = npt.NDArray[np.bool_]
 
 _COMPLETE = 3
 

@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
+    from rmqtool.arrays import Int64s
     from rmqtool.check.expected import ExpectedEntries
 
-    Int64s = npt.NDArray[np.int64]
 
 _NONE = np.iinfo(np.int64).max
 

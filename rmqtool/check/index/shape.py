@@ -23,13 +23,10 @@ from rmqtool.formats.index import HEADER, ITEM_SIZE, SLOT_SIZE, slot_position
 from rmqtool.times import utc_text
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
+    from rmqtool.arrays import Bools, Int64s
     from rmqtool.derived.index_files import IndexFile, Items
     from rmqtool.formats.index import Header
 
-    Int64s = npt.NDArray[np.int64]
-    Bools = npt.NDArray[np.bool_]
 
 _SECOND_MS = 1000
 _INT_MAX = 0x7FFFFFFF

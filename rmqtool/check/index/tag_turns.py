@@ -18,11 +18,8 @@ from rmqtool.findings.wording import counted
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import numpy.typing as npt
-
+    from rmqtool.arrays import Int64s
     from rmqtool.check.expected import EntryRows, ExpectedEntries
-
-    Int64s = npt.NDArray[np.int64]
 
 
 class _Turn(NamedTuple):

@@ -22,13 +22,10 @@ from rmqtool.scan.window import Window
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    import numpy.typing as npt
-
+    from rmqtool.arrays import Int64s, Rows
     from rmqtool.scan.log_edge import FoundEdge
     from rmqtool.store.segments import Segment
 
-    Int64s = npt.NDArray[np.int64]
-    Rows = npt.NDArray[np.void]
 
 SERIES = 7
 """Topics that are told apart over time; what is left is added up."""

@@ -22,12 +22,11 @@ from rmqtool.store.names import safe_component
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from rmqtool.arrays import Int64s, Rows
     from rmqtool.check.log.census import Period
     from rmqtool.dispatch.policy import DispatchPolicy
     from rmqtool.scan.walk import MessageBatch
 
-    Int64s = npt.NDArray[np.int64]
-    Rows = npt.NDArray[np.void]
 
 _FIRST_CELLS = 1 << 10
 _MINUTE_ROOM = 1 << 12

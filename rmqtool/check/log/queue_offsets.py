@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from rmqtool.arrays import Int64s
     from rmqtool.findings import FindingCode, FindingLog
     from rmqtool.reput.blocks import Block
     from rmqtool.reput.queues import QueuePlan
     from rmqtool.store.segments import FileQueue
 
-    Int64s = npt.NDArray[np.int64]
 
 _CHUNK_UNITS = 1 << 18
 _BACKWARD = frozenset({Discontinuity.REPEATED, Discontinuity.RESET})

@@ -13,10 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Int64s = npt.NDArray[np.int64]
-    Bools = npt.NDArray[np.bool_]
+    from rmqtool.arrays import Bools, Int64s
 
 
 class RepeatedName(NamedTuple):

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from rmqtool.arrays import Bools, Int64s
     from rmqtool.check.log.segment_scan import SegmentScan
     from rmqtool.findings import FindingCode
     from rmqtool.reput.blocks import Block
     from rmqtool.store.segments import FileQueue
 
-    Bools = npt.NDArray[np.bool_]
-    Int64s = npt.NDArray[np.int64]
     Rows = npt.NDArray[Any]
+
 
 _COLUMN = "transactions"
 _CHUNK_ROWS = 1 << 18

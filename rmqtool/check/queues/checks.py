@@ -21,13 +21,11 @@ from rmqtool.formats.consumequeue import BATCH_UNITS, UNITS
 from rmqtool.store.unreadable import unreadable_findings
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
+    from rmqtool.arrays import Int64s
     from rmqtool.check.queues.missing import Ranges
     from rmqtool.check.tasks import QueueCheck, QueueCheckTask
     from rmqtool.derived.queue_files import Units
 
-    Int64s = npt.NDArray[np.int64]
 
 _AGAINST_LOG, _COMPLETE = 2, 3
 

@@ -14,16 +14,13 @@ from rmqtool.formats import consumequeue as formats
 from rmqtool.store.unreadable import unreadable_findings
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
+    from rmqtool.arrays import Bools, Int64s
     from rmqtool.check.queues.report import QueueReport
     from rmqtool.derived.ext_files import ExtColumns
     from rmqtool.derived.queue_files import Units
     from rmqtool.io.reading import UnreadableRange
     from rmqtool.store.segments import FileQueue, Segment
 
-    Int64s = npt.NDArray[np.int64]
-    Bools = npt.NDArray[np.bool_]
 
 NO_EXT_TIME, LOST_EXT_TIME = -1, -2
 """In place of an ext unit's store time: the unit has no ext address; there is nothing at its address."""

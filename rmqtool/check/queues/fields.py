@@ -16,13 +16,11 @@ from rmqtool.findings.wording import counted
 from rmqtool.topics import SCHEDULE_TOPIC
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
+    from rmqtool.arrays import Int64s
     from rmqtool.check.expected import UnitRows
     from rmqtool.derived.queue_files import Units
     from rmqtool.findings import FindingCode
 
-    Int64s = npt.NDArray[np.int64]
 
 _SECOND_MS = 1000
 _INT_MIN, _INT_MAX = -(1 << 31), (1 << 31) - 1

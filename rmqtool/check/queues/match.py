@@ -30,15 +30,12 @@ from rmqtool.findings.wording import counted
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy.typing as npt
-
+    from rmqtool.arrays import Bools, Int64s
     from rmqtool.check.expected import ExpectedUnits
     from rmqtool.check.queues.unmatched_units import UnmatchedUnits
     from rmqtool.check.tasks import QueueCheckTask
     from rmqtool.derived.queue_files import Units
 
-    Int64s = npt.NDArray[np.int64]
-    Bools = npt.NDArray[np.bool_]
 
 _LONGEST_TAIL = 1 << 20  # units; what a truncation leaves is a few seconds of messages
 

@@ -15,14 +15,14 @@ from rmqtool.formats.consumequeue import UNIT_SIZE
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from rmqtool.arrays import Bools, Int64s
     from rmqtool.check.expected import ExpectedUnits
     from rmqtool.check.queues.report import QueueReport
     from rmqtool.check.tasks import QueueCheckTask
     from rmqtool.store.segments import Segment
 
-    Int64s = npt.NDArray[np.int64]
-    Bools = npt.NDArray[np.bool_]
     Ranges = npt.NDArray[Any]
+
 
 _NEVER = (1 << 63) - 1
 

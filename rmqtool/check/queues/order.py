@@ -27,15 +27,11 @@ from rmqtool.findings.wording import counted
 from rmqtool.formats.consumequeue import BATCH_COMPACTED_OFFSET, PREBLANK_SIZE, UNIT_SIZE
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
+    from rmqtool.arrays import Bools, Int64s
     from rmqtool.check.tasks import QueueCheckTask
     from rmqtool.derived.queue_files import Units
     from rmqtool.findings import FindingCode
     from rmqtool.store.segments import Segment
-
-    Int64s = npt.NDArray[np.int64]
-    Bools = npt.NDArray[np.bool_]
 
 
 class UnitOrder:

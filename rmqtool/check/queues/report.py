@@ -10,14 +10,10 @@ from rmqtool.findings import Finding, FindingCode, FindingLog, Observed, Severit
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    import numpy as np
-    import numpy.typing as npt
-
+    from rmqtool.arrays import Int64s
     from rmqtool.check.tasks import QueueCheck
     from rmqtool.derived.queue_files import Units
     from rmqtool.store.segments import Segment
-
-    Int64s = npt.NDArray[np.int64]
 
 
 class Detail(NamedTuple):

@@ -12,12 +12,10 @@ from rmqtool.findings.consumequeue import CQ_DANGLING, CQ_SUPERFLUOUS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy.typing as npt
-
+    from rmqtool.arrays import Int64s
     from rmqtool.derived.queue_files import Units
     from rmqtool.reput.blocks import Block
 
-    Int64s = npt.NDArray[np.int64]
 
 _MOST_PENDING = 1 << 20
 _CHUNK_ROWS = 1 << 19

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from rmqtool.arrays import Bools, Int64s
+
     Rows = npt.NDArray[Any]
-    Int64s = npt.NDArray[np.int64]
-    Bools = npt.NDArray[np.bool_]
+
 
 ORDER, NUMBER, TIME = "order", "number", "time_ms"
 """Fields of every row: what a sound stream is sorted by, the row's place in the stream, a store time."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from rmqtool.commands.diff.entries import Row
+    from rmqtool.arrays import Row
     from rmqtool.commands.diff.model import Comparison, Value
     from rmqtool.store import FileQueue
 

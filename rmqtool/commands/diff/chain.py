@@ -15,13 +15,11 @@ from rmqtool.scan.gap_walk import GapWalk, gap_of
 from rmqtool.scan.gaps import Gap, Outcome
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
+    from rmqtool.arrays import Int64s
     from rmqtool.scan.classify import Defect
     from rmqtool.scan.log_edge import FoundEdge
     from rmqtool.store import FileQueue, Segment
 
-    Int64s = npt.NDArray[np.int64]
 
 _BLANK_BYTES = 8
 

@@ -16,11 +16,12 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from rmqtool.arrays import Row
     from rmqtool.commands.diff.align import LogBounds, Rules, Window
     from rmqtool.commands.diff.model import Comparison, Value
 
     Rows = npt.NDArray[Any]
-    Row = Any  # one row of a structured array
+
 
 _LONE = (Change.ONLY_A, Change.ONLY_B)
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from rmqtool.commands.diff.entries import Row
+    from rmqtool.arrays import Row
     from rmqtool.commands.diff.model import Comparison, Value
     from rmqtool.derived.index_files import IndexFile
     from rmqtool.store import Store

@@ -19,8 +19,7 @@ from rmqtool.scan.log_end import find_log_end
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import numpy.typing as npt
-
+    from rmqtool.arrays import Bools, Int64s
     from rmqtool.commands.diff.chain import Starts
     from rmqtool.commands.diff.model import Comparison
     from rmqtool.io.reading import UnreadableRange
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
     from rmqtool.store import FileQueue, Store
     from rmqtool.store.segments import Segment
 
-    Bools = npt.NDArray[np.bool_]
-    Int64s = npt.NDArray[np.int64]
 
 _STRETCH_BYTES = 8 << 20
 _STRUCTURE = "commitlog"

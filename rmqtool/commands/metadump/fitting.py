@@ -11,10 +11,11 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from rmqtool.arrays import Int64s
     from rmqtool.store.staged_file import StagedFile
 
-    Int64s = npt.NDArray[np.int64]
     Rows = npt.NDArray[Any]
+
 
 _ROW = np.dtype([("physical_offset", "<i8"), ("old", "<i4"), ("new", "<i4")])
 _BUFFERED = 1 << 16

@@ -27,13 +27,13 @@ from rmqtool.formats.index import (
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from rmqtool.arrays import Int64s
     from rmqtool.commands.metadump.disguise import Disguise
     from rmqtool.commands.metadump.fitting import LookUp
     from rmqtool.store import StoreFile
     from rmqtool.store.geometry import Geometry
     from rmqtool.store.staged_file import StagedFile
 
-    Int64s = npt.NDArray[np.int64]
 
 _CHUNK_ITEMS = 1 << 16
 _CHUNK_SLOTS = 1 << 18

@@ -10,15 +10,13 @@ from rmqtool.commands.metadump.sparse import write_sparse
 from rmqtool.formats.consumequeue import EXT_HEAD_SIZE, EXT_HEADS
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
+    from rmqtool.arrays import Int64s
     from rmqtool.commands.metadump.disguise import Disguise
     from rmqtool.commands.metadump.fitting import LookUp
     from rmqtool.io.reading import ReadOnlyFile
     from rmqtool.store import StoreFile
     from rmqtool.store.staged_file import StagedFile
 
-    Int64s = npt.NDArray[np.int64]
 
 _CHUNK_UNITS = 1 << 16
 _CHUNK_BYTES = 1 << 20

@@ -24,8 +24,7 @@ from rmqtool.store.kinds import UNIT_QUEUE_KINDS, PathKind
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    import numpy.typing as npt
-
+    from rmqtool.arrays import Bools
     from rmqtool.derived.live_units import LiveUnits
     from rmqtool.formats.consumequeue import Unit
     from rmqtool.reput.kept import KeptUnits, QueueEnd
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from rmqtool.reput.queues import QueuePlan
     from rmqtool.store import QueueFiles, Store
 
-    Bools = npt.NDArray[np.bool_]
 
 _MOST_LOOKS = 64
 """Units past the log's last record that are looked up in the log: there is nothing but a torn record."""

@@ -18,7 +18,7 @@ from rmqtool.jit import kernel
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from rmqtool.javacompat.kernels.jit import Buffer
+    from rmqtool.arrays import Buffer
 
 _POLYNOMIAL = 0xEDB88320  # IEEE 802.3, bits reversed
 _BLOCK = 16

@@ -20,7 +20,7 @@ from numba.extending import intrinsic
 from rmqtool.jit import kernel
 
 if TYPE_CHECKING:
-    from rmqtool.javacompat.kernels.jit import Buffer
+    from rmqtool.arrays import Buffer
 
 _POLYNOMIAL = 0x104C11DB7
 LEAST_BYTES = 64

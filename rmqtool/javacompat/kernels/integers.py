@@ -15,7 +15,7 @@ from rmqtool.javacompat.kernels.jit import as_int
 from rmqtool.jit import kernel
 
 if TYPE_CHECKING:
-    from rmqtool.javacompat.kernels.jit import Buffer
+    from rmqtool.arrays import Buffer
 
 _PLUS, _MINUS, _ZERO = 0x2B, 0x2D, 0x30
 _TEN = np.uint64(10)

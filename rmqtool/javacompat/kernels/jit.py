@@ -11,9 +11,7 @@ from rmqtool.jit import kernel
 if TYPE_CHECKING:
     from typing import Any
 
-    import numpy.typing as npt
-
-    Buffer = npt.NDArray[np.uint8]
+    from rmqtool.arrays import Buffer
 
 
 @kernel

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from rmqtool.javacompat.kernels.jit import Buffer
+    from rmqtool.arrays import Buffer
 
 _NAME_END, _PROPERTY_END = 0x01, 0x02
 _ONES = np.uint64(0x0101010101010101)

@@ -10,7 +10,7 @@ from rmqtool.javacompat.kernels.jit import as_int, load_word
 from rmqtool.jit import kernel
 
 if TYPE_CHECKING:
-    from rmqtool.javacompat.kernels.jit import Buffer
+    from rmqtool.arrays import Buffer
 
 _NOT_ASCII = np.uint64(0x8080808080808080)
 _BYTES_OF_PAIRS = np.uint64(0x00FF00FF00FF00FF)
