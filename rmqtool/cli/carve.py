@@ -60,7 +60,7 @@ def carve_command(
     dry_run: bool,
     **options: Any,  # noqa: ANN401 - click's options
 ) -> ExitStatus:
-    """Find messages in raw bytes without names, and make a store of them.
+    """Make stores of the messages in raw bytes without names.
 
     An IMAGE is anything that holds them at any place: a disk image, a block device, a blob, a memory dump, a
     tar, a truncated or shifted segment. Records are known by their magic and proven by lengths and checksums;

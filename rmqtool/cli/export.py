@@ -10,7 +10,7 @@ from rmqtool.api.exporting import export
 from rmqtool.cli.completers import complete_queue, complete_topic
 from rmqtool.cli.engine_options import engine_of, engine_options, note_engine
 from rmqtool.cli.help import Command
-from rmqtool.cli.options import A_PATH, AN_OFFSET, shared_options, time_options
+from rmqtool.cli.options import A_PATH, AN_OFFSET, max_findings_option, shared_options, time_options
 from rmqtool.cli.session import Session
 from rmqtool.columns.names import FileFormat, Partition, TextBodies
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 _EXAMPLES = """\
 # all messages, for pandas, DuckDB, Polars or Spark
 rmqtool export $STORE -o messages
-# five columns of one topic, without bodies
-rmqtool export $STORE -o orders -t TopicTest --columns topic,queueId,queueOffset,storeTimestamp,tags
+# three columns of one topic, without bodies
+rmqtool export $STORE -o orders -t TopicTest --columns topic,queueOffset,tags
 # a folder for each topic
 rmqtool export $STORE -o lake --partition-by topic
-# two hours of several brokers, in a folder each
-rmqtool export $STORE $OTHER_STORE -o night --begin 2022-04-15T22:00Z --end 2022-04-16T00:00Z
+# several brokers, in a folder each
+rmqtool export $STORE $OTHER -o cluster --partition-by day
 # csv, with bodies as text where they are text
 rmqtool export $STORE -o sheets --format csv
 """
@@ -61,18 +61,11 @@ rmqtool export $STORE -o sheets --format csv
     help="Bodies in ndjson and csv; what is no text is base64.",
 )
 @click.option("--decompress", is_flag=True, help="Unpack bodies that SYSFLAG says are compressed.")
-@click.option(
-    "--max-findings",
-    type=click.IntRange(min=0),
-    default=10,
-    show_default=True,
-    metavar="N",
-    help="Findings of one code that are kept; the rest is counted.",
-)
+@max_findings_option("kept", 10, least=0)
 @engine_options("local")
 @shared_options(*(one.value for one in FileFormat), makes_folder=True)
 def export_command(paths: tuple[Path, ...], **options: Any) -> ExitStatus:  # noqa: ANN401 - click's options
-    """Write messages to files of columns: Parquet, Arrow, ndjson, csv.
+    """Write messages as files of Parquet, Arrow, ndjson or csv.
 
     STORE is a store root, its commitlog/, or one file of that. Every 256 MiB of log become a file, or one in
     each folder of --partition-by; of several stores, each gets a folder. What is wrong with a record is in

@@ -32,7 +32,7 @@ COMMANDS = {
     "query": Entry("rmqtool.cli.query", "Look", "Find messages by key, tag, id, offset or time."),
     "dump": Entry("rmqtool.cli.dump", "Look", "Show the records, units and items in a store's files."),
     "export": Entry(
-        "rmqtool.cli.export", "Look", "Write messages to files of columns: Parquet, Arrow, ndjson, csv."
+        "rmqtool.cli.export", "Look", "Write messages as files of Parquet, Arrow, ndjson or csv."
     ),
     "topics": Entry("rmqtool.cli.topics", "Look", "Add up the log by topic: messages, bytes, rate, backlog."),
     "verify": Entry("rmqtool.cli.verify", "Check", "Check a store, or a part of it, and say what is wrong."),

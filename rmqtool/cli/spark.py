@@ -35,7 +35,7 @@ rmqtool spark pack -o rmqtool-spark.tar.gz
 )
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")
 def spark_command(action: str, output: Path, quiet: bool) -> ExitStatus:
-    """Make an archive of rmqtool and all that it imports, for spark.archives.
+    """Pack rmqtool for the executors of a Spark cluster.
 
     Executors then need the same version of Python and nothing else. Compiled kernels are in it, so that none
     compiles them. What is printed are the options that have a command use it.

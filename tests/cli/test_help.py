@@ -62,6 +62,8 @@ def test_example_runs(name: str, example: str, tmp_path: Path) -> None:
     stores = {"STORE": str(STORES / "plain-5.3.3"), "OTHER": str(STORES / "plain-4.9.8")}
     if name == "repair":
         stores["STORE"] = str(_to_be_repaired(tmp_path, cut="--config" in example, done="--undo" in example))
+    if name == "salvage":
+        stores["OTHER"] = shutil.copytree(stores["STORE"], tmp_path / "replica")
     done = subprocess.run(
         ["bash", "-e", "-o", "pipefail", "-c", example],
         env=environment(bin_) | here() | stores,
@@ -73,7 +75,7 @@ def test_example_runs(name: str, example: str, tmp_path: Path) -> None:
     )
     negative = name == "diff" or "error: no message for" in done.stderr
     assert done.returncode == (1 if negative else 0), done.stderr
-    made = [path for path in tmp_path.iterdir() if path.name not in {"bin", ".config"}]
+    made = [path for path in tmp_path.iterdir() if path.name not in {"bin", ".config", "replica"}]
     assert done.stdout or made or "explain: " in done.stderr or name == "completion"
 
 
