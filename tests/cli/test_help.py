@@ -63,7 +63,7 @@ def test_example_runs(name: str, example: str, tmp_path: Path) -> None:
     if name == "repair":
         stores["STORE"] = str(_to_be_repaired(tmp_path, cut="--config" in example, done="--undo" in example))
     if name == "salvage":
-        stores["OTHER"] = shutil.copytree(stores["STORE"], tmp_path / "replica")
+        stores["OTHER"] = str(shutil.copytree(stores["STORE"], tmp_path / "replica"))
     done = subprocess.run(
         ["bash", "-e", "-o", "pipefail", "-c", example],
         env=environment(bin_) | here() | stores,
