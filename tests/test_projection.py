@@ -35,7 +35,7 @@ PACKAGE = Path(rmqtool.__file__).parent
 OTHERWISE = [
     rows.Damage,
     *(Finding, Prediction, RebuildReport, Setting, SkippedRange, Step, TagRule, UnreachableRange),
-    *(CarveReport, ConfigChoice, ConfigCopy, RepairReport, VerifyReport),
+    *(CarveReport, ConfigChoice, ConfigCopy, ExportReport, RepairReport, VerifyReport),
 ]
 
 
