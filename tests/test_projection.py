@@ -17,6 +17,7 @@ import rmqtool
 from rmqtool import projection, rows
 from rmqtool.check.model import Examined, VerifyReport
 from rmqtool.commands.carve import CarveReport
+from rmqtool.commands.export.model import ExportReport
 from rmqtool.commands.rebuild.report import RebuildReport
 from rmqtool.commands.repair.model import RepairReport
 from rmqtool.dispatch.tag_evidence import TagRule
