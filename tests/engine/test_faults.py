@@ -32,7 +32,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.soak]
 
 SEED = 13
 INSTANTS = 50
-LONGEST_S = 120.0
+LONGEST_S = 60.0
 """After which no further fault is made: a slow machine sees fewer."""
 PATIENCE_S = 300
 
