@@ -15,6 +15,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
@@ -209,6 +210,7 @@ def run(
     timeout: float = 120,
     timezone: str = "UTC",
     options: Sequence[str] = ("-Xmx1g",),
+    ends: int = 0,
 ) -> list[Row]:
     """Run one of the Java main classes and return the objects it printed.
 
@@ -219,6 +221,7 @@ def run(
         timeout: Seconds before the JVM is killed.
         timezone: The broker's default time zone, visible in index file names.
         options: Further JVM options, such as the heap of a benchmark.
+        ends: The return code it ends with, negative for a signal.
 
     Raises:
         BrokerFailure: It failed, hung, or printed something that is no JSON.
@@ -234,10 +237,10 @@ def run(
         ]
         command += [f"-Djava.io.tmpdir={scratch}", f"-Duser.home={scratch}", *options]
         command += ["-cp", f"{home / 'classes'}:{home / 'lib'}/*", f"fixtures.{main}", *map(str, args)]
-        return _objects(command, f"{main} {' '.join(map(str, args))} on {version}", timeout)
+        return _objects(command, f"{main} {' '.join(map(str, args))} on {version}", timeout, ends)
 
 
-def _objects(command: list[str], what: str, timeout: float) -> list[Row]:
+def _objects(command: list[str], what: str, timeout: float, ends: int) -> list[Row]:
     """Run a command and parse the JSON objects it prints."""
     try:
         result = subprocess.run(
@@ -252,7 +255,7 @@ def _objects(command: list[str], what: str, timeout: float) -> list[Row]:
         error = (expired.stderr or b"").decode(errors="replace")
         raise BrokerFailure(f"{what} still ran after {timeout} s:\n{_tail(error)}") from expired
     error = result.stderr.decode(errors="replace")
-    if result.returncode != 0:
+    if result.returncode != ends:
         raise BrokerFailure(f"{what} ended with {result.returncode}:\n{_tail(error)}")
     try:
         return [json.loads(line) for line in result.stdout.decode().splitlines()]
@@ -269,6 +272,11 @@ def judge(
 ) -> list[Row]:
     """Run the judge with raw arguments; as `run` does; prefer `rebuild` and `serve`."""
     return run(version, "Judge", *args, timeout=timeout, timezone=timezone, options=options)
+
+
+def kill(version: Version, milliseconds: int, stores: Sequence[Found]) -> None:
+    """Let brokers write, all in one JVM, until a signal kills it; the stores are made."""
+    run(version, "Judge", "kill", str(milliseconds), *_words(stores), ends=-signal.SIGKILL)
 
 
 def rebuild(

@@ -39,16 +39,15 @@ _EACH = 4
 def killed(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Stores whose broker died while it wrote, a while after it had flushed the queues."""
     folder = tmp_path_factory.mktemp("crashed")
-    arguments: list[Path] = []
+    stores = []
     for kind, settings in _SETTINGS.items():
         conf = folder / f"{kind}.conf"
         conf.write_text(settings, "ascii")
-        for number in range(_EACH):
-            arguments += [folder / f"{kind}-{number}", conf]
-    jvm.judge(_VERSION, "kill", str(_RUN_MS), *arguments)
-    for root, conf in zip(arguments[::2], arguments[1::2], strict=True):
-        shutil.copyfile(conf, root / "broker.conf")
-    return arguments[::2]
+        stores += [jvm.Found(folder / f"{kind}-{number}", conf) for number in range(_EACH)]
+    jvm.kill(_VERSION, _RUN_MS, stores)
+    for store in stores:
+        shutil.copyfile(store.conf, store.root / "broker.conf")
+    return [store.root for store in stores]
 
 
 def of_kind(killed: list[Path], kind: str) -> list[Path]:

@@ -48,15 +48,15 @@ def kill(version: jvm.Version, folder: Path) -> list[Path]:
     with ten, dispatch that lags on a busy machine is an error of 5.4+, and rightly told.
     """
     roots = [folder / f"{kind}-{number}" for kind in _KINDS for number in range(_EACH)]
-    arguments: list[Path] = []
+    stores = []
     for root in roots:
         conf = folder / f"{root.name}.conf"
         text = fixture_store(f"{root.name.partition('-')[0]}-{version}").conf.read_text()
         conf.write_text(f"{text}\ncommitLogRecoverMaxNum=1000\n")
-        arguments += [root, conf]
-    jvm.judge(version, "kill", str(_KILLED_AFTER_MS + random.randrange(900)), *arguments)
-    for root, conf in zip(roots, arguments[1::2], strict=True):
-        shutil.copyfile(conf, root / "broker.conf")
+        stores.append(jvm.Found(root, conf))
+    jvm.kill(version, _KILLED_AFTER_MS + random.randrange(900), stores)
+    for store in stores:
+        shutil.copyfile(store.conf, store.root / "broker.conf")
     return roots
 
 

@@ -128,9 +128,8 @@ def _decodes(path: Path) -> bool:
 def test_brokers_killed_while_they_write(version: jvm.Version, tmp_path: Path) -> None:
     """What a kill leaves behind, units and entries lagging, is recovered by both versions as predicted."""
     conf = fixture_store(f"plain-{version}").conf
-    arguments = [path for number in range(_KILLED_STORES) for path in (tmp_path / str(number), conf)]
-    delay = str(_KILLED_AFTER_MS + random.randrange(800))
-    jvm.judge(version, "kill", delay, *arguments)
+    stores = [jvm.Found(tmp_path / str(number), conf) for number in range(_KILLED_STORES)]
+    jvm.kill(version, _KILLED_AFTER_MS + random.randrange(800), stores)
     for reader in jvm.VERSIONS:
         cases = []
         for number in range(_KILLED_STORES):
