@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from rmqtool.cli.case_record import case_option
 from rmqtool.cli.help import Command
 from rmqtool.cli.options import A_PATH, shared_options
 from rmqtool.cli.session import Session
 from rmqtool.errors import UsageError
-from rmqtool.projection import json_object
-from rmqtool.report.formats import Format, to_json
+from rmqtool.io.images import image_at
+from rmqtool.report.formats import Format, document_of, to_json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,6 +55,7 @@ rmqtool carve $STORE/commitlog/* --out carved --commitlog-size 8192
     " each other.",
 )
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Tasks at a time; default: all cores.")
+@case_option
 @shared_options("text", "json")
 def carve_command(
     images: tuple[Path, ...],
@@ -72,6 +75,7 @@ def carve_command(
     session = Session(options)
     if dry_run == (out is not None):
         raise UsageError("give --out DIR for the result, or --dry-run")
+    session.begin_case(images=map(image_at, images))
     with session.output(whole=True, evidence=images) as stream:
         # Here, because help needs none of it.
         from rmqtool.api.carving import carve_images
@@ -82,8 +86,10 @@ def carve_command(
         report = carve_images(images, out, progress=session.console, **chosen)
         session.console.close()
         status = report.exit_status(session.fail_on)
+        document = partial(document_of, report, status)
+        session.tell_case(document)
         if session.format is Format.JSON:
-            stream.write(to_json(json_object(report) | {"exitStatus": int(status)}, indent=2) + "\n")
+            stream.write(to_json(document(), indent=2) + "\n")
         else:
             write_carve_text(report, stream)
     if report.hint:

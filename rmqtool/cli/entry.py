@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rmqtool.cli.group import ROOT, State
+from rmqtool.cli.group import INTERNAL_ERROR, ROOT, State
 from rmqtool.cli.process import take_over_process
 from rmqtool.errors import ExitStatus, RmqtoolError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from rmqtool.commands.case.recording import Recording
 
 _DEBUG_OPTION = "--debug"
 _COMPLETION = "_RMQTOOL_COMPLETE"
@@ -34,10 +36,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     state = State()
+    state.words = ("rmqtool", *words)
     if arguments is None and os.environ.get(_COMPLETION):
         return _answer_shell(state, os.environ[_COMPLETION])
     if arguments is None:
         take_over_process()
+    debug = _DEBUG_OPTION in words
+    try:
+        status = _run(words, state, debug=debug)
+        return status if state.case is None else _record(status, state.case, state, debug=debug)
+    finally:
+        state.close()
+
+
+def _run(words: list[str], state: State, *, debug: bool) -> int:
+    """Run the command, and return the exit status, whatever happens."""
     try:
         with ROOT.make_context("rmqtool", words, obj=state) as context:
             status = ROOT.invoke(context)
@@ -48,9 +61,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         return _end_of_reader()
     except BaseException as failure:
-        return _explain(failure, state, debug=_DEBUG_OPTION in words)
-    finally:
-        state.close()
+        return _explain(failure, state, debug=debug)
+
+
+def _record(status: int, case: Recording, state: State, *, debug: bool) -> int:
+    """Add the record of a run to its case, and return the exit status: that of the run, if it could be."""
+    from rmqtool.cli.case_record import outcome_of
+
+    try:
+        added = case.finish(status, outcome_of(status, state.said), state.said)
+    except BaseException as failure:
+        return _explain(failure, state, debug=debug)
+    if added is not None and state.console is not None:
+        state.console.close()
+        state.console.note(f"{added[0]}: the record of this run, SHA-256 {added[1]}")
+    return status
 
 
 def _answer_shell(state: State, instruction: str) -> int:
@@ -109,5 +134,5 @@ def _explain(failure: BaseException, state: State, *, debug: bool) -> int:
         return ExitStatus.FAILED
     if isinstance(failure, SystemExit | GeneratorExit):
         raise failure
-    state.error(f"internal error: {type(failure).__name__}: {failure} (run again with --debug for details)")
+    state.error(f"{INTERNAL_ERROR}: {type(failure).__name__}: {failure} (run again with --debug for details)")
     return ExitStatus.FAILED

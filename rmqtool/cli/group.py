@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from click.shell_completion import CompletionItem
 
+    from rmqtool.commands.case.recording import Recording
     from rmqtool.report.console import Console
 
 
@@ -43,6 +44,7 @@ COMMANDS = {
     "report": Entry(
         "rmqtool.cli.report", "Check", "Make one page about a store: losses, log, topics, findings."
     ),
+    "case": Entry("rmqtool.cli.case", "Check", "Check the records that --case has made of runs."),
     "rebuild": Entry(
         "rmqtool.cli.rebuild", "Rebuild", "Build consumequeue/ and index/ anew from the commit log."
     ),
@@ -78,24 +80,35 @@ rmqtool rebuild $STORE --out rebuilt
 """
 
 
+INTERNAL_ERROR = "internal error"
+"""How the sentence about a defect of the tool begins."""
+
+
 class State:
     """What the outermost function and a running command share.
 
     Attributes:
         console: Where the command speaks, once it has one.
         log: The file of ``--log-file``, once it is open.
+        case: What records the run, where ``--case`` asks for it.
+        words: The command line.
+        said: The sentence with which the command failed, if it did.
         interruption: What Ctrl-C leaves, the end of a sentence.
     """
 
     def __init__(self) -> None:
         self.console: Console | None = None
         self.log: TextIO | None = None
+        self.case: Recording | None = None
+        self.words: tuple[str, ...] = ()
+        self.said: str | None = None
         self.interruption = "what was written so far is incomplete"
 
     def error(self, sentence: str) -> None:
         """Say why the command ends."""
         from rmqtool.report.console import Console
 
+        self.said = sentence
         console = self.console or Console()
         console.close()
         console.error(sentence)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from rmqtool.cli.case_record import case_option
 from rmqtool.cli.completers import complete_topic
 from rmqtool.cli.engine_options import engine_of, engine_options, note_engine
 from rmqtool.cli.help import Command
@@ -20,8 +22,7 @@ from rmqtool.cli.options import (
 )
 from rmqtool.cli.session import Session
 from rmqtool.io import location_of
-from rmqtool.projection import json_object
-from rmqtool.report.formats import Format, to_json
+from rmqtool.report.formats import Format, document_of, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -107,6 +108,7 @@ _OPTIONS = (
     click.option("--live", is_flag=True, help="Read a store whose lock a broker holds."),
     max_findings_option("shown", 10, least=0),
     engine_options("spark"),
+    case_option,
     shared_options("text", "json"),
 )
 
@@ -166,6 +168,7 @@ def _run(session: Session, store_path: Path, parts: frozenset[str], options: dic
     session.note_settings(store)
     note_engine(options, engine, session.console)
     check_lost(options)
+    session.begin_case(store)
     with session.output(store, whole=True) as stream, lost_lines(options, store) as tell_lost:
         report = store.rebuild(
             options["out"],
@@ -187,8 +190,10 @@ def _run(session: Session, store_path: Path, parts: frozenset[str], options: dic
         )
         session.console.close()
         status = report.exit_status(session.fail_on)
+        document = partial(document_of, report, status)
+        session.tell_case(document)
         if session.format is Format.JSON:
-            stream.write(to_json(json_object(report) | {"exitStatus": int(status)}, indent=2) + "\n")
+            stream.write(to_json(document(), indent=2) + "\n")
         else:
             from rmqtool.report.rebuild_text import write_rebuild_text
 

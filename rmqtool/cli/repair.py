@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import shlex
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from rmqtool.cli.case_record import case_option
 from rmqtool.cli.engine_options import engine_of, engine_options, note_engine
 from rmqtool.cli.help import Command
 from rmqtool.cli.options import A_PATH, shared_options
 from rmqtool.cli.session import Session
 from rmqtool.errors import RefusedError, UsageError
 from rmqtool.projection import json_object
-from rmqtool.report.formats import Format, to_json
+from rmqtool.report.formats import Format, document_of, to_json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,6 +58,7 @@ rmqtool repair $STORE --undo
     help="What a damaged file in config/ gets, as --plan names the choices; repeatable.",
 )
 @engine_options("local")
+@case_option
 @shared_options("text", "json")
 def repair_command(
     store_path: Path,
@@ -79,6 +82,7 @@ def repair_command(
     store = session.open(store_path)
     session.note_settings(store)
     note_engine(options, engine, session.console)
+    session.begin_case(store, in_place=True)
     with session.output(store, whole=True) as stream:
 
         def agreed(planned: RepairReport) -> bool:
@@ -96,6 +100,7 @@ def repair_command(
         )
         session.console.close()
         status = report.exit_status(session.fail_on)
+        session.tell_case(partial(document_of, report, status))
         _write(session, report, stream)
     return status
 

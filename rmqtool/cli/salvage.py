@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from rmqtool.cli.case_record import case_option
 from rmqtool.cli.completers import complete_topic
 from rmqtool.cli.help import Command
 from rmqtool.cli.options import A_PATH, AN_OFFSET, shared_options
 from rmqtool.cli.session import Session
 from rmqtool.errors import EnvironmentFailureError, UsageError
-from rmqtool.projection import json_object
-from rmqtool.report.formats import Format, to_json
+from rmqtool.report.formats import Format, document_of, to_json
 from rmqtool.report.whole_file import whole_output
 from rmqtool.times import parse_time
 
@@ -88,6 +89,7 @@ rmqtool salvage $STORE --out before --until-timestamp 2026-11-21T03:28:46Z
 )
 @click.option("--live", is_flag=True, help="Read a store whose lock a broker holds.")
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Tasks at a time; default: all cores.")
+@case_option
 @shared_options("text", "json")
 def salvage_command(
     store_paths: tuple[Path, ...],
@@ -108,12 +110,15 @@ def salvage_command(
         parse_time(options["until_timestamp"], session.zone)
     stores = [session.open(path) for path in store_paths]
     session.note_settings(stores[0])
+    session.begin_case(*stores)
     report = _plan(stores, session, options) if options["out"] is None else _salvage(stores, session, options)
     status = report.exit_status(session.fail_on)
     with session.output(*stores, whole=True) as stream:
         session.console.close()
+        document = partial(document_of, report, status)
+        session.tell_case(document)
         if session.format is Format.JSON:
-            stream.write(to_json(json_object(report) | {"exitStatus": int(status)}, indent=2) + "\n")
+            stream.write(to_json(document(), indent=2) + "\n")
         else:
             from rmqtool.report.salvage_text import write_salvage_text
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rmqtool.api.opening import open as open_store
+from rmqtool.cli.case_record import recording_of
 from rmqtool.cli.options import state_of
 from rmqtool.compiling import COMPILATION
 from rmqtool.errors import EnvironmentFailureError
@@ -25,13 +26,14 @@ from rmqtool.store.places import looks_like_store
 from rmqtool.times import is_explicit, parse_time, time_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from contextlib import AbstractContextManager
     from datetime import tzinfo
     from pathlib import Path
     from typing import Any, TextIO
 
     from rmqtool.api.store import Store
+    from rmqtool.io import Location
 
 _LINKS_NAMED = 5
 _COLORS = {"auto": None, "always": True, "never": False}
@@ -64,6 +66,7 @@ class Session:
         )
 
         COMPILATION.listener = self.console.compiling
+        self._case = recording_of(click.get_current_context(), self._state.words, self.console)
 
     @property
     def is_verbose(self) -> bool:
@@ -172,6 +175,27 @@ class Session:
             return
         if holder is not None:
             self.console.note(f"{root}: in use by {holder}; what is read may change meanwhile")
+
+    def begin_case(self, *stores: Store, images: Iterable[Location] = (), in_place: bool = False) -> None:
+        """Begin the record of this run where ``--case`` asks for one, before anything is read or written.
+
+        Args:
+            stores: What the command reads.
+            images: What it reads that is no store.
+            in_place: Whether it may change the stores.
+
+        Raises:
+            RefusedError: The case lies where nothing is written, or is none, or was altered.
+            EnvironmentFailureError: It cannot be written.
+        """
+        if self._case is not None:
+            self._state.case = self._case
+            self._case.begin([store.files for store in stores], [*images], in_place=in_place)
+
+    def tell_case(self, document: Callable[[], dict[str, Any]]) -> None:
+        """Tell the record what was found: the document of ``--format json``, made if it is wanted."""
+        if self._case is not None:
+            self._case.report = document()
 
     def note_settings(self, store: Store) -> None:
         """Tell the settings in effect, for the curious."""

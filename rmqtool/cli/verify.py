@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from rmqtool.cli.case_record import case_option
 from rmqtool.cli.completers import complete_code, complete_target
 from rmqtool.cli.engine_options import engine_of, engine_options
 from rmqtool.cli.help import Command
@@ -121,6 +123,7 @@ def _names_releases(word: str) -> bool:
 @lost_option(f"every message that {_PREDICT} finds to be lost")
 @click.option("--live", is_flag=True, help="Read a store whose lock a broker holds.")
 @engine_options("local")
+@case_option
 @shared_options("text", "json", "ndjson", "csv")
 def verify_command(
     paths: tuple[Path, ...],
@@ -146,9 +149,11 @@ def verify_command(
     if options["predict"] is not None and any(store.kind != PathKind.STORE for store in stores):
         raise UsageError(f"{_PREDICT} is about whole stores; give a store root")
     files = VerifyFiles(session, stores, options)
+    session.begin_case(*stores)
     verdicts = _verdicts(session, stores, files, options)
     session.console.close()
     status = max(verdict.status for verdict in verdicts)
+    session.tell_case(partial(_document, verdicts))
     if status is ExitStatus.INTERRUPTED:
         session.console.error(
             "interrupted; the report is of what was looked at before" + files.say_not_written()
@@ -259,6 +264,12 @@ def _write(session: Session, verdicts: list[Verdict], stream: TextIO) -> None:
         from rmqtool.report.verify_text import write_verify_text
 
         write_verify_text(verdicts, stream, color=session.color, notes=session.is_verbose)
+
+
+def _document(verdicts: Sequence[Verdict]) -> dict[str, Any]:
+    from rmqtool.report.verify_json import whole_document
+
+    return whole_document(verdicts)
 
 
 def _explain(session: Session, text: str) -> ExitStatus:

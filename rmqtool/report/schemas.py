@@ -12,6 +12,8 @@ from rmqtool import rows
 from rmqtool.carve.loose import LooseRecord
 from rmqtool.check.model import VerifyReport
 from rmqtool.commands.carve import CarveReport
+from rmqtool.commands.case.check import CaseCheck
+from rmqtool.commands.case.model import CaseRecord
 from rmqtool.commands.decode_id import Reading
 from rmqtool.commands.diff.model import Difference
 from rmqtool.commands.export.model import ExportReport
@@ -279,6 +281,8 @@ _MADE: dict[str, tuple[int, Callable[[Definitions], Schema]]] = {
     "topics": (1, _topics),
     "topics-line": (1, _topics_line),
     "export": (1, lambda definitions: definitions.object(ExportReport)),
+    "case": (1, lambda definitions: definitions.object(CaseRecord, {"sha256": _TEXT})),
+    "case-verify": (1, lambda definitions: definitions.object(CaseCheck)),
     "rebuild": (2, lambda definitions: definitions.object(RebuildReport)),
     "carve": (1, lambda definitions: definitions.object(CarveReport, {"exitStatus": _STATUS}, "exitStatus")),
     "loose-line": (1, lambda definitions: definitions.of(LooseRecord)),

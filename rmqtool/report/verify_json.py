@@ -33,15 +33,18 @@ def verify_document(verdict: Verdict) -> dict[str, Any]:
     return document | _compared(verdict) | {"exitStatus": int(verdict.status)}
 
 
-def write_verify_json(verdicts: Sequence[Verdict], stream: TextIO) -> None:
-    """Write one document: that of the store, or an array of them where there are several."""
+def whole_document(verdicts: Sequence[Verdict]) -> dict[str, Any]:
+    """Return one document: that of the store, or an array of them where there are several."""
     documents = [verify_document(verdict) for verdict in verdicts]
-    whole = {
-        "schema": MANY_SCHEMA,
-        "stores": documents,
-        "exitStatus": int(max(verdict.status for verdict in verdicts)),
-    }
-    stream.write(to_json(documents[0] if len(documents) == 1 else whole, indent=2) + "\n")
+    if len(documents) == 1:
+        return documents[0]
+    status = max(verdict.status for verdict in verdicts)
+    return {"schema": MANY_SCHEMA, "stores": documents, "exitStatus": int(status)}
+
+
+def write_verify_json(verdicts: Sequence[Verdict], stream: TextIO) -> None:
+    """Write one document, see `whole_document`."""
+    stream.write(to_json(whole_document(verdicts), indent=2) + "\n")
 
 
 def write_verify_ndjson(verdicts: Sequence[Verdict], stream: TextIO) -> None:

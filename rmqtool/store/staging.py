@@ -186,15 +186,20 @@ class StagingArea:
             os.close(marker)
 
 
-def refuse_inside(out: Path, evidence_roots: Iterable[Path]) -> None:
+def refuse_inside(out: Path, evidence_roots: Iterable[Path], what: str = "the evidence") -> None:
     """Refuse an output inside the evidence.
+
+    Args:
+        out: The output.
+        evidence_roots: Directories that nothing is written into.
+        what: What they are.
 
     Raises:
         RefusedError: It lies there.
     """
     evidence = directory_around(out, evidence_roots)
     if evidence is not None:
-        raise RefusedError(f"{out}: lies inside the evidence {evidence}; nothing is written there")
+        raise RefusedError(f"{out}: lies inside {what} {evidence}; nothing is written there")
 
 
 def _prefix(out: Path) -> str:

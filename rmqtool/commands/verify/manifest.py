@@ -6,33 +6,21 @@ The manifest is that of ``sha256sum``; ``cd STORE && sha256sum -c FILE`` checks 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rmqtool.commands.verify.manifest_files import ManifestFile, label_in, store_files
+from rmqtool.check.digests import hash_all
+from rmqtool.check.store_files import ListedFile, label_in, store_files
 from rmqtool.commands.verify.manifest_lines import ManifestLine, parse_line
-from rmqtool.engine import LocalEngine
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.findings import Finding, FindingCode, FindingLog
-from rmqtool.findings.places import IO_CHANGED, IO_DENIED, IO_UNREADABLE, MF_EXTRA, MF_MISMATCH, MF_MISSING
-from rmqtool.io import sha256_of
+from rmqtool.findings.places import MF_EXTRA, MF_MISMATCH, MF_MISSING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rmqtool.io import UnreadableRange
     from rmqtool.progress import Progress
     from rmqtool.store import Store
-
-
-@dataclass(frozen=True, slots=True)
-class _Hashed:
-    """A file's digest, or the findings that say why there is none."""
-
-    digest: str | None
-    findings: tuple[Finding, ...] = ()
 
 
 def make_manifest(
@@ -48,7 +36,7 @@ def make_manifest(
     """
     files = store_files(store, findings)
     lines = []
-    for file, hashed in zip(files, _hash_all(files, jobs, progress), strict=True):
+    for file, hashed in zip(files, hash_all(files, jobs, progress), strict=True):
         findings.extend(hashed.findings)
         if hashed.digest is not None:
             lines.append(ManifestLine(os.fsencode(file.label), hashed.digest))
@@ -95,7 +83,7 @@ def check_manifest(
     part = label_in(store.place.path, store.base)
     found: list[Finding] = list(unlisted)
     present = [file for label, file in files.items() if label in wanted]
-    for file, hashed in zip(present, _hash_all(present, jobs, progress), strict=True):
+    for file, hashed in zip(present, hash_all(present, jobs, progress), strict=True):
         found += hashed.findings
         if hashed.digest is not None and hashed.digest != wanted[file.label]:
             found.append(_mismatch(file, wanted[file.label], hashed.digest))
@@ -121,7 +109,7 @@ def _place(code: FindingCode, label: str, what: str) -> Finding:
     return Finding(code=code, file=label, message=f"{label}: {what} in the manifest")
 
 
-def _mismatch(file: ManifestFile, expected: str, observed: str) -> Finding:
+def _mismatch(file: ListedFile, expected: str, observed: str) -> Finding:
     return Finding(
         code=MF_MISMATCH,
         file=file.label,
@@ -129,60 +117,4 @@ def _mismatch(file: ManifestFile, expected: str, observed: str) -> Finding:
         expected=expected,
         observed=observed,
         message=f"{file.label}: SHA-256 differs from the manifest's",
-    )
-
-
-def _hash_all(files: Sequence[ManifestFile], jobs: int | None, progress: Progress) -> list[_Hashed]:
-    """Hash files in threads; hashing releases the GIL."""
-    progress.stage("manifest", sum(file.size_bytes for file in files))
-    done = _Done(progress)
-    with LocalEngine(jobs) as engine:
-        return engine.map(partial(_hash, done=done), files, progress=lambda _: done.show())
-
-
-class _Done:
-    """Bytes hashed so far; threads add to it, the main thread shows it."""
-
-    def __init__(self, progress: Progress) -> None:
-        self._progress = progress
-        self._sizes: list[int] = []
-
-    def add(self, size_bytes: int) -> None:
-        self._sizes.append(size_bytes)
-
-    def show(self) -> None:
-        self._progress.advance(sum(self._sizes))
-
-
-def _hash(file: ManifestFile, done: _Done) -> _Hashed:
-    unreadable: list[UnreadableRange] = []
-    try:
-        with file.path.reader() as source:
-            digest, size_bytes = sha256_of(source, file.size_bytes + 1, unreadable)
-    except EnvironmentFailureError as failure:
-        return _Hashed(None, (Finding(code=IO_DENIED, file=file.label, message=str(failure)),))
-    done.add(file.size_bytes)
-    if unreadable:
-        return _Hashed(None, tuple(_unreadable(file, bad) for bad in unreadable))
-    changed = () if size_bytes == file.size_bytes else (_changed(file, size_bytes),)
-    return _Hashed(digest, changed)
-
-
-def _unreadable(file: ManifestFile, bad: UnreadableRange) -> Finding:
-    return Finding(
-        code=IO_UNREADABLE,
-        file=file.label,
-        position=bad.position,
-        length=bad.length,
-        message=f"{file.label}: {bad.length} bytes at position {bad.position} cannot be read; no SHA-256",
-    )
-
-
-def _changed(file: ManifestFile, size_bytes: int) -> Finding:
-    return Finding(
-        code=IO_CHANGED,
-        file=file.label,
-        expected=file.size_bytes,
-        observed=size_bytes,
-        message=f"{file.label}: changed its size while it was hashed",
     )

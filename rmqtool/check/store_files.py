@@ -1,4 +1,4 @@
-"""The files of a store, for its manifest."""
+"""All files of a store, or below any other place, for those who take digests of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rmqtool.io import Kind
 from rmqtool.store import PathKind
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator
+    from collections.abc import Hashable, Iterable, Iterator
 
     from rmqtool.findings import FindingLog
     from rmqtool.io import Location
@@ -22,21 +22,23 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class ManifestFile:
+class ListedFile:
     """One regular file.
 
     Attributes:
         path: where it is.
         label: its path relative to the store.
         size_bytes: its size when it was listed.
+        modified_ns: when it was changed last, as of then; nanoseconds since 1970.
     """
 
     path: Location
     label: str
     size_bytes: int
+    modified_ns: int
 
 
-def store_files(store: Store, findings: FindingLog) -> list[ManifestFile]:
+def store_files(store: Store, findings: FindingLog) -> list[ListedFile]:
     """List the regular files of what PATH names, by label.
 
     Links are followed, each directory once. The file ``lock`` is left out: it is empty, and opening it could
@@ -46,12 +48,23 @@ def store_files(store: Store, findings: FindingLog) -> list[ManifestFile]:
         store: the store, or a part of it.
         findings: receives directories that may not be listed.
     """
-    files: dict[Location, ManifestFile] = {}
+    files = files_below(_tops(store), store.base, findings)
+    return [file for file in files if file.label != "lock"]
+
+
+def files_below(tops: Iterable[Location], base: Location, findings: FindingLog) -> list[ListedFile]:
+    """List the regular files of some places, by label; each directory once.
+
+    Args:
+        tops: files, or directories with all that is in them; where nothing is, nothing is listed.
+        base: what labels are relative to.
+        findings: receives what may not be listed.
+    """
+    files: dict[Location, ListedFile] = {}
     seen: set[Hashable] = set()
-    for top in _tops(store):
-        for file in _walk(top, store.base, seen, findings):
-            if file.label != "lock":
-                files.setdefault(file.path, file)
+    for top in tops:
+        for file in _walk(top, base, seen, findings):
+            files.setdefault(file.path, file)
     return sorted(files.values(), key=lambda file: os.fsencode(file.label))
 
 
@@ -63,7 +76,7 @@ def _tops(store: Store) -> list[Location]:
     return [store.base, *(path for path in elsewhere if not path.is_relative_to(store.base))]
 
 
-def _walk(top: Location, base: Location, seen: set[Hashable], findings: FindingLog) -> Iterator[ManifestFile]:
+def _walk(top: Location, base: Location, seen: set[Hashable], findings: FindingLog) -> Iterator[ListedFile]:
     """Yield the regular files from ``top`` down; a stack, because hostile trees are deep."""
     left = [(top, top.status())]
     while left:
@@ -73,7 +86,7 @@ def _walk(top: Location, base: Location, seen: set[Hashable], findings: FindingL
         label = label_in(path, base)
         place = path.text if status.identity is None else status.identity
         if status.kind is Kind.FILE:
-            yield ManifestFile(path, label, status.size_bytes)
+            yield ListedFile(path, label, status.size_bytes, status.modified_ns)
         elif status.kind is Kind.HIDDEN:
             sentence = f"{label}: cannot be examined: {status.reason}"
             findings.add(Finding(code=IO_DENIED, file=label, message=sentence))

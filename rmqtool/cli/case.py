@@ -1,0 +1,74 @@
+"""``rmqtool case``: the records that ``--case`` has made, held against themselves and against the files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rmqtool.cli.help import Command
+from rmqtool.cli.options import A_PATH, shared_options
+from rmqtool.cli.session import Session
+from rmqtool.projection import json_object
+from rmqtool.report.formats import Format, to_json
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rmqtool.errors import ExitStatus
+
+_EXAMPLES = """\
+# a run with a record, and a look at the records
+rmqtool verify $STORE --case mycase; rmqtool case verify mycase
+# are all files still what they were
+rmqtool verify $STORE --case mycase; rmqtool case verify mycase --files
+"""
+
+
+@click.command("case", cls=Command, examples=_EXAMPLES)
+@click.argument("action", type=click.Choice(["verify"]))
+@click.argument("directory", type=A_PATH, metavar="DIR")
+@click.option(
+    "--files", is_flag=True, help="Also read the files that the records tell of, where they are still there."
+)
+@click.option(
+    "--head",
+    "heads",
+    multiple=True,
+    metavar="SHA256",
+    help="A digest that was noted elsewhere; it must be that of a record; repeatable.",
+)
+@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Files at a time; default: all cores.")
+@shared_options("text", "json")
+def case_command(
+    action: str,
+    directory: Path,
+    files: bool,
+    heads: tuple[str, ...],
+    jobs: int | None,
+    **shared: Any,  # noqa: ANN401 - what click makes of the shared options
+) -> ExitStatus:
+    """Check the records that --case has made of runs.
+
+    Each record has a digest of itself, and names that of the one before. The exit status is 5 if a record was
+    altered or taken out, or if a digest of --head is no record's; 1 if --files finds a file that is not what
+    the last record about it says, or is gone; else 0. That the last records are gone, a chain cannot tell:
+    note the last digest elsewhere, and give it with --head.
+    """
+    del action  # there is one
+    session = Session(shared)
+    from rmqtool.commands.case.check import check_case
+
+    with session.output(whole=True, evidence=[directory]) as stream:
+        found = check_case(directory, session.console, files=files, heads=heads, jobs=jobs)
+        session.console.close()
+        if session.format is Format.JSON:
+            stream.write(to_json(json_object(found), indent=2) + "\n")
+        else:
+            from rmqtool.report.case_text import write_case_text
+
+            write_case_text(found, stream)
+    return found.exit_status
+
+
+COMMANDS = {"case": case_command}

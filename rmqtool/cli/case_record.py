@@ -1,0 +1,111 @@
+"""``--case DIR``: a record of the run, for whoever has to repeat it or to answer for it.
+
+`case_option` is all that a command needs beside two calls of its session: `Session.begin_case` before it
+reads, and `Session.tell_case` when it knows what it found. `rmqtool.cli.entry` ends the record, however the
+command ends.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from rmqtool.cli.group import INTERNAL_ERROR
+from rmqtool.cli.help import SectionOption
+from rmqtool.cli.options import A_PATH
+from rmqtool.errors import ExitStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rmqtool.commands.case.model import CaseOption, CaseOutcome
+    from rmqtool.commands.case.recording import NamedFiles, Recording
+    from rmqtool.progress import Progress
+
+READ = frozenset({"broker_conf", "baseline", "applied", "domain_maps"})
+WRITTEN = frozenset({"out", "output", "plan_path", "lost"})
+BY_PURPOSE = {"reports": "", "manifest": "check"}
+"""Options whose value is ``PURPOSE:FILE``, and the purpose for which the file is read."""
+
+NEITHER = frozenset({"case", "log_file", "scratch", "paths", "store_path", "store_paths", "images"})
+"""Paths of no digest, or of those that the command tells itself."""
+
+case_option = click.option(
+    "--case",
+    type=A_PATH,
+    metavar="DIR",
+    cls=SectionOption,
+    section="Output",
+    help="Add a record of this run to DIR: who, when, how, SHA-256 of all that is read and made, findings. The"
+    " input is read once more for it. See rmqtool help case.",
+)
+
+
+def recording_of(context: click.Context, words: Sequence[str], progress: Progress) -> Recording | None:
+    """Return what records the run of a command; None where nobody asks.
+
+    Args:
+        context: Of the command.
+        words: The command line.
+        progress: Told of the hashing.
+    """
+    directory = context.params.get("case")
+    if directory is None:
+        return None
+    from rmqtool.commands.case.facts import facts_now
+    from rmqtool.commands.case.recording import Recording
+
+    facts = facts_now(words, dict(_options(context)))
+    return Recording(directory, facts, _named(context.params), context.params.get("jobs"), progress)
+
+
+def _options(context: click.Context) -> Iterator[tuple[str, CaseOption]]:
+    from rmqtool.commands.case.model import CaseOption
+
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        source = context.get_parameter_source(name)
+        origin = "default" if source in {None, ParameterSource.DEFAULT} else "given"
+        option = (
+            parameter.opts[-1] if isinstance(parameter, click.Option) else parameter.make_metavar(context)
+        )
+        yield option, CaseOption(_plain(context.params.get(name)), origin)
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - what click makes of an option
+    if isinstance(value, tuple | list):
+        return [_plain(one) for one in value]
+    return str(value) if isinstance(value, Path) else value
+
+
+def _named(values: dict[str, Any]) -> NamedFiles:
+    from rmqtool.commands.case.recording import NamedFiles
+
+    read = [one for name in READ for one in _paths(values.get(name))]
+    written = [one for name in WRITTEN for one in _paths(values.get(name))]
+    for name, purpose in BY_PURPOSE.items():
+        value = values.get(name) or ()
+        for text in [value] if isinstance(value, str) else value:
+            given, _, path = text.partition(":")
+            (read if given == purpose else written).append(Path(path))
+    return NamedFiles(tuple(sorted(read)), tuple(sorted(written)))
+
+
+def _paths(value: Any) -> list[Path]:  # noqa: ANN401 - what click makes of an option
+    if value is None:
+        return []
+    return [*value] if isinstance(value, tuple) else [value]
+
+
+def outcome_of(status: int, said: str | None) -> CaseOutcome:
+    """Return how a run ended, by its exit status and the sentence with which it failed."""
+    from rmqtool.commands.case.model import CaseOutcome
+
+    if status == ExitStatus.INTERRUPTED:
+        return CaseOutcome.INTERRUPTED
+    if said is None or status not in {ExitStatus.USAGE, ExitStatus.FAILED, ExitStatus.REFUSED}:
+        return CaseOutcome.DONE
+    return CaseOutcome.CRASHED if said.startswith(INTERNAL_ERROR) else CaseOutcome.FAILED

@@ -1,0 +1,287 @@
+"""Is a case as it was recorded, and are the files that it tells of?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from rmqtool.check.digests import hash_all
+from rmqtool.check.store_files import ListedFile
+from rmqtool.commands.case.directory import CaseDirectory, read_record
+from rmqtool.commands.case.model import Afterwards
+from rmqtool.commands.case.sealing import BrokenSealError
+from rmqtool.errors import EnvironmentFailureError, ExitStatus
+from rmqtool.io import Kind, location_of
+from rmqtool.io.images import image_at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
+
+    from rmqtool.commands.case.sealing import Sealed
+    from rmqtool.progress import Progress
+
+
+class CaseResult(StrEnum):
+    """What a case turned out to be."""
+
+    INTACT = "intact"
+    FILES_DIFFER = "files-differ"
+    ALTERED = "altered"
+
+
+class FileState(StrEnum):
+    """What has become of a file."""
+
+    UNCHANGED = "unchanged"
+    CHANGED = "changed"
+    GONE = "gone"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordLine:
+    """One record.
+
+    Attributes:
+        number: that of its file.
+        sha256: its digest; null if it was altered.
+        started: when its run began.
+        operator: ``login@host``.
+        command: its command line, as words.
+        outcome: how its run ended.
+        exit_status: what it returned.
+        problem: what is wrong with it; null if nothing is.
+    """
+
+    number: int
+    sha256: str | None = None
+    started: str | None = None
+    operator: str | None = None
+    command: tuple[str, ...] = ()
+    outcome: str | None = None
+    exit_status: int | None = None
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FileLine:
+    """A file that is not what the last record that tells of it says.
+
+    Attributes:
+        path: where it was.
+        state: what has become of it.
+        record: number of that record.
+        expected: its digest then.
+        observed: its digest now.
+        reason: why that is not known.
+    """
+
+    path: str
+    state: FileState
+    record: int
+    expected: str | None = None
+    observed: str | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UnrecordedRun:
+    """A run that began and has no record.
+
+    Attributes:
+        command: its words.
+        started: when it began.
+        at_work: whether it still goes on; else it was killed, which the next run will record.
+    """
+
+    command: tuple[str, ...]
+    started: str | None
+    at_work: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CaseCheck:
+    """The outcome.
+
+    Attributes:
+        case: path of the directory.
+        result: what it is.
+        records: each of them.
+        head: digest of the last record, to be noted elsewhere: a chain cannot tell that its end is gone.
+        missing: digests that were asked for, and are no record's.
+        unrecorded: runs without a record.
+        files: how many files are in which state; null where nobody asked.
+        differing: the files that are not as they were.
+        exit_status: 5 if the case was altered, 1 if files differ, else 0.
+    """
+
+    schema: ClassVar = "rmqtool.case-verify/1"
+    case: str
+    result: CaseResult
+    records: tuple[RecordLine, ...]
+    head: str | None
+    missing: tuple[str, ...]
+    unrecorded: tuple[UnrecordedRun, ...]
+    files: Mapping[str, int] | None
+    differing: tuple[FileLine, ...]
+    exit_status: ExitStatus
+
+
+def check_case(
+    directory: Path,
+    progress: Progress,
+    *,
+    files: bool = False,
+    heads: Iterable[str] = (),
+    jobs: int | None = None,
+) -> CaseCheck:
+    """Check a case.
+
+    Args:
+        directory: The case.
+        progress: Told of the hashing.
+        files: Whether the files that records tell of are read, too.
+        heads: Digests that were noted elsewhere; each must be that of a record.
+        jobs: Files hashed at a time; None is all CPUs.
+
+    Raises:
+        EnvironmentFailureError: There are no records, or one cannot be read.
+    """
+    case = CaseDirectory(directory)
+    places = case.records()
+    unrecorded = tuple(_unrecorded(case))
+    if not places and not unrecorded:
+        raise EnvironmentFailureError(f"{directory}: holds no records; give the DIR of --case")
+    lines: list[RecordLine] = []
+    last: dict[str, _Said] = {}
+    for number, place in places.items():
+        try:
+            found = read_record(place)
+            said = {one.path: one for one in _said(number, found.document)}
+            lines.append(_line(number, found, lines[-1] if lines else None))
+            last |= said
+        except BrokenSealError as failure:
+            lines.append(RecordLine(number, problem=str(failure)))
+    known = {one.sha256 for one in lines}
+    missing = tuple(head for head in (one.lower() for one in heads) if head not in known)
+    states = _files(last, jobs, progress) if files else []
+    differing = tuple(one for one in states if one.state is not FileState.UNCHANGED)
+    altered = bool(missing) or any(one.problem for one in lines)
+    changed = any(one.state in {FileState.CHANGED, FileState.GONE} for one in differing)
+    return CaseCheck(
+        case=str(directory),
+        result=CaseResult.ALTERED if altered else CaseResult.FILES_DIFFER if changed else CaseResult.INTACT,
+        records=tuple(lines),
+        head=lines[-1].sha256 if lines else None,
+        missing=missing,
+        unrecorded=unrecorded,
+        files=dict(Counter(one.state.value for one in states)) if files else None,
+        differing=differing,
+        exit_status=ExitStatus.LOG_DAMAGED if altered else ExitStatus(int(changed)),
+    )
+
+
+def _unrecorded(case: CaseDirectory) -> Iterator[UnrecordedRun]:
+    for one in case.begun():
+        words = one.run.get("command")
+        yield UnrecordedRun(
+            tuple(map(str, words if isinstance(words, list) else [])), one.run.get("started"), one.at_work
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """What a record says of a file."""
+
+    path: str
+    record: int
+    sha256: str | None
+    problem: str | None
+
+
+def _said(number: int, document: Mapping[str, Any]) -> Iterator[_Said]:
+    """Yield what a record says of files; an output comes after the input that it was.
+
+    Raises:
+        BrokenSealError: It is no record.
+    """
+    try:
+        for one in (*document["inputs"], *document["outputs"]):
+            then = one["afterwards"]
+            problem = one["problem"] if then == Afterwards.SAME else f"it was {then} when the run ended"
+            yield _Said(str(one["path"]), number, one["sha256"], problem)
+    except (KeyError, TypeError) as failure:
+        raise BrokenSealError(f"is no record of this tool: {failure}") from failure
+
+
+def _line(number: int, found: Sealed, before: RecordLine | None) -> RecordLine:
+    """Return what a record says, and what is wrong with its place in the chain.
+
+    Raises:
+        BrokenSealError: It says something else than records do.
+    """
+    says = found.document
+    try:
+        run, who = says["run"], says["run"]["operator"]
+        return RecordLine(
+            number,
+            found.sha256,
+            run["started"],
+            f"{who['login']}@{who['host']}",
+            tuple(run["command"]),
+            says["outcome"],
+            says["exitStatus"],
+            _problem(number, says["number"], says["previous"], before),
+        )
+    except (KeyError, TypeError) as failure:
+        raise BrokenSealError(f"is no record of this tool: {failure}") from failure
+
+
+def _problem(number: int, says: int, names: str | None, before: RecordLine | None) -> str | None:
+    expected = 1 if before is None else before.number + 1
+    if says != number:
+        return f"says to be record {says}"
+    if number != expected:
+        return f"record {expected} is gone"
+    if before is None and names is not None:
+        return f"is the first, and names {names} as the record before"
+    if before is not None and before.sha256 is not None and names != before.sha256:
+        return f"names {names} as the digest of the record before, which is {before.sha256}"
+    return None
+
+
+def _files(last: Mapping[str, _Said], jobs: int | None, progress: Progress) -> list[FileLine]:
+    """Compare files with what the last record that tells of them says."""
+    found: list[FileLine] = []
+    waiting: list[tuple[ListedFile, _Said]] = []
+    for one in last.values():
+        listed = _listed(one.path)
+        if one.sha256 is None or one.problem is not None:
+            found.append(FileLine(one.path, FileState.UNKNOWN, one.record, one.sha256, reason=one.problem))
+        elif listed is None:
+            found.append(FileLine(one.path, FileState.GONE, one.record, one.sha256))
+        else:
+            waiting.append((listed, one))
+    digests = hash_all([listed for listed, _ in waiting], jobs, progress, "SHA-256")
+    for (_, one), hashed in zip(waiting, digests, strict=True):
+        state = FileState.UNCHANGED if hashed.digest == one.sha256 else FileState.CHANGED
+        state = FileState.UNKNOWN if hashed.digest is None else state
+        reason = hashed.findings[0].sentence if hashed.findings else None
+        found.append(FileLine(one.path, state, one.record, one.sha256, hashed.digest, reason))
+    return sorted(found, key=lambda line: line.path)
+
+
+def _listed(path: str) -> ListedFile | None:
+    """Return a file, or a block device, that is there."""
+    place = location_of(path)
+    status = place.status()
+    if status is None or status.kind not in {Kind.FILE, Kind.BLOCK_DEVICE}:
+        return None
+    if status.kind is Kind.FILE:
+        return ListedFile(place, path, status.size_bytes, status.modified_ns)
+    device = image_at(path)
+    with device.reader() as file:
+        return ListedFile(device, path, file.size_bytes(), status.modified_ns)

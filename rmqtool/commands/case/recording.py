@@ -1,0 +1,235 @@
+"""A run that is being recorded: from the files that it is going to read to the record."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from rmqtool.check.digests import Hashed, hash_all
+from rmqtool.check.store_files import ListedFile, files_below, store_files
+from rmqtool.commands.case.directory import CaseDirectory
+from rmqtool.commands.case.facts import utc_text
+from rmqtool.commands.case.model import (
+    Afterwards,
+    CaseFile,
+    CaseOutcome,
+    CaseRecord,
+    StoreSettings,
+    counters_of,
+)
+from rmqtool.engine.interface import MapInterruptedError
+from rmqtool.findings import FindingLog
+from rmqtool.io import Kind, location_of
+from rmqtool.io.images import refuse_same_device
+from rmqtool.store import PathKind
+from rmqtool.store.staging import refuse_inside
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+    from typing import Any
+
+    from rmqtool.commands.case.model import RunFacts
+    from rmqtool.io import Location
+    from rmqtool.progress import Progress
+    from rmqtool.store import Store
+
+_INPUTS, _OUTPUTS = "case: SHA-256 of inputs", "case: SHA-256 of outputs"
+_NOT_HASHED = "the run was interrupted before this file was read for its digest"
+
+
+@dataclass(frozen=True, slots=True)
+class NamedFiles:
+    """Files and directories that the command line names beside the stores.
+
+    Attributes:
+        read: those that are read.
+        written: those that are made.
+    """
+
+    read: tuple[Path, ...] = ()
+    written: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What lies at some places at one moment."""
+
+    files: Mapping[Location, ListedFile] = field(default_factory=dict)
+    unseen: tuple[CaseFile, ...] = ()
+
+    def __add__(self, other: _Seen) -> _Seen:
+        return _Seen({**self.files, **other.files}, self.unseen + other.unseen)
+
+
+class Recording:
+    """One run on its way to its record.
+
+    Args:
+        directory: Of the case.
+        run: What is known of the run by now.
+        named: What it reads and makes beside the stores.
+        jobs: Files hashed at a time; None is all CPUs.
+        progress: Told of the hashing.
+
+    Attributes:
+        report: What the command found, as JSON, once it knows.
+    """
+
+    def __init__(
+        self, directory: Path, run: RunFacts, named: NamedFiles, jobs: int | None, progress: Progress
+    ) -> None:
+        self._case = CaseDirectory(directory)
+        self._run = run
+        self._named = named
+        self._jobs = jobs
+        self._progress = progress
+        self._settings: tuple[StoreSettings, ...] = ()
+        self._inputs: list[tuple[ListedFile, Hashed | None]] = []
+        self._unseen: tuple[CaseFile, ...] = ()
+        self._changing: tuple[Store, ...] = ()
+        self._before: Mapping[Location, ListedFile] = {}
+        self._has_begun = False
+        self.report: Mapping[str, Any] | None = None
+
+    def begin(
+        self, stores: Sequence[Store], images: Sequence[Location] = (), *, in_place: bool = False
+    ) -> None:
+        """Take the digests of all that the run is going to read, before it does.
+
+        Args:
+            stores: What it reads.
+            images: What it reads that is no store.
+            in_place: Whether it may change the stores.
+
+        Raises:
+            RefusedError: The case lies inside a store or an output, or is none, or was altered.
+            EnvironmentFailureError: The case cannot be written.
+        """
+        path = self._case.path
+        refuse_inside(path, [root for store in stores for root in store.evidence_roots])
+        refuse_inside(path, self._named.written, "the output")
+        for image in images:
+            refuse_same_device(image, path)
+        self._settings = tuple(
+            StoreSettings(str(store.place.path), {one.name: one for one in store.settings})
+            for store in stores
+        )
+        self._changing = tuple(stores) if in_place else ()
+        self._case.begin(self._run)
+        self._has_begun = True
+        self._before = self._made().files
+        seen = self._read(stores, images)
+        self._unseen = seen.unseen
+        self._inputs = self._hash(seen.files.values(), _INPUTS)
+
+    def finish(self, status: int, outcome: CaseOutcome, message: str | None) -> tuple[Path, str] | None:
+        """Add the record; of a run that never got so far as to read anything there is none.
+
+        Args:
+            status: The exit status.
+            outcome: How the run ended.
+            message: Why, if it failed.
+
+        Returns:
+            Its file and its digest.
+
+        Raises:
+            RefusedError: The case was altered meanwhile.
+            EnvironmentFailureError: The record cannot be written.
+        """
+        if not self._has_begun:
+            return None
+        made = self._made()
+        new = [file for place, file in made.files.items() if self._before.get(place) != file]
+        outputs = [_told(*pair) for pair in self._hash(new, _OUTPUTS)]
+        inputs = [_followed(*pair) for pair in self._inputs]
+        return self._case.append(
+            lambda number, previous: CaseRecord(
+                number,
+                previous,
+                self._run,
+                utc_text(time.time_ns()),
+                outcome,
+                status,
+                message,
+                self._settings,
+                (*inputs, *self._unseen),
+                tuple(outputs),
+                None if self.report is None else counters_of(self.report),
+                self.report,
+            )
+        )
+
+    def _read(self, stores: Sequence[Store], images: Sequence[Location]) -> _Seen:
+        """List what the run reads: of a part of a store, that part and the log beside it."""
+        seen = _below(self._named.read)
+        for store in stores:
+            refused = FindingLog()
+            files = store_files(store, refused)
+            if store.kind is not PathKind.STORE:
+                files += files_below((segment.path for segment in store.commitlog), store.base, refused)
+            seen += _Seen({file.path: file for file in files}, _unseen(refused, store.base))
+        return seen + _Seen({place: _image(place) for place in images})
+
+    def _made(self) -> _Seen:
+        """List what lies where the run makes or changes something."""
+        seen = _below(self._named.written)
+        for store in self._changing:
+            seen += _Seen({file.path: file for file in store_files(store, FindingLog())})
+        return seen
+
+    def _hash(self, files: Iterable[ListedFile], stage: str) -> list[tuple[ListedFile, Hashed | None]]:
+        """Hash files; after Ctrl-C, of a run that ends anyway, those that are hashed by then."""
+        listed = [*files]
+        try:
+            return [*zip(listed, hash_all(listed, self._jobs, self._progress, stage), strict=True)]
+        except MapInterruptedError as stop:
+            pairs = [(file, stop.results.get(number)) for number, file in enumerate(listed)]
+            if stage == _OUTPUTS:
+                return pairs
+            self._inputs = pairs
+            raise
+
+
+def _below(paths: Iterable[Path]) -> _Seen:
+    seen = _Seen()
+    for place in map(location_of, paths):
+        refused = FindingLog()
+        files = files_below([place], place.parent, refused)
+        seen += _Seen({file.path: file for file in files}, _unseen(refused, place.parent))
+    return seen
+
+
+def _unseen(refused: FindingLog, base: Location) -> tuple[CaseFile, ...]:
+    return tuple(CaseFile((base / (one.file or ".")).text, 0, None, problem=one.sentence) for one in refused)
+
+
+def _image(place: Location) -> ListedFile:
+    """Return an image as a file; a block device, whose status tells no size, by its reader."""
+    status = place.status()
+    with place.reader() as file:
+        return ListedFile(place, place.text, file.size_bytes(), 0 if status is None else status.modified_ns)
+
+
+def _told(file: ListedFile, hashed: Hashed | None) -> CaseFile:
+    """Return what a record says of a file."""
+    problem = None if hashed is None or not hashed.findings else hashed.findings[0].sentence
+    return CaseFile(
+        file.path.text,
+        file.size_bytes,
+        utc_text(file.modified_ns),
+        None if hashed is None else hashed.digest,
+        _NOT_HASHED if hashed is None else problem,
+    )
+
+
+def _followed(file: ListedFile, hashed: Hashed | None) -> CaseFile:
+    """Return what a record says of an input, which may be another one by now."""
+    told, status = _told(file, hashed), file.path.status()
+    if status is None or status.kind is Kind.LOST:
+        return replace(told, afterwards=Afterwards.GONE)
+    is_file = status.kind is Kind.FILE
+    is_same = not is_file or (status.size_bytes, status.modified_ns) == (file.size_bytes, file.modified_ns)
+    return told if is_same else replace(told, afterwards=Afterwards.CHANGED)
