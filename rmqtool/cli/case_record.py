@@ -39,8 +39,8 @@ case_option = click.option(
     metavar="DIR",
     cls=SectionOption,
     section="Output",
-    help="Add a record of this run to DIR: who, when, how, SHA-256 of all that is read and made, findings. The"
-    " input is read once more for it. See rmqtool help case.",
+    help="Add a record of this run to DIR: who, when, how, SHA-256 of all that is read and made, findings."
+    " Input is read once more for it. See rmqtool help case.",
 )
 
 

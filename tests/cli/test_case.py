@@ -1,4 +1,4 @@
-"""``--case``: every run leaves a record that proves what was read, made and found; ``case verify`` checks it."""
+"""``--case``: every run leaves a record of what was read, made and found; ``case verify`` checks it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import pytest
 
-from rmqtool.cli import case_record
+from rmqtool.cli import case_record, main
 from rmqtool.cli.group import ROOT
 from rmqtool.cli.options import A_PATH
 from rmqtool.commands.case.directory import CaseDirectory
@@ -23,6 +23,7 @@ from rmqtool.commands.case.facts import facts_now
 from rmqtool.commands.case.model import CaseOutcome, CaseRecord
 from rmqtool.commands.case.sealing import SEAL_BYTES
 from rmqtool.errors import EnvironmentFailureError
+from tests.cli.conftest import STORES
 from tests.schemas.validating import defects
 
 if TYPE_CHECKING:
@@ -95,14 +96,22 @@ def test_a_run_leaves_a_record(run: Runner, command: str, plain_copy: Path, tmp_
     assert states["unchanged"] >= len(made)
 
 
-@pytest.fixture
-def case(run: Runner, plain: Path, tmp_path: Path) -> Path:
-    """Three records of three runs."""
-    path = tmp_path / "case"
+def three_runs(folder: Path) -> Path:
     for number in range(3):
-        words = ("--level", "0", "-o", tmp_path / f"report-{number}.txt", "-q")
-        assert run("verify", plain, *words, "--case", path).status == 0
-    return path
+        words = ("--level", "0", "-o", folder / f"report-{number}.txt", "-q", "--case", folder / "case")
+        assert main(["verify", str(STORES / "plain-4.9.8"), *map(str, words)]) == 0
+    return folder / "case"
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return three_runs(tmp_path_factory.mktemp("three"))
+
+
+@pytest.fixture
+def case(three: Path, tmp_path: Path) -> Path:
+    """Three records of three runs."""
+    return Path(shutil.copytree(three, tmp_path / "case"))
 
 
 def test_the_chain_holds_and_ordinary_tools_can_tell(run: Runner, case: Path) -> None:
@@ -142,6 +151,7 @@ def _swap(case: Path) -> None:
     second.write_bytes(data)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("alter", "problem"),
     [
@@ -179,7 +189,8 @@ def test_nothing_is_added_to_an_altered_case(run: Runner, case: Path, plain: Pat
     assert not (case / "0004.json").exists()
 
 
-def test_files_that_differ_or_are_gone(run: Runner, case: Path, tmp_path: Path) -> None:
+def test_files_that_differ_or_are_gone(run: Runner, tmp_path: Path) -> None:
+    case = three_runs(tmp_path)
     (tmp_path / "report-0.txt").write_text("other")
     assert run("case", "verify", case).status == 0
     done = run("case", "verify", case, "--files")
@@ -191,7 +202,8 @@ def test_files_that_differ_or_are_gone(run: Runner, case: Path, tmp_path: Path) 
     assert done.document["result"] == "files-differ"
 
 
-@pytest.mark.parametrize("place", ["store", "store/commitlog/case", "out", "out/case"])
+@pytest.mark.few(2)
+@pytest.mark.parametrize("place", ["store/commitlog/case", "out", "store", "out/case"])
 def test_a_case_in_a_store_or_in_the_output_is_refused(
     run: Runner, place: str, plain_copy: Path, tmp_path: Path
 ) -> None:

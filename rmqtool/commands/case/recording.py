@@ -169,7 +169,7 @@ class Recording:
             refused = FindingLog()
             files = store_files(store, refused)
             if store.kind is not PathKind.STORE:
-                files += files_below((segment.path for segment in store.commitlog), store.base, refused)
+                files += files_below((segment.path for segment in store.log), store.base, refused)
             seen += _Seen({file.path: file for file in files}, _unseen(refused, store.base))
         return seen + _Seen({place: _image(place) for place in images})
 
