@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rmqtool.progress import Progress
 
 READ = frozenset({"broker_conf", "baseline", "applied", "domain_maps"})
-WRITTEN = frozenset({"out", "output", "plan_path", "lost"})
+WRITTEN = frozenset({"out", "output", "plan_path", "lost", "replay"})
 BY_PURPOSE = {"reports": "", "manifest": "check"}
 """Options whose value is ``PURPOSE:FILE``, and the purpose for which the file is read."""
 

@@ -59,6 +59,8 @@ rmqtool dump $STORE/consumequeue/TopicTest/0
 rmqtool dump $STORE/index --slots --chains
 # all messages, for a script
 rmqtool dump $STORE/commitlog --format ndjson -o messages.ndjson
+# messages as rmqtool replay sends them
+rmqtool dump $STORE --format replay -o replay.ndjson
 # the table of a format; no store is needed
 rmqtool dump --layout --type index
 """
@@ -102,7 +104,7 @@ rmqtool dump --layout --type index
     show_default=True,
     help="Go on after damage, end at it, or fail at the first error.",
 )
-@shared_options("text", "json", "ndjson", "csv")
+@shared_options("text", "json", "ndjson", "csv", "replay")
 def dump_command(
     paths: tuple[Path, ...],
     type_name: str | None,
@@ -117,9 +119,11 @@ def dump_command(
     --type names; a filter narrows it to the files it can be applied to, one that asks something of messages
     to the commit log. A unit is an entry of a consume queue, an item one of the index. The broker's JSON
     files in config/ are shown entry by entry, as strict JSON. A filter that nothing fits makes the exit
-    status 1.
+    status 1. --format replay is for rmqtool replay: users' messages alone, unpacked.
     """
     session = Session(options)
+    if session.format is Format.REPLAY:
+        options["row_types"] = ("message", _INNER)
     stores = [] if layout else [session.open_root(path, type_name, takes_config=True) for path in paths]
     if not stores and not layout:
         raise UsageError("give a PATH to dump, or --layout")

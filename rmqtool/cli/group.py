@@ -56,6 +56,7 @@ COMMANDS = {
     "repair": Entry(
         "rmqtool.cli.repair", "Rebuild", "Mend a store in place where that loses nothing, with undo."
     ),
+    "replay": Entry("rmqtool.cli.replay", "Aids", "Send messages of a file to a cluster, through its proxy."),
     "decode-id": Entry("rmqtool.cli.decode_id", "Aids", "Take message ids apart: offset ids and unique ids."),
     "warmup": Entry("rmqtool.cli.warmup", "Aids", "Compile all kernels now instead of at the first runs."),
     "spark": Entry("rmqtool.cli.spark", "Aids", "Pack rmqtool for the executors of a Spark cluster."),

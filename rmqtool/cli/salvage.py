@@ -12,9 +12,9 @@ from rmqtool.cli.completers import complete_topic
 from rmqtool.cli.help import Command
 from rmqtool.cli.options import A_PATH, AN_OFFSET, shared_options
 from rmqtool.cli.session import Session
-from rmqtool.errors import EnvironmentFailureError, UsageError
+from rmqtool.errors import EnvironmentFailureError, ExitStatus, UsageError
 from rmqtool.report.formats import Format, document_of, to_json
-from rmqtool.report.whole_file import whole_output
+from rmqtool.report.whole_file import check_new_file, whole_output
 from rmqtool.times import parse_time
 
 if TYPE_CHECKING:
@@ -22,13 +22,14 @@ if TYPE_CHECKING:
 
     from rmqtool.api.store import Store
     from rmqtool.commands.salvage import SalvageReport
-    from rmqtool.errors import ExitStatus
 
 _EXAMPLES = """\
 # a new store out of a damaged one
 rmqtool salvage $STORE --out salvaged
 # holes of a store healed from its replica
 rmqtool salvage $STORE $OTHER --out salvaged
+# and its messages as a file that rmqtool replay sends
+rmqtool salvage $STORE --out salvaged --replay replay.ndjson
 # look at the plan first, then do just that
 rmqtool salvage $STORE --plan plan.json
 rmqtool salvage $STORE --apply plan.json --out salvaged
@@ -87,6 +88,12 @@ rmqtool salvage $STORE --out before --until-timestamp 2026-11-21T03:28:46Z
     metavar="P",
     help="Nothing that reaches beyond this physical offset; partial.",
 )
+@click.option(
+    "--replay",
+    type=A_PATH,
+    metavar="FILE",
+    help="Also write the messages that were given back as rmqtool replay takes them.",
+)
 @click.option("--live", is_flag=True, help="Read a store whose lock a broker holds.")
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Tasks at a time; default: all cores.")
 @case_option
@@ -110,6 +117,8 @@ def salvage_command(
         parse_time(options["until_timestamp"], session.zone)
     stores = [session.open(path) for path in store_paths]
     session.note_settings(stores[0])
+    if options["replay"] is not None:
+        _check_replay(options, stores)
     session.begin_case(*stores)
     report = _plan(stores, session, options) if options["out"] is None else _salvage(stores, session, options)
     status = report.exit_status(session.fail_on)
@@ -156,9 +165,36 @@ def _salvage(stores: list[Store], session: Session, options: dict[str, Any]) -> 
             plan = read_plan(options["applied"].read_text("utf-8"))
         except (OSError, UnicodeDecodeError) as failure:
             raise EnvironmentFailureError(f"{options['applied']}: cannot be read: {failure}") from failure
-    return stores[0].salvage(
+    report = stores[0].salvage(
         options["out"], stores[1:], plan=plan, progress=session.console, **_choices(options)
     )
+    if options["replay"] is not None:
+        _write_replay(options["replay"], options["out"], session)
+    return report
+
+
+def _check_replay(options: dict[str, Any], stores: list[Store]) -> None:
+    """Check, before the work begins, that the file can be written.
+
+    Raises:
+        UsageError: Nothing is given back.
+        RefusedError: The file exists, or lies in a store or in the result.
+    """
+    if options["out"] is None:
+        raise UsageError("--replay is of the messages in --out; give that")
+    roots = [root for store in stores for root in store.files.evidence_roots]
+    check_new_file(options["replay"], [*roots, options["out"]])
+
+
+def _write_replay(path: Path, out: Path, session: Session) -> None:
+    """Write the messages of a new store, but for those that only stand for lost ones."""
+    from rmqtool.report.sinks import open_sink
+
+    with whole_output(path, ()) as stream, session.open(out) as made:
+        sink = open_sink(Format.REPLAY, stream, schema="", warn=session.console.warn)
+        for row in made.dump(types="commitlog", row_types=("message", "inner-message"), unpack_batches=True):
+            sink.add(row)
+        sink.finish(ExitStatus.CLEAN)
 
 
 COMMANDS = {"salvage": salvage_command}

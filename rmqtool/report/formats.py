@@ -25,6 +25,7 @@ class Format(StrEnum):
     CSV = "csv"
     PARQUET = "parquet"
     ARROW = "arrow"
+    REPLAY = "replay"
 
 
 def to_json(value: object, *, indent: int | None = None) -> str:

@@ -28,6 +28,7 @@ from rmqtool.commands.offsets import Progress
 from rmqtool.commands.query.consumption.model import ConsumptionState, Evidence
 from rmqtool.commands.rebuild.report import RebuildReport
 from rmqtool.commands.repair.model import RepairReport
+from rmqtool.commands.replay.model import ReplayReport
 from rmqtool.commands.report.model import StoreReport
 from rmqtool.commands.salvage import SalvageReport
 from rmqtool.commands.topics.model import TopicsReport, TopicTotals
@@ -35,6 +36,7 @@ from rmqtool.errors import ExitStatus
 from rmqtool.findings import Finding, FindingCode
 from rmqtool.lookup.explain import Step
 from rmqtool.recovery import LostMessage, Prediction
+from rmqtool.rows.replay import ReplayMessage
 from rmqtool.salvage.model import Lost, SalvagePlan
 from rmqtool.schemas import DIALECT, Definitions, Schema, array_of, closed, table_of
 from rmqtool.store import Setting
@@ -283,6 +285,8 @@ _MADE: dict[str, tuple[int, Callable[[Definitions], Schema]]] = {
     "export": (1, lambda definitions: definitions.object(ExportReport)),
     "case": (1, lambda definitions: definitions.object(CaseRecord, {"sha256": _TEXT})),
     "case-verify": (1, lambda definitions: definitions.object(CaseCheck)),
+    "replay": (1, lambda definitions: definitions.object(ReplayReport, {"exitStatus": _STATUS})),
+    "replay-line": (1, lambda definitions: definitions.of(ReplayMessage)),
     "rebuild": (2, lambda definitions: definitions.object(RebuildReport)),
     "carve": (1, lambda definitions: definitions.object(CarveReport, {"exitStatus": _STATUS}, "exitStatus")),
     "loose-line": (1, lambda definitions: definitions.of(LooseRecord)),

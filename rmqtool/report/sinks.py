@@ -1,4 +1,4 @@
-"""Where rows go: text, ndjson, one json document, or csv; each written as the rows come."""
+"""Where rows go: text, ndjson, one json document, csv, or messages to be sent again; written as they come."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import json
 from typing import TYPE_CHECKING, Protocol
 
 from rmqtool import rows
-from rmqtool.projection import columns_of, json_value
+from rmqtool.projection import columns_of, json_object, json_value
 from rmqtool.report.escaping import escape_text
 from rmqtool.report.formats import Format, csv_cell, to_json
-from rmqtool.report.objects import BodyMode, row_object
+from rmqtool.report.objects import BodyMode, encoded_body, row_object
 from rmqtool.report.row_text import RowText
 from rmqtool.report.terminal import uses_color, width_of
+from rmqtool.rows.replay import Replayed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from rmqtool.commands.query import Consumption
     from rmqtool.errors import ExitStatus
     from rmqtool.report.objects import JsonValue
+    from rmqtool.rows.replay import ReplayMessage
 
 TRUNCATED = "truncated"
 """The fact that there are more rows than were wanted."""
@@ -84,6 +86,8 @@ def open_sink(
     objects = _Objects(mode, keyed=keyed, judged=judged, in_cells=chosen is Format.CSV)
     if chosen is Format.NDJSON:
         return _NdjsonSink(stream, objects, schema)
+    if chosen is Format.REPLAY:
+        return _ReplaySink(stream, warn)
     if chosen is Format.JSON:
         return _JsonSink(stream, objects, schema)
     return _CsvSink(stream, objects, asked_for, warn)
@@ -180,6 +184,35 @@ class _JsonSink:
         start = "\n" if opened else self._separator
         members = "".join(f", {json.dumps(name)}: {to_json(value)}" for name, value in (facts or {}).items())
         self._stream.write(f'{start}]{members}, "exitStatus": {int(status)}}}\n')
+
+
+class _ReplaySink:
+    """Messages as `rmqtool.rows.replay` has them; damage is left to standard error."""
+
+    def __init__(self, stream: TextIO, warn: Callable[[str], None]) -> None:
+        self._stream = stream
+        self._warn = warn
+        self._replayed = Replayed()
+
+    def add(
+        self, row: rows.Row, query_key: str | None = None, consumption: Consumption | None = None
+    ) -> None:
+        if isinstance(row, rows.Damage):
+            self._warn(f"{row.code.code}: {row.message}")
+            return
+        message = self._replayed.of(row)
+        if message is not None:
+            self._stream.write(replay_line(message))
+
+    def finish(self, status: ExitStatus, facts: Mapping[str, object] | None = None) -> None:
+        """Say what is no line."""
+        for sentence in self._replayed.sentences():
+            self._warn(sentence)
+
+
+def replay_line(message: ReplayMessage) -> str:
+    """Return the line of a message that is to be sent again."""
+    return to_json(json_object(message, lambda raw: encoded_body(raw, BodyMode.BASE64))) + "\n"
 
 
 class _CsvSink:

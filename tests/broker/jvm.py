@@ -153,6 +153,19 @@ def whole_command(version: Version, around: str, options: Sequence[str], words: 
     return [str(_tools().java), *_FLAGS, *given, "-cp", path, *words]
 
 
+@functools.cache
+def build_proxy(version: Version) -> Path:
+    """Fetch the jars of a proxy; return the folder that holds them."""
+    pom = SOURCES / "proxy.xml"
+    return _once(_cache() / f"jars-{_digest([pom])}" / f"proxy-{version}", lambda at: _jars(version, at, pom))
+
+
+def proxy_command(version: Version, options: Sequence[str], words: Sequence[str]) -> list[str]:
+    """Return the command that runs a proxy: Java's options, then its arguments."""
+    main = ["-cp", f"{build_proxy(version)}/*", "org.apache.rocketmq.proxy.ProxyStartup"]
+    return [str(_tools().java), *_FLAGS, *options, *main, *words]
+
+
 def _once(target: Path, make: Callable[[Path], None]) -> Path:
     """Make a folder that is not there yet; test processes side by side make it once."""
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -169,8 +182,12 @@ def _once(target: Path, make: Callable[[Path], None]) -> Path:
 
 def _maven(version: Version, target: Path, *options: str) -> None:
     """Copy the jars into a folder, offline where the local repository has everything, else online."""
-    arguments = ["-q", "-B", "-f", str(SOURCES / "pom.xml"), f"-Drocketmq.version={version}"]
-    arguments += [f"-Drocketmq.jars={brokers.BROKERS[version].jars or version}", f"-Dlib={target}"]
+    jars = f"-Drocketmq.jars={brokers.BROKERS[version].jars or version}"
+    _jars(version, target, SOURCES / "pom.xml", jars, *options)
+
+
+def _jars(version: Version, target: Path, pom: Path, *options: str) -> None:
+    arguments = ["-q", "-B", "-f", str(pom), f"-Drocketmq.version={version}", f"-Dlib={target}"]
     arguments += [*options, "package"]
     maven = str(_tools().maven)
     complaint = _complaint([maven, "-o", *arguments]) and _complaint([maven, *arguments])

@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import subprocess
+import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -99,6 +100,25 @@ def broker(at: Site) -> Iterator[subprocess.Popen[bytes]]:
         yield process
 
 
+@contextmanager
+def proxy(at: Site) -> Iterator[int]:
+    """Run a proxy of that cluster; yields its port for gRPC, once it answers there."""
+    port = _free_ports(2)
+    conf = at.folder / "rmq-proxy.json"
+    names = dict.fromkeys(("rocketMQClusterName", "proxyClusterName"), "DefaultCluster")
+    ports = {"grpcServerPort": port, "remotingListenPort": port + 1, "localServeAddr": "127.0.0.1"}
+    conf.write_text(json.dumps({**names, **ports, "namesrvAddr": at.name_server}), "utf-8")
+    options = [*_options(at), f"-Dcom.rocketmq.proxy.configPath={conf}"]
+    words = ["-pm", "cluster", "-n", at.name_server]
+    with _running(at, jvm.proxy_command(at.version, options, words)) as process:
+        deadline = time.monotonic() + _CLIENT_SECONDS
+        while _is_free(port):
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise jvm.BrokerFailure(f"the proxy does not answer:\n{log(at)}")
+            time.sleep(0.1)
+        yield port
+
+
 def stop(process: subprocess.Popen[bytes]) -> None:
     """Ask a broker to stop, and wait until it has."""
     process.send_signal(signal.SIGTERM)
@@ -159,20 +179,26 @@ def log(at: Site) -> str:
 
 @contextmanager
 def _process(at: Site, *words: str, stdout: int | None = None) -> Iterator[subprocess.Popen[bytes]]:
-    """Start a Java process; it is dead at the end, come what may."""
-    options = [
-        f"-Duser.home={at.folder}",
-        f"-Djava.io.tmpdir={at.folder}",
-        f"-Drocketmq.home.dir={at.folder}",
-    ]
-    options += ["-Xmx512m", "-XX:MaxDirectMemorySize=512m", "-XX:TieredStopAtLevel=1"]
+    """Start a class of a whole broker; it is dead at the end, come what may."""
+    command = jvm.whole_command(at.version, _AROUND.get(at.version, at.version), _options(at), words)
+    with _running(at, command, stdout) as process:
+        yield process
+
+
+def _options(at: Site) -> list[str]:
+    homes = [f"-D{name}={at.folder}" for name in ("user.home", "java.io.tmpdir", "rocketmq.home.dir")]
+    return [*homes, "-Xmx512m", "-XX:MaxDirectMemorySize=512m", "-XX:TieredStopAtLevel=1"]
+
+
+@contextmanager
+def _running(at: Site, command: list[str], stdout: int | None = None) -> Iterator[subprocess.Popen[bytes]]:
     with (at.folder / "said").open("ab") as said:
         process = subprocess.Popen(
-            jvm.whole_command(at.version, _AROUND.get(at.version, at.version), options, words),
+            command,
             stdin=subprocess.DEVNULL,
             stdout=stdout or said,
             stderr=said,
-            env={**os.environ, "LC_ALL": "C.UTF-8"},
+            env={**os.environ, "LC_ALL": "C.UTF-8", "RMQ_PROXY_HOME": str(at.folder)},
         )
     try:
         yield process

@@ -49,6 +49,8 @@ TOUCHES: dict[str, str] = {
     "commands/case/directory.py": "reads and writes the records of a case, which is no store",
     "salvage/derived.py": WRITTEN,
     "cli/salvage.py": NAMED,
+    "commands/replay/ledger.py": WRITTEN,
+    "commands/replay/lines.py": NAMED,
     "report/output.py": WRITTEN,
     "report/whole_file.py": WRITTEN,
     "commands/verify/manifest.py": NAMED,

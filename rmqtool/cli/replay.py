@@ -1,0 +1,106 @@
+"""``rmqtool replay``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rmqtool.cli.help import Command
+from rmqtool.cli.options import A_PATH, shared_options, state_of
+from rmqtool.cli.session import Session
+from rmqtool.errors import UsageError
+from rmqtool.report.formats import Format, document_of, to_json
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rmqtool.errors import ExitStatus
+
+_EXAMPLES = """\
+# messages of a store as a file, and a look at what would be sent
+rmqtool dump $STORE -t TopicTest --format replay -o replay.ndjson
+rmqtool replay replay.ndjson --proxy 127.0.0.1:8081
+# send them to another topic
+rmqtool dump $STORE -t TopicTest --format replay -o replay.ndjson
+rmqtool replay replay.ndjson --proxy 127.0.0.1:8081 --topic-map TopicTest=Again
+"""
+
+
+@click.command("replay", cls=Command, examples=_EXAMPLES)
+@click.argument("file", type=A_PATH, metavar="FILE")
+@click.option("--proxy", required=True, metavar="HOST:PORT", help="Of the cluster's proxy, for gRPC.")
+@click.option("--send", is_flag=True, help="Do it; without, what would be sent is told.")
+@click.option(
+    "--ledger", type=A_PATH, metavar="FILE", help="What was sent, to go on from; default: FILE.ledger."
+)
+@click.option("-t", "--topic", "topics", multiple=True, metavar="GLOB", help="Only these topics; repeatable.")
+@click.option(
+    "--topic-map", "mapped", multiple=True, metavar="OLD=NEW", help="Another topic for a topic; repeatable."
+)
+@click.option(
+    "--rate",
+    type=click.FloatRange(min=0, min_open=True),
+    default=100.0,
+    show_default=True,
+    metavar="N",
+    help="Messages a second at most.",
+)
+@click.option("--tls", is_flag=True, help="Encrypt the connection.")
+@shared_options("text", "json")
+def replay_command(
+    file: Path,
+    proxy: str,
+    send: bool,
+    ledger: Path | None,
+    topics: tuple[str, ...],
+    mapped: tuple[str, ...],
+    rate: float,
+    tls: bool,
+    **shared: Any,  # noqa: ANN401 - what click makes of the shared options
+) -> ExitStatus:
+    """Send messages of a file to a cluster, through its 5.x proxy.
+
+    FILE is what dump --format replay or salvage --replay wrote. Nothing is sent without --send. Each message
+    is sent at least once: what was sent is noted in the ledger, from which the same command goes on; a crash
+    between the two, or a time-out, may send one twice. Messages of retry and dead-letter topics are left out
+    unless --topic-map names them. Delays have passed: all are sent at once. The exit status is 1 if the
+    cluster did not take a message. Credentials: RMQTOOL_ACCESS_KEY, RMQTOOL_SECRET_KEY.
+    """
+    session = Session(shared)
+    from rmqtool.commands.replay.model import ReplayRequest
+    from rmqtool.commands.replay.run import replay
+
+    state_of(click.get_current_context()).interruption = "what was sent is in the ledger; the same goes on"
+    request = ReplayRequest(
+        path=file,
+        proxy=proxy,
+        send=send,
+        ledger=ledger or file.with_name(f"{file.name}.ledger"),
+        topics=topics,
+        topic_map=_pairs(mapped),
+        rate=rate,
+        tls=tls,
+    )
+    with session.output(whole=True) as stream:
+        report = replay(request, session.console)
+        session.console.close()
+        status = report.exit_status()
+        if session.format is Format.JSON:
+            stream.write(to_json(document_of(report, status), indent=2) + "\n")
+        else:
+            from rmqtool.report.replay_text import write_replay_text
+
+            write_replay_text(report, stream)
+    return status
+
+
+def _pairs(mapped: tuple[str, ...]) -> dict[str, str]:
+    pairs = [text.partition("=") for text in mapped]
+    for old, separator, new in pairs:
+        if not (old and separator and new):
+            raise UsageError(f"--topic-map {old!r}: expected OLD=NEW")
+    return {old: new for old, _, new in pairs}
+
+
+COMMANDS = {"replay": replay_command}

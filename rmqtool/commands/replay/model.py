@@ -1,0 +1,110 @@
+"""What to send again, and what came of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
+
+from rmqtool.errors import ExitStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayRequest:
+    """What to send.
+
+    Attributes:
+        path: the file of messages.
+        proxy: ``HOST:PORT``.
+        send: whether to send; else what would be sent is told.
+        ledger: the file that says what was sent.
+        topics: globs of topics to send; empty is all.
+        topic_map: the topics that others go to, by name.
+        rate: messages a second at most.
+        tls: whether the connection is encrypted.
+    """
+
+    path: Path
+    proxy: str
+    send: bool
+    ledger: Path
+    topics: tuple[str, ...] = ()
+    topic_map: Mapping[str, str] = field(default_factory=dict)
+    rate: float = 100.0
+    tls: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TopicReplay:
+    """What goes to one topic.
+
+    Attributes:
+        topic: of the messages.
+        target: where they go.
+        messages: how many, those in the ledger left out.
+        bytes: of their bodies.
+        ordered: whether the target takes ordered messages, so that it keeps the order of each queue; null
+            where nobody was asked.
+    """
+
+    topic: str
+    target: str
+    messages: int
+    bytes: int
+    ordered: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedMessage:
+    """A message that was not taken.
+
+    Attributes:
+        line: of the file, from 1.
+        topic: where it should go.
+        uniq_key: that it had.
+        reason: in the words of the client or the cluster.
+    """
+
+    line: int
+    topic: str
+    uniq_key: str | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayReport:
+    """The outcome.
+
+    Attributes:
+        file: of messages.
+        proxy: of the cluster.
+        dry_run: whether nothing was sent.
+        ledger: path of it.
+        lines: messages in the file.
+        sent: how many were sent.
+        already: how many were in the ledger before.
+        left_out: how many are not to be sent, by the reason.
+        topics: what goes where.
+        refused: messages that were not taken, the first hundred.
+        more_refused: how many more.
+    """
+
+    schema: ClassVar = "rmqtool.replay/1"
+    file: str
+    proxy: str
+    dry_run: bool
+    ledger: str
+    lines: int
+    sent: int
+    already: int
+    left_out: Mapping[str, int]
+    topics: tuple[TopicReplay, ...]
+    refused: tuple[RefusedMessage, ...] = ()
+    more_refused: int = 0
+
+    def exit_status(self) -> ExitStatus:
+        """Return 1 if a message was refused, else 0."""
+        return ExitStatus.NEGATIVE if self.refused else ExitStatus.CLEAN

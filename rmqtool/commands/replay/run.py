@@ -1,0 +1,213 @@
+"""Read a file of messages, and send what is not in the ledger."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from rmqtool.commands.replay.ledger import Ledger, read_ledger
+from rmqtool.commands.replay.lines import read_lines
+from rmqtool.commands.replay.model import RefusedMessage, ReplayReport, TopicReplay
+from rmqtool.commands.replay.sender import ProxySender, RefusedMessageError, address_of, problem_of
+from rmqtool.errors import EnvironmentFailureError
+from rmqtool.topics import TopicKind, kind_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rmqtool.commands.replay.lines import Line
+    from rmqtool.commands.replay.model import ReplayRequest
+    from rmqtool.commands.replay.sender import Sender
+    from rmqtool.progress import Progress
+
+_REFUSED_TOLD = 100
+_LEFT_OUT = {
+    TopicKind.RETRY: "retry topics",
+    TopicKind.DEAD_LETTER: "dead-letter topics",
+    TopicKind.BROKER: "broker topics",
+}
+
+
+@dataclass
+class _Account:
+    """What has been counted so far."""
+
+    lines: int = 0
+    sent: int = 0
+    already: int = 0
+    left_out: Counter[str] = field(default_factory=Counter)
+    messages: Counter[str] = field(default_factory=Counter)
+    bytes: Counter[str] = field(default_factory=Counter)
+    refused: list[RefusedMessage] = field(default_factory=list)
+    more_refused: int = 0
+
+    def refuse(self, line: Line, target: str, reason: str) -> None:
+        if len(self.refused) == _REFUSED_TOLD:
+            self.more_refused += 1
+        else:
+            self.refused.append(RefusedMessage(line.number, target, line.message.uniq_key, reason))
+
+
+def replay(
+    request: ReplayRequest,
+    progress: Progress,
+    open_sender: Callable[[ReplayRequest], Sender] = lambda request: ProxySender(
+        request.proxy, tls=request.tls
+    ),
+) -> ReplayReport:
+    """Send messages again, or tell what would be sent.
+
+    Args:
+        request: What.
+        progress: Told how far it is.
+        open_sender: Returns what takes them.
+
+    Raises:
+        UsageError: A line of the file is no message, or the proxy's name is none.
+        RefusedError: The ledger is of another replay, or another one is at work with it.
+        EnvironmentFailureError: The file cannot be read, the ledger cannot be written, a topic is not there,
+            or the cluster does not answer; what was sent is in the ledger.
+    """
+    address_of(request.proxy)  # a wrong word is told before anything is read
+    keys = read_ledger(request.ledger, request.proxy, request.topic_map)
+    account = _Account()
+    for line in read_lines(request.path):
+        target = _target(request, line, account)
+        if target is not None:
+            _count(account, line, target, keys)
+    topics = {topic: request.topic_map.get(topic, topic) for topic in sorted(account.messages)}
+    if not request.send or not topics:
+        return _report(request, account, topics, {})
+    types = _send_all(request, topics, account, progress, open_sender)
+    return _report(request, account, topics, types)
+
+
+def _target(request: ReplayRequest, line: Line, account: _Account | None) -> str | None:
+    """Return the topic that a message goes to; None if it is left out, which is counted."""
+    topic = line.message.topic
+    if account is not None:
+        account.lines += 1
+    reason = None
+    if request.topics and not any(fnmatchcase(topic, glob) for glob in request.topics):
+        reason = "other topics"
+    elif topic not in request.topic_map:
+        reason = _LEFT_OUT.get(kind_of(topic))
+    if reason is not None and account is not None:
+        account.left_out[reason] += 1
+    return request.topic_map.get(topic, topic) if reason is None else None
+
+
+def _count(account: _Account, line: Line, target: str, keys: set[str]) -> None:
+    if line.key in keys:
+        account.already += 1
+        return
+    problem = problem_of(line.message, target)
+    if problem is not None:
+        account.refuse(line, target, problem)
+        return
+    account.messages[line.message.topic] += 1
+    account.bytes[line.message.topic] += len(line.message.body)
+
+
+def _send_all(
+    request: ReplayRequest,
+    topics: dict[str, str],
+    account: _Account,
+    progress: Progress,
+    open_sender: Callable[[ReplayRequest], Sender],
+) -> dict[str, frozenset[str]]:
+    """Send what the first reading found to be sendable; return what the targets take."""
+    sender = open_sender(request)
+    try:
+        types = {one: _checked(sender, one) for one in sorted({*topics.values()})}
+        for name in (one for one, taken in types.items() if "FIFO" not in taken):
+            progress.note(
+                f"topic {name} takes no ordered messages: those of one queue are stored one after the other,"
+                " in any of its queues; one created with message.type=FIFO keeps them in one"
+            )
+        with Ledger(request.ledger, request.proxy, request.topic_map) as ledger:
+            progress.stage("messages", account.bytes.total())
+            pace, done = _Pace(request.rate), 0
+            for line in read_lines(request.path):
+                target = _target(request, line, None)
+                if target is None or line.key in ledger.keys or problem_of(line.message, target):
+                    continue
+                pace.wait()
+                _send(line, target, types[target], sender, ledger, account)
+                done += len(line.message.body)
+                progress.advance(done)
+    except EnvironmentFailureError as failure:
+        raise EnvironmentFailureError(
+            f"{failure}; {account.sent:,} were sent before; the same command goes on from {request.ledger}"
+        ) from failure
+    finally:
+        sender.close()
+    return types
+
+
+def _checked(sender: Sender, target: str) -> frozenset[str]:
+    types = sender.types_of(target)
+    if not types & {"NORMAL", "FIFO"}:
+        raise EnvironmentFailureError(
+            f"topic {target}: takes {', '.join(sorted(types)) or 'no'} messages only; send to one of NORMAL"
+            " or FIFO messages with --topic-map"
+        )
+    return types
+
+
+def _send(
+    line: Line, target: str, types: frozenset[str], sender: Sender, ledger: Ledger, account: _Account
+) -> None:
+    message = line.message
+    group = (message.message_group or f"queue-{message.queue_id}") if "FIFO" in types else None
+    try:
+        message_id = sender.send(message, target, group)
+    except RefusedMessageError as refusal:
+        account.refuse(line, target, str(refusal))
+        return
+    ledger.add(line.key, target, message_id)
+    account.sent += 1
+
+
+class _Pace:
+    """So many a second, and no burst after a pause."""
+
+    def __init__(self, rate: float) -> None:
+        self._period_s = 1 / rate
+        self._next = time.monotonic()
+
+    def wait(self) -> None:
+        now = time.monotonic()
+        if self._next > now:
+            time.sleep(self._next - now)
+        self._next = max(now, self._next) + self._period_s
+
+
+def _report(
+    request: ReplayRequest, account: _Account, topics: dict[str, str], types: dict[str, frozenset[str]]
+) -> ReplayReport:
+    return ReplayReport(
+        file=str(request.path),
+        proxy=request.proxy,
+        dry_run=not request.send,
+        ledger=str(request.ledger),
+        lines=account.lines,
+        sent=account.sent,
+        already=account.already,
+        left_out=dict(sorted(account.left_out.items())),
+        topics=tuple(
+            TopicReplay(
+                topic,
+                target,
+                account.messages[topic],
+                account.bytes[topic],
+                "FIFO" in types[target] if target in types else None,
+            )
+            for topic, target in topics.items()
+        ),
+        refused=tuple(account.refused),
+        more_refused=account.more_refused,
+    )
