@@ -86,8 +86,10 @@ class Terminal:
     def _read_until(self, mark: str) -> str:
         shown = ""
         deadline = time.monotonic() + _PATIENCE_S
+        # select takes no descriptor above 1,023, and the tests before this one may hold as many files
+        waiting = select.poll()
+        waiting.register(self._terminal, select.POLLIN)
         while mark not in shown:
-            ready, _, _ = select.select([self._terminal], [], [], max(0.0, deadline - time.monotonic()))
-            assert ready, f"no {mark!r} in {shown!r}"
+            assert waiting.poll(max(0.0, deadline - time.monotonic()) * 1000), f"no {mark!r} in {shown!r}"
             shown += os.read(self._terminal, 65536).decode(errors="replace")
         return shown
