@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pty
-import select
 import shlex
 import shutil
 import sys
@@ -12,6 +11,8 @@ import time
 from pathlib import Path
 
 import pytest
+
+from tests.cli.waiting import readable
 
 ROOT = Path(__file__).parents[2]
 _START = {
@@ -86,10 +87,7 @@ class Terminal:
     def _read_until(self, mark: str) -> str:
         shown = ""
         deadline = time.monotonic() + _PATIENCE_S
-        # select takes no descriptor above 1,023, and the tests before this one may hold as many files
-        waiting = select.poll()
-        waiting.register(self._terminal, select.POLLIN)
         while mark not in shown:
-            assert waiting.poll(max(0.0, deadline - time.monotonic()) * 1000), f"no {mark!r} in {shown!r}"
+            assert readable(self._terminal, deadline - time.monotonic()), f"no {mark!r} in {shown!r}"
             shown += os.read(self._terminal, 65536).decode(errors="replace")
         return shown
