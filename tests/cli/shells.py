@@ -24,7 +24,7 @@ _SCRIPTS = {
     "bash": "bind 'set enable-bracketed-paste off'; PS1='> '; eval \"$(rmqtool completion bash)\"",
     "zsh": "PS1='> '; autoload -U compinit; compinit -u -D; eval \"$(rmqtool completion zsh)\"",
 }
-_PATIENCE_S = 30
+_PATIENCE_S = 120
 
 
 def program(directory: Path) -> Path:

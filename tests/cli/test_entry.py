@@ -107,7 +107,7 @@ def test_a_reader_that_goes_away_ends_the_command_quietly(plain: Path) -> None:
     process.stdout.close()
     assert process.stderr.read() == b""
     process.stderr.close()
-    assert process.wait(20) == 0
+    assert process.wait(120) == 0
 
 
 @pytest.fixture
@@ -153,7 +153,7 @@ def test_a_full_disk_is_named() -> None:
     if not Path("/dev/full").exists():
         pytest.skip("needs /dev/full")
     process = start("dump", "fixtures/stores/plain-4.9.8", "-o", "/dev/full")
-    _, err = process.communicate(timeout=20)
+    _, err = process.communicate(timeout=120)
     assert process.returncode == 3
     assert b"error: /dev/full: cannot be written: No space left" in err
 
