@@ -13,7 +13,7 @@ from rmqtool.cli.options import A_PATH, shared_options
 from rmqtool.cli.session import Session
 from rmqtool.errors import UsageError
 from rmqtool.io.images import image_at
-from rmqtool.report.formats import Format, document_of, to_json
+from rmqtool.report.formats import Format, document_of, report_json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -86,10 +86,9 @@ def carve_command(
         report = carve_images(images, out, progress=session.console, **chosen)
         session.console.close()
         status = report.exit_status(session.fail_on)
-        document = partial(document_of, report, status)
-        session.tell_case(document)
+        session.tell_case(partial(document_of, report, status))
         if session.format is Format.JSON:
-            stream.write(to_json(document(), indent=2) + "\n")
+            stream.write(report_json(report, status))
         else:
             write_carve_text(report, stream)
     if report.hint:

@@ -22,7 +22,7 @@ from rmqtool.cli.options import (
 )
 from rmqtool.cli.session import Session
 from rmqtool.io import location_of
-from rmqtool.report.formats import Format, document_of, to_json
+from rmqtool.report.formats import Format, document_of, report_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -190,10 +190,9 @@ def _run(session: Session, store_path: Path, parts: frozenset[str], options: dic
         )
         session.console.close()
         status = report.exit_status(session.fail_on)
-        document = partial(document_of, report, status)
-        session.tell_case(document)
+        session.tell_case(partial(document_of, report, status))
         if session.format is Format.JSON:
-            stream.write(to_json(document(), indent=2) + "\n")
+            stream.write(report_json(report, status))
         else:
             from rmqtool.report.rebuild_text import write_rebuild_text
 

@@ -10,7 +10,7 @@ from rmqtool.cli.help import Command
 from rmqtool.cli.options import A_PATH, shared_options, state_of
 from rmqtool.cli.session import Session
 from rmqtool.errors import UsageError
-from rmqtool.report.formats import Format, document_of, to_json
+from rmqtool.report.formats import Format, report_json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -87,7 +87,7 @@ def replay_command(
         session.console.close()
         status = report.exit_status()
         if session.format is Format.JSON:
-            stream.write(to_json(document_of(report, status), indent=2) + "\n")
+            stream.write(report_json(report, status))
         else:
             from rmqtool.report.replay_text import write_replay_text
 

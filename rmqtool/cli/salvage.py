@@ -13,7 +13,7 @@ from rmqtool.cli.help import Command
 from rmqtool.cli.options import A_PATH, AN_OFFSET, shared_options
 from rmqtool.cli.session import Session
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, UsageError
-from rmqtool.report.formats import Format, document_of, to_json
+from rmqtool.report.formats import Format, document_of, report_json
 from rmqtool.report.whole_file import check_new_file, whole_output
 from rmqtool.times import parse_time
 
@@ -124,10 +124,9 @@ def salvage_command(
     status = report.exit_status(session.fail_on)
     with session.output(*stores, whole=True) as stream:
         session.console.close()
-        document = partial(document_of, report, status)
-        session.tell_case(document)
+        session.tell_case(partial(document_of, report, status))
         if session.format is Format.JSON:
-            stream.write(to_json(document(), indent=2) + "\n")
+            stream.write(report_json(report, status))
         else:
             from rmqtool.report.salvage_text import write_salvage_text
 

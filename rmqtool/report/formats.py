@@ -38,6 +38,11 @@ def document_of(report: DataclassInstance, status: int) -> dict[str, Any]:
     return json_object(report) | {"exitStatus": int(status)}
 
 
+def report_json(report: DataclassInstance, status: int) -> str:
+    """Return the document of a report, with the exit status that it came with."""
+    return to_json(document_of(report, status), indent=2) + "\n"
+
+
 def _indented(value: object, indent: int) -> str:
     return json.dumps(value, ensure_ascii=False, indent=indent)
 

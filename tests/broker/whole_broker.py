@@ -109,14 +109,16 @@ def proxy(at: Site) -> Iterator[int]:
     ports = {"grpcServerPort": port, "remotingListenPort": port + 1, "localServeAddr": "127.0.0.1"}
     conf.write_text(json.dumps({**names, **ports, "namesrvAddr": at.name_server}), "utf-8")
     options = [*_options(at), f"-Dcom.rocketmq.proxy.configPath={conf}"]
-    words = ["-pm", "cluster", "-n", at.name_server]
-    with _running(at, jvm.proxy_command(at.version, options, words)) as process:
-        deadline = time.monotonic() + _CLIENT_SECONDS
-        while _is_free(port):
-            if process.poll() is not None or time.monotonic() > deadline:
-                raise jvm.BrokerFailure(f"the proxy does not answer:\n{log(at)}")
-            time.sleep(0.1)
-        yield port
+    command = jvm.proxy_command(at.version, options, ["-pm", "cluster", "-n", at.name_server])
+    deadline = time.monotonic() + _CLIENT_SECONDS
+    while time.monotonic() < deadline:
+        with _running(at, command) as process:  # which gives up where no broker has registered yet
+            while process.poll() is None and time.monotonic() < deadline:
+                if not _is_free(port):
+                    yield port
+                    return
+                time.sleep(0.1)
+    raise jvm.BrokerFailure(f"the proxy does not answer:\n{log(at)}")
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
