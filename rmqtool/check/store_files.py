@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from posixpath import relpath
 from typing import TYPE_CHECKING
@@ -65,7 +64,7 @@ def files_below(tops: Iterable[Location], base: Location, findings: FindingLog) 
     for top in tops:
         for file in _walk(top, base, seen, findings):
             files.setdefault(file.path, file)
-    return sorted(files.values(), key=lambda file: os.fsencode(file.label))
+    return sorted(files.values(), key=lambda file: file.label.encode("utf-8", "surrogateescape"))
 
 
 def _tops(store: Store) -> list[Location]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from rmqtool import __version__
 from rmqtool.cli.group import INTERNAL_ERROR
 from rmqtool.cli.help import SectionOption
 from rmqtool.cli.options import A_PATH
@@ -58,7 +59,7 @@ def recording_of(context: click.Context, words: Sequence[str], progress: Progres
     from rmqtool.commands.case.facts import facts_now
     from rmqtool.commands.case.recording import Recording
 
-    facts = facts_now(words, dict(_options(context)))
+    facts = facts_now(__version__, words, dict(_options(context)))
     return Recording(directory, facts, _named(context.params), context.params.get("jobs"), progress)
 
 

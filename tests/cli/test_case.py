@@ -257,7 +257,7 @@ def test_a_run_that_was_killed_is_recorded_by_the_next(run: Runner, case: Path, 
         "import os, sys; from pathlib import Path\n"
         "from rmqtool.commands.case.directory import CaseDirectory\n"
         "from rmqtool.commands.case.facts import facts_now\n"
-        "CaseDirectory(Path(sys.argv[1])).begin(facts_now(['rmqtool', 'verify', 'it'], {})); os._exit(9)"
+        "CaseDirectory(Path(sys.argv[1])).begin(facts_now('1', ['rmqtool', 'verify', 'it'], {})); os._exit(9)"
     )
     subprocess.run([sys.executable, "-c", script, str(case)], check=False, timeout=120)
     done = run("case", "verify", case)
@@ -274,7 +274,7 @@ def test_a_run_that_was_killed_is_recorded_by_the_next(run: Runner, case: Path, 
 def test_runs_at_once_do_not_break_the_chain(run: Runner, tmp_path: Path) -> None:
     def one_run(number: int) -> None:
         case = CaseDirectory(tmp_path / "case")
-        facts = facts_now(["rmqtool", str(number)], {})
+        facts = facts_now("1", ["rmqtool", str(number)], {})
         case.begin(facts)
         case.append(partial(_record_of, facts))
 

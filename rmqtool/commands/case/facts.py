@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rmqtool import __version__
 from rmqtool.commands.case.model import Operator, RunFacts
 
 if TYPE_CHECKING:
@@ -23,15 +22,16 @@ if TYPE_CHECKING:
 _NS_A_S = 1_000_000_000
 
 
-def facts_now(command: Iterable[str], options: Mapping[str, CaseOption]) -> RunFacts:
+def facts_now(version: str, command: Iterable[str], options: Mapping[str, CaseOption]) -> RunFacts:
     """Return the facts of a run that begins in this process.
 
     Args:
+        version: Of this tool.
         command: Its words.
         options: By name.
     """
     return RunFacts(
-        rmqtool=__version__,
+        rmqtool=version,
         python=platform.python_version(),
         platform=f"{platform.system()} {platform.release()} {platform.machine()}",
         command=tuple(command),
