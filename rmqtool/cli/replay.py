@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """\
 # messages of a store as a file, and a look at what would be sent
-rmqtool dump $STORE -t TopicTest --format replay -o replay.ndjson
-rmqtool replay replay.ndjson --proxy 127.0.0.1:8081
-# send them to another topic
-rmqtool dump $STORE -t TopicTest --format replay -o replay.ndjson
-rmqtool replay replay.ndjson --proxy 127.0.0.1:8081 --topic-map TopicTest=Again
+rmqtool dump $STORE -t Payments --format replay -o old.ndjson
+rmqtool replay old.ndjson --proxy 127.0.0.1:8081
+# to another topic
+rmqtool dump $STORE -t Payments --format replay -o old.ndjson
+rmqtool replay old.ndjson --proxy 127.0.0.1:8081 --topic-map Payments=Again
 """
 
 
@@ -59,7 +59,7 @@ def replay_command(
     tls: bool,
     **shared: Any,  # noqa: ANN401 - what click makes of the shared options
 ) -> ExitStatus:
-    """Send messages of a file to a cluster, through its 5.x proxy.
+    """Send messages of a file to a cluster, through its proxy.
 
     FILE is what dump --format replay or salvage --replay wrote. Nothing is sent without --send. Each message
     is sent at least once: what was sent is noted in the ledger, from which the same command goes on; a crash
