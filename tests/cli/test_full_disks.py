@@ -26,7 +26,7 @@ def limited(folder: Path, *words: str, limit: int = LIMIT_BYTES) -> subprocess.C
     done = subprocess.run(
         [sys.executable, "-m", "rmqtool", *words],
         cwd=ROOT,
-        env=os.environ | {"TMPDIR": str(temporary)},
+        env=os.environ | {"TMPDIR": str(temporary), "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
         timeout=60,
         check=False,
