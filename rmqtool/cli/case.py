@@ -9,8 +9,7 @@ import click
 from rmqtool.cli.help import Command
 from rmqtool.cli.options import A_PATH, shared_options
 from rmqtool.cli.session import Session
-from rmqtool.projection import json_object
-from rmqtool.report.formats import Format, to_json
+from rmqtool.report.formats import Format, report_json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -62,13 +61,14 @@ def case_command(
     with session.output(whole=True, evidence=[directory]) as stream:
         found = check_case(directory, session.console, files=files, heads=heads, jobs=jobs)
         session.console.close()
+        status = found.exit_status(session.fail_on)
         if session.format is Format.JSON:
-            stream.write(to_json(json_object(found), indent=2) + "\n")
+            stream.write(report_json(found, status))
         else:
             from rmqtool.report.case_text import write_case_text
 
             write_case_text(found, stream)
-    return found.exit_status
+    return status
 
 
 COMMANDS = {"case": case_command}

@@ -85,7 +85,7 @@ def replay_command(
     with session.output(whole=True) as stream:
         report = replay(request, session.console)
         session.console.close()
-        status = report.exit_status()
+        status = report.exit_status(session.fail_on)
         if session.format is Format.JSON:
             stream.write(report_json(report, status))
         else:

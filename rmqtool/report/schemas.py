@@ -284,7 +284,7 @@ _MADE: dict[str, tuple[int, Callable[[Definitions], Schema]]] = {
     "topics-line": (1, _topics_line),
     "export": (1, lambda definitions: definitions.object(ExportReport)),
     "case": (1, lambda definitions: definitions.object(CaseRecord, {"sha256": _TEXT})),
-    "case-verify": (1, lambda definitions: definitions.object(CaseCheck)),
+    "case-verify": (1, lambda definitions: definitions.object(CaseCheck, {"exitStatus": _STATUS})),
     "replay": (1, lambda definitions: definitions.object(ReplayReport, {"exitStatus": _STATUS})),
     "replay-line": (1, lambda definitions: definitions.of(ReplayMessage)),
     "rebuild": (2, lambda definitions: definitions.object(RebuildReport)),

@@ -13,6 +13,7 @@ from rmqtool.commands.case.directory import CaseDirectory, read_record
 from rmqtool.commands.case.model import Afterwards
 from rmqtool.commands.case.sealing import BrokenSealError
 from rmqtool.errors import EnvironmentFailureError, ExitStatus
+from rmqtool.findings import FailOn
 from rmqtool.io import Kind, location_of
 from rmqtool.io.images import image_at
 
@@ -102,6 +103,13 @@ class UnrecordedRun:
     at_work: bool
 
 
+_STATUS = {
+    CaseResult.INTACT: ExitStatus.CLEAN,
+    CaseResult.FILES_DIFFER: ExitStatus.NEGATIVE,
+    CaseResult.ALTERED: ExitStatus.LOG_DAMAGED,
+}
+
+
 @dataclass(frozen=True, slots=True)
 class CaseCheck:
     """The outcome.
@@ -115,7 +123,6 @@ class CaseCheck:
         unrecorded: runs without a record.
         files: how many files are in which state; null where nobody asked.
         differing: the files that are not as they were.
-        exit_status: 5 if the case was altered, 1 if files differ, else 0.
     """
 
     schema: ClassVar = "rmqtool.case-verify/1"
@@ -127,7 +134,10 @@ class CaseCheck:
     unrecorded: tuple[UnrecordedRun, ...]
     files: Mapping[str, int] | None
     differing: tuple[FileLine, ...]
-    exit_status: ExitStatus
+
+    def exit_status(self, fail_on: FailOn | str = FailOn.ERROR) -> ExitStatus:
+        """Return 5 if the case was altered, 1 if files differ, else 0."""
+        return ExitStatus.CLEAN if FailOn(fail_on) is FailOn.NEVER else _STATUS[self.result]
 
 
 def check_case(
@@ -180,7 +190,6 @@ def check_case(
         unrecorded=unrecorded,
         files=dict(Counter(one.state.value for one in states)) if files else None,
         differing=differing,
-        exit_status=ExitStatus.LOG_DAMAGED if altered else ExitStatus(int(changed)),
     )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from rmqtool.errors import ExitStatus
+from rmqtool.findings import FailOn
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -105,6 +106,7 @@ class ReplayReport:
     refused: tuple[RefusedMessage, ...] = ()
     more_refused: int = 0
 
-    def exit_status(self) -> ExitStatus:
+    def exit_status(self, fail_on: FailOn | str = FailOn.ERROR) -> ExitStatus:
         """Return 1 if a message was refused, else 0."""
-        return ExitStatus.NEGATIVE if self.refused else ExitStatus.CLEAN
+        failed = self.refused and FailOn(fail_on) is not FailOn.NEVER
+        return ExitStatus.NEGATIVE if failed else ExitStatus.CLEAN
