@@ -101,34 +101,29 @@ def parts_of(
     tasks = list(_TASKS[options.table](store, options, choice))
     if growing:
         tasks = [replace(one, ends_at_record=True) if isinstance(one, LogTask) else one for one in tasks]
-    growing = growing or (store.root is not None and lock_holder(store.root) is not None)
-    changing = _changing_files(store) if growing else {}
-    parts = [Part(store_name(store), _loosened(one, changing)) for one in Planner().tasks(tasks)]
+    packed = Planner().tasks(tasks)
+    if growing or (store.root is not None and lock_holder(store.root) is not None):
+        packed = _loosened(packed, FoundEdge.of(store))
     store.commitlog.close()
-    return parts
+    return [Part(store_name(store), one) for one in packed]
 
 
-def _loosened(task: PlannedTask, changing: dict[str, bool]) -> PlannedTask:
-    """Return a task whose proofs do not hold to what changes while files are written."""
-    proofs = dict(task.proofs)
-    for path, has_page in changing.items():
-        if path in proofs:
-            loose = proofs[path].loosened()
-            proofs[path] = loose if has_page else loose._replace(first_page=None)
-    return task._replace(proofs=proofs)
+def _loosened(tasks: Iterable[PlannedTask], edge: FoundEdge) -> list[PlannedTask]:
+    """Return tasks whose proofs do not hold to what changes while a broker writes.
 
-
-def _changing_files(store: Store) -> dict[str, bool]:
-    """Return the files that a broker at work writes, and whether their first page is done with."""
-    edge = FoundEdge.of(store)
-    newest = edge.segments[max(edge.last, 0) :]
-    changing = {str(one.path): False for one in newest}
-    if edge.last >= 0:
-        changing[str(newest[0].path)] = any(newest[0].read_at(FIRST_PAGE, FIRST_PAGE))
-    changing |= {str(file.path): False for file in store.index_files[-1:]}
-    for queue in store.queues():
-        changing |= {str(file.path): False for file in queue.files.segments[-2:]}
-    return changing
+    The first page of a file of the log does, but for the newest one's until something follows it, and for
+    those that wait to be written.
+    """
+    newest = edge.segments[: max(edge.last, 0) + 1]
+    settled = {str(one.path) for one in newest[:-1]}
+    settled |= {str(one.path) for one in newest[-1:] if any(one.read_at(FIRST_PAGE, FIRST_PAGE))}
+    found = []
+    for task in tasks:
+        proofs = {path: proof.loosened() for path, proof in task.proofs.items()}
+        for path in proofs.keys() - settled:
+            proofs[path] = proofs[path]._replace(first_page=None)
+        found.append(task._replace(proofs=proofs))
+    return found
 
 
 def log_plan(store: Store, options: ReadOptions, choice: ColumnChoice) -> LogPlan:
