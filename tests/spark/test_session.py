@@ -9,12 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.extra import library
+
 REPOSITORY = Path(__file__).parents[2]
 
 
 @pytest.mark.matrix
 @pytest.mark.spark
 def test_a_session_reads_stores_as_tables(tmp_path: Path) -> None:
+    for name in ("duckdb", "pandas"):
+        library(name)
     done = subprocess.run(
         [sys.executable, "-m", "tests.spark.session", str(tmp_path)],
         cwd=REPOSITORY,
