@@ -15,7 +15,7 @@ from rmqtool.commands.dump.index import dump_index_file
 from rmqtool.commands.dump.units import admits_unit, dump_queue
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.releases import LENIENT
-from rmqtool.rows import Columns, Damage, Item, Message
+from rmqtool.rows import Damage, Item
 from rmqtool.rows.log_pieces import after_segment
 from rmqtool.rows.log_splits import LogSplit, read_split
 from rmqtool.scan.gap_walk import GapWalk
@@ -71,7 +71,10 @@ class LogTask:
                 yield from self._following(piece, job, end)
 
     def _following(self, piece: Piece, job: ColumnJob, end: PieceEnd) -> Iterator[Row]:
-        """Yield the damage that lies up to the first record of the next task that has one in this file."""
+        """Yield what lies up to the first true record of the next task that has one in this file.
+
+        That is damage, and records that say they lie elsewhere: no task takes such a one for its first.
+        """
         segment, edge = self.plan.edge.segments[piece.number], self.plan.edge
         walk = GapWalk(segment, LENIENT, edge.stale_from)
         last = segment.stop if self.plan.end is None else min(segment.stop, self.plan.end)
@@ -89,8 +92,6 @@ class LogTask:
             if end.ended or due >= stop:
                 continue
             read = read_split(LogSplit(job, edge, piece.number, due, stop if first is None else first, due))
-            if any(isinstance(row, Columns | Message) for row in read.rows):
-                raise _unclear(segment, due)
             yield from read.rows
             end.next_log_offset, end.closed, end.ended = read.next_log_offset, read.closed, read.ended
             if first is not None:

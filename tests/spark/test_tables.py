@@ -272,6 +272,19 @@ def test_what_only_looks_like_a_record_is_no_boundary(tmp_path: Path) -> None:
         table(log, splitBytes="1000")
 
 
+def test_a_record_that_says_it_lies_elsewhere_is_read_once(tmp_path: Path) -> None:
+    """Wherever tasks are cut: it follows the record before it, and is nobody's first."""
+    log = tmp_path / "commitlog"
+    log.mkdir()
+    size = len(record(0))
+    places = [0, size, 7 * size, 9 * size, 4 * size, 5 * size]
+    (log / f"{0:020}").write_bytes(b"".join(map(record, places)).ljust(1000 + 6 * size, b"\0"))
+    wanted = expected(log)
+    assert [one["physicalOffset"] for one in wanted] == places
+    for split_bytes in (size, 2 * size, 3 * size, size + 1, 2 * size + 20):
+        assert table(log, splitBytes=str(split_bytes)) == wanted
+
+
 def test_another_copy_is_refused(tmp_path: Path) -> None:
     """What the proofs of the engine tell apart, as where the executor is another machine."""
     log = damaged(tmp_path)
