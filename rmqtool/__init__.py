@@ -16,7 +16,7 @@ as users give them;
 ``rows`` typed rows, and rows of records; ``carve`` logs out of raw bytes;
 ``columns`` messages as Arrow has them; ``lookup`` messages by way of their queues;
 ``commands`` one module or package per command, none knows another; ``api`` the library;
-``report`` how rows look;
+``report`` how rows look; ``spark`` stores as tables of a Spark session;
 ``cli`` the door.
 """
 
@@ -115,7 +115,7 @@ _HOMES = {
     "store": ("Setting",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-_MODULES = frozenset({"errors", "progress"})
+_MODULES = frozenset({"errors", "progress", "spark"})
 
 if TYPE_CHECKING:
     from rmqtool.api.carving import carve_images

@@ -20,6 +20,7 @@ TOPICS = {
     "rows": "Rows",
     "findings": "Findings",
     "library": "Library",
+    "spark-tables": "Stores as tables of Spark",
 }
 """The pages that are of no command, with their titles."""
 

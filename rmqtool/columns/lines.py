@@ -128,11 +128,11 @@ def _cells(found: pa.Array, kind: _Kind, form: LineForm) -> pa.Array:
 def _columns(name: str, column: pa.Array, form: LineForm) -> list[tuple[str, pa.Array, _Kind]]:
     """Return a column as text or numbers; of bodies, two columns."""
     if name == "body":
-        body, encoding = _bodies(column, form)
+        body, encoding = body_texts(column, form.bodies, in_cells=form.in_cells)
         return [(name, body, _Kind.TEXT), ("bodyEncoding", encoding, _Kind.TEXT)]
     kind = column.type
     if pa.types.is_map(kind):
-        return [(name, _objects(column), _Kind.JSON)]
+        return [(name, object_texts(column), _Kind.JSON)]
     if pa.types.is_list(kind):
         return [(name, _lists(column), _Kind.JSON)]
     if pa.types.is_dictionary(kind) or pa.types.is_string(kind):
@@ -181,7 +181,8 @@ def _lists(column: pa.ListArray) -> pa.Array:
     return _joined(column.offsets, _json_text(column.flatten()), "[", "]")
 
 
-def _objects(column: pa.MapArray) -> pa.Array:
+def object_texts(column: pa.MapArray) -> pa.Array:
+    """Return maps as JSON objects."""
     first, last = column.offsets[0].as_py(), column.offsets[-1].as_py()
     names = _json_text(column.keys.slice(first, last - first))
     values = _json_text(column.items.slice(first, last - first))
@@ -194,19 +195,19 @@ def _joined(stops: pa.Array, pieces: pa.Array, start: str, stop: str) -> pa.Arra
     return _between(start, pc.binary_join(lists, ", ").cast(pa.large_string()), stop)
 
 
-def _bodies(column: pa.Array, form: LineForm) -> tuple[pa.Array, pa.Array]:
-    """Return bodies as text, and how each is encoded."""
-    encoded = [_encoded(one, form) for one in column.to_pylist()]
+def body_texts(column: pa.Array, bodies: TextBodies, *, in_cells: bool = False) -> tuple[pa.Array, pa.Array]:
+    """Return bodies as text, and how each is encoded; ``in_cells`` as for `LineForm`."""
+    encoded = [_encoded(one, bodies, in_cells) for one in column.to_pylist()]
     texts, encodings = zip(*encoded, strict=True) if encoded else ((), ())
     return pa.array(texts, pa.large_string()), pa.array(encodings, pa.large_string())
 
 
-def _encoded(body: bytes, form: LineForm) -> tuple[str, str]:
-    if form.bodies is TextBodies.HEX:
+def _encoded(body: bytes, bodies: TextBodies, in_cells: bool) -> tuple[str, str]:
+    if bodies is TextBodies.HEX:
         return body.hex(), "hex"
-    if form.bodies is TextBodies.TEXT:
+    if bodies is TextBodies.TEXT:
         with suppress(UnicodeDecodeError):
             text = body.decode()
-            if not form.in_cells or not _HARMFUL.search(text):
+            if not in_cells or not _HARMFUL.search(text):
                 return text, "utf-8"
     return base64.b64encode(body).decode(), "base64"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import rmqtool
 import rmqtool.progress
+import rmqtool.spark
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,6 +24,7 @@ def signatures() -> str:
     for name in sorted({*rmqtool.__all__} - {"__version__"}):
         lines += _lines_of(name, getattr(rmqtool, name))
     lines += _lines_of("progress.Progress", rmqtool.progress.Progress)
+    lines += _lines_of("spark.register", rmqtool.spark.register)
     return "".join(f"{line}\n" for line in lines)
 
 

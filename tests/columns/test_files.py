@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import rmqtool
-from rmqtool.columns import missing, tables
+from rmqtool.columns import missing, pieces, tables
 from rmqtool.columns.arrow import schema_of
 from rmqtool.columns.names import COLUMNS, ColumnChoice, FileFormat
-from rmqtool.commands.export import plan, task
+from rmqtool.commands.export import plan
 from rmqtool.errors import EnvironmentFailureError, RefusedError, UsageError
 from rmqtool.projection import json_object
 from rmqtool.report.escaping import escape_controls
@@ -82,7 +82,7 @@ def test_any_cut_gives_the_same(
     name: str, split_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(plan, "TASK_BYTES", split_bytes)
-    monkeypatch.setattr(task, "COLUMN_SPLIT_BYTES", 512)
+    monkeypatch.setattr(pieces, "COLUMN_SPLIT_BYTES", 512)
     monkeypatch.setattr(tables, "GROUP_BYTES", 1000)
     report = rmqtool.export(rmqtool.open(STORES / name), tmp_path / "out", max_findings=100)
     messages = rmqtool.open(STORES / name).messages()

@@ -50,13 +50,14 @@ def dump_queues(store: Store, kind: PathKind, request: DumpRequest, progress: Pr
     for queue in store.queues(kind):
         if wanted.admits_queue(queue.topic, queue.queue_id):
             for row in dump_queue(queue, wanted.from_queue_offset or 0):
-                if isinstance(row, rows.Damage) or _admits_unit(request, row):
+                if isinstance(row, rows.Damage) or admits_unit(request, row):
                     yield row
             done += sum(segment.size_bytes for segment in queue.files)
             progress.advance(done)
 
 
-def _admits_unit(request: DumpRequest, row: rows.Row) -> bool:
+def admits_unit(request: DumpRequest, row: rows.Row) -> bool:
+    """Whether a unit is like that."""
     wanted = request.messages
     if wanted.tag is not None and getattr(row, "tags_code", None) != tags_hash(wanted.tag):
         return False

@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 
     from rmqtool import rows
     from rmqtool.columns.names import ColumnFile
+    from rmqtool.columns.pieces import PieceEnd
     from rmqtool.commands.export.model import ExportRequest
-    from rmqtool.commands.export.task import ExportTask, PieceEnd, TaskDone
+    from rmqtool.commands.export.task import ExportTask, TaskDone
     from rmqtool.engine import Engine
     from rmqtool.progress import Progress
     from rmqtool.store import Store

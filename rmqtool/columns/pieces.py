@@ -1,0 +1,156 @@
+"""A large log in pieces that are read apart, each by one task: ``export``'s files, Spark's partitions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from rmqtool.columns.encoder import COLUMN_SPLIT_BYTES, ColumnJob
+from rmqtool.rows.log_pieces import before_segment
+from rmqtool.rows.log_splits import LogSplit, read_split
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool import rows
+    from rmqtool.columns.names import ColumnChoice
+    from rmqtool.javacompat import DelayLevels
+    from rmqtool.rows.messages import MessageFilter
+    from rmqtool.scan.log_edge import FoundEdge
+    from rmqtool.store import FileQueue
+
+TASK_BYTES = 256 << 20
+"""What one task reads; smaller files of the log are put together."""
+
+
+@dataclass(frozen=True)
+class LogPlan:
+    """What all tasks of one log share; picklable.
+
+    Attributes:
+        log: The files.
+        edge: What is known of the log as a whole.
+        delay_levels: The broker's delay table.
+        messages: Which messages.
+        begin: Physical offset at which reading begins.
+        end: Physical offset at which it ends; None: with the log.
+        choice: Which columns.
+    """
+
+    log: FileQueue
+    edge: FoundEdge
+    delay_levels: DelayLevels
+    messages: MessageFilter
+    begin: int
+    end: int | None
+    choice: ColumnChoice
+
+    def job(self, choice: ColumnChoice) -> ColumnJob:
+        """Return what reads columns of this log."""
+        return ColumnJob(
+            self.log, self.delay_levels, self.messages, choice, begin=self.begin, end=self.end, edge=self.edge
+        )
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A range of one file of the log.
+
+    Attributes:
+        number: Of the file in its log, from 0.
+        start: Physical offset.
+        stop: Physical offset.
+        first: Physical offset of its first record; None if that is to be found.
+        lead: Rows of what lies before the first piece of a file.
+    """
+
+    number: int
+    start: int
+    stop: int
+    first: int | None
+    lead: tuple[rows.Row, ...] = ()
+
+
+@dataclass
+class PieceEnd:
+    """What became of a piece; see ``rmqtool.rows.log_splits.ReadSplit``."""
+
+    piece: Piece
+    first_log_offset: int | None
+    next_log_offset: int = 0
+    closed: bool = True
+    ended: bool = False
+
+    @property
+    def split_stop(self) -> int:
+        """Return the physical offset after the piece."""
+        return self.piece.stop
+
+
+def pieces_of(plan: LogPlan, task_bytes: int) -> tuple[list[tuple[Piece, ...]], list[rows.Row]]:
+    """Return the pieces of each task, and rows of files of the log in which nothing is to be read.
+
+    Only a piece that is alone in its task may lack its first record. Files of the log that lie outside of
+    the wanted offsets are not looked at.
+
+    Args:
+        plan: What is read.
+        task_bytes: What a task reads at most.
+    """
+    tasks: list[tuple[Piece, ...]] = []
+    waiting: list[Piece] = []
+    others: list[rows.Row] = []
+    for number, segment in enumerate(plan.edge.segments):
+        if segment.stop <= plan.begin or (plan.end is not None and segment.start >= plan.end):
+            continue
+        lead, start = before_segment(plan.job(plan.choice), plan.edge, number)
+        if start is None:
+            others.extend(lead)
+            continue
+        stop = segment.stop if plan.end is None else min(segment.stop, plan.end)
+        pieces = list(_cut(number, start, max(start, stop), tuple(lead), task_bytes))
+        room = task_bytes - sum(one.stop - one.start for one in waiting)
+        if waiting and (len(pieces) > 1 or pieces[0].stop - pieces[0].start > room):
+            tasks.append(tuple(waiting))
+            waiting = []
+        if len(pieces) > 1:
+            tasks.extend((piece,) for piece in pieces)
+        else:
+            waiting += pieces
+    if waiting:
+        tasks.append(tuple(waiting))
+    return tasks, others
+
+
+def _cut(number: int, start: int, stop: int, lead: tuple[rows.Row, ...], task_bytes: int) -> Iterator[Piece]:
+    """Yield the pieces of one file, the first of which begins with a record."""
+    yield Piece(number, start, min(start + task_bytes, stop), start, lead)
+    for begin in range(start + task_bytes, stop, task_bytes):
+        yield Piece(number, begin, min(begin + task_bytes, stop), None)
+
+
+def piece_rows(piece: Piece, job: ColumnJob, edge: FoundEdge, end: PieceEnd) -> Iterator[rows.Row]:
+    """Yield what a piece holds, split by split, each beginning where the one before it ended.
+
+    Args:
+        piece: The piece.
+        job: What is read.
+        edge: What is known of the log as a whole.
+        end: Told how it ended.
+    """
+    bounds = [*range(piece.start, piece.stop, COLUMN_SPLIT_BYTES), piece.stop]
+    due = piece.first
+    for start, stop in pairwise(bounds):
+        if due is not None and due >= stop:
+            continue
+        read = read_split(LogSplit(job, edge, piece.number, start, stop, due))
+        if read.first_log_offset is None:
+            continue
+        if end.first_log_offset is None:
+            end.first_log_offset = read.first_log_offset
+        yield from read.rows
+        due = end.next_log_offset = read.next_log_offset
+        end.closed, end.ended = read.closed, read.ended
+        if read.ended:
+            return

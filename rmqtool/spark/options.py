@@ -1,0 +1,233 @@
+"""What a reader was told: options named as on the command line, however they are written.
+
+Spark keeps no case of an option's name, and Python and SQL know no dashes in names: ``--from-offset`` is
+``fromOffset``, ``from_offset`` and ``from-offset``.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from rmqtool.api.arguments import check_least, time_ms, word_of
+from rmqtool.columns.names import TextBodies
+from rmqtool.columns.pieces import TASK_BYTES
+from rmqtool.errors import UsageError
+from rmqtool.rows.messages import MessageFilter
+from rmqtool.store.index_zone import zone_of_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+
+class Table(StrEnum):
+    """What rows are of."""
+
+    MESSAGES = "messages"
+    CONSUMEQUEUE = "consumequeue"
+    INDEX = "index"
+    DAMAGE = "damage"
+    SEGMENTS = "segments"
+
+
+class MessageSchema(StrEnum):
+    """Which columns messages have."""
+
+    FULL = "full"
+    KAFKA = "kafka"  # those of Spark's source for Kafka, with headers
+    ROCKETMQ_SPARK = "rocketmq-spark"  # those of RocketMQ's own source for Spark 2
+
+
+class Mode(StrEnum):
+    """What becomes of a damaged record, as in Spark's readers of csv and JSON."""
+
+    PERMISSIVE = "PERMISSIVE"
+    DROPMALFORMED = "DROPMALFORMED"
+    FAILFAST = "FAILFAST"
+
+
+OPTIONS = {
+    "path": "Store roots, their commitlog/, or globs of them; `load()` takes it, too.",
+    "table": "`messages`, `consumequeue`, `index`, `damage` or `segments`.",
+    "schema": "Columns of messages: `full`, `kafka` or `rocketmq-spark`.",
+    "columns": "Names of columns, with commas between them: only these are read.",
+    "mode": "`PERMISSIVE`, `DROPMALFORMED` or `FAILFAST`.",
+    "topic": "Only these topics: a glob.",
+    "queue": "Only this queue id.",
+    "tag": "Only messages of this tag.",
+    "key": "Only messages with this key or unique key.",
+    "begin": "Stored at this time or later.",
+    "end": "Stored at this time or earlier.",
+    "fromOffset": "From this physical offset on.",
+    "toOffset": "Before this physical offset.",
+    "fromQueueOffset": "From this queue offset on.",
+    "body": "`binary`, or `text`, `hex` or `base64`, which makes it a string, and adds `bodyEncoding`.",
+    "decompress": "`true` unpacks bodies that SYSFLAG says are compressed.",
+    "brokerConf": "The broker's own properties file.",
+    "property": "Settings of the broker, `NAME=VALUE`, with `;` between them.",
+    "brokerVersion": "Where versions differ; inferred by default.",
+    "timezone": "Zone of times without one.",
+    "splitBytes": "Bytes of log that one task reads; 256 MiB by default.",
+    "maxBytesPerTrigger": "Bytes of log that a micro-batch reads at most.",
+    "startingOffsets": "Where a new stream begins: `earliest` or `latest`.",
+    "failOnDataLoss": "`false` lets a stream go on where files were deleted that it had not read.",
+}
+"""All there are, and what each is for."""
+
+_PATHS = "paths"
+_NAMES = {name.lower(): name for name in OPTIONS}
+_TRUTH = {"true": True, "false": False}
+LATEST = "latest"
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """What is to be read, and how.
+
+    Attributes:
+        paths: As given, globs among them.
+        table: Of what rows are.
+        schema: Which columns messages have.
+        columns: The names that are wanted; None: all.
+        mode: What becomes of damaged records.
+        messages: Which messages.
+        from_offset: Physical offset.
+        to_offset: Physical offset.
+        bodies: How bodies become text; None: they stay bytes.
+        decompress: Whether bodies are unpacked.
+        broker_conf: The broker's properties file.
+        properties: Its settings, ``NAME=VALUE``.
+        broker_version: Its release.
+        timezone: Of times without a zone.
+        split_bytes: What one task reads.
+        max_bytes: What a micro-batch reads at most; None: all there is.
+        starts_latest: Whether a new stream leaves out what is there.
+        fails_on_loss: Whether a stream ends where what it had not read is gone.
+    """
+
+    paths: tuple[str, ...]
+    table: Table = Table.MESSAGES
+    schema: MessageSchema = MessageSchema.FULL
+    columns: tuple[str, ...] | None = None
+    mode: Mode = Mode.PERMISSIVE
+    messages: MessageFilter = field(default_factory=MessageFilter)
+    from_offset: int | None = None
+    to_offset: int | None = None
+    bodies: TextBodies | None = None
+    decompress: bool = False
+    broker_conf: str | None = None
+    properties: tuple[str, ...] = ()
+    broker_version: str | None = None
+    timezone: str | None = None
+    split_bytes: int = TASK_BYTES
+    max_bytes: int | None = None
+    starts_latest: bool = False
+    fails_on_loss: bool = True
+
+    def between(self, begin: int | None, end: int | None) -> ReadOptions:
+        """Return the same within further physical offsets."""
+        starts = [one for one in (self.from_offset, begin) if one is not None]
+        stops = [one for one in (self.to_offset, end) if one is not None]
+        return replace(self, from_offset=max(starts, default=None), to_offset=min(stops, default=None))
+
+
+def options_of(given: Mapping[str, str]) -> ReadOptions:
+    """Return what options say.
+
+    Args:
+        given: By name, in any case, as Spark hands them over.
+
+    Raises:
+        UsageError: There is no such option, a value makes no sense, or no path was given.
+    """
+    paths = _paths_of(given)
+    texts = _by_name(given)
+    zone = None if "timezone" not in texts else zone_of_name(texts["timezone"])
+    messages = MessageFilter(
+        topic=texts.get("topic"),
+        queue_id=_number(texts, "queue"),
+        tag=texts.get("tag"),
+        key=texts.get("key"),
+        begin_ms=time_ms("begin", texts.get("begin"), zone),
+        end_ms=time_ms("end", texts.get("end"), zone),
+        from_queue_offset=_number(texts, "fromQueueOffset", least=0),
+    )
+    body, columns = texts.get("body", "binary"), texts.get("columns")
+    starts = texts.get("startingOffsets", "earliest").lower()
+    if starts not in {"earliest", LATEST}:
+        raise UsageError(f"startingOffsets={starts!r}: give earliest or latest")
+    return ReadOptions(
+        paths,
+        table=word_of("table", texts.get("table", Table.MESSAGES).lower(), Table),
+        schema=word_of("schema", texts.get("schema", MessageSchema.FULL).lower(), MessageSchema),
+        columns=None if columns is None else tuple(one.strip() for one in columns.split(",")),
+        mode=word_of("mode", texts.get("mode", Mode.PERMISSIVE).upper(), Mode),
+        messages=messages,
+        from_offset=_number(texts, "fromOffset", least=0),
+        to_offset=_number(texts, "toOffset", least=0),
+        bodies=None if body == "binary" else word_of("body", body, TextBodies),
+        decompress=_truth(texts, "decompress", default=False),
+        broker_conf=texts.get("brokerConf"),
+        properties=tuple(one.strip() for one in texts.get("property", "").split(";") if one.strip()),
+        broker_version=texts.get("brokerVersion"),
+        timezone=texts.get("timezone"),
+        split_bytes=_number(texts, "splitBytes", least=1) or TASK_BYTES,
+        max_bytes=_number(texts, "maxBytesPerTrigger", least=1),
+        starts_latest=starts == LATEST,
+        fails_on_loss=_truth(texts, "failOnDataLoss", default=True),
+    )
+
+
+def _paths_of(given: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the paths; of several, ``load`` makes a JSON array."""
+    several = given.get(_PATHS)
+    paths = tuple(json.loads(several)) if several else ()
+    if "path" in given:
+        paths = (given["path"], *paths)
+    if not paths:
+        raise UsageError("nothing to read: give the path of a store, as in .load('/data/store')")
+    return paths
+
+
+def _by_name(given: Mapping[str, str]) -> dict[str, str]:
+    texts = {}
+    for name, text in given.items():
+        own = _NAMES.get(name.lower().replace("-", "").replace("_", ""))
+        if own is not None:
+            texts[own] = text
+        elif name.lower() != _PATHS:
+            close = get_close_matches(name.lower(), _NAMES, n=1)
+            hint = f"did you mean {_NAMES[close[0]]}?" if close else f"there are {', '.join(OPTIONS)}"
+            raise UsageError(f"there is no option {name!r}; {hint}")
+    return texts
+
+
+def _number(texts: Mapping[str, str], name: str, least: int | None = None) -> int | None:
+    text = texts.get(name)
+    if text is None:
+        return None
+    try:
+        number = int(text)
+    except ValueError:
+        raise UsageError(f"{name}={text!r}: give a number") from None
+    if least is not None:
+        check_least(least, **{name: number})
+    return number
+
+
+def _truth(texts: Mapping[str, str], name: str, *, default: bool) -> bool:
+    text = texts.get(name, str(default)).lower()
+    if text not in _TRUTH:
+        raise UsageError(f"{name}={text!r}: give true or false")
+    return _TRUTH[text]
+
+
+def unknown_column(name: str, names: Iterable[str]) -> UsageError:
+    """Return the error that there is no such column."""
+    found = list(names)
+    close = get_close_matches(name, found, n=1)
+    hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(found)}"
+    return UsageError(f"there is no column {name!r} here; {hint}")

@@ -1,0 +1,241 @@
+"""From options to tasks: stores are opened, their files listed, and shared out; little is read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from rmqtool.columns.pieces import LogPlan, Piece, pieces_of
+from rmqtool.commands.dump import DumpRequest
+from rmqtool.derived.index_files import warn_of_assumed_geometry
+from rmqtool.engine.spark_plan import Planner
+from rmqtool.errors import EnvironmentFailureError, UsageError
+from rmqtool.io import Location, location_of
+from rmqtool.io.planned import FIRST_PAGE
+from rmqtool.progress import NullProgress
+from rmqtool.rows.messages import MessageFilter
+from rmqtool.scan.log_edge import FoundEdge
+from rmqtool.spark.options import Table
+from rmqtool.spark.tasks import IndexTask, LogTask, QueueTask, SegmentTask, ToldTask
+from rmqtool.store import PathKind, open_store
+from rmqtool.store.lock import lock_holder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from rmqtool.columns.names import ColumnChoice
+    from rmqtool.engine.spark_plan import PlannedTask
+    from rmqtool.spark.options import ReadOptions
+    from rmqtool.spark.tasks import Task
+    from rmqtool.store import Store
+
+T = TypeVar("T")
+
+_WILD = frozenset("*?[")
+_KINDS = {Table.CONSUMEQUEUE: PathKind.CONSUMEQUEUE, Table.INDEX: PathKind.INDEX}
+
+
+class Part(NamedTuple):
+    """What becomes a partition.
+
+    Attributes:
+        store: The path of the store.
+        task: The work, with the proofs of the files that it reads.
+    """
+
+    store: str
+    task: PlannedTask
+
+
+def open_stores(options: ReadOptions) -> list[Store]:
+    """Open the stores that paths and globs name, each once.
+
+    Raises:
+        EnvironmentFailureError: Nothing fits a glob, or something that does is no store.
+        UsageError: A setting makes no sense.
+    """
+    places = {place.text: place for path in options.paths for place in _places(path)}
+    return [
+        open_store(
+            place,
+            broker_conf=None if options.broker_conf is None else Path(options.broker_conf),
+            properties=options.properties,
+            broker_version=options.broker_version,
+            timezone=options.timezone,
+        )
+        for place in places.values()
+    ]
+
+
+def _places(path: str) -> list[Location]:
+    place = location_of(path)
+    if _WILD.isdisjoint(place.text):
+        return [place]
+    found = list(Location(place.source, "/").matching(place.text.lstrip("/")))
+    if not found:
+        raise EnvironmentFailureError(f"{path}: nothing there fits; give the paths of stores, or a glob")
+    return found
+
+
+def store_name(store: Store) -> str:
+    """Return what the column ``store`` says."""
+    return str(store.place.path)
+
+
+def parts_of(
+    store: Store, options: ReadOptions, choice: ColumnChoice, *, growing: bool = False
+) -> list[Part]:
+    """Return the parts of one store.
+
+    Args:
+        store: The store.
+        options: What is wanted.
+        choice: Which columns of messages.
+        growing: Whether somebody writes it, and the range ends at a record; else its lock is asked.
+
+    Raises:
+        EnvironmentFailureError: A directory or file cannot be read, or there is no log.
+        UsageError: An option says nothing about the table.
+    """
+    tasks = list(_TASKS[options.table](store, options, choice))
+    if growing:
+        tasks = [replace(one, ends_at_record=True) if isinstance(one, LogTask) else one for one in tasks]
+    packed = Planner().tasks(tasks)
+    if growing or (store.root is not None and lock_holder(store.root) is not None):
+        packed = _loosened(packed, FoundEdge.of(store))
+    store.commitlog.close()
+    return [Part(store_name(store), one) for one in packed]
+
+
+def _loosened(tasks: Iterable[PlannedTask], edge: FoundEdge) -> list[PlannedTask]:
+    """Return tasks whose proofs do not hold to what changes while a broker writes.
+
+    The first page of a file of the log does, but for the newest one's until something follows it, and for
+    those that wait to be written.
+    """
+    newest = edge.segments[: max(edge.last, 0) + 1]
+    settled = {str(one.path) for one in newest[:-1]}
+    settled |= {str(one.path) for one in newest[-1:] if any(one.read_at(FIRST_PAGE, FIRST_PAGE))}
+    found = []
+    for task in tasks:
+        proofs = {path: proof.loosened() for path, proof in task.proofs.items()}
+        for path in proofs.keys() - settled:
+            proofs[path] = proofs[path]._replace(first_page=None)
+        found.append(task._replace(proofs=proofs))
+    return found
+
+
+def log_plan(store: Store, options: ReadOptions, choice: ColumnChoice) -> LogPlan:
+    """Return what all tasks of a store's log share.
+
+    Raises:
+        EnvironmentFailureError: There is no log.
+    """
+    if not len(store.commitlog):
+        raise EnvironmentFailureError(
+            f"{store.place.path}: no commit log there to read; give a store root, or its commitlog/"
+        )
+    return LogPlan(
+        log=store.commitlog,
+        edge=FoundEdge.of(store),
+        delay_levels=store.settings.delay_levels,
+        messages=options.messages,
+        begin=options.from_offset or 0,
+        end=options.to_offset,
+        choice=choice,
+    )
+
+
+def _log_tasks(store: Store, options: ReadOptions, choice: ColumnChoice) -> Iterator[Task]:
+    plan = log_plan(store, options, choice)
+    groups, others = pieces_of(plan, options.split_bytes)
+    if others:
+        yield ToldTask(tuple(others))
+    for pieces in groups:
+        yield _trimmed(plan, pieces, options.split_bytes)
+
+
+def _trimmed(plan: LogPlan, pieces: Sequence[Piece], split_bytes: int) -> LogTask:
+    """Return a task that names the files that it reads, and those by which a gap is judged, not all."""
+    last = len(plan.edge.segments) - 1
+    wanted = {number + by for one in pieces for number in (one.number,) for by in (-1, 0, 1)}
+    numbers = sorted({min(max(number, 0), last) for number in wanted | {plan.edge.last}})
+    segments = tuple(plan.edge.segments[number] for number in numbers)
+    own = {number: place for place, number in enumerate(numbers)}
+    trimmed = replace(
+        plan,
+        log=replace(plan.log, segments=segments, strays=()),
+        edge=replace(plan.edge, segments=segments),
+    )
+    return LogTask(trimmed, tuple(replace(one, number=own[one.number]) for one in pieces), split_bytes)
+
+
+def _request_of(options: ReadOptions) -> DumpRequest:
+    """Return what is asked of units and items.
+
+    Raises:
+        UsageError: An option says nothing about them.
+    """
+    kind = _KINDS[options.table]
+    request = DumpRequest(
+        frozenset({kind}),
+        options.messages,
+        from_offset=options.from_offset,
+        to_offset=options.to_offset,
+    )
+    for option, kinds in request.applicable().items():
+        if kind not in kinds:
+            raise UsageError(f"the option {option[2:]} says nothing about the table {options.table}")
+    return request
+
+
+def _queue_tasks(store: Store, options: ReadOptions, _choice: ColumnChoice) -> Iterator[Task]:
+    request = _request_of(options)
+    found = (one for one in store.queues() if request.messages.admits_queue(one.topic, one.queue_id))
+    for queues in _bundled(found, lambda one: one.files.size_bytes, options.split_bytes):
+        yield QueueTask(queues, request)
+
+
+def _bundled(items: Iterable[T], size_of: Callable[[T], int], size_bytes: int) -> Iterator[tuple[T, ...]]:
+    """Yield items in bundles of at most some bytes, but for a larger one."""
+    waiting: list[T] = []
+    room = size_bytes
+    for item in items:
+        size = size_of(item)
+        if waiting and size > room:
+            yield tuple(waiting)
+            waiting, room = [], size_bytes
+        waiting.append(item)
+        room -= size
+    if waiting:
+        yield tuple(waiting)
+
+
+def _index_tasks(store: Store, options: ReadOptions, _choice: ColumnChoice) -> Iterator[Task]:
+    request, geometry = _request_of(options), store.settings.index_geometry
+    assumed = warn_of_assumed_geometry(store, NullProgress())
+    for files in _bundled(store.index_files, lambda one: one.size_bytes, options.split_bytes):
+        yield IndexTask(files, geometry, assumed, request)
+
+
+def _segment_tasks(store: Store, _options: ReadOptions, _choice: ColumnChoice) -> Iterator[Task]:
+    yield SegmentTask(store.commitlog.segments)
+
+
+def _damage_tasks(store: Store, options: ReadOptions, choice: ColumnChoice) -> Iterator[Task]:
+    """Yield what reads log, consume queues and index, as ``dump`` does."""
+    everything = replace(options, messages=MessageFilter())
+    if len(store.commitlog):
+        yield from _log_tasks(store, everything, choice)
+    yield from _queue_tasks(store, replace(everything, table=Table.CONSUMEQUEUE), choice)
+    yield from _index_tasks(store, replace(everything, table=Table.INDEX), choice)
+
+
+_TASKS = {
+    Table.MESSAGES: _log_tasks,
+    Table.CONSUMEQUEUE: _queue_tasks,
+    Table.INDEX: _index_tasks,
+    Table.DAMAGE: _damage_tasks,
+    Table.SEGMENTS: _segment_tasks,
+}

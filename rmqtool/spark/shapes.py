@@ -1,0 +1,247 @@
+"""Which columns each table has, of what types of Spark's, and how batches of them are made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rmqtool.columns.arrow import schema_of
+from rmqtool.columns.lines import body_texts, object_texts
+from rmqtool.columns.names import COLUMNS, ColumnChoice, TextBodies
+from rmqtool.spark.options import MessageSchema, Table, unknown_column
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from rmqtool.spark.options import ReadOptions
+
+EARLIEST_MS, LATEST_MS = -(1 << 63) // 1000 + 1, ((1 << 63) - 1) // 1000
+"""Times that Spark has: it counts microseconds in 64 bits. A damaged record may state any other."""
+
+STORE = "store"
+_LOG_APPEND_TIME = 1
+_MILLISECONDS = pa.timestamp("ms", tz="UTC")
+_HEADERS = "array<struct<key:string,value:binary>>"
+
+
+class Column(NamedTuple):
+    """A column of messages.
+
+    Attributes:
+        kind: Its type, as Spark writes it.
+        needs: The columns of ``rmqtool.columns.names`` that it is made of.
+        make: Makes it of a batch of those.
+        may_lack: Whether a row may have no value.
+        filtered: The column of ``rmqtool.columns.names`` whose values these are.
+    """
+
+    kind: str
+    needs: tuple[str, ...]
+    make: Callable[[pa.RecordBatch], pa.Array]
+    may_lack: bool = False
+    filtered: str | None = None
+
+
+def _as_is(name: str, own: str, *, may_lack: bool = False) -> dict[str, Column]:
+    """Return a column that is one of ours under another name."""
+    kind = schema_of(ColumnChoice((own,))).field(own)
+    lacks = may_lack or kind.nullable or pa.types.is_timestamp(kind.type)
+    return {name: Column(_spark_type(kind.type), (own,), lambda batch: batch[own], lacks, own)}
+
+
+def _spark_type(kind: pa.DataType) -> str:
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    if pa.types.is_list(kind):
+        return "array<string>"
+    if pa.types.is_map(kind):
+        return "map<string,string>"
+    if pa.types.is_timestamp(kind):
+        return "timestamp"
+    return {pa.int32(): "int", pa.int64(): "bigint", pa.string(): "string", pa.binary(): "binary"}[kind]
+
+
+def _property(batch: pa.RecordBatch, name: str) -> pa.Array:
+    return pc.map_lookup(batch["properties"], query_key=pa.scalar(name), occurrence="first")
+
+
+def _headers(batch: pa.RecordBatch) -> pa.Array:
+    column = batch["properties"]
+    pairs = pa.StructArray.from_arrays([column.keys, column.items], ["key", "value"])
+    return pa.ListArray.from_arrays(column.offsets, pairs)
+
+
+def _message_columns(options: ReadOptions) -> dict[str, Column]:
+    if options.schema is MessageSchema.KAFKA:
+        return {
+            "key": Column("binary", ("properties",), lambda batch: _property(batch, "KEYS"), may_lack=True),
+            **_as_is("value", "body"),
+            **_as_is("topic", "topic"),
+            **_as_is("partition", "queueId"),
+            **_as_is("offset", "queueOffset"),
+            **_as_is("timestamp", "storeTimestamp"),
+            "timestampType": Column("int", (), _log_append_time),
+            "headers": Column(_HEADERS, ("properties",), _headers),
+        }
+    if options.schema is MessageSchema.ROCKETMQ_SPARK:
+        return {
+            **_as_is("topic", "topic"),
+            **_as_is("flag", "flag"),
+            **_as_is("body", "body"),
+            "properties": Column("string", ("properties",), lambda batch: object_texts(batch["properties"])),
+            "brokerName": Column("string", (), lambda batch: pa.nulls(len(batch)), may_lack=True),
+            **_as_is("queueId", "queueId"),
+            **_as_is("queueOffset", "queueOffset"),
+            **_as_is("bornTimestamp", "bornTimestamp"),
+            **_as_is("storeTimestamp", "storeTimestamp"),
+        }
+    found: dict[str, Column] = {}
+    for name in COLUMNS:
+        if name == "body" and options.bodies is not None:
+            found |= _text_bodies(options.bodies)
+        else:
+            found |= _as_is(name, name)
+    return found
+
+
+def _log_append_time(batch: pa.RecordBatch) -> pa.Array:
+    return pa.array([_LOG_APPEND_TIME] * len(batch), pa.int32())
+
+
+def _text_bodies(bodies: TextBodies) -> dict[str, Column]:
+    return {
+        "body": Column("string", ("body",), lambda batch: body_texts(batch["body"], bodies)[0]),
+        "bodyEncoding": Column("string", ("body",), lambda batch: body_texts(batch["body"], bodies)[1]),
+    }
+
+
+_ROW_KINDS: dict[Table, dict[str, str]] = {
+    Table.CONSUMEQUEUE: {
+        "file": "string",
+        "position": "bigint",
+        "topic": "string?",
+        "queueId": "int?",
+        "queueOffset": "bigint",
+        "physicalOffset": "bigint",
+        "size": "int",
+        "tagsCode": "bigint",
+        "type": "string",
+    },
+    Table.INDEX: {
+        "file": "string",
+        "item": "int",
+        "slot": "int?",
+        "keyHash": "int",
+        "physicalOffset": "bigint",
+        "timeDiff": "int",
+        "previous": "int",
+    },
+    Table.DAMAGE: {
+        "file": "string",
+        "position": "bigint?",
+        "physicalOffset": "bigint?",
+        "length": "bigint?",
+        "code": "string",
+        "severity": "string",
+        "structure": "string",
+        "message": "string",
+    },
+    Table.SEGMENTS: {
+        "file": "string",
+        "physicalOffset": "bigint",
+        "sizeBytes": "bigint",
+        "firstStoreTimestamp": "timestamp?",
+    },
+}
+"""Columns of tables that are made row by row; a question mark: a row may have no value."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The columns of what is read.
+
+    Attributes:
+        columns: Of messages, by name; empty where rows are of something else.
+        kinds: Types of all columns by name, in order.
+        lacking: The names of those that a row may have no value of.
+    """
+
+    columns: Mapping[str, Column]
+    kinds: Mapping[str, str]
+    lacking: frozenset[str]
+
+    @property
+    def ddl(self) -> str:
+        """Return the schema, as Spark parses it."""
+        lacks = {name: "" if name in self.lacking else " NOT NULL" for name in self.kinds}
+        return ", ".join(f"`{name}` {kind}{lacks[name]}" for name, kind in self.kinds.items())
+
+    def own_names(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Return names of columns as they are here: Spark does not look at their case.
+
+        Raises:
+            UsageError: There is no such column.
+        """
+        own = {name.lower(): name for name in self.kinds}
+        found = []
+        for name in names:
+            if name.lower() not in own:
+                raise unknown_column(name, self.kinds)
+            found.append(own[name.lower()])
+        return tuple(found)
+
+    def choice(self, names: Sequence[str], *, decompress: bool, also: Sequence[str] = ()) -> ColumnChoice:
+        """Return what must be read of messages for columns of these names, and for others of ours."""
+        needs = dict.fromkeys(also)
+        for name in names:
+            if name in self.columns:
+                needs |= dict.fromkeys(self.columns[name].needs)
+        return ColumnChoice(tuple(needs) or ("queueId",), decompress)
+
+    def batch(
+        self, names: Sequence[str], batch: pa.RecordBatch, store: str, target: pa.Schema
+    ) -> pa.RecordBatch:
+        """Return columns of a batch of messages in the types of ``target``."""
+        arrays = [
+            pa.array([store] * len(batch), pa.string()) if name == STORE else self.columns[name].make(batch)
+            for name in names
+        ]
+        fitted = [_fitted(array, field.type) for array, field in zip(arrays, target, strict=True)]
+        return pa.RecordBatch.from_arrays(fitted, schema=target)
+
+
+def shape_of(options: ReadOptions) -> Shape:
+    """Return the columns of a table."""
+    if options.table is Table.MESSAGES:
+        columns = _message_columns(options)
+        kinds = {name: column.kind for name, column in columns.items()}
+        lacking = {name for name, column in columns.items() if column.may_lack}
+    else:
+        columns, marked = {}, _ROW_KINDS[options.table]
+        kinds = {name: kind.rstrip("?") for name, kind in marked.items()}
+        lacking = {name for name, kind in marked.items() if kind.endswith("?")}
+    if options.schema is MessageSchema.FULL or options.table is not Table.MESSAGES:
+        kinds[STORE] = "string"
+    return Shape(columns, kinds, frozenset(lacking))
+
+
+def row_batch(rows: Sequence[Mapping[str, Any]], names: Sequence[str], target: pa.Schema) -> pa.RecordBatch:
+    """Return columns of rows by name, in the types of ``target``; times are epoch milliseconds."""
+    arrays = []
+    for name, field in zip(names, target, strict=True):
+        kind = _MILLISECONDS if pa.types.is_timestamp(field.type) else None
+        arrays.append(_fitted(pa.array([row[name] for row in rows], kind), field.type))
+    return pa.RecordBatch.from_arrays(arrays, schema=target)
+
+
+def _fitted(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return an array in another type; times that it does not have are null."""
+    if pa.types.is_timestamp(kind):
+        numbers = array.cast(pa.int64())
+        inside = pc.and_(pc.greater_equal(numbers, EARLIEST_MS), pc.less_equal(numbers, LATEST_MS))
+        if not pc.all(inside, min_count=0).as_py():
+            array = pc.if_else(inside, array, pa.scalar(None, array.type))
+    return array.cast(kind)

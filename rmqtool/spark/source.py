@@ -1,0 +1,143 @@
+"""The data source, as Spark calls it: planning on the driver, reading on executors."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+from rmqtool.columns.missing import require_library
+from rmqtool.errors import EnvironmentFailureError
+from rmqtool.spark.options import options_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, MutableMapping, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql.datasource import DataSourceStreamReader
+    from pyspark.sql.types import StructType
+
+    from rmqtool.spark.filters import Narrowed
+    from rmqtool.spark.options import ReadOptions
+
+NAME = "rocketmq-store"
+
+
+class StoreSource(DataSource):  # type: ignore[misc]
+    """Stores of RocketMQ brokers as tables.
+
+    Args:
+        options: By name, as Spark hands them over.
+
+    Raises:
+        UsageError: An option makes no sense.
+        EnvironmentFailureError: pyarrow is not installed.
+    """
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        require_library("pyarrow")
+        super().__init__(options)
+        self.read_options = options_of(options)
+
+    @classmethod
+    def name(cls) -> str:
+        """Return what ``format`` calls it."""
+        return NAME
+
+    def schema(self) -> str:
+        """Return the columns that options name.
+
+        Raises:
+            UsageError: There is no such column.
+        """
+        from rmqtool.spark.shapes import Shape, shape_of
+
+        shape, wanted = shape_of(self.read_options), self.read_options.columns
+        if wanted is None:
+            return shape.ddl
+        names = shape.own_names(wanted)
+        return Shape(shape.columns, {name: shape.kinds[name] for name in names}, shape.lacking).ddl
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Return what reads all there is."""
+        return StoreReader(self.read_options, schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """Return what reads what is new.
+
+        Raises:
+            EnvironmentFailureError: This line of Spark admits no limits.
+        """
+        if find_spec("pyspark.sql.streaming.datasource") is None:
+            raise EnvironmentFailureError(
+                "a stream of rocketmq-store needs Spark 4.2 or newer; read it in batches, with fromOffset"
+            )
+        from rmqtool.spark.stream import StoreStreamReader
+
+        return StoreStreamReader(self.read_options, schema)
+
+
+class PushingSource(StoreSource):
+    """The same, where Spark hands filters over: it refuses readers that take them where it does not."""
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Return what reads all that filters leave."""
+        return PushingReader(self.read_options, schema)
+
+
+class StoreReader(DataSourceReader):  # type: ignore[misc]
+    """Reads stores as they are.
+
+    Args:
+        options: What is read.
+        schema: The columns that are wanted.
+
+    Raises:
+        UsageError: There is no such column, or it is of another type.
+    """
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        from rmqtool.spark.filters import Narrowed
+        from rmqtool.spark.shapes import shape_of
+        from rmqtool.spark.types import arrow_schema, checked_names
+
+        self._left: Narrowed = Narrowed(options)
+        self._names = checked_names(shape_of(options), schema)
+        self._target = arrow_schema(schema)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Return the parts of all stores; one that holds nothing if there is nothing to read."""
+        from rmqtool.spark.plan import open_stores, parts_of, store_name
+
+        if self._left.is_empty:
+            return [InputPartition(None)]
+        choice, wanted = self._reading.choice, self._left.stores
+        found = []
+        for store in open_stores(self._left.options):
+            if wanted is None or store_name(store) in wanted:
+                found += parts_of(store, self._left.options, choice)
+        return [InputPartition(part) for part in found] or [InputPartition(None)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the batches of a partition."""
+        if partition.value is not None:
+            yield from self._reading.batches(partition.value)
+
+    @property
+    def _reading(self) -> Any:  # noqa: ANN401 - its module needs pyarrow
+        from rmqtool.spark.reading import Reading
+
+        return Reading(self._left.options, self._names, self._target, self._left.topics)
+
+
+class PushingReader(StoreReader):
+    """Reads what filters leave of stores."""
+
+    def pushFilters(self, filters: Sequence[Any]) -> Iterable[Any]:
+        """Take filters; return those that Spark has to apply."""
+        from rmqtool.spark.filters import narrowed
+        from rmqtool.spark.shapes import shape_of
+
+        self._left, rest = narrowed(self._left.options, shape_of(self._left.options), filters)
+        return rest

@@ -1,0 +1,160 @@
+"""The data source in a session, in a process of its own: pyspark keeps its Java process for good.
+
+Run as ``python -m tests.spark.session FOLDER``.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import Row, SparkSession
+
+import rmqtool
+import rmqtool.spark
+from tests.extra import library
+from tests.store.fixture_stores import fixture
+
+PLAIN = fixture("plain-5.5.1")
+PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+
+
+def main(folder: Path) -> None:
+    spark = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.shuffle.partitions", "1")
+        .config("spark.driver.extraJavaOptions", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData")
+        .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("OFF")
+    rmqtool.spark.register(spark)
+    read_all(spark)
+    read_files(spark, folder)
+    spark.conf.set(PUSHDOWN, "true")
+    rmqtool.spark.register(spark)
+    push_filters(spark)
+    say_what_is_wrong(spark, folder)
+    follow(spark, folder)
+    spark.stop()
+    print("done")  # noqa: T201 - what the test waits for
+
+
+def messages(path: Path = PLAIN) -> list[rmqtool.Message]:
+    return list(rmqtool.open(path).messages())
+
+
+def facts(found: list[Row]) -> list[tuple[Any, ...]]:
+    """Return of rows what all tables of messages have here."""
+    told = ((one.physicalOffset, one.topic, bytes(one.body), dict(one.properties)) for one in found)
+    return sorted(told, key=itemgetter(0, 1, 2))
+
+
+def facts_of(found: list[rmqtool.Message]) -> list[tuple[Any, ...]]:
+    told = ((one.physical_offset, one.topic, one.body, one.properties) for one in found)
+    return sorted(told, key=itemgetter(0, 1, 2))
+
+
+def read_all(spark: SparkSession) -> None:
+    other = fixture("unicode-5.5.1")
+    frame = spark.read.format("rocketmq-store").load(str(PLAIN))
+    assert facts(frame.collect()) == facts_of(messages())
+    several = spark.read.format("rocketmq-store").load([str(PLAIN), str(other)])
+    assert facts(several.collect()) == facts_of(messages() + messages(other))
+    spark.sql(
+        f"CREATE TEMPORARY VIEW units USING `rocketmq-store` OPTIONS (path '{PLAIN}', table 'consumequeue')"
+    )
+    frame.createTempView("records")
+    joined = spark.sql("SELECT * FROM units JOIN records USING (topic, queueId, queueOffset)")
+    assert joined.count() == spark.table("units").count() == len(messages())
+    pruned = (
+        spark.read.format("rocketmq-store").schema("tags STRING, storeTimestamp TIMESTAMP").load(str(PLAIN))
+    )
+    assert [one.tags for one in pruned.collect()] == [one.tags for one in messages()]
+    kafka = spark.read.format("rocketmq-store").option("schema", "kafka").load(str(PLAIN))
+    assert [{one.key: one.value.decode() for one in row.headers} for row in kafka.collect()] == [
+        one.properties for one in messages()
+    ]
+
+
+def read_files(spark: SparkSession, folder: Path) -> None:
+    """A file that export wrote says the same in Spark, DuckDB and pandas."""
+    rmqtool.export(rmqtool.open(PLAIN), folder / "files")
+    found = spark.read.parquet(str(folder / "files")).orderBy("physicalOffset")
+    ours = spark.read.format("rocketmq-store").load(str(PLAIN)).orderBy("physicalOffset").drop("store")
+    assert found.columns == ours.columns
+    assert found.collect() == ours.collect()
+    duckdb, pd = library("duckdb"), library("pandas")
+    names = ("topic", "queueId", "queueOffset", "physicalOffset", "tags", "uniqKey", "body")
+    rows = [tuple(one[name] for name in names) for one in found.collect()]
+    quoted = ", ".join(f'"{name}"' for name in names)
+    query = f"SELECT {quoted} FROM '{folder}/files/*.parquet' ORDER BY \"physicalOffset\""
+    assert duckdb.sql(query).fetchall() == rows
+    (path,) = (folder / "files").glob("*.parquet")
+    frame = pd.read_parquet(path).sort_values("physicalOffset")
+    assert [*frame[[*names]].itertuples(index=False, name=None)] == rows
+
+
+def push_filters(spark: SparkSession) -> None:
+    frame = spark.read.format("rocketmq-store").load(str(PLAIN))
+    wanted = [one for one in messages() if one.topic == "TopicTest" and one.queue_id == 1]
+    time = f"TIMESTAMP_MILLIS({wanted[0].store_timestamp_ms})"
+    found = frame.where(f"topic = 'TopicTest' AND queueId = 1 AND storeTimestamp >= {time}")
+    assert facts(found.collect()) == facts_of(wanted)
+    place = wanted[-1].physical_offset
+    assert facts(frame.where(f"physicalOffset >= {place} AND topic LIKE 'Topic%'").collect()) == facts_of(
+        [one for one in messages() if one.physical_offset >= place and one.topic.startswith("Topic")]
+    )
+    files = spark.read.format("rocketmq-store").option("splitBytes", "8192").load(str(PLAIN))
+    counts = [files, files.where("physicalOffset >= 40960"), files.where("store = 'elsewhere'")]
+    assert [one.rdd.getNumPartitions() for one in counts] == [7, 2, 1]
+
+
+def say_what_is_wrong(spark: SparkSession, folder: Path) -> None:
+    log = folder / "damaged" / "commitlog"
+    log.mkdir(parents=True)
+    data = bytearray((PLAIN / "commitlog" / f"{0:020}").read_bytes())
+    data[150] ^= 1
+    (log / f"{0:020}").write_bytes(data)
+    reader = spark.read.format("rocketmq-store")
+    with pytest.raises(Exception, match="CL-CRC"):
+        reader.option("mode", "FAILFAST").load(str(log)).collect()
+    with pytest.raises(Exception, match="did you mean topic"):
+        spark.read.format("rocketmq-store").option("topics", "x").load(str(log))
+
+
+def follow(spark: SparkSession, folder: Path) -> None:
+    """A log grows file by file; every message comes once, through restarts, in batches of some bytes."""
+    log, out = folder / "growing" / "commitlog", folder / "out"
+    log.mkdir(parents=True)
+    files = sorted((PLAIN / "commitlog").iterdir())
+    for some in (files[:3], [], files[3:]):
+        for path in some:
+            shutil.copyfile(path, log / path.name)
+        stream = (
+            spark.readStream.format("rocketmq-store")
+            .option("maxBytesPerTrigger", "12000")
+            .load(str(log.parent))
+        )
+        query = (
+            stream.writeStream.format("parquet")
+            .option("checkpointLocation", str(folder / "checkpoint"))
+            .option("path", str(out))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        assert facts(spark.read.parquet(str(out)).collect()) == facts_of(messages(log.parent))
+    batches = list((folder / "checkpoint" / "commits").glob("[0-9]*"))
+    assert len(batches) >= sum(path.stat().st_size for path in files[:-1]) // 12_000
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
