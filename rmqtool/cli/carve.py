@@ -10,8 +10,7 @@ from rmqtool.cli.help import Command
 from rmqtool.cli.options import A_PATH, shared_options
 from rmqtool.cli.session import Session
 from rmqtool.errors import UsageError
-from rmqtool.projection import json_object
-from rmqtool.report.formats import Format, to_json
+from rmqtool.report.formats import Format, report_json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -83,7 +82,7 @@ def carve_command(
         session.console.close()
         status = report.exit_status(session.fail_on)
         if session.format is Format.JSON:
-            stream.write(to_json(json_object(report) | {"exitStatus": int(status)}, indent=2) + "\n")
+            stream.write(report_json(report, status))
         else:
             write_carve_text(report, stream)
     if report.hint:

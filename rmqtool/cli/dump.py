@@ -9,9 +9,8 @@ import click
 
 from rmqtool import rows
 from rmqtool.cli.bodies import BodyChoice, body_options
-from rmqtool.cli.completers import complete_queue, complete_topic
 from rmqtool.cli.help import Command
-from rmqtool.cli.options import A_PATH, AN_OFFSET, shared_options, time_options, type_option
+from rmqtool.cli.options import A_PATH, message_options, shared_options, type_option
 from rmqtool.cli.session import Session
 from rmqtool.commands.dump import ROW_TYPES
 from rmqtool.commands.dump.layouts import layout_rows
@@ -67,16 +66,7 @@ rmqtool dump --layout --type index
 @click.command("dump", cls=Command, examples=_EXAMPLES)
 @click.argument("paths", nargs=-1, type=A_PATH, metavar="PATH...")
 @type_option("config")
-@click.option("-t", "--topic", metavar="GLOB", shell_complete=complete_topic, help="Only these topics.")
-@click.option(
-    "--queue", "queue_id", type=int, metavar="N", shell_complete=complete_queue, help="Only this queue id."
-)
-@click.option("--tag", metavar="TAG", help="Only messages and units of this tag.")
-@click.option("-k", "--key", metavar="KEY", help="Only messages with this key or unique key.")
-@time_options
-@click.option("--from-offset", type=AN_OFFSET, metavar="P", help="From this physical offset on.")
-@click.option("--to-offset", type=AN_OFFSET, metavar="P", help="Before this physical offset.")
-@click.option("--from-queue-offset", type=AN_OFFSET, metavar="N", help="From this queue offset on.")
+@message_options("Only messages and units of this tag.")
 @click.option(
     "--rows",
     "row_types",

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rmqtool.api.exporting import export
-from rmqtool.cli.completers import complete_queue, complete_topic
 from rmqtool.cli.engine_options import engine_of, engine_options, note_engine
 from rmqtool.cli.help import Command
-from rmqtool.cli.options import A_PATH, AN_OFFSET, max_findings_option, shared_options, time_options
+from rmqtool.cli.options import A_PATH, max_findings_option, message_options, shared_options
 from rmqtool.cli.session import Session
 from rmqtool.columns.names import FileFormat, Partition, TextBodies
 
@@ -35,16 +34,7 @@ rmqtool export $STORE -o sheets --format csv
 
 @click.command("export", cls=Command, examples=_EXAMPLES)
 @click.argument("paths", nargs=-1, required=True, type=A_PATH, metavar="STORE...")
-@click.option("-t", "--topic", metavar="GLOB", shell_complete=complete_topic, help="Only these topics.")
-@click.option(
-    "--queue", "queue_id", type=int, metavar="N", shell_complete=complete_queue, help="Only this queue id."
-)
-@click.option("--tag", metavar="TAG", help="Only messages of this tag.")
-@click.option("-k", "--key", metavar="KEY", help="Only messages with this key or unique key.")
-@time_options
-@click.option("--from-offset", type=AN_OFFSET, metavar="P", help="From this physical offset on.")
-@click.option("--to-offset", type=AN_OFFSET, metavar="P", help="Before this physical offset.")
-@click.option("--from-queue-offset", type=AN_OFFSET, metavar="N", help="From this queue offset on.")
+@message_options("Only messages of this tag.")
 @click.option(
     "--columns", metavar="NAME,...", help="These columns, in this order: rmqtool help export lists them."
 )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from rmqtool.cli.completers import complete_property, complete_zone
+from rmqtool.cli.completers import complete_property, complete_queue, complete_topic, complete_zone
 from rmqtool.cli.help import SectionOption
 from rmqtool.io import local_name
 from rmqtool.releases import LINES, RELEASES
@@ -168,6 +168,36 @@ def time_options(function: _Function) -> _Function:
     begin = click.option("-b", "--begin", metavar="TIME", help=f"Stored at this time or later. {TIMES_HELP}")
     end = click.option("-e", "--end", metavar="TIME", help="Stored at this time or earlier.")
     return begin(end(function))
+
+
+def message_options(tag_help: str) -> Callable[[_Function], _Function]:
+    """Return what adds the filters on messages that are read in the order of the log."""
+    options = (
+        click.option(
+            "-t", "--topic", metavar="GLOB", shell_complete=complete_topic, help="Only these topics."
+        ),
+        click.option(
+            "--queue",
+            "queue_id",
+            type=int,
+            metavar="N",
+            shell_complete=complete_queue,
+            help="Only this queue id.",
+        ),
+        click.option("--tag", metavar="TAG", help=tag_help),
+        click.option("-k", "--key", metavar="KEY", help="Only messages with this key or unique key."),
+        time_options,
+        click.option("--from-offset", type=AN_OFFSET, metavar="P", help="From this physical offset on."),
+        click.option("--to-offset", type=AN_OFFSET, metavar="P", help="Before this physical offset."),
+        click.option("--from-queue-offset", type=AN_OFFSET, metavar="N", help="From this queue offset on."),
+    )
+
+    def decorate(function: _Function) -> _Function:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
 
 
 def state_of(context: click.Context) -> State:

@@ -20,8 +20,7 @@ from rmqtool.cli.options import (
 )
 from rmqtool.cli.session import Session
 from rmqtool.io import location_of
-from rmqtool.projection import json_object
-from rmqtool.report.formats import Format, to_json
+from rmqtool.report.formats import Format, report_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -188,7 +187,7 @@ def _run(session: Session, store_path: Path, parts: frozenset[str], options: dic
         session.console.close()
         status = report.exit_status(session.fail_on)
         if session.format is Format.JSON:
-            stream.write(to_json(json_object(report) | {"exitStatus": int(status)}, indent=2) + "\n")
+            stream.write(report_json(report, status))
         else:
             from rmqtool.report.rebuild_text import write_rebuild_text
 

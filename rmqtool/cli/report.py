@@ -15,7 +15,7 @@ from rmqtool.cli.options import A_PATH, max_findings_option, shared_options
 from rmqtool.cli.session import Session
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, UsageError
 from rmqtool.findings.wording import counted
-from rmqtool.report.formats import Format, to_json
+from rmqtool.report.formats import Format, report_json
 from rmqtool.report.whole_file import check_new_file, write_whole
 
 if TYPE_CHECKING:
@@ -77,9 +77,7 @@ def report_command(
     with session.output(store, whole=True) as stream:
         report, status = _gather(session, store, options, engine)
         if session.format is Format.JSON:
-            from rmqtool.projection import json_object
-
-            stream.write(to_json(json_object(report) | {"exitStatus": int(status)}, indent=2) + "\n")
+            stream.write(report_json(report, status))
         else:
             from rmqtool.report.page import render_page
 

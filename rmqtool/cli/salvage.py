@@ -11,8 +11,7 @@ from rmqtool.cli.help import Command
 from rmqtool.cli.options import A_PATH, AN_OFFSET, shared_options
 from rmqtool.cli.session import Session
 from rmqtool.errors import EnvironmentFailureError, UsageError
-from rmqtool.projection import json_object
-from rmqtool.report.formats import Format, to_json
+from rmqtool.report.formats import Format, report_json
 from rmqtool.report.whole_file import whole_output
 from rmqtool.times import parse_time
 
@@ -113,7 +112,7 @@ def salvage_command(
     with session.output(*stores, whole=True) as stream:
         session.console.close()
         if session.format is Format.JSON:
-            stream.write(to_json(json_object(report) | {"exitStatus": int(status)}, indent=2) + "\n")
+            stream.write(report_json(report, status))
         else:
             from rmqtool.report.salvage_text import write_salvage_text
 

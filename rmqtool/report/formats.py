@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import json
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
+from rmqtool.projection import json_object
 from rmqtool.report.escaping import escape_controls, escape_json
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
 
@@ -25,6 +30,11 @@ class Format(StrEnum):
 def to_json(value: object, *, indent: int | None = None) -> str:
     """Return JSON text that is harmless on a terminal."""
     return escape_json(_ENCODER.encode(value) if indent is None else _indented(value, indent))
+
+
+def report_json(report: DataclassInstance, status: int) -> str:
+    """Return the document of a report, with the exit status that it came with."""
+    return to_json(json_object(report) | {"exitStatus": int(status)}, indent=2) + "\n"
 
 
 def _indented(value: object, indent: int) -> str:

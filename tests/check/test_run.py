@@ -135,7 +135,7 @@ def _hold(path: Path, held: Event, done: Event) -> None:
     with path.open("r+b") as file:
         fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
         held.set()
-        done.wait(30)
+        done.wait(120)
 
 
 @pytest.fixture
@@ -145,7 +145,7 @@ def locked(plain: Path) -> Iterator[Path]:
     held, done = context.Event(), context.Event()
     holder = context.Process(target=_hold, args=(plain / "lock", held, done))
     holder.start()
-    assert held.wait(30)
+    assert held.wait(120)
     yield plain
     done.set()
     holder.join()

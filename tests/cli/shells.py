@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pty
-import select
 import shlex
 import shutil
 import sys
@@ -12,6 +11,8 @@ import time
 from pathlib import Path
 
 import pytest
+
+from tests.cli.waiting import readable
 
 ROOT = Path(__file__).parents[2]
 _START = {
@@ -23,7 +24,7 @@ _SCRIPTS = {
     "bash": "bind 'set enable-bracketed-paste off'; PS1='> '; eval \"$(rmqtool completion bash)\"",
     "zsh": "PS1='> '; autoload -U compinit; compinit -u -D; eval \"$(rmqtool completion zsh)\"",
 }
-_PATIENCE_S = 30
+_PATIENCE_S = 120
 
 
 def program(directory: Path) -> Path:
@@ -87,7 +88,6 @@ class Terminal:
         shown = ""
         deadline = time.monotonic() + _PATIENCE_S
         while mark not in shown:
-            ready, _, _ = select.select([self._terminal], [], [], max(0.0, deadline - time.monotonic()))
-            assert ready, f"no {mark!r} in {shown!r}"
+            assert readable(self._terminal, deadline - time.monotonic()), f"no {mark!r} in {shown!r}"
             shown += os.read(self._terminal, 65536).decode(errors="replace")
         return shown

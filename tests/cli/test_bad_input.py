@@ -166,7 +166,7 @@ def test_a_fifo_among_the_files_does_not_block_a_process(plain_copy: Path) -> No
     done = subprocess.run(
         [sys.executable, "-m", "rmqtool", "dump", plain_copy],
         capture_output=True,
-        timeout=20,
+        timeout=120,
         check=False,
         cwd=Path(__file__).parents[2],
     )

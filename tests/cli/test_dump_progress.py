@@ -53,5 +53,5 @@ def test_a_bar_is_drawn_unless_rows_scroll_by(to_terminal: bool) -> None:
         pass
     finally:
         os.close(ours)
-    assert process.wait(30) == 0
+    assert process.wait(120) == 0
     assert (b"commitlog " in seen and b"\x1b[" in seen) is not to_terminal

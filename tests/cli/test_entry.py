@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -16,6 +15,7 @@ import pytest
 
 from rmqtool.cli import entry, group
 from rmqtool.errors import RefusedError
+from tests.cli.waiting import readable
 from tests.commands.rebuilding import fingerprint
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def test_a_reader_that_goes_away_ends_the_command_quietly(plain: Path) -> None:
     process.stdout.close()
     assert process.stderr.read() == b""
     process.stderr.close()
-    assert process.wait(20) == 0
+    assert process.wait(120) == 0
 
 
 @pytest.fixture
@@ -125,7 +125,7 @@ def test_an_interrupt_ends_with_130(narrow_fifo: tuple[Path, int]) -> None:
     """What nobody reads on keeps the command waiting until it is interrupted."""
     fifo, reader = narrow_fifo
     process = start("dump", "fixtures/stores/plain-4.9.8", "-o", fifo)
-    assert select.select([reader], [], [], 60)[0]
+    assert readable(reader, 60)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
@@ -140,7 +140,7 @@ def test_a_terminal_that_is_closed_does_not_end_what_runs_under_nohup(narrow_fif
         process = start("dump", "fixtures/stores/plain-4.9.8", "-o", fifo)
     finally:
         signal.signal(signal.SIGHUP, before)
-    assert select.select([reader], [], [], 60)[0]
+    assert readable(reader, 60)
     process.send_signal(signal.SIGHUP)
     os.set_blocking(reader, True)
     while os.read(reader, 65536):
@@ -153,7 +153,7 @@ def test_a_full_disk_is_named() -> None:
     if not Path("/dev/full").exists():
         pytest.skip("needs /dev/full")
     process = start("dump", "fixtures/stores/plain-4.9.8", "-o", "/dev/full")
-    _, err = process.communicate(timeout=20)
+    _, err = process.communicate(timeout=120)
     assert process.returncode == 3
     assert b"error: /dev/full: cannot be written: No space left" in err
 
