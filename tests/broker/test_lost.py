@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,11 +15,20 @@ from tests.broker.stores import fixture_store
 from tests.damage.lost_model import units_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 pytestmark = pytest.mark.broker
 
 Served = set[tuple[str, int, int]]
+
+
+@dataclass(frozen=True)
+class Case:
+    """What befalls a store before its start."""
+
+    edit: Callable[[Path], None]
+    unclean: bool
 
 
 def flip_late_body(root: Path) -> None:
@@ -41,6 +51,9 @@ def lose_a_file(root: Path) -> None:
     sorted((root / "commitlog").iterdir())[-2].unlink()
 
 
+EDITS = (flip_late_body, cut_a_queue, lose_a_file)
+
+
 def served(root: Path, row: jvm.Row | None = None) -> Served:
     """Return topics, queues and physical offsets that units lead to; of a broker, below its max offsets."""
     found = units_of(root)
@@ -51,27 +64,30 @@ def served(root: Path, row: jvm.Row | None = None) -> Served:
 
 
 @pytest.mark.parametrize("version", jvm.VERSIONS)
-@pytest.mark.parametrize("edit", [flip_late_body, cut_a_queue, lose_a_file], ids=lambda one: one.__name__)
-@pytest.mark.parametrize("unclean", [False, True])
-def test_the_list_is_what_a_start_takes_away(
-    version: jvm.Version, edit: object, unclean: bool, tmp_path: Path
-) -> None:
-    assert callable(edit)
-    store = fixture_store(f"plain-{version}")
-    root = store.copy_to(tmp_path / "store")
-    edit(root)
-    if unclean:
-        (root / "abort").touch()
+def test_the_list_is_what_a_start_takes_away(version: jvm.Version, tmp_path: Path) -> None:
+    cases = [Case(edit, unclean) for edit in EDITS for unclean in (False, True)]
+    whole = fixture_store(f"plain-{version}")
+    stores = [jvm.Found(whole.copy_to(tmp_path / str(number)), whole.conf) for number in range(len(cases))]
+    expected = [foretold(case, store, version) for case, store in zip(cases, stores, strict=True)]
+    rows = jvm.recover(version, stores)
+    for case, store, row, (told, before, cut) in zip(cases, stores, rows, expected, strict=True):
+        after = {place for place in served(store.root, row) if place[2] < cut}
+        log = open_store(store.root, broker_conf=store.conf).commitlog
+        after = {place for place in after if log.segment_at(place[2]) is not None}
+        listed = {(one.topic, one.queue_id, one.physical_offset) for one in told}
+        assert not listed & after, case
+        assert before - after == listed & before, case
+        if case.edit is cut_a_queue:
+            assert {one.reason.value for one in told} <= {"no-unit"}, case
+
+
+def foretold(case: Case, store: jvm.Found, version: jvm.Version) -> tuple[list[LostMessage], Served, int]:
+    """Damage a store; return what its start is said to lose, what it served, and where the log will end."""
+    case.edit(store.root)
+    if case.unclean:
+        (store.root / "abort").touch()
     told: list[LostMessage] = []
-    prediction = predict_recovery(open_store(root, broker_conf=store.conf), RELEASES[version], told.append)
-    before = served(root)
-    (row,) = jvm.judge(version, "recover", root, store.conf)
+    opened = open_store(store.root, broker_conf=store.conf)
+    prediction = predict_recovery(opened, RELEASES[version], told.append)
     assert prediction.cut is not None
-    after = {place for place in served(root, row) if place[2] < prediction.cut.physical_offset}
-    log = open_store(root, broker_conf=store.conf).commitlog
-    after = {place for place in after if log.segment_at(place[2]) is not None}
-    listed = {(one.topic, one.queue_id, one.physical_offset) for one in told}
-    assert not listed & after
-    assert before - after == listed & before
-    if edit is cut_a_queue:
-        assert {one.reason.value for one in told} <= {"no-unit"}
+    return told, served(store.root), prediction.cut.physical_offset

@@ -28,7 +28,14 @@ pytestmark = pytest.mark.broker
 
 EACH_VERSION = pytest.mark.parametrize("version", jvm.VERSIONS)
 _OF_THE_BROKER_AROUND = {"CF-BACKUP", "CF-FORGETS", "CF-REFUSED", "ST-DLEDGER", "ST-ROCKSDB"}
-_KILLED_STORES = 4
+# 5.4.0 and 5.5 start by the same rules but for what fixtures and cases show: one store of 5.4.0 will do.
+_DAMAGED = [
+    (kind, version)
+    for kind in ("plain", "segments", "expiredhead")
+    for version in jvm.VERSIONS
+    if kind == "plain" or version != "5.4.0"
+]
+_KILLED_STORES = 3
 _KILLED_AFTER_MS = 2600
 
 
@@ -42,6 +49,8 @@ def test_every_fixture_as_it_is_and_after_a_kill(version: jvm.Version, tmp_path:
     cases = []
     for number, store in enumerate(fixture_stores()):
         for what in ("as it is", "abort", "abort, no checkpoint"):
+            if what == "abort, no checkpoint" and store.version != version:
+                continue
             root = store.copy_to(tmp_path / f"{number}-{what.replace(', ', '-')}")  # a comma splits paths
             if what != "as it is":
                 (root / "abort").touch()
@@ -51,8 +60,7 @@ def test_every_fixture_as_it_is_and_after_a_kill(version: jvm.Version, tmp_path:
     assert _report(judged(version, cases)) == ""
 
 
-@EACH_VERSION
-@pytest.mark.parametrize("kind", ["plain", "segments", "expiredhead"])
+@pytest.mark.parametrize(("kind", "version"), _DAMAGED)
 def test_damage_of_every_kind(kind: str, version: jvm.Version, tmp_path: Path) -> None:
     """Each kind of damage, after a clean and an unclean stop, is met as predicted.
 

