@@ -1,6 +1,6 @@
 """Messages as lines of JSON, straight from the window: for dumps of whole logs.
 
-What is written here must be, byte for byte, what the rows of ``rmqtool.commands`` look like as ndjson. So
+What is written here must be, byte for byte, what the rows of ``rmqtool.rows`` look like as ndjson. So
 only plain messages are taken (``rmqtool.scan.plain_kernels``). At anything else the kernel stops, and its
 caller does that message in plain Python.
 """
