@@ -1,4 +1,9 @@
-"""Look through images for records, range by range, on all cores."""
+"""Look through images for records, range by range, on all cores.
+
+The search itself is ``rmqtool.scan.loose``, which looks for magics as skeletons do in the gaps of a log. The
+walk's own search after damage (``find_record``) is another: it wants the one record that says to lie there,
+BLANKs as well, so that it can turn most candidates down by eight bytes and never reads a record that is none.
+"""
 
 from __future__ import annotations
 

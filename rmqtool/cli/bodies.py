@@ -7,40 +7,36 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rmqtool.cli.options import adding
 from rmqtool.report.objects import BodyMode
 from rmqtool.rows.decompression import decompressed
 from rmqtool.rows.inner_batches import with_inner_messages
 from rmqtool.rows.messages import MessageFilter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from typing import Any, TypeVar
+    from collections.abc import Iterable
+    from typing import Any
 
     from rmqtool import rows
     from rmqtool.progress import Progress
 
-    _Function = TypeVar("_Function", bound=Callable[..., Any])
 
-_OPTIONS = (
-    click.option(
-        "--body",
-        type=click.Choice([mode.value for mode in BodyMode]),
-        help="Message bodies; default: a preview in text, else none.",
-    ),
-    click.option("--decompress", is_flag=True, help="Unpack bodies that SYSFLAG says are compressed."),
-    click.option(
-        "--unpack-batches",
-        is_flag=True,
-        help="Also the messages in inner batches (5.x), a row each.",
-    ),
+body_options = adding(
+    (
+        click.option(
+            "--body",
+            type=click.Choice([mode.value for mode in BodyMode]),
+            help="Message bodies; default: a preview in text, else none.",
+        ),
+        click.option("--decompress", is_flag=True, help="Unpack bodies that SYSFLAG says are compressed."),
+        click.option(
+            "--unpack-batches",
+            is_flag=True,
+            help="Also the messages in inner batches (5.x), a row each.",
+        ),
+    )
 )
-
-
-def body_options(function: _Function) -> _Function:
-    """Add the options, which `BodyChoice.of` takes."""
-    for option in reversed(_OPTIONS):
-        function = option(function)
-    return function
+"""Adds the options, which `BodyChoice.of` takes."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import click
 from click.core import ParameterSource
 
 from rmqtool.cli.help import SectionOption
-from rmqtool.cli.options import A_PATH
+from rmqtool.cli.options import A_PATH, adding
 from rmqtool.errors import UsageError
 
 if TYPE_CHECKING:
@@ -46,12 +46,7 @@ def engine_options(default: str) -> Callable[[_Function], _Function]:
         ),
     )
 
-    def decorate(function: _Function) -> _Function:
-        for option in reversed(added):
-            function = option(function)
-        return function
-
-    return decorate
+    return adding(added)
 
 
 def engine_of(options: dict[str, Any]) -> EngineOptions:

@@ -15,7 +15,7 @@ from rmqtool.io import local_name
 from rmqtool.releases import LINES, RELEASES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from os import PathLike
 
     from rmqtool.cli.group import State
@@ -130,9 +130,14 @@ def shared_options(*formats: str, makes_folder: bool = False) -> Callable[[_Func
         help="How data is written.",
     )
 
+    return adding((*_SETTINGS, chosen, _FOLDER if makes_folder else _FILE, *_OUTPUT, *_CONSOLE))
+
+
+def adding(options: Sequence[Callable[[Any], Any]]) -> Callable[[_Function], _Function]:
+    """Return what adds options, in their order."""
+
     def decorate(function: _Function) -> _Function:
-        place = _FOLDER if makes_folder else _FILE
-        for option in reversed((*_SETTINGS, chosen, place, *_OUTPUT, *_CONSOLE)):
+        for option in reversed(options):
             function = option(function)
         return function
 
@@ -170,6 +175,35 @@ def time_options(function: _Function) -> _Function:
     return begin(end(function))
 
 
+def part_options(topic_help: str, offset_help: str) -> Callable[[_Function], _Function]:
+    """Return what adds the options by which a new store holds a part of the old one's messages."""
+    options = (
+        click.option(
+            "--topic",
+            "topics",
+            multiple=True,
+            metavar="GLOB",
+            shell_complete=complete_topic,
+            help=topic_help,
+        ),
+        click.option(
+            "--exclude-topic",
+            "exclude_topics",
+            multiple=True,
+            metavar="GLOB",
+            shell_complete=complete_topic,
+            help="Not these topics; partial.",
+        ),
+        click.option(
+            "--until-timestamp",
+            metavar="TIME",
+            help=f"Nothing stored later than this; partial. {TIMES_HELP}",
+        ),
+        click.option("--until-offset", type=AN_OFFSET, metavar="P", help=offset_help),
+    )
+    return adding(options)
+
+
 def message_options(tag_help: str) -> Callable[[_Function], _Function]:
     """Return what adds the filters on messages that are read in the order of the log."""
     options = (
@@ -191,13 +225,7 @@ def message_options(tag_help: str) -> Callable[[_Function], _Function]:
         click.option("--to-offset", type=AN_OFFSET, metavar="P", help="Before this physical offset."),
         click.option("--from-queue-offset", type=AN_OFFSET, metavar="N", help="From this queue offset on."),
     )
-
-    def decorate(function: _Function) -> _Function:
-        for option in reversed(options):
-            function = option(function)
-        return function
-
-    return decorate
+    return adding(options)
 
 
 def state_of(context: click.Context) -> State:

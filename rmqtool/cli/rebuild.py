@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from rmqtool.cli.case_record import case_option
-from rmqtool.cli.completers import complete_topic
 from rmqtool.cli.engine_options import engine_of, engine_options, note_engine
 from rmqtool.cli.help import Command
 from rmqtool.cli.lost_file import check_lost, lost_lines, lost_option
 from rmqtool.cli.options import (
     A_PATH,
-    AN_OFFSET,
-    TIMES_HELP,
+    adding,
     max_findings_option,
+    part_options,
     shared_options,
     state_of,
 )
@@ -25,13 +24,10 @@ from rmqtool.io import location_of
 from rmqtool.report.formats import Format, document_of, report_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from rmqtool.commands.rebuild.report import RebuildReport
     from rmqtool.errors import ExitStatus
-
-_Function = TypeVar("_Function", bound="Callable[..., Any]")
 
 _EXAMPLES = """\
 # the derived files of a store, beside it, on all cores of this machine
@@ -64,28 +60,7 @@ _OPTIONS = (
         show_default=True,
         help="What a running master's dispatch builds from the start of the log.",
     ),
-    click.option(
-        "--topic",
-        "topics",
-        multiple=True,
-        metavar="GLOB",
-        shell_complete=complete_topic,
-        help="Only these topics; partial.",
-    ),
-    click.option(
-        "--exclude-topic",
-        "exclude_topics",
-        multiple=True,
-        metavar="GLOB",
-        shell_complete=complete_topic,
-        help="Not these topics; partial.",
-    ),
-    click.option(
-        "--until-timestamp", metavar="TIME", help=f"Nothing stored later than this; partial. {TIMES_HELP}"
-    ),
-    click.option(
-        "--until-offset", type=AN_OFFSET, metavar="P", help="Stop at this physical offset; partial."
-    ),
+    part_options("Only these topics; partial.", "Stop at this physical offset; partial."),
     click.option(
         "--tag-items",
         default="auto",
@@ -113,10 +88,7 @@ _OPTIONS = (
 )
 
 
-def _rebuild_options(function: _Function) -> _Function:
-    for option in reversed(_OPTIONS):
-        function = option(function)
-    return function
+_rebuild_options = adding(_OPTIONS)
 
 
 @click.command("rebuild", cls=Command, examples=_EXAMPLES)

@@ -9,8 +9,7 @@ import click
 from rmqtool import __version__
 from rmqtool.cli.engine_options import engine_of, engine_options
 from rmqtool.cli.help import Command
-from rmqtool.cli.metadump import metadump_option, write_metadump
-from rmqtool.cli.next_command import command_line
+from rmqtool.cli.next_command import command_line, other_command
 from rmqtool.cli.options import A_PATH, max_findings_option, shared_options
 from rmqtool.cli.session import Session
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, UsageError
@@ -44,7 +43,13 @@ rmqtool report $STORE -o sealed.html --hash-log
 @click.option(
     "--timeline", type=A_PATH, metavar="FILE", help="Also write the events as JSON lines for Timesketch."
 )
-@metadump_option
+@click.option(
+    "--metadump",
+    type=A_PATH,
+    metavar="DIR",
+    help="Make DIR, a skeleton of the store for a bug report: bodies are zeros, names, keys and addresses"
+    " other ones; every finding is still found.",
+)
 @click.option("--hash-log", is_flag=True, help="SHA-256 of the log's files, too; reads them once more.")
 @max_findings_option("kept", 100)
 @click.option("--live", is_flag=True, help="Read a store whose lock a broker holds.")
@@ -67,7 +72,7 @@ def report_command(
     store = session.open(store_path)
     if options["metadump"] is not None:
         session.note_broker(store)
-        write_metadump(session, store, options["metadump"])
+        _write_metadump(session, store, options["metadump"])
         if options["output"] is None and options["timeline"] is None:
             return ExitStatus.CLEAN
     timeline = options["timeline"]
@@ -91,6 +96,29 @@ def _check_timeline(timeline: Path, output: Path | None, store: Store) -> None:
     check_new_file(timeline, store.files.evidence_roots)
     if output is not None and timeline.resolve() == output.resolve():
         raise UsageError(f"{timeline}: two outputs cannot be one file")
+
+
+def _write_metadump(session: Session, store: Store, out: Path) -> None:
+    """Make a skeleton, and say how to hand it on.
+
+    Raises:
+        UsageError: It is a part of a store only.
+        RefusedError: ``out`` exists, or lies in the store.
+        EnvironmentFailureError: Something cannot be read or written.
+    """
+    from rmqtool.commands.metadump import make_skeleton
+
+    made = make_skeleton(store.files, out, session.console)
+    session.console.close()
+    for place in made.left_out:
+        session.console.warn(f"left out of the skeleton: {place}")
+    session.console.note(
+        f"{out}: {counted(made.files, 'file')}, {made.bytes:,} bytes, mostly holes; look at it, then pack it:"
+        f" tar --sparse -czf skeleton.tar.gz {out}"
+    )
+    session.console.note(
+        f"to see the findings in it: {other_command('verify', out, more=['--predict-recovery'])}"
+    )
 
 
 def _gather(

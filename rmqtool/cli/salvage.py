@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rmqtool.cli.case_record import case_option
-from rmqtool.cli.completers import complete_topic
 from rmqtool.cli.help import Command
-from rmqtool.cli.options import A_PATH, AN_OFFSET, shared_options
+from rmqtool.cli.options import A_PATH, part_options, shared_options
 from rmqtool.cli.session import Session
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, UsageError
 from rmqtool.report.formats import Format, document_of, report_json
@@ -65,28 +64,9 @@ rmqtool salvage $STORE --out before --until-timestamp 2026-11-21T03:28:46Z
 @click.option(
     "--include-stale", is_flag=True, help="Give back what looks like old bytes behind a rewritten tail."
 )
-@click.option(
-    "--topic",
-    "topics",
-    multiple=True,
-    metavar="GLOB",
-    shell_complete=complete_topic,
-    help="Only these topics, others become fillers; partial.",
-)
-@click.option(
-    "--exclude-topic",
-    "exclude_topics",
-    multiple=True,
-    metavar="GLOB",
-    shell_complete=complete_topic,
-    help="Not these topics; partial.",
-)
-@click.option("--until-timestamp", metavar="TIME", help="Nothing stored later than this; partial.")
-@click.option(
-    "--until-offset",
-    type=AN_OFFSET,
-    metavar="P",
-    help="Nothing that reaches beyond this physical offset; partial.",
+@part_options(
+    "Only these topics, others become fillers; partial.",
+    "Nothing that reaches beyond this physical offset; partial.",
 )
 @click.option(
     "--replay",

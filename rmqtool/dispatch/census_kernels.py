@@ -9,9 +9,9 @@ import numpy as np
 
 from rmqtool.dispatch.queue_kernels import find_queue, put_slot
 from rmqtool.dispatch.rows import QUEUE_ROW
-from rmqtool.formats import message
 from rmqtool.javacompat.kernels.jit import as_int
 from rmqtool.jit import entry, kernel
+from rmqtool.scan.head_places import BORN_TIMESTAMP_AT
 from rmqtool.scan.kernels import read_i64
 from rmqtool.scan.rows import MESSAGE_ROW
 
@@ -50,7 +50,6 @@ ONE_QUEUE = 0
 """The queue id under which every topic stands in the table."""
 
 _MINUTE_MS = 60_000
-_BORN_AT = message.HEAD_OFFSETS[0]["bornTimestamp"]
 _CELLS, _MINUTES, _LAST_MINUTE = Tally.CELLS.value, Tally.MINUTES.value, Tally.LAST_MINUTE.value
 _ONE_QUEUE = ONE_QUEUE
 
@@ -170,7 +169,7 @@ def count_messages(
         cell = cells[_find_cell(queue, bucket, cells, cell_slots, tally)]
         cell.messages += 1
         cell.bytes += size
-        delay_ms = stored_ms - read_i64(buffer, row.log_offset - base + _BORN_AT)
+        delay_ms = stored_ms - read_i64(buffer, row.log_offset - base + BORN_TIMESTAMP_AT)
         place = 0
         while place < len(delay_bounds) and delay_ms >= delay_bounds[place]:
             place += 1

@@ -97,8 +97,10 @@ class Engine(Protocol):
         """Give everything back: processes, temporary files. Closing twice is harmless."""
         ...
 
-    def __enter__(self) -> Self: ...
+    def __enter__(self) -> Self:
+        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    ) -> None:
+        self.close()

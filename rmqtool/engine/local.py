@@ -6,12 +6,10 @@ import os
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from typing import TYPE_CHECKING, TypeVar
 
-from rmqtool.engine.interface import EngineError, EngineOptions, MapInterruptedError
+from rmqtool.engine.interface import Engine, EngineError, EngineOptions, MapInterruptedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from types import TracebackType
-    from typing import Self
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -24,7 +22,7 @@ def usable_cpus() -> int:
     return os.cpu_count() or 1
 
 
-class LocalEngine:
+class LocalEngine(Engine):
     """Run items in threads of this process.
 
     Args:
@@ -69,14 +67,6 @@ class LocalEngine:
     def close(self) -> None:
         """Refuse further work; threads live only as long as one map."""
         self._closed = True
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _map_here(

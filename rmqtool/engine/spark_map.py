@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rmqtool.engine.interface import EngineError, EngineOptions, MapInterruptedError
+from rmqtool.engine.interface import Engine, EngineError, EngineOptions, MapInterruptedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from types import TracebackType
-    from typing import Self
 
     from rmqtool.engine.spark_jobs import Jobs
 
@@ -21,7 +19,7 @@ R = TypeVar("R")
 _PROGRESS_POLL_S = 0.1
 
 
-class MappingEngine(ABC):
+class MappingEngine(Engine):
     """Run items as Spark tasks.
 
     Threads of its own do all the talking to Spark, so that the caller's stays free for progress and Ctrl-C.
@@ -78,14 +76,6 @@ class MappingEngine(ABC):
 
     def _results(self, job: Future[list[R]]) -> list[R]:
         return job.result()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _follow(self, job: Future[list[R]], jobs: Jobs, progress: Callable[[int], None] | None) -> None:
         """Wait for the job and report completed tasks on the way."""

@@ -144,7 +144,11 @@ class ReadSplit:
 
 
 def read_split(split: LogSplit) -> ReadSplit:
-    """Read a split."""
+    """Return what is in a split.
+
+    Raises:
+        EnvironmentFailureError: The file cannot be opened or read.
+    """
     return _Reading(split).run()
 
 

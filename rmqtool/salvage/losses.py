@@ -40,6 +40,23 @@ class _Pin(NamedTuple):
     cause: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Stretch:
+    """A part of a queue between two of its records that are given back.
+
+    Attributes:
+        first: the first queue offset in it.
+        start: physical offset from which its messages can lie.
+        last: the queue offset after it; None without a second record: as far as something names messages.
+        stop: physical offset of that record.
+    """
+
+    first: int
+    start: int
+    last: int | None = None
+    stop: int | None = None
+
+
 @dataclass
 class LossFinder:
     """Finds the lost messages of every queue.
@@ -73,9 +90,8 @@ class LossFinder:
     def _of_queue(self, key: tuple[str, int], chain: Chain | None) -> Iterator[Lost]:
         pins = self._listed(key)
         if chain is None or not len(chain.rows):
-            yield from self._between(
-                key, pins, pins[0].queue_offset if pins else 0, None, self._log_start, None
-            )
+            first = pins[0].queue_offset if pins else 0
+            yield from self._between(key, pins, _Stretch(first, self._log_start))
             return
         belief = self.belief
         units, records = belief.survey.units, belief.survey.records
@@ -101,18 +117,19 @@ class LossFinder:
         starts, stops, places, ends = kept
         if not len(starts):
             first = 0 if self.belief.from_zero else (pins[0].queue_offset if pins else 0)
-            yield from self._between(key, pins, first, None, self._log_start, None)
+            yield from self._between(key, pins, _Stretch(first, self._log_start))
             return
         first = pins[0].queue_offset if pins else int(starts[0])
         first = 0 if self.belief.from_zero else min(first, int(starts[0]))
-        before = list(self._between(key, pins, first, int(starts[0]), self._log_start, int(places[0])))
+        head = _Stretch(first, self._log_start, int(starts[0]), int(places[0]))
+        before = list(self._between(key, pins, head))
         unnamed = all(lost.physical_offset is None for lost in before)
         yield from (replace(lost, from_start=unnamed) for lost in before)
         for number in np.flatnonzero(starts[1:] > stops[:-1]):
-            one, two = int(stops[number]), int(starts[number + 1])
-            yield from self._between(key, pins, one, two, int(ends[number]), int(places[number + 1]))
+            after = int(starts[number + 1]), int(places[number + 1])
+            yield from self._between(key, pins, _Stretch(int(stops[number]), int(ends[number]), *after))
         if last or pins:
-            yield from self._between(key, pins, int(stops[-1]), None, int(ends[-1]), None)
+            yield from self._between(key, pins, _Stretch(int(stops[-1]), int(ends[-1])))
 
     @property
     def _log_start(self) -> int:
@@ -147,35 +164,19 @@ class LossFinder:
                 int(record["total_size"]), None, "body",
             )  # fmt: skip
 
-    def _between(
-        self,
-        key: tuple[str, int],
-        pins: list[_Pin],
-        first: int,
-        last: int | None,
-        start: int,
-        stop: int | None,
-    ) -> Iterator[Lost]:
-        """Yield what is lost between two records; without a second one, as far as something names it."""
-        if last is not None and first >= last:
+    def _between(self, key: tuple[str, int], pins: list[_Pin], stretch: _Stretch) -> Iterator[Lost]:
+        """Yield what is lost in a stretch."""
+        if stretch.last is not None and stretch.first >= stretch.last:
             return
-        found = list(self._stretches(key, pins, first, last, start, stop))
+        found = list(self._within(key, pins, stretch))
         nowhere = self._lacks_room([one for one in found if one.physical_offset is None])
         # Queue offsets that no hole has room for were never in this part of the log.
         yield from (one for one in found if one.physical_offset is not None or not nowhere)
 
-    def _stretches(
-        self,
-        key: tuple[str, int],
-        pins: list[_Pin],
-        first: int,
-        last: int | None,
-        start: int,
-        stop: int | None,
-    ) -> Iterator[Lost]:
-        reach = self.horizon if stop is None else stop
-        due, place = first, start
-        for pin in pins[bisect_left(pins, first, key=_QUEUE_OFFSET) :]:
+    def _within(self, key: tuple[str, int], pins: list[_Pin], stretch: _Stretch) -> Iterator[Lost]:
+        last, reach = stretch.last, self.horizon if stretch.stop is None else stretch.stop
+        due, place = stretch.first, stretch.start
+        for pin in pins[bisect_left(pins, due, key=_QUEUE_OFFSET) :]:
             if last is not None and pin.queue_offset >= last:
                 break
             over = last is not None and pin.queue_offset + pin.messages > last

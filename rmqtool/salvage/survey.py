@@ -29,7 +29,7 @@ from rmqtool.salvage.rows import DAMAGED, RECORD_ROW, UNIT_ROW, Mark
 from rmqtool.scan.check_kernels import check_records
 from rmqtool.scan.field_kernels import HIT_ROW, MAX_HITS, Check
 from rmqtool.scan.fingerprint_kernels import fingerprints
-from rmqtool.scan.gap_walk import GapWalk
+from rmqtool.scan.gap_walk import GapWalk, SplitEnd
 from rmqtool.scan.gaps import Gap, Outcome
 from rmqtool.scan.splits import plan_splits, stitch
 
@@ -63,7 +63,7 @@ class SurveyTask:
 
 
 @dataclass
-class SplitSurvey:
+class SplitSurvey(SplitEnd):
     """What was found in a split: rows in log order, see ``Survey``."""
 
     split: Split
@@ -75,21 +75,6 @@ class SplitSurvey:
     log_offset: int
     sound_crcs: int
     unreadable: list[UnreadableRange]
-
-    @property
-    def split_stop(self) -> int:
-        """Return the physical offset after the split."""
-        return self.split.stop
-
-    @property
-    def next_log_offset(self) -> int | None:
-        """Return the physical offset at which the next record is due; None if a hole goes on there."""
-        return self.log_offset if self.outcome is Outcome.STOP and self.first_log_offset is not None else None
-
-    @property
-    def ended(self) -> bool:
-        """Whether nothing of the segment follows."""
-        return self.outcome is Outcome.BLANK
 
 
 @dataclass

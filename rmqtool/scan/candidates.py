@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.releases import LENIENT
-from rmqtool.scan.gap_walk import GapWalk, gap_of
+from rmqtool.scan.gap_walk import GapWalk, SplitEnd, gap_of
 from rmqtool.scan.gaps import Gap, Outcome
 from rmqtool.scan.prefilter import EARLIEST_MS, Prefilter
 from rmqtool.scan.prefilter_kernels import PrefilterField, find_candidates
@@ -48,33 +48,28 @@ class CandidateTask:
 
 
 @dataclass
-class Candidates:
+class Candidates(SplitEnd):
     """What was found in a split.
 
     Attributes:
         split: what was looked at.
         first_log_offset: physical offset of the first record; None if no record begins in the split.
-        next_log_offset: physical offset after the last record; None when a gap reaches the split's end.
+        outcome: as `GapWalk` has it.
+        log_offset: likewise.
         log_offsets: physical offsets of the messages that stay, ascending.
         gaps: the first ones, at most ``MAX_GAPS``, and one that reaches the split's end.
         more_gaps: how many more there were.
         unreadable: ranges of the file that the disk did not deliver.
-        ended: whether the chain ended at a BLANK: nothing of the segment follows.
     """
 
     split: Split
     first_log_offset: int | None
-    next_log_offset: int | None = None
+    outcome: Outcome = Outcome.STOP
+    log_offset: int = 0
     log_offsets: list[int] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
     more_gaps: int = 0
     unreadable: list[UnreadableRange] = field(default_factory=list)
-    ended: bool = False
-
-    @property
-    def split_stop(self) -> int:
-        """Return the physical offset after the split."""
-        return self.split.stop
 
 
 def find_split_candidates(task: CandidateTask) -> Candidates:
@@ -104,8 +99,7 @@ class _SplitSearch:
                     self._add_gap(part, found)
                 else:
                     self._add_batch(part, found)
-            found.next_log_offset = walk.log_offset if walk.outcome is Outcome.STOP else None
-            found.ended = walk.outcome is Outcome.BLANK
+            found.outcome, found.log_offset = walk.outcome, walk.log_offset
         found.unreadable = walk.unreadable
         return found
 

@@ -18,6 +18,20 @@ from rmqtool.javacompat.kernels.jit import load_word
 from rmqtool.jit import entry, kernel
 from rmqtool.scan.check_kernels import stored_record_crc
 from rmqtool.scan.column_layout import Count, Long, Number, Stopped, Take, Text, Word
+from rmqtool.scan.head_places import (
+    BORN_HOST_AT,
+    BORN_TIMESTAMP_AT,
+    BORN_V6,
+    FLAG_AT,
+    HEAD_SIZES,
+    MAGIC_AT,
+    PHYSICAL_OFFSET_AT,
+    PREPARED_OFFSET_AT,
+    RECONSUME_TIMES_AT,
+    STORE_HOST_AT,
+    STORE_V6,
+    VARIANT_SHIFT,
+)
 from rmqtool.scan.json_kernels import UPPER, put_hex
 from rmqtool.scan.kernels import is_schedule_topic, read_i32, read_i64
 from rmqtool.scan.plain_kernels import MAX_PROPERTIES, RowFilter, is_intact, is_wanted, split_properties
@@ -56,15 +70,6 @@ _ODD_FLAGS = RowFilter.ODD_FLAGS.value
 _OF_KEYS, _OF_UNIQ, _OF_TAGS = Property.KEYS.value, Property.UNIQ_KEY.value, Property.TAGS.value
 _OF_DELAY = Property.DELAY.value
 
-_AT = message.HEAD_OFFSETS[0]
-_MAGIC_AT, _FLAG_AT, _OFFSET_AT = _AT["magic"], _AT["flag"], _AT["physicalOffset"]
-_BORN_AT, _BORN_HOST_AT = _AT["bornTimestamp"], _AT["bornHost"]
-# By host variant, as the rest of the head moves with the length of the hosts
-_HEAD_SIZES = np.array(message.HEAD_SIZES)
-_STORE_HOST_AT = np.array([at["storeHost"] for at in message.HEAD_OFFSETS])
-_RECONSUMED_AT = np.array([at["reconsumeTimes"] for at in message.HEAD_OFFSETS])
-_PREPARED_AT = np.array([at["preparedTransactionOffset"] for at in message.HEAD_OFFSETS])
-_BORN_V6, _STORE_V6, _VARIANT_SHIFT = message.BORN_HOST_V6, message.STORE_HOST_V6, message.VARIANT_SHIFT
 _MAGIC_V2 = message.MAGIC_V2
 _CRC_NAME, _CRC_BYTES, _CRC_MASK = (
     np.frombuffer(PROP_CRC_NAME[:-1], np.uint8),
@@ -135,20 +140,20 @@ def _number_words(
     stops: Int32s,
     words: Buffer,
 ) -> bool:
-    variant = (row.sys_flag >> _VARIANT_SHIFT) & 3
-    at = row.body_start - _HEAD_SIZES[variant]
+    variant = (row.sys_flag >> VARIANT_SHIFT) & 3
+    at = row.body_start - HEAD_SIZES[variant]
     if takes[_TOPIC]:
         start, stop = row.topic_start, row.topic_stop
         if not _number_word(buffer, start, stop, _TOPIC, numbers, counts, slots, stops, words):
             return False
     if takes[_BORN_HOST]:
-        start = at + _BORN_HOST_AT
-        stop = start + (20 if row.sys_flag & _BORN_V6 else 8)
+        start = at + BORN_HOST_AT
+        stop = start + (20 if row.sys_flag & BORN_V6 else 8)
         if not _number_word(buffer, start, stop, _BORN_HOST, numbers, counts, slots, stops, words):
             return False
     if takes[_STORE_HOST]:
-        start = at + _STORE_HOST_AT[variant]
-        stop = start + (20 if row.sys_flag & _STORE_V6 else 8)
+        start = at + STORE_HOST_AT[variant]
+        stop = start + (20 if row.sys_flag & STORE_V6 else 8)
         if not _number_word(buffer, start, stop, _STORE_HOST, numbers, counts, slots, stops, words):
             return False
     return True
@@ -192,22 +197,22 @@ def _put_properties(
 def _put_numbers(
     buffer: Buffer, row: Row, n: int, segment_start: int, longs: Int64s, numbers: Int32s
 ) -> None:
-    variant = (row.sys_flag >> _VARIANT_SHIFT) & 3
-    at = row.body_start - _HEAD_SIZES[variant]
+    variant = (row.sys_flag >> VARIANT_SHIFT) & 3
+    at = row.body_start - HEAD_SIZES[variant]
     longs[_POSITION, n] = row.log_offset - segment_start
     longs[_PHYSICAL_OFFSET, n] = row.physical_offset
     longs[_QUEUE_OFFSET, n] = row.queue_offset
-    longs[_BORN, n] = read_i64(buffer, at + _BORN_AT)
+    longs[_BORN, n] = read_i64(buffer, at + BORN_TIMESTAMP_AT)
     longs[_STORED, n] = row.store_timestamp_ms
-    longs[_PREPARED, n] = read_i64(buffer, at + _PREPARED_AT[variant])
+    longs[_PREPARED, n] = read_i64(buffer, at + PREPARED_OFFSET_AT[variant])
     numbers[_TOTAL_SIZE, n] = row.total_size
     numbers[_BODY_CRC, n] = row.body_crc
     numbers[_QUEUE_ID, n] = row.queue_id
-    numbers[_FLAG, n] = read_i32(buffer, at + _FLAG_AT)
+    numbers[_FLAG, n] = read_i32(buffer, at + FLAG_AT)
     numbers[_SYS_FLAG, n] = row.sys_flag
-    numbers[_RECONSUMED, n] = read_i32(buffer, at + _RECONSUMED_AT[variant])
+    numbers[_RECONSUMED, n] = read_i32(buffer, at + RECONSUME_TIMES_AT[variant])
     numbers[_BODY_LENGTH, n] = row.body_length
-    numbers[_MAGIC, n] = read_i32(buffer, at + _MAGIC_AT) == _MAGIC_V2
+    numbers[_MAGIC, n] = read_i32(buffer, at + MAGIC_AT) == _MAGIC_V2
 
 
 @kernel
@@ -238,11 +243,13 @@ def _put_texts(
     if takes[_TAKES_UNIQ]:
         _put_text(texts, stops, used, _UNIQ_KEY, n, buffer, values[_OF_UNIQ, 0], values[_OF_UNIQ, 1])
     if takes[_TAKES_ID]:
-        variant = (row.sys_flag >> _VARIANT_SHIFT) & 3
-        at = row.body_start - _HEAD_SIZES[variant]
-        host, host_size = at + _STORE_HOST_AT[variant], 20 if row.sys_flag & _STORE_V6 else 8
+        variant = (row.sys_flag >> VARIANT_SHIFT) & 3
+        at = row.body_start - HEAD_SIZES[variant]
+        host, host_size = at + STORE_HOST_AT[variant], 20 if row.sys_flag & STORE_V6 else 8
         end = put_hex(texts[_MSG_ID], used[_MSG_ID], buffer, host, host + host_size, UPPER)
-        end = put_hex(texts[_MSG_ID], end, buffer, at + _OFFSET_AT, at + _OFFSET_AT + 8, UPPER)
+        end = put_hex(
+            texts[_MSG_ID], end, buffer, at + PHYSICAL_OFFSET_AT, at + PHYSICAL_OFFSET_AT + 8, UPPER
+        )
         used[_MSG_ID] = end
         stops[_MSG_ID, n + 1] = end
     if takes[_TAKES_KEYS]:
@@ -261,7 +268,7 @@ def _holds_checksum(buffer: Buffer, row: Row) -> bool:
     if find_property(buffer, start, stop, _CRC_NAME)[0] < 0:
         return True
     stored = stored_record_crc(buffer, start, stop)
-    first = row.body_start - _HEAD_SIZES[(row.sys_flag >> _VARIANT_SHIFT) & 3]
+    first = row.body_start - HEAD_SIZES[(row.sys_flag >> VARIANT_SHIFT) & 3]
     return stored == crc32(buffer, first, stop - _CRC_BYTES, 0) & _CRC_MASK
 
 

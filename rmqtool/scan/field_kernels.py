@@ -14,6 +14,14 @@ from rmqtool.formats import message
 from rmqtool.javacompat.kernels import find_property, parse_long
 from rmqtool.javacompat.kernels.jit import as_int
 from rmqtool.jit import kernel
+from rmqtool.scan.head_places import (
+    BODY_LENGTH_AT,
+    BORN_PORT_AT,
+    BORN_TIMESTAMP_AT,
+    PREPARED_OFFSET_AT,
+    STORE_PORT_AT,
+    VARIANT_SHIFT,
+)
 from rmqtool.scan.kernels import read_i32, read_i64
 
 if TYPE_CHECKING:
@@ -52,14 +60,6 @@ LATEST_MS = 4_102_444_800_000
 """Times within reason: 2010 (RocketMQ is younger) to 2100."""
 
 _LAST_PORT = 0xFFFF
-_PORT_BYTES = 4
-_BORN_TIMESTAMP_AT = message.HEAD_OFFSETS[0]["bornTimestamp"]
-# A port ends its host, and after each host stands the field named here.
-BORN_PORT_AT = np.array([at["storeTimestamp"] - _PORT_BYTES for at in message.HEAD_OFFSETS])
-STORE_PORT_AT = np.array([at["reconsumeTimes"] - _PORT_BYTES for at in message.HEAD_OFFSETS])
-_PREPARED_OFFSET_AT = np.array([at["preparedTransactionOffset"] for at in message.HEAD_OFFSETS])
-_BODY_LENGTH_AT = np.array([at["bodyLength"] for at in message.HEAD_OFFSETS])
-_VARIANT_SHIFT = message.VARIANT_SHIFT
 _EARLIEST_MS, _LATEST_MS = EARLIEST_MS, LATEST_MS
 _BORN_PORT, _STORE_PORT = Check.BORN_PORT.value, Check.STORE_PORT.value
 _BORN_TIME, _STORE_TIME = Check.BORN_TIME.value, Check.STORE_TIME.value
@@ -92,14 +92,14 @@ def put_hit(hits: Rows, count: int, check: int, row: int, expected: int, observe
 @kernel
 def check_ranges(buffer: Buffer, at: int, row: Row, number: int, hits: Rows, count: int) -> int:
     """Check ports and times; return the number of hits."""
-    variant = (row.sys_flag >> _VARIANT_SHIFT) & 3
+    variant = (row.sys_flag >> VARIANT_SHIFT) & 3
     born_port = read_i32(buffer, at + BORN_PORT_AT[variant])
     if born_port < 0 or born_port > _LAST_PORT:
         count = put_hit(hits, count, _BORN_PORT, number, _LAST_PORT, born_port)
     store_port = read_i32(buffer, at + STORE_PORT_AT[variant])
     if store_port < 0 or store_port > _LAST_PORT:
         count = put_hit(hits, count, _STORE_PORT, number, _LAST_PORT, store_port)
-    born_ms = read_i64(buffer, at + _BORN_TIMESTAMP_AT)
+    born_ms = read_i64(buffer, at + BORN_TIMESTAMP_AT)
     if born_ms < _EARLIEST_MS or born_ms > _LATEST_MS:
         count = put_hit(hits, count, _BORN_TIME, number, 0, born_ms)
     if row.store_timestamp_ms < _EARLIEST_MS or row.store_timestamp_ms > _LATEST_MS:
@@ -116,8 +116,8 @@ def check_transaction(buffer: Buffer, at: int, row: Row, number: int, hits: Rows
     offset 0 (``DefaultAppendMessageCallback#doAppend``; 4.9.8, 5.3.3).
     """
     kind = row.sys_flag & _TRANSACTION
-    variant = (row.sys_flag >> _VARIANT_SHIFT) & 3
-    prepared_at = read_i64(buffer, at + _PREPARED_OFFSET_AT[variant])
+    variant = (row.sys_flag >> VARIANT_SHIFT) & 3
+    prepared_at = read_i64(buffer, at + PREPARED_OFFSET_AT[variant])
     ends = kind > _PREPARED
     if prepared_at != 0 and (not ends or prepared_at < 0 or prepared_at >= row.log_offset):
         count = put_hit(hits, count, _PREPARED_OFFSET, number, 0, prepared_at)
@@ -129,7 +129,7 @@ def check_transaction(buffer: Buffer, at: int, row: Row, number: int, hits: Rows
 @kernel
 def check_empty_body(buffer: Buffer, at: int, row: Row, number: int, hits: Rows, count: int) -> int:
     """Check the fields of a record without body: ``UtilAll#crc32`` of none is 0 (4.9.8, 5.3.3)."""
-    length = read_i32(buffer, at + _BODY_LENGTH_AT[(row.sys_flag >> _VARIANT_SHIFT) & 3])
+    length = read_i32(buffer, at + BODY_LENGTH_AT[(row.sys_flag >> VARIANT_SHIFT) & 3])
     if length < 0:
         count = put_hit(hits, count, _BODY_LENGTH, number, 0, length)
     if row.body_crc != 0:

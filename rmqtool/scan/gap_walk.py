@@ -134,6 +134,37 @@ def gap_of(row: Any) -> Gap:  # noqa: ANN401 - a numpy row
     )
 
 
+class SplitEnd:
+    """How a split ended that was read on over its gaps, for ``splits.stitch``; fields are the subclass's.
+
+    Attributes:
+        split: what was read.
+        first_log_offset: physical offset of the first record; None if no true one begins in the split.
+        outcome: as `GapWalk` has it.
+        log_offset: likewise.
+    """
+
+    split: Split
+    first_log_offset: int | None
+    outcome: Outcome
+    log_offset: int
+
+    @property
+    def split_stop(self) -> int:
+        """Return the physical offset after the split."""
+        return self.split.stop
+
+    @property
+    def next_log_offset(self) -> int | None:
+        """Return the physical offset at which the next record is due; None if a gap goes on there."""
+        return self.log_offset if self.outcome is Outcome.STOP and self.first_log_offset is not None else None
+
+    @property
+    def ended(self) -> bool:
+        """Whether a BLANK ended the file."""
+        return self.outcome is Outcome.BLANK
+
+
 class SplitGaps(Protocol):
     """The gaps of one split, as its walk found them."""
 

@@ -20,6 +20,18 @@ from rmqtool.javacompat.kernels.jit import as_int
 from rmqtool.jit import entry, kernel
 from rmqtool.releases import LENIENT
 from rmqtool.scan.gaps import Outcome
+from rmqtool.scan.head_places import (
+    BODY_CRC_AT,
+    BODY_LENGTH_AT,
+    HEAD_SIZES,
+    MAGIC_AT,
+    PHYSICAL_OFFSET_AT,
+    QUEUE_ID_AT,
+    QUEUE_OFFSET_AT,
+    STORE_TIMESTAMP_AT,
+    SYS_FLAG_AT,
+    VARIANT_SHIFT,
+)
 from rmqtool.scan.rows import (
     MESSAGE_ROW,
     MISMATCH_ROW,
@@ -38,18 +50,7 @@ if TYPE_CHECKING:
 # Constants of the schemas and enums as plain integers: kernels freeze them, `rmqtool.jit` keeps that fresh.
 
 
-_AT = message.HEAD_OFFSETS
-_MAGIC_AT = _AT[0]["magic"]
-_BODY_CRC_AT = _AT[0]["bodyCrc"]
-_QUEUE_ID_AT = _AT[0]["queueId"]
-_QUEUE_OFFSET_AT = _AT[0]["queueOffset"]
-_PHYSICAL_OFFSET_AT = _AT[0]["physicalOffset"]
-_SYS_FLAG_AT = _AT[0]["sysFlag"]
-_STORE_TIMESTAMP_AT = np.array([at["storeTimestamp"] for at in _AT])
-_BODY_LENGTH_AT = np.array([at["bodyLength"] for at in _AT])
-_HEAD_SIZE = np.array(message.HEAD_SIZES)
 _WIDEST_HOST = np.array([8, 20, 20, 20])  # both hosts are read through an array
-_VARIANT_SHIFT = message.VARIANT_SHIFT
 _MAGIC_V1, _MAGIC_V2, _BLANK_MAGIC = message.MAGIC_V1, message.MAGIC_V2, message.BLANK_MAGIC
 _MAGIC_BYTES = (_MAGIC_V1 >> 24 & 0xFF, _BLANK_MAGIC >> 24 & 0xFF)
 _SCHEDULE_TOPIC = np.frombuffer(SCHEDULE_TOPIC.encode(), np.uint8)
@@ -130,7 +131,7 @@ def _check_start(
         return _BAD_LENGTH, total_size, 0
     if rules[_REFUSES_NEGATIVE_SIZE] and total_size < 0:
         return _BAD_LENGTH, total_size, 0
-    magic = read_i32(buffer, at + _MAGIC_AT)
+    magic = read_i32(buffer, at + MAGIC_AT)
     if magic == _BLANK_MAGIC:
         return _BLANK, total_size, magic
     if magic != _MAGIC_V1 and not (magic == _MAGIC_V2 and rules[_KNOWS_V2]):
@@ -143,24 +144,24 @@ def _check_head(
     buffer: Buffer, at: int, window_stop: int, segment_stop: int, array: int, row: Row
 ) -> tuple[int, int]:
     """Read the fixed part but TOTALSIZE into ``row``; return outcome and the index after it."""
-    if segment_stop - at < _SYS_FLAG_AT + 4:
+    if segment_stop - at < SYS_FLAG_AT + 4:
         return _BAD_LENGTH, at
-    if window_stop - at < _SYS_FLAG_AT + 4:
+    if window_stop - at < SYS_FLAG_AT + 4:
         return _NEED, at
-    sys_flag = read_i32(buffer, at + _SYS_FLAG_AT)
-    variant = (sys_flag >> _VARIANT_SHIFT) & 3
-    size = _HEAD_SIZE[variant]
+    sys_flag = read_i32(buffer, at + SYS_FLAG_AT)
+    variant = (sys_flag >> VARIANT_SHIFT) & 3
+    size = HEAD_SIZES[variant]
     if segment_stop - at < size or array < _WIDEST_HOST[variant]:
         return _BAD_LENGTH, at
     if window_stop - at < size:
         return _NEED, at
     row.sys_flag = sys_flag
-    row.body_crc = read_i32(buffer, at + _BODY_CRC_AT)
-    row.queue_id = read_i32(buffer, at + _QUEUE_ID_AT)
-    row.queue_offset = read_i64(buffer, at + _QUEUE_OFFSET_AT)
-    row.physical_offset = read_i64(buffer, at + _PHYSICAL_OFFSET_AT)
-    row.store_timestamp_ms = read_i64(buffer, at + _STORE_TIMESTAMP_AT[variant])
-    row.body_length = max(read_i32(buffer, at + _BODY_LENGTH_AT[variant]), 0)
+    row.body_crc = read_i32(buffer, at + BODY_CRC_AT)
+    row.queue_id = read_i32(buffer, at + QUEUE_ID_AT)
+    row.queue_offset = read_i64(buffer, at + QUEUE_OFFSET_AT)
+    row.physical_offset = read_i64(buffer, at + PHYSICAL_OFFSET_AT)
+    row.store_timestamp_ms = read_i64(buffer, at + STORE_TIMESTAMP_AT[variant])
+    row.body_length = max(read_i32(buffer, at + BODY_LENGTH_AT[variant]), 0)
     row.body_start = at + size
     return _RECORD, at + size
 
@@ -365,15 +366,15 @@ def find_record(
             return _STOP, stop
         if window_stop - at < 8:
             return _NEED, at
-        first = buffer[at + _MAGIC_AT]
+        first = buffer[at + MAGIC_AT]
         if first in _MAGIC_BYTES:
             outcome, total_size, _ = _check_start(buffer, at, window_stop, segment_stop, rules)
             if outcome == _BLANK and total_size == segment_stop - at:
                 return _BLANK, at
-            if outcome == _RECORD and segment_stop - at >= _SYS_FLAG_AT:
-                if window_stop - at < _SYS_FLAG_AT:
+            if outcome == _RECORD and segment_stop - at >= SYS_FLAG_AT:
+                if window_stop - at < SYS_FLAG_AT:
                     return _NEED, at
-                if read_i64(buffer, at + _PHYSICAL_OFFSET_AT) == base + at:
+                if read_i64(buffer, at + PHYSICAL_OFFSET_AT) == base + at:
                     outcome = check_record(
                         buffer, at, window_stop, segment_stop, base, 0, rules, 0, rows[0], values[0]
                     )

@@ -18,6 +18,7 @@ from rmqtool.scan.field_kernels import EARLIEST_MS, LATEST_MS
 from rmqtool.scan.gaps import Outcome
 from rmqtool.scan.loose_kernels import find_loose_records
 from rmqtool.scan.loose_rows import DLEDGER_BYTES, FOUND_ROW, LOOK_BYTES, SECTOR_BYTES, Found
+from rmqtool.scan.resync import occurrences
 from rmqtool.scan.rows import MESSAGE_ROW, Property, rules_of
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ class FoundRecord(NamedTuple):
 def find_plainly(data: bytes) -> list[FoundRecord]:
     """Find all records of bytes at hand, in plain Python."""
     image = _Bytes(data)
-    places = sorted(at - _MAGIC_AT for magic in _MAGICS for at in _occurrences(data, magic))
+    places = sorted(at - _MAGIC_AT for magic in _MAGICS for at in occurrences(data, magic))
     return [row for place in places if place >= 0 and (row := examine(image, place)) is not None]
 
 
@@ -256,13 +257,6 @@ def _begins(data: bytes, log_offset: int) -> bool:
 def _read(image: RawBytes, position: int, length: int) -> bytes:
     buffer = bytearray(max(min(length, image.size_bytes - position), 0))
     return bytes(memoryview(buffer)[: image.read_into(position, memoryview(buffer))])
-
-
-def _occurrences(data: bytes, wanted: bytes) -> Iterator[int]:
-    at = data.find(wanted)
-    while at >= 0:
-        yield at
-        at = data.find(wanted, at + 1)
 
 
 class _Bytes:

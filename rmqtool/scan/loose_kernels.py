@@ -18,8 +18,20 @@ from rmqtool.javacompat.kernels.jit import as_int
 from rmqtool.jit import entry, kernel
 from rmqtool.releases import LENIENT
 from rmqtool.scan.check_kernels import stored_record_crc
-from rmqtool.scan.field_kernels import BORN_PORT_AT, EARLIEST_MS, LATEST_MS, STORE_PORT_AT
+from rmqtool.scan.field_kernels import EARLIEST_MS, LATEST_MS
 from rmqtool.scan.gaps import Outcome
+from rmqtool.scan.head_places import (
+    BODY_LENGTH_AT,
+    BORN_PORT_AT,
+    HEAD_SIZES,
+    MAGIC_AT,
+    PHYSICAL_OFFSET_AT,
+    STORE_HOST_AT,
+    STORE_PORT_AT,
+    STORE_TIMESTAMP_AT,
+    SYS_FLAG_AT,
+    VARIANT_SHIFT,
+)
 from rmqtool.scan.kernels import check_record, read_i32, read_i64
 from rmqtool.scan.loose_rows import DLEDGER_BYTES, FOUND_ROW, LOOK_BYTES, SECTOR_BYTES, Found
 from rmqtool.scan.rows import MESSAGE_ROW, Property, rules_of
@@ -28,17 +40,7 @@ if TYPE_CHECKING:
     from rmqtool.arrays import Buffer, Int64s, Row, Rows
 
 
-_AT = message.HEAD_OFFSETS
-_MAGIC_AT, _PHYSICAL_OFFSET_AT, _SYS_FLAG_AT = (
-    _AT[0][name] for name in ("magic", "physicalOffset", "sysFlag")
-)
-_STORE_TIMESTAMP_AT = np.array([at["storeTimestamp"] for at in _AT])
-_STORE_HOST_AT = np.array([at["storeHost"] for at in _AT])
-_BODY_LENGTH_AT = np.array([at["bodyLength"] for at in _AT])
-_BORN_PORT_AT, _STORE_PORT_AT = BORN_PORT_AT, STORE_PORT_AT
-_HEAD_SIZE = np.array(message.HEAD_SIZES)
 _LARGEST_HEAD, _SMALLEST_RECORD = max(message.HEAD_SIZES), message.SMALLEST_RECORD
-_VARIANT_SHIFT = message.VARIANT_SHIFT
 _MAGIC_V1, _MAGIC_V2, _BLANK_MAGIC = message.MAGIC_V1, message.MAGIC_V2, message.BLANK_MAGIC
 _MAGIC = np.array([_MAGIC_V1 >> shift & 0xFF for shift in (24, 16, 8)], np.uint8)
 _FIRST, _SECOND, _THIRD = (np.uint8(value) for value in _MAGIC)
@@ -127,26 +129,26 @@ def _host_key(buffer: Buffer, at: int, width: int) -> int:
 def _read_head(buffer: Buffer, at: int, image_stop: int, found: Row) -> bool:
     """Read what a record says of itself; tell whether it can be the head of one."""
     found.total_size = read_i32(buffer, at)
-    found.log_offset = read_i64(buffer, at + _PHYSICAL_OFFSET_AT)
-    sys_flag = read_i32(buffer, at + _SYS_FLAG_AT)
+    found.log_offset = read_i64(buffer, at + PHYSICAL_OFFSET_AT)
+    sys_flag = read_i32(buffer, at + SYS_FLAG_AT)
     if found.total_size < _SMALLEST_RECORD or found.log_offset < 0 or sys_flag & ~_DEFINED_BITS:
         return False
-    variant = (sys_flag >> _VARIANT_SHIFT) & 3
-    if at + _HEAD_SIZE[variant] > image_stop:
+    variant = (sys_flag >> VARIANT_SHIFT) & 3
+    if at + HEAD_SIZES[variant] > image_stop:
         return False
-    found.store_timestamp_ms = read_i64(buffer, at + _STORE_TIMESTAMP_AT[variant])
+    found.store_timestamp_ms = read_i64(buffer, at + STORE_TIMESTAMP_AT[variant])
     if found.store_timestamp_ms < _EARLIEST_MS or found.store_timestamp_ms > _LATEST_MS:
         return False
-    born_port = read_i32(buffer, at + _BORN_PORT_AT[variant])
-    store_port = read_i32(buffer, at + _STORE_PORT_AT[variant])
+    born_port = read_i32(buffer, at + BORN_PORT_AT[variant])
+    store_port = read_i32(buffer, at + STORE_PORT_AT[variant])
     if born_port < 0 or born_port > _LAST_PORT or store_port < 0 or store_port > _LAST_PORT:
         return False
-    body_length = max(read_i32(buffer, at + _BODY_LENGTH_AT[variant]), 0)
-    tail = found.total_size - _HEAD_SIZE[variant] - body_length
-    if tail < _SMALLEST_RECORD - _HEAD_SIZE[0] or tail > _LARGEST_TAIL:
+    body_length = max(read_i32(buffer, at + BODY_LENGTH_AT[variant]), 0)
+    tail = found.total_size - HEAD_SIZES[variant] - body_length
+    if tail < _SMALLEST_RECORD - HEAD_SIZES[0] or tail > _LARGEST_TAIL:
         return False
-    host_at = _STORE_HOST_AT[variant]
-    found.host = _host_key(buffer, at + host_at, _STORE_PORT_AT[variant] + 4 - host_at)
+    host_at = STORE_HOST_AT[variant]
+    found.host = _host_key(buffer, at + host_at, STORE_PORT_AT[variant] + 4 - host_at)
     return True
 
 
@@ -190,11 +192,11 @@ def is_text(buffer: Buffer, start: int, stop: int, separators: int) -> bool:
 @kernel
 def _begins(buffer: Buffer, at: int, window_stop: int, log_offset: int) -> bool:
     """Whether a record begins that says it lies at an offset; where bytes end early, those that are there."""
-    if at + _PHYSICAL_OFFSET_AT + 8 > window_stop:
-        return _is_magic(buffer, at + _MAGIC_AT, window_stop)
-    if not _is_magic(buffer, at + _MAGIC_AT, window_stop):
+    if at + PHYSICAL_OFFSET_AT + 8 > window_stop:
+        return _is_magic(buffer, at + MAGIC_AT, window_stop)
+    if not _is_magic(buffer, at + MAGIC_AT, window_stop):
         return False
-    return read_i64(buffer, at + _PHYSICAL_OFFSET_AT) == log_offset
+    return read_i64(buffer, at + PHYSICAL_OFFSET_AT) == log_offset
 
 
 @kernel
@@ -207,12 +209,12 @@ def _what_follows(buffer: Buffer, at: int, window_stop: int, found: Row) -> int:
         return _CHAINED
     if _begins(buffer, at + _DLEDGER, window_stop, after + _DLEDGER):
         return _CHAINED
-    if read_i32(buffer, at + _MAGIC_AT) == _BLANK_MAGIC:
+    if read_i32(buffer, at + MAGIC_AT) == _BLANK_MAGIC:
         left = read_i32(buffer, at)
         if left >= 8:
             found.blank = left
             return _CHAINED
-    for i in range(at, min(at + _PHYSICAL_OFFSET_AT + 8, window_stop)):
+    for i in range(at, min(at + PHYSICAL_OFFSET_AT + 8, window_stop)):
         if buffer[i]:
             return 0
     return _ENDS
@@ -283,11 +285,11 @@ def find_loose_records(
     """
     count = 0
     while True:
-        limit = min(stop + _MAGIC_AT + 3, window_stop)  # of the last magic that counts, the last byte's
-        at = next_magic(buffer, at + _MAGIC_AT, limit) - _MAGIC_AT
-        if at + _MAGIC_AT >= limit:
-            is_all = window_stop == image_stop or window_stop >= stop + _MAGIC_AT + 3
-            return _STOP, stop if is_all else max(window_stop - _MAGIC_AT - 3, 0), count
+        limit = min(stop + MAGIC_AT + 3, window_stop)  # of the last magic that counts, the last byte's
+        at = next_magic(buffer, at + MAGIC_AT, limit) - MAGIC_AT
+        if at + MAGIC_AT >= limit:
+            is_all = window_stop == image_stop or window_stop >= stop + MAGIC_AT + 3
+            return _STOP, stop if is_all else max(window_stop - MAGIC_AT - 3, 0), count
         if count == len(found):
             return _FULL, at, count
         if at + _LARGEST_HEAD > window_stop and window_stop < image_stop:

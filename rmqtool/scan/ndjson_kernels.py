@@ -1,6 +1,6 @@
 """Messages as lines of JSON, straight from the window: for dumps of whole logs.
 
-What is written here must be, byte for byte, what the rows of ``rmqtool.commands`` look like as ndjson. So
+What is written here must be, byte for byte, what the rows of ``rmqtool.rows`` look like as ndjson. So
 only plain messages are taken (``rmqtool.scan.plain_kernels``). At anything else the kernel stops, and its
 caller does that message in plain Python.
 """
@@ -16,6 +16,20 @@ from rmqtool.formats import message
 from rmqtool.javacompat.kernels import hash_utf8, next_key
 from rmqtool.javacompat.kernels.jit import as_int
 from rmqtool.jit import entry, kernel
+from rmqtool.scan.head_places import (
+    BORN_HOST_AT,
+    BORN_TIMESTAMP_AT,
+    BORN_V6,
+    FLAG_AT,
+    HEAD_SIZES,
+    MAGIC_AT,
+    PHYSICAL_OFFSET_AT,
+    PREPARED_OFFSET_AT,
+    RECONSUME_TIMES_AT,
+    STORE_HOST_AT,
+    STORE_V6,
+    VARIANT_SHIFT,
+)
 from rmqtool.scan.json_kernels import (
     UPPER,
     BodyForm,
@@ -57,15 +71,6 @@ _BODY, _ODD_FLAGS = RowFilter.BODY.value, RowFilter.ODD_FLAGS.value
 _TEXT, _HEX = BodyForm.TEXT.value, BodyForm.HEX.value
 _KEYS, _UNIQ_KEY, _TAGS = Property.KEYS.value, Property.UNIQ_KEY.value, Property.TAGS.value
 
-_AT = message.HEAD_OFFSETS[0]
-_MAGIC_AT, _FLAG_AT, _OFFSET_AT = _AT["magic"], _AT["flag"], _AT["physicalOffset"]
-_BORN_AT, _BORN_HOST_AT = _AT["bornTimestamp"], _AT["bornHost"]
-# By host variant, as the rest of the head moves with the length of the hosts
-_HEAD_SIZES = np.array(message.HEAD_SIZES)
-_STORE_HOST_AT = np.array([at["storeHost"] for at in message.HEAD_OFFSETS])
-_RECONSUMED_AT = np.array([at["reconsumeTimes"] for at in message.HEAD_OFFSETS])
-_PREPARED_AT = np.array([at["preparedTransactionOffset"] for at in message.HEAD_OFFSETS])
-_BORN_V6, _STORE_V6, _VARIANT_SHIFT = message.BORN_HOST_V6, message.STORE_HOST_V6, message.VARIANT_SHIFT
 _MAGIC_V2 = message.MAGIC_V2
 _TRANSACTION_SHIFT = 2
 
@@ -92,16 +97,16 @@ _FIXED_ROOM = 1200  # the longest line without file, topic, properties and body 
 
 @kernel
 def _put_head(out: Buffer, n: int, buffer: Buffer, row: Row, label: Buffer, segment_start: int) -> int:
-    variant = (row.sys_flag >> _VARIANT_SHIFT) & 3
-    at = row.body_start - _HEAD_SIZES[variant]
+    variant = (row.sys_flag >> VARIANT_SHIFT) & 3
+    at = row.body_start - HEAD_SIZES[variant]
     n = put(out, put(out, n, _START), label)
     n = put_number(out, put(out, n, _POSITION), row.log_offset - segment_start)
     n = put_number(out, put(out, n, _PHYSICAL_OFFSET), row.physical_offset)
     n = put_number(out, put(out, n, _TOTAL_SIZE), as_int(row.total_size))
-    n = put(out, n, _V2) if read_i32(buffer, at + _MAGIC_AT) == _MAGIC_V2 else put(out, n, _V1)
+    n = put(out, n, _V2) if read_i32(buffer, at + MAGIC_AT) == _MAGIC_V2 else put(out, n, _V1)
     n = put_number(out, put(out, n, _BODY_CRC), as_int(row.body_crc))
     n = put_number(out, put(out, n, _QUEUE), as_int(row.queue_id))
-    n = put_number(out, put(out, n, _FLAG), read_i32(buffer, at + _FLAG_AT))
+    n = put_number(out, put(out, n, _FLAG), read_i32(buffer, at + FLAG_AT))
     n = put_number(out, put(out, n, _QUEUE_PLACE), row.queue_offset)
     n = put_number(out, put(out, n, _SYS_FLAG), as_int(row.sys_flag))
     kind = (row.sys_flag >> _TRANSACTION_SHIFT) & 3
@@ -111,14 +116,14 @@ def _put_head(out: Buffer, n: int, buffer: Buffer, row: Row, label: Buffer, segm
         n = put(out, n, _IS_PREPARED)
     else:
         n = put(out, n, _IS_COMMIT) if kind == 2 else put(out, n, _IS_ROLLBACK)
-    n = put_number(out, put(out, n, _BORN), read_i64(buffer, at + _BORN_AT))
-    n = put_host(out, put(out, n, _BORN_HOST), buffer, at + _BORN_HOST_AT, row.sys_flag & _BORN_V6 != 0)
+    n = put_number(out, put(out, n, _BORN), read_i64(buffer, at + BORN_TIMESTAMP_AT))
+    n = put_host(out, put(out, n, _BORN_HOST), buffer, at + BORN_HOST_AT, row.sys_flag & BORN_V6 != 0)
     n = put_number(out, put(out, n, _STORED), row.store_timestamp_ms)
     n = put_host(
-        out, put(out, n, _STORE_HOST), buffer, at + _STORE_HOST_AT[variant], row.sys_flag & _STORE_V6 != 0
+        out, put(out, n, _STORE_HOST), buffer, at + STORE_HOST_AT[variant], row.sys_flag & STORE_V6 != 0
     )
-    n = put_number(out, put(out, n, _RECONSUMED), read_i32(buffer, at + _RECONSUMED_AT[variant]))
-    return put_number(out, put(out, n, _PREPARED), read_i64(buffer, at + _PREPARED_AT[variant]))
+    n = put_number(out, put(out, n, _RECONSUMED), read_i32(buffer, at + RECONSUME_TIMES_AT[variant]))
+    return put_number(out, put(out, n, _PREPARED), read_i64(buffer, at + PREPARED_OFFSET_AT[variant]))
 
 
 @kernel
@@ -159,8 +164,8 @@ def _put_message(
     count: int,
     form: int,
 ) -> int:
-    variant = (row.sys_flag >> _VARIANT_SHIFT) & 3
-    at = row.body_start - _HEAD_SIZES[variant]
+    variant = (row.sys_flag >> VARIANT_SHIFT) & 3
+    at = row.body_start - HEAD_SIZES[variant]
     body_stop = row.body_start + row.body_length
     n = _put_head(out, n, buffer, row, label, segment_start)
     n = put_string(out, put(out, n, _TOPIC), buffer, row.topic_start, row.topic_stop)
@@ -174,9 +179,9 @@ def _put_message(
     if values[_TAGS, 0] >= 0:
         code = hash_utf8(buffer, values[_TAGS, 0], values[_TAGS, 1], 0)
     n = put_number(out, put(out, n, _TAGS_CODE), code)
-    host, host_size = at + _STORE_HOST_AT[variant], 20 if row.sys_flag & _STORE_V6 else 8
+    host, host_size = at + STORE_HOST_AT[variant], 20 if row.sys_flag & STORE_V6 else 8
     n = put_hex(out, put(out, n, _MSG_ID), buffer, host, host + host_size, UPPER)
-    n = put_hex(out, n, buffer, at + _OFFSET_AT, at + _OFFSET_AT + 8, UPPER)
+    n = put_hex(out, n, buffer, at + PHYSICAL_OFFSET_AT, at + PHYSICAL_OFFSET_AT + 8, UPPER)
     return put(out, n, _END)
 
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.formats import message
 from rmqtool.javacompat.checksums import PROP_CRC_NAME, PROP_CRC_SIZE
 from rmqtool.javacompat.kernels import crc32, next_key, next_property, parse_long, parse_short
 from rmqtool.jit import kernel
 from rmqtool.scan.check_kernels import stored_record_crc
+from rmqtool.scan.head_places import BORN_HOST_AT, BORN_V6, HEAD_SIZES, STORE_HOST_AT, STORE_V6, VARIANT_SHIFT
 from rmqtool.scan.json_kernels import chars, is_harmless
 from rmqtool.scan.rows import Property
 from rmqtool.topics import EXPLAINED_TOPICS
@@ -56,10 +56,6 @@ _KEYS, _UNIQ_KEY, _TAGS = Property.KEYS.value, Property.UNIQ_KEY.value, Property
 _INNER_NUM, _INNER_BASE = Property.INNER_NUM.value, Property.INNER_BASE.value
 _MULTI_DISPATCH = Property.INNER_MULTI_DISPATCH.value
 
-_BORN_V6, _STORE_V6, _VARIANT_SHIFT = message.BORN_HOST_V6, message.STORE_HOST_V6, message.VARIANT_SHIFT
-_BORN_HOST_AT = message.HEAD_OFFSETS[0]["bornHost"]
-_STORE_HOST_AT = np.array([at["storeHost"] for at in message.HEAD_OFFSETS])
-_HEAD_SIZES = np.array(message.HEAD_SIZES)
 _CRC_NAME, _CRC_BYTES = np.frombuffer(PROP_CRC_NAME[:-1], np.uint8), PROP_CRC_SIZE
 _CRC_MASK = 0x7FFFFFFF
 _MAPPED_ZEROS = 10  # of an IPv4 address in IPv6 form, before two bytes 0xFF
@@ -143,7 +139,7 @@ def holds_checksum(buffer: Buffer, row: Row, parts: Int64s, count: int) -> bool:
             return False
     if not count or not _equals(buffer, parts[count - 1, 0], parts[count - 1, 1], _CRC_NAME):
         return True
-    start = row.body_start - _HEAD_SIZES[(row.sys_flag >> _VARIANT_SHIFT) & 3]
+    start = row.body_start - HEAD_SIZES[(row.sys_flag >> VARIANT_SHIFT) & 3]
     stop = row.topic_stop + 2 + row.properties_length
     stored = stored_record_crc(buffer, row.topic_stop + 2, stop)
     return stored == crc32(buffer, start, stop - _CRC_BYTES, 0) & _CRC_MASK
@@ -154,7 +150,7 @@ def is_intact(buffer: Buffer, row: Row, values: Int64s, odd_flags: int) -> bool:
     """Whether a message has no flag that is odd, and nothing but its properties can be wrong with it."""
     if row.physical_offset != row.log_offset or row.sys_flag & odd_flags:
         return False
-    if row.sys_flag & (_BORN_V6 | _STORE_V6) and _has_mapped_host(buffer, row):
+    if row.sys_flag & (BORN_V6 | STORE_V6) and _has_mapped_host(buffer, row):
         return False
     if not _is_inner_batch_sound(buffer, values):
         return False
@@ -197,10 +193,10 @@ def _is_system_topic(buffer: Buffer, row: Row) -> bool:
 @kernel
 def _has_mapped_host(buffer: Buffer, row: Row) -> bool:
     """Whether a host is an IPv4 address in IPv6 form, which is written in more than one way."""
-    variant = (row.sys_flag >> _VARIANT_SHIFT) & 3
-    at = row.body_start - _HEAD_SIZES[variant]
-    born = row.sys_flag & _BORN_V6 and _is_mapped(buffer, at + _BORN_HOST_AT)
-    return born or (row.sys_flag & _STORE_V6 and _is_mapped(buffer, at + _STORE_HOST_AT[variant]))
+    variant = (row.sys_flag >> VARIANT_SHIFT) & 3
+    at = row.body_start - HEAD_SIZES[variant]
+    born = row.sys_flag & BORN_V6 and _is_mapped(buffer, at + BORN_HOST_AT)
+    return born or (row.sys_flag & STORE_V6 and _is_mapped(buffer, at + STORE_HOST_AT[variant]))
 
 
 @kernel

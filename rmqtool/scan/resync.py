@@ -44,7 +44,7 @@ def find_true(window: Window, position: int, base: int, stop: int | None = None)
     while position < stop:
         window.focus(position)
         chunk = window.read_at(position + _MAGIC_AT, span)
-        for at in heapq.merge(*(_find_all(chunk, magic) for magic in _MAGICS)):
+        for at in heapq.merge(*(occurrences(chunk, magic) for magic in _MAGICS)):
             if position + at >= stop:
                 return None
             if is_true(window, position + at, base):
@@ -56,7 +56,8 @@ def find_true(window: Window, position: int, base: int, stop: int | None = None)
     return None
 
 
-def _find_all(data: bytes, wanted: bytes) -> Iterator[int]:
+def occurrences(data: bytes, wanted: bytes) -> Iterator[int]:
+    """Yield where bytes stand in others."""
     at = data.find(wanted)
     while at >= 0:
         yield at

@@ -10,6 +10,7 @@ from rmqtool.formats import message
 from rmqtool.jit import entry, kernel
 from rmqtool.releases import LENIENT
 from rmqtool.scan.gaps import Outcome
+from rmqtool.scan.head_places import MAGIC_AT, PHYSICAL_OFFSET_AT
 from rmqtool.scan.kernels import find_record, read_i32, read_i64, walk_records
 from rmqtool.scan.rows import GAP_ROW, MESSAGE_ROW, MISMATCH_ROW, Property, rules_of
 
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from rmqtool.arrays import Buffer, Int64s, Rows
 
 
-_MAGIC_AT = message.HEAD_OFFSETS[0]["magic"]
-_PHYSICAL_OFFSET_AT = message.HEAD_OFFSETS[0]["physicalOffset"]
 _LARGEST_HEAD = max(message.HEAD_SIZES)
 _RECORD, _BLANK, _MISMATCH = Outcome.RECORD.value, Outcome.BLANK.value, Outcome.MISMATCH.value
 _NO_DAMAGE = (Outcome.NEED.value, Outcome.STOP.value, Outcome.FULL.value)
@@ -94,8 +93,8 @@ def walk_over_damage(
         gap = gaps[found]
         gap.row, gap.start, gap.stop = count, base + at, base + after
         gap.reason = _MISMATCH if outcome == _BLANK else outcome
-        gap.total_size, gap.magic = read_i32(buffer, at), read_i32(buffer, at + _MAGIC_AT)
-        gap.own = read_i64(buffer, at + _PHYSICAL_OFFSET_AT) == base + at
+        gap.total_size, gap.magic = read_i32(buffer, at), read_i32(buffer, at + MAGIC_AT)
+        gap.own = read_i64(buffer, at + PHYSICAL_OFFSET_AT) == base + at
         gap.data_start = min(base + _first_nonzero(buffer, at, after), base + stop)
         found += 1
         at = after

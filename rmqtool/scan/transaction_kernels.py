@@ -18,6 +18,7 @@ from rmqtool.formats import message
 from rmqtool.javacompat.kernels import find_property, parse_int, parse_long
 from rmqtool.javacompat.kernels.jit import as_int
 from rmqtool.jit import entry, kernel
+from rmqtool.scan.head_places import PREPARED_OFFSET_AT, VARIANT_SHIFT
 from rmqtool.scan.kernels import read_i64
 from rmqtool.scan.rows import MESSAGE_ROW, Property
 from rmqtool.topics import HALF_TOPIC, OP_TOPIC, ROCKSDB_HALF_TOPIC
@@ -62,8 +63,6 @@ _ROCKSDB_HALF_TOPIC = np.frombuffer(ROCKSDB_HALF_TOPIC.encode(), np.uint8)
 _OP_TOPIC = np.frombuffer(OP_TOPIC.encode(), np.uint8)
 _HALF, _PREPARED, _OP, _ENDING = Role.HALF.value, Role.PREPARED.value, Role.OP.value, Role.ENDING.value
 _BAD_HALF, _BAD_TAG, _BAD_BODY = Role.BAD_HALF.value, Role.BAD_TAG.value, Role.BAD_BODY.value
-_PREPARED_OFFSET_AT = np.array([at["preparedTransactionOffset"] for at in message.HEAD_OFFSETS])
-_VARIANT_SHIFT = message.VARIANT_SHIFT
 _TRANSACTION, _PREPARED_TYPE = message.TRANSACTION_MASK, message.TRANSACTION_PREPARED
 _UNIQ_KEY, _KEYS, _TAGS = Property.UNIQ_KEY.value, Property.KEYS.value, Property.TAGS.value
 _REAL_TOPIC = np.frombuffer(b"REAL_TOPIC", np.uint8)
@@ -185,8 +184,8 @@ def collect_transactions(
         elif kind == _PREPARED_TYPE or _is_topic(buffer, row, _ROCKSDB_HALF_TOPIC):
             count = _put(row, ranges, buffer, _PREPARED, row.queue_offset, out, count)
         elif kind != 0:
-            variant = (row.sys_flag >> _VARIANT_SHIFT) & 3
-            target = read_i64(buffer, row.log_offset - base + _PREPARED_OFFSET_AT[variant])
+            variant = (row.sys_flag >> VARIANT_SHIFT) & 3
+            target = read_i64(buffer, row.log_offset - base + PREPARED_OFFSET_AT[variant])
             if 0 < target < row.log_offset:
                 count = _put(row, ranges, buffer, _ENDING, target, out, count)
     return len(rows), count

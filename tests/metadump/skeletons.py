@@ -7,9 +7,9 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from rmqtool.commands.metadump import make_skeleton
-from rmqtool.commands.metadump.records import PROPERTY_NAMES, frame_of
+from rmqtool.commands.metadump.records import frame_of
 from rmqtool.commands.metadump.tree import new_parts
-from rmqtool.commands.metadump.words import BROKER_WORDS
+from rmqtool.commands.metadump.words import BROKER_WORDS, PROPERTY_NAMES
 from rmqtool.store import open_store
 from tests.commands.rebuilding import Listener
 
@@ -117,12 +117,12 @@ def _records(data: bytes) -> Iterator[bytes]:
 def _parts(raw: bytes) -> Iterator[bytes]:
     frame = frame_of(raw)
     assert frame is not None
-    body, topic = raw[slice(*frame.body)], raw[slice(*frame.topic)]
+    body, topic = raw[frame.body : frame.body_stop], raw[frame.topic : frame.topic_stop]
     if not topic.startswith((b"RMQ_SYS_TRANS_OP", b"RMQ_SYS_ROCKSDB_TRANS_OP")):
         yield body
-    yield from (raw[slice(*host)] for host in frame.hosts)
+    yield from (raw[host] for host in frame.hosts)
     yield from _names(topic)
-    for piece in raw[slice(*frame.properties)].split(b"\x02"):
+    for piece in raw[frame.properties : frame.stop].split(b"\x02"):
         name, _, value = piece.partition(b"\x01")
         if name not in PROPERTY_NAMES:
             yield name

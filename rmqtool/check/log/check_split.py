@@ -19,7 +19,7 @@ from rmqtool.findings import Finding, FindingLog
 from rmqtool.findings.consumequeue import LMQ_STALL
 from rmqtool.reput.blocks import write_block
 from rmqtool.reput.dispatcher import Dispatcher
-from rmqtool.scan.gap_walk import GapWalk
+from rmqtool.scan.gap_walk import GapWalk, SplitEnd
 from rmqtool.scan.gaps import Gap, Outcome
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class CheckTask:
 
 
 @dataclass
-class CheckReport:
+class CheckReport(SplitEnd):
     """What was found in a split; units and entries are in the block file.
 
     Attributes:
@@ -96,21 +96,6 @@ class CheckReport:
     unreadable: list[UnreadableRange] = field(default_factory=list)
     illegal_queues: dict[tuple[bytes, int], int] = field(default_factory=dict)
     census: SplitCensus | None = None
-
-    @property
-    def split_stop(self) -> int:
-        """Return the physical offset after the split."""
-        return self.split.stop
-
-    @property
-    def next_log_offset(self) -> int | None:
-        """Return the physical offset at which the next record is due; None if a gap goes on there."""
-        return self.log_offset if self.outcome is Outcome.STOP and self.first_log_offset is not None else None
-
-    @property
-    def ended(self) -> bool:
-        """Whether nothing of the segment follows."""
-        return self.outcome is Outcome.BLANK
 
 
 class _Check:

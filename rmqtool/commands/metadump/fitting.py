@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 
 _ROW = np.dtype([("physical_offset", "<i8"), ("old", "<i4"), ("new", "<i4")])
-_BUFFERED = 1 << 16
 
 
 class HashTable:
@@ -30,28 +29,22 @@ class HashTable:
 
     def __init__(self, file: StagedFile) -> None:
         self._file = file
-        self._waiting: list[tuple[int, int, int]] = []
         self._count = 0
         self._is_sorted, self._last = True, -1
 
-    def add(self, physical_offset: int, old: int, new: int) -> None:
-        """Add a hash of the record at a place of the log; those of one record in their order."""
-        self._is_sorted &= physical_offset >= self._last
-        self._last = physical_offset
-        self._waiting.append((physical_offset, old, new))
-        if len(self._waiting) >= _BUFFERED:
-            self._write()
+    def extend(self, physical_offsets: Int64s, old: Int64s, new: Int64s) -> None:
+        """Add hashes of records at places of the log, those of one record in their order; all ``(n,)``."""
+        rows = np.empty(len(old), _ROW)
+        rows["physical_offset"], rows["old"], rows["new"] = physical_offsets, old, new
+        self._file.write_at(self._count * _ROW.itemsize, rows.tobytes())
+        self._count += len(rows)
+        steps = np.diff(physical_offsets, prepend=self._last)
+        self._is_sorted &= bool((steps >= 0).all())
+        self._last = int(physical_offsets[-1]) if len(rows) else self._last
 
     def finish(self) -> LookUp:
         """Return what looks up in the table."""
-        self._write()
         return LookUp(self._file.finish(), self._count, is_sorted=self._is_sorted)
-
-    def _write(self) -> None:
-        rows = np.array(self._waiting, _ROW)
-        self._file.write_at(self._count * _ROW.itemsize, rows.tobytes())
-        self._count += len(rows)
-        self._waiting.clear()
 
 
 class LookUp:

@@ -2,198 +2,190 @@
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-from rmqtool.commands.metadump.records import (
-    Frame,
-    Records,
-    frame_of,
-    may_be_framed,
-)
+import numpy as np
+
+from rmqtool.commands.metadump.records import Records, frame_of, frames_of
 from rmqtool.commands.metadump.sparse import write_sparse
-from rmqtool.dispatch.index_keys import item_keys
+from rmqtool.dispatch.hash_kernels import hash_messages
 from rmqtool.formats.message import (
     BLANK_MAGIC,
     HEAD_OFFSETS,
     HEAD_SIZES,
-    MAGIC_V1,
-    MAGIC_V2,
     RECORD_STARTS,
     TOPIC_LENGTHS,
 )
-from rmqtool.javacompat import decode_utf8, index_key_hash, parse_properties, tags_hash
+from rmqtool.releases import LENIENT
+from rmqtool.scan.gap_walk import GapWalk, first_nonzero
+from rmqtool.scan.gaps import Gap, Outcome
+from rmqtool.scan.loose import WINDOW_BYTES, find_loose
+from rmqtool.scan.loose_rows import LOOK_BYTES, Found
+from rmqtool.scan.rows import rules_of
+from rmqtool.scan.walk import SegmentWalk
 
 if TYPE_CHECKING:
     from rmqtool.commands.metadump.disguise import Disguise
     from rmqtool.commands.metadump.fitting import HashTable
-    from rmqtool.io.reading import ReadOnlyFile
+    from rmqtool.scan.walk import MessageBatch
+    from rmqtool.store.segments import Segment
     from rmqtool.store.staged_file import StagedFile
 
-_WINDOW = 1 << 20
+_PIECE_BYTES = 1 << 20
 _IPV4_BYTES = 4
 _LARGEST_RECORD = 256 << 20
 """What is longer counts as no record, so that memory is bounded whatever a length says."""
-
-_MAGICS = re.compile(
-    b"|".join(re.escape((one & 0xFFFFFFFF).to_bytes(4, "big")) for one in (MAGIC_V1, MAGIC_V2, BLANK_MAGIC))
-)
 
 
 class LogFile:
     """Makes one file of the log anew.
 
     Args:
-        source: The file.
+        segment: The file.
         target: Receives it, at its full size already.
-        label: Its name in the store.
-        start: Physical offset of its first byte; None for a file that is none of the log's.
         disguise: Replaces names.
-        tags: Receives the tag hash of every record.
-        keys: Receives the key hashes.
+        tables: Receive the tag hash and the key hashes of every record; None for a file that is none of the
+            log's.
     """
 
     def __init__(
         self,
-        source: ReadOnlyFile,
+        segment: Segment,
         target: StagedFile,
-        label: str,
-        start: int | None,
         disguise: Disguise,
-        tags: HashTable,
-        keys: HashTable,
+        tables: tuple[HashTable, HashTable] | None,
     ) -> None:
-        self._source, self._target, self._label, self._start = source, target, label, start
-        self._disguise, self._tags, self._keys = disguise, tags, keys
+        self._segment, self._target, self._disguise, self._tables = segment, target, disguise, tables
         self._records = Records(disguise)
-        self._size = source.size_bytes()
-        self._window, self._window_at = b"", 0
+        self._stale = SegmentWalk(segment, rules_of(LENIENT), stops_at_mismatch=True)
 
     def run(self) -> None:
         """Go through the file."""
-        position = 0
-        while position < self._size:
-            data = self._head(position)
-            if not any(data):
-                position = self._after_zeros(position)
-                continue
-            frame = self._frame(position)
-            if frame is not None:
-                self._put_record(position, frame)
-                position += frame.size
-            elif RECORD_STARTS.padded(data).magic == BLANK_MAGIC:
-                write_sparse(self._target, position, data[: RECORD_STARTS.size])
-                position += RECORD_STARTS.size
-                position = self._put_noise(position, self._next_frame(position))
+        segment = self._segment
+        walk = GapWalk(segment, LENIENT)
+        for part in walk.parts(segment.start, segment.stop):
+            if isinstance(part, Gap):
+                self._put_gap(part.start, part.stop)
             else:
-                position = self._put_wreck(position)
+                self._put_batch(part)
+        if walk.outcome is Outcome.BLANK:
+            self._put_gap(walk.log_offset, segment.stop)
 
-    def _read(self, position: int, length: int) -> bytes:
-        """Return bytes of the file, through a window."""
-        at = position - self._window_at
-        if not 0 <= at <= at + length <= len(self._window):
-            self._window = self._source.read_at(position, max(length, _WINDOW), [])
-            self._window_at, at = position, 0
-        return self._window[at : at + length]
+    def _put_batch(self, batch: MessageBatch) -> None:
+        row = 0
+        for gap in batch.gaps:
+            self._put_records(batch, row, int(gap["row"]))
+            self._put_gap(int(gap["start"]), int(gap["stop"]))
+            row = int(gap["row"])
+        self._put_records(batch, row, len(batch.rows))
 
-    def _head(self, position: int) -> bytes:
-        return self._read(position, min(RECORD_STARTS.size, self._size - position))
+    def _put_records(self, batch: MessageBatch, first: int, stop: int) -> None:
+        """Put records that follow each other, and note the hashes that queues and index have of them."""
+        rows, values = batch.rows[first:stop], batch.values[first:stop]
+        if not len(rows):
+            return
+        begin, end = int(rows["log_offset"][0]), int(rows["log_offset"][-1] + rows["total_size"][-1])
+        if batch.cut and end - begin > _LARGEST_RECORD:
+            self._put_wreck(begin, end)
+        elif batch.cut:
+            self._put_records(self._whole(batch, end), 0, 1)
+        else:
+            data = bytearray(batch.buffer[: end - batch.base])
+            self._records.rewrite(data, frames_of(rows, batch.base))
+            self._write(begin, memoryview(data)[begin - batch.base :])
+            self._note(batch, data, rows, values)
 
-    def _frame(self, position: int) -> Frame | None:
-        room = self._size - position
-        start = RECORD_STARTS.decode(self._head(position))
-        if start is None or start.magic not in TOPIC_LENGTHS:
-            return None
-        if not HEAD_SIZES[0] <= start.total_size <= min(room, _LARGEST_RECORD):
-            return None
-        if not may_be_framed(self._read(position, min(room, max(HEAD_SIZES))), start.total_size):
-            return None
-        return frame_of(self._read(position, start.total_size))
+    def _whole(self, batch: MessageBatch, stop: int) -> MessageBatch:
+        """Return the batch of a record that is longer than a window, with its body."""
+        rows = batch.rows.copy()
+        rows["topic_start"] += batch.cut
+        rows["topic_stop"] += batch.cut
+        values = np.where(batch.values < 0, batch.values, batch.values + batch.cut)
+        buffer = np.frombuffer(bytearray(self._read(batch.base, stop)), np.uint8)
+        return replace(batch, buffer=buffer, rows=rows, values=values, cut=0)
 
-    def _after_zeros(self, position: int) -> int:
-        """Return where the next byte lies that is not zero, or an eight-byte step before that."""
-        while position < self._size:
-            position = max(self._source.next_data(position), position)
-            data = self._read(position, min(_WINDOW, self._size - position))
-            rest = data.lstrip(b"\0")
-            position += len(data) - len(rest)
-            if rest:
-                return position
-        return self._size
+    def _note(self, batch: MessageBatch, data: bytearray, rows: Any, values: Any) -> None:  # noqa: ANN401
+        if self._tables is None:
+            return
+        old = hash_messages(batch.buffer, rows, values)
+        new = hash_messages(np.frombuffer(data, np.uint8), rows, values)
+        for table, chosen in zip(
+            self._tables, (old["of_queue"] & (old["code"] != 0), ~old["of_queue"]), strict=True
+        ):
+            table.extend(old["log_offset"][chosen], old["code"][chosen], new["code"][chosen])
 
-    def _next_frame(self, position: int) -> int:
-        """Return where the next record or BLANK begins; the file's end if there is none."""
-        while position < self._size:
-            data = self._read(position, min(_WINDOW, self._size - position))
-            for match in _MAGICS.finditer(data):
-                found = position + match.start() - 4
-                if found >= position and self._is_frame(found):
-                    return found
-            position = max(position + len(data) - 7, self._after_zeros(position + len(data) - 7) - 7)
-            if position >= self._size - 8:
-                return self._size
-        return self._size
+    def _put_gap(self, start: int, stop: int) -> None:
+        """Put what lies between true records: records of elsewhere among it become records, too."""
+        base, segment = self._segment.start, self._segment
+        window = min(WINDOW_BYTES, stop - start + LOOK_BYTES)
+        for found in find_loose(_Image(segment), start - base, stop - base, window):
+            at, size = base + int(found["position"]), int(found["total_size"])
+            if at >= start and at + size <= stop and not found["marks"] & Found.FRAME:
+                self._put_wreck(start, at)
+                for batch in self._stale.batches(at, at + 1):
+                    self._put_records(batch, 0, len(batch.rows))
+                start = at + size
+        self._put_wreck(start, stop)
 
-    def _is_frame(self, position: int) -> bool:
-        start = RECORD_STARTS.padded(self._head(position))
-        if start.magic == BLANK_MAGIC:
-            return start.total_size == self._size - position
-        return self._frame(position) is not None
-
-    def _put_record(self, position: int, frame: Frame) -> None:
-        raw = self._read(position, frame.size)
-        new = self._records.record(raw, frame, self._label, position)
-        write_sparse(self._target, position, new)
-        if self._start is not None:
-            self._note(self._start + position, raw, new, frame)
-
-    def _note(self, physical_offset: int, raw: bytes, new: bytes, frame: Frame) -> None:
-        """Note the hashes that queues and index have of a record, and the ones it now calls for."""
-        topics = [decode_utf8(one[slice(*frame.topic)]) for one in (raw, new)]
-        properties = [parse_properties(one[slice(*frame.properties)]) for one in (raw, new)]
-        tags = [tags_hash(one.get("TAGS", "")) for one in properties]
-        if tags[0]:
-            self._tags.add(physical_offset, *tags)
-        pairs = zip(*map(item_keys, properties), strict=False)
-        for old, made in pairs:
-            hashes = index_key_hash(topics[0], old), index_key_hash(topics[1], made)
-            self._keys.add(physical_offset, *hashes)
-
-    def _put_noise(self, position: int, stop: int) -> int:
-        while position < stop:
-            data = self._read(position, min(_WINDOW, stop - position))
-            if any(data):
-                write_sparse(self._target, position, self._disguise.noise(data, self._label, position))
-            position += len(data)
-        return stop
-
-    def _put_wreck(self, position: int) -> int:
-        """Put what should be a record and is none: its numbers stay as far as they can be told.
-
-        Returns:
-            Where the next record begins.
-        """
-        stop = self._next_frame(position + 4)
-        head = self._head(position)
+    def _put_wreck(self, start: int, stop: int) -> None:
+        """Put what should be a record and is none: its numbers stay as far as they can be told."""
+        if not any(self._read(start, min(start + RECORD_STARTS.size, stop))):
+            start = first_nonzero(self._segment, start, stop)
+        head = self._read(start, min(start + RECORD_STARTS.size, stop))
         size, magic = RECORD_STARTS.padded(head)
         known = b""
-        if magic in TOPIC_LENGTHS:
-            known = self._wreck(position, min(stop, position + _LARGEST_RECORD))
-        elif 0 < size <= self._size:
+        if magic == BLANK_MAGIC:
+            known = head
+        elif magic in TOPIC_LENGTHS:
+            known = self._known(self._read(start, min(stop, start + _LARGEST_RECORD)))
+        elif 0 < size <= self._segment.size_bytes:
             known = head[:4]
-        write_sparse(self._target, position, known)
-        return self._put_noise(position + len(known), stop)
+        self._write(start, known)
+        self._put_noise(start + len(known), stop)
 
-    def _wreck(self, position: int, stop: int) -> bytes:
+    def _known(self, raw: bytes) -> bytes:
         """Return the part of a broken record that can be told apart, from its first byte on."""
-        raw = self._read(position, stop - position)
         frame = frame_of(raw, strict=False)
-        if frame is None:
-            found = bytearray(raw[: HEAD_SIZES[0]])
-            for at in (HEAD_OFFSETS[0]["bornHost"], HEAD_OFFSETS[0]["storeHost"]):
-                address = slice(at, at + _IPV4_BYTES)
-                if len(raw) >= address.stop:
-                    found[address] = self._disguise.host(raw[address])
-            return bytes(found)
-        raw = raw[: frame.properties[1]]
-        return self._records.record(raw, frame, self._label, position)
+        if frame is not None:
+            made = bytearray(raw[: frame.stop])
+            self._records.rewrite(made, [frame])
+            return bytes(made)
+        found = bytearray(raw[: HEAD_SIZES[0]])
+        for at in (HEAD_OFFSETS[0]["bornHost"], HEAD_OFFSETS[0]["storeHost"]):
+            address = slice(at, at + _IPV4_BYTES)
+            if len(raw) >= address.stop:
+                found[address] = self._disguise.host(raw[address])
+        return bytes(found)
+
+    def _put_noise(self, start: int, stop: int) -> None:
+        base, label = self._segment.start, self._segment.label
+        while start < stop:
+            data = self._read(start, min(start + _PIECE_BYTES, stop))
+            if np.frombuffer(data, np.uint8).any():
+                self._write(start, self._disguise.noise(data, label, start - base))
+            hole = base + self._segment.next_data(start - base) - start
+            start += max(hole // _PIECE_BYTES, 1) * _PIECE_BYTES
+
+    def _read(self, start: int, stop: int) -> bytes:
+        return self._segment.read_at(start - self._segment.start, stop - start, [])
+
+    def _write(self, start: int, data: bytes | memoryview) -> None:
+        write_sparse(self._target, start - self._segment.start, data)
+
+
+class _Image:
+    """A file as the search for records reads it: bytes that the disk does not deliver are zeros.
+
+    Args:
+        segment: The file.
+    """
+
+    def __init__(self, segment: Segment) -> None:
+        self.size_bytes = segment.size_bytes
+        self.next_data = segment.next_data
+        self._segment = segment
+
+    def read_into(self, position: int, view: memoryview[Any]) -> int:
+        """Fill a view from a position on; return how many bytes came."""
+        return self._segment.read_into(position, view, [])

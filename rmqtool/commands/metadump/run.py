@@ -26,7 +26,7 @@ from rmqtool.formats.timer import TIMER_CHECKPOINTS
 from rmqtool.io.source import Kind
 from rmqtool.store import PathKind
 from rmqtool.store.listing import digits_of
-from rmqtool.store.segments import NAME_DIGITS
+from rmqtool.store.segments import NAME_DIGITS, Segment
 from rmqtool.store.staged_file import failure_of
 from rmqtool.store.staging import StagingArea
 
@@ -195,9 +195,11 @@ class _Maker:
         return by_label.get(place.label, self._unknown)
 
     def _log_file(self, place: Place, target: StagedFile) -> None:
-        start = digits_of(place.parts[-1], NAME_DIGITS)
-        with place.location.reader() as source:
-            LogFile(source, target, place.label, start, self._disguise, self._tags, self._keys).run()
+        size, start = place.status.size_bytes, digits_of(place.parts[-1], NAME_DIGITS)
+        tables = None if start is None else (self._tags, self._keys)
+        segment = Segment(place.location, place.label, size, start or 0)
+        LogFile(segment, target, self._disguise, tables).run()
+        segment.close()
 
     def _index_file(self, place: Place, target: StagedFile) -> None:
         assert self._key_hashes is not None

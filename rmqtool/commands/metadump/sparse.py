@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 _PAGE_BYTES = 4096
 
 
-def write_sparse(target: StagedFile, position: int, data: bytes) -> None:
+def write_sparse(target: StagedFile, position: int, data: bytes | memoryview) -> None:
     """Write bytes, except for whole pages of the file that are zeros.
 
     Args:
@@ -28,7 +28,7 @@ def write_sparse(target: StagedFile, position: int, data: bytes) -> None:
         return
     skew = position % _PAGE_BYTES
     starts = np.maximum(np.arange(-skew, len(data), _PAGE_BYTES), 0)
-    is_used = np.add.reduceat(np.frombuffer(data, np.uint8) != 0, starts) > 0
+    is_used = np.maximum.reduceat(np.frombuffer(data, np.uint8), starts) > 0
     edges = np.flatnonzero(np.diff(np.concatenate([[0], is_used, [0]])))
     stops = np.append(starts, len(data))
     for first, last in zip(edges[::2], edges[1::2], strict=True):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.dispatch.totals import QueueTotals
 from rmqtool.releases import LENIENT
-from rmqtool.scan.gap_walk import GapWalk, gap_of
+from rmqtool.scan.gap_walk import GapWalk, SplitEnd, gap_of
 from rmqtool.scan.gaps import Gap, Outcome
 
 if TYPE_CHECKING:
@@ -41,13 +41,14 @@ class TotalsTask:
 
 
 @dataclass
-class SplitTotals:
+class SplitTotals(SplitEnd):
     """What was found in a split.
 
     Attributes:
         split: what was read.
         first_log_offset: physical offset of the first record; None if no record begins in the split.
-        next_log_offset: physical offset after the last record; None when a gap reaches the split's end.
+        outcome: as `GapWalk` has it.
+        log_offset: likewise.
         totals: records by queue.
         gaps: the first ones, at most ``MAX_GAPS``, and one that reaches the split's end.
         more_gaps: how many more there were.
@@ -58,23 +59,14 @@ class SplitTotals:
 
     split: Split
     first_log_offset: int | None
-    next_log_offset: int | None = None
+    outcome: Outcome = Outcome.STOP
+    log_offset: int = 0
     totals: QueueTotals = field(default_factory=QueueTotals)
     gaps: list[Gap] = field(default_factory=list)
     more_gaps: int = 0
     more_gap_bytes: int = 0
     blank_bytes: int = 0
     unreadable: list[UnreadableRange] = field(default_factory=list)
-
-    @property
-    def split_stop(self) -> int:
-        """Return the physical offset after the split."""
-        return self.split.stop
-
-    @property
-    def ended(self) -> bool:
-        """Whether nothing of the file is read after this."""
-        return self.blank_bytes > 0
 
 
 def add_up_split(task: TotalsTask) -> SplitTotals:
@@ -93,7 +85,7 @@ def add_up_split(task: TotalsTask) -> SplitTotals:
             else:
                 found.totals.add(part)
                 _add_passed(part.gaps, found)
-        found.next_log_offset = walk.log_offset if walk.outcome is Outcome.STOP else None
+        found.outcome, found.log_offset = walk.outcome, walk.log_offset
         if walk.outcome is Outcome.BLANK:
             found.blank_bytes = split.segment.stop - walk.log_offset
     found.unreadable = walk.unreadable
