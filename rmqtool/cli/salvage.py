@@ -84,7 +84,7 @@ def salvage_command(
 ) -> ExitStatus:
     """Make a new store out of what is left of a damaged one.
 
-    The result in --out is complete: log, queues, index, checkpoint, and the config files that parse; a broker
+    The result in --out is complete: log, queues, index, checkpoint, and the settings in config/; a broker
     starts on it. Every true record keeps its bytes and its place. Several STOREs are copies of one log: holes
     of the first are healed from the others. The stores are only read. What is lost, what was put aside and
     the digests of all files are in DIR/salvage and DIR/lost+found. The exit status is 5 if the log was

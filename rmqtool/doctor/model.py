@@ -8,9 +8,11 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from rmqtool.findings.wording import counted
+from rmqtool.store.broker_json import LARGEST_CONFIG
 
 if TYPE_CHECKING:
     from rmqtool.doctor.copies import ConfigCopy
+    from rmqtool.io import Location
 
 
 class BrokerTakes(StrEnum):
@@ -90,11 +92,19 @@ class ConfigChoice:
             said.append(f"up to {self.skipped_at_most:,} skipped")
         return said
 
-    def data(self) -> bytes:
-        """Return the bytes of a choice that is put together; brokers of all versions read them.
+    def data(self, root: Location) -> bytes:
+        """Return its bytes: those of a copy, or such as brokers of all versions read.
 
         Keys stand in quotes, bytes that were no UTF-8 as they were.
+
+        Args:
+            root: of the store.
+
+        Raises:
+            EnvironmentFailureError: the copy cannot be read any more.
         """
+        if self.copy_of is not None:
+            return (root / self.copy_of).read_head(LARGEST_CONFIG)
         text = json.dumps(self.document, ensure_ascii=False, indent=1)
         return text.encode("utf-8", "surrogateescape")
 

@@ -36,8 +36,10 @@ def _lines(report: SalvageReport) -> Iterator[str]:
         yield f"{'index entries':<14} {report.index_entries:,}"
     yield from _queues(report)
     for one in report.config:
-        if one.problem is not None or one.mended:
-            yield f"{'config':<14} {escape_text(one.label)} is not copied: {escape_text(one.problem or '')}"
+        if one.problem is not None:
+            yield f"{'config':<14} {escape_text(one.label)} is not copied: {escape_text(one.problem)}"
+        elif one.mended is not None:
+            yield f"{'config':<14} {escape_text(one.label)} was damaged, and is now {escape_text(one.mended)}"
     for note in report.notes[:_LISTED]:
         yield f"{'not read':<14} {escape_text(note)}"
     stages = ", ".join(f"{name} {seconds:.2f}" for name, seconds in report.seconds.items())

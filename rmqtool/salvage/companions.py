@@ -6,6 +6,7 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rmqtool.doctor import diagnose
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats.checkpoint import CHECKPOINT_FILE_SIZE, CHECKPOINTS, Checkpoint
 from rmqtool.io import Kind
@@ -14,8 +15,7 @@ from rmqtool.store.broker_json import parse_broker_json, read_config_text
 from rmqtool.store.segments import StoreFile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from rmqtool.doctor import ConfigDiagnosis
     from rmqtool.io import Location
     from rmqtool.store import Store
     from rmqtool.store.staging import StagingHandle
@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 _TIMER_PLACES = ("timerwheel", "config/timercheck")
 _TIMER_LOG = "timerlog"
 _MANY = 1000  # config files that are looked at
-
-ConfigDoctor = "Callable[[Location], bytes | None]"
-"""Given a config file that does not parse, what to write instead; None leaves it out."""
+_NOTHING_LEFT = "nothing is left of it: restore it from a backup or a replica before the next start"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,42 +33,52 @@ class ConfigFile:
     Attributes:
         label: path in the store.
         problem: why it is not copied; None if it is.
-        mended: whether what was written is not what was there.
+        mended: what was written in place of one that is damaged, and what that means; None if it is a copy.
     """
 
     label: str
     problem: str | None = None
-    mended: bool = False
+    mended: str | None = None
 
 
-def copy_config(
-    store: Store, staging: StagingHandle, doctor: Callable[[Location], bytes | None] | None = None
-) -> tuple[list[ConfigFile], list[Written]]:
-    """Copy the broker's JSON files that parse as they are.
+def copy_config(store: Store, staging: StagingHandle) -> tuple[list[ConfigFile], list[Written]]:
+    """Copy the broker's settings; of damaged ones what the doctor takes for the best that is left.
 
     Args:
         store: the copy that leads.
         staging: where to write.
-        doctor: asked about those that do not parse: the place where a config doctor plugs in.
     """
     told: list[ConfigFile] = []
     written: list[Written] = []
-    if store.config is None:
+    if store.config is None or store.root is None:
         return told, written
-    for entry in store.config.entries()[:_MANY]:
-        if entry.status.kind is not Kind.FILE or not entry.name.endswith((".json", ".properties")):
-            continue
-        path = store.config / entry.name
-        label = f"config/{entry.name}"
-        data, problem = _parsed(path)
-        mended = False
-        if data is None and doctor is not None:
-            data, mended = doctor(path), True
+    damaged = {one.file: one for one in diagnose(store) if not one.is_sound}
+    there = [
+        f"config/{entry.name}"
+        for entry in store.config.entries()[:_MANY]
+        if entry.status.kind is Kind.FILE and entry.name.endswith((".json", ".properties"))
+    ]
+    for label in sorted({*there, *damaged}):
+        if label not in damaged:
+            data, problem = _parsed(store.root / label)
+            told.append(ConfigFile(label, problem))
+        else:
+            data, one = _mended(damaged[label], store.root)
+            told.append(one)
         if data is not None:
             written.append(_write(label, data, staging))
-            problem = None
-        told.append(ConfigFile(label, problem, mended and data is not None))
     return told, written
+
+
+def _mended(diagnosis: ConfigDiagnosis, root: Location) -> tuple[bytes | None, ConfigFile]:
+    """Return the best choice there is: a broker that starts without the file forgets all of it."""
+    if not diagnosis.choices:
+        return None, ConfigFile(diagnosis.file, _NOTHING_LEFT)
+    best = diagnosis.choices[0]
+    others = ", ".join(one.name for one in diagnosis.choices[1:])
+    said = [f"{best.name}: {best.about}", *best.consequences()]
+    said += [f"other choices: {others}"] if others and not diagnosis.obvious else []
+    return best.data(root), ConfigFile(diagnosis.file, mended="; ".join(said))
 
 
 def _parsed(path: Location) -> tuple[bytes | None, str | None]:

@@ -11,6 +11,7 @@ import pytest
 
 from rmqtool.doctor import CONFIG_KINDS, BrokerTakes, diagnose
 from rmqtool.doctor.copies import read_bytes
+from rmqtool.io import location_of
 from rmqtool.store import open_store
 from tests.broker import jvm
 from tests.store.fixture_stores import fixture
@@ -109,7 +110,7 @@ def test_a_broker_reads_what_the_doctor_puts_together(
         found = diagnosis(root, (NEW.encode()[:end], BEFORE.encode()), version)
         assert found is not None
         for choice in found.choices:
-            written.append((choice.data(), None))
+            written.append((choice.data(location_of(root)), None))
             wanted.append(json.loads(json.dumps(choice.document["offsetTable"])))
     rows = real(version, tmp_path, written)
     assert [row["table"] for row in rows] == wanted

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqtool.doctor import BrokerTakes, diagnose
+from rmqtool.io import location_of
 from rmqtool.store import open_store
 from tests.store.fixture_stores import fixture
 
@@ -59,7 +60,7 @@ def test_a_cut_file_beside_its_backup_is_put_together(root: Path) -> None:
     assert (merged.again_at_least, merged.skipped_at_most) == (0, merged.skipped_at_most)
     assert bak.again_at_least == 3
     assert bak.again_at_most == merged.again_at_most + 3
-    assert json.loads(merged.data()) == merged.document
+    assert json.loads(merged.data(location_of(root))) == merged.document
 
 
 def test_each_choice_tells_what_it_means(root: Path) -> None:
@@ -112,7 +113,8 @@ def test_a_temporary_file_is_newer_than_the_backup(root: Path) -> None:
     """4.x writes it first; a broker never looks at it."""
     found = offsets(root, file="", bak=BEFORE, tmp=NOW)
     assert [one.name for one in found.choices][:3] == ["merged", "tmp", "bak"]
-    assert found.choices[0].document["offsetTable"] == json.loads(found.choices[1].data())["offsetTable"]
+    assert found.choices[1].data(location_of(root)) == NOW.encode()
+    assert found.choices[0].document["offsetTable"] == found.choices[1].document["offsetTable"]
     assert found.choices[1].copy_of == "config/consumerOffset.json.tmp"
 
 

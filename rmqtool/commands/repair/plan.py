@@ -121,9 +121,7 @@ class _Planner:
         return found
 
     def _put_settings(self, one: ConfigDiagnosis, choice: ConfigChoice) -> None:
-        source = None if choice.copy_of is None else self._root / choice.copy_of
-        size = 0 if source is None else getattr(source.status(), "size_bytes", 0)
-        self.plan.texts[one.file] = choice.data() if source is None else source.read_head(size)
+        self.plan.texts[one.file] = choice.data(self._root)
         self._put(RepairPart.SETTINGS, one.file, f"{choice.name}: {choice.about}")
 
     def _put(self, part: RepairPart, path: str, why: str) -> None:
