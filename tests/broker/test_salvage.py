@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import rmqtool
 from rmqtool.commands.salvage import SalvageRequest, salvage
 from rmqtool.engine import EngineOptions
 from rmqtool.formats import message
@@ -32,7 +33,7 @@ _SERVED = {"FOUND", "MESSAGE_WAS_REMOVING", "OFFSET_FOUND_NULL", "NO_MATCHED_LOG
 
 Case = tuple[str, str, str, bool]
 """A fixture; what befell it, an incident or the seed of a random damage; the queues it starts with, ours or
-those that a broker makes of the log alone; and whether ``abort`` is there."""
+those that a broker makes of the log alone, or ours beside the damaged log; and whether ``abort`` is there."""
 
 _STARTS = [("ours", False), ("ours", True), ("own", False), ("own", True)]
 _MAKERS = {"4.9.8": "segments", "5.3.3": "plain", "5.5.1": "segments plain"}
@@ -56,6 +57,7 @@ CASES += [
     for name in names.split()
     for seed in range(9000, 9004)
 ]
+CASES += [(f"segments-{version}", "bit_rot", "beside", False) for version in _MAKERS]
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,9 @@ def _prepared(case: Case, folder: Path) -> Salvaged:
         survivors, ends = scene.survivors(), {}
     opened = open_store(root, broker_conf=store.conf)
     out = folder / "out"
+    if queues == "beside":
+        rmqtool.open(root, broker_conf=store.conf).rebuild(out, salvage=True)
+        return Salvaged(jvm.Found(_installed(out, root), store.conf), survivors, {}, set(), ends)
     salvage(SalvageRequest((opened,), EngineOptions("local")), out, NullProgress(), InlineEngine())
     written = records_of(out / "commitlog")
     if queues == "own":
@@ -113,6 +118,14 @@ def _prepared(case: Case, folder: Path) -> Salvaged:
     if abort:
         (out / "abort").touch()
     return Salvaged(jvm.Found(out, store.conf), survivors, written, made_places(out), ends)
+
+
+def _installed(rebuilt: Path, root: Path) -> Path:
+    for directory in DERIVED:
+        shutil.rmtree(root / directory, ignore_errors=True)
+        if (rebuilt / directory).exists():
+            shutil.copytree(rebuilt / directory, root / directory)
+    return root
 
 
 def _now(root: Path, place: int, length: int) -> bytes:
@@ -175,7 +188,7 @@ def test_every_survivor_is_served_at_its_old_offset_and_nothing_is_cut(
         if head.sys_flag & message.TRANSACTION_MASK not in {4, 12}:
             assert found.get((topic_of(raw), head.queue_id, head.queue_offset)) == place
     assert {place: raw for place, raw in opened.left.items() if place in opened.written} == opened.written
-    if case[1] in INCIDENTS:
+    if case[1] in INCIDENTS and case[2] != "beside":
         assert opened.written.keys() == opened.survivors.keys() | opened.made
     ends: dict[tuple[str, int], int] = {}
     for topic, queue_id, offset in found:
