@@ -81,12 +81,13 @@ class Column:
         Raises:
             EnvironmentFailureError: the file cannot be read, or has lost its end.
         """
-        missing, position = rows.view(np.uint8).data, self.position
+        missing = rows.view(np.uint8).data
         try:
             descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
             try:
-                while missing and (count := os.preadv(descriptor, [missing], position)):
-                    missing, position = missing[count:], position + count
+                os.lseek(descriptor, self.position, os.SEEK_SET)
+                while missing and (count := os.readv(descriptor, [missing])):
+                    missing = missing[count:]
             finally:
                 os.close(descriptor)
         except OSError as failure:
