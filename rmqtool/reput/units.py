@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _PIECE_UNITS = 1 << 18
 _GROUP_UNITS = 1 << 19
+_LEAST_READ_UNITS = 1 << 6
+"""What a read of a block should bring on average, where there are very many blocks."""
 _LONG_RUN_UNITS = 1 << 10
 """Runs from here on are worth a read of their own: it takes as long as copying so many units."""
 
@@ -111,10 +113,10 @@ def by_queue(
         EnvironmentFailureError: the file of the runs cannot be read.
     """
     group: list[QueuePlan] = []
-    units = 0
+    units, most = 0, max(_GROUP_UNITS, len(blocks) * _LEAST_READ_UNITS)
     for plan in sorted(plans, key=PLACE):
-        is_long = plan.units >= plan.run_count * _LONG_RUN_UNITS or plan.units > _GROUP_UNITS
-        if is_long or units + plan.units > _GROUP_UNITS:
+        is_long = plan.units >= plan.run_count * _LONG_RUN_UNITS or plan.units > most
+        if is_long or units + plan.units > most:
             yield from _together(group, blocks)
             group, units = [], 0
         if is_long:

@@ -109,6 +109,7 @@ def test_units_are_the_same_read_together_or_apart(
 ) -> None:
     monkeypatch.setattr(units, "_LONG_RUN_UNITS", long_run)
     monkeypatch.setattr(units, "_GROUP_UNITS", group)
+    monkeypatch.setattr(units, "_LEAST_READ_UNITS", 0)
     monkeypatch.setattr(units, "_PIECE_UNITS", piece)
     with scanned(policy) as (blocks, handle):
         plans = plan_queues(blocks, policy, handle)
@@ -159,6 +160,7 @@ def test_output_is_the_same_in_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
     log, sizes = memory_log(many_queues().files()), Sizes(consumequeue=60, items=4)
     whole = build(log, SIZE, POLICY_5, sizes=sizes)
     monkeypatch.setattr(units, "_GROUP_UNITS", 5)
+    monkeypatch.setattr(units, "_LEAST_READ_UNITS", 0)
     monkeypatch.setattr(placing.plan_queues, "__defaults__", (2,))
     ranges = build(log, SIZE, POLICY_5, sizes=sizes)
     assert (ranges.queues, ranges.index, ranges.result.skipped_units) == (
