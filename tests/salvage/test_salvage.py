@@ -13,7 +13,8 @@ import rmqtool
 from rmqtool.cli import main
 from rmqtool.errors import ExitStatus, RefusedError, UsageError
 from rmqtool.formats import message
-from rmqtool.salvage.model import AccountError, PartKind
+from rmqtool.salvage.layout import in_batches
+from rmqtool.salvage.model import AccountError, Lost, PartKind
 from rmqtool.salvage.papers import plan_text, read_plan
 from tests.broker.log_damage import LogCopy
 from tests.salvage.campaign import Outcome, made_places, records_of, run, summary
@@ -256,10 +257,13 @@ def test_random_damage(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "seed"),
-    [("expiredhead-5.3.3", 188), ("v2-5.5.1", 2079), ("plain-5.5.1", 705), ("ext-5.3.3", 829)],
+    [
+        *(("expiredhead-5.3.3", 188), ("v2-5.5.1", 2079), ("plain-5.5.1", 705), ("ext-5.3.3", 829)),
+        ("lmq-5.5.1", 4201),
+    ],
 )
 def test_damage_that_was_misread_once(name: str, seed: int, tmp_path: Path) -> None:
-    """A liar that fills the room of what is missing, or a place of which another record is the owner."""
+    """A liar that fills a hole; a place that another record owns; a hole too short to name a light queue."""
     outcome, done = run(fixture(name), tmp_path, seed)
     assert not outcome.bad, f"{done}: {outcome}"
 
@@ -270,6 +274,16 @@ def test_campaign(first: int, tmp_path: Path) -> None:
     """Twelve kinds of damage and their combinations: nothing lost, nothing invented, all in its place."""
     counts = summary(judged(range(first, first + 40), tmp_path, CAMPAIGN))
     assert counts["missing"] == counts["strange"] == counts["misplaced"] == 0 < counts["survivors"]
+
+
+def test_no_record_stands_for_more_of_a_batch_queue_than_a_short_tells() -> None:
+    many = [
+        Lost("Streams", 0, 5, 70_000, 0, 1 << 30, "hole"),
+        Lost("Orders", 0, 5, 70_000, 0, 1 << 30, "hole"),
+    ]
+    told = [(one.topic, one.queue_offset, one.count) for one in in_batches(many, {"Streams"})]
+    streams = [("Streams", 5, 32767), ("Streams", 32772, 32767), ("Streams", 65539, 4466)]
+    assert told == [*streams, ("Orders", 5, 70_000)]
 
 
 def test_a_plan_that_does_not_add_up_is_no_plan(damaged: Path) -> None:
