@@ -131,8 +131,8 @@ def build(version: Version) -> Path:
 
 
 @functools.cache
-def build_whole(version: Version, around: str) -> Path:
-    """Fetch the jars of a whole broker, name server and client, and compile its client; as `build` does.
+def whole_jars(version: Version, around: str) -> Path:
+    """Fetch the jars of a whole broker, name server and client; return the folder that holds them.
 
     Args:
         version: Of broker and store.
@@ -140,17 +140,29 @@ def build_whole(version: Version, around: str) -> Path:
     """
     name = f"jars-{_digest([SOURCES / 'pom.xml'])}"
     options = ["-Pwhole", f"-Drocketmq.around={around}"]
-    jars = _once(_cache() / name / f"whole-{version}", lambda at: _maven(version, at, *options))
+    return _once(_cache() / name / f"whole-{version}", lambda at: _maven(version, at, *options))
+
+
+@functools.cache
+def build_client(version: Version, around: str) -> Path:
+    """Compile the client against those jars; as `build` does."""
+    jars = whole_jars(version, around)
     sources = [*_java_files("common"), *_java_files(brokers.BROKERS[version].shim), *_java_files("whole")]
     return _once(_cache() / _digest(sources) / f"whole-{version}", lambda at: _compile(sources, jars, at))
 
 
 def whole_command(version: Version, around: str, options: Sequence[str], words: Sequence[str]) -> list[str]:
     """Return the command that runs a class of a whole broker: Java's options, then class and arguments."""
-    home = build_whole(version, around)
-    path = f"{home / 'classes'}:{home / 'lib'}/*"
     given = [f"-Drocketmq.version={version}", *options]
-    return [str(_tools().java), *_FLAGS, *given, "-cp", path, *words]
+    return [str(_tools().java), *_FLAGS, *given, "-cp", f"{whole_jars(version, around)}/*", *words]
+
+
+def client_command(version: Version, around: str, options: Sequence[str], words: Sequence[str]) -> list[str]:
+    """Return the command that runs the client: Java's options, then its arguments."""
+    home = build_client(version, around)
+    given = [f"-Drocketmq.version={version}", *options]
+    path = f"{home / 'classes'}:{home / 'lib'}/*"
+    return [str(_tools().java), *_FLAGS, *given, "-cp", path, "fixtures.Client", *words]
 
 
 @functools.cache
@@ -353,6 +365,26 @@ def serve(
         for store, file in zip(stores, files, strict=True):
             args += [store.root, store.conf, file]
         judge(version, *args, timeout=timeout, timezone=timezone, options=SHORT_LIVED)
+        return [[json.loads(line) for line in file.read_text("utf-8").splitlines()] for file in files]
+
+
+def copy(version: Version, pairs: Sequence[tuple[Found, Path]]) -> list[list[Row]]:
+    """Let slaves copy logs of masters, all in one JVM, and serve what they made of them.
+
+    Args:
+        version: Of master and slave.
+        pairs: A master's store, and the root of its slave, which has the first file of the log: one that has
+            none is given the last file alone.
+
+    Returns:
+        What each slave serves, as of ``serve``.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        files = [Path(folder) / str(number) for number in range(len(pairs))]
+        args: list[str | Path] = ["copy"]
+        for (master, slave), file in zip(pairs, files, strict=True):
+            args += [master.root, master.conf, slave, file]
+        judge(version, *args, options=SHORT_LIVED)
         return [[json.loads(line) for line in file.read_text("utf-8").splitlines()] for file in files]
 
 
