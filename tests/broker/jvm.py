@@ -138,9 +138,12 @@ def whole_jars(version: Version, around: str) -> Path:
         version: Of broker and store.
         around: Of the jars around them, whose own version was never published for some releases.
     """
-    name = f"jars-{_digest([SOURCES / 'pom.xml'])}"
-    options = ["-Pwhole", f"-Drocketmq.around={around}"]
-    return _once(_cache() / name / f"whole-{version}", lambda at: _maven(version, at, *options))
+    pom, row = SOURCES / "pom.xml", brokers.BROKERS[version]
+    published = row.whole or version
+    jars = f"-Drocketmq.jars={row.jars or published}"
+    options = [jars, "-Pwhole", f"-Drocketmq.around={around}"]
+    name = f"jars-{_digest([pom])}"
+    return _once(_cache() / name / f"whole-{version}", lambda at: _jars(published, at, pom, *options))
 
 
 @functools.cache
@@ -154,7 +157,10 @@ def build_client(version: Version, around: str) -> Path:
 def whole_command(version: Version, around: str, options: Sequence[str], words: Sequence[str]) -> list[str]:
     """Return the command that runs a class of a whole broker: Java's options, then class and arguments."""
     given = [f"-Drocketmq.version={version}", *options]
-    return [str(_tools().java), *_FLAGS, *given, "-cp", f"{whole_jars(version, around)}/*", *words]
+    path = f"{whole_jars(version, around)}/*"
+    if brokers.BROKERS[version].whole:  # what is published of the version itself comes first
+        path = f"{build(version) / 'lib'}/*:{path}"
+    return [str(_tools().java), *_FLAGS, *given, "-cp", path, *words]
 
 
 def client_command(version: Version, around: str, options: Sequence[str], words: Sequence[str]) -> list[str]:
@@ -166,13 +172,13 @@ def client_command(version: Version, around: str, options: Sequence[str], words:
 
 
 @functools.cache
-def build_proxy(version: Version) -> Path:
+def build_proxy(version: str) -> Path:
     """Fetch the jars of a proxy; return the folder that holds them."""
     pom = SOURCES / "proxy.xml"
     return _once(_cache() / f"jars-{_digest([pom])}" / f"proxy-{version}", lambda at: _jars(version, at, pom))
 
 
-def proxy_command(version: Version, options: Sequence[str], words: Sequence[str]) -> list[str]:
+def proxy_command(version: str, options: Sequence[str], words: Sequence[str]) -> list[str]:
     """Return the command that runs a proxy: Java's options, then its arguments."""
     main = ["-cp", f"{build_proxy(version)}/*", "org.apache.rocketmq.proxy.ProxyStartup"]
     return [str(_tools().java), *_FLAGS, *options, *main, *words]
@@ -192,13 +198,13 @@ def _once(target: Path, make: Callable[[Path], None]) -> Path:
     return target
 
 
-def _maven(version: Version, target: Path, *options: str) -> None:
+def _maven(version: Version, target: Path) -> None:
     """Copy the jars into a folder, offline where the local repository has everything, else online."""
     jars = f"-Drocketmq.jars={brokers.BROKERS[version].jars or version}"
-    _jars(version, target, SOURCES / "pom.xml", jars, *options)
+    _jars(version, target, SOURCES / "pom.xml", jars)
 
 
-def _jars(version: Version, target: Path, pom: Path, *options: str) -> None:
+def _jars(version: str, target: Path, pom: Path, *options: str) -> None:
     arguments = ["-q", "-B", "-f", str(pom), f"-Drocketmq.version={version}", f"-Dlib={target}"]
     arguments += [*options, "package"]
     maven = str(_tools().maven)

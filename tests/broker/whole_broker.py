@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 VERSION: jvm.Version = "5.5.1"
 NAME = "whole"
-_AROUND: dict[jvm.Version, jvm.Version] = {"5.5.1": "5.5.0"}
+_AROUND: dict[jvm.Version, str] = {"5.5.1": "5.5.0", "4.9.8": "4.9.7"}
 """What lies around broker and store, where it was never published in their version."""
 _CLIENTS: dict[jvm.Version, jvm.Version] = {"4.9.8": "5.3.3"}
 """Whose client speaks to a broker, where its own cannot say all that is asked of it."""
@@ -89,6 +89,9 @@ def site(
     }
     made.store.mkdir()
     made.conf.write_text("".join(f"{key}={value}\n" for key, value in values.items()), "utf-8")
+    (folder / "conf").mkdir()
+    for name in ("broker", "namesrv"):  # 4.9 does not start without
+        (folder / "conf" / f"logback_{name}.xml").write_text("<configuration/>\n", "utf-8")
     conf = folder / "namesrv.conf"
     conf.write_text(f"listenPort={made.name_server_port}\nkvConfigPath={folder}/kvConfig.json\n", "utf-8")
     with _process(made, "org.apache.rocketmq.namesrv.NamesrvStartup", "-c", str(conf)):
@@ -198,7 +201,7 @@ def _client(at: Site, *words: str) -> Iterator[subprocess.Popen[bytes]]:
         yield process
 
 
-def _around(version: jvm.Version) -> jvm.Version:
+def _around(version: jvm.Version) -> str:
     return _AROUND.get(version, version)
 
 
