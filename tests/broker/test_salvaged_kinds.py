@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -30,12 +31,15 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.broker
 
 MIB = 1 << 20
+COMPACTED = "Orders"
+QUEUES_STAY = {"batch repeat", "compaction"}
+"""Kinds whose queues are ours; others' are made anew by the broker, which reads all of the log for it."""
 
 Case = tuple[jvm.Version, str]
 CASES: list[Case] = [
     ("4.9.8", "megabytes"),
     *(("5.3.3", kind) for kind in ("batch tombstone", "batch repeat")),
-    *(("5.5.1", kind) for kind in ("megabytes", "batch tombstone", "batch repeat", "dup info")),
+    *(("5.5.1", kind) for kind in ("megabytes", "batch tombstone", "batch repeat", "dup info", "compaction")),
 ]
 
 
@@ -47,11 +51,13 @@ class Made:
         found: where it is.
         survivors: records of the damaged log that are whole, by physical offset.
         written: records of the salvaged log.
+        compacted: a topic that the broker compacts.
     """
 
     found: jvm.Found
     survivors: dict[int, bytes]
     written: dict[int, bytes]
+    compacted: str | None = None
 
 
 def salvaged(root: Path, conf: Path, before: dict[int, bytes], holes: Holes = Holes.TOMBSTONE) -> Made:
@@ -103,6 +109,26 @@ def megabytes(folder: Path) -> Made:
     return built(folder, 16 * MIB, bodies, b"TAGS\x01TagA", rotten={1}, zero={3, 4, 5})
 
 
+def compaction(folder: Path, version: jvm.Version) -> Made:
+    """Make a store that has lost messages of a topic that its broker compacts, and others."""
+    store = fixture_store(f"plain-{version}")
+    root = store.copy_log_to(folder / "damaged")
+    path = root / "config" / "topics.json"
+    topics = json.loads(path.read_text("utf-8"))
+    topics["topicConfigTable"][COMPACTED]["attributes"] = {"cleanup.policy": "COMPACTION"}
+    path.write_text(json.dumps(topics), "utf-8")
+    conf = folder / "broker.conf"
+    sizes = "compactionMappedFileSize=4096\ncompactionCqMappedFileSize=920\n"
+    conf.write_text(store.conf.read_text("utf-8") + sizes, "utf-8")
+    jvm.rebuild(version, root, conf)
+    before = records_of(root / "commitlog")
+    log = LogCopy(root)
+    for place in [place for place, raw in before.items() if topic_of(raw) == COMPACTED][5:9]:
+        log.flip(log.body_at(place), 1)
+    bit_rot(root)
+    return replace(salvaged(root, conf, before), compacted=COMPACTED)
+
+
 def built(
     folder: Path, size: int, bodies: list[bytes], properties: bytes, *, rotten: set[int], zero: set[int]
 ) -> Made:
@@ -141,6 +167,8 @@ def make(case: Case, folder: Path) -> Made:
     match kind:
         case "batch tombstone" | "batch repeat":
             return batch(Holes(kind.split()[1]), folder, version)
+        case "compaction":
+            return compaction(folder, version)
         case "dup info":
             return dup_info(folder)
         case _:
@@ -159,7 +187,10 @@ class Served:
 def serve(cases: list[Case], folder: Path) -> dict[Case, Served]:
     made = [make(case, folder / str(number)) for number, case in enumerate(cases)]
     for case, one in zip(cases, made, strict=True):
-        if case[1] != "batch repeat":  # else the broker makes its queues anew, and reads all of the log
+        if case[1] not in {
+            "batch repeat",
+            "compaction",
+        }:  # else the broker makes its queues anew, and reads all of the log
             shutil.rmtree(one.found.root / "consumequeue")
             shutil.rmtree(one.found.root / "batchconsumequeue", ignore_errors=True)
     answers = jvm.serve(cases[0][0], [one.found for one in made], restart=True)
@@ -179,13 +210,17 @@ def served(
 
 
 def check(made: Made, rows: list[jvm.Row]) -> None:
-    """Every queue offset is served, and survivors are where they were."""
+    """Every queue offset is served, survivors from where they were; of a compacted topic copies."""
     assert {row["status"] for row in rows} == {"FOUND"}
-    found = {(row["topic"], row["queueId"], row["queueOffset"]): row["physicalOffset"] for row in rows}
+    found = {(row["topic"], row["queueId"], row["queueOffset"]): row for row in rows}
     for place, raw in made.survivors.items():
         head = message.decode_head(raw)
         assert head is not None
-        assert found[topic_of(raw), head.queue_id, head.queue_offset] == place
+        row = found[topic_of(raw), head.queue_id, head.queue_offset]
+        if row["topic"] != made.compacted:
+            assert row["physicalOffset"] == place
+        elif b"KEYS\x01" in raw:  # what has none is left out
+            assert (row["msgQueueOffset"], row["bodyCrc"]) == (head.queue_offset, head.body_crc)
 
 
 @pytest.mark.parametrize("case", CASES, ids=" ".join)
