@@ -171,7 +171,7 @@ class Planner:
             kept = survey.records[belief.kept]
             stops = kept["log_offset"] + kept["total_size"]
             last = int(stops[-1]) if len(stops) else start
-            ends = {start, *stops.tolist()}  # a BLANK behind a hole is made anew
+            ends = {start, *stops[np.isin(stops, [*blanks])].tolist()}  # a BLANK behind a hole is made anew
             stay = {
                 at for at in blanks
                 if (at in ends or self._file_stop(at) - self.file_size == at)
