@@ -1,0 +1,89 @@
+"""The names in an object store, listed once: a request for each would cost a round trip each."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from rmqtool.errors import DeniedError
+from rmqtool.io.source import Kind, Status
+
+if TYPE_CHECKING:
+    from rmqtool.io.object_store import ObjectStore
+
+_DIRECTORY = Status(Kind.DIRECTORY)
+
+
+class ObjectTree:
+    """What was there when it was first looked at.
+
+    A directory is listed when its entries are asked for, and with all below if the directory around it has
+    been listed before: a store's top alone, and then ``consumequeue`` with every queue in one go.
+
+    Args:
+        store: What is listed.
+    """
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+        self._lists: dict[str, dict[str, Status]] = {}
+        self._single: dict[str, Status | None] = {}
+        self._asking = threading.RLock()
+
+    def status(self, path: str) -> Status | None:
+        """Return what a name stands for; None if nothing has that name.
+
+        Raises:
+            SourceFailureError: The store does not answer.
+        """
+        directory, _, name = path.rpartition("/")
+        with self._asking:
+            if path in self._lists:
+                return _DIRECTORY
+            if directory in self._lists:
+                return self._lists[directory].get(name)
+            if path not in self._single:
+                self._single[path] = self._asked(path)
+            return self._single[path]
+
+    def entries(self, path: str) -> dict[str, Status]:
+        """Return what is in a directory, by name; nothing where no directory is.
+
+        Raises:
+            DeniedError: It may not be listed.
+            SourceFailureError: The store does not answer.
+        """
+        with self._asking:
+            if path not in self._lists:
+                status = self.status(path)
+                if status is None or status.kind is not Kind.DIRECTORY:
+                    return {}
+                self._list(path)
+            return self._lists[path]
+
+    def _asked(self, path: str) -> Status | None:
+        try:
+            return self._store.status(path)
+        except DeniedError as failure:
+            return Status(Kind.HIDDEN, reason=failure.reason)
+
+    def _list(self, top: str) -> None:
+        recursive = top.rpartition("/")[0] in self._lists
+        found: dict[str, dict[str, Status]] = {top: {}}
+        for below, status in self._store.listed(top, recursive=recursive).items():
+            path = f"{top}/{below}"
+            if recursive and status.kind is Kind.DIRECTORY:
+                found.setdefault(path, {})
+            _enter(found, path, status, top)
+        self._lists |= found
+
+
+def _enter(lists: dict[str, dict[str, Status]], path: str, status: Status, top: str) -> None:
+    """Enter a name, and the directories around it that only names tell of."""
+    directory, _, name = path.rpartition("/")
+    lists.setdefault(directory, {})[name] = status
+    while directory != top:
+        directory, _, name = directory.rpartition("/")
+        if name in lists.setdefault(directory, {}):
+            return
+        lists[directory][name] = _DIRECTORY
