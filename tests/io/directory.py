@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
+from pyarrow.fs import LocalFileSystem
 
 from rmqtool.io import location_of
 
@@ -20,7 +20,7 @@ URL = "hdfs://namenode:8020"
 
 def as_objects(directory: Path, monkeypatch: pytest.MonkeyPatch) -> Location:
     """Return the place of a directory, as if it were what `URL` names."""
-    files = SubTreeFileSystem(str(directory), LocalFileSystem())
-    monkeypatch.setattr("rmqtool.io.object_store.connect", lambda top: (files, ""))
+    connection = LocalFileSystem(), str(directory)
+    monkeypatch.setattr("rmqtool.io.object_store.connect", lambda top: connection)
     monkeypatch.setattr("rmqtool.io.object_store.PAUSE_S", 0.0)
     return location_of(URL)
