@@ -45,9 +45,9 @@ class _LocalPath(click.Path):
 class _StorePath(_LocalPath):
     """A path of this machine's, or a URL of an object store's."""
 
-    def convert(
+    def convert(  # type: ignore[override] - our commands take either
         self, value: str | PathLike[str], param: click.Parameter | None, ctx: click.Context | None
-    ) -> Path | Location:  # type: ignore[override]
+    ) -> StorePath:
         """Return a path, or what a URL names.
 
         Raises:

@@ -190,4 +190,5 @@ def _status(info: FileInfo) -> Status | None:
     kinds = {FileType.File: Kind.FILE, FileType.Directory: Kind.DIRECTORY}
     if info.type == FileType.NotFound:
         return None
-    return Status(kinds.get(info.type, Kind.OTHER), info.size or 0, info.mtime_ns or 0)
+    kind = kinds.get(info.type, Kind.OTHER)
+    return Status(kind, info.size or 0, info.mtime_ns or 0) if kind is Kind.FILE else Status(kind)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import DeniedError
@@ -17,8 +18,9 @@ _DIRECTORY = Status(Kind.DIRECTORY)
 class ObjectTree:
     """What was there when it was first looked at.
 
-    A directory is listed when its entries are asked for, and with all below if the directory around it has
-    been listed before: a store's top alone, and then ``consumequeue`` with every queue in one go.
+    A directory is listed when its entries are asked for, or a name in it once it is known to be one; and with
+    all below if the directory around it has been listed before: a store's top alone, and then
+    ``consumequeue`` with every queue in one go.
 
     Args:
         store: What is listed.
@@ -40,6 +42,8 @@ class ObjectTree:
         with self._asking:
             if path in self._lists:
                 return _DIRECTORY
+            if directory not in self._lists and self._single.get(directory) == _DIRECTORY:
+                self._try_to_list(directory)
             if directory in self._lists:
                 return self._lists[directory].get(name)
             if path not in self._single:
@@ -66,6 +70,10 @@ class ObjectTree:
             return self._store.status(path)
         except DeniedError as failure:
             return Status(Kind.HIDDEN, reason=failure.reason)
+
+    def _try_to_list(self, top: str) -> None:
+        with suppress(DeniedError):  # single names may be known nevertheless
+            self._list(top)
 
     def _list(self, top: str) -> None:
         recursive = top.rpartition("/")[0] in self._lists

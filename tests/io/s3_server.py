@@ -20,11 +20,15 @@ if TYPE_CHECKING:
 _SERVER = """
 import sys
 from moto.server import ThreadedMotoServer
-server = ThreadedMotoServer("127.0.0.1", 0)
+server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
 server.start()
 print(server.get_host_and_port()[1], flush=True)
 sys.stdin.read()
 """
+
+
+_SIGNED = "AWS4-HMAC-SHA256 Credential=key/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0"
+"""The server lets nobody who is nameless overwrite; signatures it does not check."""
 
 
 @dataclass
@@ -87,8 +91,9 @@ def s3_server() -> Iterator[int]:
 def put(port: int, key: str, data: bytes = b"") -> None:
     """Make an object, or a bucket."""
     connection = HTTPConnection("127.0.0.1", port)
-    connection.request("PUT", f"/{quote(key)}", data)
-    assert connection.getresponse().status == 200
+    connection.request("PUT", f"/{quote(key)}", data, {"Authorization": _SIGNED})
+    answer = connection.getresponse()
+    assert answer.status == 200, answer.read()
     connection.close()
 
 
@@ -120,6 +125,8 @@ class Proxy:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True
+            wbufsize = -1
 
             def do_GET(self) -> None:
                 proxy._answer(self)
