@@ -45,7 +45,7 @@ class _LocalPath(click.Path):
 class _StorePath(_LocalPath):
     """A path of this machine's, or a URL of an object store's."""
 
-    def convert(  # type: ignore[override] - our commands take either
+    def convert(  # type: ignore[override]  # which our commands take
         self, value: str | PathLike[str], param: click.Parameter | None, ctx: click.Context | None
     ) -> StorePath:
         """Return a path, or what a URL names.

@@ -8,6 +8,7 @@ byte of that is used. One that is not the same any more ends the command, whatev
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING, NoReturn
 
 from rmqtool.errors import DeniedError, EnvironmentFailureError, SourceFailureError, UsageError
@@ -18,7 +19,7 @@ from rmqtool.io.object_urls import is_object_url, split_url
 from rmqtool.io.source import Entry, Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
     from typing import Any
 
@@ -35,10 +36,12 @@ class ObjectFiles:
 
     Args:
         top: Scheme and authority, as ``s3://bucket``.
+        planned: The versions that objects have to have, by name: of a task, as it was planned.
     """
 
-    def __init__(self, top: str) -> None:
+    def __init__(self, top: str, planned: Mapping[str, Version] | None = None) -> None:
         self.top = top
+        self._planned = planned or {}
         self._store = ObjectStore(top)
         self._tree = ObjectTree(self._store)
         self._cache = PieceCache()
@@ -92,6 +95,16 @@ class ObjectFiles:
                 handle = self._opened.setdefault(path, handle)
         return handle
 
+    def version(self, path: str) -> Version | None:
+        """Return the version of an object that is read; None if it cannot be opened.
+
+        Raises:
+            SourceFailureError: It is not what it was before, or the store does not answer.
+        """
+        with suppress(EnvironmentFailureError):  # who reads it says so
+            return self.open(path).version
+        return None
+
     def absolute(self, text: str) -> str:
         """Return the name that a setting or a user means.
 
@@ -137,11 +150,16 @@ class ObjectFiles:
             _changed(path, f"size was {status.size_bytes}, is {opened.version.size_bytes}")
         if seconds is not None and seconds != status.modified_ns // _NANOSECONDS:
             _changed(path, "it has been written anew")
+        if difference := self._planned.get(path, opened.version).difference(opened.version):
+            _changed(path, difference)
         return ObjectHandle(path, opened, self._store, self._cache)
 
 
 class ObjectHandle:
     """An object of one version, see `rmqtool.io.source.Handle`; it may be read as long as it has that.
+
+    Attributes:
+        version: The version.
 
     Args:
         path: Its name.
@@ -152,14 +170,14 @@ class ObjectHandle:
 
     def __init__(self, path: str, opened: OpenObject, store: ObjectStore, cache: PieceCache) -> None:
         self._path = path
-        self._version: Version = opened.version
+        self.version: Version = opened.version
         self._store = store
         self._idle = [opened]
         self._pieces = ObjectPieces(opened.version.size_bytes, self._fetch, cache)
 
     def size_bytes(self) -> int:
         """Return the size."""
-        return self._version.size_bytes
+        return self.version.size_bytes
 
     def read_into(self, position: int, view: memoryview[Any]) -> int:
         """Fill a part of a view.
@@ -201,7 +219,7 @@ class ObjectHandle:
             opened = self._store.open(self._path)
         except FileNotFoundError:
             _changed(self._path, "it is gone")
-        if difference := self._version.difference(opened.version):
+        if difference := self.version.difference(opened.version):
             _changed(self._path, difference)
         return opened
 

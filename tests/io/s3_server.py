@@ -27,7 +27,7 @@ sys.stdin.read()
 """
 
 
-_SIGNED = "AWS4-HMAC-SHA256 Credential=key/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0"
+_SIGNED = "AWS4-HMAC-SHA256 Credential=key/20260101/us-east-1/s3/aws4_request, SignedHeaders=host"
 """The server lets nobody who is nameless overwrite; signatures it does not check."""
 
 
