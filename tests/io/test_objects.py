@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import random
 import shutil
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ import pytest
 
 import rmqtool
 from rmqtool.cli import main
+from rmqtool.engine.spark_plan import Planner, run_planned
 from rmqtool.errors import DeniedError, EnvironmentFailureError, SourceFailureError, UsageError
 from rmqtool.io import Kind, location_of
 from rmqtool.io.object_pieces import AHEAD, GROWTH, LARGEST_BYTES, SMALLEST_BYTES, ObjectPieces, PieceCache
@@ -18,13 +20,15 @@ from rmqtool.io.object_store import ATTEMPTS, OpenObject, Version
 from rmqtool.io.object_tree import ObjectTree
 from rmqtool.io.object_urls import connect, split_url
 from rmqtool.io.source import Status
+from tests.engine.test_spark_plan import AwayEngine
 from tests.io.directory import URL, as_objects
 from tests.store.fixture_stores import fixture
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rmqtool.io import Location
+    from rmqtool.engine.spark_plan import PlannedTask
+    from rmqtool.io import Location, ReadOnlyFile
 
 
 @pytest.mark.parametrize(
@@ -317,3 +321,31 @@ def test_a_silent_service_is_asked_again_and_then_is_an_error(
     assert (out, err.count("\n")) == ("", 1)
     assert f"cannot be read, tried {ATTEMPTS} times: no answer; nothing is said of the store" in err
     assert len(asked) % ATTEMPTS == 0
+
+
+# Tasks of Spark
+
+
+def test_tasks_are_told_the_versions_that_were_planned(place: Location, tmp_path: Path) -> None:
+    segment = place / "commitlog/00000000000000000000"
+    task: PlannedTask = pickle.loads(pickle.dumps(Planner().tasks([(segment, segment.reader())])))[0]
+    assert list(task.versions) == [str(segment)]
+    assert run_planned(_first_byte, task) == segment.read_head(1)
+    _rewrite(tmp_path / "store/commitlog" / segment.name)
+    with pytest.raises(SourceFailureError, match="was changed while it was read"):
+        run_planned(_first_byte, task)
+
+
+def _first_byte(files: tuple[Location, ReadOnlyFile]) -> bytes:
+    place, file = files
+    assert file.source is place.source
+    return file.read_at(0, 1)
+
+
+def test_a_store_is_verified_by_tasks_of_other_machines(
+    place: Location, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    with rmqtool.open(str(place)) as store:
+        report = store.verify(engine=AwayEngine(scratch=tmp_path_factory.mktemp("scratch")))
+    assert report.findings.counts == {}
+    assert report.examined.records == 163

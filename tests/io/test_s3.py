@@ -103,7 +103,7 @@ def test_a_command_says_the_same_as_of_a_disk(
 @pytest.mark.parametrize(
     ("words", "part"),
     [
-        ("rebuild STORE --out OUT", "consumequeue"),
+        ("rebuild STORE --out OUT --engine local", "consumequeue"),
         ("export STORE --out OUT --format ndjson", ""),
         ("salvage STORE --out OUT", "commitlog"),
     ],
