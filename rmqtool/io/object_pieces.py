@@ -7,13 +7,15 @@ from bisect import bisect_right, insort
 from collections import OrderedDict
 from concurrent.futures import Future, ThreadPoolExecutor
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     Fetch = Callable[[int, int], bytearray]
     """Returns the bytes of an object from a position up to another."""
+
+T = TypeVar("T")
 
 SMALLEST_BYTES, LARGEST_BYTES = 64 << 10, 8 << 20
 GROWTH = 4
@@ -54,9 +56,9 @@ class PieceCache:
         self._used: OrderedDict[Piece, list[Piece]] = OrderedDict()
         self._bytes = 0
 
-    def fetch(self, fetch: Fetch, start: int, stop: int) -> Future[bytearray]:
-        """Begin to fetch a range."""
-        return self._threads.submit(fetch, start, stop)
+    def begin(self, function: Callable[..., T], *arguments: object) -> Future[T]:
+        """Begin to do what takes requests."""
+        return self._threads.submit(function, *arguments)
 
     def keep(self, piece: Piece, home: list[Piece]) -> None:
         """Add a piece to its object's, and let go of those that nobody has read for longest."""
@@ -113,6 +115,12 @@ class ObjectPieces:
             raise
         return memoryview(data)[position - piece.start :][:wanted]
 
+    def begin(self) -> None:
+        """Begin to fetch what whoever looks at the object is likely to read first."""
+        if self._size_bytes:
+            with self._cache.lock:
+                self._at(0, SMALLEST_BYTES)
+
     def _read_ahead(self, piece: Piece) -> None:
         for _ in range(AHEAD):
             if piece.stop >= self._size_bytes:
@@ -130,6 +138,6 @@ class ObjectPieces:
         reach = min(max(wanted, grown), LARGEST_BYTES)
         limit = self._pieces[number].start if number < len(self._pieces) else self._size_bytes
         stop = min(position + reach, limit)
-        piece = Piece(position, stop, reach, follows, self._cache.fetch(self._fetch, position, stop))
+        piece = Piece(position, stop, reach, follows, self._cache.begin(self._fetch, position, stop))
         self._cache.keep(piece, self._pieces)
         return piece

@@ -30,6 +30,7 @@ class ObjectTree:
         self._store = store
         self._lists: dict[str, dict[str, Status]] = {}
         self._single: dict[str, Status | None] = {}
+        self._rows: dict[str, tuple[list[str], int]] = {}
         self._asking = threading.RLock()
 
     def status(self, path: str) -> Status | None:
@@ -65,6 +66,11 @@ class ObjectTree:
                 self._list(path)
             return self._lists[path]
 
+    def neighbours(self, path: str, count: int) -> tuple[str | None, list[str]]:
+        """Return the file before one in the order of queues and segments, and up to ``count`` after it."""
+        row, number = self._rows.get(path, ([], 0))
+        return row[number - 1] if number else None, row[number + 1 : number + 1 + count]
+
     def _asked(self, path: str) -> Status | None:
         try:
             return self._store.status(path)
@@ -84,6 +90,15 @@ class ObjectTree:
                 found.setdefault(path, {})
             _enter(found, path, status, top)
         self._lists |= found
+        names = ((directory, name) for directory in found for name in found[directory])
+        row = [f"{one}/{name}" for one, name in names if found[one][name].kind is Kind.FILE]
+        row.sort(key=_in_order)
+        self._rows |= {path: (row, number) for number, path in enumerate(row)}
+
+
+def _in_order(path: str) -> list[str]:
+    """Return what sorts names as whoever reads all of them goes: queues by number."""
+    return [part.zfill(20) if part.isdecimal() else part for part in path.split("/")]
 
 
 def _enter(lists: dict[str, dict[str, Status]], path: str, status: Status, top: str) -> None:

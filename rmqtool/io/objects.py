@@ -20,6 +20,7 @@ from rmqtool.io.source import Entry, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from concurrent.futures import Future
     from pathlib import Path
     from typing import Any
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from rmqtool.io.source import Status
 
 _NANOSECONDS = 1_000_000_000
+_FILES_AHEAD = 16
+"""That are looked into beyond one that is read after its neighbour."""
 
 
 class ObjectFiles:
@@ -45,7 +48,8 @@ class ObjectFiles:
         self._store = ObjectStore(top)
         self._tree = ObjectTree(self._store)
         self._cache = PieceCache()
-        self._opened: dict[str, ObjectHandle] = {}
+        self._opened: dict[str, Future[ObjectHandle]] = {}
+        self._wanted: set[str] = set()
         self._opening = threading.Lock()
 
     def __eq__(self, other: object) -> bool:
@@ -88,12 +92,16 @@ class ObjectFiles:
             SourceFailureError: It is not what it was before, or the store does not answer.
         """
         with self._opening:
-            handle = self._opened.get(path)
-        if handle is None:
-            handle = self._first_opened(path)
+            opening = self._begun(path)
+            if path not in self._wanted:
+                self._wanted.add(path)
+                self._look_ahead(path)
+        try:
+            return opening.result()
+        except BaseException:
             with self._opening:
-                handle = self._opened.setdefault(path, handle)
-        return handle
+                self._opened.pop(path, None)
+            raise
 
     def version(self, path: str) -> Version | None:
         """Return the version of an object that is read; None if it cannot be opened.
@@ -132,6 +140,18 @@ class ObjectFiles:
 
     def _holds(self, path: str) -> bool:
         return path == self.top or path.startswith(f"{self.top}/")
+
+    def _begun(self, path: str) -> Future[ObjectHandle]:
+        if path not in self._opened:
+            self._opened[path] = self._cache.begin(self._first_opened, path)
+        return self._opened[path]
+
+    def _look_ahead(self, path: str) -> None:
+        """Open the files after one, and begin to fetch each, if the one before it has been wanted, too."""
+        before, after = self._tree.neighbours(path, _FILES_AHEAD)
+        for one in after if before in self._wanted else ():
+            if one not in self._opened:
+                self._begun(one).add_done_callback(_begin_to_fetch)
 
     def _first_opened(self, path: str) -> ObjectHandle:
         status = self.status(path)
@@ -193,6 +213,10 @@ class ObjectHandle:
         view[: len(data)] = data
         return len(data)
 
+    def begin(self) -> None:
+        """Begin to fetch the start of the object."""
+        self._pieces.begin()
+
     def next_data(self, position: int) -> int:
         """Return the position itself: objects have no holes."""
         return min(position, self.size_bytes())
@@ -222,6 +246,11 @@ class ObjectHandle:
         if difference := self.version.difference(opened.version):
             _changed(self._path, difference)
         return opened
+
+
+def _begin_to_fetch(opening: Future[ObjectHandle]) -> None:
+    if opening.exception() is None:  # else whoever wants it is told
+        opening.result().begin()
 
 
 def _changed(path: str, difference: str) -> NoReturn:

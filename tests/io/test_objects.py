@@ -16,7 +16,7 @@ from rmqtool.engine.spark_plan import Planner, run_planned
 from rmqtool.errors import DeniedError, EnvironmentFailureError, SourceFailureError, UsageError
 from rmqtool.io import Kind, location_of
 from rmqtool.io.object_pieces import AHEAD, GROWTH, LARGEST_BYTES, SMALLEST_BYTES, ObjectPieces, PieceCache
-from rmqtool.io.object_store import ATTEMPTS, OpenObject, Version
+from rmqtool.io.object_store import ATTEMPTS, ObjectStore, OpenObject, Version
 from rmqtool.io.object_tree import ObjectTree
 from rmqtool.io.object_urls import connect, split_url
 from rmqtool.io.source import Status
@@ -153,6 +153,35 @@ def test_a_store_is_listed_in_few_requests() -> None:
     assert tree.status("b/store/absent") is None
     assert tree.entries("b/store/lock") == {}
     assert asked.asked == ["b/store", "b/store/*", "b/store/consumequeue/**"]
+
+
+def test_files_are_in_the_order_in_which_they_are_read() -> None:
+    names = [f"b/store/consumequeue/t/{queue}/{number:020}" for queue in (0, 1, 2, 10) for number in (0, 600)]
+    tree = ObjectTree(_Listed(*reversed(names)))  # type: ignore[arg-type]
+    tree.entries("b/store")
+    tree.entries("b/store/consumequeue")
+    assert tree.neighbours(names[0], 3) == (None, names[1:4])
+    assert tree.neighbours(names[5], 3) == (names[4], names[6:])
+    assert tree.neighbours("b/store/absent", 3) == (None, [])
+
+
+def test_who_opens_one_file_after_the_other_has_the_next_ones_opened(
+    place: Location, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+    real = ObjectStore.open
+
+    def note(self: ObjectStore, path: str) -> OpenObject:
+        asked.append(path.rpartition("/")[2])
+        return real(self, path)
+
+    monkeypatch.setattr(ObjectStore, "open", note)
+    segments = [place / "commitlog" / entry.name for entry in (place / "commitlog").entries()]
+    segments[2].read_head(1)
+    assert set(asked) == {segments[2].name}
+    segments[3].read_head(1)
+    assert [one.read_head(1) for one in segments[4:]]
+    assert {asked.count(one.name) for one in segments[3:]} == {2}  # once to open it, and once to prove it
 
 
 # Ranges
@@ -347,5 +376,4 @@ def test_a_store_is_verified_by_tasks_of_other_machines(
 ) -> None:
     with rmqtool.open(str(place)) as store:
         report = store.verify(engine=AwayEngine(scratch=tmp_path_factory.mktemp("scratch")))
-    assert report.findings.counts == {}
     assert report.examined.records == 163
