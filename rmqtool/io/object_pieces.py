@@ -5,17 +5,17 @@ from __future__ import annotations
 import threading
 from bisect import bisect_right, insort
 from collections import OrderedDict
-from concurrent.futures import Future, ThreadPoolExecutor
 from operator import attrgetter
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
+
+from rmqtool.io.requests import begin
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from concurrent.futures import Future
 
     Fetch = Callable[[int, int], bytearray]
     """Returns the bytes of an object from a position up to another."""
-
-T = TypeVar("T")
 
 SMALLEST_BYTES, LARGEST_BYTES = 64 << 10, 8 << 20
 GROWTH = 4
@@ -24,7 +24,6 @@ GROWTH = 4
 AHEAD = 2
 """Pieces that are fetched beyond the one that is being read."""
 
-THREADS = 16
 KEPT_BYTES = 192 << 20
 
 _start = attrgetter("start")
@@ -48,17 +47,12 @@ class Piece:
 
 
 class PieceCache:
-    """The pieces of all objects of a store, up to `KEPT_BYTES`, and the threads that fetch them."""
+    """The pieces of all objects of a store, up to `KEPT_BYTES`."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="rmqtool-object")
         self._used: OrderedDict[Piece, list[Piece]] = OrderedDict()
         self._bytes = 0
-
-    def begin(self, function: Callable[..., T], *arguments: object) -> Future[T]:
-        """Begin to do what takes requests."""
-        return self._threads.submit(function, *arguments)
 
     def keep(self, piece: Piece, home: list[Piece]) -> None:
         """Add a piece to its object's, and let go of those that nobody has read for longest."""
@@ -138,6 +132,6 @@ class ObjectPieces:
         reach = min(max(wanted, grown), LARGEST_BYTES)
         limit = self._pieces[number].start if number < len(self._pieces) else self._size_bytes
         stop = min(position + reach, limit)
-        piece = Piece(position, stop, reach, follows, self._cache.begin(self._fetch, position, stop))
+        piece = Piece(position, stop, reach, follows, begin(self._fetch, position, stop))
         self._cache.keep(piece, self._pieces)
         return piece

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 import threading
-import time
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from rmqtool.errors import DeniedError, SourceFailureError
 from rmqtool.io.object_urls import connect, one_line
+from rmqtool.io.requests import pause
 from rmqtool.io.source import Kind, Status
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ class ObjectStore:
         return self._insisting(path, "read", read)
 
     def _insisting(self, path: str, done: str, ask: Callable[[], T]) -> T:
-        pause = PAUSE_S
+        seconds = PAUSE_S
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 return ask()
@@ -164,11 +164,10 @@ class ObjectStore:
                 reason = one_line(failure)
                 if _DENIED.search(reason):
                     raise DeniedError(path, f"cannot be {done}: {reason}; {_CREDENTIALS}") from failure
-                if attempt == ATTEMPTS:
-                    told = f"cannot be {done}, tried {ATTEMPTS} times: {reason}; {_AGAIN}"
+                if attempt == ATTEMPTS or not pause(seconds):
+                    told = f"cannot be {done}, tried {attempt} times: {reason}; {_AGAIN}"
                     raise SourceFailureError(path, told) from failure
-            time.sleep(pause)
-            pause *= 4
+            seconds *= 4
         raise AssertionError("the last attempt returns or raises")
 
     def _info(self, path: str) -> FileInfo:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Connection = tuple[FileSystem, str]
     """A file system, and the name there of the URL's bucket, container or root."""
 
-CONNECT_TIMEOUT_S, SILENCE_TIMEOUT_S = 10.0, 20.0
+CONNECT_TIMEOUT_S, SILENCE_TIMEOUT_S = 10.0, 10.0
 """For a connection, and for a server that sends nothing."""
 
 SCHEMES = ("s3", "s3a", "gs", "abfss", "hdfs")

@@ -16,6 +16,7 @@ from rmqtool.io.object_pieces import ObjectPieces, PieceCache
 from rmqtool.io.object_store import ObjectStore
 from rmqtool.io.object_tree import ObjectTree
 from rmqtool.io.object_urls import is_object_url, split_url
+from rmqtool.io.requests import begin
 from rmqtool.io.source import Entry, Kind
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ class ObjectFiles:
 
     def _begun(self, path: str) -> Future[ObjectHandle]:
         if path not in self._opened:
-            self._opened[path] = self._cache.begin(self._first_opened, path)
+            self._opened[path] = begin(self._first_opened, path)
         return self._opened[path]
 
     def _look_ahead(self, path: str) -> None:
