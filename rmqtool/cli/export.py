@@ -9,13 +9,12 @@ import click
 from rmqtool.api.exporting import export
 from rmqtool.cli.engine_options import engine_of, engine_options, note_engine
 from rmqtool.cli.help import Command
-from rmqtool.cli.options import A_PATH, max_findings_option, message_options, shared_options
+from rmqtool.cli.options import A_STORE, max_findings_option, message_options, shared_options
 from rmqtool.cli.session import Session
 from rmqtool.columns.names import FileFormat, Partition, TextBodies
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from rmqtool.cli.options import StorePath
     from rmqtool.errors import ExitStatus
 
 _EXAMPLES = """\
@@ -33,7 +32,7 @@ rmqtool export $STORE -o sheets --format csv
 
 
 @click.command("export", cls=Command, examples=_EXAMPLES)
-@click.argument("paths", nargs=-1, required=True, type=A_PATH, metavar="STORE...")
+@click.argument("paths", nargs=-1, required=True, type=A_STORE, metavar="STORE...")
 @message_options("Only messages of this tag.")
 @click.option(
     "--columns", metavar="NAME,...", help="These columns, in this order: rmqtool help export lists them."
@@ -54,7 +53,7 @@ rmqtool export $STORE -o sheets --format csv
 @max_findings_option("kept", 10, least=0)
 @engine_options("local")
 @shared_options(*(one.value for one in FileFormat), makes_folder=True)
-def export_command(paths: tuple[Path, ...], **options: Any) -> ExitStatus:  # noqa: ANN401 - click's options
+def export_command(paths: tuple[StorePath, ...], **options: Any) -> ExitStatus:  # noqa: ANN401 - click's options
     """Write messages as files of Parquet, Arrow, ndjson or csv.
 
     STORE is a store root, its commitlog/, or one file of that. Every 256 MiB of log become a file, or one in

@@ -13,6 +13,7 @@ from rmqtool.cli.help import Command
 from rmqtool.cli.lost_file import check_lost, lost_lines, lost_option
 from rmqtool.cli.options import (
     A_PATH,
+    A_STORE,
     adding,
     max_findings_option,
     part_options,
@@ -26,6 +27,7 @@ from rmqtool.report.formats import Format, document_of, report_json
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from rmqtool.cli.options import StorePath
     from rmqtool.commands.rebuild.report import RebuildReport
     from rmqtool.errors import ExitStatus
 
@@ -51,7 +53,7 @@ rmqtool rebuild-index $STORE --compare --engine local
 """
 
 _OPTIONS = (
-    click.argument("store_path", type=A_PATH, metavar="STORE"),
+    click.argument("store_path", type=A_STORE, metavar="STORE"),
     click.option("--out", type=A_PATH, metavar="DIR", help="The result; must not exist, or be empty."),
     click.option(
         "--mode",
@@ -100,7 +102,7 @@ _rebuild_options = adding(_OPTIONS)
     help="Over all true records of a damaged log, which no broker does; for who cannot copy the log, as"
     " rmqtool salvage does. What the next start would do to the log is said first.",
 )
-def rebuild_command(store_path: Path, **options: Any) -> ExitStatus:  # noqa: ANN401 - click's options
+def rebuild_command(store_path: StorePath, **options: Any) -> ExitStatus:  # noqa: ANN401 - click's options
     """Build consumequeue/ and index/ anew from the commit log.
 
     The result appears in --out complete or not at all, exactly as a broker would have left it, with a report
@@ -111,7 +113,7 @@ def rebuild_command(store_path: Path, **options: Any) -> ExitStatus:  # noqa: AN
 
 @click.command("rebuild-index", cls=Command, examples=_INDEX_EXAMPLES)
 @_rebuild_options
-def rebuild_index_command(store_path: Path, **options: Any) -> ExitStatus:  # noqa: ANN401 - click's options
+def rebuild_index_command(store_path: StorePath, **options: Any) -> ExitStatus:  # noqa: ANN401 - click's options
     """Build index/ anew from the commit log.
 
     The result appears in --out complete or not at all, exactly as a broker would have left it, with a report
@@ -120,7 +122,7 @@ def rebuild_index_command(store_path: Path, **options: Any) -> ExitStatus:  # no
     return _rebuild(store_path, frozenset({"index"}), options | {"lost": None, "salvage": False})
 
 
-def _rebuild(store_path: Path, parts: frozenset[str], options: dict[str, Any]) -> ExitStatus:
+def _rebuild(store_path: StorePath, parts: frozenset[str], options: dict[str, Any]) -> ExitStatus:
     try:
         return _run(Session(options), store_path, parts, options)
     except KeyboardInterrupt:
@@ -133,7 +135,9 @@ def _has_appeared(out: Path | None) -> bool:
     return out is not None and bool(location_of(out).entries())
 
 
-def _run(session: Session, store_path: Path, parts: frozenset[str], options: dict[str, Any]) -> ExitStatus:
+def _run(
+    session: Session, store_path: StorePath, parts: frozenset[str], options: dict[str, Any]
+) -> ExitStatus:
     engine = engine_of(options)
     until_ms = session.moment("--until-timestamp", options["until_timestamp"])
     store = session.open(store_path, reads_queues=True)

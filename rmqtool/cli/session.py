@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from typing import Any, TextIO
 
     from rmqtool.api.store import Store
+    from rmqtool.cli.options import StorePath
     from rmqtool.io import Location
 
 _LINKS_NAMED = 5
@@ -110,7 +111,12 @@ class Session:
         return {f"{name}_ms": self.moment(f"--{name}", options[name]) for name in ("begin", "end")}
 
     def open(
-        self, path: Path, kind: str | None = None, *, takes_config: bool = False, reads_queues: bool = False
+        self,
+        path: StorePath,
+        kind: str | None = None,
+        *,
+        takes_config: bool = False,
+        reads_queues: bool = False,
     ) -> Store:
         """Open a store, or a part of it; of a store root, that part alone.
 
@@ -137,7 +143,7 @@ class Session:
             raise EnvironmentFailureError(
                 f"{path}: holds settings of the broker; dump shows them, give the store root here"
             )
-        self.console.detail(f"{store.path}: {store.kind}")
+        self.console.detail(f"{store.location}: {store.kind}")
         self._note_links(store, in_topics=reads_queues)
         return store
 
@@ -153,7 +159,12 @@ class Session:
             self.console.note(f"{len(found) - _LINKS_NAMED} more links lead out of the store")
 
     def open_root(
-        self, path: Path, kind: str | None = None, *, takes_config: bool = False, reads_queues: bool = False
+        self,
+        path: StorePath,
+        kind: str | None = None,
+        *,
+        takes_config: bool = False,
+        reads_queues: bool = False,
     ) -> Store:
         """Open as `open`; of a store root, ``kind`` is left to the caller to choose."""
         own = None if looks_like_store(location_of(path)) else kind

@@ -9,7 +9,7 @@ import click
 from rmqtool.cli.completers import complete_topic
 from rmqtool.cli.help import Command
 from rmqtool.cli.next_command import command_line
-from rmqtool.cli.options import A_PATH, shared_options
+from rmqtool.cli.options import A_STORE, shared_options
 from rmqtool.cli.session import Session
 from rmqtool.commands.offsets import undecodable_files
 from rmqtool.commands.topics.model import TopicOrder, TopicTotals
@@ -22,9 +22,8 @@ from rmqtool.report.records import write_records
 from rmqtool.topics import TopicKind
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from rmqtool.api.store import Store
+    from rmqtool.cli.options import StorePath
     from rmqtool.commands.topics import TopicsReport
 
 _DROPPED = ()
@@ -42,7 +41,7 @@ rmqtool topics $STORE --kind retry --kind dead-letter
 
 
 @click.command("topics", cls=Command, examples=_EXAMPLES)
-@click.argument("store_path", type=A_PATH, metavar="STORE")
+@click.argument("store_path", type=A_STORE, metavar="STORE")
 @click.option(
     "-t",
     "--topic",
@@ -72,7 +71,7 @@ rmqtool topics $STORE --kind retry --kind dead-letter
 )
 @shared_options("text", "json", "ndjson", "csv")
 def topics_command(
-    store_path: Path,
+    store_path: StorePath,
     **options: Any,  # noqa: ANN401 - what click makes of the options
 ) -> ExitStatus:
     """Add up the log by topic: messages, bytes, rate, backlog.
@@ -148,7 +147,7 @@ def _warn(session: Session, store: Store) -> bool:
 
 def _tell_missed(session: Session, store: Store, topics: tuple[str, ...]) -> None:
     """Say that the log has nothing like that, and which topic may be meant."""
-    session.console.error(f"no message of such a topic in the log of {store.path}")
+    session.console.error(f"no message of such a topic in the log of {store.location}")
     for topic in topics:
         sentence = missing_topic(store.files, topic, session.console)
         if sentence is not None:

@@ -15,7 +15,7 @@ from rmqtool.cli.completers import complete_code, complete_target
 from rmqtool.cli.engine_options import engine_of, engine_options
 from rmqtool.cli.help import Command
 from rmqtool.cli.lost_file import check_lost, lost_lines, lost_option
-from rmqtool.cli.options import A_PATH, max_findings_option, shared_options, type_option
+from rmqtool.cli.options import A_PATH, A_STORE, max_findings_option, shared_options, type_option
 from rmqtool.cli.session import Session
 from rmqtool.cli.verify_files import MANIFEST_ACTIONS, REPORT_KINDS, VerifyFiles, metavar
 from rmqtool.errors import DeniedError, EnvironmentFailureError, ExitStatus, UsageError
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from rmqtool.api.store import Store
     from rmqtool.check.model import VerifyRun
+    from rmqtool.cli.options import StorePath
     from rmqtool.commands.verify.verdict import Verdict
     from rmqtool.recovery.model import Prediction
 
@@ -80,7 +81,7 @@ def _names_releases(word: str) -> bool:
 
 
 @click.command("verify", cls=_VerifyCommand, examples=_EXAMPLES)
-@click.argument("paths", nargs=-1, type=A_PATH, metavar="PATH...")
+@click.argument("paths", nargs=-1, type=A_STORE, metavar="PATH...")
 @type_option()
 @click.option(
     "--level",
@@ -126,7 +127,7 @@ def _names_releases(word: str) -> bool:
 @case_option
 @shared_options("text", "json", "ndjson", "csv")
 def verify_command(
-    paths: tuple[Path, ...],
+    paths: tuple[StorePath, ...],
     type_name: str | None,
     **options: Any,  # noqa: ANN401 - what click makes of the other options
 ) -> ExitStatus:
@@ -217,7 +218,7 @@ def _verify(
     return Verdict(report, session.fail_on, files.compare(report), predictions, part, session.given_words)
 
 
-def _check_lost(paths: Sequence[Path], options: dict[str, Any]) -> None:
+def _check_lost(paths: Sequence[StorePath], options: dict[str, Any]) -> None:
     if options["lost"] is None:
         return
     if options["predict"] in {None, _ALL} or len(paths) > 1:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.io.local import LocalFiles
+from rmqtool.io.object_urls import SCHEMES, is_object_url, split_url
 from rmqtool.io.reading import ReadOnlyFile
 from rmqtool.io.source import Kind
 
@@ -151,9 +152,18 @@ class Location:
 
 
 def location_of(path: str | os.PathLike[str] | Location) -> Location:
-    """Return the place that a path of this machine's names, absolute, links kept."""
+    """Return the place that a path of this machine's, or a URL of an object store's names.
+
+    Raises:
+        UsageError: It is another URL, or one that makes no sense.
+    """
     if isinstance(path, Location):
         return path
+    if isinstance(path, str) and is_object_url(path):
+        from rmqtool.io.objects import ObjectFiles
+
+        top, text = split_url(path)
+        return Location(ObjectFiles(top), text)
     files = LocalFiles()
     return Location(files, files.absolute(local_name(path)))
 
@@ -167,7 +177,7 @@ def local_name(path: str | os.PathLike[str]) -> str:
     text = os.fspath(path)
     if _URL.match(text):
         raise UsageError(
-            f"{text}: is a URL, and rmqtool reads and writes files of this machine only: give a path, as of a"
-            " file system that is mounted here"
+            f"{text}: is a URL, and a path of this machine's is meant here; what reads a store takes it as"
+            f" {', '.join(f'{scheme}://' for scheme in SCHEMES)}, as text: rmqtool help objects"
         )
     return text

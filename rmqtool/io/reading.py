@@ -53,13 +53,13 @@ class ReadOnlyFile:
     """
 
     def __init__(self, source: Source, path: str) -> None:
-        self._source = source
+        self.source = source
         self.path = path
         self._handle: Handle | None = None
         self._opening = threading.Lock()
 
     def __getstate__(self) -> tuple[Source, str]:
-        return self._source, self.path
+        return self.source, self.path
 
     def __setstate__(self, state: tuple[Source, str]) -> None:
         self.__init__(*state)  # type: ignore[misc]
@@ -145,7 +145,7 @@ class ReadOnlyFile:
             with self._opening:
                 handle = self._handle
                 if handle is None:
-                    handle = self._handle = self._source.open(self.path)
+                    handle = self._handle = self.source.open(self.path)
         return handle
 
     def _failure(self, failure: OSError, position: int) -> EnvironmentFailureError:
