@@ -91,6 +91,7 @@ class DerivedMaker:
         else:
             queues = index = self._run(log, *PARTS)
         files = [file for name in _DERIVED for file in self._files(name)]
+        files.sort(key=lambda file: -file.size_bytes)  # the last ones are to end together
         digests = self.engine.map(digest_of, files)
         written = [Written(one.label, sha, one.size_bytes) for one, sha in zip(files, digests, strict=True)]
         index_ms = _index_ms(self.staging.result)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -55,13 +56,17 @@ class FileCopier:
         Raises:
             EnvironmentFailureError: it cannot be read, or the disk is full.
         """
-        digest, buffer = hashlib.sha256(), memoryview(bytearray(min(_CHUNK_BYTES, file.size_bytes)))
-        with self.staging.create_file(file.label, file.size_bytes) as target:
-            for position in range(0, file.size_bytes, _CHUNK_BYTES):
-                chunk = buffer[: file.size_bytes - position]
+        digest, size = hashlib.sha256(), min(_CHUNK_BYTES, file.size_bytes)
+        buffers = [memoryview(bytearray(size)) for _ in range(2)]  # one is hashed while the next is copied
+        hashed: Future[None] | None = None
+        with self.staging.create_file(file.label, file.size_bytes) as target, ThreadPoolExecutor(1) as hasher:
+            for number, position in enumerate(range(0, file.size_bytes, _CHUNK_BYTES)):
+                chunk = buffers[number % 2][: file.size_bytes - position]
                 if file.read_into(position, chunk) != len(chunk):
                     raise EnvironmentFailureError(f"{file.path}: changed while it was read; nothing was made")
-                digest.update(chunk)
+                if hashed is not None:
+                    hashed.result()
+                hashed = hasher.submit(digest.update, chunk)
                 if any(chunk[:_PROBE_BYTES]) or chunk.tobytes() != _ZEROS[: len(chunk)]:
                     target.write_at(position, chunk)
         return Written(file.label, digest.hexdigest(), file.size_bytes)
