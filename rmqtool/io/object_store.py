@@ -77,7 +77,7 @@ class OpenObject:
     def read(self, start: int, stop: int) -> bytearray:
         """Return a range, which is not empty.
 
-        The S3 client of Arrow (26.0.1) counts the bytes that were asked for, not those that came: after a body
+        Arrow's S3 client (26.0.1) counts the bytes that were asked for, not those that came: after a body
         that is too short the buffer ends in what was in it before. Its last byte tells; where that may be the
         object's own, it is read once more, into a buffer that began otherwise.
 
