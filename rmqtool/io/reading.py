@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rmqtool.io.source import Handle, Source
 
 _PIECE_BYTES = 1 << 20
+_ZEROS = memoryview(bytes(_PIECE_BYTES))
 RETRY_BYTES = 4096
 """Smallest piece that is tried on its own when a read fails: a page, and whole sectors of any disk."""
 
@@ -152,7 +153,7 @@ class ReadOnlyFile:
 
 
 def sha256_of(file: ReadOnlyFile, stop: int, unreadable: MutableSequence[UnreadableRange]) -> tuple[str, int]:
-    """Return SHA-256 of a file's first bytes in hex, and how many of them it had.
+    """Return SHA-256 of a file's first bytes in hex, and how many of them it had; holes are not read.
 
     Args:
         file: The file.
@@ -164,9 +165,16 @@ def sha256_of(file: ReadOnlyFile, stop: int, unreadable: MutableSequence[Unreada
     """
     hasher, position = hashlib.sha256(), 0
     view = memoryview(bytearray(min(_PIECE_BYTES, stop)))
-    while count := file.read_into(position, view[: stop - position], unreadable):
+    while position < stop:
+        data = min(file.next_data(position), stop)
+        for start in range(position, data, len(_ZEROS)):
+            hasher.update(_ZEROS[: data - start])
+        position = max(position, data)
+        count = file.read_into(position, view[: stop - position], unreadable)
         hasher.update(view[:count])
         position += count
+        if not count:
+            break
     return hasher.hexdigest(), position
 
 
