@@ -158,6 +158,21 @@ def location_of(path: str | os.PathLike[str] | Location) -> Location:
     return Location(files, files.absolute(local_name(path)))
 
 
+def is_glob(path: str | os.PathLike[str] | Location) -> bool:
+    """Tell whether a path of this machine's is a glob: it has wildcards, and nothing has that very name."""
+    text = "" if isinstance(path, Location) else local_name(path)
+    return _WILD.search(text) is not None and location_of(text).status() is None
+
+
+def places_of(path: str | os.PathLike[str] | Location) -> list[Location]:
+    """Return the places that a path or a glob names, a glob's by name; none where nothing fits a glob."""
+    if isinstance(path, Location) or not is_glob(path):
+        return [location_of(path)]
+    text = local_name(path)
+    base = location_of("/" if text.startswith("/") else ".")
+    return [base.elsewhere(place.text) for place in base.matching(text.strip("/"))]
+
+
 def local_name(path: str | os.PathLike[str]) -> str:
     """Return a path of this machine's as text.
 

@@ -1,0 +1,169 @@
+"""``rmqtool rebuild`` of many stores: a directory for each in ``--out``, and one report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rmqtool.cli.engine_options import engine_of, note_engine
+from rmqtool.cli.fleet import Fleet
+from rmqtool.commands.rebuild.resume import made_before, status_made_before
+from rmqtool.errors import ExitStatus, RefusedError, UsageError
+from rmqtool.findings.wording import counted
+from rmqtool.io import location_of
+from rmqtool.report.escaping import escape_text
+from rmqtool.report.fleet import Forms
+from rmqtool.report.formats import document_of
+from rmqtool.store.folders import folder_names
+from rmqtool.store.staging import refuse_inside
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+    from typing import TextIO
+
+    from rmqtool.api.store import Store
+    from rmqtool.cli.session import Session
+    from rmqtool.commands.fleet import FleetReport
+    from rmqtool.commands.rebuild.report import RebuildReport
+    from rmqtool.engine import Engine
+    from rmqtool.findings import FailOn
+    from rmqtool.progress import Progress
+
+_OF_ONE_LOG = "is a place in one log: give one STORE"
+
+
+class Rebuilt(NamedTuple):
+    """What was made of one store.
+
+    Attributes:
+        document: the report, as JSON has it.
+        report: itself; None where an earlier run made it.
+    """
+
+    document: dict[str, Any]
+    report: RebuildReport | None
+
+
+def rebuild_stores(
+    session: Session, paths: Sequence[Path], words: Mapping[str, Any], options: dict[str, Any]
+) -> ExitStatus:
+    """Rebuild all that paths and globs name, and return the worst status.
+
+    Args:
+        session: The run.
+        paths: As given.
+        words: The options of `Store.rebuild`.
+        options: Of the command.
+
+    Raises:
+        UsageError: An option is that of one store.
+        RefusedError: ``--out`` has contents and nobody asks to go on, or it lies in a store.
+        EnvironmentFailureError: The engine does not come up.
+    """
+    _check(options)
+    engine, out = engine_of(options), options["out"]
+    note_engine(options, engine, session.console)
+    fleet = Fleet(session, paths, _FORMS, reads_queues=True)
+    outs: dict[str, Path] = {}
+    if out is not None:
+        refuse_inside(out, [root for store in fleet.stores for root in store.files.evidence_roots])
+        names = folder_names([one.path for one in fleet.members])
+        outs = {one.path: out / name for one, name in zip(fleet.members, names, strict=True)}
+    question = RebuildQuestion(words, session.fail_on, outs, resume=options["resume"])
+    return fleet.ask(question, engine, then=partial(_say_what_next, session, out))
+
+
+@dataclass(frozen=True)
+class RebuildQuestion:
+    """A question to a store.
+
+    Attributes:
+        words: the options of `Store.rebuild`.
+        fail_on: which findings fail.
+        outs: where the result of each store goes, by its path; empty where nothing is written.
+        resume: whether what an earlier run has made counts.
+    """
+
+    words: Mapping[str, Any]
+    fail_on: FailOn
+    outs: Mapping[str, Path]
+    resume: bool
+
+    def __call__(self, store: Store, engine: Engine, progress: Progress) -> tuple[Rebuilt, ExitStatus]:
+        """Rebuild a store, unless that was done.
+
+        Raises:
+            RmqtoolError: As `Store.rebuild`.
+        """
+        out = self.outs.get(str(store.path))
+        document = self._made_before(store, out) if self.resume and out is not None else None
+        if document is not None:
+            status = status_made_before(document, self.fail_on)
+            return Rebuilt(document | {"exitStatus": int(status)}, None), status
+        report = store.rebuild(out, engine=engine, progress=progress, **self.words)
+        status = report.exit_status(self.fail_on)
+        return Rebuilt(document_of(report, status), report), status
+
+    def _made_before(self, store: Store, out: Path) -> dict[str, Any] | None:
+        words = self.words
+        chosen = words["topic"] or words["exclude_topic"] or words["until_timestamp"] is not None
+        return made_before(
+            out,
+            store.files,
+            parts=words["parts"],
+            mode="salvage" if words["salvage"] else "broker",
+            partial=bool(chosen),
+            compared=words["compare"],
+        )
+
+
+def _check(options: dict[str, Any]) -> None:
+    """Refuse what makes sense for one store only, before the first is opened."""
+    out = options["out"]
+    if options["lost"] is not None:
+        raise UsageError("--lost is of one store: give one STORE")
+    if options["until_offset"] is not None:
+        raise UsageError(f"--until-offset {_OF_ONE_LOG}")
+    if options["tag_items"].startswith("from:"):
+        raise UsageError(f"--tag-items {options['tag_items']} {_OF_ONE_LOG}")
+    if out is None and not (options["compare"] or options["dry_run"]):
+        raise UsageError("nothing to do: give --out DIR for the results, or --compare, or --dry-run")
+    if out is not None and not options["resume"] and (location_of(out).is_regular() or _has_contents(out)):
+        raise RefusedError(f"{out}: exists and is no empty directory; choose another output, or add --resume")
+
+
+def _has_contents(out: Path) -> bool:
+    return bool(location_of(out).entries())
+
+
+def _say_what_next(session: Session, out: Path | None, report: FleetReport[Rebuilt]) -> None:
+    if report.exit_status is ExitStatus.INTERRUPTED:
+        kept = "" if out is None else f"; what is complete lies in {out}, and --resume makes the rest"
+        session.console.error(f"interrupted{kept}")
+    made = [one.report.report for one in report if one.report is not None and one.report.report is not None]
+    ready = [one for one in made if one.is_installable]
+    others = sum(bool(one.install_hint) and not one.is_installable for one in made)
+    if ready:
+        session.console.note(replace(ready[0], out=f"{out}/NAME").install_hint)
+    if others:
+        count = counted(others, "result is", "results are", spec=",")
+        session.console.warn(f"{count} not to be installed; rmqtool rebuild of that store alone says why")
+
+
+def _verdict(made: Rebuilt) -> str:
+    before = " (by an earlier run)" if made.report is None else ""
+    return escape_text(made.document["verdict"]) + before
+
+
+def _text(made: Rebuilt, stream: TextIO) -> None:
+    from rmqtool.report.rebuild_text import write_rebuild_text
+
+    if made.report is None:
+        stream.write(f"{_verdict(made)}: {escape_text(made.document['store'])}\n")
+    else:
+        write_rebuild_text(made.report, stream)
+
+
+_FORMS = Forms[Rebuilt]("rebuild", _verdict, lambda made, _status: made.document, _text)

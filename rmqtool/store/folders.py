@@ -1,0 +1,43 @@
+"""Names of folders for what is made of many stores."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def folder_names(paths: Sequence[str]) -> list[str]:
+    """Return a name for each store: the end of its path, as much of it as tells it from the others.
+
+    ``/data/a/store`` and ``/data/b/store`` are ``a-store`` and ``b-store``. What even whole paths do not tell
+    apart gets a number.
+
+    Args:
+        paths: Absolute paths of the stores, ``/`` between components.
+    """
+    parts = [path.strip("/").split("/") for path in paths]
+    lengths = [1] * len(parts)
+    while True:
+        names = ["-".join(one[-length:]) or "root" for one, length in zip(parts, lengths, strict=True)]
+        counts = Counter(names)
+        longer = [
+            length + (counts[name] > 1 and length < len(one))
+            for one, length, name in zip(parts, lengths, names, strict=True)
+        ]
+        if longer == lengths:
+            return _numbered(names)
+        lengths = longer
+
+
+def _numbered(names: Sequence[str]) -> list[str]:
+    found: list[str] = []
+    for name in names:
+        number, own = 1, name
+        while own in found:
+            number += 1
+            own = f"{name}-{number}"
+        found.append(own)
+    return found
