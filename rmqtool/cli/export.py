@@ -8,6 +8,7 @@ import click
 
 from rmqtool.api.exporting import export
 from rmqtool.cli.engine_options import engine_of, engine_options, note_engine
+from rmqtool.cli.fleet import stores_of
 from rmqtool.cli.help import Command
 from rmqtool.cli.options import A_PATH, max_findings_option, message_options, shared_options
 from rmqtool.cli.session import Session
@@ -58,14 +59,14 @@ def export_command(paths: tuple[Path, ...], **options: Any) -> ExitStatus:  # no
     """Write messages as files of Parquet, Arrow, ndjson or csv.
 
     STORE is a store root, its commitlog/, or one file of that. Every 256 MiB of log become a file, or one in
-    each folder of --partition-by; of several stores, each gets a folder. What is wrong with a record is in
-    its column damage, what lies between records in the report _export.json beside the files. Nothing that
-    fits a filter makes the exit status 1.
+    each folder of --partition-by; of several stores, or a glob in quotes, each gets a folder, and one that
+    cannot be read is left out. What is wrong with a record is in its column damage, what lies between records
+    in the report _export.json beside the files. Nothing that fits a filter makes the exit status 1.
     """
     session = Session(options)
     engine = engine_of(options)
     bounds = session.bounds(options)
-    stores = [session.open(path) for path in paths]
+    stores, left_out = stores_of(session, paths)
     for store in stores:
         session.note_broker(store)
         session.note_settings(store)
@@ -89,6 +90,7 @@ def export_command(paths: tuple[Path, ...], **options: Any) -> ExitStatus:  # no
             from_queue_offset=options["from_queue_offset"],
             decompress=options["decompress"],
             max_findings=options["max_findings"],
+            left_out=left_out,
             engine=engine,
             progress=session.console,
         )

@@ -123,7 +123,8 @@ def rebuild_command(paths: tuple[Path, ...], **options: Any) -> ExitStatus:  # n
     """Build consumequeue/ and index/ anew from the commit log.
 
     The result appears in --out complete or not at all, exactly as a broker would have left it, with a report
-    rebuild.json beside it. The store is only read. With --compare or --dry-run no --out is needed.
+    rebuild.json beside it. The store is only read. With --compare or --dry-run no --out is needed. Several
+    stores, or a glob in quotes, are one run: see rmqtool help fleets.
     """
     return _rebuild(paths, frozenset({"consumequeue", "index"}), options)
 
@@ -134,7 +135,8 @@ def rebuild_index_command(paths: tuple[Path, ...], **options: Any) -> ExitStatus
     """Build index/ anew from the commit log.
 
     The result appears in --out complete or not at all, exactly as a broker would have left it, with a report
-    rebuild.json beside it. The store is only read. With --compare or --dry-run no --out is needed.
+    rebuild.json beside it. The store is only read. With --compare or --dry-run no --out is needed. Several
+    stores, or a glob in quotes, are one run: see rmqtool help fleets.
     """
     return _rebuild(paths, frozenset({"index"}), options | {"lost": None, "salvage": False})
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqtool.cli.engine_options import engine_of, note_engine
 from rmqtool.cli.fleet import Fleet
-from rmqtool.commands.rebuild.resume import made_before, status_made_before
 from rmqtool.errors import ExitStatus, RefusedError, UsageError
 from rmqtool.findings.wording import counted
 from rmqtool.io import location_of
@@ -65,7 +64,8 @@ def rebuild_stores(
     _check(options)
     engine, out = engine_of(options), options["out"]
     note_engine(options, engine, session.console)
-    fleet = Fleet(session, paths, _FORMS, reads_queues=True)
+    forms = replace(_FORMS, command="rebuild" if "consumequeue" in words["parts"] else "rebuild-index")
+    fleet = Fleet(session, paths, forms, reads_queues=True)
     outs: dict[str, Path] = {}
     if out is not None:
         refuse_inside(out, [root for store in fleet.stores for root in store.files.evidence_roots])
@@ -100,6 +100,8 @@ class RebuildQuestion:
         out = self.outs.get(str(store.path))
         document = self._made_before(store, out) if self.resume and out is not None else None
         if document is not None:
+            from rmqtool.commands.rebuild.resume import status_made_before
+
             status = status_made_before(document, self.fail_on)
             return Rebuilt(document | {"exitStatus": int(status)}, None), status
         report = store.rebuild(out, engine=engine, progress=progress, **self.words)
@@ -107,6 +109,8 @@ class RebuildQuestion:
         return Rebuilt(document_of(report, status), report), status
 
     def _made_before(self, store: Store, out: Path) -> dict[str, Any] | None:
+        from rmqtool.commands.rebuild.resume import made_before
+
         words = self.words
         chosen = words["topic"] or words["exclude_topic"] or words["until_timestamp"] is not None
         return made_before(

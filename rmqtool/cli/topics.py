@@ -96,7 +96,8 @@ def topics_command(
     oldest and the newest. The backlog is what config/consumerOffset.json leaves to the slowest group, in
     units of the queues that are there.
 
-    Damaged parts of the log are skipped and told; the exit status is then 5.
+    Damaged parts of the log are skipped and told; the exit status is then 5. Several stores, or a glob in
+    quotes, are one run: see rmqtool help fleets.
     """
     session = Session(options)
     question = TopicsQuestion(options, session.fail_on)

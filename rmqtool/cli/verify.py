@@ -43,6 +43,8 @@ rmqtool verify $STORE --predict-recovery
 rmqtool verify $STORE --predict-recovery --lost lost.ndjson
 # checksums and framing only
 rmqtool verify $STORE/commitlog --level 1
+# all stores of a backup: a line for each, the worst first
+rmqtool verify $STORE $OTHER
 # for CI: a report file, and an exit status
 rmqtool verify $STORE -q --fail-on warning --report junit:verify.xml
 # what a finding means
@@ -129,7 +131,7 @@ def verify_command(
 
     PATH is a store root, one of its directories, or one file. The log is the truth: consume queues and
     index are compared with it, a part of a store with the log beside it. Nothing is ever repaired or
-    written into the store.
+    written into the store. Several, or a glob in quotes, are one run: a line for each, and one exit status.
     """
     session = Session(options)
     if options["explain_code"] is not None:

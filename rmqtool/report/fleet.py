@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import TextIO
 
-    from rmqtool.commands.fleet import FleetReport, Outcome
+    from rmqtool.commands.fleet import FleetReport, StoreOutcome
 
 R = TypeVar("R")
 
@@ -115,7 +115,7 @@ def write_fleet(
         _write_text(report, forms, stream, look)
 
 
-def _entry(outcome: Outcome[R], forms: Forms[R]) -> dict[str, Any]:
+def _entry(outcome: StoreOutcome[R], forms: Forms[R]) -> dict[str, Any]:
     verdict = None if outcome.report is None else forms.verdict(outcome.report)
     return json_object(outcome) | {"verdict": verdict}
 
@@ -152,7 +152,7 @@ def _write_text(report: FleetReport[R], forms: Forms[R], stream: TextIO, look: F
             forms.text(one.report, stream)
 
 
-def _said(outcome: Outcome[R], forms: Forms[R]) -> str:
+def _said(outcome: StoreOutcome[R], forms: Forms[R]) -> str:
     """Return the line of a store, which has its path beside it."""
     if outcome.report is not None:
         return forms.verdict(outcome.report)

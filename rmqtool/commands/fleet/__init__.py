@@ -6,7 +6,7 @@ report, in the order in which the stores were named; its exit status is the wors
 
 from __future__ import annotations
 
-from rmqtool.commands.fleet.model import FleetReport, FleetSummary, Outcome
+from rmqtool.commands.fleet.model import FleetReport, FleetSummary, StoreOutcome
 from rmqtool.commands.fleet.run import Ask, Member, ask_members, gathered
 
-__all__ = ["Ask", "FleetReport", "FleetSummary", "Member", "Outcome", "ask_members", "gathered"]
+__all__ = ["Ask", "FleetReport", "FleetSummary", "Member", "StoreOutcome", "ask_members", "gathered"]

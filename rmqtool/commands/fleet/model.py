@@ -15,7 +15,7 @@ R = TypeVar("R")
 
 
 @dataclass(frozen=True)
-class Outcome(Generic[R]):
+class StoreOutcome(Generic[R]):
     """What became of one store.
 
     Attributes:
@@ -66,7 +66,7 @@ class FleetReport(Generic[R]):
     """
 
     schema: ClassVar = "rmqtool.fleet/1"
-    outcomes: tuple[Outcome[R], ...]
+    outcomes: tuple[StoreOutcome[R], ...]
     seconds: float
 
     @property
@@ -75,7 +75,7 @@ class FleetReport(Generic[R]):
         return max((one.status for one in self.outcomes), default=ExitStatus.CLEAN)
 
     @property
-    def worst_first(self) -> list[Outcome[R]]:
+    def worst_first(self) -> list[StoreOutcome[R]]:
         """Return the outcomes by falling status; among equals the order stays."""
         return sorted(self.outcomes, key=lambda one: -one.status)
 
@@ -91,7 +91,7 @@ class FleetReport(Generic[R]):
             seconds=self.seconds,
         )
 
-    def __iter__(self) -> Iterator[Outcome[R]]:
+    def __iter__(self) -> Iterator[StoreOutcome[R]]:
         return iter(self.outcomes)
 
     def __len__(self) -> int:

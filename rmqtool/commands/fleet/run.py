@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Generic, NoReturn, Protocol, TypeVar
 
-from rmqtool.commands.fleet.model import FleetReport, Outcome
+from rmqtool.commands.fleet.model import FleetReport, StoreOutcome
 from rmqtool.engine import LocalEngine, MapInterruptedError, runs_elsewhere
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, RmqtoolError, UsageError
 from rmqtool.io import location_of, places_of
@@ -78,16 +78,18 @@ class Member(Generic[S]):
         """Whether there is nothing in it to be shared out."""
         return self.log_bytes <= _SMALL_BYTES
 
-    def failed(self, failure: BaseException) -> Outcome[R]:
+    def failed(self, failure: BaseException) -> StoreOutcome[R]:
         """Return the outcome of a store that has no report, and why."""
         if isinstance(failure, KeyboardInterrupt):
-            return Outcome(self.path, ExitStatus.INTERRUPTED, failure=str(failure) or _AMID)
+            return StoreOutcome(self.path, ExitStatus.INTERRUPTED, failure=str(failure) or _AMID)
         if isinstance(failure, RmqtoolError):
-            return Outcome(self.path, failure.status, failure=str(failure))
+            return StoreOutcome(self.path, failure.status, failure=str(failure))
         if isinstance(failure, OSError):
-            return Outcome(self.path, ExitStatus.FAILED, failure=f"{failure.filename}: {failure.strerror}")
+            return StoreOutcome(
+                self.path, ExitStatus.FAILED, failure=f"{failure.filename}: {failure.strerror}"
+            )
         told = f"internal error: {type(failure).__name__}: {failure}"
-        return Outcome(self.path, ExitStatus.FAILED, failure=told)
+        return StoreOutcome(self.path, ExitStatus.FAILED, failure=told)
 
 
 def gathered(
@@ -167,7 +169,7 @@ class _Asking(Generic[S, R]):
         self._members, self._ask = members, ask
         self._engine, self._progress = engine, progress
         self._done_bytes = 0
-        self.outcomes: dict[int, Outcome[R]] = {}
+        self.outcomes: dict[int, StoreOutcome[R]] = {}
 
     def run(self, *, apart: bool) -> None:
         """Ask all that are open; ``apart`` sends the small ones to tasks of the engine."""
@@ -223,7 +225,7 @@ class _Asking(Generic[S, R]):
         for place, outcome in found.items():
             self._take(numbers[place], outcome)
 
-    def _take(self, number: int, outcome: Outcome[R]) -> None:
+    def _take(self, number: int, outcome: StoreOutcome[R]) -> None:
         self.outcomes[number] = outcome
         for sentence in outcome.warnings:
             self._progress.warn(sentence if outcome.store in sentence else f"{outcome.store}: {sentence}")
@@ -247,7 +249,7 @@ class _Stages(KeptRemarks):
         self._shown.advance(done_bytes)
 
 
-def _asked_apart(ask: Ask[S, R], member: Member[S]) -> Outcome[R]:
+def _asked_apart(ask: Ask[S, R], member: Member[S]) -> StoreOutcome[R]:
     """Open a store where a task runs, and ask it there."""
     try:
         store = member.opening()
@@ -257,15 +259,15 @@ def _asked_apart(ask: Ask[S, R], member: Member[S]) -> Outcome[R]:
         return _asked(replace(member, store=store), ask, engine, NullProgress())
 
 
-def _asked(member: Member[S], ask: Ask[S, R], engine: Engine, shown: Progress) -> Outcome[R]:
+def _asked(member: Member[S], ask: Ask[S, R], engine: Engine, shown: Progress) -> StoreOutcome[R]:
     """Ask an open store, and close it; whatever happens is its outcome."""
     start, told = time.perf_counter(), _Stages(shown)
-    outcome: Outcome[R]
+    outcome: StoreOutcome[R]
     if member.store is None:
         raise ValueError(f"{member.path}: is not open")
     try:
         report, status = ask(member.store, engine, told)
-        outcome = Outcome(member.path, status, report)
+        outcome = StoreOutcome(member.path, status, report)
     except (Exception, KeyboardInterrupt) as failure:
         outcome = member.failed(failure)
     finally:
