@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
+from rmqtool.api.arguments import word_of
 from rmqtool.api.engines import engine_of
 from rmqtool.api.opening import open as open_store
 from rmqtool.commands.fleet import ask_members, gathered
@@ -63,7 +65,7 @@ def ask_stores(
         UsageError: What is said of all of them makes no sense.
         EnvironmentFailureError: The engine does not come up.
     """
-    named = [paths] if isinstance(paths, str) or hasattr(paths, "__fspath__") else [*paths]
+    named = [paths] if isinstance(paths, str | os.PathLike) else [*paths]
     opening = partial(
         open_store,
         broker_conf=broker_conf,
@@ -75,7 +77,10 @@ def ask_stores(
     members = gathered(named, opening, log_bytes)
     with opened_engine(options, opened) as working:
         return ask_members(
-            members, partial(_asked, ask, FailOn(fail_on)), working, progress or NullProgress()
+            members,
+            partial(_asked, ask, word_of("fail_on", fail_on, FailOn)),
+            working,
+            progress or NullProgress(),
         )
 
 

@@ -64,8 +64,8 @@ def _suite(verdict: Verdict) -> ET.Element:
 
 
 def _failed_suite(store: str, why: str) -> ET.Element:
-    numbers = {"tests": "1", "failures": "0", "errors": "1", "skipped": "0"}
-    suite = ET.Element("testsuite", name=_text(escape_text(store)), time=_seconds(0), **numbers)
+    suite = ET.Element("testsuite", name=_text(escape_text(store)), time=_seconds(0))
+    suite.attrib.update(tests="1", failures="0", errors="1", skipped="0")
     case = _new_case(Structure.STORE, "could be looked at")
     ET.SubElement(case, "error", message=_text(escape_text(why)), type="exit-status")
     suite.append(case)

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool.store.folders import folder_names
+from tests.strategies import examples
 
 
 @pytest.mark.parametrize(
@@ -25,6 +26,7 @@ def test_names_are_the_ends_of_paths(paths: list[str], names: list[str]) -> None
     assert folder_names(paths) == names
 
 
+@examples(40)
 @given(st.lists(st.lists(st.sampled_from(["a", "b", "a-b", "b-2"]), max_size=4)))
 def test_no_two_are_the_same(parts: list[list[str]]) -> None:
     names = folder_names(["/" + "/".join(one) for one in parts])

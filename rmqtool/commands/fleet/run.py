@@ -50,7 +50,7 @@ R_co = TypeVar("R_co", covariant=True)
 class Ask(Protocol[S_contra, R_co]):
     """A question to a store; what one store cannot answer, it raises, and the next store is asked."""
 
-    def __call__(self, store: S_contra, engine: Engine, progress: Progress) -> tuple[R_co, ExitStatus]:
+    def __call__(self, store: S_contra, engine: Engine, progress: Progress, /) -> tuple[R_co, ExitStatus]:
         """Return the report, and the exit status that the store would have alone."""
         ...
 
