@@ -8,15 +8,15 @@ import click
 
 from rmqtool.api.exporting import export
 from rmqtool.cli.engine_options import engine_of, engine_options, note_engine
-from rmqtool.cli.fleet import stores_of
 from rmqtool.cli.help import Command
-from rmqtool.cli.options import A_PATH, max_findings_option, message_options, shared_options
+from rmqtool.cli.options import A_PATH, is_fleet, max_findings_option, message_options, shared_options
 from rmqtool.cli.session import Session
 from rmqtool.columns.names import FileFormat, Partition, TextBodies
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from rmqtool.api.store import Store
     from rmqtool.errors import ExitStatus
 
 _EXAMPLES = """\
@@ -66,7 +66,7 @@ def export_command(paths: tuple[Path, ...], **options: Any) -> ExitStatus:  # no
     session = Session(options)
     engine = engine_of(options)
     bounds = session.bounds(options)
-    stores, left_out = stores_of(session, paths)
+    stores, left_out = _stores(session, paths)
     for store in stores:
         session.note_broker(store)
         session.note_settings(store)
@@ -99,6 +99,14 @@ def export_command(paths: tuple[Path, ...], **options: Any) -> ExitStatus:  # no
 
         write_export_text(report, stream)
     return report.exit_status(session.fail_on)
+
+
+def _stores(session: Session, paths: tuple[Path, ...]) -> tuple[list[Store], dict[str, str]]:
+    if not is_fleet(paths):
+        return [session.open(paths[0])], {}
+    from rmqtool.cli.fleet import stores_of
+
+    return stores_of(session, paths)
 
 
 COMMANDS = {"export": export_command}

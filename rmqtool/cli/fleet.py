@@ -9,12 +9,11 @@ from rmqtool.api.fleet import log_bytes, open_part
 from rmqtool.commands.fleet import FleetReport, ask_members, gathered
 from rmqtool.engine import EngineOptions, open_engine
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.io import is_glob
 from rmqtool.report.fleet import FleetLook, fleet_document, write_fleet
 from rmqtool.report.output import silence_standard_output
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from rmqtool.api.store import Store
@@ -26,20 +25,13 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
-def is_fleet(paths: Sequence[Path]) -> bool:
-    """Tell whether many stores are asked for; a glob asks for many, whatever fits it now."""
-    return len(paths) > 1 or any(map(is_glob, paths))
-
-
-def stores_of(session: Session, paths: Sequence[Path]) -> tuple[list[Store], dict[str, str]]:
+def stores_of(session: Session, paths: Iterable[Path]) -> tuple[list[Store], dict[str, str]]:
     """Return the stores that a command line names, and why others of several cannot be opened, by path.
 
     Raises:
         EnvironmentFailureError: None of them can be opened.
         UsageError: The settings make no sense.
     """
-    if not is_fleet(paths):
-        return [session.open(paths[0])], {}
     members: list[Member[Store]] = gathered(paths, partial(open_part, **session.opening), log_bytes)
     stores = [one.store for one in members if one.store is not None]
     for store in stores:

@@ -9,18 +9,17 @@ import click
 
 from rmqtool.cli.case_record import case_option
 from rmqtool.cli.engine_options import engine_of, engine_options, note_engine
-from rmqtool.cli.fleet import is_fleet
 from rmqtool.cli.help import Command
 from rmqtool.cli.lost_file import check_lost, lost_lines, lost_option
 from rmqtool.cli.options import (
     A_PATH,
     adding,
+    is_fleet,
     max_findings_option,
     part_options,
     shared_options,
     state_of,
 )
-from rmqtool.cli.rebuild_stores import rebuild_stores
 from rmqtool.cli.session import Session
 from rmqtool.errors import UsageError
 from rmqtool.io import location_of
@@ -145,6 +144,8 @@ def _rebuild(paths: tuple[Path, ...], parts: frozenset[str], options: dict[str, 
     session = Session(options)
     words = _words(session, parts, options)
     if is_fleet(paths):
+        from rmqtool.cli.rebuild_stores import rebuild_stores
+
         return rebuild_stores(session, paths, words, options)
     if options["resume"]:
         raise UsageError("--resume is for several stores: a result of one is there as a whole, or not at all")

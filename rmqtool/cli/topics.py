@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rmqtool.cli.completers import complete_topic
-from rmqtool.cli.fleet import Fleet, is_fleet
 from rmqtool.cli.help import Command
 from rmqtool.cli.next_command import command_line
-from rmqtool.cli.options import A_PATH, shared_options
+from rmqtool.cli.options import A_PATH, is_fleet, shared_options
 from rmqtool.cli.session import Session
 from rmqtool.commands.offsets import undecodable_files
 from rmqtool.commands.topics.model import TopicOrder, TopicTotals
@@ -21,7 +20,6 @@ from rmqtool.findings import FailOn
 from rmqtool.findings.wording import counted
 from rmqtool.lookup.topic_names import missing_topic
 from rmqtool.projection import columns_of, json_object, json_value
-from rmqtool.report.fleet import Forms
 from rmqtool.report.formats import Format
 from rmqtool.report.records import write_records
 from rmqtool.report.topics_text import topics_verdict, write_topics_text
@@ -37,6 +35,7 @@ if TYPE_CHECKING:
     from rmqtool.commands.topics import TopicsReport
     from rmqtool.engine import Engine
     from rmqtool.progress import Progress
+    from rmqtool.report.fleet import Forms
 
 _DROPPED = ()
 """The value of an option that is left out of a command line."""
@@ -102,6 +101,8 @@ def topics_command(
     session = Session(options)
     question = TopicsQuestion(options, session.fail_on)
     if is_fleet(paths):
+        from rmqtool.cli.fleet import Fleet
+
         fleet = Fleet(session, paths, _forms(session), notes_brokers=True)
         return fleet.ask(question, then=partial(_warn_of_cuts, session))
     store = session.open(paths[0])
@@ -197,6 +198,8 @@ def _facts(report: TopicsReport) -> dict[str, Any]:
 
 
 def _forms(session: Session) -> Forms[TopicsReport]:
+    from rmqtool.report.fleet import Forms
+
     def document(report: TopicsReport, status: ExitStatus) -> dict[str, Any]:
         head = {"schema": report.schema, "rows": json_value(report.rows)}
         return head | _facts(report) | {"exitStatus": int(status)}

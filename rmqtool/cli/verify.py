@@ -12,14 +12,12 @@ import click
 from rmqtool.cli.case_record import case_option
 from rmqtool.cli.completers import complete_code, complete_target
 from rmqtool.cli.engine_options import engine_of, engine_options
-from rmqtool.cli.fleet import is_fleet
 from rmqtool.cli.help import Command
 from rmqtool.cli.lost_file import check_lost, lost_option
-from rmqtool.cli.options import A_PATH, max_findings_option, shared_options, type_option
+from rmqtool.cli.options import A_PATH, is_fleet, max_findings_option, shared_options, type_option
 from rmqtool.cli.session import Session
 from rmqtool.cli.verify_files import MANIFEST_ACTIONS, REPORT_KINDS, VerifyFiles, metavar
 from rmqtool.cli.verify_question import ALL, INFERRED, PREDICT, VerifyQuestion, refuse_prediction
-from rmqtool.cli.verify_stores import verify_stores
 from rmqtool.errors import ExitStatus, UsageError
 from rmqtool.projection import json_object
 from rmqtool.releases import RELEASES
@@ -141,6 +139,8 @@ def verify_command(
     engine_of(options)  # contradictions are told before a store is looked at
     _check_lost(paths, options)
     if is_fleet(paths):
+        from rmqtool.cli.verify_stores import verify_stores
+
         return verify_stores(session, paths, type_name, options)
     store = session.open_root(paths[0], type_name, reads_queues=True)
     refuse_prediction(store, options)
