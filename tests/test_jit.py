@@ -113,6 +113,7 @@ def plus_one(number: int) -> int:
     return number + 1
 
 
+@pytest.mark.full
 def test_what_another_process_has_made_meanwhile_is_loaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

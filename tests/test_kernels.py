@@ -69,6 +69,7 @@ def _calls(node: ast.FunctionDef) -> set[str]:
     return names | {name.removeprefix("_") for name in names}  # as a kernel of another module may be called
 
 
+@pytest.mark.full
 def test_each_is_registered_or_called_by_one_that_is() -> None:
     kernels = list(_kernels())
     by_name = {node.name: [one for _, one, _ in kernels if one.name == node.name] for _, node, _ in kernels}

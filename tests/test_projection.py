@@ -111,6 +111,7 @@ def test_the_table_names_what_is_there(kind: type) -> None:
         assert path.split(".")[0] in known
 
 
+@pytest.mark.full
 def test_every_class_of_the_table_is_one_class() -> None:
     """It goes by their names."""
     assert projection._OTHERWISE.keys() == {kind.__name__ for kind in OTHERWISE}

@@ -23,7 +23,7 @@ def links_out(store: Store, *, in_topics: bool = False) -> Iterator[tuple[str, L
 
     Args:
         store: The store.
-        in_topics: Whether the queues in the directory of each topic are looked at, too.
+        in_topics: Whether what lies in the directory of each topic and of each queue is looked at, too.
 
     Raises:
         EnvironmentFailureError: A directory may not be read.
@@ -39,8 +39,14 @@ def _links(store: Store, *, in_topics: bool) -> Iterator[Location]:
     for part in dict.fromkeys(path for root in store.roots.values() for path in root.paths):
         if part.real() != part.parent.real() / part.name:
             yield part
-        yield from (part / entry.name for entry in part.entries() if entry.status.is_link)
+        yield from _links_in(part)
     trees = (store.roots[kind] for kind in QUEUE_KINDS if in_topics and kind in store.roots)
     for root in trees:
         for topic in list_directories(root.paths[0], store.base)[0] if root.depth == TREE_DEPTH else ():
-            yield from (topic / entry.name for entry in topic.entries() if entry.status.is_link)
+            yield from _links_in(topic)
+            for queue in list_directories(topic, store.base)[0]:
+                yield from _links_in(queue)
+
+
+def _links_in(directory: Location) -> Iterator[Location]:
+    return (directory / entry.name for entry in directory.entries() if entry.status.is_link)

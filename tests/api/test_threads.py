@@ -43,6 +43,7 @@ def _switch_often() -> Iterator[None]:
     sys.setswitchinterval(interval)
 
 
+@pytest.mark.full
 def test_one_store_for_all_threads(plain: Path) -> None:
     """Every thread asks something else first; each closes files that others read."""
     expected = [ask(rmqtool.open(plain)) for ask in ASKED]
@@ -59,6 +60,7 @@ def test_one_store_for_all_threads(plain: Path) -> None:
             assert answers == expected
 
 
+@pytest.mark.full
 def test_several_stores_at_once() -> None:
     paths = [STORES / name for name in ("plain-4.9.8", "plain-5.3.3", "batchcq-5.3.3", "ext-5.3.3")]
 

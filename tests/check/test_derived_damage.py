@@ -49,6 +49,7 @@ def is_damaged(store: EditedStore) -> bool:
     return store.check_queues().exit_status() == 1 or store.check_index().exit_status() == 1
 
 
+@pytest.mark.full
 @examples(150)
 @given(st.data())
 def test_a_changed_byte_is_damage(stores: dict[str, EditedStore], data: st.DataObject) -> None:
@@ -66,6 +67,7 @@ def test_a_changed_byte_is_damage(stores: dict[str, EditedStore], data: st.DataO
         path.write_bytes(before)
 
 
+@pytest.mark.full
 @examples(60)
 @given(st.data())
 def test_any_bytes_can_be_checked(stores: dict[str, EditedStore], data: st.DataObject) -> None:

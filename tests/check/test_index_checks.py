@@ -166,7 +166,7 @@ NOT_EXACT = {"end time", "file copied"}
 """Cases in which the last code depends on how messages fall into seconds and files."""
 
 
-@pytest.mark.few(22)
+@pytest.mark.few(14)
 @pytest.mark.usefixtures("pieces")
 @pytest.mark.parametrize("name", CASES)
 def test_an_edit_is_found_and_named(name: str, plain: EditedStore) -> None:

@@ -31,12 +31,14 @@ def test_random_damage(seed: int, tmp_path: Path) -> None:
     assert (missed, failed, slow) == ([], [], [])
 
 
+@pytest.mark.full
 def test_unguarded_fields_are_named_as_regions_name_them() -> None:
     """A field that is renamed does not stay excused under its old name."""
     known = {region.name for store in STORES for region in regions_of(fixture(store))}
     assert {name for name in UNGUARDED if not name.endswith(": file")} - known == set()
 
 
+@pytest.mark.full
 def test_regions_of_a_file_do_not_overlap() -> None:
     for store in STORES:
         ends: dict[str, int] = {}

@@ -176,7 +176,7 @@ CASES: dict[str, tuple[Callable[[EditedStore], None], dict[str, int], dict[str, 
 }
 
 
-@pytest.mark.few(22)
+@pytest.mark.few(6)
 @pytest.mark.usefixtures("pieces")
 @pytest.mark.parametrize("name", CASES)
 def test_an_edit_is_found_and_named(name: str, plain: EditedStore) -> None:

@@ -57,7 +57,7 @@ def plain(tmp_path: Path) -> Path:
     return Path(shutil.copytree(STORES / "plain-5.3.3", tmp_path / "store"))
 
 
-@pytest.mark.few(12)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("conf", [True, False], ids=["conf", "inferred"])
 def test_stores_of_real_brokers_are_clean_at_every_level(name: str, conf: bool) -> None:
@@ -151,6 +151,7 @@ def locked(plain: Path) -> Iterator[Path]:
     holder.join()
 
 
+@pytest.mark.full
 def test_a_running_broker_is_not_disturbed(locked: Path) -> None:
     with pytest.raises(RefusedError, match=r"holds the store's lock.*--live"):
         run(locked)

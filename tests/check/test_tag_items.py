@@ -87,6 +87,7 @@ def test_nothing_that_brokers_leave_is_damage(
             assert "IX-TAG-MIX" not in found
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("window_rows", [1, 3, 1 << 19])
 def test_turns_are_told_once(window_rows: int) -> None:
     """Those that a message with keys shows; of one with nothing but tags nobody can tell."""

@@ -71,6 +71,7 @@ def puts(data: bytes, before: bytes, stored_ms: dict[int, int]) -> Iterator[list
         yield writes
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("version", ["4.9.8", "5.3.3"])
 def test_no_state_of_a_put_is_an_error(version: str, tmp_path: Path) -> None:
     root = Path(shutil.copytree(STORES / f"crash-{version}", tmp_path / "store"))

@@ -52,7 +52,7 @@ def test_what_is_no_store_is_said_in_one_sentence(
         assert found.err.count("\n") == 1
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("look_up", LOOK_UPS, ids=" ".join)
 @pytest.mark.parametrize("kind", ["zeros", "random", "cut", "empty", "fifo", "directory", "missing"])
 def test_no_damage_to_any_file_breaks_a_look_up(

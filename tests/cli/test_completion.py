@@ -53,6 +53,7 @@ def terminal(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     found.close()
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("line", LINES)
 def test_tab_completes(terminal: Terminal, line: str) -> None:
     typed, expected = LINES[line]

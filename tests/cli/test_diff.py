@@ -146,6 +146,7 @@ EDITS: list[tuple[str, list[dict[str, Any]], dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(("edits", "expected"), [case[1:] for case in EDITS], ids=[case[0] for case in EDITS])
 def test_one_edit_is_one_difference_at_its_place(
     run: Callable[..., Run],
@@ -170,7 +171,7 @@ def _case_id(case: Case) -> str:
     return f"{case.code}-{case.name}"
 
 
-@pytest.mark.few(15)
+@pytest.mark.few(8)
 @pytest.mark.parametrize("case", load_cases(), ids=_case_id)
 def test_every_damage_is_compared_with_the_sound_store(
     run: Callable[..., Run], tmp_path: Path, case: Case

@@ -324,7 +324,7 @@ def test_a_body_is_complete_or_not_there(run: Callable[..., Run], plain: Path, t
         assert path.read_bytes().hex() == bodies[path.name]
 
 
-@pytest.mark.few(10)
+@pytest.mark.few(7)
 def test_a_range_of_one_queue_goes_through_the_queue(run: Callable[..., Run], any_store: Path) -> None:
     """The queue leads to the messages that a walk over the log finds, prepared ones aside."""
     words = ("dump", any_store, "-c", any_store / "broker.conf", "--format", "ndjson", "--type", "commitlog")

@@ -148,6 +148,7 @@ def test_a_compressed_batch(run: Callable[..., Run], tmp_path: Path) -> None:
         assert of_type(found, "inner-message")[0]["keys"] == ["k"]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("body", "sys_flag", "inner", "said"),
     [
@@ -178,6 +179,7 @@ def test_damage_in_a_batch_is_a_row(
     assert run("dump", store, "--format", "ndjson").status == 0
 
 
+@pytest.mark.full
 def test_a_flipped_byte_never_ends_in_a_traceback(run: Callable[..., Run], tmp_path: Path) -> None:
     store = tmp_path / "store"
     shutil.copytree(STORE, store)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tests.cli.conftest import Run
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 def test_hex_names_every_byte_of_every_row(run: Callable[..., Run], any_store: Path) -> None:
     """The bytes of a row's fields, put together, are the bytes of the file from its place on."""
     found = run("dump", any_store, "-c", any_store / "broker.conf", "--format", "ndjson", "--hex", "--slots")
@@ -61,6 +61,7 @@ def text_fields(out: str) -> dict[str, str]:
     return {said: f"+{offset} {digits}".rstrip() for offset, digits, said in reversed(lines)}
 
 
+@pytest.mark.full
 def test_places_sizes_and_units_come_from_the_schema(run: Callable[..., Run]) -> None:
     """Of a V1 record, one with IPv6 hosts and a V2 record, which differ in widths."""
     cases = (
@@ -174,7 +175,7 @@ def test_long_bodies_are_cut_unless_asked_for(run: Callable[..., Run], mode: str
     assert out.count("sp<6S+y]o|Z39xD=") == 1
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("width", [40, 80, 200, None])
 def test_lines_break_between_words_only(plain: Path, width: int | None) -> None:
     """At 80 columns every line fits; broken or not, the same words stand in the same order."""

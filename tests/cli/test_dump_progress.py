@@ -37,6 +37,7 @@ def test_stages_name_the_structures(
     assert all(0 <= one["doneBytes"] <= (one["totalBytes"] or one["doneBytes"]) for one in told)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("to_terminal", [True, False])
 def test_a_bar_is_drawn_unless_rows_scroll_by(to_terminal: bool) -> None:
     ours, theirs = pty.openpty()

@@ -149,7 +149,7 @@ def test_text_is_no_queue(run: Callable[..., Run], tmp_path: Path, command: str,
     assert run(command, path, "--type", "consumequeue", "--fail-on", "never").status == 0
 
 
-@pytest.mark.few(10)
+@pytest.mark.few(6)
 def test_queue_files_are_recognised_elsewhere(
     run: Callable[..., Run], any_store: Path, tmp_path: Path
 ) -> None:

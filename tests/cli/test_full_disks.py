@@ -49,7 +49,7 @@ def test_a_file_beside_the_data_is_there_whole_or_not_at_all(option: str, tmp_pa
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.few(1)
+@pytest.mark.full
 @pytest.mark.parametrize(
     "words",
     [
@@ -73,7 +73,7 @@ def test_data_that_does_not_fit_is_told_of(words: tuple[str, ...], tmp_path: Pat
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.few(1)
+@pytest.mark.full
 @pytest.mark.parametrize("command", ["rebuild", "rebuild-index"])
 def test_a_rebuild_leaves_nothing(command: str, tmp_path: Path) -> None:
     """Neither a part of the result, nor an empty report that would be in the way of the next run."""
@@ -95,7 +95,7 @@ def test_blocks_that_do_not_fit_are_no_damage(words: tuple[str, ...], tmp_path: 
     assert done.stdout == b""
 
 
-@pytest.mark.few(1)
+@pytest.mark.full
 @pytest.mark.parametrize(
     "words",
     [

@@ -53,7 +53,7 @@ def _to_be_repaired(folder: Path, *, cut: bool, done: bool) -> Path:
     return root
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("name", "example"), EXAMPLES)
 def test_example_runs(name: str, example: str, tmp_path: Path) -> None:
     """Exit status 0 but where a difference or a missing message is what the example is about."""

@@ -193,7 +193,7 @@ def _case_id(case: Case) -> str:
     return f"{case.code}-{case.name}"
 
 
-@pytest.mark.few(15)
+@pytest.mark.few(7)
 @pytest.mark.parametrize("case", load_cases(), ids=_case_id)
 def test_every_damaged_store_is_summed_up(run: Callable[..., Run], tmp_path: Path, case: Case) -> None:
     """No damage hides the rest; it counts as in verify, if names, sizes and ends show it."""

@@ -76,7 +76,7 @@ def held(tmp_path: Path) -> Iterator[Callable[..., Held]]:
         one.kill()
 
 
-@pytest.mark.few(1)
+@pytest.mark.full
 @pytest.mark.parametrize("jobs", [1, 2])
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM], ids=lambda how: how.name)
 def test_amid_the_log(
@@ -98,7 +98,7 @@ def test_amid_the_log(
     assert state_of(plain_copy) == before
 
 
-@pytest.mark.few(1)
+@pytest.mark.full
 @pytest.mark.parametrize("format_name", ["text", "json", "ndjson", "csv"])
 def test_every_format_has_the_report_so_far(
     held: Callable[..., Held], plain_copy: Path, format_name: str
@@ -166,7 +166,7 @@ def test_on_spark(held: Callable[..., Held], plain_copy: Path, moment: str) -> N
     assert bool(found["examined"]["records"]) is (moment == "derived")
 
 
-@pytest.mark.few(1)
+@pytest.mark.full
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda how: how.name)
 def test_a_rebuild_leaves_nothing(held: Callable[..., Held], how: signal.Signals, tmp_path: Path) -> None:
     out = tmp_path / "result" / "out"

@@ -98,6 +98,7 @@ def test_a_directory_that_may_not_be_listed_makes_no_other_queue_missing(
     assert done.document["examined"]["consumeQueues"] == queues - hidden
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "place",
     [
@@ -139,6 +140,7 @@ def test_a_prediction_that_needs_it_is_skipped(store: Path, verify: Callable[...
     assert "predictions" not in done.document
 
 
+@pytest.mark.few(7)
 @pytest.mark.parametrize(
     ("place", "missing"),
     [

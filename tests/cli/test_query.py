@@ -36,7 +36,7 @@ def answers(store: Store, **question: Any) -> list[int]:  # noqa: ANN401 - any f
     return [row.physical_offset for row in rows]
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 def test_the_index_finds_what_the_log_holds(any_store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Every key and unique key of every real store gives exactly its messages, hash collisions or not."""
     store = open_store(any_store, broker_conf=any_store / "broker.conf")
@@ -77,7 +77,7 @@ def test_ids_lead_to_their_messages(any_store: Path) -> None:
         assert answers(store, offset=one.physical_offset) == [one.physical_offset]
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 def test_unique_ids_lead_to_their_messages(any_store: Path) -> None:
     """Whatever the topic, IPv4 and IPv6: an id of that length that is no offset id is looked up as a key."""
     store = open_store(any_store, broker_conf=any_store / "broker.conf")

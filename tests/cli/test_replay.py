@@ -237,6 +237,7 @@ def test_nobody_answers(run: Runner, file: Path) -> None:
     assert run("replay", file, "--proxy", "nonsense", "--send").status == 2
 
 
+@pytest.mark.full
 def test_a_salvage_writes_what_it_gave_back(run: Runner, tmp_path: Path) -> None:
     store = Path(shutil.copytree(STORES / "plain-5.3.3", tmp_path / "store"))
     bit_rot(store)

@@ -189,6 +189,7 @@ def _report_on(case: Case, run: Runner, tmp_path: Path) -> Page:
     return page
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "case", [one for one in CASES if one.code in QUICK], ids=lambda one: f"{one.code}: {one.name}"
 )

@@ -76,7 +76,7 @@ def run(name: str, store: Path, *more: str, **environment: str) -> subprocess.Co
     )
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @every_command
 @pytest.mark.parametrize(
     "environment",
@@ -98,7 +98,7 @@ def test_hostile_bytes_never_reach_the_terminal(
         assert harmful(done) == []
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("name", "format_name"), [(name, one) for name, formats in FORMATS.items() for one in formats]
 )
@@ -144,7 +144,7 @@ def test_a_full_disk_is_said_in_one_sentence(name: str, hostile: Path) -> None:
     assert b"Exception ignored" not in done.stderr
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @every_command
 def test_a_reader_that_is_gone_ends_a_command_quietly(name: str, hostile: Path, tmp_path: Path) -> None:
     store = shutil.copytree(hostile, tmp_path / "store")
@@ -166,7 +166,7 @@ def test_a_reader_that_is_gone_ends_a_command_quietly(name: str, hostile: Path, 
     assert b"Traceback" not in done.stderr
 
 
-@pytest.mark.few(1)
+@pytest.mark.full
 @every_command
 def test_a_closed_output_is_a_failure_and_a_closed_error_stream_is_none(
     name: str, hostile: Path, tmp_path: Path

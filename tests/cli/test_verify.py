@@ -59,6 +59,7 @@ def test_damaged_log_is_status_5(run: Callable[..., Run], plain_copy: Path) -> N
     assert crc["physicalOffset"] == 8192 + crc["position"]
 
 
+@pytest.mark.full
 def test_fail_on_chooses(run: Callable[..., Run], plain_copy: Path) -> None:
     (plain_copy / "abort").write_bytes(b"")
     assert run("verify", plain_copy).status == 0
@@ -68,6 +69,7 @@ def test_fail_on_chooses(run: Callable[..., Run], plain_copy: Path) -> None:
     assert run("verify", plain_copy, "--fail-on", "never").status == 0
 
 
+@pytest.mark.full
 def test_worst_of_several_stores_decides(run: Callable[..., Run], plain: Path, plain_copy: Path) -> None:
     spoil_queue(plain_copy)
     done = run("verify", plain, plain_copy, "--format", "json")
@@ -174,6 +176,7 @@ def test_lines_end_with_a_summary(run: Callable[..., Run], plain_copy: Path) -> 
     assert summary["exitStatus"] == 1
 
 
+@pytest.mark.full
 def test_csv_is_one_row_a_finding(run: Callable[..., Run], plain_copy: Path) -> None:
     spoil_queue(plain_copy)
     done = run("verify", plain_copy, "--format", "csv")
@@ -274,6 +277,7 @@ def test_part_of_a_store_is_verified_alone(run: Callable[..., Run], plain: Path,
     assert (done.document["store"], done.document["part"]) == (str(plain), part)
 
 
+@pytest.mark.full
 def test_findings_are_the_same_whatever_the_number_of_jobs(run: Callable[..., Run], plain_copy: Path) -> None:
     spoil_log(plain_copy)
     spoil_queue(plain_copy)
@@ -281,6 +285,7 @@ def test_findings_are_the_same_whatever_the_number_of_jobs(run: Callable[..., Ru
     assert one.out == two.out
 
 
+@pytest.mark.full
 def test_hostile_names_are_shown_harmless(run: Callable[..., Run], plain_copy: Path) -> None:
     topics = plain_copy / "consumequeue"
     (topics / "TopicTest").rename(topics / "a\x1b[2J[red]")

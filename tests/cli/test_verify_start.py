@@ -83,6 +83,7 @@ def test_a_start_that_keeps_all_is_told_so(run: Callable[..., Run], plain: Path)
     assert done.out.startswith(f"No damage found; a 4.9.8 broker will start and lose nothing: {plain}\n")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("code", ["ST-ROCKSDB", "ST-DLEDGER"])
 def test_other_layouts_have_a_report_and_no_prediction(
     run: Callable[..., Run], tmp_path: Path, code: str
@@ -166,6 +167,7 @@ def test_a_queue_whose_only_file_has_no_place_is_an_error(run: Callable[..., Run
         assert (done.status, "CQ-FILE-NAME" in done.document["counts"]) == (1, True)
 
 
+@pytest.mark.full
 def test_an_index_file_without_its_first_page_is_no_unused_one(
     run: Callable[..., Run], tmp_path: Path
 ) -> None:

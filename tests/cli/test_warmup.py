@@ -45,6 +45,7 @@ def kernels(cache: Path) -> set[str]:
     return {path.name for path in cache.rglob("*.nbc")}
 
 
+@pytest.mark.full
 def test_every_kernel_is_in_a_room_that_is_looked_through() -> None:
     assert {path.relative_to(PACKAGE).parts[0] for path in kernel_modules()} <= {*ROOMS_WITH_KERNELS}
 

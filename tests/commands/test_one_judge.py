@@ -58,7 +58,7 @@ def disagreements(sound: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> l
     return [f"{name}: {one}" for name, one in said.items() if one]
 
 
-@pytest.mark.few(12)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("case", CASES, ids=[f"{case.code}: {case.name}" for case in CASES])
 def test_cases(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = damaged_copy(case, tmp_path)

@@ -62,6 +62,7 @@ def check(root: Path, out: Path) -> tuple[rmqtool.RebuildReport, list[rmqtool.Lo
     return report, told
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     "case",
     [
@@ -75,6 +76,7 @@ def test_damage_cases(case: Case, tmp_path: Path) -> None:
     check(damaged_copy(case, tmp_path), tmp_path / "out")
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "seed", [pytest.param(seed, marks=() if seed < 6 else pytest.mark.mutation) for seed in range(60)]
 )

@@ -59,6 +59,7 @@ def interrupt(store: FixtureStore, out: Path, how: signal.Signals) -> int:
 class TestInterrupted:
     """A result is there whole or not at all."""
 
+    @pytest.mark.full
     def test_killed(self, store: FixtureStore, tmp_path: Path) -> None:
         """What a kill leaves is hidden, and the next run for the same output removes it."""
         before = fingerprint(store.root)
@@ -73,6 +74,7 @@ class TestInterrupted:
         assert compare_derived(store.expected, tmp_path / "out") == []
         assert fingerprint(store.root) == before
 
+    @pytest.mark.full
     def test_a_rebuild_at_work_is_not_disturbed(self, store: FixtureStore, tmp_path: Path) -> None:
         with start("-m", "tests.commands.interrupted", store.root, tmp_path / "out") as process:
             (area,) = tmp_path.iterdir()

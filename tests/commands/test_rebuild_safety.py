@@ -109,7 +109,7 @@ class TestRemedies:
         assert (report.findings.counts["CL-CRC"], report.exit_status()) == (1, ExitStatus.CLEAN)
 
 
-@pytest.mark.few(12)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("case", LOG_CASES, ids=[f"{case.code}: {case.name}" for case in LOG_CASES])
 def test_one_status_and_one_account(case: Case, tmp_path: Path) -> None:
     """Rebuild is 5 where verify is; dispatched, skipped and unreachable are all the records there are."""

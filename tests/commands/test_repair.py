@@ -112,6 +112,7 @@ def root(tmp_path: Path) -> Path:
     return shutil.copytree(fixture("plain-5.3.3"), tmp_path / "store")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("spoil", EACH_SPOIL)
 def test_mended_and_taken_back_to_the_byte(spoil: Callable[[Path], None], root: Path) -> None:
     sound = picture(root)
@@ -138,6 +139,7 @@ def test_only_what_is_asked_for(root: Path) -> None:
     assert (root / "abort").exists()
 
 
+@pytest.mark.full
 def test_the_user_chooses_where_entries_would_be_lost(root: Path) -> None:
     path = root / "config" / "consumerOffset.json"
     path.write_bytes(path.read_bytes()[:60])

@@ -60,14 +60,15 @@ def expected_codes() -> dict[str, list[str]]:
     return tomllib.loads(EXPECTED.read_text())
 
 
-def load_cases() -> list[Case]:
+@cache
+def load_cases() -> tuple[Case, ...]:
     """Read all case files.
 
     Raises:
         TypeError: a case has a key that no case has, or lacks one.
     """
-    return [
+    return tuple(
         Case(code=path.stem, **table)
         for path in sorted(CASES.glob("*.toml"))
         for table in tomllib.loads(path.read_text())["case"]
-    ]
+    )

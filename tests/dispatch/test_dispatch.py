@@ -91,6 +91,7 @@ def offsets_by_queue(units: Units) -> dict[tuple[str, int], list[int]]:
 # --- by chance ---
 
 
+@pytest.mark.full
 @examples(25)
 @given(logs(hostile=True, lies=True, most=8), st.sampled_from([POLICY_4_9, POLICY_5, POLICY_5_5]))
 def test_entries_are_what_the_index_service_puts(log: LogBuilder, policy: DispatchPolicy) -> None:
@@ -110,7 +111,7 @@ def test_entries_are_what_the_index_service_puts(log: LogBuilder, policy: Dispat
     assert merged == expected
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("first_rows", [1, 2, 5])
 def test_output_arrays_grow_as_they_must(first_rows: int, policy: DispatchPolicy) -> None:
     """Long messages and many of them find room whatever the arrays began with; nothing is put twice."""

@@ -37,6 +37,7 @@ def rule_of_recipe(root: Path) -> TagItems:
     return TagItems((*ALL_TAG_ITEMS.turns, *turns[1:]) if turns[:1] == [0] else tuple(turns))
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("root", STORE_ROOTS, ids=lambda root: root.name)
 def test_real_brokers_are_known_by_their_index(root: Path) -> None:
     """All or none, or the very offset at which one broker took over from another."""
@@ -87,6 +88,7 @@ def test_it_makes_the_index_again(tmp_path: Path, kinds: list[str], turning: set
     assert remade.index_files() == present
 
 
+@pytest.mark.full
 def test_one_message_of_thousands_is_found_at_either_end(tmp_path: Path) -> None:
     """Where an upgrade has only just been, or a broker was replaced at once."""
     log, places = LogBuilder(1 << 20), []

@@ -82,6 +82,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.full
 @given(st.dictionaries(st.text(max_size=3), JSON, max_size=4), st.integers(1, 3), st.data())
 def test_any_cut_of_any_object_parses_to_a_part_of_it(
     value: dict[str, object], depth: int, data: st.DataObject

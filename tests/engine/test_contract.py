@@ -43,6 +43,7 @@ class TestContract(Basics):
             engine.map(partial(tasks.leave_mark, tmp_path), range(100))
         assert len(list(tmp_path.iterdir())) < 50
 
+    @pytest.mark.few(1)
     def test_progress_rises_to_the_number_of_items(self, engine: Engine) -> None:
         seen: list[int] = []
         engine.map(tasks.slow_square, range(12), seen.append)

@@ -97,6 +97,7 @@ def read_one(file: Location) -> bytes:
         return reader.read_at(0, 1 << 20)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["plain-5.5.1", "batchcq-5.5.1", "ext-5.3.3"])
 def test_commands_open_nothing_that_is_not_proven(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

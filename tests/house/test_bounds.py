@@ -77,6 +77,7 @@ def test_no_kernel_leaves_its_arrays() -> None:
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
 
 
+@pytest.mark.full
 def test_a_kernel_that_leaves_its_array_is_noticed() -> None:
     """The checks are on in such a run, and not taken from the cache of an ordinary one."""
     done = _run(_OUTSIDE)

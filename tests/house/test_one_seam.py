@@ -168,6 +168,7 @@ def test_the_net_holds(code: str) -> None:
     assert [*_touches(ast.parse(code))]
 
 
+@pytest.mark.full
 def test_nothing_else_calls_what_touches_a_disk() -> None:
     found = [
         f"{label}:{line}: {name}"
@@ -178,6 +179,7 @@ def test_nothing_else_calls_what_touches_a_disk() -> None:
     assert found == []
 
 
+@pytest.mark.full
 def test_the_rooms_below_do_not_know_this_machine_s_paths() -> None:
     found = []
     for path in _modules():
@@ -291,7 +293,7 @@ COMMANDS = {
 }
 
 
-@pytest.mark.few(14)
+@pytest.mark.few(5)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_gives_the_same_result_on_a_store_that_is_on_no_disk(
     name: str, local: Path, stores: dict[str, Location], capsys: pytest.CaptureFixture[str], tmp_path: Path
@@ -314,6 +316,7 @@ def test_a_command_gives_the_same_result_on_a_store_that_is_on_no_disk(
         assert found[1] == expected
 
 
+@pytest.mark.few(2)
 def test_a_rebuild_from_no_disk_gives_the_same_files(
     local: Path, stores: dict[str, Location], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

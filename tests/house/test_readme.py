@@ -32,7 +32,7 @@ def test_tours_have_steps() -> None:
     assert all(sum(bool(step.output) for step in steps(page.read_text())) >= 4 for page in TOURS)
 
 
-@pytest.mark.few(1)
+@pytest.mark.full
 @pytest.mark.parametrize("page", TOURS, ids=lambda page: page.stem)
 def test_tour_prints_what_it_shows(page: Path, tmp_path: Path) -> None:
     """If this fails because the tool changed: ``python -m tests.house.readme`` writes the page anew."""
@@ -41,6 +41,7 @@ def test_tour_prints_what_it_shows(page: Path, tmp_path: Path) -> None:
         assert output.splitlines() == step.output.splitlines(), step.command
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_what_is_generated_is_as_the_code_says(page: Path) -> None:
     """Help texts, the catalogue of findings, the members of rows. Both ways: the text is made of the code."""
@@ -68,6 +69,7 @@ def test_man_pages_are_made_of_the_help() -> None:
     assert {page.name: page.read_text() for page in MAN.iterdir()} == man_pages()
 
 
+@pytest.mark.few(14)
 @pytest.mark.skipif(shutil.which("groff") is None, reason="needs groff")
 @pytest.mark.parametrize("page", sorted(MAN.iterdir()), ids=lambda page: page.stem)
 def test_troff_has_nothing_to_say_of_a_man_page(page: Path) -> None:

@@ -37,6 +37,7 @@ def test_all_sequences_of_one_and_two_bytes_decode_as_in_the_jdk() -> None:
     assert [[_digest(b"", 2)]] == jdk17_utf8("digest2")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("lead", ["e0", "ed", "f0", "f4"])
 def test_all_sequences_of_three_bytes_behind_the_special_leads_decode_as_in_the_jdk(lead: str) -> None:
     """The kernel is held against the digests of all leads; these four have rules of their own."""

@@ -62,6 +62,7 @@ def test_store(root: Path, tmp_path: Path, run: Runner) -> None:
     _check(run, root, tmp_path / "skeleton", [])
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("case", CASES)
 def test_damage(case: Case, tmp_path: Path, run: Runner) -> None:
     root = damaged_copy(case, tmp_path)

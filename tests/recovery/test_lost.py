@@ -145,6 +145,7 @@ def test_damage_cases(case: Case, unclean: bool, tmp_path: Path) -> None:
     check(root)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "seed", [pytest.param(seed, marks=() if seed < 8 else pytest.mark.mutation) for seed in range(80)]
 )

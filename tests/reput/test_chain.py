@@ -67,6 +67,7 @@ def three_files() -> tuple[LogBuilder, list[int]]:
 # --- damage made by chance ---
 
 
+@pytest.mark.full
 @examples(40)
 @given(st.data(), st.sampled_from(STORE_ROOTS), policies, split_sizes)
 def test_damaged_logs_of_real_brokers(
@@ -81,6 +82,7 @@ def test_damaged_logs_of_real_brokers(
     assert_as_the_model(files, file_size, policy, split_bytes=split_bytes)
 
 
+@pytest.mark.full
 @examples(30)
 @given(st.data(), logs(damage=True, halves=True, most=12), policies, split_sizes)
 def test_logs_that_miss_a_file(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -46,6 +47,7 @@ def policies(draw: st.DrawFn) -> DispatchPolicy:
     )
 
 
+@pytest.mark.full
 @examples(25)
 @given(logs(most=10), policies(), file_sizes, split_sizes)
 def test_ordinary_logs(log: LogBuilder, policy: DispatchPolicy, sizes: Sizes, split_bytes: int) -> None:
@@ -53,6 +55,7 @@ def test_ordinary_logs(log: LogBuilder, policy: DispatchPolicy, sizes: Sizes, sp
     assert_as_the_model(log.files(), FILE_SIZE, policy, sizes=sizes, split_bytes=split_bytes)
 
 
+@pytest.mark.full
 @examples(25)
 @given(logs(hostile=True, lies=True, most=8), policies(), file_sizes, split_sizes)
 def test_hostile_logs(log: LogBuilder, policy: DispatchPolicy, sizes: Sizes, split_bytes: int) -> None:
@@ -60,6 +63,7 @@ def test_hostile_logs(log: LogBuilder, policy: DispatchPolicy, sizes: Sizes, spl
     assert_as_the_model(log.files(), FILE_SIZE, policy, sizes=sizes, split_bytes=split_bytes)
 
 
+@pytest.mark.full
 @examples(25)
 @given(logs(damage=True, lies=True, halves=True), split_sizes)
 def test_damaged_logs_4_9(log: LogBuilder, split_bytes: int) -> None:
@@ -67,12 +71,14 @@ def test_damaged_logs_4_9(log: LogBuilder, split_bytes: int) -> None:
     assert_as_the_model(log.files(), FILE_SIZE, POLICY_4_9, split_bytes=split_bytes)
 
 
+@pytest.mark.full
 @examples(25)
 @given(logs(damage=True, lies=True, halves=True), split_sizes)
 def test_damaged_logs_5(log: LogBuilder, split_bytes: int) -> None:
     assert_as_the_model(log.files(), FILE_SIZE, POLICY_5, split_bytes=split_bytes)
 
 
+@pytest.mark.full
 @examples(25)
 @given(logs(damage=True, lies=True, halves=True), split_sizes)
 def test_damaged_logs_5_5(log: LogBuilder, split_bytes: int) -> None:

@@ -248,6 +248,7 @@ def test_absurd_queue_offsets_take_no_room() -> None:
     assert sum(map(len, built.queues.values())) < 20 * 200
 
 
+@pytest.mark.full
 def test_thousands_of_queues() -> None:
     """Every queue of a long list gets its units: tables and bundles grow as they must."""
     log = LogBuilder(1 << 20)

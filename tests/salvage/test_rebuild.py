@@ -40,6 +40,7 @@ def survivors(root: Path) -> dict[int, bytes]:
     }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("incident", INCIDENTS)
 def test_every_survivor_stands_in_its_place(incident: str, damaged: Path, tmp_path: Path) -> None:
     INCIDENTS[incident](damaged)

@@ -157,6 +157,7 @@ def test_holes_are_healed_from_a_copy(damaged: Path, tmp_path: Path) -> None:
         opened(damaged).salvage(tmp_path / "other", [opened(fixture("segments-5.5.1"))])
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("holes", ["repeat", "filler", "cut"])
 def test_other_ways_to_fill_holes(holes: str, damaged: Path, tmp_path: Path) -> None:
     bit_rot(damaged)
@@ -183,6 +184,7 @@ def fixture_records() -> dict[int, bytes]:
     return records_of(fixture(NAME) / "commitlog")
 
 
+@pytest.mark.full
 def test_a_point_in_time_and_some_topics(damaged: Path, tmp_path: Path) -> None:
     records = fixture_records()
     middle = sorted(records)[len(records) // 2]
@@ -221,6 +223,7 @@ def test_the_command(damaged: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
     assert main(["salvage", str(damaged)]) == ExitStatus.USAGE
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("incident", INCIDENTS)
 def test_after_an_incident_every_survivor_is_there(incident: str, damaged: Path, tmp_path: Path) -> None:
     INCIDENTS[incident](damaged)
@@ -249,6 +252,7 @@ def judged(seeds: range, folder: Path, names: list[str]) -> list[Outcome]:
     return outcomes
 
 
+@pytest.mark.full
 def test_random_damage(tmp_path: Path) -> None:
     counts = summary(judged(range(100, 110), tmp_path, [NAME, "segments-5.5.1"]))
     assert counts["missing"] == counts["strange"] == counts["misplaced"] == 0 < counts["survivors"]

@@ -6,6 +6,8 @@ import random
 import shutil
 from typing import TYPE_CHECKING
 
+import pytest
+
 import rmqtool
 from tests.broker.log_damage import LogCopy
 from tests.salvage.campaign import made_places, records_of
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+@pytest.mark.full
 def test_what_a_broker_had_cut_off_comes_back_on_demand_alone(tmp_path: Path) -> None:
     root = shutil.copytree(fixture("plain-5.5.1"), tmp_path / "damaged")
     scene = Scene(root, LogCopy(root), random.Random(3))

@@ -64,6 +64,7 @@ def test_segments_of_real_brokers(policy: DispatchPolicy) -> None:
         agree(segment_of(path), int(path.name), policy)
 
 
+@pytest.mark.full
 @EXAMPLES
 @given(logs(hostile=True, damage=True, lies=True), policies)
 def test_logs_of_any_content(log: LogBuilder, policy: DispatchPolicy) -> None:
@@ -237,6 +238,7 @@ def all_found(segment: MemorySegment, policy: DispatchPolicy) -> list[tuple[int,
     return found
 
 
+@pytest.mark.full
 @examples(60)
 @given(logs(hostile=True, damage=True, lies=True, most=8), policies)
 def test_every_true_record_is_found(log: LogBuilder, policy: DispatchPolicy) -> None:

@@ -184,6 +184,7 @@ def test_every_byte_is_accounted_for(tmp_path_factory: pytest.TempPathFactory, d
     assert position == FILE
 
 
+@pytest.mark.full
 def test_hostile_sizes_and_magics_cost_no_time(tmp_path: Path) -> None:
     """A file full of magics, each claiming the rest of a file, is walked in the time of a plain read."""
     trap = b"".join(record(at, totalSize=2**31 - 1)[:96] for at in range(0, 1 << 20, 96))

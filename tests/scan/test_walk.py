@@ -45,6 +45,7 @@ def finds(data: bytes, start: int, release: Release = DEFAULT) -> list[tuple[int
     return found
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("first", "largest"), [(64, 512), (100, 700), (512, 512), (513, 1024)])
 def test_windows_of_any_size_read_the_segments_of_real_brokers(first: int, largest: int) -> None:
     """Records that cross windows, and records longer than any, give the rows of one large window."""
@@ -55,6 +56,7 @@ def test_windows_of_any_size_read_the_segments_of_real_brokers(first: int, large
             assert by_kernels(segment, segment.start, segment.stop, DEFAULT) == expected
 
 
+@pytest.mark.full
 @examples(80)
 @given(
     logs(hostile=True, damage=True, lies=True, most=8),
@@ -216,6 +218,7 @@ def test_a_bad_range_that_several_windows_meet_is_said_once() -> None:
     ]
 
 
+@pytest.mark.full
 @examples(60)
 @given(logs(most=10), st.data())
 def test_a_walk_can_begin_and_end_anywhere_on_the_chain(log: LogBuilder, data: st.DataObject) -> None:

@@ -53,6 +53,7 @@ def test_files_are_what_the_classes_say() -> None:
     assert found == schema_files()
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("name", NAMES)
 def test_each_is_a_schema_of_2020_12(name: str) -> None:
     Draft202012Validator.check_schema(published(name))
@@ -60,11 +61,13 @@ def test_each_is_a_schema_of_2020_12(name: str) -> None:
     assert published(name)["title"].endswith(f"rmqtool.{name.removesuffix('-line')}/{version}")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("root", _all(STORE_ROOTS, QUICK_STORES))
 def test_outputs_of_stores(root: Path, run: Runner) -> None:
     assert [one for name in COMMANDS for one in wrong_outputs(run, root, name)] == []
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("case", _all(CASES, {"CL-HOLE: a page of zeros over records"}))
 def test_outputs_of_damaged_stores(case: Case, tmp_path: Path, run: Runner) -> None:
     root = damaged_copy(case, tmp_path)
@@ -141,6 +144,7 @@ def test_outputs_of_salvage(run: Runner, tmp_path: Path) -> None:
     assert [one for line in lines for one in defects("salvage-lost-line", json.loads(line))] == []
 
 
+@pytest.mark.full
 def test_outputs_of_report_and_repair(run: Runner, tmp_path: Path) -> None:
     case = next(one for one in load_cases() if one.code == "CL-CRC")
     root = damaged_copy(case, tmp_path)

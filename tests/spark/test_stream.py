@@ -44,6 +44,7 @@ def store_of(folder: Path, files: list[Path]) -> Path:
     return log.parent
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("most", [pytest.param(1, marks=pytest.mark.full), 3000, 100_000])
 def test_every_message_comes_once(most: int, tmp_path: Path) -> None:
     limit, found, ends = ReadMaxBytes(most), [], []

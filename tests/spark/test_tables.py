@@ -203,6 +203,7 @@ _FILTERS: dict[str, tuple[Any, Callable[[dict[str, Any]], bool]]] = {
 }
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("case", _FILTERS)
 def test_filters_that_are_taken_are_applied(case: str) -> None:
     one, fits = _FILTERS[case]
@@ -232,6 +233,7 @@ def test_filters_that_spark_applies_too_only_narrow(one: Any, least: int) -> Non
     assert len(offsets) <= len(expected(PLAIN))
 
 
+@pytest.mark.full
 def test_filters_and_options_hold_together() -> None:
     both = [ds.EqualTo(("topic",), "TopicTest"), ds.EqualTo(("queueId",), 1)]
     wanted = [one for one in expected(PLAIN) if (one["topic"], one["queueId"]) == ("TopicTest", 1)]
@@ -272,6 +274,7 @@ def test_what_only_looks_like_a_record_is_no_boundary(tmp_path: Path) -> None:
         table(log, splitBytes="1000")
 
 
+@pytest.mark.full
 def test_a_record_that_says_it_lies_elsewhere_is_read_once(tmp_path: Path) -> None:
     """Wherever tasks are cut: it follows the record before it, and is nobody's first."""
     log = tmp_path / "commitlog"

@@ -58,6 +58,7 @@ def test_what_the_file_proves_explains_every_byte(
             assert build_index(found.slots, found.items, entries) == data
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(("slots", "items"), [(1, 2), (5, 7), (25, 40), (20, 20), (1000, 9), (7, 4000)])
 def test_ordinary_keys_prove_the_geometry(tmp_path: Path, slots: int, items: int) -> None:
     for count in {1, max(1, items // 2), items - 1}:

@@ -64,6 +64,16 @@ def test_a_queue_that_lies_elsewhere_is_named_and_guarded(
     assert not out.exists()
 
 
+def test_a_file_of_a_queue_that_lies_elsewhere_is_named(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    label = f"consumequeue/Orders/0/{0:020d}"
+    move_out(root, tmp_path / "disk", [label])
+    assert main(["verify", "--level", "0", str(root)]) == 0
+    assert f"{label} is a link that leads out of the store" in capsys.readouterr().err
+    assert main(["info", str(root), "-o", str(tmp_path / "disk" / "report")]) == 4
+
+
 def test_links_inside_and_none_are_no_matter(root: Path) -> None:
     assert list(links_out(open_store(root))) == []
     move_out(root, root / "other", ["index"])

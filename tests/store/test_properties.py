@@ -62,6 +62,7 @@ def _escaped(text: str, specials: str) -> str:
 TEXT = st.text(st.characters(codec="iso-8859-1"), max_size=20)
 
 
+@pytest.mark.full
 @given(st.dictionaries(TEXT, TEXT))
 def test_what_is_escaped_comes_back(properties: dict[str, str]) -> None:
     """Like ``Properties#store``: separators and blanks escaped in names, leading blanks in values."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -56,6 +57,7 @@ def said_step_by_step(data: bytes, start: int, policy: DispatchPolicy) -> Said:
         return said_of(data, start, policy)
 
 
+@pytest.mark.full
 @examples(60)
 @given(
     logs(hostile=True, damage=True, lies=True, most=12),

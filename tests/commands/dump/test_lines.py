@@ -58,7 +58,7 @@ def log_of(path: Path) -> FileQueue:
     return open_store(path).commitlog
 
 
-@pytest.mark.few(20)
+@pytest.mark.few(8)
 @pytest.mark.parametrize("name", STORE_NAMES)
 @pytest.mark.parametrize("body", list(BodyForm))
 def test_every_fixture(name: str, body: BodyForm) -> None:
@@ -66,6 +66,7 @@ def test_every_fixture(name: str, body: BodyForm) -> None:
     assert by_kernels(job) == by_rows(job)
 
 
+@pytest.mark.few(13)
 @pytest.mark.parametrize(
     "wanted",
     [
@@ -94,6 +95,7 @@ def test_times() -> None:
     assert by_kernels(job).count('"message"') >= 11
 
 
+@pytest.mark.full
 @examples(60)
 @given(
     st.lists(st.tuples(st.integers(0, 30_000), st.binary(min_size=0, max_size=300)), max_size=4),

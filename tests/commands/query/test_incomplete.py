@@ -135,6 +135,7 @@ def many(tmp_path: Path) -> Path:
     return store
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("words", "which"),
     [
@@ -182,6 +183,7 @@ def test_a_key_beside_the_times_is_told_with_its_time(run: Callable[..., Run], w
     assert f"hint: {outside}" in found.err
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("how", ["empty", "renamed"])
 @pytest.mark.parametrize("file", [0, 16384])
 def test_hits_in_a_lost_file_of_the_log_are_told(
@@ -239,6 +241,7 @@ def test_keys_files_find_unique_keys_and_collisions(run: Callable[..., Run], tmp
         assert mine
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("page", ["zeros", "another message", "noise"])
 def test_a_damaged_page_under_an_index_item_is_told(
     run: Callable[..., Run], many: Path, tmp_path: Path, page: str

@@ -39,6 +39,7 @@ def walked(log: FileQueue, split_bytes: int | None) -> tuple[list[tuple[int, byt
     return records, sorted(defects, key=lambda one: (one.physical_offset, one.code.code))
 
 
+@pytest.mark.full
 @examples(60)
 @given(
     logs(hostile=True, damage=True, lies=True, halves=True),
@@ -79,7 +80,7 @@ def test_a_record_with_a_number_that_is_none(wrong: int) -> None:
         assert walked(files, split_bytes) == (records, defects)
 
 
-@pytest.mark.few(1)
+@pytest.mark.full
 @pytest.mark.parametrize("root", STORE_ROOTS, ids=lambda root: root.name)
 def test_every_question_has_the_same_answer(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keys, unique ids, places and times of real stores, through the prefilter and without it."""

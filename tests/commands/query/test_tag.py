@@ -49,7 +49,7 @@ def tagged(store: Store, has_place: Callable[[Record], bool]) -> dict[tuple[str,
     return found
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", [*BY_INDEX, *BY_QUEUES, *BY_BOTH])
 def test_every_tag_is_found(name: str) -> None:
     """All messages, or the newest, whichever structure answers; what it was is told."""

@@ -91,12 +91,13 @@ def test_a_sound_log(store: str) -> None:
     assert sum(row.share for row in report) == pytest.approx(1, abs=1e-4)
 
 
-@pytest.mark.few(10)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("case", CASES, ids=[f"{case.code}: {case.name}" for case in CASES])
 def test_damage_cases(case: Case, tmp_path: Path) -> None:
     check(damaged_copy(case, tmp_path))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("seed", range(12))
 def test_random_damage(seed: int, tmp_path: Path) -> None:
     mutator, chance = Mutator(fixture("plain-5.3.3")), random.Random(seed)

@@ -149,6 +149,7 @@ def deep(root: Path) -> Iterator[Path]:
     subprocess.run(["rm", "-rf", root / "d"], check=True)
 
 
+@pytest.mark.full
 def test_deep_tree(deep: Path) -> None:
     assert write(open_store(deep))
 

@@ -67,6 +67,7 @@ def render(report: StoreReport) -> str:
     return render_page(report, FailOn.ERROR, (), UTC)
 
 
+@pytest.mark.full
 def test_ten_thousand_topics_fit() -> None:
     """With names that grow when they are escaped, a thousand files and findings of every code."""
     page = render(reports.report(topics=10_000, files=1_000, each=100))
