@@ -290,3 +290,14 @@ def test_all_fixtures_are_asked_as_they_are_alone(run: Runner) -> None:
     for name, one in zip(names, found["stores"], strict=True):
         alone = run("verify", STORES / name, "--format", "json")
         assert (one["document"], one["exitStatus"]) == (alone.document, alone.status)
+
+
+@pytest.mark.full
+@pytest.mark.spark
+def test_one_session_of_spark_serves_all(run: Runner, fleet: Path) -> None:
+    words = ("verify", fleet / "*" / "store", "--format", "json")
+    spark = run(*words, "--engine", "spark", "--jobs", "2").document
+    assert [_steady(one) for one in spark["stores"]] == [
+        _steady(one) for one in run(*words).document["stores"]
+    ]
+    assert spark["exitStatus"] == 3

@@ -180,7 +180,7 @@ class _Asking(Generic[S, R]):
             self._engine.map(abs, [0])  # one that does not come up is no fault of the stores
         self._stage()
         try:
-            if self._ask_here([number for number in opened if number not in {*sent}]):
+            if self._ask_here([number for number in opened if number not in {*sent}]) and sent:
                 self._ask_apart(sent)
         finally:
             for one in self._members:
