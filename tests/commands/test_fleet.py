@@ -50,6 +50,8 @@ def question(store: Stored, engine: Engine, progress: Progress) -> tuple[str, Ex
     progress.stage(name, None)
     if name == "stop":
         raise KeyboardInterrupt
+    if name == "odd":
+        raise SystemError("fspath returned a result with an exception set") from KeyboardInterrupt()
     if name == "warns":
         progress.warn("mind the gap")
     return f"{engine.name} {engine.options.jobs}", ExitStatus.CLEAN
@@ -149,9 +151,10 @@ def test_a_job_that_is_interrupted_tells_what_was_done(members: Callable[..., An
     assert found.exit_status is ExitStatus.INTERRUPTED
 
 
-def test_after_an_interrupt_no_store_is_asked(members: Callable[..., Any]) -> None:
+@pytest.mark.parametrize("how", ["stop", "odd"])
+def test_after_an_interrupt_no_store_is_asked(members: Callable[..., Any], how: str) -> None:
     with LocalEngine(1) as engine:
-        found = ask_members(members("a", "stop", "b"), question, engine, Told())
+        found = ask_members(members("a", how, "b"), question, engine, Told())
     assert reports(found) == ["local 1", None, None]
     assert [one.failure for one in found] == [
         None,

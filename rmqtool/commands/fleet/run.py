@@ -9,6 +9,7 @@ so that executors can prove that they see the same files.
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Generic, NoReturn, Protocol, TypeVar
@@ -80,16 +81,23 @@ class Member(Generic[S]):
 
     def failed(self, failure: BaseException) -> StoreOutcome[R]:
         """Return the outcome of a store that has no report, and why."""
-        if isinstance(failure, KeyboardInterrupt):
-            return StoreOutcome(self.path, ExitStatus.INTERRUPTED, failure=str(failure) or _AMID)
+        if (interrupt := _interrupt_in(failure)) is not None:
+            return StoreOutcome(self.path, ExitStatus.INTERRUPTED, failure=str(interrupt) or _AMID)
         if isinstance(failure, RmqtoolError):
             return StoreOutcome(self.path, failure.status, failure=str(failure))
         if isinstance(failure, OSError):
             return StoreOutcome(
                 self.path, ExitStatus.FAILED, failure=f"{failure.filename}: {failure.strerror}"
             )
-        told = f"internal error: {type(failure).__name__}: {failure}"
+        told = f"internal error: {type(failure).__name__}: {failure} (ask it alone with --debug for details)"
         return StoreOutcome(self.path, ExitStatus.FAILED, failure=told)
+
+
+def _interrupt_in(failure: BaseException | None) -> KeyboardInterrupt | None:
+    """Return the interrupt that a failure is of: amid ``__fspath__``, Python makes a SystemError of it."""
+    while failure is not None and not isinstance(failure, KeyboardInterrupt):
+        failure = failure.__cause__ or failure.__context__
+    return failure
 
 
 def gathered(
@@ -180,8 +188,9 @@ class _Asking(Generic[S, R]):
             self._engine.map(abs, [0])  # one that does not come up is no fault of the stores
         self._stage()
         try:
-            if self._ask_here([number for number in opened if number not in {*sent}]) and sent:
-                self._ask_apart(sent)
+            with suppress(KeyboardInterrupt):  # between two stores; those that are left have no outcome yet
+                if self._ask_here([number for number in opened if number not in {*sent}]) and sent:
+                    self._ask_apart(sent)
         finally:
             for one in self._members:
                 if one.store is not None:
