@@ -170,4 +170,8 @@ def _text(made: Rebuilt, stream: TextIO) -> None:
         write_rebuild_text(made.report, stream)
 
 
-_FORMS = Forms[Rebuilt]("rebuild", _verdict, lambda made, _status: made.document, _text)
+def _totals(made: Rebuilt) -> dict[str, int]:
+    return {name: made.document[name] for name in ("records", "bytes", "queues", "units", "indexEntries")}
+
+
+_FORMS = Forms[Rebuilt]("rebuild", _verdict, lambda made, _status: made.document, _text, _totals)

@@ -209,7 +209,11 @@ def _forms(session: Session) -> Forms[TopicsReport]:
         yield {"type": "summary", "schema": report.schema, **_facts(report)}
 
     text = partial(_write_text, session)
-    return Forms("topics", topics_verdict, document, text, lines, _rows, columns_of(TopicTotals))
+    return Forms("topics", topics_verdict, document, text, _totals, lines, _rows, columns_of(TopicTotals))
+
+
+def _totals(report: TopicsReport) -> dict[str, int]:
+    return {"messages": report.log.messages, "messageBytes": report.log.message_bytes}
 
 
 def _rows(report: TopicsReport) -> Iterator[dict[str, Any]]:

@@ -10,6 +10,7 @@ from rmqtool.cli.fleet import Fleet
 from rmqtool.cli.verify_files import VerifyFiles
 from rmqtool.cli.verify_question import VerifyQuestion
 from rmqtool.errors import UsageError
+from rmqtool.projection import json_object
 from rmqtool.report.fleet import Forms
 from rmqtool.report.verify_json import FINDING_COLUMNS, finding_objects, lines_of_store, verify_document
 
@@ -64,10 +65,16 @@ def _forms(session: Session) -> Forms[Verdict]:
         verdict_line,
         lambda verdict, _status: verify_document(verdict),
         text,
+        _totals,
         lambda verdict, _status: lines_of_store(verdict),
         _rows,
         ("part", *FINDING_COLUMNS),
     )
+
+
+def _totals(verdict: Verdict) -> dict[str, int]:
+    report = verdict.report
+    return json_object(report.examined) | {"findings": sum(report.findings.counts.values())}
 
 
 def _rows(verdict: Verdict) -> Iterator[dict[str, Any]]:

@@ -7,6 +7,8 @@ order in which stores were named, and a summary. A command says in its `Forms` h
 from __future__ import annotations
 
 import csv
+import re
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -19,7 +21,7 @@ from rmqtool.report.tables import Tables
 from rmqtool.report.times import size_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import TextIO
 
     from rmqtool.commands.fleet import FleetReport, StoreOutcome
@@ -37,6 +39,9 @@ _SAID = {
 }
 
 
+_CAPITAL = re.compile("[A-Z]")
+
+
 def _no_rows(_report: object) -> Iterable[dict[str, Any]]:
     return ()
 
@@ -50,6 +55,7 @@ class Forms(Generic[R]):
         verdict: one line about a store, without its path; harmless on a terminal.
         document: the ordinary document.
         text: writes the ordinary text.
+        totals: numbers that add up over stores, by their names in JSON.
         lines: the ordinary lines of ndjson, each with the ``store`` that it is of.
         rows: the rows of csv.
         columns: of those.
@@ -59,6 +65,7 @@ class Forms(Generic[R]):
     verdict: Callable[[R], str]
     document: Callable[[R, ExitStatus], dict[str, Any]]
     text: Callable[[R, TextIO], None]
+    totals: Callable[[R], Mapping[str, int]]
     lines: Callable[[R, ExitStatus], Iterable[dict[str, Any]]] | None = None
     rows: Callable[[R], Iterable[dict[str, Any]]] = _no_rows
     columns: tuple[str, ...] = ()
@@ -85,7 +92,7 @@ def fleet_document(report: FleetReport[R], forms: Forms[R]) -> dict[str, Any]:
         for one in report
     ]
     head = {"schema": report.schema, "command": forms.command, "stores": stores}
-    return head | {"summary": json_object(report.summary), "exitStatus": int(report.exit_status)}
+    return head | {"summary": _summary(report, forms), "exitStatus": int(report.exit_status)}
 
 
 def write_fleet(
@@ -115,6 +122,18 @@ def write_fleet(
         _write_text(report, forms, stream, look)
 
 
+def _summary(report: FleetReport[R], forms: Forms[R]) -> dict[str, Any]:
+    return json_object(report.summary) | {"totals": dict(_totals(report, forms))}
+
+
+def _totals(report: FleetReport[R], forms: Forms[R]) -> Counter[str]:
+    totals: Counter[str] = Counter()
+    for one in report:
+        if one.report is not None:
+            totals.update(forms.totals(one.report))
+    return totals
+
+
 def _entry(outcome: StoreOutcome[R], forms: Forms[R]) -> dict[str, Any]:
     verdict = None if outcome.report is None else forms.verdict(outcome.report)
     return json_object(outcome) | {"verdict": verdict}
@@ -127,7 +146,7 @@ def _lines(report: FleetReport[R], forms: Forms[R]) -> Iterator[dict[str, Any]]:
             yield from forms.lines(one.report, one.status)
         yield {"type": "store"} | _entry(one, forms)
     head = {"type": "fleet", "schema": report.schema, "command": forms.command}
-    yield head | json_object(report.summary) | {"exitStatus": int(report.exit_status)}
+    yield head | _summary(report, forms) | {"exitStatus": int(report.exit_status)}
 
 
 def _write_csv(report: FleetReport[R], forms: Forms[R], stream: TextIO) -> None:
@@ -143,7 +162,7 @@ def _write_text(report: FleetReport[R], forms: Forms[R], stream: TextIO, look: F
     rows = [(str(int(one.status)), escape_text(one.store), _said(one, forms)) for one in report.worst_first]
     page.table("Stores, the worst first", ("status", "store", "what"), rows)
     stream.write("\n")
-    page.pairs(_total(report), list(_facts(report)))
+    page.pairs(_total(report), list(_facts(report, forms)))
     if not look.details:
         return
     for one in report.worst_first:
@@ -166,10 +185,12 @@ def _total(report: FleetReport[R]) -> str:
     return f"{stores}, all in order" if sound == summary.stores else f"{stores}, {sound:,} of them in order"
 
 
-def _facts(report: FleetReport[R]) -> Iterator[tuple[str, str]]:
+def _facts(report: FleetReport[R], forms: Forms[R]) -> Iterator[tuple[str, str]]:
     summary = report.summary
     for status, count in summary.by_status.items():
         yield f"status {status}", f"{count:,} {_SAID[ExitStatus(int(status))]}"
     yield "commit logs", size_text(summary.log_bytes)
+    for name, count in _totals(report, forms).items():
+        yield _CAPITAL.sub(lambda found: f" {found[0].lower()}", name), f"{count:,}"
     yield "seconds", f"{summary.seconds:.2f}"
     yield "exit status", f"{int(report.exit_status)}, that of the worst; -v shows all of each store"

@@ -209,12 +209,12 @@ def _fleet(definitions: Definitions) -> Schema:
         definitions.defined[name] = _MADE[name][1](definitions)
     documents = [{"$ref": f"#/$defs/{name}"} for name in _OF_MANY]
     stores = array_of(_outcome(definitions, {"document": {"anyOf": [*documents, {"type": "null"}]}}))
-    summary = definitions.of(FleetSummary)
+    summary = definitions.object(FleetSummary, {"totals": _COUNTS})
     return closed({**_fleet_head(), "stores": stores, "summary": summary, "exitStatus": _STATUS})
 
 
 def _fleet_line(definitions: Definitions) -> Schema:
-    members = definitions.object(FleetSummary)["properties"]
+    members = definitions.object(FleetSummary, {"totals": _COUNTS})["properties"]
     store = _outcome(definitions, {"type": {"const": "store"}})
     all_stores = closed({"type": {"const": "fleet"}, **_fleet_head(), **members, "exitStatus": _STATUS})
     return {"oneOf": [store, all_stores]}

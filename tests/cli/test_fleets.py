@@ -80,6 +80,7 @@ def test_json_has_the_ordinary_documents_in_the_order_in_which_they_were_named(
     summary = found["summary"]
     assert (summary["stores"], summary["failed"]) == (4, 1)
     assert summary["byStatus"] == {"3": 1, "1": 1, "0": 2}
+    assert summary["totals"]["records"] == 3 * alone["examined"]["records"]
     assert summary["logBytes"] == sum(one["logBytes"] for one in found["stores"]) > 0
 
 
