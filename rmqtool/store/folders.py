@@ -12,13 +12,19 @@ if TYPE_CHECKING:
 def folder_names(paths: Sequence[str]) -> list[str]:
     """Return a name for each store: the end of its path, as much of it as tells it from the others.
 
-    ``/data/a/store`` and ``/data/b/store`` are ``a-store`` and ``b-store``. What even whole paths do not tell
+    ``/data/a/store`` and ``/data/b/store`` are ``a-store`` and ``b-store``. What whole paths do not tell
     apart gets a number.
 
     Args:
         paths: Absolute paths of the stores, ``/`` between components.
     """
-    parts = [path.strip("/").split("/") for path in paths]
+    unique = [*dict.fromkeys(paths)]
+    names = dict(zip(unique, _told_apart([path.strip("/").split("/") for path in unique]), strict=True))
+    return _numbered([names[path] for path in paths])
+
+
+def _told_apart(parts: Sequence[Sequence[str]]) -> list[str]:
+    """Return ends of paths, longer where they would be the same, until whole paths are."""
     lengths = [1] * len(parts)
     while True:
         names = ["-".join(one[-length:]) or "root" for one, length in zip(parts, lengths, strict=True)]
@@ -28,7 +34,7 @@ def folder_names(paths: Sequence[str]) -> list[str]:
             for one, length, name in zip(parts, lengths, names, strict=True)
         ]
         if longer == lengths:
-            return _numbered(names)
+            return names
         lengths = longer
 
 

@@ -16,7 +16,7 @@ from tests.strategies import examples
         (["/data/a", "/data/b"], ["a", "b"]),
         (["/data/a/store", "/data/b/store", "/data/c"], ["a-store", "b-store", "c"]),
         (["/x/a/store", "/y/a/store"], ["x-a-store", "y-a-store"]),
-        (["/a", "/a"], ["a", "a-2"]),
+        (["/x/a", "/x/a", "/x/b"], ["a", "a-2", "b"]),
         (["/", "/root"], ["root", "root-2"]),
         (["/store", "/a/store"], ["store", "a-store"]),
         ([], []),
