@@ -11,6 +11,7 @@ import re
 import resource
 import signal
 import sys
+import zlib
 from typing import TYPE_CHECKING
 
 import pytest
@@ -51,6 +52,7 @@ TIERS = ("broker", "browser", "full", "matrix", "mutation", "package", "soak", "
 _MAY_SKIP = {"full", "stores"}
 
 _STORE = re.compile(r"\b([a-z0-9]+)-(4\.9\.8|5\.3\.3|5\.4\.0)\b")
+_OLDER = ("4.9.8", "5.3.3", "5.4.0")
 _NEWEST = "5.5.1"
 
 
@@ -69,9 +71,22 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
         option.dist = "worksteal" if option.dist == "no" else option.dist
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add what lets every test run on every store."""
+    parser.addoption(
+        "--every-store",
+        action="store_true",
+        help="the tier stores on all stores, not on one older one of each kind",
+    )
+
+
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave to tiers what is tried on many stores, or in many cases, and shown by some of them."""
+    if not config.getoption("every_store"):
+        dropped = [item for item in items if _is_as_another(item)]
+        config.hook.pytest_deselected(items=dropped)
+        items[:] = [item for item in items if not _is_as_another(item)]
     few: dict[tuple[str, str], list[pytest.Item]] = {}
     for item in items:
         test, _, parameters = item.nodeid.partition("[")
@@ -84,6 +99,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for cases in few.values():
         for item in _beyond_few(cases):
             item.add_marker("full")
+
+
+def _is_as_another(item: pytest.Item) -> bool:
+    """Tell whether a test runs on the same kind of store by the newest broker and by another older one.
+
+    Which older one that is differs from test to test, so that all of them have their share. Where the release
+    matters, a test is marked ``every_store``.
+    """
+    test, _, parameters = item.nodeid.partition("[")
+    names = _STORE.findall(parameters)
+    if len(names) != 1 or item.get_closest_marker("every_store"):
+        return False
+    kind, version = names[0]
+    older = [one for one in _OLDER if (STORES / f"{kind}-{one}").exists()]
+    if version not in older or not (STORES / f"{kind}-{_NEWEST}").exists():
+        return False
+    return str(version) != older[zlib.crc32(f"{test} {kind}".encode()) % len(older)]
 
 
 def _beyond_few(cases: list[pytest.Item]) -> list[pytest.Item]:

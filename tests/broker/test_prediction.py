@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rmqtool.recovery import Prediction
     from tests.damage.cases import Case as DamageCase
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.every_store]
 
 EACH_VERSION = pytest.mark.parametrize("version", jvm.VERSIONS)
 _OF_THE_BROKER_AROUND = {"CF-BACKUP", "CF-FORGETS", "CF-REFUSED", "ST-DLEDGER", "ST-ROCKSDB"}

@@ -13,7 +13,7 @@ from tests.broker.stores import fixture_store
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.every_store]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from rmqtool.engine import EngineOptions, open_engine
 from rmqtool.projection import json_object
 from rmqtool.store import open_store
 from tests.commands.rebuilding import Listener
-from tests.damage.cases import load_cases
+from tests.damage.cases import one_of_each_code
 from tests.damage.running import ONE_THREAD, damaged_copy
 from tests.store.fixture_stores import STORES
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tests.damage.cases import Case
 
 SPARK = EngineOptions("spark", master="local[2]")
-CASES = list({case.code: case for case in load_cases()}.values())
+CASES = one_of_each_code()
 
 pytestmark = [pytest.mark.spark, pytest.mark.matrix]
 

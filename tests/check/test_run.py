@@ -57,6 +57,7 @@ def plain(tmp_path: Path) -> Path:
     return Path(shutil.copytree(STORES / "plain-5.3.3", tmp_path / "store"))
 
 
+@pytest.mark.every_store
 @pytest.mark.few(2)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("conf", [True, False], ids=["conf", "inferred"])

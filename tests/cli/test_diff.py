@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rmqtool.store import open_store
-from tests.damage.cases import load_cases
+from tests.damage.cases import one_of_each_code
 from tests.damage.edits import edited
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ def _case_id(case: Case) -> str:
 
 
 @pytest.mark.few(8)
-@pytest.mark.parametrize("case", load_cases(), ids=_case_id)
+@pytest.mark.parametrize("case", one_of_each_code(), ids=_case_id)
 def test_every_damage_is_compared_with_the_sound_store(
     run: Callable[..., Run], tmp_path: Path, case: Case
 ) -> None:

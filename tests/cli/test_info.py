@@ -15,7 +15,7 @@ from rmqtool.scan.record_walk import walk
 from rmqtool.scan.records import Record
 from rmqtool.store import PathKind, open_store
 from tests.cli.conftest import STORES
-from tests.damage.cases import load_cases
+from tests.damage.cases import one_of_each_code
 from tests.damage.edits import edited
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ def _case_id(case: Case) -> str:
 
 
 @pytest.mark.few(7)
-@pytest.mark.parametrize("case", load_cases(), ids=_case_id)
+@pytest.mark.parametrize("case", one_of_each_code(), ids=_case_id)
 def test_every_damaged_store_is_summed_up(run: Callable[..., Run], tmp_path: Path, case: Case) -> None:
     """No damage hides the rest; it counts as in verify, if names, sizes and ends show it."""
     store = STORES / case.store

@@ -43,6 +43,7 @@ def spark() -> Iterator[Engine]:
         yield engine
 
 
+@pytest.mark.every_store
 @pytest.mark.few(10)
 @EVERY
 def test_every_byte_is_the_brokers(store: FixtureStore, tmp_path: Path) -> None:

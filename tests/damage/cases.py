@@ -72,3 +72,8 @@ def load_cases() -> tuple[Case, ...]:
         for path in sorted(CASES.glob("*.toml"))
         for table in tomllib.loads(path.read_text())["case"]
     )
+
+
+def one_of_each_code() -> list[Case]:
+    """Return the first case of every code, for what depends on the kind of damage alone."""
+    return list({case.code: case for case in reversed(load_cases())}.values())

@@ -37,6 +37,7 @@ def rule_of_recipe(root: Path) -> TagItems:
     return TagItems((*ALL_TAG_ITEMS.turns, *turns[1:]) if turns[:1] == [0] else tuple(turns))
 
 
+@pytest.mark.every_store
 @pytest.mark.few(12)
 @pytest.mark.parametrize("root", STORE_ROOTS, ids=lambda root: root.name)
 def test_real_brokers_are_known_by_their_index(root: Path) -> None:

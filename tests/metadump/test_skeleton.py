@@ -8,7 +8,7 @@ import pytest
 
 from rmqtool.commands.metadump.disguise import Disguise
 from tests.cli.conftest import run
-from tests.damage.cases import Case, load_cases
+from tests.damage.cases import Case, one_of_each_code
 from tests.damage.running import damaged_copy
 from tests.metadump.skeletons import KEY, essence, left_in, secrets_of, skeleton_of, told
 from tests.store.fixture_stores import STORE_ROOTS
@@ -41,7 +41,7 @@ def _marks(*, is_quick: bool) -> list[pytest.MarkDecorator]:
 
 CASES = [
     pytest.param(case, marks=_marks(is_quick=_is_quick(case)), id=f"{case.code}: {case.name}")
-    for case in load_cases()
+    for case in one_of_each_code()
 ]
 ROOTS = [
     pytest.param(root, marks=_marks(is_quick=root.name in QUICK_STORES), id=root.name) for root in STORE_ROOTS

@@ -12,7 +12,7 @@ from jsonschema import Draft4Validator, Draft202012Validator
 
 from rmqtool.report.schemas import NAMES
 from tests.cli.conftest import run
-from tests.damage.cases import Case, load_cases
+from tests.damage.cases import Case, load_cases, one_of_each_code
 from tests.damage.running import damaged_copy
 from tests.house.schemas import SCHEMAS, schema_files
 from tests.salvage.incidents import bit_rot
@@ -31,8 +31,7 @@ __all__ = ["run"]
 PLAIN = fixture("plain-5.3.3")
 _ALL = ("-t", "TopicTest", "--queue", "0", "-b", "2000-01-01", "-e", "now")
 QUICK_STORES = {"ext-5.5.1"}
-CASES = list({case.code: case for case in reversed(load_cases())}.values())
-"""The first of each code."""
+CASES = one_of_each_code()
 SARIF = json.loads((Path(__file__).parent / "sarif-schema-2.1.0.json").read_text())
 
 

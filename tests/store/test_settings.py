@@ -34,6 +34,7 @@ def test_what_is_inferred_of_a_broker_s_store_is_what_the_broker_was_given(root:
             assert setting.value == given[setting.name].value, setting.name
 
 
+@pytest.mark.every_store
 @pytest.mark.few(10)
 @pytest.mark.parametrize("root", STORE_ROOTS, ids=lambda root: root.name)
 def test_the_broker_s_version_is_recognised(root: Path) -> None:
