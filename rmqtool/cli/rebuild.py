@@ -44,7 +44,7 @@ rmqtool rebuild $STORE --dry-run --lost lost.ndjson --engine local
 rmqtool rebuild $STORE --salvage --out salvaged --engine local
 # one topic only, to look at
 rmqtool rebuild $STORE --topic TopicTest --out part --engine local
-# those of several brokers, a directory for each; once more to go on after an interrupt
+# of several brokers, a directory for each; after an interrupt, it goes on
 rmqtool rebuild $STORE $OTHER --out all --resume --engine local
 """
 _SAME_WORDS = (
