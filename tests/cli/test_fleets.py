@@ -59,6 +59,7 @@ def test_a_glob_is_a_line_for_each_store_and_the_worst_comes_first(run: Runner, 
     assert state_of(fleet) == before
 
 
+@pytest.mark.full
 def test_details_are_what_each_store_would_print(run: Runner, fleet: Path) -> None:
     shown = run("verify", fleet / "a/store", fleet / "b/store", "--level", "2", "-v").out
     assert f"Damage outside the commit log: {fleet}/b/store\n" in shown
@@ -196,6 +197,7 @@ def test_rebuild_makes_a_directory_for_each_and_goes_on_where_it_ended(
     ]
 
 
+@pytest.mark.full
 def test_results_made_otherwise_are_not_taken(run: Runner, fleet: Path, tmp_path: Path) -> None:
     words = (fleet / "[ad]" / "store", "--out", tmp_path / "out", *LOCAL, "--resume", "--format", "json")
     assert run("rebuild-index", *words).status == 0
@@ -205,6 +207,7 @@ def test_results_made_otherwise_are_not_taken(run: Runner, fleet: Path, tmp_path
     assert run("rebuild-index", *words).document["command"] == "rebuild-index"
 
 
+@pytest.mark.full
 def test_findings_of_an_earlier_run_count(run: Runner, fleet: Path, tmp_path: Path) -> None:
     path = next((fleet / "a/store/commitlog").iterdir())
     path.write_bytes(path.read_bytes()[:700] + bytes(200) + path.read_bytes()[900:])
@@ -237,6 +240,7 @@ def test_a_defect_of_the_tool_is_the_failure_of_one_store(
     assert "interrupted" in done.err
 
 
+@pytest.mark.full
 def test_a_case_has_all_of_it(run: Runner, fleet: Path, tmp_path: Path) -> None:
     case = tmp_path / "case"
     assert run("verify", fleet / "[ad]" / "store", "--case", case, "--level", "1").status == 0
@@ -256,6 +260,7 @@ def test_warnings_name_their_store(run: Runner, fleet: Path) -> None:
     )
 
 
+@pytest.mark.full
 def test_exports_leave_bad_stores_out(run: Runner, fleet: Path, tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     out = tmp_path / "out"
@@ -285,6 +290,7 @@ def _steady(entry: dict[str, Any]) -> dict[str, Any]:
     return {"store": entry["store"], "status": entry["exitStatus"], "document": document}
 
 
+@pytest.mark.full
 def test_all_fixtures_are_asked_as_they_are_alone(run: Runner) -> None:
     names = ("batch-5.5.1", "crash-5.5.1", "ext-5.5.1")
     found = run("verify", *(STORES / name for name in names), "--format", "json").document
