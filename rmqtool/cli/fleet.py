@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from rmqtool.api.fleet import log_bytes, open_part
 from rmqtool.commands.fleet import FleetReport, ask_members, gathered
 from rmqtool.engine import EngineOptions, open_engine
-from rmqtool.errors import EnvironmentFailureError
+from rmqtool.errors import EnvironmentFailureError, RefusedError
+from rmqtool.io import location_of
 from rmqtool.report.fleet import FleetLook, fleet_document, write_fleet
 from rmqtool.report.output import silence_standard_output
+from rmqtool.store.folders import folder_names
+from rmqtool.store.staging import refuse_inside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from rmqtool.commands.fleet import Ask, Member
     from rmqtool.errors import ExitStatus
     from rmqtool.report.fleet import Forms
+    from rmqtool.report.formats import Format
 
 R = TypeVar("R")
 
@@ -40,6 +44,17 @@ def stores_of(session: Session, paths: Iterable[Path]) -> tuple[list[Store], dic
     if not stores:
         raise EnvironmentFailureError("; ".join(failures.values()))
     return stores, failures
+
+
+def refuse_contents(out: Path) -> None:
+    """Refuse an output in which something is, where nobody asks to go on with it.
+
+    Raises:
+        RefusedError: Something is there.
+    """
+    place = location_of(out)
+    if place.is_regular() or place.entries():
+        raise RefusedError(f"{out}: exists and is no empty directory; choose another output, or add --resume")
 
 
 class Fleet(Generic[R]):
@@ -83,6 +98,16 @@ class Fleet(Generic[R]):
         """Return those that are open."""
         return [one.store for one in self.members if one.store is not None]
 
+    def folders(self, out: Path, prefix: str = "") -> dict[str, Path]:
+        """Return where the result of each store goes, by its path: a directory in ``out``.
+
+        Raises:
+            RefusedError: It lies in one of the stores.
+        """
+        refuse_inside(out, [root for store in self.stores for root in store.files.evidence_roots])
+        paths = [one.path for one in self.members]
+        return {path: out / f"{prefix}{name}" for path, name in zip(paths, folder_names(paths), strict=True)}
+
     def ask(
         self,
         question: Ask[Store, R],
@@ -90,6 +115,7 @@ class Fleet(Generic[R]):
         *,
         travels: bool = False,
         then: Callable[[FleetReport[R]], None] | None = None,
+        chosen: Format | None = None,
     ) -> ExitStatus:
         """Ask all of them with one engine, write what was found, and return the exit status.
 
@@ -98,6 +124,7 @@ class Fleet(Generic[R]):
             engine: Where it runs; None is threads of this process.
             travels: Whether the question can be pickled and be asked twice.
             then: Told what was found, before it is written.
+            chosen: How it is written; None is ``--format``.
 
         Raises:
             RefusedError: The output exists, or lies in a store.
@@ -114,7 +141,7 @@ class Fleet(Generic[R]):
                 if then is not None:
                     then(report)
                 look = FleetLook(session.color, details=session.is_verbose)
-                write_fleet(session.format, report, self._forms, stream, look)
+                write_fleet(chosen or session.format, report, self._forms, stream, look)
         except BrokenPipeError:  # whoever reads has enough; the report stands
             silence_standard_output()
         return report.exit_status

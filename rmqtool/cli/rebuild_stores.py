@@ -7,15 +7,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqtool.cli.engine_options import engine_of, note_engine
-from rmqtool.cli.fleet import Fleet
-from rmqtool.errors import ExitStatus, RefusedError, UsageError
+from rmqtool.cli.fleet import Fleet, refuse_contents
+from rmqtool.commands.fleet.earlier import earlier_report, earlier_status
+from rmqtool.commands.rebuild.report import RebuildReport
+from rmqtool.errors import ExitStatus, UsageError
 from rmqtool.findings.wording import counted
-from rmqtool.io import location_of
+from rmqtool.projection import json_value
 from rmqtool.report.escaping import escape_text
 from rmqtool.report.fleet import Forms
 from rmqtool.report.formats import document_of
-from rmqtool.store.folders import folder_names
-from rmqtool.store.staging import refuse_inside
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from rmqtool.api.store import Store
     from rmqtool.cli.session import Session
     from rmqtool.commands.fleet import FleetReport
-    from rmqtool.commands.rebuild.report import RebuildReport
     from rmqtool.engine import Engine
     from rmqtool.findings import FailOn
     from rmqtool.progress import Progress
@@ -66,11 +65,7 @@ def rebuild_stores(
     note_engine(options, engine, session.console)
     forms = replace(_FORMS, command="rebuild" if "consumequeue" in words["parts"] else "rebuild-index")
     fleet = Fleet(session, paths, forms, reads_queues=True)
-    outs: dict[str, Path] = {}
-    if out is not None:
-        refuse_inside(out, [root for store in fleet.stores for root in store.files.evidence_roots])
-        names = folder_names([one.path for one in fleet.members])
-        outs = {one.path: out / name for one, name in zip(fleet.members, names, strict=True)}
+    outs = {} if out is None else fleet.folders(out)
     question = RebuildQuestion(words, session.fail_on, outs, resume=options["resume"])
     return fleet.ask(question, engine, then=partial(_say_what_next, session, out))
 
@@ -100,27 +95,30 @@ class RebuildQuestion:
         out = self.outs.get(str(store.path))
         document = self._made_before(store, out) if self.resume and out is not None else None
         if document is not None:
-            from rmqtool.commands.rebuild.resume import status_made_before
-
-            status = status_made_before(document, self.fail_on)
+            status = earlier_status(document, self.fail_on)
             return Rebuilt(document | {"exitStatus": int(status)}, None), status
         report = store.rebuild(out, engine=engine, progress=progress, **self.words)
         status = report.exit_status(self.fail_on)
         return Rebuilt(document_of(report, status), report), status
 
     def _made_before(self, store: Store, out: Path) -> dict[str, Any] | None:
-        from rmqtool.commands.rebuild.resume import made_before
+        """Return the report of a result of this store, made with the same options; None if there is none."""
+        from rmqtool.commands.rebuild.run import REPORT_NAME
 
         words = self.words
-        chosen = words["topic"] or words["exclude_topic"] or words["until_timestamp"] is not None
-        return made_before(
-            out,
-            store.files,
-            parts=words["parts"],
-            mode="salvage" if words["salvage"] else "broker",
-            partial=bool(chosen),
-            compared=words["compare"],
-        )
+        wanted = {
+            "schema": RebuildReport.schema,
+            "store": str(store.files.base),
+            "mode": "salvage" if words["salvage"] else "broker",
+            "partial": bool(words["topic"] or words["exclude_topic"] or words["until_timestamp"] is not None),
+            "compared": words["compare"],
+            "settings": json_value(store.settings),
+        }
+        document = earlier_report(out / REPORT_NAME, wanted)
+        if document is None:
+            return None
+        has_queues = "consumequeue" in words["parts"] and bool(document["records"])
+        return document if bool(document["queues"]) == has_queues else None
 
 
 def _check(options: dict[str, Any]) -> None:
@@ -134,12 +132,8 @@ def _check(options: dict[str, Any]) -> None:
         raise UsageError(f"--tag-items {options['tag_items']} {_OF_ONE_LOG}")
     if out is None and not (options["compare"] or options["dry_run"]):
         raise UsageError("nothing to do: give --out DIR for the results, or --compare, or --dry-run")
-    if out is not None and not options["resume"] and (location_of(out).is_regular() or _has_contents(out)):
-        raise RefusedError(f"{out}: exists and is no empty directory; choose another output, or add --resume")
-
-
-def _has_contents(out: Path) -> bool:
-    return bool(location_of(out).entries())
+    if out is not None and not options["resume"]:
+        refuse_contents(out)
 
 
 def _say_what_next(session: Session, out: Path | None, report: FleetReport[Rebuilt]) -> None:

@@ -274,6 +274,24 @@ def test_exports_leave_bad_stores_out(run: Runner, fleet: Path, tmp_path: Path) 
     assert (nothing.status, (tmp_path / "none").exists()) == (3, False)
 
 
+@pytest.mark.full
+def test_exports_go_on_where_they_ended(run: Runner, fleet: Path, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    out = tmp_path / "out"
+    words = ("export", fleet / "*" / "store", "-o", out, "--format", "ndjson", "--resume")
+    first = run(*words)
+    assert [row[:2] for row in rows(first.out)] == [["3", "c"], ["0", "a"], ["0", "b"], ["0", "d"]]
+    assert {path.name for path in out.iterdir()} == {"store=a-store", "store=b-store", "store=d-store"}
+    shutil.rmtree(out / "store=b-store")
+    kept = state_of(out / "store=a-store")
+    again = run(*words)
+    assert ["earlier run" in row[2] for row in rows(again.out)] == [False, True, False, True]
+    assert state_of(out / "store=a-store") == kept
+    assert (out / "store=b-store" / "_export.json").is_file()
+    assert [row[0] for row in rows(run(*words, "--columns", "topic").out)] == ["4", "4", "4", "3"]
+    assert run("export", fleet / "a/store", "-o", tmp_path / "one", "--resume").status == 2
+
+
 def _differing(one: Path, other: Path) -> list[str]:
     names = {
         str(path.relative_to(root)) for root in (one, other) for path in root.rglob("*") if path.is_file()
