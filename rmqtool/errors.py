@@ -72,6 +72,24 @@ class UnseenFileError(RmqtoolError):
         return self.reason
 
 
+class SourceFailureError(RmqtoolError):
+    """What holds a store did not deliver a file, or delivered another state of it than before.
+
+    It is no `EnvironmentFailureError`, so that no check takes it for the file's own trouble.
+
+    Args:
+        path: The file.
+        reason: What happened, and what to do; the rest of a sentence that begins with the path.
+    """
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(path, reason)
+        self.path, self.reason = path, reason
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.reason}"
+
+
 class UnansweredError(EnvironmentFailureError):
     """The structure that should answer a query cannot; the log itself may."""
 

@@ -17,7 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import tzinfo
 
+    from rmqtool.io import Location
+
 AnyPath: TypeAlias = "str | os.PathLike[str]"
+AnyStore: TypeAlias = "AnyPath | Location"
+"""A path of this machine's, a URL as text, or what rmqtool has made of either."""
+
 Time: TypeAlias = "int | str | datetime"
 """Epoch ms, a text as on the command line, or a ``datetime``; one without zone is of the store's timezone."""
 

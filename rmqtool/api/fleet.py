@@ -14,14 +14,14 @@ from rmqtool.commands.fleet import ask_members, gathered
 from rmqtool.engine import opened_engine
 from rmqtool.errors import EnvironmentFailureError, ExitStatus
 from rmqtool.findings import FailOn
-from rmqtool.io import location_of
+from rmqtool.io import Location, location_of
 from rmqtool.progress import NullProgress
 from rmqtool.store.places import looks_like_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from rmqtool.api.arguments import AnyPath, Value
+    from rmqtool.api.arguments import AnyPath, AnyStore, Value
     from rmqtool.api.engines import AnyEngine
     from rmqtool.api.store import Store
     from rmqtool.commands.fleet import FleetReport
@@ -32,7 +32,7 @@ R = TypeVar("R")
 
 
 def ask_stores(
-    paths: AnyPath | Iterable[AnyPath],
+    paths: AnyStore | Iterable[AnyStore],
     ask: Callable[[Store, Engine], R],
     *,
     broker_conf: AnyPath | None = None,
@@ -65,7 +65,7 @@ def ask_stores(
         UsageError: What is said of all of them makes no sense.
         EnvironmentFailureError: The engine does not come up.
     """
-    named = [paths] if isinstance(paths, str | os.PathLike) else [*paths]
+    named = [paths] if isinstance(paths, str | os.PathLike | Location) else [*paths]
     opening = partial(
         open_store,
         broker_conf=broker_conf,

@@ -44,7 +44,7 @@ class Index:
         return self.items()
 
     def __repr__(self) -> str:
-        return f"<rmqtool.Index of {str(self._store.path)!r}>"
+        return f"<rmqtool.Index of {self._store.location!r}>"
 
     def headers(self) -> tuple[IndexHeader, ...]:
         """Return the headers, oldest file first; a file without is left out, and found by `Store.verify`.

@@ -38,8 +38,19 @@ class OpenedStore:
 
     @property
     def path(self) -> Path:
-        """Return what was opened, absolute."""
-        return Path(str(self._files.place.path))
+        """Return what was opened, absolute.
+
+        Raises:
+            UsageError: It is no path of this machine's; `location` names it.
+        """
+        if self._files.place.path.local_path() is None:
+            raise UsageError(f"{self.location}: is no path of this machine's; Store.location names it")
+        return Path(self.location)
+
+    @property
+    def location(self) -> str:
+        """Return what was opened as messages name it: its absolute path, or its URL."""
+        return str(self._files.place.path)
 
     @property
     def kind(self) -> str:
@@ -54,7 +65,7 @@ class OpenedStore:
             UsageError: The store is closed.
         """
         if self._closed:
-            raise UsageError(f"{self.path}: this store is closed; open it again")
+            raise UsageError(f"{self.location}: this store is closed; open it again")
         return self._files
 
     @property
@@ -94,7 +105,7 @@ class OpenedStore:
         from rmqtool.commands.offsets import progress_of
 
         if self.kind != PathKind.STORE:
-            raise UsageError(f"{self.path}: is no store root; offsets are held against all of a store")
+            raise UsageError(f"{self.location}: is no store root; offsets are held against all of a store")
         return tuple(progress_of(self.files, topic, group))
 
     def close(self) -> None:
@@ -109,7 +120,7 @@ class OpenedStore:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<rmqtool.Store {self.kind} {str(self.path)!r}{' (closed)' if self._closed else ''}>"
+        return f"<rmqtool.Store {self.kind} {self.location!r}{' (closed)' if self._closed else ''}>"
 
     def _examined(self) -> StoreFiles:
         """Return the files, of which there must be more than settings.
@@ -119,7 +130,7 @@ class OpenedStore:
         """
         if self.kind == PathKind.CONFIG:
             raise EnvironmentFailureError(
-                f"{self.path}: holds settings of the broker; dump shows them, give the store root here"
+                f"{self.location}: holds settings of the broker; dump shows them, give the store root here"
             )
         return self.files
 

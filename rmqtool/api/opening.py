@@ -17,12 +17,12 @@ from rmqtool.store.places import looks_like_store
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from rmqtool.api.arguments import AnyPath, Time, Value
+    from rmqtool.api.arguments import AnyPath, AnyStore, Time, Value
     from rmqtool.commands.decode_id import Reading
 
 
 def open(
-    path: AnyPath,
+    path: AnyStore,
     *,
     type: str | None = None,
     broker_conf: AnyPath | None = None,
@@ -33,7 +33,8 @@ def open(
     """Open a store, or a part of one, for reading; nothing in it is ever written, locked or extended.
 
     Args:
-        path: A store root (the directory that holds ``commitlog/``), one of its directories, or one file.
+        path: A store root (the directory that holds ``commitlog/``), one of its directories, or one file; or
+            the URL of one, such as ``s3://bucket/store``.
         type: What it is, where place and bytes do not tell: ``commitlog``, ``consumequeue``,
             ``consumequeue-ext``, ``batchconsumequeue``, ``index``, ``checkpoint`` or ``config``. Of a store
             root, that part alone is opened.

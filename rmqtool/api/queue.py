@@ -65,7 +65,7 @@ class Queue:
         return self.messages()
 
     def __repr__(self) -> str:
-        return f"<rmqtool.Queue {self.topic}/{self.queue_id} of {str(self._store.path)!r}>"
+        return f"<rmqtool.Queue {self.topic}/{self.queue_id} of {self._store.location!r}>"
 
     def messages(
         self,

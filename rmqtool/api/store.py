@@ -54,7 +54,7 @@ class Store(ReadStore):
             found = files.queue(topic, queue_id, kind)
             if found is not None:
                 return Queue(self, found, files.commitlog.start)
-        raise EnvironmentFailureError(f"{self.path}: no queue {topic}/{queue_id}; Store.queues() has all")
+        raise EnvironmentFailureError(f"{self.location}: no queue {topic}/{queue_id}; Store.queues() has all")
 
     def queues(self, topic: str | None = None) -> tuple[Queue, ...]:
         """Return the queues of a topic, or all, by kind, topic and number.

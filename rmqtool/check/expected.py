@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rmqtool.arrays import Bools, Int64s
     from rmqtool.reput.blocks import Block
     from rmqtool.reput.indexes import IndexStream
-    from rmqtool.reput.queues import BlockRun, QueuePlan
+    from rmqtool.reput.queues import QueuePlan
 
     Array = npt.NDArray[Any]
 
@@ -31,13 +31,18 @@ class Span:
         block: where they lie.
         first: the first row.
         count: how many.
-        run: for units, the run that they are part of.
+        queue_offset: what the first row's record carries, if one more comes with every row; None if not.
     """
 
     block: Block
     first: int
     count: int
-    run: BlockRun | None = None
+    queue_offset: int | None = None
+
+    def part(self, start: int, stop: int) -> Span:
+        """Return the rows ``[start, stop)`` of it."""
+        queue_offset = None if self.queue_offset is None else self.queue_offset + start
+        return Span(self.block, self.first + start, stop - start, queue_offset)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +152,7 @@ class ExpectedRows:
         start = 0
         while start < span.count:
             stop = self._record_start(span, start, min(start + WINDOW_ROWS, span.count))
-            yield Span(span.block, span.first + start, stop - start, span.run)
+            yield span.part(start, stop)
             start = stop
 
     def _record_start(self, span: Span, start: int, stop: int) -> int:
@@ -172,9 +177,7 @@ class ExpectedUnits(ExpectedRows):
     """
 
     def __init__(self, plan: QueuePlan | None, blocks: Sequence[Block]) -> None:
-        runs = () if plan is None else plan.runs
-        spans = [Span(blocks[run.block], run.first_row, run.run.count, run) for run in runs if run.run.count]
-        super().__init__(spans, "units", "physicalOffset")
+        super().__init__(() if plan is None else list(_spans(plan, blocks)), "units", "physicalOffset")
         self._loaded: tuple[int, UnitRows] | None = None
 
     def rows(self, number: int) -> UnitRows:
@@ -206,8 +209,8 @@ class ExpectedUnits(ExpectedRows):
             OSError: the block file cannot be read.
         """
         span = self.spans[number]
-        if span.run is not None:
-            return span.run.queue_offsets(span.block, span.first - span.run.first_row, span.count)
+        if span.queue_offset is not None:
+            return np.arange(span.queue_offset, span.queue_offset + span.count)
         return np.asarray(span.block.read("queue_offsets", span.first, span.count), np.int64)
 
 
@@ -265,6 +268,12 @@ class ExpectedEntries(ExpectedRows):
             np.ascontiguousarray(entries["store_timestamp_ms"]),
             np.ascontiguousarray(entries["of_tags"]),
         )
+
+
+def _spans(plan: QueuePlan, blocks: Sequence[Block]) -> Iterator[Span]:
+    names = ["block", "first_row", "count", "first_queue_offset", "orderly"]
+    for block, first, count, queue_offset, orderly in plan.runs()[names].tolist():
+        yield Span(blocks[block], first, count, queue_offset if orderly else None)
 
 
 def _optional(span: Span, column: str) -> Int64s | None:

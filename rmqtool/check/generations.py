@@ -14,13 +14,14 @@ import numpy as np
 
 from rmqtool.derived.queue_files import QueueFile
 from rmqtool.formats.consumequeue import PREBLANK_SIZE, UNITS
-from rmqtool.reput.kept import raw_units
+from rmqtool.reput.units import by_queue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from rmqtool.reput.blocks import Block
     from rmqtool.reput.queues import QueuePlan
+    from rmqtool.reput.units import Units
     from rmqtool.store.segments import FileQueue
 
 
@@ -36,52 +37,63 @@ class Older(NamedTuple):
     physical_offset: int
 
 
-def _restart_row(plan: QueuePlan, blocks: Sequence[Block], files: FileQueue | None) -> int | None:
-    """Return the number of the unit at which the queue that is there begins, if older ones lie before it.
-
-    Args:
-        plan: all units that the log asks for, of every generation.
-        blocks: where they lie.
-        files: of the queue; None if it is not there.
+def _first_of_those_there(files: FileQueue | None) -> int | None:
+    """Return where the record of the first unit of the queue that is there lies; None: that tells nothing.
 
     Raises:
-        EnvironmentFailureError: a file of the queue, or a block file, cannot be read.
+        EnvironmentFailureError: a file of the queue cannot be read.
     """
-    if files is None or not files.segments or files.start != 0 or plan.batch or plan.joined:
+    if files is None or not files.segments or files.start != 0:
         return None
     first = QueueFile(files.segments[0], UNITS).unit(0)
     files.segments[0].close()
-    if first.size <= 0 or first.size == PREBLANK_SIZE:
-        return None
-    rows = raw_units(plan, blocks)
-    begins = (rows.physical_offsets == first.physical_offset) & (rows.queue_offsets == 0)
-    found = np.flatnonzero(begins)
-    return int(found[0]) if len(found) and found[0] > 0 else None
+    return None if first.size <= 0 or first.size == PREBLANK_SIZE else first.physical_offset
 
 
-def last_restart(plan: QueuePlan, blocks: Sequence[Block]) -> Older | None:
-    """Return what comes before the last unit of queue offset 0; None where nothing does.
+def _restart(pieces: Iterable[Units], first_there: int) -> Older | None:
+    """Return what comes before the unit at which the queue that is there begins; None where nothing does."""
+    row = 0
+    for piece in pieces:
+        offsets = piece.column("units")["physicalOffset"]
+        found = np.flatnonzero((offsets == first_there) & (piece.column("queue_offsets") == 0))
+        if len(found):
+            row += int(found[0])
+            return Older(row, first_there) if row else None
+        row += len(piece)
+    return None
+
+
+def last_restarts(plans: Iterable[QueuePlan], blocks: Sequence[Block]) -> dict[tuple[str, int], Older]:
+    """Return what comes before the last unit of queue offset 0, of queues in which something does.
 
     Raises:
         EnvironmentFailureError: a block file cannot be read.
     """
-    if plan.batch or plan.joined:
-        return None
-    found = np.flatnonzero(raw_units(plan, blocks).queue_offsets == 0)
-    return _before(plan, blocks, int(found[-1])) if len(found) and found[-1] > 0 else None
+    found: dict[tuple[str, int], Older] = {}
+    for plan, pieces in by_queue(_doubtful(plans), blocks):
+        row = 0
+        for piece in pieces:
+            zeros = np.flatnonzero(piece.column("queue_offsets") == 0)
+            if len(zeros) and row + zeros[-1] > 0:
+                physical_offset = piece.column("units")["physicalOffset"][zeros[-1]]
+                found[plan.topic, plan.queue_id] = Older(row + int(zeros[-1]), int(physical_offset))
+            row += len(piece)
+    return found
 
 
-def _before(plan: QueuePlan, blocks: Sequence[Block], row: int) -> Older:
-    return Older(row, _physical_offset_of(plan, blocks, row))
+def _doubtful(plans: Iterable[QueuePlan]) -> list[QueuePlan]:
+    """Return the queues that can hold more than one generation."""
+    return [plan for plan in plans if not plan.batch and not plan.joined]
 
 
 def _physical_offset_of(plan: QueuePlan, blocks: Sequence[Block], row: int) -> int:
     """Return the physical offset of a unit by its number."""
-    for where in plan.runs:
-        if row < where.run.count:
-            return int(blocks[where.block].read("units", where.first_row + row, 1)["physicalOffset"][0])
-        row -= where.run.count
-    raise IndexError(row)
+    runs = plan.runs()
+    stops = np.cumsum(runs["count"])
+    number = int(np.searchsorted(stops, row, "right"))
+    run = runs[number]
+    place = int(run["first_row"] + row - (stops[number] - run["count"]))
+    return int(blocks[int(run["block"])].read("units", place, 1)["physicalOffset"][0])
 
 
 def restarts(
@@ -95,12 +107,12 @@ def restarts(
         EnvironmentFailureError: a file of a queue, or a block file, cannot be read.
     """
     found: dict[tuple[str, int], Older] = {}
-    for plan in plans:
-        if plan.batch or plan.joined:
-            continue
-        row = _restart_row(plan, blocks, files_of(plan.topic, plan.queue_id))
-        if row is not None:
-            found[plan.topic, plan.queue_id] = _before(plan, blocks, row)
+    for plan, pieces in by_queue(_doubtful(plans), blocks):
+        key = plan.topic, plan.queue_id
+        first_there = _first_of_those_there(files_of(*key))
+        older = None if first_there is None else _restart(pieces, first_there)
+        if older is not None:
+            found[key] = older
     return found
 
 

@@ -8,7 +8,7 @@ import click
 
 from rmqtool.cli.help import Command
 from rmqtool.cli.next_command import other_command
-from rmqtool.cli.options import A_PATH, shared_options, type_option
+from rmqtool.cli.options import A_STORE, shared_options, type_option
 from rmqtool.cli.session import Session
 from rmqtool.commands.diff.model import Comparison, Difference
 from rmqtool.errors import ExitStatus
@@ -18,7 +18,7 @@ from rmqtool.report.formats import Format
 from rmqtool.report.records import write_records
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from rmqtool.cli.options import StorePath
 
 
 _EXAMPLES = """\
@@ -32,8 +32,8 @@ rmqtool diff $STORE/commitlog $OTHER/commitlog
 
 
 @click.command("diff", cls=Command, examples=_EXAMPLES)
-@click.argument("a", type=A_PATH)
-@click.argument("b", type=A_PATH)
+@click.argument("a", type=A_STORE)
+@click.argument("b", type=A_STORE)
 @type_option()
 @click.option(
     "--replica",
@@ -51,8 +51,8 @@ rmqtool diff $STORE/commitlog $OTHER/commitlog
 )
 @shared_options("text", "json", "ndjson", "csv")
 def diff_command(
-    a: Path,
-    b: Path,
+    a: StorePath,
+    b: StorePath,
     type_name: str | None,
     replica: bool,
     limit: int,
@@ -80,7 +80,7 @@ def diff_command(
         if session.format is Format.TEXT:
             write_diff_text(rows, comparison, stream, session.zone)
         else:
-            paths = {"a": str(one.path), "b": str(other.path)}
+            paths = {"a": one.location, "b": other.location}
             write_records(
                 session.format,
                 stream,

@@ -10,7 +10,7 @@ import click
 from rmqtool import rows
 from rmqtool.cli.bodies import BodyChoice, body_options
 from rmqtool.cli.help import Command
-from rmqtool.cli.options import A_PATH, message_options, shared_options, type_option
+from rmqtool.cli.options import A_PATH, A_STORE, message_options, shared_options, type_option
 from rmqtool.cli.session import Session
 from rmqtool.commands.dump import ROW_TYPES
 from rmqtool.commands.dump.layouts import layout_rows
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rmqtool.api.store import Store
+    from rmqtool.cli.options import StorePath
     from rmqtool.report.sinks import Sink
 
 _SCHEMA = "rmqtool.dump/2"
@@ -66,7 +67,7 @@ rmqtool dump --layout --type index
 
 
 @click.command("dump", cls=Command, examples=_EXAMPLES)
-@click.argument("paths", nargs=-1, type=A_PATH, metavar="PATH...")
+@click.argument("paths", nargs=-1, type=A_STORE, metavar="PATH...")
 @type_option("config")
 @message_options("Only messages and units of this tag.")
 @click.option(
@@ -96,7 +97,7 @@ rmqtool dump --layout --type index
 )
 @shared_options("text", "json", "ndjson", "csv", "replay")
 def dump_command(
-    paths: tuple[Path, ...],
+    paths: tuple[StorePath, ...],
     type_name: str | None,
     body_dir: Path | None,
     limit: int | None,
@@ -162,7 +163,7 @@ def _tell_missed(session: Session, stores: list[Store], options: dict[str, Any])
     """Say that nothing is like that, and which topic may be meant."""
     given = {word: options[name] for name, word in _FILTERS.items() if options[name] is not None}
     asked = " ".join(f"{word} {value}" for word, value in given.items())
-    session.console.error(f"nothing for {asked} in {', '.join(str(store.path) for store in stores)}")
+    session.console.error(f"nothing for {asked} in {', '.join(store.location for store in stores)}")
     for store in stores if options["topic"] is not None else ():
         sentence = missing_topic(store.files, options["topic"], session.console)
         if sentence is not None:

@@ -9,15 +9,14 @@ import click
 from rmqtool.api.exporting import export
 from rmqtool.cli.engine_options import engine_of, engine_options, note_engine
 from rmqtool.cli.help import Command
-from rmqtool.cli.options import A_PATH, is_fleet, max_findings_option, message_options, shared_options
+from rmqtool.cli.options import A_STORE, is_fleet, max_findings_option, message_options, shared_options
 from rmqtool.cli.session import Session
 from rmqtool.columns.names import FileFormat, Partition, TextBodies
 from rmqtool.errors import UsageError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from rmqtool.api.store import Store
+    from rmqtool.cli.options import StorePath
     from rmqtool.errors import ExitStatus
 
 _SAME_WORDS = (
@@ -41,7 +40,7 @@ rmqtool export $STORE -o sheets --format csv
 
 
 @click.command("export", cls=Command, examples=_EXAMPLES)
-@click.argument("paths", nargs=-1, required=True, type=A_PATH, metavar="STORE...")
+@click.argument("paths", nargs=-1, required=True, type=A_STORE, metavar="STORE...")
 @message_options("Only messages of this tag.")
 @click.option(
     "--columns", metavar="NAME,...", help="These columns, in this order: rmqtool help export lists them."
@@ -67,7 +66,7 @@ rmqtool export $STORE -o sheets --format csv
 @max_findings_option("kept", 10, least=0)
 @engine_options("local")
 @shared_options(*(one.value for one in FileFormat), makes_folder=True)
-def export_command(paths: tuple[Path, ...], **options: Any) -> ExitStatus:  # noqa: ANN401 - click's options
+def export_command(paths: tuple[StorePath, ...], **options: Any) -> ExitStatus:  # noqa: ANN401 - click's options
     """Write messages as files of Parquet, Arrow, ndjson or csv.
 
     STORE is a store root, its commitlog/, or one file of that. Every 256 MiB of log become a file, or one in
@@ -109,7 +108,7 @@ def _words(options: dict[str, Any], bounds: dict[str, int | None]) -> dict[str, 
 
 
 def _resumed(
-    session: Session, paths: tuple[Path, ...], words: dict[str, Any], options: dict[str, Any]
+    session: Session, paths: tuple[StorePath, ...], words: dict[str, Any], options: dict[str, Any]
 ) -> ExitStatus:
     if not is_fleet(paths):
         raise UsageError("--resume is for several stores: that of one appears as a whole, or not at all")
@@ -118,7 +117,7 @@ def _resumed(
     return export_stores(session, paths, options["out"], words, engine_of(options))
 
 
-def _stores(session: Session, paths: tuple[Path, ...]) -> tuple[list[Store], dict[str, str]]:
+def _stores(session: Session, paths: tuple[StorePath, ...]) -> tuple[list[Store], dict[str, str]]:
     if not is_fleet(paths):
         return [session.open(paths[0])], {}
     from rmqtool.cli.fleet import stores_of

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from rmqtool.api.store import Store
+    from rmqtool.cli.options import StorePath
     from rmqtool.cli.session import Session
     from rmqtool.engine import Engine, EngineOptions
     from rmqtool.errors import ExitStatus
@@ -42,7 +43,7 @@ class Exported(NamedTuple):
 
 
 def export_stores(
-    session: Session, paths: Sequence[Path], out: Path, words: Mapping[str, Any], engine: EngineOptions
+    session: Session, paths: Sequence[StorePath], out: Path, words: Mapping[str, Any], engine: EngineOptions
 ) -> ExitStatus:
     """Export all that paths and globs name, each by itself, and return the worst status.
 
@@ -82,10 +83,10 @@ class ExportQuestion:
         Raises:
             RmqtoolError: As `rmqtool.export`.
         """
-        out, words = self.outs[str(store.path)], self.words
+        out, words = self.outs[store.location], self.words
         wanted = {
             "schema": ExportReport.schema,
-            "stores": [str(store.path)],
+            "stores": [store.location],
             "format": words["format"],
             "partition": words["partition_by"],
         }

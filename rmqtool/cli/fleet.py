@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rmqtool.api.store import Store
+    from rmqtool.cli.options import StorePath
     from rmqtool.cli.session import Session
     from rmqtool.commands.fleet import Ask, Member
     from rmqtool.errors import ExitStatus
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
-def stores_of(session: Session, paths: Iterable[Path]) -> tuple[list[Store], dict[str, str]]:
+def stores_of(session: Session, paths: Iterable[StorePath]) -> tuple[list[Store], dict[str, str]]:
     """Return the stores that a command line names, and why others of several cannot be opened, by path.
 
     Raises:
@@ -78,7 +79,7 @@ class Fleet(Generic[R]):
     def __init__(
         self,
         session: Session,
-        paths: Iterable[Path],
+        paths: Iterable[StorePath],
         forms: Forms[R],
         *,
         kind: str | None = None,

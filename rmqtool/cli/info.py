@@ -9,16 +9,15 @@ import click
 
 from rmqtool.cli.help import Command
 from rmqtool.cli.next_command import other_command
-from rmqtool.cli.options import A_PATH, shared_options, type_option
+from rmqtool.cli.options import A_STORE, shared_options, type_option
 from rmqtool.cli.session import Session
-from rmqtool.io.owners import owner_of
+from rmqtool.io.owners import as_owner
 from rmqtool.report.formats import Format, to_json
 from rmqtool.report.info_report import info_document, info_objects, write_info_csv
 from rmqtool.store import PathKind
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from rmqtool.cli.options import StorePath
     from rmqtool.commands.info import StoreSummary
     from rmqtool.errors import ExitStatus
 
@@ -34,11 +33,11 @@ rmqtool info $STORE --format csv
 
 
 @click.command("info", cls=Command, examples=_EXAMPLES)
-@click.argument("path", type=A_PATH)
+@click.argument("path", type=A_STORE)
 @type_option()
 @shared_options("text", "json", "ndjson", "csv")
 def info(
-    path: Path,
+    path: StorePath,
     type_name: str | None,
     **shared: Any,  # noqa: ANN401 - what click makes of the shared options
 ) -> ExitStatus:
@@ -75,11 +74,11 @@ def info(
     return status
 
 
-def _next(path: Path, summary: StoreSummary, status: ExitStatus) -> str:
+def _next(path: StorePath, summary: StoreSummary, status: ExitStatus) -> str:
     """Return the command that goes on from here: what the next start would do is asked of a store only."""
     if summary.denied:
-        owner = owner_of(path / summary.denied[0]) or "root"
-        return shlex.join(["sudo", "-u", owner]) + " " + other_command("info", path)
+        words = as_owner(f"{path}/{summary.denied[0]}")
+        return " ".join([*map(shlex.quote, words), other_command("info", path)])
     if summary.lock_holder:
         return other_command("verify", path, more=["--live"])
     is_doubtful = summary.kind == PathKind.STORE and (summary.abort or status)

@@ -22,6 +22,8 @@ TOPICS = {
     "findings": "Findings",
     "library": "Library",
     "spark-tables": "Stores as tables of Spark",
+    "scale": "Scale",
+    "objects": "Stores in object storage and on HDFS",
 }
 """The pages that are of no command, with their titles."""
 

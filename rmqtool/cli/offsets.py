@@ -8,7 +8,7 @@ import click
 
 from rmqtool.cli.completers import complete_group, complete_topic
 from rmqtool.cli.help import Command
-from rmqtool.cli.options import A_PATH, shared_options
+from rmqtool.cli.options import A_STORE, shared_options
 from rmqtool.cli.session import Session
 from rmqtool.commands.offsets import (
     CONFIG_FILES,
@@ -23,9 +23,8 @@ from rmqtool.report.formats import Format
 from rmqtool.report.records import write_records
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from rmqtool.api.store import Store
+    from rmqtool.cli.options import StorePath
 
 
 _EXAMPLES = """\
@@ -37,7 +36,7 @@ rmqtool offsets $STORE --group billing --out-of-range
 
 
 @click.command("offsets", cls=Command, examples=_EXAMPLES)
-@click.argument("store_path", type=A_PATH, metavar="STORE")
+@click.argument("store_path", type=A_STORE, metavar="STORE")
 @click.option(
     "-t", "--topic", metavar="GLOB", shell_complete=complete_topic, help="Offsets in these topics only."
 )
@@ -47,7 +46,7 @@ rmqtool offsets $STORE --group billing --out-of-range
 @click.option("--out-of-range", is_flag=True, help="Only offsets that lie outside of their queue.")
 @shared_options("text", "json", "ndjson", "csv")
 def offsets_command(
-    store_path: Path,
+    store_path: StorePath,
     topic: str | None,
     group: str | None,
     out_of_range: bool,
@@ -67,7 +66,7 @@ def offsets_command(
     findings = FindingLog()
     findings.extend(finding for row in rows if (finding := row.finding()) is not None)
     if not rows:
-        session.console.error(f"no offsets in {store.path}: looked for {', '.join(CONFIG_FILES)}")
+        session.console.error(f"no offsets in {store.location}: looked for {', '.join(CONFIG_FILES)}")
         return ExitStatus.NEGATIVE
     status = findings.exit_status(session.fail_on)
     if not is_complete and session.fail_on is not FailOn.NEVER:
@@ -80,7 +79,7 @@ def offsets_command(
             write_offsets_text(shown, stream, session.zone, color=session.color)
         else:
             counts = {"counts": findings.counts, "readers": reader_totals(rows)}
-            facts = {"store": str(store.path), **counts}
+            facts = {"store": store.location, **counts}
             schema = "rmqtool.offsets/1"
             write_records(
                 session.format,

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import click
 
 from rmqtool.cli.completers import complete_property, complete_queue, complete_topic, complete_zone
 from rmqtool.cli.help import SectionOption
-from rmqtool.io import is_glob, local_name
+from rmqtool.io import is_glob, local_name, location_of
+from rmqtool.io.object_urls import is_object_url
 from rmqtool.releases import LINES, RELEASES
 
 if TYPE_CHECKING:
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from rmqtool.cli.group import State
+    from rmqtool.io import Location
+
+StorePath: TypeAlias = "Path | Location"
+"""What `A_STORE` makes of a word."""
 
 _Function = TypeVar("_Function", bound="Callable[..., Any]")
 
@@ -37,7 +42,24 @@ class _LocalPath(click.Path):
         return Path(os.fsdecode(super().convert(local_name(value), param, ctx)))
 
 
+class _StorePath(_LocalPath):
+    """A path of this machine's, or a URL of an object store's."""
+
+    def convert(  # type: ignore[override]  # which our commands take
+        self, value: str | PathLike[str], param: click.Parameter | None, ctx: click.Context | None
+    ) -> StorePath:
+        """Return a path, or what a URL names.
+
+        Raises:
+            UsageError: It is a URL that makes no sense.
+        """
+        is_elsewhere = isinstance(value, str) and is_object_url(value)
+        return location_of(value) if is_elsewhere else super().convert(value, param, ctx)
+
+
 A_PATH = _LocalPath(path_type=Path)
+A_STORE = _StorePath(path_type=Path)
+"""What is read and never written."""
 AN_OFFSET = click.IntRange(min=0)
 TYPES = ("commitlog", "consumequeue", "consumequeue-ext", "batchconsumequeue", "index", "checkpoint")
 
@@ -112,7 +134,7 @@ _CONSOLE = (
 )
 
 
-def is_fleet(paths: Sequence[Path]) -> bool:
+def is_fleet(paths: Sequence[StorePath]) -> bool:
     """Tell whether many stores are asked for; a glob asks for many, whatever fits it now."""
     return len(paths) > 1 or any(map(is_glob, paths))
 

@@ -12,7 +12,7 @@ from rmqtool.cli.completers import complete_group, complete_queue, complete_topi
 from rmqtool.cli.help import Command
 from rmqtool.cli.key_file import read_keys
 from rmqtool.cli.next_command import command_line
-from rmqtool.cli.options import A_PATH, AN_OFFSET, shared_options, time_options
+from rmqtool.cli.options import A_STORE, AN_OFFSET, shared_options, time_options
 from rmqtool.cli.session import Session
 from rmqtool.errors import ExitStatus, UnansweredError
 from rmqtool.findings import FailOn
@@ -23,10 +23,10 @@ from rmqtool.report.sinks import TRUNCATED, open_sink
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from rmqtool.api.results import Answer
     from rmqtool.api.store import Store
+    from rmqtool.cli.options import StorePath
     from rmqtool.commands.query import KeyQuestion
     from rmqtool.report.console import Console
     from rmqtool.report.sinks import Sink
@@ -66,7 +66,7 @@ seq 0 9 | sed s/^/order-/ | rmqtool query $STORE -t TopicTest --keys-file -
 
 
 @click.command("query", cls=Command, examples=_EXAMPLES)
-@click.argument("store_path", type=A_PATH, metavar="STORE")
+@click.argument("store_path", type=A_STORE, metavar="STORE")
 @click.option("-t", "--topic", metavar="T", shell_complete=complete_topic, help="The stored topic.")
 @click.option("-k", "--key", metavar="K", help="Messages with this key, of --topic or of every topic.")
 @click.option("--unique-key", metavar="U", help="Messages with this unique key, likewise.")
@@ -104,7 +104,7 @@ seq 0 9 | sed s/^/order-/ | rmqtool query $STORE -t TopicTest --keys-file -
 @body_options
 @shared_options("text", "json", "ndjson", "csv")
 def query_command(
-    store_path: Path,
+    store_path: StorePath,
     explain: bool,
     **options: Any,  # noqa: ANN401 - what click makes of the other options
 ) -> ExitStatus:
@@ -156,7 +156,7 @@ def query_command(
     if keys is not None:
         _tell_missing(session.console, [one for one in keys if one not in answered])
     if not answered or unanswered is not None:
-        session.console.error(unanswered or f"no message {_question(options)} in {store.path}")
+        session.console.error(unanswered or f"no message {_question(options)} in {store.location}")
         for sentence in () if explain else answer.hints:
             session.console.note(f"hint: {sentence}")
         for line in _next(store, options, explain=explain, asked=unanswered is None):

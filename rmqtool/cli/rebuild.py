@@ -13,6 +13,7 @@ from rmqtool.cli.help import Command
 from rmqtool.cli.lost_file import check_lost, lost_lines, lost_option
 from rmqtool.cli.options import (
     A_PATH,
+    A_STORE,
     adding,
     is_fleet,
     max_findings_option,
@@ -28,6 +29,7 @@ from rmqtool.report.formats import Format, document_of, report_json
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from rmqtool.cli.options import StorePath
     from rmqtool.commands.rebuild.report import RebuildReport
     from rmqtool.errors import ExitStatus
 
@@ -61,7 +63,7 @@ rmqtool rebuild-index $STORE --compare --engine local
 """
 
 _OPTIONS = (
-    click.argument("paths", nargs=-1, required=True, type=A_PATH, metavar="STORE..."),
+    click.argument("paths", nargs=-1, required=True, type=A_STORE, metavar="STORE..."),
     click.option(
         "--out",
         type=A_PATH,
@@ -118,7 +120,7 @@ _rebuild_options = adding(_OPTIONS)
     help="Over all true records of a damaged log, which no broker does; for who cannot copy the log, as"
     " rmqtool salvage does. What the next start would do to the log is said first.",
 )
-def rebuild_command(paths: tuple[Path, ...], **options: Any) -> ExitStatus:  # noqa: ANN401 - click's options
+def rebuild_command(paths: tuple[StorePath, ...], **options: Any) -> ExitStatus:  # noqa: ANN401 - click's options
     """Build consumequeue/ and index/ anew from the commit log.
 
     The result appears in --out complete or not at all, exactly as a broker would have left it, with a report
@@ -130,7 +132,7 @@ def rebuild_command(paths: tuple[Path, ...], **options: Any) -> ExitStatus:  # n
 
 @click.command("rebuild-index", cls=Command, examples=_INDEX_EXAMPLES)
 @_rebuild_options
-def rebuild_index_command(paths: tuple[Path, ...], **options: Any) -> ExitStatus:  # noqa: ANN401 - click's options
+def rebuild_index_command(paths: tuple[StorePath, ...], **options: Any) -> ExitStatus:  # noqa: ANN401 - click's options
     """Build index/ anew from the commit log.
 
     The result appears in --out complete or not at all, exactly as a broker would have left it, with a report
@@ -140,7 +142,7 @@ def rebuild_index_command(paths: tuple[Path, ...], **options: Any) -> ExitStatus
     return _rebuild(paths, frozenset({"index"}), options | {"lost": None, "salvage": False})
 
 
-def _rebuild(paths: tuple[Path, ...], parts: frozenset[str], options: dict[str, Any]) -> ExitStatus:
+def _rebuild(paths: tuple[StorePath, ...], parts: frozenset[str], options: dict[str, Any]) -> ExitStatus:
     session = Session(options)
     words = _words(session, parts, options)
     if is_fleet(paths):
@@ -171,7 +173,7 @@ def _has_appeared(out: Path | None) -> bool:
     return out is not None and bool(location_of(out).entries())
 
 
-def _run(session: Session, path: Path, words: dict[str, Any], options: dict[str, Any]) -> ExitStatus:
+def _run(session: Session, path: StorePath, words: dict[str, Any], options: dict[str, Any]) -> ExitStatus:
     engine = engine_of(options)
     store = session.open(path, reads_queues=True)
     session.note_settings(store)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from rmqtool.api.store import Store
+    from rmqtool.cli.options import StorePath
     from rmqtool.cli.session import Session
     from rmqtool.commands.fleet import FleetReport
     from rmqtool.engine import Engine
@@ -45,7 +46,7 @@ class Rebuilt(NamedTuple):
 
 
 def rebuild_stores(
-    session: Session, paths: Sequence[Path], words: Mapping[str, Any], options: dict[str, Any]
+    session: Session, paths: Sequence[StorePath], words: Mapping[str, Any], options: dict[str, Any]
 ) -> ExitStatus:
     """Rebuild all that paths and globs name, and return the worst status.
 
@@ -92,7 +93,7 @@ class RebuildQuestion:
         Raises:
             RmqtoolError: As `Store.rebuild`.
         """
-        out = self.outs.get(str(store.path))
+        out = self.outs.get(store.location)
         document = self._made_before(store, out) if self.resume and out is not None else None
         if document is not None:
             status = earlier_status(document, self.fail_on)

@@ -10,7 +10,7 @@ from rmqtool import __version__
 from rmqtool.cli.engine_options import engine_of, engine_options
 from rmqtool.cli.help import Command
 from rmqtool.cli.next_command import command_line, other_command
-from rmqtool.cli.options import A_PATH, max_findings_option, shared_options
+from rmqtool.cli.options import A_PATH, A_STORE, max_findings_option, shared_options
 from rmqtool.cli.session import Session
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, UsageError
 from rmqtool.findings.wording import counted
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rmqtool.api.store import Store
+    from rmqtool.cli.options import StorePath
     from rmqtool.commands.offsets import Progress
     from rmqtool.commands.report import StoreReport
 
@@ -39,7 +40,7 @@ rmqtool report $STORE -o sealed.html --hash-log
 
 
 @click.command("report", cls=Command, examples=_EXAMPLES)
-@click.argument("store_path", type=A_PATH, metavar="STORE")
+@click.argument("store_path", type=A_STORE, metavar="STORE")
 @click.option(
     "--timeline", type=A_PATH, metavar="FILE", help="Also write the events as JSON lines for Timesketch."
 )
@@ -56,7 +57,7 @@ rmqtool report $STORE -o sealed.html --hash-log
 @engine_options("local")
 @shared_options("html", "json")
 def report_command(
-    store_path: Path,
+    store_path: StorePath,
     **options: Any,  # noqa: ANN401 - what click makes of the other options
 ) -> ExitStatus:
     """Make one page about a store: losses, log, topics, findings.

@@ -9,7 +9,7 @@ import click
 
 from rmqtool.cli.case_record import case_option
 from rmqtool.cli.help import Command
-from rmqtool.cli.options import A_PATH, part_options, shared_options
+from rmqtool.cli.options import A_PATH, A_STORE, part_options, shared_options
 from rmqtool.cli.session import Session
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, UsageError
 from rmqtool.report.formats import Format, document_of, report_json
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rmqtool.api.store import Store
+    from rmqtool.cli.options import StorePath
     from rmqtool.commands.salvage import SalvageReport
 
 _EXAMPLES = """\
@@ -38,7 +39,7 @@ rmqtool salvage $STORE --out before --until-timestamp 2026-11-21T03:28:46Z
 
 
 @click.command("salvage", cls=Command, examples=_EXAMPLES)
-@click.argument("store_paths", type=A_PATH, metavar="STORE…", nargs=-1, required=True)
+@click.argument("store_paths", type=A_STORE, metavar="STORE…", nargs=-1, required=True)
 @click.option("--out", type=A_PATH, metavar="DIR", help="The result; must not exist, or be empty.")
 @click.option(
     "--plan", "plan_path", type=A_PATH, metavar="FILE", help="Write what would be done as JSON, and stop."
@@ -79,7 +80,7 @@ rmqtool salvage $STORE --out before --until-timestamp 2026-11-21T03:28:46Z
 @case_option
 @shared_options("text", "json")
 def salvage_command(
-    store_paths: tuple[Path, ...],
+    store_paths: tuple[StorePath, ...],
     **options: Any,  # noqa: ANN401 - click's options
 ) -> ExitStatus:
     """Make a new store out of what is left of a damaged one.

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from typing import Any, TextIO
 
     from rmqtool.api.store import Store
+    from rmqtool.cli.options import StorePath
     from rmqtool.io import Location
 
 _LINKS_NAMED = 5
@@ -111,7 +112,12 @@ class Session:
         return {f"{name}_ms": self.moment(f"--{name}", options[name]) for name in ("begin", "end")}
 
     def open(
-        self, path: Path, kind: str | None = None, *, takes_config: bool = False, reads_queues: bool = False
+        self,
+        path: StorePath,
+        kind: str | None = None,
+        *,
+        takes_config: bool = False,
+        reads_queues: bool = False,
     ) -> Store:
         """Open a store, or a part of it; of a store root, that part alone.
 
@@ -140,7 +146,7 @@ class Session:
 
     def note_opened(self, store: Store, *, reads_queues: bool) -> None:
         """Say what a store is, and which links lead out of it."""
-        self.console.detail(f"{store.path}: {store.kind}")
+        self.console.detail(f"{store.location}: {store.kind}")
         self._note_links(store, in_topics=reads_queues)
 
     def _note_links(self, store: Store, *, in_topics: bool) -> None:
@@ -155,7 +161,12 @@ class Session:
             self.console.note(f"{len(found) - _LINKS_NAMED} more links lead out of the store")
 
     def open_root(
-        self, path: Path, kind: str | None = None, *, takes_config: bool = False, reads_queues: bool = False
+        self,
+        path: StorePath,
+        kind: str | None = None,
+        *,
+        takes_config: bool = False,
+        reads_queues: bool = False,
     ) -> Store:
         """Open as `open`; of a store root, ``kind`` is left to the caller to choose."""
         own = None if looks_like_store(location_of(path)) else kind

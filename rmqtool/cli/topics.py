@@ -11,7 +11,7 @@ import click
 from rmqtool.cli.completers import complete_topic
 from rmqtool.cli.help import Command
 from rmqtool.cli.next_command import command_line
-from rmqtool.cli.options import A_PATH, is_fleet, shared_options
+from rmqtool.cli.options import A_STORE, is_fleet, shared_options
 from rmqtool.cli.session import Session
 from rmqtool.commands.offsets import undecodable_files
 from rmqtool.commands.topics.model import TopicOrder, TopicTotals
@@ -27,10 +27,10 @@ from rmqtool.topics import TopicKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from pathlib import Path
     from typing import TextIO
 
     from rmqtool.api.store import Store
+    from rmqtool.cli.options import StorePath
     from rmqtool.commands.fleet import FleetReport
     from rmqtool.commands.topics import TopicsReport
     from rmqtool.engine import Engine
@@ -54,7 +54,7 @@ rmqtool topics $STORE --kind retry --kind dead-letter
 
 
 @click.command("topics", cls=Command, examples=_EXAMPLES)
-@click.argument("paths", nargs=-1, required=True, type=A_PATH, metavar="STORE...")
+@click.argument("paths", nargs=-1, required=True, type=A_STORE, metavar="STORE...")
 @click.option(
     "-t",
     "--topic",
@@ -84,7 +84,7 @@ rmqtool topics $STORE --kind retry --kind dead-letter
 )
 @shared_options("text", "json", "ndjson", "csv")
 def topics_command(
-    paths: tuple[Path, ...],
+    paths: tuple[StorePath, ...],
     **options: Any,  # noqa: ANN401 - what click makes of the options
 ) -> ExitStatus:
     """Add up the log by topic: messages, bytes, rate, backlog.
@@ -222,7 +222,7 @@ def _rows(report: TopicsReport) -> Iterator[dict[str, Any]]:
 
 def _tell_missed(session: Session, store: Store, topics: tuple[str, ...]) -> None:
     """Say that the log has nothing like that, and which topic may be meant."""
-    session.console.error(f"no message of such a topic in the log of {store.path}")
+    session.console.error(f"no message of such a topic in the log of {store.location}")
     for topic in topics:
         sentence = missing_topic(store.files, topic, session.console)
         if sentence is not None:

@@ -14,7 +14,7 @@ from rmqtool.cli.completers import complete_code, complete_target
 from rmqtool.cli.engine_options import engine_of, engine_options
 from rmqtool.cli.help import Command
 from rmqtool.cli.lost_file import check_lost, lost_option
-from rmqtool.cli.options import A_PATH, is_fleet, max_findings_option, shared_options, type_option
+from rmqtool.cli.options import A_PATH, A_STORE, is_fleet, max_findings_option, shared_options, type_option
 from rmqtool.cli.session import Session
 from rmqtool.cli.verify_files import MANIFEST_ACTIONS, REPORT_KINDS, VerifyFiles, metavar
 from rmqtool.cli.verify_question import ALL, INFERRED, PREDICT, VerifyQuestion, refuse_prediction
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import TextIO
 
+    from rmqtool.cli.options import StorePath
     from rmqtool.commands.verify.verdict import Verdict
 
 _VERSION_LIKE = re.compile(r"v?\d+\.[\w.-]+")
@@ -75,7 +76,7 @@ def _names_releases(word: str) -> bool:
 
 
 @click.command("verify", cls=_VerifyCommand, examples=_EXAMPLES)
-@click.argument("paths", nargs=-1, type=A_PATH, metavar="PATH...")
+@click.argument("paths", nargs=-1, type=A_STORE, metavar="PATH...")
 @type_option()
 @click.option(
     "--level",
@@ -121,7 +122,7 @@ def _names_releases(word: str) -> bool:
 @case_option
 @shared_options("text", "json", "ndjson", "csv")
 def verify_command(
-    paths: tuple[Path, ...],
+    paths: tuple[StorePath, ...],
     type_name: str | None,
     **options: Any,  # noqa: ANN401 - what click makes of the other options
 ) -> ExitStatus:
@@ -162,7 +163,7 @@ def verify_command(
     return status
 
 
-def _check_lost(paths: Sequence[Path], options: dict[str, Any]) -> None:
+def _check_lost(paths: Sequence[StorePath], options: dict[str, Any]) -> None:
     if options["lost"] is None:
         return
     if options["predict"] in {None, ALL} or is_fleet(paths):

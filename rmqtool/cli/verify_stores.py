@@ -16,9 +16,9 @@ from rmqtool.report.verify_json import FINDING_COLUMNS, finding_objects, lines_o
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
     from typing import TextIO
 
+    from rmqtool.cli.options import StorePath
     from rmqtool.cli.session import Session
     from rmqtool.commands.fleet import FleetReport
     from rmqtool.commands.verify.verdict import Verdict
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def verify_stores(
-    session: Session, paths: Sequence[Path], kind: str | None, options: dict[str, Any]
+    session: Session, paths: Sequence[StorePath], kind: str | None, options: dict[str, Any]
 ) -> ExitStatus:
     """Verify all that paths and globs name, and return the worst status.
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from rmqtool.columns.encoder import COLUMN_SPLIT_BYTES, ColumnJob
 from rmqtool.rows.log_pieces import before_segment
 from rmqtool.rows.log_splits import LogSplit, read_split
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from rmqtool import rows
     from rmqtool.columns.names import ColumnChoice
@@ -53,6 +53,9 @@ class LogPlan:
         )
 
 
+_Plan = TypeVar("_Plan", bound=LogPlan)
+
+
 @dataclass(frozen=True)
 class Piece:
     """A range of one file of the log.
@@ -86,6 +89,25 @@ class PieceEnd:
     def split_stop(self) -> int:
         """Return the physical offset after the piece."""
         return self.piece.stop
+
+
+def trimmed(plan: _Plan, pieces: Sequence[Piece]) -> tuple[_Plan, tuple[Piece, ...]]:
+    """Return a plan that names the files that are read, and those by which a gap is judged, not all.
+
+    Args:
+        plan: What tasks share.
+        pieces: What one of them reads.
+
+    Returns:
+        The plan, and the pieces with the numbers that their files have in it.
+    """
+    last = len(plan.edge.segments) - 1
+    wanted = {number + by for one in pieces for number in (one.number,) for by in (-1, 0, 1)}
+    numbers = sorted({min(max(number, 0), last) for number in wanted | {plan.edge.last}})
+    segments = tuple(plan.edge.segments[number] for number in numbers)
+    own = {number: place for place, number in enumerate(numbers)}
+    log, edge = replace(plan.log, segments=segments, strays=()), replace(plan.edge, segments=segments)
+    return replace(plan, log=log, edge=edge), tuple(replace(one, number=own[one.number]) for one in pieces)
 
 
 def pieces_of(plan: LogPlan, task_bytes: int) -> tuple[list[tuple[Piece, ...]], list[rows.Row]]:

@@ -9,7 +9,6 @@ around, and a queue that begins with one can begin at a negative address.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
@@ -129,29 +128,3 @@ def appended_batches(physical_offsets: Int64s, last_offset: int) -> tuple[npt.ND
     """
     highest = np.maximum.accumulate(np.concatenate([[last_offset], physical_offsets]))
     return physical_offsets > highest[:-1], int(highest[-1])
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """Units of one queue out of one split, in log order.
-
-    Attributes:
-        count: units.
-        first_queue_offset: of the first unit.
-        last_queue_offset: of the last unit.
-        first_end: end of the first record in the log.
-        last_end: end of the last record in the log.
-        orderly: queue offsets go up by one and record ends ascend.
-    """
-
-    count: int
-    first_queue_offset: int
-    last_queue_offset: int
-    first_end: int
-    last_end: int
-    orderly: bool
-
-    def continues(self, before: Run) -> bool:
-        """Whether every unit of this run is appended right after an orderly run ``before``."""
-        joined = self.first_queue_offset == before.last_queue_offset + 1
-        return self.orderly and joined and self.first_end > before.last_end

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -22,7 +22,7 @@ RUN_ROW = np.dtype(
         ("last_queue_offset", np.int64),
         ("first_end", np.int64),
         ("last_end", np.int64),
-        ("queue", np.int32),  # number in the split's queue table
+        ("queue", np.int32),  # place in the order of queues
         ("orderly", np.int32),
     ],
     align=True,
@@ -30,21 +30,23 @@ RUN_ROW = np.dtype(
 _MAX_QUEUE_OFFSET = MAX_QUEUE_OFFSET
 
 
-def order_by_queue(units: Rows, queues: int) -> tuple[Int64s, Int64s]:
+def order_by_queue(units: Rows, queues: Int64s) -> tuple[Int64s, Int64s]:
     """Sort rows by queue, those of a queue in log order.
 
     Args:
         units: ``(n,)`` of ``UNIT_ROW``.
-        queues: how many queue numbers there are.
+        queues: ``(q,)``, the queue numbers in the order that is wanted; those of all rows.
 
     Returns:
-        The rows' numbers in order, ``(n,)``, and the place in it of each queue's first row,
-        ``(queues + 1,)``.
+        The rows' numbers in order, ``(n,)``, and the place in it of each queue's first row, ``(q + 1,)``.
     """
-    starts = np.zeros(queues + 1, np.int64)
-    np.cumsum(np.bincount(units["queue"], minlength=queues), out=starts[1:])
+    highest = int(queues.max(initial=-1)) + 1
+    starts = np.zeros(len(queues) + 1, np.int64)
+    np.cumsum(np.bincount(units["queue"], minlength=highest)[queues], out=starts[1:])
+    cursor = np.zeros(highest, np.int64)
+    cursor[queues] = starts[:-1]
     order = np.empty(len(units), np.int64)
-    _scatter(units, starts[:-1].copy(), order)
+    _scatter(units, cursor, order)
     return order, starts
 
 
@@ -90,3 +92,49 @@ def measure_runs(units: Rows, order: Int64s, starts: Int64s, runs: Rows) -> int:
         run.orderly = orderly and queue_offset <= _MAX_QUEUE_OFFSET
         count += 1
     return count
+
+
+class QueueShape(NamedTuple):
+    """What the runs of one queue look like together.
+
+    Attributes:
+        units: how many they have.
+        first_queue_offset: of the first unit.
+        last_queue_offset: of the last unit.
+        last_end: end of the last record in the log.
+        in_order: queue offsets go up by one.
+        joined: record ends ascend, too: every unit is appended right after the one before.
+    """
+
+    units: int
+    first_queue_offset: int
+    last_queue_offset: int
+    last_end: int
+    in_order: bool
+    joined: bool
+
+
+def shapes_of(runs: Rows, firsts: Int64s) -> list[QueueShape]:
+    """Say what queues look like whose runs are known.
+
+    Args:
+        runs: ``(n,)`` with the fields of ``RUN_ROW``, by queue, those of a queue in log order.
+        firsts: ``(q,)``, each queue's first run, ascending.
+    """
+    lasts = np.append(firsts[1:], len(runs)) - 1
+    follows = np.ones(len(runs), np.bool_)
+    follows[1:] = runs["first_queue_offset"][1:] == runs["last_queue_offset"][:-1] + 1
+    follows[firsts] = True
+    follows &= runs["orderly"] != 0
+    ascends = np.ones(len(runs), np.bool_)
+    ascends[1:] = runs["first_end"][1:] > runs["last_end"][:-1]
+    ascends[firsts] = True
+    columns = (
+        np.add.reduceat(runs["count"], firsts),
+        runs["first_queue_offset"][firsts],
+        runs["last_queue_offset"][lasts],
+        runs["last_end"][lasts],
+        np.logical_and.reduceat(follows, firsts),
+        np.logical_and.reduceat(follows & ascends, firsts),
+    )
+    return [QueueShape(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]

@@ -6,12 +6,14 @@ once, here, in plain Python, and the kernel goes on with the answer.
 
 from __future__ import annotations
 
+from copy import copy
+from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rmqtool.dispatch.queue_kernels import find_queue, hash_queue
-from rmqtool.dispatch.rows import QUEUE_ROW
+from rmqtool.dispatch.rows import KEY_ROW, QUEUE_ROW
 from rmqtool.dispatch.tag_items import index_seeds
 from rmqtool.javacompat import decode_utf8
 
@@ -20,9 +22,11 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from rmqtool.arrays import Buffer, Int64s, Rows
     from rmqtool.dispatch.policy import DispatchPolicy
 
 _EMPTY = -1
+_QUEUE_ID_BYTES = 4
 
 
 class QueueTable:
@@ -36,6 +40,7 @@ class QueueTable:
         slots: ``(2^k,)`` int32, open addressing; -1 is empty.
         rows: ``(n,)`` of ``QUEUE_ROW``, the first ``len(self)`` in use.
         names: the topics' bytes one after the other, uint8.
+        digests: ``(n, 2)`` uint64 of topic and queue id, long enough that no two queues have the same.
     """
 
     def __init__(self, policy: DispatchPolicy, is_safe_name: Callable[[str], bool]) -> None:
@@ -46,15 +51,39 @@ class QueueTable:
         self.slots: npt.NDArray[np.int32] = np.full(256, _EMPTY, np.int32)
         self.rows: npt.NDArray[np.void] = np.zeros(64, QUEUE_ROW)
         self.names: npt.NDArray[np.uint8] = np.zeros(4096, np.uint8)
+        self.digests: npt.NDArray[np.uint64] = np.zeros((64, 2), np.uint64)
 
     def __len__(self) -> int:
         return self._count
+
+    def copy(self) -> QueueTable:
+        """Return a table of the same queues that goes its own way."""
+        other = copy(self)
+        other.slots, other.rows, other.names = self.slots.copy(), self.rows.copy(), self.names.copy()
+        other.digests = self.digests.copy()
+        return other
 
     def key(self, number: int) -> tuple[bytes, int]:
         """Return topic bytes and queue id of a queue."""
         row = self.rows[number]
         start = int(row["name_start"])
         return self.names[start : start + int(row["name_length"])].tobytes(), int(row["queue_id"])
+
+    def by_digest(self, numbers: Int64s) -> Int64s:
+        """Return queues in the order of their digests, which is the same in every table."""
+        digests = self.digests[numbers]
+        return numbers[np.lexsort((digests[:, 1], digests[:, 0]))]
+
+    def keys(self, numbers: Int64s) -> tuple[Rows, Buffer]:
+        """Return what names queues wherever they are met: ``(n,)`` of ``KEY_ROW``, and the names' bytes."""
+        rows, found = self.rows[numbers], np.zeros(len(numbers), KEY_ROW)
+        found["high"], found["low"] = self.digests[numbers].T
+        found["queue_id"], found["name_length"] = rows["queue_id"], rows["name_length"]
+        lengths = rows["name_length"].astype(np.int64)
+        stops = np.cumsum(lengths)
+        found["name_start"] = stops - lengths
+        places = np.repeat(rows["name_start"] - found["name_start"], lengths) + np.arange(lengths.sum())
+        return found, self.names[places]
 
     def add(self, raw_topic: bytes, queue_id: int) -> None:
         """Add a queue that is not in the table.
@@ -87,12 +116,16 @@ class QueueTable:
         self.names[self._names_used : self._names_used + len(name)] = name
         row["hash"] = hash_queue(self.names, self._names_used, self._names_used + len(name), queue_id)
         self._names_used += len(name)
+        salt = queue_id.to_bytes(_QUEUE_ID_BYTES, "big", signed=True)
+        digest = blake2b(raw_topic, digest_size=16, salt=salt).digest()
+        self.digests[self._count] = np.frombuffer(digest, np.uint64)
         self._insert(self._count)
         self._count += 1
 
     def _make_room(self, name_bytes: int) -> None:
         if self._count == len(self.rows):
             self.rows = np.concatenate([self.rows, np.zeros_like(self.rows)])
+            self.digests = np.concatenate([self.digests, np.zeros_like(self.digests)])
         while self._names_used + name_bytes > len(self.names):
             self.names = np.concatenate([self.names, np.zeros_like(self.names)])
         if 2 * self._count >= len(self.slots):

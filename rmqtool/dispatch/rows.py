@@ -47,6 +47,17 @@ KEYLESS_ROW = np.dtype([("entries_before", np.int64), ("store_timestamp_ms", np.
 """A message that was dispatched but put no entry: with a full last index file it makes the broker create the
 next one. Only the first such message after each entry is kept."""
 
+KEY_ROW = np.dtype(
+    [
+        ("high", np.uint64),  # digest of topic and queue id: the same in every split
+        ("low", np.uint64),
+        ("name_start", np.int64),  # of the topic, among the bytes of all names
+        ("name_length", np.int32),
+        ("queue_id", np.int32),
+    ],
+    align=True,
+)
+
 NO_EXT_UNIT = -(1 << 63)
 UNKNOWN_QUEUE_OFFSET = -(1 << 63)
 """Of a unit that a record names without a number: wherever it stands, if anywhere, it is no damage."""

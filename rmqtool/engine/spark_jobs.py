@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from py4j.protocol import Py4JError, Py4JJavaError
 
 from rmqtool.engine.interface import EngineError
-from rmqtool.engine.spark_plan import Planner, run_planned
+from rmqtool.engine.spark_plan import Planner, names_objects, run_planned
 from rmqtool.engine.spark_settings import is_private
 from rmqtool.engine.spark_task import failure_of, run_task
 from rmqtool.errors import UnseenFileError
@@ -39,14 +39,14 @@ class Jobs:
     def run(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
         """Run a map to its end and return the results in the order of the items.
 
-        Where executors are other machines, what they read is proven. A failure of that is final unless the
-        file has changed here meanwhile, too.
+        Where executors are other machines, or read an object store, what they read is proven. A failure of
+        that is final unless the file has changed here meanwhile, too.
 
         Raises:
             RmqtoolError: what the function raised, if it is one of ours.
             EngineError: any other failure of a task, or the connection broke.
         """
-        if not self._elsewhere:
+        if not self._elsewhere and not names_objects(items):
             return self._collect(function, items)
         planner = Planner()
         while True:

@@ -2,7 +2,8 @@
 
 A task of a cluster is a pickle in which the files of this machine are replaced by a place holder, and beside
 it the proofs of the files that it names (`rmqtool.io.planned`). The executor puts files there that are held
-against the proofs. Nothing of this concerns Spark in this machine's own processes.
+against the proofs. Nothing of this concerns Spark in this machine's own processes, unless the files are those
+of an object store: every task opens that itself, and is told the version of each object that it names.
 """
 
 from __future__ import annotations
@@ -16,13 +17,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.io import LocalFiles, Location, ReadOnlyFile
+from rmqtool.io.object_store import Version
+from rmqtool.io.objects import ObjectFiles
 from rmqtool.io.planned import FileProof, PlannedFiles, proof_of, unseen
 from rmqtool.store.staging import StagingHandle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from rmqtool.io import Source
+
 _FILES = "files"
+"""Stands for those of this machine; a URL's beginning, for those of an object store."""
+
+_Proof = FileProof | Version
 _THREADS = 16
 """That look at files at a time: on a network file system each takes a round trip or two."""
 
@@ -34,11 +42,13 @@ class PlannedTask(NamedTuple):
         item: The pickle of the argument.
         proofs: Of the files that it names, by name.
         areas: Staging areas that it writes into.
+        versions: Of the objects that it names, by name.
     """
 
     item: bytes
     proofs: dict[str, FileProof]
     areas: tuple[str, ...]
+    versions: dict[str, Version]
 
     def unpacked(self) -> Any:  # noqa: ANN401 - whatever was packed
         """Return the argument, its files held against their proofs.
@@ -49,7 +59,7 @@ class PlannedTask(NamedTuple):
         for area in self.areas:
             if not Path(area).is_dir():
                 raise unseen(area, "no such directory")
-        return _Unpacker(self.item, PlannedFiles(self.proofs)).load()
+        return _Unpacker(self).load()
 
 
 def run_planned(function: Callable[[Any], Any], task: PlannedTask) -> Any:  # noqa: ANN401 - as the function
@@ -69,16 +79,18 @@ class Planner:
     """Packs the items of one map, as often as that has to be run."""
 
     def __init__(self) -> None:
-        self._proofs: dict[str, FileProof | None] = {}
+        self._proofs: dict[str, _Proof | None] = {}
         self._moving: set[str] = set()
 
     def tasks(self, items: Sequence[Any]) -> list[PlannedTask]:
         """Pack items; files that could be opened when they were last looked at are proven."""
         packed = [_pack(item) for item in items]
-        new = {name for one in packed for name in one.names} - self._proofs.keys()
+        sources = {name: source for one in packed for name, source in one.names.items()}
+        new = sources.keys() - self._proofs.keys()
         with ThreadPoolExecutor(_THREADS, thread_name_prefix="rmqtool-plan") as threads:
-            self._proofs.update(zip(new, threads.map(proof_of, new), strict=True))
-        return [PlannedTask(one.item, self._proven(one.names), one.areas) for one in packed]
+            found = threads.map(_proof, new, (sources[name] for name in new))
+            self._proofs.update(zip(new, found, strict=True))
+        return list(map(self._planned, packed))
 
     def is_outdated(self, path: str) -> bool:
         """Tell whether a file has changed here, too, and note that: a broker writes, or retention deletes."""
@@ -89,14 +101,16 @@ class Planner:
         self._proofs[path] = None if now is None else now.loosened()
         return True
 
-    def _proven(self, names: Sequence[str]) -> dict[str, FileProof]:
-        known = ((name, self._proofs[name]) for name in names)
-        return {name: proof for name, proof in known if proof is not None}
+    def _planned(self, one: _Packed) -> PlannedTask:
+        known = [(name, self._proofs[name]) for name in one.names]
+        proofs = {name: proof for name, proof in known if isinstance(proof, FileProof)}
+        versions = {name: proof for name, proof in known if isinstance(proof, Version)}
+        return PlannedTask(one.item, proofs, one.areas, versions)
 
 
 class _Packed(NamedTuple):
     item: bytes
-    names: tuple[str, ...]
+    names: dict[str, Source]
     areas: tuple[str, ...]
 
 
@@ -105,17 +119,19 @@ class _Packer(pickle.Pickler):
 
     def __init__(self, stream: io.BytesIO) -> None:
         super().__init__(stream, pickle.HIGHEST_PROTOCOL)
-        self.names: dict[str, None] = {}
+        self.names: dict[str, Source] = {}
         self.areas: dict[str, None] = {}
 
     def persistent_id(self, item: object) -> str | None:
         """Put a name where files of this machine stand; everything else is pickled as ever."""
         if isinstance(item, LocalFiles):
             return _FILES
+        if isinstance(item, ObjectFiles):
+            return item.top
         if isinstance(item, Location):
-            self.names[item.text] = None
+            self.names[item.text] = item.source
         elif isinstance(item, ReadOnlyFile):
-            self.names[item.path] = None
+            self.names[item.path] = item.source
         elif isinstance(item, StagingHandle):
             self.areas[str(item.blocks)] = None
         return None
@@ -124,17 +140,32 @@ class _Packer(pickle.Pickler):
 class _Unpacker(pickle.Unpickler):
     """Puts an executor's files where the names stand."""
 
-    def __init__(self, item: bytes, files: PlannedFiles) -> None:
-        super().__init__(io.BytesIO(item))
-        self._files = files
+    def __init__(self, task: PlannedTask) -> None:
+        super().__init__(io.BytesIO(task.item))
+        self._task = task
+        self._sources: dict[str, Source] = {}
 
-    def persistent_load(self, pid: str) -> PlannedFiles:
-        """Return what stands for files; there is one name only."""
-        return self._files
+    def persistent_load(self, pid: str) -> Source:
+        """Return what stands for files: one source for all of them."""
+        if pid not in self._sources:
+            self._sources[pid] = self._source(pid)
+        return self._sources[pid]
+
+    def _source(self, pid: str) -> Source:
+        return PlannedFiles(self._task.proofs) if pid == _FILES else ObjectFiles(pid, self._task.versions)
 
 
 def _pack(item: object) -> _Packed:
     stream = io.BytesIO()
     packer = _Packer(stream)
     packer.dump(item)
-    return _Packed(stream.getvalue(), tuple(packer.names), tuple(packer.areas))
+    return _Packed(stream.getvalue(), packer.names, tuple(packer.areas))
+
+
+def _proof(name: str, source: Source) -> _Proof | None:
+    return source.version(name) if isinstance(source, ObjectFiles) else proof_of(name)
+
+
+def names_objects(items: Sequence[object]) -> bool:
+    """Tell whether items name objects of an object store; those of one map name files of the same sources."""
+    return any(isinstance(one, ObjectFiles) for one in _pack(items[0]).names.values()) if items else False

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.io.local import LocalFiles
+from rmqtool.io.object_urls import SCHEMES, is_object_url, split_url
 from rmqtool.io.reading import ReadOnlyFile
 from rmqtool.io.source import Kind
 
@@ -151,26 +152,38 @@ class Location:
 
 
 def location_of(path: str | os.PathLike[str] | Location) -> Location:
-    """Return the place that a path of this machine's names, absolute, links kept."""
+    """Return the place that a path of this machine's, or a URL of an object store's names.
+
+    Raises:
+        UsageError: It is another URL, or one that makes no sense.
+    """
     if isinstance(path, Location):
         return path
+    if isinstance(path, str) and is_object_url(path):
+        from rmqtool.io.objects import ObjectFiles
+
+        top, text = split_url(path)
+        return Location(ObjectFiles(top), text)
     files = LocalFiles()
     return Location(files, files.absolute(local_name(path)))
 
 
 def is_glob(path: str | os.PathLike[str] | Location) -> bool:
-    """Tell whether a path of this machine's is a glob: it has wildcards, and nothing has that very name."""
-    text = "" if isinstance(path, Location) else local_name(path)
-    return _WILD.search(text) is not None and location_of(text).status() is None
+    """Tell whether a path, or a URL, is a glob: it has wildcards, and nothing has that very name."""
+    text = path.text if isinstance(path, Location) else os.fspath(path)
+    return _WILD.search(text) is not None and location_of(path).status() is None
 
 
 def places_of(path: str | os.PathLike[str] | Location) -> list[Location]:
-    """Return the places that a path or a glob names, a glob's by name; none where nothing fits a glob."""
-    if isinstance(path, Location) or not is_glob(path):
-        return [location_of(path)]
+    """Return the places that a path, a URL or a glob names, a glob's by name; none where nothing fits."""
+    place = location_of(path)
+    if not is_glob(path):
+        return [place]
+    if isinstance(path, Location) or is_object_url(str(path)):
+        return list(Location(place.source, "/").matching(place.text.strip("/")))
     text = local_name(path)
     base = location_of("/" if text.startswith("/") else ".")
-    return [base.elsewhere(place.text) for place in base.matching(text.strip("/"))]
+    return [base.elsewhere(found.text) for found in base.matching(text.strip("/"))]
 
 
 def local_name(path: str | os.PathLike[str]) -> str:
@@ -182,7 +195,7 @@ def local_name(path: str | os.PathLike[str]) -> str:
     text = os.fspath(path)
     if _URL.match(text):
         raise UsageError(
-            f"{text}: is a URL, and rmqtool reads and writes files of this machine only: give a path, as of a"
-            " file system that is mounted here"
+            f"{text}: is a URL, and a path of this machine's is meant here; what reads a store takes it as"
+            f" {', '.join(f'{scheme}://' for scheme in SCHEMES)}, as text: rmqtool help objects"
         )
     return text

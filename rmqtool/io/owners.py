@@ -5,17 +5,25 @@ from __future__ import annotations
 import grp
 import pwd
 import stat
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from rmqtool.io.object_urls import is_object_url
 
 if TYPE_CHECKING:
     import os
-    from pathlib import Path
 
 
-def owner_of(path: Path) -> str | None:
-    """Return the user that a path belongs to, or the nearest directory above it that may be asked."""
-    found = _nearest(path)
-    return None if found is None else _user(found[1].st_uid)
+def as_owner(name: str) -> list[str]:
+    """Return the words that make a command that of the user whom a path belongs to, who may read it.
+
+    It is the owner of the nearest directory above, where the path itself may not be asked. Of an object,
+    credentials decide: no user may read what another may not.
+    """
+    if is_object_url(name):
+        return []
+    found = _nearest(Path(name))
+    return ["sudo", "-u", "root" if found is None else _user(found[1].st_uid)]
 
 
 def who_may_read(path: Path) -> str:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rmqtool.io.source import Handle, Source
 
 _PIECE_BYTES = 1 << 20
+_ZEROS = memoryview(bytes(_PIECE_BYTES))
 RETRY_BYTES = 4096
 """Smallest piece that is tried on its own when a read fails: a page, and whole sectors of any disk."""
 
@@ -52,13 +53,13 @@ class ReadOnlyFile:
     """
 
     def __init__(self, source: Source, path: str) -> None:
-        self._source = source
+        self.source = source
         self.path = path
         self._handle: Handle | None = None
         self._opening = threading.Lock()
 
     def __getstate__(self) -> tuple[Source, str]:
-        return self._source, self.path
+        return self.source, self.path
 
     def __setstate__(self, state: tuple[Source, str]) -> None:
         self.__init__(*state)  # type: ignore[misc]
@@ -144,7 +145,7 @@ class ReadOnlyFile:
             with self._opening:
                 handle = self._handle
                 if handle is None:
-                    handle = self._handle = self._source.open(self.path)
+                    handle = self._handle = self.source.open(self.path)
         return handle
 
     def _failure(self, failure: OSError, position: int) -> EnvironmentFailureError:
@@ -152,7 +153,7 @@ class ReadOnlyFile:
 
 
 def sha256_of(file: ReadOnlyFile, stop: int, unreadable: MutableSequence[UnreadableRange]) -> tuple[str, int]:
-    """Return SHA-256 of a file's first bytes in hex, and how many of them it had.
+    """Return SHA-256 of a file's first bytes in hex, and how many of them it had; holes are not read.
 
     Args:
         file: The file.
@@ -164,9 +165,16 @@ def sha256_of(file: ReadOnlyFile, stop: int, unreadable: MutableSequence[Unreada
     """
     hasher, position = hashlib.sha256(), 0
     view = memoryview(bytearray(min(_PIECE_BYTES, stop)))
-    while count := file.read_into(position, view[: stop - position], unreadable):
+    while position < stop:
+        data = min(file.next_data(position), stop)
+        for start in range(position, data, len(_ZEROS)):
+            hasher.update(_ZEROS[: data - start])
+        position = max(position, data)
+        count = file.read_into(position, view[: stop - position], unreadable)
         hasher.update(view[:count])
         position += count
+        if not count:
+            break
     return hasher.hexdigest(), position
 
 

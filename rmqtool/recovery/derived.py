@@ -93,7 +93,7 @@ class Derived:
         done.messages += put.messages
         done.index_entries += len(put.entries)
         self.index.put(put.entries, put.keyless)
-        order, starts = order_by_queue(put.units, len(dispatcher.queues))
+        order, starts = order_by_queue(put.units, np.arange(len(dispatcher.queues)))
         for number in np.flatnonzero(np.diff(starts)):
             key = dispatcher.key(int(number))
             done.units += self._put(key, put.units[order[starts[number] : starts[number + 1]]])

@@ -117,7 +117,7 @@ def _missing_entries(dispatcher: Dispatcher, derived: Derived) -> int:
 def _missing_units(dispatcher: Dispatcher, derived: Derived) -> int:
     """Count by queue, with many units at a time: a batch of messages has few of each queue."""
     put = dispatcher.taken().units
-    order, starts = order_by_queue(put, len(dispatcher.queues))
+    order, starts = order_by_queue(put, np.arange(len(dispatcher.queues)))
     units = 0
     for number in np.flatnonzero(np.diff(starts)):
         mine = put[order[starts[number] : starts[number + 1]]]

@@ -15,6 +15,7 @@ from urllib.parse import quote
 from rmqtool import __version__
 from rmqtool.commands.verify.baseline import identity
 from rmqtool.findings import Severity
+from rmqtool.io.object_urls import is_object_url, split_url
 from rmqtool.projection import json_object
 from rmqtool.report.formats import to_json
 
@@ -148,7 +149,7 @@ def _location(finding: Finding) -> dict[str, Any]:
 
 
 def _physical_location(file: str, position: int | None, length: int | None) -> dict[str, Any]:
-    if PurePath(file).is_absolute():  # a commit log on another disk
+    if PurePath(file).is_absolute() or is_object_url(file):  # a commit log on another disk
         artifact = {"uri": _uri(file)}
     else:
         artifact = {"uri": _quoted(file), "uriBaseId": _ROOT}
@@ -161,6 +162,9 @@ def _physical_location(file: str, position: int | None, length: int | None) -> d
 
 
 def _uri(path: str) -> str:
+    if is_object_url(path):
+        top, text = split_url(path)
+        return top + _quoted(text.removeprefix(top))
     return "file://" + _quoted(os.path.abspath(path))  # noqa: PTH100 - links and bytes of names are kept
 
 

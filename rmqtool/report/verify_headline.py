@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from itertools import groupby
-from pathlib import Path
+from posixpath import basename, join
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import ExitStatus
@@ -13,7 +13,8 @@ from rmqtool.findings.index import IX_GONE
 from rmqtool.findings.places import IO_DENIED, ST_DOUBT
 from rmqtool.findings.start import NS_SKIPPED
 from rmqtool.findings.wording import counted
-from rmqtool.io.owners import owner_of
+from rmqtool.io.object_urls import is_object_url
+from rmqtool.io.owners import as_owner
 from rmqtool.report.escaping import escape_text
 
 if TYPE_CHECKING:
@@ -102,28 +103,35 @@ def _next_words(verdict: Verdict) -> list[str] | None:
     if report.interrupted is not None:
         return _verify(verdict)
     if IO_DENIED.code in report.findings.counts:
-        return ["sudo", "-u", _owner(verdict), *_verify(verdict)]
+        denied = next(one for one in report.findings if one.code is IO_DENIED)
+        return [*as_owner(join(store, denied.file or "")), *_verify(verdict)]
     status = report.findings.exit_status()
     if status is ExitStatus.LOG_DAMAGED:
         if verdict.predictions or NS_SKIPPED.code in report.findings.counts:
-            return ["cp", "-a", "--sparse=always", store, f"{store.rstrip('/')}.copy"]
+            return _copy(store, verdict.given)
         return ["rmqtool", "verify", store, *verdict.given, "--predict-recovery"]
     if report.damage_status is ExitStatus.NEGATIVE or IX_GONE.code in report.findings.counts:
-        return ["rmqtool", "rebuild", store, *verdict.given, "--out", f"{store.rstrip('/')}.rebuilt"]
+        return ["rmqtool", "rebuild", store, *verdict.given, "--out", _beside(store, "rebuilt")]
     return None
+
+
+def _copy(store: str, given: tuple[str, ...]) -> list[str]:
+    """Return what makes a copy that a broker can be started on."""
+    if is_object_url(store):
+        return ["rmqtool", "salvage", store, *given, "--out", _beside(store, "salvaged")]
+    return ["cp", "-a", "--sparse=always", store, _beside(store, "copy")]
+
+
+def _beside(store: str, ending: str) -> str:
+    """Return a name for what is made of a store: beside it, or here where it is on no disk."""
+    return f"{basename(store) if is_object_url(store) else store.rstrip('/')}.{ending}"
 
 
 def _verify(verdict: Verdict) -> list[str]:
     report = verdict.report
-    path = report.store if verdict.part is None else str(Path(report.store) / verdict.part)
+    path = report.store if verdict.part is None else join(report.store, verdict.part)
     level = [] if report.level == 3 else ["--level", str(report.level)]
     return ["rmqtool", "verify", path, *verdict.given, *level]
-
-
-def _owner(verdict: Verdict) -> str:
-    report = verdict.report
-    denied = next(one for one in report.findings if one.code is IO_DENIED)
-    return owner_of(Path(report.store) / (denied.file or "")) or "root"
 
 
 def is_healthy(verdict: Verdict) -> bool:

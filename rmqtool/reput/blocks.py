@@ -2,16 +2,18 @@
 
 ::
 
-    Block => unit[n] queueOffset[n]? storeTimestamp[n]? batchSize[n]? entry[m] keyless[k]
+    Block => unit[n] queueOffset[n]? storeTimestamp[n]? batchSize[n]? entry[m] keyless[k] run[q] key[q] name*
 
 Units are final bytes (consume queue or, in a batch queue, plain parts of the batch unit), sorted by queue and
-in log order within one. The columns after them are there only where a queue needs them. A block file is
+in log order within one. The columns after them are there only where a queue needs them. Queues have the same
+order in all blocks, that of their keys' digests: so those of a task lie side by side in each. A block file is
 written under a name of its own and counts only through the ``Block`` that comes back from its task, so a task
-that is run twice does no harm.
+that is run twice does no harm. Nothing of a ``Block`` grows with its queues: thousands are held at a time.
 """
 
 from __future__ import annotations
 
+import os
 import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rmqtool.dispatch.grouping import RUN_ROW, measure_runs, order_by_queue
-from rmqtool.dispatch.rows import ENTRY_ROW, KEYLESS_ROW
+from rmqtool.dispatch.rows import ENTRY_ROW, KEY_ROW, KEYLESS_ROW
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats import record_dtype
 from rmqtool.formats.consumequeue import UNIT
@@ -28,6 +30,7 @@ from rmqtool.scan.transaction_kernels import TRANSACTION_ROW
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from rmqtool.dispatch.queues import QueueTable
     from rmqtool.store.staging import StagingHandle
 
     Array = npt.NDArray[Any]
@@ -42,6 +45,9 @@ _DTYPES: dict[str, np.dtype[Any]] = {
     "entries": ENTRY_ROW,
     "keyless": KEYLESS_ROW,
     "transactions": TRANSACTION_ROW,
+    "runs": RUN_ROW,
+    "keys": KEY_ROW,
+    "names": np.dtype(np.uint8),
 }
 UNIT_COLUMNS = ("units", "queue_offsets", "store_timestamps", "batch_sizes")
 ENTRY_COLUMNS = ("entries", "keyless")
@@ -55,24 +61,58 @@ class Column:
     position: int
     count: int
 
+    def part(self, first: int, count: int, row_bytes: int) -> Column:
+        """Return some of the rows."""
+        return Column(self.path, self.position + first * row_bytes, count)
+
+    def read(self, dtype: np.dtype[Any]) -> Array:
+        """Return the rows, ``(count,)``.
+
+        Raises:
+            EnvironmentFailureError: the file cannot be read, or has lost its end.
+        """
+        rows = np.empty(self.count, dtype)
+        self.read_into(rows)
+        return rows
+
+    def read_into(self, rows: Array) -> None:
+        """Read the rows, ``(count,)`` and contiguous.
+
+        Raises:
+            EnvironmentFailureError: the file cannot be read, or has lost its end.
+        """
+        missing = rows.view(np.uint8).data
+        try:
+            descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.lseek(descriptor, self.position, os.SEEK_SET)
+                while missing and (count := os.readv(descriptor, [missing])):
+                    missing = missing[count:]
+            finally:
+                os.close(descriptor)
+        except OSError as failure:
+            raise _lost(self, failure.strerror or str(failure)) from failure
+        if missing:
+            raise _lost(self, "it has become shorter")
+
 
 @dataclass(frozen=True)
 class Block:
     """Where the columns of a block lie.
 
     Attributes:
-        columns: by name; one that is not needed has no rows.
-        runs: ``(queues with units,)`` of ``RUN_ROW``.
-        queues: canonical topic bytes and queue id by the number in ``runs``.
+        columns: by name; one that is not needed has no rows. ``runs`` and ``keys`` go together.
     """
 
     columns: dict[str, Column]
-    runs: npt.NDArray[np.void]
-    queues: tuple[tuple[bytes, int], ...]
 
     def count(self, column: str) -> int:
         """Return how many rows a column has."""
         return self.columns[column].count
+
+    def rows(self, column: str, first: int, count: int) -> Column:
+        """Return where some rows of a column lie."""
+        return self.columns[column].part(first, count, _DTYPES[column].itemsize)
 
     def read(self, column: str, first: int = 0, count: int | None = None) -> Array:
         """Return rows of a column, ``(count,)``; all after ``first`` by default.
@@ -80,20 +120,17 @@ class Block:
         Raises:
             EnvironmentFailureError: the block file cannot be read, or has lost its end.
         """
-        where = self.columns[column]
-        dtype = _DTYPES[column]
-        wanted = where.count - first if count is None else count
-        try:
-            rows = np.fromfile(where.path, dtype, wanted, offset=where.position + first * dtype.itemsize)
-        except OSError as failure:
-            raise _lost(where, failure.strerror or str(failure)) from failure
-        if len(rows) != wanted:
-            raise _lost(where, "it has become shorter")
-        return rows
+        wanted = self.columns[column].count - first if count is None else count
+        return self.rows(column, first, wanted).read(_DTYPES[column])
 
     def slim(self, *names: str) -> Block:
-        """Return the block with only some columns and no runs, as small as a task's argument should be."""
-        return Block({name: self.columns[name] for name in names}, self.runs[:0], ())
+        """Return the block with only some columns, as small as a task's argument should be."""
+        return Block({name: self.columns[name] for name in names})
+
+
+def dtype_of(column: str) -> np.dtype[Any]:
+    """Return the type of a column's rows."""
+    return _DTYPES[column]
 
 
 def _lost(column: Column, reason: str) -> EnvironmentFailureError:
@@ -123,7 +160,7 @@ def write_block(
     units: Array,
     entries: Array,
     keyless: Array,
-    queues: tuple[tuple[bytes, int], ...],
+    queues: QueueTable,
     *,
     wide: bool,
     transactions: Array | None = None,
@@ -135,23 +172,28 @@ def write_block(
         units: ``(n,)`` of ``UNIT_ROW`` in log order.
         entries: ``(m,)`` of ``ENTRY_ROW`` in log order.
         keyless: ``(k,)`` of ``KEYLESS_ROW``.
-        queues: canonical topic bytes and queue id of every queue number.
+        queues: those that units are of.
         wide: whether store times and batch sizes are needed.
         transactions: ``(t,)`` of ``TRANSACTION_ROW`` in log order; None for none.
 
     Raises:
         EnvironmentFailureError: the block file cannot be written.
     """
-    order, starts = order_by_queue(units, len(queues))
-    runs = np.zeros(len(queues), RUN_ROW)
-    runs = runs[: measure_runs(units, order, starts, runs)]
+    numbers = queues.by_digest(np.flatnonzero(np.bincount(units["queue"], minlength=1)))
+    order, starts = order_by_queue(units, numbers)
+    runs = np.zeros(len(numbers), RUN_ROW)
+    measure_runs(units, order, starts, runs)
+    keys, names = queues.keys(numbers)
     offsets = wide or not runs["orderly"].all()
     columns = _unit_columns(units, order, offsets=offsets, wide=wide) | {
         "entries": entries,
         "keyless": keyless,
+        "runs": runs,
+        "keys": keys,
+        "names": names,
     }
     columns["transactions"] = np.empty(0, TRANSACTION_ROW) if transactions is None else transactions
-    return Block(write_columns(staging, columns), runs, queues)
+    return Block(write_columns(staging, columns))
 
 
 def write_columns(staging: StagingHandle, columns: dict[str, Array]) -> dict[str, Column]:

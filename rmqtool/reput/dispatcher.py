@@ -54,16 +54,23 @@ class Dispatcher:
         policy: the broker's switches.
         end_phy_offset: endPhyOffset of the last index file: messages below it are not indexed.
         passes_stalls: put all of a record that stalls the broker, too.
+        queues: queues that are known; None: none is.
 
     Attributes:
-        queues: the queues met so far.
-        first_log_offsets: physical offset of the record where each queue was met, by raw topic and queue id.
+        queues: the queues known before, and those met since.
+        first_log_offsets: physical offset of the record where each of the latter was met, by raw topic and
+            queue id.
     """
 
     def __init__(
-        self, policy: DispatchPolicy, *, end_phy_offset: int = 0, passes_stalls: bool = False
+        self,
+        policy: DispatchPolicy,
+        *,
+        end_phy_offset: int = 0,
+        passes_stalls: bool = False,
+        queues: QueueTable | None = None,
     ) -> None:
-        self.queues = QueueTable(policy, safe_component)
+        self.queues = QueueTable(policy, safe_component) if queues is None else queues
         self.first_log_offsets: dict[tuple[bytes, int], int] = {}
         self._units: Rows = np.empty(_FIRST_ROWS, UNIT_ROW)
         self._entries: Rows = np.empty(_FIRST_ROWS, ENTRY_ROW)
@@ -116,14 +123,10 @@ class Dispatcher:
         raw_topic, queue_id = self.queues.key(number)
         return decode_utf8(raw_topic), queue_id
 
-    def raw_keys(self) -> tuple[tuple[bytes, int], ...]:
-        """Return topic bytes and queue id of every queue number."""
-        return tuple(self.queues.key(number) for number in range(len(self.queues)))
-
     def unsafe(self) -> list[tuple[str, int]]:
         """Return name and queue id of the queues whose units were left out."""
-        numbers = range(len(self.queues))
-        return [self.key(number) for number in numbers if self.queues.rows[number]["traits"] & Trait.UNSAFE]
+        is_unsafe = self.queues.rows["traits"][: len(self.queues)] & Trait.UNSAFE
+        return [self.key(number) for number in np.flatnonzero(is_unsafe).tolist()]
 
     def _run(self, batch: MessageBatch, row: int) -> tuple[int, int]:
         queues = self.queues

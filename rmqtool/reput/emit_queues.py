@@ -12,18 +12,20 @@ from rmqtool.formats import consumequeue as formats
 from rmqtool.reput.blocks import UNIT_DTYPE
 from rmqtool.reput.filequeue import FileQueueWriter
 from rmqtool.reput.queues import QueueTotals
+from rmqtool.reput.units import by_queue
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     import numpy.typing as npt
 
-    from rmqtool.reput.queues import BlockRun, QueueBundle, QueuePlan
+    from rmqtool.reput.queues import QueueBundle, QueuePlan
+    from rmqtool.reput.units import Units
 
     Array = npt.NDArray[Any]
 
 _PREBLANK = np.array([(0, formats.PREBLANK_SIZE, 0)], UNIT_DTYPE)
-_CHUNK_UNITS = 1 << 18
+_PREBLANK_UNITS = 1 << 18
 
 
 def emit_queues(bundle: QueueBundle) -> QueueTotals:
@@ -33,21 +35,19 @@ def emit_queues(bundle: QueueBundle) -> QueueTotals:
         EnvironmentFailureError: a file cannot be written, or a block file not read.
     """
     totals = QueueTotals()
-    for plan in bundle.plans:
-        if plan.batch:
-            _emit_batch_queue(bundle, plan, totals)
-        else:
-            _emit_queue(bundle, plan, totals)
+    for plan, pieces in by_queue(bundle.plans, bundle.blocks):
+        emit = _emit_batch_queue if plan.batch else _emit_queue
+        emit(bundle, plan, pieces, totals)
     return totals
 
 
-def _emit_queue(bundle: QueueBundle, plan: QueuePlan, totals: QueueTotals) -> None:
+def _emit_queue(bundle: QueueBundle, plan: QueuePlan, pieces: Iterable[Units], totals: QueueTotals) -> None:
     state = new_state()
     place = f"{plan.topic}/{plan.queue_id}"
     writer: FileQueueWriter | None = None
     ext = _ExtWriter(bundle, place) if bundle.ext else None
     kept_units = 0
-    for units in _appended(bundle, plan, state, ext):
+    for units in _appended(bundle, plan, pieces, state, ext):
         if writer is None:
             writer = _begin_queue(bundle, place, state)
         writer.append(units.data.cast("B"))
@@ -81,38 +81,33 @@ def _note_left_out(totals: QueueTotals, plan: QueuePlan, kept: int) -> None:
 
 
 def _write_preblank(writer: FileQueueWriter, size_bytes: int) -> None:
-    for done in range(0, size_bytes, _CHUNK_UNITS * formats.UNIT_SIZE):
-        count = min(_CHUNK_UNITS, (size_bytes - done) // formats.UNIT_SIZE)
+    for done in range(0, size_bytes, _PREBLANK_UNITS * formats.UNIT_SIZE):
+        count = min(_PREBLANK_UNITS, (size_bytes - done) // formats.UNIT_SIZE)
         writer.append(np.repeat(_PREBLANK, count).data.cast("B"))
 
 
 def _appended(
-    bundle: QueueBundle, plan: QueuePlan, state: npt.NDArray[np.int64], ext: _ExtWriter | None
+    bundle: QueueBundle,
+    plan: QueuePlan,
+    pieces: Iterable[Units],
+    state: npt.NDArray[np.int64],
+    ext: _ExtWriter | None,
 ) -> Iterator[Array]:
-    """Yield the units that the append rule keeps, never empty, in chunks; ``state`` is the queue's."""
-    joined = plan.joined
-    for run, start, count in _chunks(plan):
-        block, first = bundle.blocks[run.block], run.first_row + start
-        units = block.read("units", first, count)
+    """Yield the units that the append rule keeps, never empty, in pieces; ``state`` is the queue's."""
+    file_size = bundle.geometry.consumequeue
+    for piece in pieces:
+        units = piece.column("units")
         if ext is not None:
-            ext.address(units, block.read("store_timestamps", first, count))
-        if joined:
-            _append_joined(state, run.run.first_queue_offset + start, count, bundle.geometry.consumequeue)
+            ext.address(units, piece.column("store_timestamps"))
+        if plan.joined:
+            _append_joined(state, int(piece.runs["first_queue_offset"][0]), len(piece), file_size)
             yield units
             continue
-        offsets = run.queue_offsets(block, start, count)
-        keep = np.zeros(count, np.bool_)
+        keep = np.zeros(len(piece), np.bool_)
         physical_offsets = units["physicalOffset"].astype(np.int64)
         sizes = units["size"].astype(np.int64)
-        if append_units(offsets, physical_offsets, sizes, bundle.geometry.consumequeue, state, keep):
+        if append_units(piece.column("queue_offsets"), physical_offsets, sizes, file_size, state, keep):
             yield units[keep]
-
-
-def _chunks(plan: QueuePlan) -> Iterator[tuple[BlockRun, int, int]]:
-    """Yield runs in pieces: the run, the number in it of the first unit, and how many units."""
-    for run in plan.runs:
-        for start in range(0, run.run.count, _CHUNK_UNITS):
-            yield run, start, min(_CHUNK_UNITS, run.run.count - start)
 
 
 def _append_joined(state: npt.NDArray[np.int64], queue_offset: int, count: int, file_size: int) -> None:
@@ -171,21 +166,22 @@ class _ExtWriter:
         self._writer.end_file()
 
 
-def _emit_batch_queue(bundle: QueueBundle, plan: QueuePlan, totals: QueueTotals) -> None:
+def _emit_batch_queue(
+    bundle: QueueBundle, plan: QueuePlan, pieces: Iterable[Units], totals: QueueTotals
+) -> None:
     """Write a batch queue."""
     place = f"batchconsumequeue/{plan.topic}/{plan.queue_id}"
     writer = FileQueueWriter(bundle.staging, place, bundle.geometry.batchconsumequeue)
     last_offset, kept_units = -1, 0
-    for run, start, count in _chunks(plan):
-        block, first = bundle.blocks[run.block], run.first_row + start
-        units = block.read("units", first, count)
+    for piece in pieces:
+        units = piece.column("units")
         keep, last_offset = appended_batches(units["physicalOffset"].astype(np.int64), last_offset)
-        batch_units = np.zeros(count, formats.BATCH_UNITS.dtype)
+        batch_units = np.zeros(len(piece), formats.BATCH_UNITS.dtype)
         for name in UNIT_DTYPE.names or ():
             batch_units[name] = units[name]
-        batch_units["storeTimestamp"] = block.read("store_timestamps", first, count)
-        batch_units["msgBaseOffset"] = block.read("queue_offsets", first, count)
-        batch_units["batchSize"] = block.read("batch_sizes", first, count)
+        batch_units["storeTimestamp"] = piece.column("store_timestamps")
+        batch_units["msgBaseOffset"] = piece.column("queue_offsets")
+        batch_units["batchSize"] = piece.column("batch_sizes")
         batch_units["compactedOffset"] = formats.BATCH_COMPACTED_OFFSET
         writer.append(batch_units[keep].data.cast("B"))
         kept_units += int(keep.sum())

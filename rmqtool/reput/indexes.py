@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 _CHUNK_ENTRIES = 1 << 18
 _LARGEST_FILE_BYTES = (1 << 31) - 1
+_BUNDLE_BYTES = 64 << 20
 _PAGE_SLOTS = 1024  # 4096 bytes: slots are written by the page, empty ones stay holes
 
 
@@ -43,7 +45,7 @@ class EntryRange:
 
 @dataclass(frozen=True, slots=True)
 class IndexPlan:
-    """One task of the emit stage: one index file.
+    """One index file.
 
     Attributes:
         staging: where the file is written.
@@ -60,6 +62,13 @@ class IndexPlan:
     entries: tuple[EntryRange, ...]
     previous: tuple[int, int]
     empty_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class IndexBundle:
+    """Some index files, one task of the emit stage."""
+
+    plans: tuple[IndexPlan, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +93,8 @@ class IndexStream:
 
     def ranges(self, start: int, stop: int) -> Iterator[EntryRange]:
         """Yield where the entries ``[start, stop)`` lie."""
-        for block, first in zip(self.blocks, self.firsts, strict=True):
+        for number in range(max(bisect_right(self.firsts, start) - 1, 0), bisect_left(self.firsts, stop)):
+            block, first = self.blocks[number], self.firsts[number]
             low, high = max(start, first), min(stop, first + block.count("entries"))
             if low < high:
                 yield EntryRange(block, low - first, high - low)
@@ -94,9 +104,11 @@ class IndexStream:
 
         None if the next message that is dispatched has entries, or none comes.
         """
-        for block, first in zip(self.blocks, self.firsts, strict=True):
-            if not first <= number <= first + block.count("entries"):
-                continue
+        # Of the blocks that it can lie in, the first ends where it begins.
+        before = max(bisect_left(self.firsts, number) - 1, 0)
+        for block, first in zip(self.blocks[before:], self.firsts[before:], strict=True):
+            if first > number:
+                break
             keyless = block.read("keyless")
             at = int(np.searchsorted(keyless["entries_before"], number - first))
             if at < len(keyless) and keyless["entries_before"][at] == number - first:
@@ -154,6 +166,20 @@ def plan_indexes(
     return plans
 
 
+def bundle_indexes(plans: Sequence[IndexPlan]) -> list[IndexBundle]:
+    """Share the files out to tasks: large ones to one each, small ones together."""
+    bundles: list[IndexBundle] = []
+    pending: list[IndexPlan] = []
+    size = 0
+    for plan in plans:
+        pending.append(plan)
+        size += plan.geometry.size_bytes
+        if size >= _BUNDLE_BYTES:
+            bundles.append(IndexBundle(tuple(pending)))
+            pending, size = [], 0
+    return [*bundles, IndexBundle(tuple(pending))] if pending else bundles
+
+
 def _creation(stream: IndexStream, number: int) -> int | None:
     """Return the store time of the message that creates the file of which ``number`` is the first entry."""
     keyless = stream.keyless_after(number)
@@ -162,8 +188,8 @@ def _creation(stream: IndexStream, number: int) -> int | None:
     return stream.entry(number)[1] if number < stream.total else None
 
 
-def emit_index(plan: IndexPlan) -> int:
-    """Write one index file; return how many entries it holds.
+def emit_index(plan: IndexPlan) -> None:
+    """Write one index file.
 
     Raises:
         EnvironmentFailureError: the file cannot be written, or a block file not read.
@@ -180,7 +206,6 @@ def emit_index(plan: IndexPlan) -> int:
         else:
             _write_slots(file, slots)
         file.write_at(0, formats.HEADERS.encode(header.tolist()))
-    return sum(entries.count for entries in plan.entries)
 
 
 def _chunks(ranges: Sequence[EntryRange]) -> Iterator[Array]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from rmqtool.dispatch.append import State, append_units, appended_batches, new_state
 from rmqtool.formats.consumequeue import UNIT_SIZE
+from rmqtool.reput.units import by_queue, units_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from rmqtool.arrays import Bools, Int64s
     from rmqtool.reput.blocks import Block
     from rmqtool.reput.queues import QueuePlan
+    from rmqtool.reput.units import Units
 
 
 class QueueEnd(NamedTuple):
@@ -90,8 +92,8 @@ def end_of(plan: QueuePlan, blocks: Sequence[Block], file_size: int) -> QueueEnd
         EnvironmentFailureError: a block file cannot be read.
     """
     if plan.joined and not plan.batch:
-        first, last = plan.runs[0].run, plan.runs[-1].run
-        return QueueEnd(first.first_queue_offset, last.last_queue_offset + 1, last.last_end)
+        shape = plan.shape
+        return QueueEnd(shape.first_queue_offset, shape.last_queue_offset + 1, shape.last_end)
     return kept_units(plan, blocks, file_size).end
 
 
@@ -104,11 +106,11 @@ def left_out_units(
         EnvironmentFailureError: a block file cannot be read.
     """
     found = {}
-    for plan in plans:
-        if plan.batch or not plan.joined:
-            count = len(kept_units(plan, blocks, file_size).left_out)
-            if count:
-                found[plan.topic, plan.queue_id] = count
+    doubtful = [plan for plan in plans if plan.batch or not plan.joined]
+    for plan, pieces in by_queue(doubtful, blocks):
+        rows = _joined([_raw_units(plan, piece) for piece in pieces])
+        if count := len(_kept(plan, rows, file_size).left_out):
+            found[plan.topic, plan.queue_id] = count
     return found
 
 
@@ -124,16 +126,18 @@ def kept_units(plan: QueuePlan, blocks: Sequence[Block], file_size: int) -> Kept
     Raises:
         EnvironmentFailureError: a block file cannot be read.
     """
-    physical_offsets, sizes, queue_offsets, messages = raw_units(plan, blocks)
-    ends = physical_offsets + sizes
-    keep, first_number = _appended(plan, physical_offsets, sizes, queue_offsets, file_size)
+    return _kept(plan, raw_units(plan, blocks), file_size)
+
+
+def _kept(plan: QueuePlan, rows: RawUnits, file_size: int) -> KeptUnits:
+    keep, first_number = _appended(plan, rows.physical_offsets, rows.sizes, rows.queue_offsets, file_size)
     return KeptUnits(
         first_number,
-        physical_offsets[keep],
-        ends[keep],
-        queue_offsets[keep],
-        messages[keep],
-        physical_offsets[~keep],
+        rows.physical_offsets[keep],
+        (rows.physical_offsets + rows.sizes)[keep],
+        rows.queue_offsets[keep],
+        rows.messages[keep],
+        rows.physical_offsets[~keep],
     )
 
 
@@ -154,18 +158,17 @@ def raw_units(plan: QueuePlan, blocks: Sequence[Block]) -> RawUnits:
     Raises:
         EnvironmentFailureError: a block file cannot be read.
     """
-    parts = [_read(plan, blocks, number) for number in range(len(plan.runs))]
+    return _raw_units(plan, units_of(plan, blocks))
+
+
+def _joined(parts: Sequence[RawUnits]) -> RawUnits:
     return RawUnits(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
-def _read(plan: QueuePlan, blocks: Sequence[Block], number: int) -> RawUnits:
-    """Return the units of one run."""
-    where = plan.runs[number]
-    run, block = where.run, blocks[where.block]
-    units = block.read("units", where.first_row, run.count)
-    queue_offsets = where.queue_offsets(block, 0, run.count)
-    messages = np.ones(run.count, np.int64)
+def _raw_units(plan: QueuePlan, piece: Units) -> RawUnits:
+    units = piece.column("units")
+    messages = np.ones(len(piece), np.int64)
     if plan.batch:
-        messages = block.read("batch_sizes", where.first_row, run.count).astype(np.int64)
+        messages = piece.column("batch_sizes").astype(np.int64)
     physical_offsets, sizes = units["physicalOffset"].astype(np.int64), units["size"].astype(np.int64)
-    return RawUnits(physical_offsets, sizes, queue_offsets, messages)
+    return RawUnits(physical_offsets, sizes, piece.column("queue_offsets"), messages)

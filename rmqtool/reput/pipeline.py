@@ -13,7 +13,9 @@ from rmqtool.reput.blocks import write_columns
 from rmqtool.reput.chain import Chain, follow
 from rmqtool.reput.emit_queues import emit_queues
 from rmqtool.reput.indexes import (
+    IndexBundle,
     IndexPlan,
+    bundle_indexes,
     check_geometry,
     emit_index,
     index_stream,
@@ -22,9 +24,10 @@ from rmqtool.reput.indexes import (
     without_backward_messages,
 )
 from rmqtool.reput.kept import left_out_units
-from rmqtool.reput.queues import QueueBundle, QueueTotals, bundle_queues, plan_queues
-from rmqtool.reput.scan import ScanTask, SplitReport, scan_split
-from rmqtool.scan.splits import SPLIT_BYTES, plan_splits
+from rmqtool.reput.placing import plan_queues
+from rmqtool.reput.queues import QueueBundle, QueueTotals, bundle_queues
+from rmqtool.reput.scan import ScanTask, SplitReport, scan_splits
+from rmqtool.scan.splits import SPLIT_BYTES, plan_splits, together
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -41,6 +44,8 @@ if TYPE_CHECKING:
     from rmqtool.store.staging import StagingHandle
 
 _EMIT_TASKS = 16
+_TASK_BYTES = 16 << 20
+"""What a task reads at least, where there is so much: a Spark task costs as much as a few MiB of log."""
 
 
 class Watcher(Protocol):
@@ -180,12 +185,14 @@ def run_reput(plan: ReputPlan, engine: Engine, watcher: Watcher, *, emit: bool =
 
 def _scan(plan: ReputPlan, engine: Engine, watcher: Watcher) -> list[SplitReport]:
     splits = plan_splits(plan.log, plan.until_offset, plan.split_bytes)
-    tasks = [_scan_task(plan, split) for split in splits]
+    groups = list(together(splits, _TASK_BYTES))
     done_bytes = [0]
-    for split in splits:
-        done_bytes.append(done_bytes[-1] + split.stop - split.start)
+    for group in groups:
+        done_bytes.append(done_bytes[-1] + sum(split.stop - split.start for split in group))
     watcher.stage("scan", done_bytes[-1])
-    return engine.map(scan_split, tasks, lambda done: watcher.advance(done_bytes[done]))
+    tasks = [[_scan_task(plan, split) for split in group] for group in groups]
+    done = engine.map(scan_splits, tasks, lambda count: watcher.advance(done_bytes[count]))
+    return [report for group in done for report in group]
 
 
 def _scan_task(plan: ReputPlan, split: Split) -> ScanTask:
@@ -195,7 +202,7 @@ def _scan_task(plan: ReputPlan, split: Split) -> ScanTask:
 def _follow(plan: ReputPlan, engine: Engine, reports: list[SplitReport]) -> Chain:
     def rescan(split: Split, log_offset: int, kept: int) -> SplitReport:
         task = replace(_scan_task(plan, split), first_log_offset=log_offset, kept=kept)
-        return engine.map(scan_split, [task])[0]
+        return engine.map(scan_splits, [[task]])[0][0]
 
     return follow(plan.log, plan.file_size, plan.until_offset, reports, rescan)
 
@@ -221,7 +228,7 @@ def _blocks(plan: ReputPlan, result: ReputResult) -> list[Block]:
 def _place_queues(plan: ReputPlan, blocks: list[Block], result: ReputResult) -> list[QueueBundle]:
     if "consumequeue" not in plan.parts:
         return []
-    plans = plan_queues(blocks, plan.policy)
+    plans = plan_queues(blocks, plan.policy, plan.staging)
     result.plans = plans = plans if plan.choose is None else plan.choose(plans, blocks)
     result.queues = len(plans)
     result.units = sum(queue.units for queue in plans)
@@ -248,18 +255,22 @@ def _emit(
 ) -> None:
     """Write all output files; index files first, for they are the largest tasks."""
     watcher.stage("emit", None)
-    tasks: list[QueueBundle | IndexPlan] = [*indexes, *bundles]
+    tasks: list[QueueBundle | IndexBundle] = [*bundle_indexes(indexes), *bundles]
     written = engine.map(emit_task, tasks)
     result.files["index"] = len(indexes)
     result.units = 0
-    for totals in written[len(indexes) :]:
-        if isinstance(totals, QueueTotals):
+    for totals in written:
+        if totals is not None:
             result.units += totals.units
             result.files.update(totals.files)
             result.skipped_units.update(totals.skipped)
             result.absurd_units.update(totals.absurd)
 
 
-def emit_task(task: QueueBundle | IndexPlan) -> QueueTotals | int:
+def emit_task(task: QueueBundle | IndexBundle) -> QueueTotals | None:
     """Do one task of the emit stage."""
-    return emit_index(task) if isinstance(task, IndexPlan) else emit_queues(task)
+    if isinstance(task, QueueBundle):
+        return emit_queues(task)
+    for plan in task.plans:
+        emit_index(plan)
+    return None

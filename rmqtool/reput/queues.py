@@ -1,28 +1,35 @@
-"""Place the consume queues: the runs of every queue over all blocks, shared out to tasks."""
+"""The queues that are to be made, and how they are shared out to tasks."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
-from itertools import pairwise
+from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.dispatch.append import Run
+from rmqtool.dispatch.grouping import RUN_ROW, QueueShape, shapes_of
 from rmqtool.errors import UsageError
 from rmqtool.formats import consumequeue as formats
-from rmqtool.javacompat import decode_utf8
 from rmqtool.reput.blocks import UNIT_COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy.typing as npt
-
-    from rmqtool.dispatch.policy import DispatchPolicy
-    from rmqtool.reput.blocks import Block
+    from rmqtool.arrays import Rows
+    from rmqtool.reput.blocks import Block, Column
     from rmqtool.store.staging import StagingHandle
+
+PLACED_RUN = np.dtype([("block" if name == "queue" else name, RUN_ROW[name]) for name in RUN_ROW.names or ()])
+"""A run, and in place of its queue the number of its block, in log order."""
+
+_QUEUE_WEIGHT = 1000
+"""Units that take as long to write as the files of a queue to be made."""
+_LEAST_WEIGHT = 1 << 16
+
+PLACE = attrgetter("place.position")
+"""What orders plans as their queues lie in every block."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,62 +54,51 @@ class QueueGeometry:
 
 
 @dataclass(frozen=True, slots=True)
-class BlockRun:
-    """A run and where its units lie.
-
-    Attributes:
-        block: index into the bundle's blocks.
-        first_row: of the run, among the block's units.
-        run: what the run looks like.
-    """
-
-    block: int
-    first_row: int
-    run: Run
-
-    def queue_offsets(self, block: Block, start: int, count: int) -> npt.NDArray[np.int64]:
-        """Return what the records of some units carry, ``(count,)``; read only where the run does not tell.
-
-        Args:
-            block: the run's.
-            start: the first unit's number in the run.
-            count: how many.
-
-        Raises:
-            EnvironmentFailureError: the block file cannot be read.
-        """
-        if self.run.orderly:
-            first = self.run.first_queue_offset + start
-            return np.arange(first, first + count)
-        return np.asarray(block.read("queue_offsets", self.first_row + start, count), np.int64)
-
-
-@dataclass(frozen=True, slots=True)
 class QueuePlan:
-    """All runs of one queue in log order.
+    """One queue. Its runs, one in each block, are in a file: all queues' can be more than a memory holds.
 
     Attributes:
         topic: as Java decodes it.
         queue_id: the queue.
         batch: whether it is a batch consume queue.
-        runs: its units.
+        shape: what its runs look like together.
+        place: where its runs lie; in the order of such places queues lie side by side in every block.
+        chosen: the runs themselves, where they are not all of those.
     """
 
     topic: str
     queue_id: int
     batch: bool
-    runs: tuple[BlockRun, ...]
+    shape: QueueShape
+    place: Column
+    chosen: Rows | None = None
 
     @property
     def units(self) -> int:
         """Return how many units its runs have."""
-        return sum(run.run.count for run in self.runs)
+        return self.shape.units
 
     @property
     def joined(self) -> bool:
         """Whether all units are appended, one after the other."""
-        runs = [run.run for run in self.runs]
-        return runs[0].orderly and all(after.continues(before) for before, after in pairwise(runs))
+        return self.shape.joined
+
+    @property
+    def run_count(self) -> int:
+        """Return how many runs it has."""
+        return self.place.count if self.chosen is None else len(self.chosen)
+
+    def runs(self) -> Rows:
+        """Return its runs in log order, ``(n,)`` of ``PLACED_RUN``.
+
+        Raises:
+            EnvironmentFailureError: their file cannot be read.
+        """
+        return self.place.read(PLACED_RUN) if self.chosen is None else self.chosen
+
+    def with_runs(self, runs: Rows) -> QueuePlan:
+        """Return the queue with other runs, at least one."""
+        return replace(self, shape=shapes_of(runs, np.zeros(1, np.int64))[0], chosen=runs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,21 +137,6 @@ class QueueTotals:
     absurd: dict[tuple[str, int], int] = field(default_factory=dict)
 
 
-def plan_queues(blocks: Sequence[Block], policy: DispatchPolicy) -> list[QueuePlan]:
-    """Collect the runs of every queue over all blocks, in log order; queues by topic and id."""
-    runs: defaultdict[tuple[bytes, int], list[BlockRun]] = defaultdict(list)
-    for number, block in enumerate(blocks):
-        for row in block.runs.tolist():
-            first_row, count, first, last, first_end, last_end, queue, orderly = row
-            run = Run(count, first, last, first_end, last_end, bool(orderly))
-            runs[block.queues[queue]].append(BlockRun(number, first_row, run))
-    plans = []
-    for (raw_topic, queue_id), queue_runs in sorted(runs.items()):
-        topic = decode_utf8(raw_topic)
-        plans.append(QueuePlan(topic, queue_id, topic in policy.batch_topics, tuple(queue_runs)))
-    return plans
-
-
 def bundle_queues(
     plans: Sequence[QueuePlan],
     blocks: Sequence[Block],
@@ -165,32 +146,23 @@ def bundle_queues(
     ext: bool,
     tasks: int,
 ) -> list[QueueBundle]:
-    """Share the queues out to about ``tasks`` tasks of equal work.
+    """Share the queues out to about ``tasks`` tasks of equal work, or fewer where there is little.
 
     Raises:
         UsageError: a file size is too small for a unit, or leaves a part of one at the end.
     """
     geometry.check(ext=ext, batch=any(plan.batch for plan in plans))
-    target = sum(plan.units + 1000 for plan in plans) // max(tasks, 1) + 1
+    target = max(sum(plan.units + _QUEUE_WEIGHT for plan in plans) // tasks + 1, _LEAST_WEIGHT)
     bundles: list[QueueBundle] = []
     pending: list[QueuePlan] = []
     weight = 0
-    for plan in plans:
-        pending.append(plan)
-        weight += plan.units + 1000
-        if weight >= target or plan is plans[-1]:
-            bundles.append(_bundle(pending, blocks, staging, geometry, ext=ext))
-            pending, weight = [], 0
-    return bundles
-
-
-def _bundle(
-    plans: Sequence[QueuePlan],
-    blocks: Sequence[Block],
-    staging: StagingHandle,
-    geometry: QueueGeometry,
-    *,
-    ext: bool,
-) -> QueueBundle:
     slim = tuple(block.slim(*UNIT_COLUMNS) for block in blocks)
-    return QueueBundle(staging, slim, tuple(plans), geometry, ext)
+    for plan in sorted(plans, key=PLACE):
+        pending.append(plan)
+        weight += plan.units + _QUEUE_WEIGHT
+        if weight >= target:
+            bundles.append(QueueBundle(staging, slim, tuple(pending), geometry, ext))
+            pending, weight = [], 0
+    if pending:
+        bundles.append(QueueBundle(staging, slim, tuple(pending), geometry, ext))
+    return bundles

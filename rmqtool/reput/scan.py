@@ -10,12 +10,13 @@ import numpy as np
 from rmqtool.findings import FindingLog
 from rmqtool.reput.blocks import write_block
 from rmqtool.reput.dispatcher import Dispatcher
+from rmqtool.reput.known_queues import KnownQueues
 from rmqtool.scan.gaps import Outcome
 from rmqtool.scan.rows import MISMATCH_ROW, rules_of
 from rmqtool.scan.walk import SegmentWalk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     import numpy.typing as npt
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from rmqtool.store.staging import StagingHandle
 
     RecordJudge = Callable[[Segment, FindingLog], "RecordCheck"]
+
+_KNOWN = KnownQueues()
 
 
 class RecordCheck(Protocol):
@@ -166,11 +169,16 @@ def scan_split(task: ScanTask) -> SplitReport:
     split, findings = task.split, FindingLog(task.max_findings)
     check = None if task.judge is None else task.judge(split.segment, findings)
     walk = SegmentWalk(split.segment, rules_of(task.policy.release.records))
-    scan = _Scan(walk, Dispatcher(task.policy), check)
+    scan = _Scan(walk, Dispatcher(task.policy, queues=_KNOWN.of(task.policy)), check)
     first_log_offset = _guess(scan.walk, split) if task.first_log_offset is None else task.first_log_offset
     if first_log_offset is not None:
         scan.run(first_log_offset, split.stop, task.kept)
     return _report(task, scan, first_log_offset, findings)
+
+
+def scan_splits(tasks: Sequence[ScanTask]) -> list[SplitReport]:
+    """Scan some splits one after the other; see `scan_split`."""
+    return [scan_split(task) for task in tasks]
 
 
 def _report(task: ScanTask, scan: _Scan, first_log_offset: int | None, findings: FindingLog) -> SplitReport:
@@ -180,9 +188,12 @@ def _report(task: ScanTask, scan: _Scan, first_log_offset: int | None, findings:
         taken.units,
         taken.entries,
         taken.keyless,
-        scan.dispatcher.raw_keys(),
+        scan.dispatcher.queues,
         wide=task.policy.wide,
     )
+    unsafe = scan.dispatcher.unsafe()
+    if not unsafe:  # these are told by each split that has them
+        _KNOWN.keep(task.policy, scan.dispatcher.queues)
     stalled, mismatches = scan.stalled_at is not None, walk.mismatches
     if scan.stalled_at is not None:  # the walk is ahead of what is dispatched
         mismatches = mismatches[mismatches["log_offset"] < scan.stalled_at]
@@ -205,5 +216,5 @@ def _report(task: ScanTask, scan: _Scan, first_log_offset: int | None, findings:
         unreadable=walk.unreadable,
         findings=findings,
         sound_crcs=0 if scan.check is None else scan.check.sound_crcs,
-        unsafe=scan.dispatcher.unsafe(),
+        unsafe=unsafe,
     )

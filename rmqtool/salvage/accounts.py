@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rmqtool.salvage.rows import in_queue_order
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -67,7 +69,7 @@ def accounts(belief: Belief, lost: tuple[Lost, ...]) -> Iterator[QueueAccount]:
         by_queue[one.topic, one.queue_id].append(one)
     units, records = survey.units, survey.records
     kept = belief.kept[belief.record_of]
-    order = np.argsort(units["queue"], kind="stable")
+    order = in_queue_order(units)
     order = order[kept[order]]
     bounds = np.searchsorted(units["queue"][order], np.arange(len(survey.queues) + 1))
     for number, key in enumerate(survey.queues):
@@ -76,9 +78,11 @@ def accounts(belief: Belief, lost: tuple[Lost, ...]) -> Iterator[QueueAccount]:
         if len(rows) or missing:
             times = records["store_timestamp_ms"][belief.record_of[rows]]
             orderly = _is_orderly(belief, number, len(rows), kept)
-            yield _account(key, units[rows], times, missing, orderly=orderly)
+            offsets, counts = units["queue_offset"][rows], units["count"][rows]
+            yield _account(key, offsets, offsets + counts, times, missing, orderly=orderly)
     for key, missing in sorted(by_queue.items()):
-        yield _account(key, units[:0], units["log_offset"][:0], missing, orderly=True)
+        nothing = units["log_offset"][:0]
+        yield _account(key, nothing, nothing, nothing, missing, orderly=True)
 
 
 def _is_orderly(belief: Belief, queue: int, given_back: int, kept: Bools) -> bool:
@@ -89,12 +93,11 @@ def _is_orderly(belief: Belief, queue: int, given_back: int, kept: Bools) -> boo
 
 
 def _account(
-    key: tuple[str, int], units: Rows, times: Rows, lost: list[Lost], *, orderly: bool
+    key: tuple[str, int], starts: Rows, stops: Rows, times: Rows, lost: list[Lost], *, orderly: bool
 ) -> QueueAccount:
-    stops = units["queue_offset"] + units["count"]
-    firsts = [int(units["queue_offset"].min())] if len(units) else []
-    lasts = [int(stops.max())] if len(units) else []
-    found = _distinct(units["queue_offset"], stops)
+    firsts = [int(starts.min())] if len(starts) else []
+    lasts = [int(stops.max())] if len(starts) else []
+    found = _distinct(starts, stops)
     return QueueAccount(
         *key,
         first_queue_offset=min(firsts + [one.queue_offset for one in lost]),
@@ -112,6 +115,8 @@ def _distinct(starts: Rows, stops: Rows) -> int:
     """Return how many queue offsets units take, those of a queue that began again once."""
     if not len(starts):
         return 0
+    if (starts[1:] >= stops[:-1]).all():
+        return int((stops - starts).sum())
     order = np.argsort(starts, kind="stable")
     starts, reach = starts[order], np.maximum.accumulate(stops[order])
     covered = np.concatenate([[starts[0]], reach[:-1]])

@@ -17,6 +17,7 @@ from rmqtool.salvage.causes import Cause
 from rmqtool.salvage.chains import Gap, Linker, runs_of
 from rmqtool.salvage.claims import FieldJudge
 from rmqtool.salvage.evidence import confirmed_units
+from rmqtool.salvage.rows import in_queue_order
 from rmqtool.salvage.stale import StaleJudge, odd_times
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class Belief:
         places: physical offsets of the records, ``(n,)``.
         cause: why records are left out, ``(n,)`` of ``Cause``.
         chains: by queue number.
+        broken: whether the queue offsets of a queue do more than go up by one, by queue number.
     """
 
     def __init__(
@@ -135,13 +137,14 @@ class Belief:
         units = self.survey.units
         cause = self.cause[self.record_of]
         fresh = (cause != Cause.STALE) & (cause != Cause.FIELDS)
-        order = np.argsort(units["queue"], kind="stable")
+        order = in_queue_order(units)
         order = order[fresh[order]]
         bounds = np.searchsorted(units["queue"][order], np.arange(len(self.survey.queues) + 1))
         runs = [
             runs_of(self.survey, order[bounds[number] : bounds[number + 1]])
             for number in range(len(self.survey.queues))
         ]
+        self.broken = np.array([len(cuts) > 2 for cuts in runs], bool)
         self._taken_before = self._without_doubt(order, bounds, runs)
         for number, cuts in enumerate(runs):
             rows = order[bounds[number] : bounds[number + 1]]

@@ -45,6 +45,7 @@ class FieldJudge:
         """
         units = self.survey.units
         own = np.flatnonzero(~units["light"] & self.belief.kept[self.record_of])
+        own = own[self.belief.broken[units["queue"][own]]]
         queues, offsets = units["queue"][own], units["queue_offset"][own]
         order = np.lexsort((offsets, queues))
         same = (np.diff(queues[order]) == 0) & (np.diff(offsets[order]) == 0)

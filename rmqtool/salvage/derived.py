@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rmqtool.dispatch.tag_evidence import tag_rule
-from rmqtool.formats.consumequeue import UNITS
+from rmqtool.formats.consumequeue import BATCH_UNITS, UNITS
 from rmqtool.formats.index import HEADERS
 from rmqtool.io import location_of
 from rmqtool.reput.pipeline import ReputPlan, run_reput
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 _DERIVED = ("consumequeue", "consumequeue_ext", "batchconsumequeue", "index")
 PARTS = ("consumequeue", "index")
+_REPEATED = {"consumequeue": UNITS.dtype, "batchconsumequeue": BATCH_UNITS.dtype}
+_NAMING = ("physicalOffset", "size", "tagsCode")
+"""What names a message; the rest of a batch unit, its queue offsets and time, tells where the unit stands."""
 
 
 @dataclass
@@ -139,33 +142,34 @@ def _repeat_units(plan: SalvagePlan, handle: StagingHandle) -> None:
     starts, stops = _tombstones(plan)
     if not len(starts):
         return
-    for directory in sorted((handle.result / "consumequeue").glob("*/*")):
-        before = None
-        for path in sorted(directory.iterdir()):
-            data = path.read_bytes()
-            rows = np.frombuffer(data, UNITS.dtype, len(data) // UNITS.size).copy()
-            after = np.searchsorted(stops, rows["physicalOffset"], "right")
-            inside = (rows["size"] > 0) & (after < len(starts))
-            inside[inside] = starts[after[inside]] <= rows["physicalOffset"][inside]
-            if inside.any():
-                before = _repeat(rows, inside, before)
-                with handle.create_file(str(path.relative_to(handle.result)), len(data)) as file:
-                    file.write_at(0, rows.tobytes())
-            elif rows["size"].any():
-                before = rows[np.flatnonzero(rows["size"])[-1]].copy()
+    for name, kind in _REPEATED.items():
+        for directory in sorted((handle.result / name).glob("*/*")):
+            before = None
+            for path in sorted(directory.iterdir()):
+                data = path.read_bytes()
+                rows = np.frombuffer(data, kind, len(data) // kind.itemsize).copy()
+                after = np.searchsorted(stops, rows["physicalOffset"], "right")
+                inside = (rows["size"] > 0) & (after < len(starts))
+                inside[inside] = starts[after[inside]] <= rows["physicalOffset"][inside]
+                if inside.any():
+                    before = _repeat(rows, inside, before)
+                    with handle.create_file(str(path.relative_to(handle.result)), len(data)) as file:
+                        file.write_at(0, rows.tobytes())
+                elif rows["size"].any():
+                    before = rows[np.flatnonzero(rows["size"])[-1]].copy()
 
 
 def _repeat(rows: Rows, inside: Rows, before: Any) -> Any:  # noqa: ANN401 - a numpy row
-    """Repeat units; return the last one."""
+    """Let units name the message of another; return the last one."""
     good = np.flatnonzero(~inside & (rows["size"] > 0))
     for number in np.flatnonzero(inside):
         place = int(np.searchsorted(good, number))
-        if place:
-            rows[number] = rows[good[place - 1]]
-        elif before is not None:
-            rows[number] = before
-        elif len(good):
-            rows[number] = rows[good[0]]
+        other = rows[good[place - 1]] if place else before
+        if other is None and len(good):
+            other = rows[good[0]]
+        if other is not None:
+            for name in _NAMING:
+                rows[number][name] = other[name]
     return rows[np.flatnonzero(rows["size"])[-1]].copy()
 
 

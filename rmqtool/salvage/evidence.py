@@ -121,6 +121,8 @@ def confirmed_units(survey: Survey, evidence: QueueEvidence) -> npt.NDArray[np.b
     """Tell which units of a survey a queue lists right there, ``(m,)``."""
     units = survey.units
     confirmed = np.zeros(len(units), bool)
+    if not evidence.units:
+        return confirmed
     order = np.argsort(units["queue"], kind="stable")
     bounds = np.searchsorted(units["queue"][order], np.arange(len(survey.queues) + 1))
     for number, key in enumerate(survey.queues):

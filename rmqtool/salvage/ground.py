@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from rmqtool.dispatch.policy import NEVER
+from rmqtool.formats.message import END_FILE_MIN_BLANK_LENGTH
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -62,6 +65,20 @@ class Ground:
         for number in np.flatnonzero(after > before):
             found += self._cut(int(before[number]), int(after[number]))
         return found
+
+    def room(self, start: int, stop: int) -> int:
+        """Return the bytes of the longest record that what is free between two places has room for."""
+        starts, stops, usable = self._free
+        one, two = np.searchsorted(stops, start, "right"), np.searchsorted(starts, stop)
+        return int(usable[one:two].max(initial=0))
+
+    @cached_property
+    def _free(self) -> tuple[Rows, Rows, Rows]:
+        """Start and stop of each piece, and the bytes that a record can take of it; behind the end all."""
+        pieces = [(piece.start, piece.stop, piece.to_end) for piece in self.pieces(self.end)]
+        starts, stops, to_end = np.array(pieces, np.int64).reshape(-1, 3).T
+        usable = stops - starts - END_FILE_MIN_BLANK_LENGTH * to_end
+        return np.append(starts, self.end), np.append(stops, NEVER), np.append(usable, self.file_size)
 
     def _cut(self, start: int, stop: int) -> Iterator[Piece]:
         """Cut what is free at the ends of files; BLANKs that stay are not free."""

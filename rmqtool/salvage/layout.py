@@ -16,6 +16,7 @@ import numpy as np
 from rmqtool.formats.message import END_FILE_MIN_BLANK_LENGTH
 from rmqtool.salvage.making import (
     FILLER_TOPIC,
+    light_properties,
     record_size,
     short_content,
     smallest_filler,
@@ -25,7 +26,7 @@ from rmqtool.salvage.model import Part, PartKind
 from rmqtool.salvage.waiting import Waiting, Wanted
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     import numpy.typing as npt
 
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from rmqtool.salvage.model import Lost, RecordForm
 
     Rows = npt.NDArray[Any]
+
+_LARGEST_BATCH = (1 << 15) - 1  # INNER_NUM is a short, and so is a unit's batchSize
 
 
 @dataclass
@@ -106,7 +109,7 @@ class Layout:
         topic, queue_id = one.topic, one.queue_id
         full, short = tombstone_content(topic, queue_id, 0), short_content(topic, queue_id, 0)
         batch = topic in self.batch_topics
-        inner = (_inner(one) if batch else ()) + _light(one)
+        inner = (_inner(one) if batch else ()) + light_properties(one.light)
         return Wanted(
             one, number, first, max(last, -1),
             record_size(self.form, topic, full[0] + inner, full[1]),
@@ -167,7 +170,7 @@ class Layout:
             queue_id=lost.queue_id,
             queue_offset=lost.queue_offset + wanted.done,
             store_timestamp_ms=time_ms,
-            properties=properties + (_inner(lost) if wanted.batch else ()) + _light(lost),
+            properties=properties + (_inner(lost) if wanted.batch else ()) + light_properties(lost.light),
             body=body,
         )
 
@@ -195,17 +198,17 @@ class Layout:
         return int(kept["store_timestamp_ms"][max(number, 0)])
 
 
+def in_batches(lost: Iterable[Lost], batch_topics: Collection[str]) -> Iterator[Lost]:
+    """Yield what is lost, of queues that count inner batches no more at a time than a record stands for."""
+    for one in lost:
+        if one.topic not in batch_topics or one.count <= _LARGEST_BATCH:
+            yield one
+            continue
+        for first in range(0, one.count, _LARGEST_BATCH):
+            count = min(_LARGEST_BATCH, one.count - first)
+            yield replace(one, queue_offset=one.queue_offset + first, count=count)
+
+
 def _inner(lost: Lost) -> tuple[tuple[str, str], ...]:
     """Return what makes one record stand for many queue offsets (``CommitLog#setBatchSizeIfNeeded``)."""
     return (("INNER_NUM", str(lost.count)), ("INNER_BASE", str(lost.queue_offset)))
-
-
-def _light(lost: Lost) -> tuple[tuple[str, str], ...]:
-    """Return what puts one record into light queues, too."""
-    if not lost.light:
-        return ()
-    names, offsets = zip(*lost.light, strict=True)
-    return (
-        ("INNER_MULTI_DISPATCH", ",".join(names)),
-        ("INNER_MULTI_QUEUE_OFFSET", ",".join(map(str, offsets))),
-    )

@@ -14,10 +14,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rmqtool.salvage.making import light_properties, record_size, short_content
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from rmqtool.salvage.model import Lost
+    from rmqtool.salvage.ground import Ground
+    from rmqtool.salvage.model import Lost, RecordForm
     from rmqtool.salvage.survey import Survey
 
     Key = tuple[str, int]
@@ -33,6 +36,25 @@ def light_queues(survey: Survey) -> dict[Key, frozenset[Key]]:
     for one, other in pairs.T:
         found[survey.queues[one]].add(survey.queues[other])
     return {key: frozenset(others) for key, others in found.items()}
+
+
+@dataclass(frozen=True)
+class LightRoom:
+    """Tells what the holes of a log have room for.
+
+    Attributes:
+        ground: what stays of the log.
+        form: how records are made.
+    """
+
+    ground: Ground
+    form: RecordForm
+
+    def fits(self, lost: Lost, light: Mapping[str, int]) -> bool:
+        """Whether a hole between a message's neighbours has room for a tombstone that names light queues."""
+        properties, body = short_content(lost.topic, lost.queue_id, 0)
+        named = properties + light_properties(tuple(light.items()))
+        return record_size(self.form, lost.topic, named, body) <= self.ground.room(lost.start, lost.stop)
 
 
 @dataclass
@@ -62,12 +84,13 @@ class _Open:
                 yield replace(self.lost, queue_offset=offset, count=1, light=light)
 
 
-def attach_light(lost: Sequence[Lost], queues: Mapping[Key, frozenset[Key]]) -> list[Lost]:
+def attach_light(lost: Sequence[Lost], queues: Mapping[Key, frozenset[Key]], room: LightRoom) -> list[Lost]:
     """Let tombstones name the light queues that miss a message at their place.
 
     Args:
         lost: by queue and queue offset.
         queues: see ``light_queues``.
+        room: of the holes; a message whose place is named had it for all of its names.
     """
     own = [_Open(one) for one in lost if (one.topic, one.queue_id) not in queues]
     at = {one.lost.physical_offset: one for one in own if one.lost.physical_offset is not None}
@@ -77,12 +100,12 @@ def attach_light(lost: Sequence[Lost], queues: Mapping[Key, frozenset[Key]]) -> 
         if key in queues:
             hosts = [run for run in own if (run.lost.topic, run.lost.queue_id) in queues[key]]
             exact = None if one.physical_offset is None else at.get(one.physical_offset)
-            placed = _named(one, hosts if exact is None else [exact])
+            placed = _named(one, hosts, room) if exact is None else _named(one, [exact], None)
             told += [replace(part, in_light=True) for part in placed]
     return [part for run in own for part in run.split()] + told
 
 
-def _named(one: Lost, hosts: list[_Open]) -> Iterator[Lost]:
+def _named(one: Lost, hosts: list[_Open], room: LightRoom | None) -> Iterator[Lost]:
     """Name a light queue in the tombstones of its hosts, in order; yield it with what found a place."""
     free = (
         (run, number)
@@ -90,6 +113,7 @@ def _named(one: Lost, hosts: list[_Open]) -> Iterator[Lost]:
         if run.lost.placed and run.lost.start < one.stop and one.start < run.lost.stop
         for number in range(1 if run.lost.physical_offset is not None else run.lost.count)
         if one.topic not in run.names.get(number, {})
+        and (room is None or room.fits(run.lost, {**run.names.get(number, {}), one.topic: one.queue_offset}))
     )
     count = 0
     for run, number in free:

@@ -26,6 +26,8 @@ from rmqtool.javacompat.checksums import PROP_CRC_NAME, PROP_CRC_SIZE
 from rmqtool.topics import HALF_TOPIC, OP_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rmqtool.salvage.model import Part, RecordForm
 
 LOST_TAG = "rmqtool_lost"
@@ -71,6 +73,17 @@ def short_content(topic: str, queue_id: int, store_timestamp_ms: int) -> tuple[P
     properties, _ = tombstone_content(topic, queue_id, store_timestamp_ms)
     needed = tuple(one for one in properties if one[0] != LOST_PROPERTY and one[1] != LOST_TAG)
     return needed, _NO_OFFSET if topic == OP_TOPIC else ""
+
+
+def light_properties(queues: Sequence[tuple[str, int]]) -> Properties:
+    """Return what puts one record into light queues, too, by their names and its queue offset in each."""
+    if not queues:
+        return ()
+    names, offsets = zip(*queues, strict=True)
+    return (
+        ("INNER_MULTI_DISPATCH", ",".join(names)),
+        ("INNER_MULTI_QUEUE_OFFSET", ",".join(map(str, offsets))),
+    )
 
 
 def record_size(form: RecordForm, topic: str, properties: Properties, body: str = "") -> int:

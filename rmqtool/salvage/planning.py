@@ -15,8 +15,8 @@ from rmqtool.salvage.accounts import accounts
 from rmqtool.salvage.belief import Belief
 from rmqtool.salvage.causes import Cause
 from rmqtool.salvage.ground import Ground
-from rmqtool.salvage.layout import Layout
-from rmqtool.salvage.light import attach_light, light_queues
+from rmqtool.salvage.layout import Layout, in_batches
+from rmqtool.salvage.light import LightRoom, attach_light, light_queues
 from rmqtool.salvage.losses import LossFinder
 from rmqtool.salvage.making import smallest_filler
 from rmqtool.salvage.model import Found, Holes, Part, PartKind, SalvagePlan
@@ -171,7 +171,7 @@ class Planner:
             kept = survey.records[belief.kept]
             stops = kept["log_offset"] + kept["total_size"]
             last = int(stops[-1]) if len(stops) else start
-            ends = {start, *stops.tolist()}  # a BLANK behind a hole is made anew
+            ends = {start, *stops[np.isin(stops, [*blanks])].tolist()}  # a BLANK behind a hole is made anew
             stay = {
                 at for at in blanks
                 if (at in ends or self._file_stop(at) - self.file_size == at)
@@ -243,13 +243,9 @@ class Planner:
         choices = self.choices
         horizon = ground.end if choices.limited else NEVER
         finder = LossFinder(self.belief, self.evidence, choices.takes, horizon)
-        lost = [replace(one, placed=self._is_placed(one.topic)) for one in finder.lost()]
-        return attach_light(lost, light_queues(self.merged.survey))
-
-    def _is_placed(self, topic: str) -> bool:
-        """Whether something is to stand in the place of a topic's lost messages; no unit repeats a batch."""
-        repeats = self.choices.holes is Holes.REPEAT and topic not in self.batch_topics
-        return repeats or self.choices.holes is Holes.TOMBSTONE
+        placed = self.choices.holes in (Holes.TOMBSTONE, Holes.REPEAT)
+        lost = [replace(one, placed=placed) for one in in_batches(finder.lost(), self.batch_topics)]
+        return attach_light(lost, light_queues(self.merged.survey), LightRoom(ground, self.form))
 
     def _timed(self, lost: list[Lost], end: int) -> Iterator[Lost]:
         """Say of each loss between which times it lies."""

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from enum import IntFlag
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from rmqtool.arrays import Int64s, Rows
+
+_SMALL = np.iinfo(np.int16)
 
 
 class Mark(IntFlag):
@@ -43,3 +49,12 @@ UNIT_ROW = np.dtype(
     ]
 )
 """Where a record would stand in a queue."""
+
+
+def in_queue_order(units: Rows) -> Int64s:
+    """Return numbers of units sorted by queue, those of a queue in log order, ``(m,)``."""
+    queues = units["queue"]
+    if len(queues) and queues.min() >= 0 and queues.max() <= _SMALL.max:
+        queues = queues.astype(_SMALL.dtype)  # numpy sorts such by counting
+    order: Int64s = np.argsort(queues, kind="stable")
+    return order

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from rmqtool.store.segments import FileQueue, StoreFile
     from rmqtool.store.staging import StagingHandle
 
-_CHUNK_BYTES = 4 << 20
+_CHUNK_BYTES = 1 << 20  # stays in a core's cache while it is read, hashed and written
+_PROBE_BYTES = 64
 _ZEROS = bytes(_CHUNK_BYTES)
 LOST_AND_FOUND = "lost+found"
 
@@ -54,15 +55,14 @@ class FileCopier:
         Raises:
             EnvironmentFailureError: it cannot be read, or the disk is full.
         """
-        digest = hashlib.sha256()
+        digest, buffer = hashlib.sha256(), memoryview(bytearray(min(_CHUNK_BYTES, file.size_bytes)))
         with self.staging.create_file(file.label, file.size_bytes) as target:
             for position in range(0, file.size_bytes, _CHUNK_BYTES):
-                wanted = min(_CHUNK_BYTES, file.size_bytes - position)
-                chunk = file.read_at(position, wanted)
-                if len(chunk) != wanted:
+                chunk = buffer[: file.size_bytes - position]
+                if file.read_into(position, chunk) != len(chunk):
                     raise EnvironmentFailureError(f"{file.path}: changed while it was read; nothing was made")
                 digest.update(chunk)
-                if chunk != _ZEROS[: len(chunk)]:
+                if any(chunk[:_PROBE_BYTES]) or chunk.tobytes() != _ZEROS[: len(chunk)]:
                     target.write_at(position, chunk)
         return Written(file.label, digest.hexdigest(), file.size_bytes)
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from rmqtool.columns.pieces import LogPlan, Piece, pieces_of
+from rmqtool.columns.pieces import LogPlan, pieces_of, trimmed
 from rmqtool.commands.dump import DumpRequest
 from rmqtool.derived.index_files import warn_of_assumed_geometry
 from rmqtool.engine.spark_plan import Planner
@@ -22,7 +22,7 @@ from rmqtool.store import PathKind, open_store
 from rmqtool.store.lock import lock_holder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
 
     from rmqtool.columns.names import ColumnChoice
     from rmqtool.engine.spark_plan import PlannedTask
@@ -150,22 +150,7 @@ def _log_tasks(store: Store, options: ReadOptions, choice: ColumnChoice) -> Iter
     if others:
         yield ToldTask(tuple(others))
     for pieces in groups:
-        yield _trimmed(plan, pieces, options.split_bytes)
-
-
-def _trimmed(plan: LogPlan, pieces: Sequence[Piece], split_bytes: int) -> LogTask:
-    """Return a task that names the files that it reads, and those by which a gap is judged, not all."""
-    last = len(plan.edge.segments) - 1
-    wanted = {number + by for one in pieces for number in (one.number,) for by in (-1, 0, 1)}
-    numbers = sorted({min(max(number, 0), last) for number in wanted | {plan.edge.last}})
-    segments = tuple(plan.edge.segments[number] for number in numbers)
-    own = {number: place for place, number in enumerate(numbers)}
-    trimmed = replace(
-        plan,
-        log=replace(plan.log, segments=segments, strays=()),
-        edge=replace(plan.edge, segments=segments),
-    )
-    return LogTask(trimmed, tuple(replace(one, number=own[one.number]) for one in pieces), split_bytes)
+        yield LogTask(*trimmed(plan, pieces), options.split_bytes)
 
 
 def _request_of(options: ReadOptions) -> DumpRequest:

@@ -113,8 +113,15 @@ def batch_queue_topics(topics_json: object) -> frozenset[str]:
 
     Java: ``QueueTypeUtils#isBatchCq`` (5.3.3).
     """
-    table = _topic_table(topics_json).items()
-    return frozenset(topic for topic, config in table if _queue_type(config) == "BatchCQ")
+    return _topics_with(topics_json, "queue.type", "BatchCQ")
+
+
+def compaction_topics(topics_json: object) -> frozenset[str]:
+    """Return the topics that ``topics.json`` lets the broker compact.
+
+    Java: ``CleanupPolicyUtils#getDeletePolicy`` (5.3.3).
+    """
+    return _topics_with(topics_json, "cleanup.policy", "COMPACTION")
 
 
 def topic_names(topics_json: object) -> frozenset[str]:
@@ -127,6 +134,11 @@ def _topic_table(topics_json: object) -> dict[str, object]:
     return table if isinstance(table, dict) else {}
 
 
-def _queue_type(config: object) -> object:
+def _topics_with(topics_json: object, name: str, value: str) -> frozenset[str]:
+    table = _topic_table(topics_json).items()
+    return frozenset(topic for topic, config in table if _attribute(config, name) == value)
+
+
+def _attribute(config: object, name: str) -> object:
     attributes = config.get("attributes") if isinstance(config, dict) else None
-    return attributes.get("queue.type") if isinstance(attributes, dict) else None
+    return attributes.get(name) if isinstance(attributes, dict) else None

@@ -1,11 +1,13 @@
 """Write a synthetic but valid store of any size, as fast as the disk takes it.
 
-``python -m tests.benchmarks.make_log OUT --gib 1 --body 1024 [--topics 16 --queues 8 --keys 1 --no-tags]``
+``python -m tests.benchmarks.make_log OUT --gib 1 --body 1024 [--topics 16 --queues 8 --keys 1 --no-tags]
+[--segment-kib 1048576]``
 
 The result is the log that a 5.3.3 broker would have written (``MessageExtEncoder``, V1 records, IPv4 hosts,
-``DefaultAppendMessageCallback#doAppend`` for the ends of files): default geometry, one length for all records
-of a store, right checksums and offsets. Queues are drawn at random, as many producers fill them; unique keys
-count up, as a client's do, and keys look random, as order numbers do. There are no derived files.
+``DefaultAppendMessageCallback#doAppend`` for the ends of files): default geometry unless files of another
+size are asked for, one length for all records of a store, right checksums and offsets. Queues are drawn at
+random, as many producers fill them; unique keys count up, as a client's do, and keys look random, as order
+numbers do. There are no derived files.
 """
 
 from __future__ import annotations
@@ -65,7 +67,8 @@ class LogShape:
     @property
     def topic_names(self) -> list[str]:
         """Names of one length."""
-        return [f"BenchTopic{number:03d}" for number in range(self.topics)]
+        digits = max(len(str(self.topics - 1)), 3)
+        return [f"BenchTopic{number:0{digits}d}" for number in range(self.topics)]
 
     @property
     def _properties(self) -> bytes:
@@ -198,7 +201,7 @@ def _hex_digits(numbers: Array) -> Array:
     return _HEX_PAIRS[numbers.astype(">u8").view(np.uint8).reshape(-1, 8)]
 
 
-def write_log(directory: Path, shape: LogShape, log_bytes: int) -> int:
+def write_log(directory: Path, shape: LogShape, log_bytes: int, segment_bytes: int = SEGMENT_BYTES) -> int:
     """Write ``log_bytes`` of records into files of full size; return how many records there are."""
     directory.mkdir(parents=True)
     messages = Messages(shape)
@@ -206,22 +209,22 @@ def write_log(directory: Path, shape: LogShape, log_bytes: int) -> int:
     start = 0
     while messages.drawn < wanted:
         with (directory / f"{start:020d}").open("wb") as file:
-            file.truncate(SEGMENT_BYTES)
+            file.truncate(segment_bytes)
             position = 0
-            for rows in _rows_of_file(messages, wanted, start):
+            for rows in _rows_of_file(messages, wanted, start, segment_bytes):
                 file.write(rows.data.cast("B"))
                 position += rows.nbytes
             if messages.drawn < wanted:
-                head = {"totalSize": SEGMENT_BYTES - position, "magic": message.BLANK_MAGIC}
+                head = {"totalSize": segment_bytes - position, "magic": message.BLANK_MAGIC}
                 file.write(message.BLANK.build(head))
-        start += SEGMENT_BYTES
+        start += segment_bytes
     return wanted
 
 
-def _rows_of_file(messages: Messages, wanted: int, start: int) -> Iterator[Array]:
+def _rows_of_file(messages: Messages, wanted: int, start: int, segment_bytes: int) -> Iterator[Array]:
     """Yield the records of one file: as many as leave room for a BLANK after them."""
     position = 0
-    room = SEGMENT_BYTES - message.END_FILE_MIN_BLANK_LENGTH
+    room = segment_bytes - message.END_FILE_MIN_BLANK_LENGTH
     while messages.drawn < wanted:
         rows_in_room = (room - position) // messages.record_bytes
         if not rows_in_room:
@@ -250,16 +253,16 @@ def _topics_json(shape: LogShape) -> dict[str, Any]:
     return {"dataVersion": version, "topicConfigTable": table}
 
 
-def write_store(root: Path, shape: LogShape, log_bytes: int) -> int:
+def write_store(root: Path, shape: LogShape, log_bytes: int, segment_bytes: int = SEGMENT_BYTES) -> int:
     """Write a store that a broker can open; return how many messages it holds.
 
     Raises:
         FileExistsError: There is a log already.
     """
-    count = write_log(root / "commitlog", shape, log_bytes)
+    count = write_log(root / "commitlog", shape, log_bytes, segment_bytes)
     (root / "config").mkdir()
     (root / "config" / "topics.json").write_text(json.dumps(_topics_json(shape), indent=1))
-    (root / "broker.conf").write_text(f"mappedFileSizeCommitLog={SEGMENT_BYTES}\n")
+    (root / "broker.conf").write_text(f"mappedFileSizeCommitLog={segment_bytes}\n")
     return count
 
 
@@ -273,9 +276,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--queues", type=int, default=8, help="of every topic")
     parser.add_argument("--keys", type=int, default=1, help="words in KEYS of every message")
     parser.add_argument("--tags", action=argparse.BooleanOptionalAction, default=True)
+    parser.add_argument("--segment-kib", type=int, default=SEGMENT_BYTES >> 10, help="KiB of every file")
     given = parser.parse_args(arguments)
     shape = LogShape(given.body, given.topics, given.queues, given.keys, given.tags)
-    count = write_store(given.out, shape, int(given.gib * (1 << 30)))
+    count = write_store(given.out, shape, int(given.gib * (1 << 30)), given.segment_kib << 10)
     sys.stdout.write(f"{given.out}: {count} messages of {len(shape.template)} bytes\n")
 
 

@@ -1,4 +1,4 @@
-"""Run a whole process and measure it: wall time, and the greatest memory of any process it starts."""
+"""Run a whole process and measure it: wall and processor time, and the greatest memory of all it starts."""
 
 from __future__ import annotations
 
@@ -17,16 +17,41 @@ _SAMPLE_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
+class ProcessCost:
+    """What one process cost, as it was last seen.
+
+    Attributes:
+        name: of its program.
+        peak_bytes: greatest resident memory, mapped files that are in memory included.
+        cpu_seconds: processor time, of all its threads.
+    """
+
+    name: str
+    peak_bytes: int
+    cpu_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Cost:
     """What a run cost.
 
     Attributes:
         seconds: wall time from the start of the process to its end.
-        peak_bytes: greatest resident memory of any one process, mapped files that are in memory included.
+        processes: all that were seen, in the order in which they were.
     """
 
     seconds: float
-    peak_bytes: int = 0
+    processes: tuple[ProcessCost, ...] = ()
+
+    @property
+    def peak_bytes(self) -> int:
+        """Return the greatest resident memory of any one process."""
+        return max((one.peak_bytes for one in self.processes), default=0)
+
+    @property
+    def cpu_seconds(self) -> float:
+        """Return the processor time of all processes; what each did after its last look is missing."""
+        return sum(one.cpu_seconds for one in self.processes)
 
 
 class ProcessFailure(RuntimeError):
@@ -40,8 +65,8 @@ def measure(run: Callable[[], object]) -> Cost:
     lacks those that nobody waits for, such as Spark's Java.
     """
     done = threading.Event()
-    peak = [0]
-    watch = threading.Thread(target=_watch, args=(done, peak), daemon=True)
+    seen: dict[int, ProcessCost] = {}
+    watch = threading.Thread(target=_watch, args=(done, seen), daemon=True)
     watch.start()
     start = time.perf_counter()
     try:
@@ -50,7 +75,7 @@ def measure(run: Callable[[], object]) -> Cost:
     finally:
         done.set()
         watch.join()
-    return Cost(seconds, peak[0])
+    return Cost(seconds, tuple(seen.values()))
 
 
 def check_run(command: Sequence[str | Path], cwd: Path) -> None:
@@ -66,10 +91,11 @@ def check_run(command: Sequence[str | Path], cwd: Path) -> None:
         raise ProcessFailure(f"{' '.join(map(str, command))} ended with {ended.returncode}:\n{ended.stderr}")
 
 
-def _watch(done: threading.Event, peak: list[int]) -> None:
+def _watch(done: threading.Event, seen: dict[int, ProcessCost]) -> None:
     while not done.wait(_SAMPLE_SECONDS):
         for process in _descendants(os.getpid()):
-            peak[0] = max(peak[0], _peak_bytes(process))
+            if (cost := _cost_of(process)) is not None:
+                seen[process] = cost
 
 
 def _descendants(process: int) -> list[int]:
@@ -85,11 +111,13 @@ def _descendants(process: int) -> list[int]:
     return found
 
 
-def _peak_bytes(process: int) -> int:
-    """Return VmHWM of a process, 0 if it is gone."""
+def _cost_of(process: int) -> ProcessCost | None:
+    """Return what a process cost by now; None if it is gone, or has ended and waits to be asked."""
     try:
         status = Path(f"/proc/{process}/status").read_text()
+        name, _, rest = Path(f"/proc/{process}/stat").read_text().partition("(")[2].rpartition(")")
     except OSError:
-        return 0
+        return None
     peaks = [line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:")]
-    return int(peaks[0]) << 10 if peaks else 0
+    ticks = sum(map(int, rest.split()[11:13]))  # utime and stime
+    return ProcessCost(name, int(peaks[0]) << 10, ticks / os.sysconf("SC_CLK_TCK")) if peaks else None

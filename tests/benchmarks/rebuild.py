@@ -67,7 +67,7 @@ def run_broker(version: jvm.Version, store: Path, root: Path) -> Run:
     load, dispatch = rows[0]["seconds_load"], rows[0]["seconds_dispatch"]
     seconds = start + load + dispatch
     stages = {"jvm": start, "load": load, "dispatch": dispatch, "stop (not counted)": whole.seconds - seconds}
-    return Run(Cost(seconds, whole.peak_bytes), stages)
+    return Run(Cost(seconds, whole.processes), stages)
 
 
 def run_cat(store: Path, out: Path) -> Run:

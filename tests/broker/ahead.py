@@ -58,4 +58,4 @@ def _folder(base: Path, number: int) -> Path:
 def _selected(request: pytest.FixtureRequest, parameter: str) -> Iterator[Any]:
     for item in request.session.items:
         if isinstance(item, pytest.Function) and item.path == request.path and hasattr(item, "callspec"):
-            yield item.callspec.params[parameter]
+            yield from (value for name, value in item.callspec.params.items() if name == parameter)

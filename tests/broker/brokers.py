@@ -19,15 +19,17 @@ class Broker:
         shim: Folder in ``fixtures/make/src`` of what this line spells in its own way.
         gate: Whether every run of the broker tests asks it; the others are asked on demand.
         jars: Version of the jars beside the store's, where its own were never published.
+        whole: Version of the broker around store, common and remoting, where its own was never published.
     """
 
     shim: Literal["4.9", "5"]
     gate: bool = False
     jars: Version | None = None
+    whole: str | None = None
 
 
 BROKERS: dict[Version, Broker] = {
-    "4.9.8": Broker("4.9", gate=True),
+    "4.9.8": Broker("4.9", gate=True, whole="4.9.7"),
     "5.3.3": Broker("5", gate=True),
     "5.3.4": Broker("5", jars="5.4.0"),
     "5.4.0": Broker("5", gate=True),

@@ -131,36 +131,54 @@ def build(version: Version) -> Path:
 
 
 @functools.cache
-def build_whole(version: Version, around: str) -> Path:
-    """Fetch the jars of a whole broker, name server and client, and compile its client; as `build` does.
+def whole_jars(version: Version, around: str) -> Path:
+    """Fetch the jars of a whole broker, name server and client; return the folder that holds them.
 
     Args:
         version: Of broker and store.
         around: Of the jars around them, whose own version was never published for some releases.
     """
-    name = f"jars-{_digest([SOURCES / 'pom.xml'])}"
-    options = ["-Pwhole", f"-Drocketmq.around={around}"]
-    jars = _once(_cache() / name / f"whole-{version}", lambda at: _maven(version, at, *options))
+    pom, row = SOURCES / "pom.xml", brokers.BROKERS[version]
+    published = row.whole or version
+    jars = f"-Drocketmq.jars={row.jars or published}"
+    options = [jars, "-Pwhole", f"-Drocketmq.around={around}"]
+    name = f"jars-{_digest([pom])}"
+    return _once(_cache() / name / f"whole-{version}", lambda at: _jars(published, at, pom, *options))
+
+
+@functools.cache
+def build_client(version: Version, around: str) -> Path:
+    """Compile the client against those jars; as `build` does."""
+    jars = whole_jars(version, around)
     sources = [*_java_files("common"), *_java_files(brokers.BROKERS[version].shim), *_java_files("whole")]
     return _once(_cache() / _digest(sources) / f"whole-{version}", lambda at: _compile(sources, jars, at))
 
 
 def whole_command(version: Version, around: str, options: Sequence[str], words: Sequence[str]) -> list[str]:
     """Return the command that runs a class of a whole broker: Java's options, then class and arguments."""
-    home = build_whole(version, around)
-    path = f"{home / 'classes'}:{home / 'lib'}/*"
     given = [f"-Drocketmq.version={version}", *options]
+    path = f"{whole_jars(version, around)}/*"
+    if brokers.BROKERS[version].whole:  # what is published of the version itself comes first
+        path = f"{build(version) / 'lib'}/*:{path}"
     return [str(_tools().java), *_FLAGS, *given, "-cp", path, *words]
 
 
+def client_command(version: Version, around: str, options: Sequence[str], words: Sequence[str]) -> list[str]:
+    """Return the command that runs the client: Java's options, then its arguments."""
+    home = build_client(version, around)
+    given = [f"-Drocketmq.version={version}", *options]
+    path = f"{home / 'classes'}:{home / 'lib'}/*"
+    return [str(_tools().java), *_FLAGS, *given, "-cp", path, "fixtures.Client", *words]
+
+
 @functools.cache
-def build_proxy(version: Version) -> Path:
+def build_proxy(version: str) -> Path:
     """Fetch the jars of a proxy; return the folder that holds them."""
     pom = SOURCES / "proxy.xml"
     return _once(_cache() / f"jars-{_digest([pom])}" / f"proxy-{version}", lambda at: _jars(version, at, pom))
 
 
-def proxy_command(version: Version, options: Sequence[str], words: Sequence[str]) -> list[str]:
+def proxy_command(version: str, options: Sequence[str], words: Sequence[str]) -> list[str]:
     """Return the command that runs a proxy: Java's options, then its arguments."""
     main = ["-cp", f"{build_proxy(version)}/*", "org.apache.rocketmq.proxy.ProxyStartup"]
     return [str(_tools().java), *_FLAGS, *options, *main, *words]
@@ -180,13 +198,13 @@ def _once(target: Path, make: Callable[[Path], None]) -> Path:
     return target
 
 
-def _maven(version: Version, target: Path, *options: str) -> None:
+def _maven(version: Version, target: Path) -> None:
     """Copy the jars into a folder, offline where the local repository has everything, else online."""
     jars = f"-Drocketmq.jars={brokers.BROKERS[version].jars or version}"
-    _jars(version, target, SOURCES / "pom.xml", jars, *options)
+    _jars(version, target, SOURCES / "pom.xml", jars)
 
 
-def _jars(version: Version, target: Path, pom: Path, *options: str) -> None:
+def _jars(version: str, target: Path, pom: Path, *options: str) -> None:
     arguments = ["-q", "-B", "-f", str(pom), f"-Drocketmq.version={version}", f"-Dlib={target}"]
     arguments += [*options, "package"]
     maven = str(_tools().maven)
@@ -353,6 +371,26 @@ def serve(
         for store, file in zip(stores, files, strict=True):
             args += [store.root, store.conf, file]
         judge(version, *args, timeout=timeout, timezone=timezone, options=SHORT_LIVED)
+        return [[json.loads(line) for line in file.read_text("utf-8").splitlines()] for file in files]
+
+
+def copy(version: Version, pairs: Sequence[tuple[Found, Path]]) -> list[list[Row]]:
+    """Let slaves copy logs of masters, all in one JVM, and serve what they made of them.
+
+    Args:
+        version: Of master and slave.
+        pairs: A master's store, and the root of its slave, which has the first file of the log: one that has
+            none is given the last file alone.
+
+    Returns:
+        What each slave serves, as of ``serve``.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        files = [Path(folder) / str(number) for number in range(len(pairs))]
+        args: list[str | Path] = ["copy"]
+        for (master, slave), file in zip(pairs, files, strict=True):
+            args += [master.root, master.conf, slave, file]
+        judge(version, *args, options=SHORT_LIVED)
         return [[json.loads(line) for line in file.read_text("utf-8").splitlines()] for file in files]
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -16,12 +17,13 @@ from rmqtool.progress import NullProgress
 from rmqtool.salvage import layout, making
 from rmqtool.store import open_store
 from rmqtool.store.broker_json import load_broker_json
-from rmqtool.topics import HALF_TOPIC, OP_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
+from rmqtool.topics import HALF_TOPIC, OP_TOPIC, REVIVE_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC
 from tests.broker import whole_broker
 from tests.broker.log_damage import LogCopy
 from tests.builders import InlineEngine
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from tests.broker.jvm import Version
@@ -34,34 +36,41 @@ SETTINGS = {
     "transactionTimeOut": 1000,
     "transactionOpBatchInterval": 50,
     "fileReservedTime": 720,
+    "reviveQueueNum": 1,
+    "reviveInterval": 3_600_000,
 }
-CHECKS = b"transactionCheckInterval=2000\n"
-"""For the salvaged store; before, nobody is to be asked."""
-RUBBED_OUT = {SCHEDULE_TOPIC: (0, 3, 4), TIMER_TOPIC: (0, 3, 4), HALF_TOPIC: (0, 1, 7), OP_TOPIC: (0,)}
+CHECKS = b"transactionCheckInterval=2000\nreviveInterval=1000\n"
+"""For the salvaged store; before, nobody is to be asked, and nothing to come again."""
+REVIVE_TOPIC = f"{REVIVE_PREFIX}DefaultCluster"
+RUBBED_OUT = {SCHEDULE_TOPIC: (0, 3, 4), HALF_TOPIC: (0, 1, 7), OP_TOPIC: (0,)}
 """Which messages of each topic are damaged: the first, and others between those that stay."""
-MARKED = (SCHEDULE_TOPIC, TIMER_TOPIC, HALF_TOPIC)
+RUBBED_OUT_SINCE_5 = {TIMER_TOPIC: (0, 15, 16), REVIVE_TOPIC: (0, 1, 5)}
+MARKED = (SCHEDULE_TOPIC, HALF_TOPIC, TIMER_TOPIC, REVIVE_TOPIC)
 """Topics whose tombstones carry the mark, unless they are short."""
 
 
-def rub_out(site: Site) -> set[str]:
+def rub_out(site: Site, topics: Mapping[str, Sequence[int]]) -> set[str]:
     """Damage bodies in the topics of all services; return the keys of what is lost with them."""
     log, keys = LogCopy(site.store), set()
     with rmqtool.open(site.store, broker_conf=site.conf) as store:
-        for topic, numbers in RUBBED_OUT.items():
+        popped = {row.queue_offset: row.keys for row in store.messages(topic="Popped")}
+        for topic, numbers in topics.items():
             rows = list(store.messages(topic=topic))
             assert len(rows) > max(numbers) + 1, topic
             for number in numbers:
                 log.flip(log.body_at(rows[number].physical_offset), 1)
                 keys.update(rows[number].keys)
+                if rows[number].tags == "ck":
+                    keys.update(popped[json.loads(rows[number].body)["so"]])
     return keys
 
 
-def salvaged(site: Site) -> None:
+def salvaged(site: Site, lost: int) -> None:
     """Put the salvaged store in the place of the damaged one; services begin anew."""
     store, out = open_store(site.store, broker_conf=site.conf), site.folder / "out"
     request = SalvageRequest((store,), EngineOptions("local"))
     report = salvage(request, out, NullProgress(), InlineEngine())
-    assert report.lost.proven == report.lost.placed == sum(map(len, RUBBED_OUT.values()))
+    assert report.lost.proven == report.lost.placed == lost
     conf = site.conf.read_bytes() + CHECKS
     shutil.rmtree(site.store)
     for path in ("config/delayOffset.json", "config/consumerOffset.json", "config/timercheck", "timerwheel"):
@@ -71,19 +80,21 @@ def salvaged(site: Site) -> None:
     site.conf.write_bytes(conf)
 
 
-@pytest.mark.parametrize(("version", "short"), [("5.5.1", False), ("5.3.3", True)])
+@pytest.mark.parametrize(("version", "short"), [("5.5.1", False), ("5.3.3", True), ("4.9.8", False)])
 def test_what_comes_after_a_tombstone_is_delivered(
     version: Version, short: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if short:
         monkeypatch.setattr(layout, "tombstone_content", making.short_content)
+    kinds, topics = ["delayed", "committed", "undecided"], RUBBED_OUT
+    if version != "4.9.8":
+        kinds, topics = [*kinds, "timed", "popped"], RUBBED_OUT | RUBBED_OUT_SINCE_5
     with whole_broker.site(tmp_path, version, SETTINGS) as site:
         with whole_broker.broker(site) as process:
-            sent = whole_broker.late(site)
+            sent = whole_broker.late(site, kinds)
             whole_broker.stop(process)
-        assert len(sent) == 32, whole_broker.log(site)
-        lost = rub_out(site)
-        salvaged(site)
+        lost = rub_out(site, topics)
+        salvaged(site, sum(map(len, topics.values())))
         with whole_broker.broker(site) as process:
             found = whole_broker.await_keys(site, set(sent) - lost)
             whole_broker.stop(process)
@@ -91,17 +102,19 @@ def test_what_comes_after_a_tombstone_is_delivered(
         with rmqtool.open(site.store, broker_conf=site.conf) as store:
             marked = Counter(row.topic for row in store.messages() if row.tags == making.LOST_TAG)
             ends = {queue.topic: queue.max_offset for queue in store.queues()}
-    halves = 0 if short else len(RUBBED_OUT[HALF_TOPIC])
+    halves = 0 if short else len(topics[HALF_TOPIC])
     assert marked.pop("TRANS_CHECK_MAX_TIME_TOPIC", 0) == halves
-    assert marked == ({} if short else {topic: len(RUBBED_OUT[topic]) for topic in MARKED})
+    assert marked == ({} if short else {topic: len(topics[topic]) for topic in MARKED if topic in topics})
     assert offset_table(site, "delayOffset") == {"1": ends[SCHEDULE_TOPIC]}
     passed = offset_table(site, "consumerOffset")
     for topic in (HALF_TOPIC, OP_TOPIC):
         assert passed[f"{topic}@CID_RMQ_SYS_TRANS"] == {"0": ends[topic]}
+    if REVIVE_TOPIC in topics:
+        assert passed[f"{REVIVE_TOPIC}@CID_RMQ_SYS_REVIVE_GROUP"]["0"] > max(topics[REVIVE_TOPIC])
 
 
-def offset_table(site: Site, name: str) -> dict[str, object]:
+def offset_table(site: Site, name: str) -> dict[str, Any]:
     read = load_broker_json(location_of(site.store / "config" / f"{name}.json"))
     assert isinstance(read, dict)
-    table: dict[str, object] = read["offsetTable"]
+    table: dict[str, Any] = read["offsetTable"]
     return table

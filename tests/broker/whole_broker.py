@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 
 VERSION: jvm.Version = "5.5.1"
 NAME = "whole"
-_AROUND: dict[jvm.Version, jvm.Version] = {"5.5.1": "5.5.0"}
+_AROUND: dict[jvm.Version, str] = {"5.5.1": "5.5.0", "4.9.8": "4.9.7"}
 """What lies around broker and store, where it was never published in their version."""
+_CLIENTS: dict[jvm.Version, jvm.Version] = {"4.9.8": "5.3.3"}
+"""Whose client speaks to a broker, where its own cannot say all that is asked of it."""
 _STOP_SECONDS = 60
 _CLIENT_SECONDS = 150
 _SETTINGS = {
@@ -87,6 +89,9 @@ def site(
     }
     made.store.mkdir()
     made.conf.write_text("".join(f"{key}={value}\n" for key, value in values.items()), "utf-8")
+    (folder / "conf").mkdir()
+    for name in ("broker", "namesrv"):  # 4.9 does not start without
+        (folder / "conf" / f"logback_{name}.xml").write_text("<configuration/>\n", "utf-8")
     conf = folder / "namesrv.conf"
     conf.write_text(f"listenPort={made.name_server_port}\nkvConfigPath={folder}/kvConfig.json\n", "utf-8")
     with _process(made, "org.apache.rocketmq.namesrv.NamesrvStartup", "-c", str(conf)):
@@ -109,7 +114,7 @@ def proxy(at: Site) -> Iterator[int]:
     ports = {"grpcServerPort": port, "remotingListenPort": port + 1, "localServeAddr": "127.0.0.1"}
     conf.write_text(json.dumps({**names, **ports, "namesrvAddr": at.name_server}), "utf-8")
     options = [*_options(at), f"-Dcom.rocketmq.proxy.configPath={conf}"]
-    command = jvm.proxy_command(at.version, options, ["-pm", "cluster", "-n", at.name_server])
+    command = jvm.proxy_command(_around(at.version), options, ["-pm", "cluster", "-n", at.name_server])
     deadline = time.monotonic() + _CLIENT_SECONDS
     while time.monotonic() < deadline:
         with _running(at, command) as process:  # which gives up where no broker has registered yet
@@ -135,8 +140,8 @@ def send(at: Site, first: int, count: int) -> list[dict[str, Any]]:
 @contextmanager
 def sending(at: Site, first: int, count: int) -> Iterator[subprocess.Popen[bytes]]:
     """Send while something else happens; rows come as they are stored."""
-    command = ["fixtures.Client", "send", at.name_server, str(first), str(count)]
-    with _process(at, *command, stdout=subprocess.PIPE) as process:
+    command = ["send", at.name_server, str(first), str(count)]
+    with _client(at, *command) as process:
         yield process
 
 
@@ -145,9 +150,9 @@ def fates(at: Site, group: str) -> list[dict[str, Any]]:
     return _rows(at, "fates", at.name_server, group)
 
 
-def late(at: Site) -> list[str]:
-    """Send messages that services of the broker bring into their topic later; the key of each."""
-    return [row["key"] for row in _rows(at, "late", at.name_server)]
+def late(at: Site, kinds: Collection[str]) -> list[str]:
+    """Send messages of some kinds that services of the broker bring into a topic later; the key of each."""
+    return [row["key"] for row in _rows(at, "late", at.name_server, ",".join(kinds))]
 
 
 def await_keys(at: Site, keys: Collection[str]) -> set[str]:
@@ -167,7 +172,7 @@ def bounds(at: Site, queues: list[tuple[str, int]]) -> dict[tuple[str, int], tup
 
 
 def _rows(at: Site, *words: str) -> list[dict[str, Any]]:
-    with _process(at, "fixtures.Client", *words, stdout=subprocess.PIPE) as process:
+    with _client(at, *words) as process:
         out, _ = process.communicate(timeout=_CLIENT_SECONDS)
     if process.returncode:
         raise jvm.BrokerFailure(f"{' '.join(words)} ended with {process.returncode}:\n{log(at)}")
@@ -180,11 +185,24 @@ def log(at: Site) -> str:
 
 
 @contextmanager
-def _process(at: Site, *words: str, stdout: int | None = None) -> Iterator[subprocess.Popen[bytes]]:
+def _process(at: Site, *words: str) -> Iterator[subprocess.Popen[bytes]]:
     """Start a class of a whole broker; it is dead at the end, come what may."""
-    command = jvm.whole_command(at.version, _AROUND.get(at.version, at.version), _options(at), words)
-    with _running(at, command, stdout) as process:
+    command = jvm.whole_command(at.version, _around(at.version), _options(at), words)
+    with _running(at, command) as process:
         yield process
+
+
+@contextmanager
+def _client(at: Site, *words: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Start the client, whose rows can be read."""
+    version = _CLIENTS.get(at.version, at.version)
+    command = jvm.client_command(version, _around(version), _options(at), words)
+    with _running(at, command, subprocess.PIPE) as process:
+        yield process
+
+
+def _around(version: jvm.Version) -> str:
+    return _AROUND.get(version, version)
 
 
 def _options(at: Site) -> list[str]:

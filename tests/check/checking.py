@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rmqtool.check.tasks import IndexCheckTask, QueueCheck, QueueCheckTask
 from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.reput.indexes import index_stream
-from rmqtool.reput.queues import plan_queues
+from rmqtool.reput.placing import plan_queues
 from rmqtool.reput.scan import ScanTask, scan_split
 from rmqtool.scan.splits import plan_splits
 from rmqtool.store import PathKind, Store, open_store
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rmqtool.reput.blocks import Block
+    from rmqtool.reput.queues import QueuePlan
     from rmqtool.store.segments import FileQueue
     from rmqtool.store.staging import StagingHandle
 
@@ -36,6 +37,7 @@ class Demands:
     store: Store
     policy: DispatchPolicy
     blocks: tuple[Block, ...]
+    plans: tuple[QueuePlan, ...]
     log_end: int
 
     @property
@@ -45,7 +47,7 @@ class Demands:
     def queues(self, level: int = 3, *, unclean: bool = False) -> QueueCheckTask:
         """Make one task of all queues that are there or demanded."""
         settings = self.store.settings
-        plans = {(plan.topic, plan.queue_id): plan for plan in plan_queues(self.blocks, self.policy)}
+        plans = {(plan.topic, plan.queue_id): plan for plan in self.plans}
         files = self._files(PathKind.CONSUMEQUEUE)
         batches = self._files(PathKind.BATCHCONSUMEQUEUE)
         ext = self._files(PathKind.CONSUMEQUEUE_EXT)
@@ -97,4 +99,4 @@ def demands_of(store: Store, staging: StagingHandle) -> Demands:
         offsets = report.block.read("units")
         for row in range(len(offsets)):
             end = max(end, int(offsets["physicalOffset"][row]) + int(offsets["size"][row]))
-    return Demands(store, policy, tuple(blocks), end)
+    return Demands(store, policy, tuple(blocks), tuple(plan_queues(blocks, policy, staging)), end)

@@ -52,7 +52,7 @@ def _said(root: Path, properties: list[str], engine: EngineOptions) -> dict[str,
     return json_object(verify(VerifyRequest(store, engine=engine), Listener()))
 
 
-@pytest.mark.parametrize("root", sorted(STORES.iterdir()), ids=lambda root: root.name)
+@pytest.mark.parametrize("root", sorted(STORES.glob("*-5.5.1")), ids=lambda root: root.name)
 def test_a_store_of_a_broker(root: Path) -> None:
     assert _said(root, [], SPARK) == _said(root, [], ONE_THREAD)
 

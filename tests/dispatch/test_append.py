@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqtool.dispatch.append import Run, State, append_units, new_state
+from rmqtool.dispatch.append import State, append_units, new_state
+from rmqtool.dispatch.grouping import RUN_ROW, shapes_of
 from tests.broker_model.queues import ConsumeQueue, java_long
 from tests.strategies import examples
 
@@ -92,16 +91,18 @@ def test_runs_that_continue_each_other_are_appended_whole(
     rows: list[tuple[int, int, int]], cut: int, file_size: int
 ) -> None:
     """Where two runs are said to join, the rule keeps every unit of both; so it need not be asked."""
-    runs = [describe(part) for part in (rows[:cut], rows[cut:]) if part]
-    joined = runs[0].orderly and all(after.continues(before) for before, after in pairwise(runs))
-    if joined:
+    runs = np.array([describe(part) for part in (rows[:cut], rows[cut:]) if part], RUN_ROW)
+    (shape,) = shapes_of(runs, np.zeros(1, np.int64))
+    assert shape.units == len(rows)
+    if shape.joined:
+        assert shape.in_order
         kept, state = appended(rows, file_size, len(rows))
         assert len(kept) == len(rows)
         assert state[State.CURRENT] == (rows[0][0] + len(rows)) * 20
 
 
-def describe(rows: list[tuple[int, int, int]]) -> Run:
-    """Describe a run in plain words: what ``measure_runs`` must say of it."""
+def describe(rows: list[tuple[int, int, int]], first_row: int = 0, queue: int = 0) -> tuple[int, ...]:
+    """Describe a run in plain words: what ``measure_runs`` must say of it, field by field."""
     queue_offsets = [row[0] for row in rows]
     ends = [row[1] + row[2] for row in rows]
     orderly = (
@@ -111,4 +112,4 @@ def describe(rows: list[tuple[int, int, int]]) -> Run:
         and max(queue_offsets) < _LONGEST // 20 - (1 << 31)
         and ends[0] >= 0
     )
-    return Run(len(rows), queue_offsets[0], queue_offsets[-1], ends[0], ends[-1], orderly)
+    return first_row, len(rows), queue_offsets[0], queue_offsets[-1], ends[0], ends[-1], queue, int(orderly)

@@ -46,14 +46,15 @@ def policy(request: pytest.FixtureRequest) -> DispatchPolicy:
 def units_of(block: Block) -> Units:
     """Read a block's units by queue, all columns of them."""
     found: Units = {}
-    for run in block.runs:
+    names = block.read("names").tobytes()
+    for run, key in zip(block.read("runs"), block.read("keys"), strict=True):
         first, count = int(run["first_row"]), int(run["count"])
         units = block.read("units", first, count)
         offsets = np.arange(int(run["first_queue_offset"]), int(run["first_queue_offset"]) + count)
         if block.count("queue_offsets"):
             offsets = block.read("queue_offsets", first, count)
-        raw_topic, queue_id = block.queues[int(run["queue"])]
-        found[raw_topic.decode(), queue_id] = [
+        topic = names[key["name_start"] : key["name_start"] + key["name_length"]].decode()
+        found[topic, int(key["queue_id"])] = [
             {
                 "queue_offset": int(offset),
                 "physical_offset": int(unit["physicalOffset"]),
@@ -342,19 +343,17 @@ def test_grouping_keeps_the_order_and_describes_the_runs(rows: list[tuple[int, i
     for unit, (queue, queue_offset, physical_offset, size) in zip(units, rows, strict=True):
         unit["queue"], unit["queue_offset"] = queue, queue_offset
         unit["physical_offset"], unit["size"] = physical_offset, size
-    order, starts = order_by_queue(units, 6)
-    assert order.tolist() == sorted(range(len(rows)), key=lambda number: rows[number][0])
+    queues = [4, 0, 2, 5, 1, 3]
+    order, starts = order_by_queue(units, np.array(queues))
+    assert order.tolist() == sorted(range(len(rows)), key=lambda number: queues.index(rows[number][0]))
     runs = np.zeros(6, RUN_ROW)
     count = measure_runs(units, order, starts, runs)
-    by_queue = {queue: [row[1:] for row in rows if row[0] == queue] for queue in range(6)}
-    expected = {queue: describe(some) for queue, some in by_queue.items() if some}
-    assert count == len(expected)
-    for run in runs[:count]:
-        told = expected[int(run["queue"])]
-        assert int(run["first_row"]) == starts[int(run["queue"])]
-        names = "count", "first_queue_offset", "last_queue_offset", "first_end", "last_end"
-        assert [int(run[name]) for name in names] == [getattr(told, name) for name in names]
-        assert bool(run["orderly"]) == told.orderly
+    parts = [[row[1:] for row in rows if row[0] == queue] for queue in queues]
+    firsts = [sum(map(len, parts[:place])) for place in range(7)]
+    assert starts.tolist() == firsts
+    assert runs[:count].tolist() == [
+        describe(part, firsts[place], place) for place, part in enumerate(parts) if part
+    ]
 
 
 def test_the_model_indexes_as_the_source_says() -> None:

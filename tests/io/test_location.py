@@ -10,6 +10,7 @@ import pytest
 
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.io import Kind, LocalFiles, Location, location_of
+from tests.io.directory import as_objects
 from tests.io.memory import in_memory
 
 if TYPE_CHECKING:
@@ -18,13 +19,15 @@ if TYPE_CHECKING:
 FILES = {"a/b/1": b"one", "a/b/2": b"", "a/c": bytes(9000), "x*y": b"wild", "a/.hidden": b"h"}
 
 
-@pytest.fixture(params=["local", "memory"])
-def root(request: pytest.FixtureRequest, tmp_path: Path) -> Location:
-    """The same files, in the two sources that there are."""
+@pytest.fixture(params=["local", "memory", "objects"])
+def root(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Location:
+    """The same files, in the three sources that there are."""
     for name, data in FILES.items():
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
+    if request.param == "objects":
+        return as_objects(tmp_path, monkeypatch)
     return location_of(tmp_path) if request.param == "local" else in_memory(tmp_path, "/nowhere/at/all")
 
 

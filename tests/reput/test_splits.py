@@ -9,8 +9,9 @@ import pytest
 
 from rmqtool.formats import message
 from rmqtool.reput.chain import follow
-from rmqtool.reput.queues import plan_queues
+from rmqtool.reput.placing import plan_queues
 from rmqtool.reput.scan import ScanTask, scan_split
+from rmqtool.reput.units import units_of
 from rmqtool.scan.splits import Split, plan_splits
 from tests.broker_model.reput import Sizes
 from tests.builders import (
@@ -143,20 +144,11 @@ def placed(
     chain = follow(log, SIZE, 1 << 62, reports, rescan)
     blocks = [report.block for report in chain.reports]
     queues: dict[tuple[str, int], list[Any]] = {}
-    for plan in plan_queues(blocks, policy):
-        for run in plan.runs:
-            block = blocks[run.block]
-            rows = block.read("units", run.first_row, run.run.count).tolist()
-            first, last = run.run.first_queue_offset, run.run.last_queue_offset
-            offsets = list(range(first, last + 1))
-            if block.count("queue_offsets"):
-                offsets = block.read("queue_offsets", run.first_row, run.run.count).tolist()
-            more = [
-                block.read(name, run.first_row, run.run.count).tolist()
-                for name in ("store_timestamps", "batch_sizes")
-                if block.count(name)
-            ]
-            queues.setdefault((plan.topic, plan.queue_id), []).extend(zip(offsets, rows, *more, strict=True))
+    for plan in plan_queues(blocks, policy, handle):
+        units = units_of(plan, blocks)
+        more = ["store_timestamps", "batch_sizes"] if policy.wide else []
+        columns = [units.column(name).tolist() for name in ("queue_offsets", "units", *more)]
+        queues[plan.topic, plan.queue_id] = list(zip(*columns, strict=True))
     entries = [entry for block in blocks for entry in block.read("entries").tolist()]
     return (
         queues,

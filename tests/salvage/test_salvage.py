@@ -13,7 +13,9 @@ import rmqtool
 from rmqtool.cli import main
 from rmqtool.errors import ExitStatus, RefusedError, UsageError
 from rmqtool.formats import message
-from rmqtool.salvage.model import AccountError, PartKind
+from rmqtool.formats.consumequeue import BATCH_UNITS, BatchUnit
+from rmqtool.salvage.layout import in_batches
+from rmqtool.salvage.model import AccountError, Lost, PartKind
 from rmqtool.salvage.papers import plan_text, read_plan
 from tests.broker.log_damage import LogCopy
 from tests.salvage.campaign import Outcome, made_places, records_of, run, summary
@@ -260,10 +262,13 @@ def test_random_damage(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "seed"),
-    [("expiredhead-5.3.3", 188), ("v2-5.5.1", 2079), ("plain-5.5.1", 705), ("ext-5.3.3", 829)],
+    [
+        *(("expiredhead-5.3.3", 188), ("v2-5.5.1", 2079), ("plain-5.5.1", 705), ("ext-5.3.3", 829)),
+        ("lmq-5.5.1", 4201),
+    ],
 )
 def test_damage_that_was_misread_once(name: str, seed: int, tmp_path: Path) -> None:
-    """A liar that fills the room of what is missing, or a place of which another record is the owner."""
+    """A liar that fills a hole; a place that another record owns; a hole too short to name a light queue."""
     outcome, done = run(fixture(name), tmp_path, seed)
     assert not outcome.bad, f"{done}: {outcome}"
 
@@ -274,6 +279,39 @@ def test_campaign(first: int, tmp_path: Path) -> None:
     """Twelve kinds of damage and their combinations: nothing lost, nothing invented, all in its place."""
     counts = summary(judged(range(first, first + 40), tmp_path, CAMPAIGN))
     assert counts["missing"] == counts["strange"] == counts["misplaced"] == 0 < counts["survivors"]
+
+
+def test_logs_of_compacted_topics_are_copied_where_the_new_queue_ends_no_earlier(
+    damaged: Path, tmp_path: Path
+) -> None:
+    path = damaged / "config" / "topics.json"
+    topics = json.loads(path.read_text("utf-8"))
+    topics["topicConfigTable"]["Orders"]["attributes"] = {"cleanup.policy": "COMPACTION"}
+    path.write_text(json.dumps(topics), "utf-8")
+    for queue_id, first in ((0, 11), (1, 98)):
+        for name in ("compactionLog", "compactionCq"):
+            folder = damaged / "compaction" / name / "Orders" / str(queue_id)
+            folder.mkdir(parents=True)
+            unit = BATCH_UNITS.encode(BatchUnit(0, 200, 0, 0, first, 1, -1, 0))
+            (folder / f"{0:020d}").write_bytes(unit.ljust(460, b"\0"))
+    report = opened(damaged).salvage(tmp_path / "out")
+    out = tmp_path / "out" / "compaction"
+    copied = {path.parent.relative_to(out).as_posix() for path in out.glob("*/*/*/*")}
+    assert copied == {"compactionLog/Orders/0", "compactionCq/Orders/0"}
+    told = {one.label: one.problem for one in report.config if one.label.startswith("compaction")}
+    assert [label[-8:] for label in told] == ["Orders/1", "Orders/7"]
+    assert "up to queue offset 99, the new queue ends at 10" in str(told["compaction/compactionLog/Orders/1"])
+    assert "is not there" in str(told["compaction/compactionLog/Orders/7"])
+
+
+def test_no_record_stands_for_more_of_a_batch_queue_than_a_short_tells() -> None:
+    many = [
+        Lost("Streams", 0, 5, 70_000, 0, 1 << 30, "hole"),
+        Lost("Orders", 0, 5, 70_000, 0, 1 << 30, "hole"),
+    ]
+    told = [(one.topic, one.queue_offset, one.count) for one in in_batches(many, {"Streams"})]
+    streams = [("Streams", 5, 32767), ("Streams", 32772, 32767), ("Streams", 65539, 4466)]
+    assert told == [*streams, ("Orders", 5, 70_000)]
 
 
 def test_a_plan_that_does_not_add_up_is_no_plan(damaged: Path) -> None:

@@ -19,6 +19,7 @@ from rmqtool.findings import Finding, FindingLog
 from rmqtool.findings.consumequeue import LMQ_STALL
 from rmqtool.reput.blocks import write_block
 from rmqtool.reput.dispatcher import Dispatcher
+from rmqtool.reput.known_queues import KnownQueues
 from rmqtool.scan.gap_walk import GapWalk, SplitEnd
 from rmqtool.scan.gaps import Gap, Outcome
 
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from rmqtool.scan.walk import MessageBatch
     from rmqtool.store.segments import Segment
     from rmqtool.store.staging import StagingHandle
+
+_KNOWN = KnownQueues()
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +109,7 @@ class _Check:
         self.segment: Segment = task.split.segment
         self.findings = FindingLog(task.max_findings)
         self.walk = GapWalk(self.segment, task.policy.release.records, task.stale_from)
-        self.dispatcher = Dispatcher(task.policy, passes_stalls=True)
+        self.dispatcher = Dispatcher(task.policy, passes_stalls=True, queues=_KNOWN.of(task.policy))
         self.runs = RunBuilder()
         self.transactions = TransactionRows()
         self.checker = RecordChecker(self.segment, self.findings)
@@ -164,10 +167,14 @@ def check_split(task: CheckTask) -> CheckReport:
         taken.units,
         taken.entries,
         taken.keyless,
-        check.dispatcher.raw_keys(),
+        check.dispatcher.queues,
         wide=task.policy.wide,
         transactions=check.transactions.rows,
     )
+    met = check.dispatcher.first_log_offsets.items()
+    illegal = {queue: log_offset for queue, log_offset in met if is_illegal(*queue)}
+    if not illegal:  # these are told by each split that has them
+        _KNOWN.keep(task.policy, check.dispatcher.queues)
     return CheckReport(
         split=split,
         first_log_offset=first_log_offset,
@@ -182,10 +189,6 @@ def check_split(task: CheckTask) -> CheckReport:
         sound_crcs=check.checker.sound_crcs,
         findings=check.findings,
         unreadable=walk.unreadable,
-        illegal_queues={
-            queue: log_offset
-            for queue, log_offset in check.dispatcher.first_log_offsets.items()
-            if is_illegal(*queue)
-        },
+        illegal_queues=illegal,
         census=None if check.census is None else check.census.taken(),
     )

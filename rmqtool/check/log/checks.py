@@ -30,7 +30,7 @@ from rmqtool.check.model import Examined
 from rmqtool.findings import Finding, FindingLog, Structure
 from rmqtool.findings.commitlog import CL_BAD_MAGIC
 from rmqtool.findings.records import CL_TS_BACK
-from rmqtool.reput.queues import QueuePlan, plan_queues
+from rmqtool.reput.placing import plan_queues
 from rmqtool.store.unreadable import unreadable_findings
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from rmqtool.engine import Engine
     from rmqtool.reput.blocks import Block
     from rmqtool.reput.pipeline import Watcher
+    from rmqtool.reput.queues import QueuePlan
 
 _OFFSET_TASKS = 16
 
@@ -132,7 +133,7 @@ class _LogChecker:
     def _continuity(self, scans: Sequence[SegmentScan]) -> tuple[list[QueuePlan], Breaks]:
         check = self._check
         blocks = _blocks(scans)
-        plans = plan_queues(blocks, check.policy)
+        plans = plan_queues(blocks, check.policy, check.staging)
         tasks = offset_tasks(
             plans,
             blocks,

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +18,8 @@ from rmqtool.findings.consumequeue import LMQ_COUNTER_RESET, LMQ_TWICE
 from rmqtool.findings.records import CL_QOFF_DUP, CL_QOFF_GAP, CL_QOFF_RANGE, CL_QOFF_RESET
 from rmqtool.findings.wording import counted
 from rmqtool.reput.blocks import UNIT_COLUMNS
+from rmqtool.reput.queues import PLACE
+from rmqtool.reput.units import by_queue
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
@@ -30,10 +31,10 @@ if TYPE_CHECKING:
     from rmqtool.findings import FindingCode, FindingLog
     from rmqtool.reput.blocks import Block
     from rmqtool.reput.queues import QueuePlan
+    from rmqtool.reput.units import Units
     from rmqtool.store.segments import FileQueue
 
 
-_CHUNK_UNITS = 1 << 18
 _BACKWARD = frozenset({Discontinuity.REPEATED, Discontinuity.RESET})
 _CODES = {
     Discontinuity.GAP: CL_QOFF_GAP,
@@ -86,7 +87,7 @@ class Breaks:
     """Where queue offsets do not follow.
 
     Attributes:
-        kept: in order of queue and log.
+        kept: those of a queue in log order.
         totals: how many there are of each code, kept or not.
         skipped: by queue, how far its offsets run ahead of its units, see `RepeatedNames`.
     """
@@ -101,6 +102,7 @@ def offset_tasks(
 ) -> list[OffsetTask]:
     """Return tasks for the queues that have to be read; the others are in order."""
     wanted = [plan for plan in plans if not _in_order(plan, from_zero=from_zero)]
+    wanted.sort(key=PLACE)
     slim = tuple(block.slim(*UNIT_COLUMNS) for block in blocks)
     size = max(-(-len(wanted) // tasks), 1)
     return [
@@ -110,11 +112,8 @@ def offset_tasks(
 
 
 def _in_order(plan: QueuePlan, *, from_zero: bool) -> bool:
-    runs = [run.run for run in plan.runs]
-    if from_zero and runs[0].first_queue_offset != 0:
-        return False
-    joined = all(two.first_queue_offset == one.last_queue_offset + 1 for one, two in pairwise(runs))
-    return joined and all(run.orderly for run in runs)
+    shape = plan.shape
+    return shape.in_order and not (from_zero and shape.first_queue_offset)
 
 
 def check_offsets(task: OffsetTask) -> Breaks:
@@ -124,8 +123,8 @@ def check_offsets(task: OffsetTask) -> Breaks:
         EnvironmentFailureError: a block file cannot be read.
     """
     found = Breaks([], Counter())
-    for plan in task.plans:
-        _Queue(plan, task, found).run()
+    for plan, pieces in by_queue(task.plans, task.blocks):
+        _Queue(plan, task, found).run(pieces)
     return found
 
 
@@ -141,9 +140,9 @@ class _Queue:
         self._room = np.empty(task.max_breaks, BREAK_ROW)
         self._repeated = RepeatedNames(task.max_breaks)
 
-    def run(self) -> None:
+    def run(self, pieces: Iterable[Units]) -> None:
         pending: _Rows | None = None
-        for chunk in self._chunks():
+        for chunk in self._chunks(pieces):
             rows = chunk if pending is None else pending.followed_by(chunk)
             self._judge(rows, len(rows.offsets) - 1)
             pending = rows.last()
@@ -168,19 +167,15 @@ class _Queue:
             return LMQ_COUNTER_RESET
         return _CODES[kind]
 
-    def _chunks(self) -> Iterator[_Rows]:
-        for run in self._plan.runs:
-            block = self._task.blocks[run.block]
-            for start in range(0, run.run.count, _CHUNK_UNITS):
-                count = min(_CHUNK_UNITS, run.run.count - start)
-                first = run.first_row + start
-                log_offsets = block.read("units", first, count)["physicalOffset"].astype(np.int64)
-                counts = np.ones(count, np.int64)
-                if self._plan.batch:
-                    counts = block.read("batch_sizes", first, count).astype(np.int64)
-                offsets, kept = self._repeated.take(run.queue_offsets(block, start, count), log_offsets)
-                rows = _Rows(offsets, counts, log_offsets)
-                yield rows if kept is None else rows.where(kept)
+    def _chunks(self, pieces: Iterable[Units]) -> Iterator[_Rows]:
+        for piece in pieces:
+            log_offsets = piece.column("units")["physicalOffset"].astype(np.int64)
+            counts = np.ones(len(piece), np.int64)
+            if self._plan.batch:
+                counts = piece.column("batch_sizes").astype(np.int64)
+            offsets, kept = self._repeated.take(piece.column("queue_offsets"), log_offsets)
+            rows = _Rows(offsets, counts, log_offsets)
+            yield rows if kept is None else rows.where(kept)
 
     def _judge(self, rows: _Rows, judged: int) -> None:
         filled = find_breaks(rows.offsets, rows.counts, judged, self._progress, self._room, self._totals)
@@ -235,7 +230,7 @@ def add_breaks(findings: FindingLog, log: FileQueue, breaks: Breaks, lost: Seque
         breaks: what was found.
         lost: ranges of the log that hold no readable record, as (start, stop).
     """
-    for one in sorted(breaks.kept, key=lambda one: one.log_offset):
+    for one in sorted(breaks.kept, key=lambda one: (one.log_offset, one.topic, one.queue_id)):
         findings.add(_finding(log, one, lost))
     kept = Counter(one.code for one in breaks.kept)
     for code, count in (breaks.totals - kept).items():

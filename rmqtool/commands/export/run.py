@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 from rmqtool.columns.missing import require_library
+from rmqtool.columns.pieces import trimmed
 from rmqtool.commands.export.model import REPORT_NAME, ExportReport, LeftOut
 from rmqtool.commands.export.plan import plan_of, tasks_of
 from rmqtool.commands.export.task import again, run_task
@@ -87,7 +89,7 @@ class _Export:
             raise EnvironmentFailureError("; ".join(one.reason for one in self._left_out))
         self._log_bytes = sum(task.log_bytes for task in tasks)
         self._progress.stage("export", self._log_bytes)
-        done = self._engine.map(run_task, tasks, _advance(tasks, self._progress))
+        done = self._done(tasks, _advance(tasks, self._progress))
         self._tasks = {task.name: task for task in tasks}
         for _, of_store in groupby(done, key=lambda one: self._tasks[one.name].plan.folder):
             self._take(list(of_store))
@@ -127,6 +129,16 @@ class _Export:
             seconds=round(seconds, 3),
         )
 
+    def _done(
+        self, tasks: Sequence[ExportTask], progress: Callable[[int], None] | None = None
+    ) -> list[TaskDone]:
+        """Run tasks, each of which travels without the files of the log that are nothing to it."""
+        done = self._engine.map(run_task, [_slim(task) for task in tasks], progress)
+        for one, task in zip(done, tasks, strict=True):
+            for end, piece in zip(one.ends, task.pieces, strict=True):
+                end.piece = piece
+        return done
+
     def _take(self, done: Sequence[TaskDone]) -> None:
         """Take what counts of the tasks of one store: the chain of records decides."""
         taken: dict[str, TaskDone] = {}
@@ -148,7 +160,7 @@ class _Export:
         def reread(end: PieceEnd, first: int) -> PieceEnd:
             one = whose[id(end)]
             self._drop(one)
-            (new,) = self._engine.map(run_task, [again(self._tasks[one.name], first)])
+            (new,) = self._done([again(self._tasks[one.name], first)])
             (found,) = new.ends
             whose[id(found)] = new
             return found
@@ -170,6 +182,11 @@ class _Export:
 
     def _note(self, found: Iterable[rows.Row]) -> None:
         self._findings.extend(row.finding() for row in found if isinstance(row, Damage))
+
+
+def _slim(task: ExportTask) -> ExportTask:
+    plan, pieces = trimmed(task.plan, task.pieces)
+    return replace(task, plan=plan, pieces=pieces)
 
 
 def _advance(tasks: Sequence[ExportTask], progress: Progress) -> Callable[[int], None]:

@@ -101,7 +101,7 @@ def _interrupt_in(failure: BaseException | None) -> KeyboardInterrupt | None:
 
 
 def gathered(
-    paths: Iterable[str | PathLike[str]],
+    paths: Iterable[str | PathLike[str] | Location],
     opening: Callable[[str], S],
     log_bytes: Callable[[S], int],
 ) -> list[Member[S]]:
@@ -119,11 +119,11 @@ def gathered(
     for path in paths:
         places = places_of(path)
         for place in places:
-            if place.text not in members:
-                members[place.text] = _opened(place, partial(opening, place.text), log_bytes)
+            if str(place) not in members:
+                members[str(place)] = _opened(place, partial(opening, str(place)), log_bytes)
         if not places:
             place = location_of(path)
-            members[place.text] = _opened(place, partial(_missing, str(path)), log_bytes)
+            members[str(place)] = _opened(place, partial(_missing, str(path)), log_bytes)
     return list(members.values())
 
 
@@ -134,11 +134,11 @@ def _missing(path: str) -> NoReturn:
 def _opened(place: Location, opening: Callable[[], S], log_bytes: Callable[[S], int]) -> Member[S]:
     try:
         store = opening()
-        return Member(place.text, opening, store, None, log_bytes(store))
+        return Member(str(place), opening, store, None, log_bytes(store))
     except UsageError:
         raise
     except (RmqtoolError, OSError) as failure:
-        return Member(place.text, opening, failure=failure)
+        return Member(str(place), opening, failure=failure)
 
 
 def ask_members(

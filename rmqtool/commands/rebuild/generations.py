@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from rmqtool.check.generations import last_restart, restarts, with_queues_gone
+import numpy as np
+
+from rmqtool.check.generations import last_restarts, restarts, with_queues_gone
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings.wording import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
+    from rmqtool.arrays import Rows
     from rmqtool.check.generations import Older
     from rmqtool.reput.blocks import Block
-    from rmqtool.reput.queues import BlockRun, QueuePlan
+    from rmqtool.reput.queues import QueuePlan
     from rmqtool.store import Store
     from rmqtool.store.segments import FileQueue
 
@@ -73,22 +76,31 @@ class GenerationChoice:
             return list(plans)
         found = restarts(plans, blocks, self._files_of)
         anew = with_queues_gone(found, plans, blocks, lambda *key: self._files_of(*key) is not None)
+        others = [plan for plan in plans if self._shows_nothing(plan, anew)]
+        last = last_restarts(others, blocks)
+        if self.mode is Generations.LIVE:
+            anew, last = last | anew, {}
+        for plan in plans:
+            if (restart := last.get((plan.topic, plan.queue_id))) is not None:
+                self.unsettled.append(_unsettled(plan, restart.units))
         return [kept for plan in plans if (kept := self._chosen(plan, blocks, anew)) is not None]
+
+    def _shows_nothing(self, plan: QueuePlan, anew: dict[tuple[str, int], Older]) -> bool:
+        """Tell whether the log alone has to say which messages of a queue live."""
+        key = plan.topic, plan.queue_id
+        is_there = self.mode is not Generations.LIVE and self._files_of(*key) is not None
+        return key not in anew and not is_there
 
     def _chosen(
         self, plan: QueuePlan, blocks: Sequence[Block], anew: dict[tuple[str, int], Older]
     ) -> QueuePlan | None:
         key = plan.topic, plan.queue_id
         older = anew.get(key)
-        if older is None and self.mode is Generations.LIVE:
-            older = last_restart(plan, blocks)
         if older is not None:
             self.dropped.append(Dropped(*key, older.units, plan.units - older.units, older.physical_offset))
             if older.units == plan.units:
                 return None
-            return replace(plan, runs=tuple(_after(plan, blocks, older.units)))
-        if self._files_of(*key) is None and (restart := last_restart(plan, blocks)) is not None:
-            self.unsettled.append(_unsettled(plan, restart.units))
+            return plan.with_runs(_after(plan, blocks, older.units))
         return plan
 
     def _files_of(self, topic: str, queue_id: int) -> FileQueue | None:
@@ -109,17 +121,17 @@ def _unsettled(plan: QueuePlan, restart: int) -> str:
     )
 
 
-def _after(plan: QueuePlan, blocks: Sequence[Block], row: int) -> Iterator[BlockRun]:
-    """Yield the runs of a queue from a unit on."""
-    for where in plan.runs:
-        count = where.run.count
-        if row <= 0:
-            yield where
-        elif row < count:
-            units = blocks[where.block].read("units", where.first_row + row, 1)
-            first_end = int(units["physicalOffset"][0]) + int(units["size"][0])
-            # Where it begins again inside a run, that is read unit by unit.
-            run = where.run
-            run = replace(run, count=count - row, first_queue_offset=0, first_end=first_end, orderly=False)
-            yield replace(where, first_row=where.first_row + row, run=run)
-        row -= count
+def _after(plan: QueuePlan, blocks: Sequence[Block], row: int) -> Rows:
+    """Return the runs of a queue from a unit on, one of its own."""
+    runs = plan.runs()
+    stops = np.cumsum(runs["count"])
+    number = int(np.searchsorted(stops, row, "right"))
+    left = runs[number:].copy()
+    if beyond := row - int(stops[number] - runs["count"][number]):
+        # Where it begins again inside a run, that is read unit by unit.
+        left["first_row"][0] += beyond
+        left["count"][0] -= beyond
+        unit = blocks[int(left["block"][0])].read("units", int(left["first_row"][0]), 1)[0]
+        left["first_queue_offset"][0] = left["orderly"][0] = 0
+        left["first_end"][0] = int(unit["physicalOffset"]) + int(unit["size"])
+    return left

@@ -78,8 +78,8 @@ def _illegal_queues(result: ReputResult) -> dict[tuple[bytes, int], int]:
     for plan in result.plans:
         queue = plan.topic.encode(errors="surrogatepass"), plan.queue_id
         if is_illegal(*queue):
-            first = plan.runs[0]
-            unit = result.blocks[first.block].read("units", first.first_row, 1)
+            first = plan.runs()[0]
+            unit = result.blocks[int(first["block"])].read("units", int(first["first_row"]), 1)
             found[queue] = int(unit["physicalOffset"][0])
     return found
 

@@ -11,6 +11,7 @@ from rmqtool.dispatch.policy import NEVER
 from rmqtool.engine import EngineOptions, opened_engine
 from rmqtool.errors import EnvironmentFailureError, RefusedError, UsageError
 from rmqtool.projection import json_object
+from rmqtool.salvage.compaction import copy_compaction
 from rmqtool.salvage.companions import copy_config, copy_timer, write_checkpoint
 from rmqtool.salvage.derived import DerivedMaker
 from rmqtool.salvage.gathering import Copies, timed
@@ -190,6 +191,7 @@ def _carry_out(
     with timed(seconds, "beside"):
         aside = [written for _, written in write_found(plan.found, request.copies.logs, handle)]
         config, more = copy_config(store, handle)
+        compacted, logs = copy_compaction(store, plan, handle)
         checkpoint = write_checkpoint(
             handle,
             last_ms=max([0, *(one.last_stored_ms or 0 for one in plan.queues)]),
@@ -197,13 +199,13 @@ def _carry_out(
             end=plan.end,
             last_record=_last_record(plan),
         )
-        beside = [*aside, *more, *copy_timer(store, handle), *derived.files, checkpoint]
+        beside = [*aside, *more, *logs, *copy_timer(store, handle), *derived.files, checkpoint]
     report = SalvageReport.of(
         plan,
         out=str(area.out),
         units=derived.units,
         index_entries=derived.entries,
-        config=tuple(config),
+        config=(*config, *compacted),
         seconds=seconds,
     )
     _write_papers(plan, report, [*files, *beside], handle)

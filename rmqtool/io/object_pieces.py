@@ -1,0 +1,137 @@
+"""Ranges of objects: small for who looks here and there, large and ahead of who goes on reading."""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_right, insort
+from collections import OrderedDict
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+from rmqtool.io.requests import begin
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from concurrent.futures import Future
+
+    Fetch = Callable[[int, int], bytearray]
+    """Returns the bytes of an object from a position up to another."""
+
+SMALLEST_BYTES, LARGEST_BYTES = 64 << 10, 8 << 20
+GROWTH = 4
+"""How much longer each piece is than the one that it goes on from."""
+
+AHEAD = 2
+"""Pieces that are fetched beyond the one that is being read."""
+
+KEPT_BYTES = 192 << 20
+
+_start = attrgetter("start")
+
+
+class Piece:
+    """A range, fetched or about to be.
+
+    Args:
+        start: Its first position.
+        stop: The position after it.
+        reach: Its length, had nothing stood in its way.
+        follows: Whether somebody had read up to its start.
+        data: Its bytes.
+    """
+
+    __slots__ = ("data", "follows", "reach", "start", "stop")
+
+    def __init__(self, start: int, stop: int, reach: int, follows: bool, data: Future[bytearray]) -> None:
+        self.start, self.stop, self.reach, self.follows, self.data = start, stop, reach, follows, data
+
+
+class PieceCache:
+    """The pieces of all objects of a store, up to `KEPT_BYTES`."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self._used: OrderedDict[Piece, list[Piece]] = OrderedDict()
+        self._bytes = 0
+
+    def keep(self, piece: Piece, home: list[Piece]) -> None:
+        """Add a piece to its object's, and let go of those that nobody has read for longest."""
+        insort(home, piece, key=_start)
+        self._used[piece] = home
+        self._bytes += piece.stop - piece.start
+        while self._bytes > KEPT_BYTES:
+            self.drop(next(iter(self._used)))
+
+    def touch(self, piece: Piece) -> None:
+        """Note that a piece is read."""
+        if piece in self._used:
+            self._used.move_to_end(piece)
+
+    def drop(self, piece: Piece) -> None:
+        """Let go of a piece, unless that is done already."""
+        home = self._used.pop(piece, None)
+        if home is not None:
+            home.remove(piece)
+            self._bytes -= piece.stop - piece.start
+
+
+class ObjectPieces:
+    """The pieces of one object.
+
+    Args:
+        size_bytes: Of the object.
+        fetch: What fetches a range.
+        cache: Of the store.
+    """
+
+    def __init__(self, size_bytes: int, fetch: Fetch, cache: PieceCache) -> None:
+        self._size_bytes = size_bytes
+        self._fetch = fetch
+        self._cache = cache
+        self._pieces: list[Piece] = []
+
+    def bytes_from(self, position: int, wanted: int) -> memoryview:
+        """Return bytes from a position inside the object on: one at least, and ``wanted`` at most.
+
+        Raises:
+            RmqtoolError: As ``fetch``.
+        """
+        with self._cache.lock:
+            piece = self._at(position, wanted)
+            self._cache.touch(piece)
+            if piece.follows:
+                self._read_ahead(piece)
+        try:
+            data = piece.data.result()
+        except BaseException:
+            with self._cache.lock:
+                self._cache.drop(piece)
+            raise
+        return memoryview(data)[position - piece.start :][:wanted]
+
+    def begin(self) -> None:
+        """Begin to fetch what whoever looks at the object is likely to read first."""
+        if self._size_bytes:
+            with self._cache.lock:
+                self._at(0, SMALLEST_BYTES)
+
+    def _read_ahead(self, piece: Piece) -> None:
+        for _ in range(AHEAD):
+            if piece.stop >= self._size_bytes:
+                return
+            piece = self._at(piece.stop, SMALLEST_BYTES)
+
+    def _at(self, position: int, wanted: int) -> Piece:
+        """Return the piece at a position, which is begun if there is none."""
+        number = bisect_right(self._pieces, position, key=_start)
+        before = self._pieces[number - 1] if number else None
+        if before is not None and position < before.stop:
+            return before
+        follows = before is not None and before.stop == position
+        grown = before.reach * GROWTH if before is not None and follows else SMALLEST_BYTES
+        reach = min(max(wanted, grown), LARGEST_BYTES)
+        limit = self._pieces[number].start if number < len(self._pieces) else self._size_bytes
+        stop = min(position + reach, limit)
+        piece = Piece(position, stop, reach, follows, begin(self._fetch, position, stop))
+        self._cache.keep(piece, self._pieces)
+        return piece

@@ -1,0 +1,193 @@
+"""One bucket, container or HDFS, asked by way of pyarrow; what fails is asked again before it has failed."""
+
+from __future__ import annotations
+
+import re
+import threading
+from datetime import datetime
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from rmqtool.errors import DeniedError, SourceFailureError
+from rmqtool.io.object_urls import connect, one_line
+from rmqtool.io.requests import pause
+from rmqtool.io.source import Kind, Status
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from pyarrow.fs import FileInfo
+
+    from rmqtool.io.object_urls import Connection
+
+T = TypeVar("T")
+
+ATTEMPTS = 4
+PAUSE_S = 0.25
+"""Before the second attempt; four times as long before each further one."""
+
+_DENIED = re.compile(
+    r"ACCESS_DENIED|PERMISSION_DENIED|Permission ?denied|AuthorizationFailure|HTTP status 40[13]", re.I
+)
+_MODIFIED = "Last-Modified"
+_UNWRITTEN = 0xA5
+"""The last byte of a buffer until one of the object takes its place: rare in stores, unlike zero."""
+
+_CREDENTIALS = "give credentials that may, in the environment: rmqtool help objects"
+_AGAIN = "nothing is said of the store: look after endpoint and network, and run this again"
+
+
+class Version(NamedTuple):
+    """What tells one state of an object from all others.
+
+    Attributes:
+        size_bytes: Its size.
+        facts: What the service says of it, such as ETag, version and time of change, by name.
+    """
+
+    size_bytes: int
+    facts: tuple[tuple[str, str], ...]
+
+    def modified_s(self) -> int | None:
+        """Return when it was changed last, seconds since 1970; None where the service does not say."""
+        try:
+            return int(datetime.fromisoformat(dict(self.facts)[_MODIFIED]).timestamp())
+        except (KeyError, ValueError):
+            return None
+
+    def difference(self, later: Version) -> str:
+        """Say by what a later version differs from this one; empty if it does not."""
+        before, now = ({"size": str(one.size_bytes), **dict(one.facts)} for one in (self, later))
+        names = (name for name in before | now if before.get(name) != now.get(name))
+        return ", ".join(f"{name} was {before.get(name)}, is {now.get(name)}" for name in names)
+
+
+class OpenObject:
+    """An object as it was when it was opened; one thread at a time reads it.
+
+    Args:
+        file: pyarrow's.
+        version: What was opened.
+    """
+
+    def __init__(self, file: Any, version: Version) -> None:  # noqa: ANN401 - pyarrow has no types
+        self._file = file
+        self.version = version
+
+    def read(self, start: int, stop: int) -> bytearray:
+        """Return a range, which is not empty.
+
+        The S3 client of Arrow counts the bytes that were asked for, not those that came (21 to 26:
+        ``ObjectInputFile::ReadAt``), so that after a body that is too short the buffer ends in what was in it
+        before. Its last byte tells; where that may be the object's own, it is read once more, into a buffer
+        that began otherwise.
+
+        Raises:
+            OSError: It failed, or fewer bytes came.
+        """
+        data = bytearray(stop - start)
+        data[-1] = _UNWRITTEN
+        count = self._fill(start, data)
+        if data[-1] == _UNWRITTEN:
+            last = bytearray([_UNWRITTEN ^ 0xFF])
+            count = min(count, len(data) - 1 + self._fill(stop - 1, last) * (last[0] == _UNWRITTEN))
+        if count != len(data):
+            raise OSError(f"fewer bytes came than the {len(data)} from position {start} on")
+        return data
+
+    def _fill(self, start: int, data: bytearray) -> int:
+        self._file.seek(start)
+        return int(self._file.readinto(data))
+
+
+class ObjectStore:
+    """What a scheme and an authority name; connected to when it is first asked.
+
+    Every method asks up to `ATTEMPTS` times, and may raise `DeniedError` and `SourceFailureError`.
+
+    Args:
+        top: Scheme and authority, as ``s3://bucket``.
+    """
+
+    def __init__(self, top: str) -> None:
+        self._top = top
+        self._connection: Connection | None = None
+        self._connecting = threading.Lock()
+
+    def status(self, path: str) -> Status | None:
+        """Return what a name stands for; None if nothing has that name."""
+        return self._insisting(path, "examined", lambda: _status(self._info(path)))
+
+    def listed(self, path: str, *, recursive: bool) -> dict[str, Status]:
+        """Return what is in a directory, and all below if so asked, by the names below it.
+
+        Directories of which nothing tells but the names of objects may be missing.
+        """
+        from pyarrow.fs import FileSelector
+
+        def ask() -> dict[str, Status]:
+            files, key = self._connected()[0], self._key(path)
+            infos = files.get_file_info(FileSelector(key, allow_not_found=True, recursive=recursive))
+            found = ((info.path.removeprefix(key).strip("/"), _status(info)) for info in infos)
+            return {name: status for name, status in found if name and status is not None}
+
+        return self._insisting(path, "listed", ask)
+
+    def open(self, path: str) -> OpenObject:
+        """Open an object: its version is asked for, no byte of it.
+
+        Raises:
+            FileNotFoundError: There is none.
+        """
+
+        def ask() -> OpenObject:
+            file = self._connected()[0].open_input_file(self._key(path))
+            facts = {name: value.decode("utf-8", "replace") for name, value in file.metadata().items()}
+            if not facts:  # of HDFS
+                facts[_MODIFIED] = self._info(path).mtime.isoformat()
+            return OpenObject(file, Version(file.size(), tuple(sorted(facts.items()))))
+
+        return self._insisting(path, "opened", ask)
+
+    def read(self, path: str, read: Callable[[], T]) -> T:
+        """Return what a function reads of an object, called again if it fails."""
+        return self._insisting(path, "read", read)
+
+    def _insisting(self, path: str, done: str, ask: Callable[[], T]) -> T:
+        seconds = PAUSE_S
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                return ask()
+            except FileNotFoundError:
+                raise
+            except OSError as failure:
+                reason = one_line(failure)
+                if _DENIED.search(reason):
+                    raise DeniedError(path, f"cannot be {done}: {reason}; {_CREDENTIALS}") from failure
+                if attempt == ATTEMPTS or not pause(seconds):
+                    told = f"cannot be {done}, tried {attempt} times: {reason}; {_AGAIN}"
+                    raise SourceFailureError(path, told) from failure
+            seconds *= 4
+        raise AssertionError("the last attempt returns or raises")
+
+    def _info(self, path: str) -> FileInfo:
+        return self._connected()[0].get_file_info(self._key(path))
+
+    def _key(self, path: str) -> str:
+        return (self._connected()[1] + path[len(self._top) :]) or "/"
+
+    def _connected(self) -> Connection:
+        with self._connecting:
+            if self._connection is None:
+                self._connection = connect(self._top)
+            return self._connection
+
+
+def _status(info: FileInfo) -> Status | None:
+    from pyarrow.fs import FileType
+
+    kinds = {FileType.File: Kind.FILE, FileType.Directory: Kind.DIRECTORY}
+    if info.type == FileType.NotFound:
+        return None
+    kind = kinds.get(info.type, Kind.OTHER)
+    return Status(kind, info.size or 0, info.mtime_ns or 0) if kind is Kind.FILE else Status(kind)

@@ -1,0 +1,262 @@
+"""Stores in object stores and on HDFS, see `rmqtool.io.source.Source`.
+
+What is read is one state of every object: that of the first look at it. An object's version is asked for when
+it is opened, held against the listing, and asked for again after every range that is read of it, before a
+byte of that is used. One that is not the same any more ends the command, whatever it was about to say.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, NoReturn
+
+from rmqtool.errors import DeniedError, EnvironmentFailureError, SourceFailureError, UsageError
+from rmqtool.io.object_pieces import ObjectPieces, PieceCache
+from rmqtool.io.object_store import ObjectStore
+from rmqtool.io.object_tree import ObjectTree
+from rmqtool.io.object_urls import is_object_url, split_url
+from rmqtool.io.requests import begin
+from rmqtool.io.source import Entry, Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from concurrent.futures import Future
+    from pathlib import Path
+    from typing import Any
+
+    from rmqtool.io.object_store import OpenObject, Version
+    from rmqtool.io.source import Status
+
+_NANOSECONDS = 1_000_000_000
+_FILES_AHEAD = 16
+"""That are looked into beyond one that is read after its neighbour."""
+
+
+class ObjectFiles:
+    """What lies below a scheme and an authority; names are whole URLs.
+
+    It is opened anew where it is unpickled.
+
+    Args:
+        top: Scheme and authority, as ``s3://bucket``.
+        planned: The versions that objects have to have, by name: of a task, as it was planned.
+    """
+
+    def __init__(self, top: str, planned: Mapping[str, Version] | None = None) -> None:
+        self.top = top
+        self._planned = planned or {}
+        self._store = ObjectStore(top)
+        self._tree = ObjectTree(self._store)
+        self._cache = PieceCache()
+        self._opened: dict[str, Future[ObjectHandle]] = {}
+        self._wanted: set[str] = set()
+        self._opening = threading.Lock()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ObjectFiles) and self.top == other.top
+
+    def __hash__(self) -> int:
+        return hash(self.top)
+
+    def __reduce__(self) -> tuple[Callable[[str], ObjectFiles], tuple[str]]:
+        return ObjectFiles, (self.top,)
+
+    def __repr__(self) -> str:
+        return f"ObjectFiles({self.top!r})"
+
+    def status(self, path: str) -> Status | None:
+        """Return what a name stands for, as of when it was first asked; None if nothing has that name.
+
+        Raises:
+            SourceFailureError: The store does not answer.
+        """
+        status = self._tree.status(path) if self._holds(path) else None
+        return None if status is None else status._replace(identity=path)
+
+    def entries(self, path: str) -> list[Entry]:
+        """Return the entries of a directory by name; none where no directory is.
+
+        Raises:
+            DeniedError: It may not be listed.
+            SourceFailureError: The store does not answer.
+        """
+        found = self._tree.entries(path) if self._holds(path) else {}
+        return [Entry(name, found[name]._replace(identity=f"{path}/{name}")) for name in sorted(found)]
+
+    def open(self, path: str) -> ObjectHandle:
+        """Open an object; once, as what is open holds no connection.
+
+        Raises:
+            DeniedError: It may not be read.
+            EnvironmentFailureError: It is none, or was not there before, either.
+            SourceFailureError: It is not what it was before, or the store does not answer.
+        """
+        with self._opening:
+            opening = self._begun(path)
+            if path not in self._wanted:
+                self._wanted.add(path)
+                self._look_ahead(path)
+        try:
+            return opening.result()
+        except BaseException:
+            with self._opening:
+                self._opened.pop(path, None)
+            raise
+
+    def version(self, path: str) -> Version | None:
+        """Return the version of an object that is read; None if it cannot be opened.
+
+        Raises:
+            SourceFailureError: It is not what it was before, or the store does not answer.
+        """
+        with suppress(EnvironmentFailureError):  # who reads it says so
+            return self.open(path).version
+        return None
+
+    def absolute(self, text: str) -> str:
+        """Return the name that a setting or a user means.
+
+        Raises:
+            UsageError: It lies in another bucket.
+        """
+        if not is_object_url(text):
+            return split_url(f"{self.top}/{text}")[1]
+        top, path = split_url(text)
+        if top != self.top:
+            raise UsageError(f"{text}: is not in {self.top}; a store and its parts lie in one place")
+        return path
+
+    def real(self, path: str) -> str:
+        """Return the same name: there are no links."""
+        return path
+
+    def local_path(self, path: str) -> Path | None:
+        """Return None: the bytes are not on this machine."""
+        return None
+
+    def lock_holder(self, path: str) -> int | None:
+        """Return None: nobody can lock an object, and no broker works on one."""
+        return None
+
+    def _holds(self, path: str) -> bool:
+        return path == self.top or path.startswith(f"{self.top}/")
+
+    def _begun(self, path: str) -> Future[ObjectHandle]:
+        if path not in self._opened:
+            self._opened[path] = begin(self._first_opened, path)
+        return self._opened[path]
+
+    def _look_ahead(self, path: str) -> None:
+        """Open the files after one, and begin to fetch each, if the one before it has been wanted, too."""
+        before, after = self._tree.neighbours(path, _FILES_AHEAD)
+        for one in after if before in self._wanted else ():
+            if one not in self._opened:
+                self._begun(one).add_done_callback(_begin_to_fetch)
+
+    def _first_opened(self, path: str) -> ObjectHandle:
+        status = self.status(path)
+        if status is None:
+            raise EnvironmentFailureError(f"{path}: cannot be opened: No such file or directory")
+        if status.kind is Kind.HIDDEN:
+            raise DeniedError(path, status.reason)
+        if status.kind is not Kind.FILE:
+            raise EnvironmentFailureError(f"{path}: is {status.kind}, not a regular file")
+        try:
+            opened = self._store.open(path)
+        except FileNotFoundError:
+            _changed(path, "it is gone")
+        seconds = opened.version.modified_s()
+        if opened.version.size_bytes != status.size_bytes:
+            _changed(path, f"size was {status.size_bytes}, is {opened.version.size_bytes}")
+        if seconds is not None and seconds != status.modified_ns // _NANOSECONDS:
+            _changed(path, "it has been written anew")
+        if difference := self._planned.get(path, opened.version).difference(opened.version):
+            _changed(path, difference)
+        return ObjectHandle(path, opened, self._store, self._cache)
+
+
+class ObjectHandle:
+    """An object of one version, see `rmqtool.io.source.Handle`; it may be read as long as it has that.
+
+    Attributes:
+        version: The version.
+
+    Args:
+        path: Its name.
+        opened: It, opened.
+        store: What holds it.
+        cache: Where ranges of it are kept.
+    """
+
+    def __init__(self, path: str, opened: OpenObject, store: ObjectStore, cache: PieceCache) -> None:
+        self._path = path
+        self.version: Version = opened.version
+        self._store = store
+        self._idle = [opened]
+        self._pieces = ObjectPieces(opened.version.size_bytes, self._fetch, cache)
+
+    def size_bytes(self) -> int:
+        """Return the size."""
+        return self.version.size_bytes
+
+    def read_into(self, position: int, view: memoryview[Any]) -> int:
+        """Fill a part of a view.
+
+        Raises:
+            DeniedError: The object may not be read any more.
+            SourceFailureError: It is not what it was, or the store does not answer.
+        """
+        wanted = min(len(view), self.size_bytes() - position)
+        if wanted <= 0:
+            return 0
+        data = self._pieces.bytes_from(position, wanted)
+        view[: len(data)] = data
+        return len(data)
+
+    def begin(self) -> None:
+        """Begin to fetch the start of the object."""
+        self._pieces.begin()
+
+    def next_data(self, position: int) -> int:
+        """Return the position itself: objects have no holes."""
+        return min(position, self.size_bytes())
+
+    def _fetch(self, start: int, stop: int) -> bytearray:
+        """Return a range of the planned version."""
+        return self._store.read(self._path, lambda: self._fetched(start, stop))
+
+    def _fetched(self, start: int, stop: int) -> bytearray:
+        try:
+            opened = self._idle.pop()
+        except IndexError:
+            opened = self._proven()
+        try:
+            data = opened.read(start, stop)
+        except FileNotFoundError:
+            _changed(self._path, "it is gone")
+        self._idle.append(self._proven())
+        return data
+
+    def _proven(self) -> OpenObject:
+        """Open the object anew, and prove that it is the planned one."""
+        try:
+            opened = self._store.open(self._path)
+        except FileNotFoundError:
+            _changed(self._path, "it is gone")
+        if difference := self.version.difference(opened.version):
+            _changed(self._path, difference)
+        return opened
+
+
+def _begin_to_fetch(opening: Future[ObjectHandle]) -> None:
+    if opening.exception() is None:  # else whoever wants it is told
+        opening.result().begin()
+
+
+def _changed(path: str, difference: str) -> NoReturn:
+    raise SourceFailureError(
+        path,
+        f"was changed while it was read ({difference}); nothing is said of the store: let nobody write there,"
+        " or make a copy, and run this again",
+    )

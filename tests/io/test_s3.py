@@ -1,0 +1,245 @@
+"""Stores on a real S3 server: the answers are those about the same files on a disk, or one clear error."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rmqtool.cli import main
+from tests.extra import library
+from tests.io.s3_server import Proxy, put, s3_server, upload
+from tests.store.fixture_stores import fixture
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from tests.io.s3_server import Reply, Request
+
+library("moto")
+
+pytestmark = pytest.mark.full
+
+MAIN, MORE, SMALL = "unicode-4.9.8", ("plain-5.5.1", "crash-4.9.8"), "indexempty-4.9.8"
+LOG = f"{SMALL}/commitlog/00000000000000000000"
+COMMANDS = {
+    "info": "info STORE --format json",
+    "verify": "verify STORE --predict-recovery all --format json",
+    "verify-part": "verify STORE/consumequeue --level 1 --format ndjson",
+    "query-key": "query STORE --topic emoji-😀 --key 😀 --explain --format json",
+    "query-time": "query STORE --topic TopicTest --begin 2000-01-01 --max 5 --format json",
+    "query-scan": "query STORE --key 订单 --scan --format ndjson",
+    "dump": "dump STORE --format ndjson --body hex",
+    "dump-file": "dump STORE/checkpoint --format ndjson",
+    "topics": "topics STORE --queues --format json",
+    "offsets": "offsets STORE --format json",
+    "diff": "diff STORE STORE --format json",
+    "report": "report STORE --hash-log --format json",
+}
+
+
+@pytest.fixture(scope="module")
+def proxy() -> Iterator[Proxy]:
+    """A server with some stores in a bucket, behind a proxy that the environment names."""
+    with s3_server() as port, pytest.MonkeyPatch.context() as patch:
+        put(port, "bucket")
+        for name in (MAIN, *MORE, SMALL):
+            upload(port, fixture(name), f"bucket/{name}")
+        one = Proxy(port)
+        with one.serving() as proxied:
+            patch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{proxied}")
+            patch.setenv("AWS_REGION", "us-east-1")
+            patch.setenv("AWS_ACCESS_KEY_ID", "key")
+            patch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+            patch.setattr("rmqtool.io.object_store.PAUSE_S", 0.01)
+            yield one
+
+
+@pytest.fixture(autouse=True)
+def _unharmed(proxy: Proxy) -> None:
+    proxy.begin(lambda request, reply: reply)
+
+
+def _run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
+    capsys.readouterr()
+    status = main([str(word) for word in words])
+    return status, *capsys.readouterr()
+
+
+_OF_THE_CLOCK = {"seconds", "made", "modified"}
+
+
+def _plain(value: object) -> object:
+    """Return a result without what the clock says."""
+    if isinstance(value, dict):
+        return {key: _plain(one) for key, one in value.items() if key not in _OF_THE_CLOCK}
+    return [_plain(one) for one in value] if isinstance(value, list) else value
+
+
+def _alike(text: str, store: str) -> object:
+    text = text.replace(store, "STORE")
+    return _plain(json.loads(text)) if text.startswith("{\n") else text
+
+
+@pytest.mark.parametrize(
+    ("name", "command"), [*((MAIN, command) for command in COMMANDS), *((name, "verify") for name in MORE)]
+)
+def test_a_command_says_the_same_as_of_a_disk(
+    name: str, command: str, proxy: Proxy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    del proxy
+    results = []
+    for store in (str(fixture(name)), f"s3://bucket/{name}"):
+        status, *texts = _run(capsys, *COMMANDS[command].replace("STORE", store).split())
+        results.append((status, *(_alike(text, store) for text in texts)))
+    assert results[0] == results[1]
+    assert results[0][0] in {0, 1, 5}
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        ("rebuild STORE --out OUT --engine local", "consumequeue"),
+        ("export STORE --out OUT --format ndjson", ""),
+        ("salvage STORE --out OUT", "commitlog"),
+    ],
+)
+def test_what_is_made_of_it_is_the_same(
+    words: str, part: str, proxy: Proxy, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    del proxy
+    made = []
+    for number, store in enumerate((str(fixture(SMALL)), f"s3://bucket/{SMALL}")):
+        out = tmp_path / str(number)
+        status, *_ = _run(capsys, *words.replace("STORE", store).replace("OUT", str(out)).split())
+        files = (one for one in (out / part).rglob("*") if one.is_file() and one.name != "_export.json")
+        made.append((status, {str(one.relative_to(out)): one.read_bytes() for one in files}))
+    assert made[0] == made[1]
+    assert made[0][0] == 0
+    assert made[0][1]
+
+
+# Faults
+
+DUMP = ("dump", f"s3://bucket/{SMALL}", "--format", "ndjson")
+
+
+@pytest.fixture
+def expected(capsys: pytest.CaptureFixture[str]) -> str:
+    return _run(capsys, "dump", fixture(SMALL), "--format", "ndjson")[1]
+
+
+def _once(fault: Callable[[Reply], Reply]) -> Callable[[Request, Reply], Reply]:
+    """Do something to the first reply to each request."""
+    return lambda request, reply: fault(reply) if request.number == 0 else reply
+
+
+def _always(fault: Callable[[Reply], Reply]) -> Callable[[Request, Reply], Reply]:
+    """Do something to every range of the log."""
+    return lambda request, reply: fault(reply) if LOG in request.path and request.method == "GET" else reply
+
+
+def _cut(reply: Reply) -> Reply:
+    return replace(reply, body=reply.body[: len(reply.body) // 2], announced=len(reply.body), is_cut=True)
+
+
+def _short(reply: Reply) -> Reply:
+    return replace(reply, body=reply.body[:-1]) if reply.status == 206 else reply
+
+
+FAULTS: dict[str, Callable[[Reply], Reply]] = {
+    "503": lambda reply: replace(reply, status=503, headers={}, body=b""),
+    "500": lambda reply: replace(reply, status=500, headers={}, body=b"<html>"),
+    "cut": _cut,
+    "truncated": _short,
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_that_passes_is_not_noticed(
+    fault: str, proxy: Proxy, expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    proxy.begin(_once(FAULTS[fault]))
+    assert _run(capsys, *DUMP)[:2] == (0, expected)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_that_stays_is_one_error(
+    fault: str, proxy: Proxy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    proxy.begin(_always(FAULTS[fault]))
+    for words in (DUMP, ("verify", f"s3://bucket/{SMALL}", "--format", "json")):
+        status, out, err = _run(capsys, *words)
+        assert status == 3
+        assert "s3://bucket/" + LOG in err
+        assert "cannot be read, tried 4 times" in err
+        assert "Traceback" not in err
+        assert words == DUMP or not out
+
+
+def test_a_slow_server_is_waited_for(proxy: Proxy, expected: str, capsys: pytest.CaptureFixture[str]) -> None:
+    proxy.begin(lambda request, reply: replace(reply, pause_s=0.02))
+    assert _run(capsys, *DUMP)[:2] == (0, expected)
+
+
+def test_a_silent_server_is_an_error(
+    proxy: Proxy, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rmqtool.io.object_urls.SILENCE_TIMEOUT_S", 1.0)
+    monkeypatch.setattr("rmqtool.io.object_store.ATTEMPTS", 2)
+    proxy.begin(_always(lambda reply: replace(reply, pause_s=10.0)))
+    begun = time.monotonic()
+    status, _, err = _run(capsys, *DUMP)
+    assert (status, err.count("\n")) == (3, 1)
+    assert "cannot be read, tried 2 times" in err
+    assert time.monotonic() - begun < 60
+
+
+def test_no_server_is_an_error(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    status, out, err = _run(capsys, *DUMP)
+    assert (status, out, err.count("\n")) == (3, "", 1)
+    assert f"s3://bucket/{SMALL}/commitlog: cannot be examined, tried 4 times" in err
+
+
+def test_denied_is_said_with_the_way_out(proxy: Proxy, capsys: pytest.CaptureFixture[str]) -> None:
+    proxy.begin(lambda request, reply: replace(reply, status=403, headers={}, body=b""))
+    status, _, err = _run(capsys, *DUMP)
+    assert (status, err.count("\n")) == (3, 1)
+    assert "rmqtool help objects" in err
+
+
+def test_a_bucket_that_is_not_there(proxy: Proxy, capsys: pytest.CaptureFixture[str]) -> None:
+    del proxy
+    for url in ("s3://nowhere", "s3://nowhere/store", "s3://bucket/nothing"):
+        status, _, err = _run(capsys, "info", url)
+        assert (status, err) == (
+            3,
+            f"error: {url}: No such file or directory; give a store root or a part of one\n",
+        )
+
+
+@pytest.mark.parametrize("command", ["dump", "verify"])
+def test_an_object_that_changes_amid_reading_is_an_error(
+    command: str, proxy: Proxy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Written anew after the first range of it, with as many bytes."""
+    data = (fixture(SMALL) / LOG.partition("/")[2]).read_bytes()
+
+    def change(request: Request, reply: Reply) -> Reply:
+        if LOG in request.path and request.method == "GET" and request.number == 0:
+            put(proxy.server_port, f"bucket/{LOG}", data[:-1] + b"x")
+        return reply
+
+    proxy.begin(change)
+    try:
+        status, _, err = _run(capsys, command, f"s3://bucket/{SMALL}", "--format", "ndjson")
+    finally:
+        put(proxy.server_port, f"bucket/{LOG}", data)
+    assert status == 3
+    assert f"s3://bucket/{LOG}: was changed while it was read (ETag was" in err
+    assert "Traceback" not in err
