@@ -127,7 +127,6 @@ def test_outputs_of_other_commands(run: Runner, tmp_path: Path) -> None:
         "json",
     ).document
     assert defects("query", cut) == []
-    assert defects("verify-stores", run("verify", PLAIN, other, "-q", "--format", "json").document) == []
     out = tmp_path / "out"
     run("rebuild", PLAIN, "--out", out, "-q", "--engine", "local")
     assert defects("rebuild", json.loads((out / "rebuild.json").read_text()) | {"exitStatus": 0}) == []
