@@ -44,6 +44,8 @@ __all__ = [
     "ExportReport",
     "Finding",
     "FindingCode",
+    "FleetReport",
+    "FleetSummary",
     "Index",
     "IndexHeader",
     "Item",
@@ -63,6 +65,7 @@ __all__ = [
     "Setting",
     "Slot",
     "Store",
+    "StoreOutcome",
     "StoreSummary",
     "TopicTotals",
     "TopicsReport",
@@ -72,6 +75,7 @@ __all__ = [
     "VerifyInterruptedError",
     "VerifyReport",
     "__version__",
+    "ask_stores",
     "carve_images",
     "decode_id",
     "export",
@@ -84,6 +88,7 @@ _HOMES = {
     "api.carving": ("carve_images",),
     "api.engines": ("open_engine",),
     "api.exporting": ("export",),
+    "api.fleet": ("ask_stores",),
     "api.index": ("Index",),
     "api.messages": ("Messages",),
     "api.opening": ("decode_id", "open"),
@@ -94,6 +99,7 @@ _HOMES = {
     "commands.carve.report": ("CarveReport", "CarvedImage", "CarvedLog"),
     "commands.diff.model": ("Difference",),
     "commands.export.model": ("ExportReport",),
+    "commands.fleet": ("FleetReport", "FleetSummary", "StoreOutcome"),
     "commands.info": ("StoreSummary",),
     "commands.query": ("Consumption", "KeyQuestion"),
     "commands.rebuild.report": ("RebuildReport",),
@@ -121,6 +127,7 @@ if TYPE_CHECKING:
     from rmqtool.api.carving import carve_images
     from rmqtool.api.engines import open_engine
     from rmqtool.api.exporting import export
+    from rmqtool.api.fleet import ask_stores
     from rmqtool.api.index import Index
     from rmqtool.api.messages import Messages
     from rmqtool.api.opening import decode_id, open
@@ -131,6 +138,7 @@ if TYPE_CHECKING:
     from rmqtool.commands.carve.report import CarvedImage, CarvedLog, CarveReport
     from rmqtool.commands.diff.model import Difference
     from rmqtool.commands.export.model import ExportReport
+    from rmqtool.commands.fleet import FleetReport, FleetSummary, StoreOutcome
     from rmqtool.commands.info import StoreSummary
     from rmqtool.commands.query import Consumption, KeyQuestion
     from rmqtool.commands.rebuild.report import RebuildReport

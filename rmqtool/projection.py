@@ -25,13 +25,14 @@ _OTHERWISE = {
     ),
     "ConfigCopy": "file state size_bytes entries reason?",
     "ExportReport": (
-        "stores out format partition columns engine messages log_bytes files findings"
+        "stores left_out out format partition columns engine messages log_bytes files findings"
         " counts=findings.counts seconds exit_status"
     ),
     "Finding": (
         "code=code.code severity file position length topic queue_id queue_offset physical_offset expected"
         " observed message=sentence brokerEffect=code.broker_effect remedy"
     ),
+    "StoreOutcome": "store exitStatus=status failure warnings log_bytes seconds",
     "Prediction": (
         "store brokerVersion=release.name loads starts refusals recovery cut lost lost_messages?"
         " deleted_files dispatched_by_recovery reput queues index ignored_index_files missing_index_entries"

@@ -39,13 +39,17 @@ _LONGEST = (1 << 63) - 1
 _SUFFIXES = ["", "", "", ",", ",,"]
 
 REQUIRED = "RMQTOOL_REQUIRE_TIERS"
-"""Where this is 1, a skipped test of a tier has failed, and every property is tried on all its examples."""
+"""Where this is 1, a skipped test of a tier has failed, and properties are tried on many examples."""
 _QUICK_SHARE = 10
+_GATE_SHARE = 2
 
 
 def examples(count: int) -> settings:
-    """So many examples of a property in the gate, and a share of them where the answer is waited for."""
-    return settings(max_examples=count if os.environ.get(REQUIRED) == "1" else max(10, count // _QUICK_SHARE))
+    """So many examples where others are looked for, half of them in the gate, few where one waits for it."""
+    if os.environ.get("RMQTOOL_EXPLORE") == "1":
+        return settings(max_examples=count)
+    share = _GATE_SHARE if os.environ.get(REQUIRED) == "1" else _QUICK_SHARE
+    return settings(max_examples=max(10, count // share))
 
 
 def numbers(good: list[str], bad: list[str], *, hostile: bool) -> st.SearchStrategy[str]:

@@ -18,6 +18,7 @@ from rmqtool import projection, rows
 from rmqtool.check.model import Examined, VerifyReport
 from rmqtool.commands.carve import CarveReport
 from rmqtool.commands.export.model import ExportReport
+from rmqtool.commands.fleet import StoreOutcome
 from rmqtool.commands.rebuild.report import RebuildReport
 from rmqtool.commands.repair.model import RepairReport
 from rmqtool.dispatch.tag_evidence import TagRule
@@ -36,7 +37,7 @@ PACKAGE = Path(rmqtool.__file__).parent
 OTHERWISE = [
     rows.Damage,
     *(Finding, Prediction, RebuildReport, Setting, SkippedRange, Step, TagRule, UnreachableRange),
-    *(CarveReport, ConfigChoice, ConfigCopy, ExportReport, RepairReport, VerifyReport),
+    *(CarveReport, ConfigChoice, ConfigCopy, ExportReport, RepairReport, StoreOutcome, VerifyReport),
 ]
 
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from rmqtool.api.arguments import check_least, time_ms, word_of
 from rmqtool.api.engines import engine_of
 from rmqtool.columns.names import ColumnChoice, FileForm, FileFormat, Partition, TextBodies, column_names
-from rmqtool.commands.export.model import ExportRequest
+from rmqtool.commands.export.model import ExportRequest, LeftOut
 from rmqtool.errors import UsageError
 from rmqtool.progress import NullProgress
 from rmqtool.rows.messages import MessageFilter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from rmqtool.api.arguments import AnyPath, Time
     from rmqtool.api.engines import AnyEngine
@@ -42,11 +42,14 @@ def export(
     from_queue_offset: int | None = None,
     decompress: bool = False,
     max_findings: int = 10,
+    left_out: Mapping[str, str] | None = None,
     engine: AnyEngine = "local",
     jobs: int | None = None,
     progress: Progress | None = None,
 ) -> ExportReport:
     """Write the messages of stores to files of columns, in a directory that appears complete or not at all.
+
+    Of several stores, one that cannot be read is left out, and the report says so.
 
     Args:
         stores: A store, or several, each of which gets a folder ``store=NAME``.
@@ -66,6 +69,7 @@ def export(
         from_queue_offset: From this queue offset on.
         decompress: Unpack bodies that SYSFLAG says are compressed.
         max_findings: Findings of one code that are kept; the rest is counted.
+        left_out: Stores that could not be opened, by their paths, and why: the report tells it.
         engine: ``local``, ``spark``, `rmqtool.EngineOptions`, or what `rmqtool.open_engine` opened.
         jobs: Tasks at a time; None is all cores.
         progress: Told what is going on.
@@ -106,5 +110,6 @@ def export(
         from_offset=from_offset,
         to_offset=to_offset,
         max_findings=max_findings,
+        left_out=tuple(LeftOut(path, why) for path, why in (left_out or {}).items()),
     )
     return run_export(request, progress or NullProgress(), working)

@@ -18,6 +18,7 @@ from rmqtool.cli.group import INTERNAL_ERROR
 from rmqtool.cli.help import SectionOption
 from rmqtool.cli.options import A_PATH
 from rmqtool.errors import ExitStatus
+from rmqtool.io import Location
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -79,7 +80,7 @@ def _options(context: click.Context) -> Iterator[tuple[str, CaseOption]]:
 def _plain(value: Any) -> Any:  # noqa: ANN401 - what click makes of an option
     if isinstance(value, tuple | list):
         return [_plain(one) for one in value]
-    return str(value) if isinstance(value, Path) else value
+    return str(value) if isinstance(value, Path | Location) else value
 
 
 def _named(values: dict[str, Any]) -> NamedFiles:

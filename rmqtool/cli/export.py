@@ -9,13 +9,21 @@ import click
 from rmqtool.api.exporting import export
 from rmqtool.cli.engine_options import engine_of, engine_options, note_engine
 from rmqtool.cli.help import Command
-from rmqtool.cli.options import A_STORE, max_findings_option, message_options, shared_options
+from rmqtool.cli.options import A_STORE, is_fleet, max_findings_option, message_options, shared_options
 from rmqtool.cli.session import Session
 from rmqtool.columns.names import FileFormat, Partition, TextBodies
+from rmqtool.errors import UsageError
 
 if TYPE_CHECKING:
+    from rmqtool.api.store import Store
     from rmqtool.cli.options import StorePath
     from rmqtool.errors import ExitStatus
+
+_SAME_WORDS = (
+    *("body", "partition_by", "topic", "tag", "key", "from_offset", "to_offset", "from_queue_offset"),
+    *("decompress", "max_findings"),
+)
+"""Options that `rmqtool.export` has under the same name."""
 
 _EXAMPLES = """\
 # all messages, for pandas, DuckDB, Polars or Spark
@@ -50,6 +58,11 @@ rmqtool export $STORE -o sheets --format csv
     help="Bodies in ndjson and csv; what is no text is base64.",
 )
 @click.option("--decompress", is_flag=True, help="Unpack bodies that SYSFLAG says are compressed.")
+@click.option(
+    "--resume",
+    is_flag=True,
+    help="Of several stores, let the folder of each appear by itself, and leave out those that are there.",
+)
 @max_findings_option("kept", 10, least=0)
 @engine_options("local")
 @shared_options(*(one.value for one in FileFormat), makes_folder=True)
@@ -57,45 +70,59 @@ def export_command(paths: tuple[StorePath, ...], **options: Any) -> ExitStatus: 
     """Write messages as files of Parquet, Arrow, ndjson or csv.
 
     STORE is a store root, its commitlog/, or one file of that. Every 256 MiB of log become a file, or one in
-    each folder of --partition-by; of several stores, each gets a folder. What is wrong with a record is in
-    its column damage, what lies between records in the report _export.json beside the files. Nothing that
-    fits a filter makes the exit status 1.
+    each folder of --partition-by; of several stores, or a glob in quotes, each gets a folder, and one that
+    cannot be read is left out. What is wrong with a record is in its column damage, what lies between records
+    in the report _export.json beside the files. Nothing that fits a filter makes the exit status 1.
     """
     session = Session(options)
     engine = engine_of(options)
     bounds = session.bounds(options)
-    stores = [session.open(path) for path in paths]
+    words = _words(options, bounds)
+    note_engine(options, engine, session.console)
+    if options["resume"]:
+        return _resumed(session, paths, words, options)
+    stores, left_out = _stores(session, paths)
     for store in stores:
         session.note_broker(store)
         session.note_settings(store)
-    note_engine(options, engine, session.console)
     with session.output(*stores) as stream:
         report = export(
-            stores,
-            options["out"],
-            format=options["format_name"],
-            columns=None if options["columns"] is None else options["columns"].split(","),
-            body=options["body"],
-            partition_by=options["partition_by"],
-            topic=options["topic"],
-            queue=options["queue_id"],
-            tag=options["tag"],
-            key=options["key"],
-            begin=bounds["begin_ms"],
-            end=bounds["end_ms"],
-            from_offset=options["from_offset"],
-            to_offset=options["to_offset"],
-            from_queue_offset=options["from_queue_offset"],
-            decompress=options["decompress"],
-            max_findings=options["max_findings"],
-            engine=engine,
-            progress=session.console,
+            stores, options["out"], left_out=left_out, engine=engine, progress=session.console, **words
         )
         session.console.close()
         from rmqtool.report.export_text import write_export_text
 
         write_export_text(report, stream)
     return report.exit_status(session.fail_on)
+
+
+def _words(options: dict[str, Any], bounds: dict[str, int | None]) -> dict[str, Any]:
+    """Return the options as `rmqtool.export` takes them."""
+    return {name: options[name] for name in _SAME_WORDS} | {
+        "format": options["format_name"],
+        "columns": None if options["columns"] is None else options["columns"].split(","),
+        "queue": options["queue_id"],
+        "begin": bounds["begin_ms"],
+        "end": bounds["end_ms"],
+    }
+
+
+def _resumed(
+    session: Session, paths: tuple[StorePath, ...], words: dict[str, Any], options: dict[str, Any]
+) -> ExitStatus:
+    if not is_fleet(paths):
+        raise UsageError("--resume is for several stores: that of one appears as a whole, or not at all")
+    from rmqtool.cli.export_stores import export_stores
+
+    return export_stores(session, paths, options["out"], words, engine_of(options))
+
+
+def _stores(session: Session, paths: tuple[StorePath, ...]) -> tuple[list[Store], dict[str, str]]:
+    if not is_fleet(paths):
+        return [session.open(paths[0])], {}
+    from rmqtool.cli.fleet import stores_of
+
+    return stores_of(session, paths)
 
 
 COMMANDS = {"export": export_command}

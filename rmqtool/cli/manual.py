@@ -16,6 +16,7 @@ TOPICS = {
     "tour": "Tour",
     "exit-status": "Exit status",
     "settings": "Settings",
+    "fleets": "Many stores",
     "ci": "In CI and from cron",
     "rows": "Rows",
     "findings": "Findings",

@@ -11,7 +11,7 @@ import click
 
 from rmqtool.cli.completers import complete_property, complete_queue, complete_topic, complete_zone
 from rmqtool.cli.help import SectionOption
-from rmqtool.io import local_name, location_of
+from rmqtool.io import is_glob, local_name, location_of
 from rmqtool.io.object_urls import is_object_url
 from rmqtool.releases import LINES, RELEASES
 
@@ -132,6 +132,11 @@ _CONSOLE = (
         help="Colours on terminals; NO_COLOR is obeyed.",
     ),
 )
+
+
+def is_fleet(paths: Sequence[StorePath]) -> bool:
+    """Tell whether many stores are asked for; a glob asks for many, whatever fits it now."""
+    return len(paths) > 1 or any(map(is_glob, paths))
 
 
 def shared_options(*formats: str, makes_folder: bool = False) -> Callable[[_Function], _Function]:

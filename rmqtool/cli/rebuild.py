@@ -15,12 +15,14 @@ from rmqtool.cli.options import (
     A_PATH,
     A_STORE,
     adding,
+    is_fleet,
     max_findings_option,
     part_options,
     shared_options,
     state_of,
 )
 from rmqtool.cli.session import Session
+from rmqtool.errors import UsageError
 from rmqtool.io import location_of
 from rmqtool.report.formats import Format, document_of, report_json
 
@@ -44,7 +46,15 @@ rmqtool rebuild $STORE --dry-run --lost lost.ndjson --engine local
 rmqtool rebuild $STORE --salvage --out salvaged --engine local
 # one topic only, to look at
 rmqtool rebuild $STORE --topic TopicTest --out part --engine local
+# of several brokers, a directory for each; after an interrupt, it goes on
+rmqtool rebuild $STORE $OTHER --out all --resume --engine local
 """
+_SAME_WORDS = (
+    *("compare", "dry_run", "until_offset", "tag_items", "generations", "salvage", "live"),
+    "max_findings",
+)
+"""Options that `Store.rebuild` has under the same name."""
+
 _INDEX_EXAMPLES = """\
 # a new index, beside the store
 rmqtool rebuild-index $STORE --out rebuilt --engine local
@@ -53,8 +63,16 @@ rmqtool rebuild-index $STORE --compare --engine local
 """
 
 _OPTIONS = (
-    click.argument("store_path", type=A_STORE, metavar="STORE"),
-    click.option("--out", type=A_PATH, metavar="DIR", help="The result; must not exist, or be empty."),
+    click.argument("paths", nargs=-1, required=True, type=A_STORE, metavar="STORE..."),
+    click.option(
+        "--out",
+        type=A_PATH,
+        metavar="DIR",
+        help="The result; must not exist, or be empty. Of several stores, each gets a directory in it.",
+    ),
+    click.option(
+        "--resume", is_flag=True, help="Of several stores, leave out those whose result is in --out already."
+    ),
     click.option(
         "--mode",
         type=click.Choice(["broker"]),
@@ -102,67 +120,69 @@ _rebuild_options = adding(_OPTIONS)
     help="Over all true records of a damaged log, which no broker does; for who cannot copy the log, as"
     " rmqtool salvage does. What the next start would do to the log is said first.",
 )
-def rebuild_command(store_path: StorePath, **options: Any) -> ExitStatus:  # noqa: ANN401 - click's options
+def rebuild_command(paths: tuple[StorePath, ...], **options: Any) -> ExitStatus:  # noqa: ANN401 - click's options
     """Build consumequeue/ and index/ anew from the commit log.
 
     The result appears in --out complete or not at all, exactly as a broker would have left it, with a report
-    rebuild.json beside it. The store is only read. With --compare or --dry-run no --out is needed.
+    rebuild.json beside it. The store is only read. With --compare or --dry-run no --out is needed. Several
+    stores, or a glob in quotes, are one run: see rmqtool help fleets.
     """
-    return _rebuild(store_path, frozenset({"consumequeue", "index"}), options)
+    return _rebuild(paths, frozenset({"consumequeue", "index"}), options)
 
 
 @click.command("rebuild-index", cls=Command, examples=_INDEX_EXAMPLES)
 @_rebuild_options
-def rebuild_index_command(store_path: StorePath, **options: Any) -> ExitStatus:  # noqa: ANN401 - click's options
+def rebuild_index_command(paths: tuple[StorePath, ...], **options: Any) -> ExitStatus:  # noqa: ANN401 - click's options
     """Build index/ anew from the commit log.
 
     The result appears in --out complete or not at all, exactly as a broker would have left it, with a report
-    rebuild.json beside it. The store is only read. With --compare or --dry-run no --out is needed.
+    rebuild.json beside it. The store is only read. With --compare or --dry-run no --out is needed. Several
+    stores, or a glob in quotes, are one run: see rmqtool help fleets.
     """
-    return _rebuild(store_path, frozenset({"index"}), options | {"lost": None, "salvage": False})
+    return _rebuild(paths, frozenset({"index"}), options | {"lost": None, "salvage": False})
 
 
-def _rebuild(store_path: StorePath, parts: frozenset[str], options: dict[str, Any]) -> ExitStatus:
+def _rebuild(paths: tuple[StorePath, ...], parts: frozenset[str], options: dict[str, Any]) -> ExitStatus:
+    session = Session(options)
+    words = _words(session, parts, options)
+    if is_fleet(paths):
+        from rmqtool.cli.rebuild_stores import rebuild_stores
+
+        return rebuild_stores(session, paths, words, options)
+    if options["resume"]:
+        raise UsageError("--resume is for several stores: a result of one is there as a whole, or not at all")
     try:
-        return _run(Session(options), store_path, parts, options)
+        return _run(session, paths[0], words, options)
     except KeyboardInterrupt:
         if options["lost"] is None and not _has_appeared(options["out"]):
             state_of(click.get_current_context()).interruption = "nothing was written"
         raise
 
 
+def _words(session: Session, parts: frozenset[str], options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options as `Store.rebuild` takes them."""
+    return {name: options[name] for name in _SAME_WORDS} | {
+        "parts": parts,
+        "topic": options["topics"],
+        "exclude_topic": options["exclude_topics"],
+        "until_timestamp": session.moment("--until-timestamp", options["until_timestamp"]),
+    }
+
+
 def _has_appeared(out: Path | None) -> bool:
     return out is not None and bool(location_of(out).entries())
 
 
-def _run(
-    session: Session, store_path: StorePath, parts: frozenset[str], options: dict[str, Any]
-) -> ExitStatus:
+def _run(session: Session, path: StorePath, words: dict[str, Any], options: dict[str, Any]) -> ExitStatus:
     engine = engine_of(options)
-    until_ms = session.moment("--until-timestamp", options["until_timestamp"])
-    store = session.open(store_path, reads_queues=True)
+    store = session.open(path, reads_queues=True)
     session.note_settings(store)
     note_engine(options, engine, session.console)
     check_lost(options)
     session.begin_case(store)
     with session.output(store, whole=True) as stream, lost_lines(options, store) as tell_lost:
         report = store.rebuild(
-            options["out"],
-            parts=parts,
-            compare=options["compare"],
-            dry_run=options["dry_run"],
-            topic=options["topics"],
-            exclude_topic=options["exclude_topics"],
-            until_timestamp=until_ms,
-            until_offset=options["until_offset"],
-            tag_items=options["tag_items"],
-            generations=options["generations"],
-            lost=tell_lost,
-            salvage=options["salvage"],
-            live=options["live"],
-            max_findings=options["max_findings"],
-            engine=engine,
-            progress=session.console,
+            options["out"], lost=tell_lost, engine=engine, progress=session.console, **words
         )
         session.console.close()
         status = report.exit_status(session.fail_on)

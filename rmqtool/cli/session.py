@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from rmqtool.io import Location
 
 _LINKS_NAMED = 5
+_OPENING = ("broker_conf", "properties", "broker_version", "timezone")
 _COLORS = {"auto": None, "always": True, "never": False}
 
 
@@ -130,22 +131,23 @@ class Session:
             EnvironmentFailureError: Nothing of a store is there; or a config file, which few commands take.
             UsageError: The settings make no sense.
         """
-        shared = self._shared
-        store = open_store(
-            path,
-            type=kind,
-            broker_conf=shared["broker_conf"],
-            properties=shared["properties"],
-            broker_version=shared["broker_version"],
-            timezone=shared["timezone"],
-        )
+        store = open_store(path, type=kind, **self.opening)
         if store.kind == PathKind.CONFIG and not takes_config:
             raise EnvironmentFailureError(
                 f"{path}: holds settings of the broker; dump shows them, give the store root here"
             )
+        self.note_opened(store, reads_queues=reads_queues)
+        return store
+
+    @property
+    def opening(self) -> dict[str, Any]:
+        """Return how every store of this run is opened: the settings, as `rmqtool.open` takes them."""
+        return {name: self._shared[name] for name in _OPENING}
+
+    def note_opened(self, store: Store, *, reads_queues: bool) -> None:
+        """Say what a store is, and which links lead out of it."""
         self.console.detail(f"{store.location}: {store.kind}")
         self._note_links(store, in_topics=reads_queues)
-        return store
 
     def _note_links(self, store: Store, *, in_topics: bool) -> None:
         """Say which links lead out of the store: what lies there is read as a part of it."""

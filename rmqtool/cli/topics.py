@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -9,22 +11,31 @@ import click
 from rmqtool.cli.completers import complete_topic
 from rmqtool.cli.help import Command
 from rmqtool.cli.next_command import command_line
-from rmqtool.cli.options import A_STORE, shared_options
+from rmqtool.cli.options import A_STORE, is_fleet, shared_options
 from rmqtool.cli.session import Session
 from rmqtool.commands.offsets import undecodable_files
 from rmqtool.commands.topics.model import TopicOrder, TopicTotals
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn
+from rmqtool.findings.wording import counted
 from rmqtool.lookup.topic_names import missing_topic
-from rmqtool.projection import json_value
+from rmqtool.projection import columns_of, json_object, json_value
 from rmqtool.report.formats import Format
 from rmqtool.report.records import write_records
+from rmqtool.report.topics_text import topics_verdict, write_topics_text
 from rmqtool.topics import TopicKind
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import TextIO
+
     from rmqtool.api.store import Store
     from rmqtool.cli.options import StorePath
+    from rmqtool.commands.fleet import FleetReport
     from rmqtool.commands.topics import TopicsReport
+    from rmqtool.engine import Engine
+    from rmqtool.progress import Progress
+    from rmqtool.report.fleet import Forms
 
 _DROPPED = ()
 """The value of an option that is left out of a command line."""
@@ -35,13 +46,15 @@ rmqtool topics $STORE
 rmqtool topics $STORE --sort backlog --top 10
 # queue by queue, for a spreadsheet
 rmqtool topics $STORE --topic TopicTest --queues --format csv
+# all brokers of a cluster, topic by topic
+rmqtool topics $STORE $OTHER --format csv
 # retries, and what groups gave up
 rmqtool topics $STORE --kind retry --kind dead-letter
 """
 
 
 @click.command("topics", cls=Command, examples=_EXAMPLES)
-@click.argument("store_path", type=A_STORE, metavar="STORE")
+@click.argument("paths", nargs=-1, required=True, type=A_STORE, metavar="STORE...")
 @click.option(
     "-t",
     "--topic",
@@ -71,7 +84,7 @@ rmqtool topics $STORE --kind retry --kind dead-letter
 )
 @shared_options("text", "json", "ndjson", "csv")
 def topics_command(
-    store_path: StorePath,
+    paths: tuple[StorePath, ...],
     **options: Any,  # noqa: ANN401 - what click makes of the options
 ) -> ExitStatus:
     """Add up the log by topic: messages, bytes, rate, backlog.
@@ -82,34 +95,27 @@ def topics_command(
     oldest and the newest. The backlog is what config/consumerOffset.json leaves to the slowest group, in
     units of the queues that are there.
 
-    Damaged parts of the log are skipped and told; the exit status is then 5.
+    Damaged parts of the log are skipped and told; the exit status is then 5. Several stores, or a glob in
+    quotes, are one run: see rmqtool help fleets.
     """
     session = Session(options)
-    store = session.open(store_path)
+    question = TopicsQuestion(options, session.fail_on)
+    if is_fleet(paths):
+        from rmqtool.cli.fleet import Fleet
+
+        fleet = Fleet(session, paths, _forms(session), notes_brokers=True)
+        return fleet.ask(question, then=partial(_warn_of_cuts, session))
+    store = session.open(paths[0])
     session.note_broker(store)
-    is_complete = _warn(session, store)
-    report = store.topics(
-        queues=options["queues"],
-        topic=options["topics"],
-        kind=options["kinds"],
-        sort=options["sort"],
-        top=options["top"],
-        progress=session.console,
-    )
+    report, status = question(store, None, session.console)
     session.console.close()
-    status = report.findings.exit_status(session.fail_on)
-    if not (is_complete and report.rows) and session.fail_on is not FailOn.NEVER:
-        status = max(status, ExitStatus.NEGATIVE)
     if not report.rows:
         _tell_missed(session, store, options["topics"])
     if report.truncated and session.format is Format.CSV:
         session.console.warn(f"{report.more} more rows are left out; without --top all are shown")
     with session.output(store, whole=True) as stream:
         if session.format is Format.TEXT:
-            from rmqtool.report.topics_text import write_topics_text
-
-            every = command_line(top=_DROPPED)
-            write_topics_text(report, stream, session.zone, color=session.color, all_command=every)
+            _write_text(session, report, stream)
         else:
             write_records(
                 session.format,
@@ -121,6 +127,62 @@ def topics_command(
                 facts=lambda: _facts(report),
             )
     return status
+
+
+@dataclass(frozen=True)
+class TopicsQuestion:
+    """A question to a store.
+
+    Attributes:
+        options: of the command.
+        fail_on: which findings fail.
+    """
+
+    options: dict[str, Any]
+    fail_on: FailOn
+
+    def __call__(
+        self, store: Store, _engine: Engine | None, progress: Progress
+    ) -> tuple[TopicsReport, ExitStatus]:
+        """Add up a store, and say what may be missing from the answer.
+
+        Raises:
+            RmqtoolError: As `Store.topics`.
+        """
+        options, problems = self.options, list(_problems(store))
+        for sentence in problems:
+            progress.warn(sentence)
+        for feature in store.files.features:
+            progress.warn(f"{feature.label}: {feature.code.title}; what it holds is not shown")
+        report = store.topics(
+            queues=options["queues"],
+            topic=options["topics"],
+            kind=options["kinds"],
+            sort=options["sort"],
+            top=options["top"],
+            progress=progress,
+        )
+        status = report.findings.exit_status(self.fail_on)
+        if (problems or not report.rows) and self.fail_on is not FailOn.NEVER:
+            status = max(status, ExitStatus.NEGATIVE)
+        return report, status
+
+
+def _warn_of_cuts(session: Session, fleet: FleetReport[TopicsReport]) -> None:
+    cut = sum(one.report is not None and one.report.truncated for one in fleet)
+    if cut and session.format is Format.CSV:
+        stores = counted(cut, "store", spec=",")
+        session.console.warn(f"more rows of {stores} are left out; without --top all are shown")
+
+
+def _problems(store: Store) -> Iterable[str]:
+    """Return which files of readers could not be read: their backlog is missing."""
+    return undecodable_files(store.files) if store.files.root is not None else ()
+
+
+def _write_text(session: Session, report: TopicsReport, stream: TextIO) -> None:
+    every = command_line(top=_DROPPED)
+    write_topics_text(report, stream, session.zone, color=session.color, all_command=every)
 
 
 def _facts(report: TopicsReport) -> dict[str, Any]:
@@ -135,14 +197,27 @@ def _facts(report: TopicsReport) -> dict[str, Any]:
     }
 
 
-def _warn(session: Session, store: Store) -> bool:
-    """Say what may be missing from the answer; return whether all files could be read."""
-    problems = list(undecodable_files(store.files)) if store.files.root is not None else []
-    for sentence in problems:
-        session.console.warn(sentence)
-    for feature in store.files.features:
-        session.console.warn(f"{feature.label}: {feature.code.title}; what it holds is not shown")
-    return not problems
+def _forms(session: Session) -> Forms[TopicsReport]:
+    from rmqtool.report.fleet import Forms
+
+    def document(report: TopicsReport, status: ExitStatus) -> dict[str, Any]:
+        head = {"schema": report.schema, "rows": json_value(report.rows)}
+        return head | _facts(report) | {"exitStatus": int(status)}
+
+    def lines(report: TopicsReport, _status: ExitStatus) -> Iterator[dict[str, Any]]:
+        yield from (row | {"store": report.store} for row in _rows(report))
+        yield {"type": "summary", "schema": report.schema, **_facts(report)}
+
+    text = partial(_write_text, session)
+    return Forms("topics", topics_verdict, document, text, _totals, lines, _rows, columns_of(TopicTotals))
+
+
+def _totals(report: TopicsReport) -> dict[str, int]:
+    return {"messages": report.log.messages, "messageBytes": report.log.message_bytes}
+
+
+def _rows(report: TopicsReport) -> Iterator[dict[str, Any]]:
+    return map(json_object, report)
 
 
 def _tell_missed(session: Session, store: Store, topics: tuple[str, ...]) -> None:

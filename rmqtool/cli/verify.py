@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,30 +13,24 @@ from rmqtool.cli.case_record import case_option
 from rmqtool.cli.completers import complete_code, complete_target
 from rmqtool.cli.engine_options import engine_of, engine_options
 from rmqtool.cli.help import Command
-from rmqtool.cli.lost_file import check_lost, lost_lines, lost_option
-from rmqtool.cli.options import A_PATH, A_STORE, max_findings_option, shared_options, type_option
+from rmqtool.cli.lost_file import check_lost, lost_option
+from rmqtool.cli.options import A_PATH, A_STORE, is_fleet, max_findings_option, shared_options, type_option
 from rmqtool.cli.session import Session
 from rmqtool.cli.verify_files import MANIFEST_ACTIONS, REPORT_KINDS, VerifyFiles, metavar
-from rmqtool.errors import DeniedError, EnvironmentFailureError, ExitStatus, UsageError
+from rmqtool.cli.verify_question import ALL, INFERRED, PREDICT, VerifyQuestion, refuse_prediction
+from rmqtool.errors import ExitStatus, UsageError
 from rmqtool.projection import json_object
 from rmqtool.releases import RELEASES
 from rmqtool.report.formats import Format, to_json
-from rmqtool.store import PathKind
-from rmqtool.store.listing import label_of
+from rmqtool.report.verify_json import verify_document, verify_lines, write_verify_csv
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import TextIO
 
-    from rmqtool.api.store import Store
-    from rmqtool.check.model import VerifyRun
     from rmqtool.cli.options import StorePath
     from rmqtool.commands.verify.verdict import Verdict
-    from rmqtool.recovery.model import Prediction
 
-_PREDICT = "--predict-recovery"
-_INFERRED = "inferred"
-_ALL = "all"
 _VERSION_LIKE = re.compile(r"v?\d+\.[\w.-]+")
 
 _EXAMPLES = """\
@@ -49,6 +42,8 @@ rmqtool verify $STORE --predict-recovery
 rmqtool verify $STORE --predict-recovery --lost lost.ndjson
 # checksums and framing only
 rmqtool verify $STORE/commitlog --level 1
+# all stores of a backup: a line for each, the worst first
+rmqtool verify $STORE $OTHER
 # for CI: a report file, and an exit status
 rmqtool verify $STORE -q --fail-on warning --report junit:verify.xml
 # what a finding means
@@ -68,14 +63,14 @@ class _VerifyCommand(Command):
         options = words[: words.index("--")] if "--" in words else words
         for place, word in enumerate(options):
             following = words[place + 1] if words[place + 1 :] else ""
-            if word == _PREDICT and not _names_releases(following):
-                words[place] = f"{_PREDICT}={_INFERRED}"
+            if word == PREDICT and not _names_releases(following):
+                words[place] = f"{PREDICT}={INFERRED}"
         return super().parse_args(ctx, words)
 
 
 def _names_releases(word: str) -> bool:
     """Tell whether a word is meant as a value of ``--predict-recovery``, right or wrong."""
-    if word in {*RELEASES, _ALL, _INFERRED}:
+    if word in {*RELEASES, ALL, INFERRED}:
         return True
     return _VERSION_LIKE.fullmatch(word) is not None and not Path(word).exists()
 
@@ -95,9 +90,9 @@ def _names_releases(word: str) -> bool:
     "--baseline", type=A_PATH, metavar="FILE", help="Known findings: json or ndjson of an earlier run."
 )
 @click.option(
-    _PREDICT,
+    PREDICT,
     "predict",
-    type=click.Choice([*RELEASES, _ALL, _INFERRED]),
+    type=click.Choice([*RELEASES, ALL, INFERRED]),
     help="Also tell what the next start of a broker of that release would do; default: the store's own.",
 )
 @click.option(
@@ -121,7 +116,7 @@ def _names_releases(word: str) -> bool:
     shell_complete=complete_code,
     help="What a finding means; needs no PATH.",
 )
-@lost_option(f"every message that {_PREDICT} finds to be lost")
+@lost_option(f"every message that {PREDICT} finds to be lost")
 @click.option("--live", is_flag=True, help="Read a store whose lock a broker holds.")
 @engine_options("local")
 @case_option
@@ -135,35 +130,32 @@ def verify_command(
 
     PATH is a store root, one of its directories, or one file. The log is the truth: consume queues and
     index are compared with it, a part of a store with the log beside it. Nothing is ever repaired or
-    written into the store.
+    written into the store. Several, or a glob in quotes, are one run: a line for each, and one exit status.
     """
     session = Session(options)
     if options["explain_code"] is not None:
         return _explain(session, options["explain_code"])
     if not paths:
         raise UsageError("give a PATH to verify, or --explain CODE")
-    if len(paths) > 1 and (options["baseline"] or options["manifest"]):
-        raise UsageError("--baseline and --manifest are those of one store; give one PATH")
     engine_of(options)  # contradictions are told before a store is looked at
     _check_lost(paths, options)
-    stores = [session.open_root(path, type_name, reads_queues=True) for path in paths]
-    if options["predict"] is not None and any(store.kind != PathKind.STORE for store in stores):
-        raise UsageError(f"{_PREDICT} is about whole stores; give a store root")
-    files = VerifyFiles(session, stores, options)
-    session.begin_case(*stores)
-    verdicts = _verdicts(session, stores, files, options)
+    if is_fleet(paths):
+        from rmqtool.cli.verify_stores import verify_stores
+
+        return verify_stores(session, paths, type_name, options)
+    store = session.open_root(paths[0], type_name, reads_queues=True)
+    refuse_prediction(store, options)
+    files = VerifyFiles(session, [store], options)
+    session.begin_case(store)
+    session.note_settings(store)
+    question = VerifyQuestion(options, session.fail_on, session.given_words, files)
+    verdict, status = question(store, engine_of(options), session.console)
     session.console.close()
-    status = max(verdict.status for verdict in verdicts)
-    session.tell_case(partial(_document, verdicts))
-    if status is ExitStatus.INTERRUPTED:
-        session.console.error(
-            "interrupted; the report is of what was looked at before" + files.say_not_written()
-        )
-    else:
-        files.write_reports(verdicts)
+    session.tell_case(partial(verify_document, verdict))
+    files.end([verdict], status)
     try:
-        with session.output(*stores, whole=True) as stream:
-            _write(session, verdicts, stream)
+        with session.output(store, whole=True) as stream:
+            _write(session, verdict, stream)
     except BrokenPipeError:  # whoever reads has enough; the verdict stands
         from rmqtool.report.output import silence_standard_output
 
@@ -171,106 +163,26 @@ def verify_command(
     return status
 
 
-def _verdicts(
-    session: Session, stores: Sequence[Store], files: VerifyFiles, options: dict[str, Any]
-) -> list[Verdict]:
-    """Verify one store after the other; after an interrupt, none is looked at."""
-    from rmqtool.check.model import Examined, VerifyReport
-    from rmqtool.commands.verify.verdict import Verdict
-    from rmqtool.findings import FindingLog
-
-    verdicts: list[Verdict] = []
-    for store in stores:
-        base = store.files.base
-        part = None if store.kind == PathKind.STORE else label_of(store.files.place.path, base)
-        if verdicts and verdicts[-1].report.interrupted is not None:
-            empty = VerifyReport(str(base), options["level"], FindingLog(), Examined(), {}, "start")
-            verdicts.append(Verdict(empty, session.fail_on, part=part))
-        else:
-            verdicts.append(_verify(session, store, files, options, part))
-    return verdicts
-
-
-def _verify(
-    session: Session, store: Store, files: VerifyFiles, options: dict[str, Any], part: str | None
-) -> Verdict:
-    from rmqtool.check.model import VerifyInterruptedError, VerifyRun
-    from rmqtool.commands.verify.verdict import Verdict
-
-    session.note_settings(store)
-    predictions: tuple[Prediction, ...] = ()
-    try:
-        report = store.verify(
-            level=options["level"],
-            engine=engine_of(options),
-            max_findings=options["max_findings"] + files.known_findings,
-            live=options["live"],
-            progress=session.console,
-        )
-    except VerifyInterruptedError as stop:
-        report = stop.report
-    else:
-        run = VerifyRun(report)
-        with suppress(KeyboardInterrupt):  # the report says so
-            files.manifest(store, run, options["jobs"])
-            predictions = _predict(store, run, options)
-        report = run.report()
-    return Verdict(report, session.fail_on, files.compare(report), predictions, part, session.given_words)
-
-
 def _check_lost(paths: Sequence[StorePath], options: dict[str, Any]) -> None:
     if options["lost"] is None:
         return
-    if options["predict"] in {None, _ALL} or len(paths) > 1:
-        raise UsageError(
-            f"--lost is what one start does to one store: give {_PREDICT}, one release, one PATH"
-        )
+    if options["predict"] in {None, ALL} or is_fleet(paths):
+        raise UsageError(f"--lost is what one start does to one store: give {PREDICT}, one release, one PATH")
     check_lost(options)
 
 
-def _predict(store: Store, run: VerifyRun, options: dict[str, Any]) -> tuple[Prediction, ...]:
-    wanted = options["predict"]
-    if wanted is None:
-        return ()
-    from rmqtool.findings.places import IO_DENIED
-    from rmqtool.recovery import NotPredictedError
-    from rmqtool.recovery.outcome import skipped, start_findings
-    from rmqtool.store.unreadable import denied_finding
-
-    releases = RELEASES if wanted == _ALL else [None if wanted == _INFERRED else wanted]
-    with run.stage("prediction"):
-        try:
-            with lost_lines(options, store) as tell_lost:
-                predictions = tuple(store.predict_recovery(one, lost=tell_lost) for one in releases)
-        except (NotPredictedError, EnvironmentFailureError) as failure:
-            run.findings.add(skipped(str(failure)))
-            if isinstance(failure, DeniedError) and IO_DENIED.code not in run.findings.counts:
-                run.findings.add(denied_finding(failure, store.files.base))
-            return ()
-        for prediction in predictions:
-            run.findings.extend(start_findings(prediction))
-    return predictions
-
-
-def _write(session: Session, verdicts: list[Verdict], stream: TextIO) -> None:
-    from rmqtool.report import verify_json
-
+def _write(session: Session, verdict: Verdict, stream: TextIO) -> None:
     if session.format is Format.JSON:
-        verify_json.write_verify_json(verdicts, stream)
+        stream.write(to_json(verify_document(verdict), indent=2) + "\n")
     elif session.format is Format.NDJSON:
-        verify_json.write_verify_ndjson(verdicts, stream)
+        for value in verify_lines(verdict):
+            stream.write(to_json(value) + "\n")
     elif session.format is Format.CSV:
-        verify_json.write_verify_csv(verdicts, stream)
+        write_verify_csv(verdict, stream)
     else:
         from rmqtool.report.verify_text import write_verify_text
 
-        write_verify_text(verdicts, stream, color=session.color, notes=session.is_verbose)
-
-
-def _document(verdicts: Sequence[Verdict]) -> dict[str, Any]:
-    from rmqtool.report.verify_json import whole_document
-
-    return whole_document(verdicts)
+        write_verify_text(verdict, stream, color=session.color, notes=session.is_verbose)
 
 
 def _explain(session: Session, text: str) -> ExitStatus:

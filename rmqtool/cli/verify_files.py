@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.cli.lost_file import check_lost
-from rmqtool.errors import UsageError
+from rmqtool.errors import ExitStatus, UsageError
 from rmqtool.findings.wording import counted
 from rmqtool.io import local_name
 from rmqtool.report.whole_file import check_new_file, write_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from rmqtool.api.store import Store
@@ -114,23 +114,28 @@ class VerifyFiles:
         files = counted(len(lines), "file")
         console.note(f"{path}: SHA-256 of {files}; check with verify --manifest check:FILE")
 
-    def write_reports(self, verdicts: Sequence[Verdict]) -> None:
-        """Write the reports, each whole."""
-        if not self._reports:
-            return
-        from rmqtool.report.junit import junit
-        from rmqtool.report.sarif import sarif
-
-        for kind, path in self._reports:
-            write_whole(path, junit(verdicts) if kind == "junit" else sarif(verdicts))
-
-    def say_not_written(self) -> str:
-        """Return the end of a sentence about an interrupted run.
+    def end(
+        self, verdicts: Sequence[Verdict], status: ExitStatus, failures: Mapping[str, str] | None = None
+    ) -> None:
+        """Write the reports, each whole, or say that an interrupted run has none.
 
         JUnit has no way to say that something is missing: half a run would look like a sound store.
+
+        Args:
+            verdicts: Of the stores that could be looked at.
+            status: Of the run.
+            failures: Why others could not, by their paths.
         """
-        names = [str(path) for _, path in self._reports]
-        return f", and not written to {', '.join(names)}" if names else ""
+        if status is ExitStatus.INTERRUPTED:
+            names = [str(path) for _, path in self._reports]
+            missing = f", and not written to {', '.join(names)}" if names else ""
+            self._session.console.error(f"interrupted; the report is of what was looked at before{missing}")
+        elif self._reports:
+            from rmqtool.report.junit import junit
+            from rmqtool.report.sarif import sarif
+
+            for kind, path in self._reports:
+                write_whole(path, (junit if kind == "junit" else sarif)(verdicts, failures))
 
 
 def _check_written(paths: Sequence[Path], evidence_roots: Sequence[Path]) -> None:

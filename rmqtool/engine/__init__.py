@@ -72,7 +72,7 @@ def open_engine(options: EngineOptions) -> Engine:
     if options.jobs is not None and options.jobs < 1:
         raise UsageError(f"--jobs must be at least 1, not {options.jobs}")
     if options.kind == "local":
-        return LocalEngine(options.jobs)
+        return LocalEngine(options.jobs, options.scratch)
     if not is_spark_installed():
         raise EnvironmentFailureError(
             f"Spark is not installed: {HOW_TO_GET_SPARK} adds it; --engine local does without"

@@ -10,6 +10,7 @@ from rmqtool.engine.interface import Engine, EngineError, EngineOptions, MapInte
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -27,12 +28,13 @@ class LocalEngine(Engine):
 
     Args:
         jobs: items at a time; all usable CPUs when None. With one job the calling thread works itself.
+        scratch: see ``EngineOptions``.
     """
 
     name: str = "local"
 
-    def __init__(self, jobs: int | None = None) -> None:
-        self.options = EngineOptions("local", jobs)
+    def __init__(self, jobs: int | None = None, scratch: Path | None = None) -> None:
+        self.options = EngineOptions("local", jobs, scratch=scratch)
         self._jobs = jobs or usable_cpus()
         self._closed = False
 

@@ -168,6 +168,24 @@ def location_of(path: str | os.PathLike[str] | Location) -> Location:
     return Location(files, files.absolute(local_name(path)))
 
 
+def is_glob(path: str | os.PathLike[str] | Location) -> bool:
+    """Tell whether a path, or a URL, is a glob: it has wildcards, and nothing has that very name."""
+    text = path.text if isinstance(path, Location) else os.fspath(path)
+    return _WILD.search(text) is not None and location_of(path).status() is None
+
+
+def places_of(path: str | os.PathLike[str] | Location) -> list[Location]:
+    """Return the places that a path, a URL or a glob names, a glob's by name; none where nothing fits."""
+    place = location_of(path)
+    if not is_glob(path):
+        return [place]
+    if isinstance(path, Location) or is_object_url(str(path)):
+        return list(Location(place.source, "/").matching(place.text.strip("/")))
+    text = local_name(path)
+    base = location_of("/" if text.startswith("/") else ".")
+    return [base.elsewhere(found.text) for found in base.matching(text.strip("/"))]
+
+
 def local_name(path: str | os.PathLike[str]) -> str:
     """Return a path of this machine's as text.
 

@@ -77,10 +77,9 @@ class OpenObject:
     def read(self, start: int, stop: int) -> bytearray:
         """Return a range, which is not empty.
 
-        The S3 client of Arrow counts the bytes that were asked for, not those that came (21 to 26:
-        ``ObjectInputFile::ReadAt``), so that after a body that is too short the buffer ends in what was in it
-        before. Its last byte tells; where that may be the object's own, it is read once more, into a buffer
-        that began otherwise.
+        Arrow's S3 client (26.0.1) counts the bytes that were asked for, not those that came: after a body
+        that is too short the buffer ends in what was in it before. Its last byte tells; where that may be the
+        object's own, it is read once more, into a buffer that began otherwise.
 
         Raises:
             OSError: It failed, or fewer bytes came.

@@ -25,6 +25,8 @@ def write_export_text(report: ExportReport, stream: TextIO) -> None:
 def _lines(report: ExportReport) -> Iterator[str]:
     for store in report.stores:
         yield f"{'store':<10} {escape_text(store)}"
+    for one in report.left_out:
+        yield f"{'left out':<10} {escape_text(one.reason)}"
     yield f"{'result':<10} {escape_text(report.out)}"
     yield f"{'messages':<10} {report.messages:,} of {size_text(report.log_bytes)} of log"
     size = size_text(sum(file.bytes for file in report.files))

@@ -1,7 +1,8 @@
 """Verdicts as JUnit XML, which CI servers show as tests.
 
-A suite is a store; a case is a code that was found, or a part of the store in which nothing was found. Codes
-without findings are no passed tests: a lower level may not have looked for them.
+A suite is a store, which fails as a whole where nothing could be looked at; a case is a code that was found,
+or a part of the store in which nothing was found. Codes without findings are no passed tests: a lower level
+may not have looked for them.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from rmqtool.report.escaping import escape_text
 from rmqtool.report.finding_text import finding_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from rmqtool.commands.verify.verdict import Verdict
     from rmqtool.findings import Finding
@@ -27,11 +28,16 @@ _NO_XML = re.compile("[\ufffe\uffff]")
 _FAILED = ("failure", "error")
 
 
-def junit(verdicts: Sequence[Verdict]) -> bytes:
-    """Return the bytes of the XML document."""
+def junit(verdicts: Sequence[Verdict], failures: Mapping[str, str] | None = None) -> bytes:
+    """Return the bytes of the XML document.
+
+    Args:
+        verdicts: One for each store that could be looked at.
+        failures: Why others could not, by their paths.
+    """
     root = ET.Element("testsuites", name="rmqtool verify")
-    for verdict in verdicts:
-        root.append(_suite(verdict))
+    root.extend(_suite(verdict) for verdict in verdicts)
+    root.extend(_failed_suite(store, why) for store, why in (failures or {}).items())
     totals: Counter[str] = Counter()
     for suite in root:
         totals.update({name: int(suite.attrib[name]) for name in ("tests", "failures", "errors")})
@@ -54,6 +60,15 @@ def _suite(verdict: Verdict) -> ET.Element:
     suite.set("tests", str(len(cases)))
     for attribute, tag in zip(("failures", "errors", "skipped"), (*_FAILED, "skipped"), strict=True):
         suite.set(attribute, str(sum(case.find(tag) is not None for case in cases)))
+    return suite
+
+
+def _failed_suite(store: str, why: str) -> ET.Element:
+    suite = ET.Element("testsuite", name=_text(escape_text(store)), time=_seconds(0))
+    suite.attrib.update(tests="1", failures="0", errors="1", skipped="0")
+    case = _new_case(Structure.STORE, "could be looked at")
+    ET.SubElement(case, "error", message=_text(escape_text(why)), type="exit-status")
+    suite.append(case)
     return suite
 
 

@@ -32,9 +32,16 @@ _ROOT = "STORE"
 _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
 
 
-def sarif(verdicts: Sequence[Verdict]) -> bytes:
-    """Return the log file's bytes."""
-    log = {"$schema": SCHEMA, "version": VERSION, "runs": [_run(verdict) for verdict in verdicts]}
+def sarif(verdicts: Sequence[Verdict], failures: Mapping[str, str] | None = None) -> bytes:
+    """Return the log file's bytes.
+
+    Args:
+        verdicts: One for each store that could be looked at.
+        failures: Why others could not, by their paths.
+    """
+    runs = [_run(verdict) for verdict in verdicts]
+    runs += [_failed_run(store, why) for store, why in (failures or {}).items()]
+    log = {"$schema": SCHEMA, "version": VERSION, "runs": runs}
     return (to_json(log, indent=1) + "\n").encode("utf-8", "backslashreplace")
 
 
@@ -64,6 +71,16 @@ def _run(verdict: Verdict) -> dict[str, Any]:
             "examined": json_object(report.examined),
             "counts": report.findings.counts,
         },
+    }
+
+
+def _failed_run(store: str, why: str) -> dict[str, Any]:
+    """Return the run of a store that could not be looked at, without results (section 3.20.14)."""
+    told = {"level": "error", "message": {"text": why}}
+    return {
+        "tool": {"driver": _driver([], {})},
+        "invocations": [{"executionSuccessful": False, "toolExecutionNotifications": [told]}],
+        "originalUriBaseIds": {_ROOT: {"uri": _uri(store).rstrip("/") + "/"}},
     }
 
 

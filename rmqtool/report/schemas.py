@@ -17,6 +17,7 @@ from rmqtool.commands.case.model import CaseRecord
 from rmqtool.commands.decode_id import Reading
 from rmqtool.commands.diff.model import Difference
 from rmqtool.commands.export.model import ExportReport
+from rmqtool.commands.fleet import FleetSummary, StoreOutcome
 from rmqtool.commands.info import (
     IndexCoverage,
     IndexSummary,
@@ -123,13 +124,6 @@ def _verify_line(definitions: Definitions) -> Schema:
     return {"oneOf": [definitions.of(Finding), prediction, summary]}
 
 
-def _verify_stores(definitions: Definitions) -> Schema:
-    definitions.defined["Verdict"] = {}
-    definitions.defined["Verdict"] = _verify(definitions)
-    stores = array_of({"$ref": "#/$defs/Verdict"})
-    return closed({"schema": _mark("verify-stores"), "stores": stores, "exitStatus": _STATUS})
-
-
 def _explain(definitions: Definitions) -> Schema:
     return closed({"schema": _mark("explain"), "codes": array_of(definitions.of(FindingCode))})
 
@@ -192,7 +186,38 @@ def _topics(definitions: Definitions) -> Schema:
 
 
 def _topics_line(definitions: Definitions) -> Schema:
+    definitions.defined["TopicTotals"] = definitions.object(TopicTotals, {"store": _TEXT}, "store")
     return {"oneOf": [definitions.of(TopicTotals), _summary("topics", _topics_facts(definitions))]}
+
+
+# --- many stores
+
+_OF_MANY = ("verify", "rebuild", "topics")
+"""Commands that take many stores, whose documents are in one of all."""
+
+
+def _outcome(definitions: Definitions, more: Mapping[str, Schema]) -> Schema:
+    return definitions.object(StoreOutcome, {"exitStatus": _STATUS, "verdict": _TEXT_OR_NULL, **more})
+
+
+def _fleet_head() -> dict[str, Schema]:
+    return {"schema": _mark("fleet"), "command": {"enum": [*_OF_MANY, "rebuild-index"]}}
+
+
+def _fleet(definitions: Definitions) -> Schema:
+    for name in _OF_MANY:
+        definitions.defined[name] = _MADE[name][1](definitions)
+    documents = [{"$ref": f"#/$defs/{name}"} for name in _OF_MANY]
+    stores = array_of(_outcome(definitions, {"document": {"anyOf": [*documents, {"type": "null"}]}}))
+    summary = definitions.object(FleetSummary, {"totals": _COUNTS})
+    return closed({**_fleet_head(), "stores": stores, "summary": summary, "exitStatus": _STATUS})
+
+
+def _fleet_line(definitions: Definitions) -> Schema:
+    members = definitions.object(FleetSummary, {"totals": _COUNTS})["properties"]
+    store = _outcome(definitions, {"type": {"const": "store"}})
+    all_stores = closed({"type": {"const": "fleet"}, **_fleet_head(), **members, "exitStatus": _STATUS})
+    return {"oneOf": [store, all_stores]}
 
 
 # --- info
@@ -272,7 +297,8 @@ _MADE: dict[str, tuple[int, Callable[[Definitions], Schema]]] = {
     "dump-line": (2, lambda definitions: _rows(definitions, _ROWS, {})),
     "verify": (2, _verify),
     "verify-line": (2, _verify_line),
-    "verify-stores": (1, _verify_stores),
+    "fleet": (1, _fleet),
+    "fleet-line": (1, _fleet_line),
     "explain": (1, _explain),
     "explain-line": (1, lambda definitions: definitions.object(FindingCode)),
     "prediction": (1, lambda definitions: definitions.object(Prediction)),

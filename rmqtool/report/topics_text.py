@@ -40,7 +40,7 @@ def write_topics_text(
         all_command: Shows what is left out, ready to be pasted.
     """
     tables = Tables(stream, color=color)
-    tables.pairs(_verdict(report), list(_facts(report.log)))
+    tables.pairs(topics_verdict(report), list(_facts(report.log)))
     by_queue = any(row.queue_id is not None for row in report)
     columns = (_COLUMNS[0], "queue", *_COLUMNS[1:]) if by_queue else _COLUMNS
     lines = [_cells(row, zone, by_queue=by_queue) for row in report]
@@ -54,7 +54,8 @@ def write_topics_text(
         stream.write(f"… {len(findings) - _LISTED} more, see --format json\n")
 
 
-def _verdict(report: TopicsReport) -> str:
+def topics_verdict(report: TopicsReport) -> str:
+    """Return in one line what lies in the log, and whether it is damaged."""
     log = report.log
     damage = ""
     if report.findings.exit_status(FailOn.ERROR) is ExitStatus.LOG_DAMAGED:

@@ -32,11 +32,14 @@ _DAMAGE = {
 
 
 def headline(verdict: Verdict) -> str:
-    """Return the verdict in one line: damage, what was not looked at, what the next start does, the store."""
-    report = verdict.report
-    said = "Interrupted: no verdict" if report.interrupted is not None else _damage(verdict)
-    starts = "".join(f"; {one}" for one in _starts(verdict))
-    return f"{said}{starts}: {escape_text(report.store)}"
+    """Return the verdict in one line, with the store."""
+    return f"{verdict_line(verdict)}: {escape_text(verdict.report.store)}"
+
+
+def verdict_line(verdict: Verdict) -> str:
+    """Return the verdict in one line: damage, what was not looked at, what the next start does."""
+    said = "Interrupted: no verdict" if verdict.report.interrupted is not None else _damage(verdict)
+    return said + "".join(f"; {one}" for one in _starts(verdict))
 
 
 def next_command(verdict: Verdict) -> str | None:

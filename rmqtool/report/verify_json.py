@@ -1,4 +1,4 @@
-"""Verdicts as JSON: one document, one object a line, or the findings as csv."""
+"""A verdict as JSON: one document, one object a line, or the findings as csv."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from rmqtool.commands.verify.roots import label_of_root
 from rmqtool.findings import Finding
 from rmqtool.projection import columns_of, json_object
 from rmqtool.report.escaping import escape_text
-from rmqtool.report.formats import to_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -18,14 +17,14 @@ if TYPE_CHECKING:
     from rmqtool.commands.verify.verdict import Verdict
     from rmqtool.findings import FindingCode
 
-MANY_SCHEMA = "rmqtool.verify-stores/1"
 EXPLAIN_SCHEMA = "rmqtool.explain/1"
+FINDING_COLUMNS = (*columns_of(Finding), "root")
 
 
 def verify_document(verdict: Verdict) -> dict[str, Any]:
     """Return the document of one store; what was not asked for has no key."""
     document = json_object(verdict.report)
-    document["findings"] = list(_finding_objects(verdict))
+    document["findings"] = list(finding_objects(verdict))
     if verdict.part is not None:
         document["part"] = verdict.part
     if verdict.predictions:
@@ -33,42 +32,28 @@ def verify_document(verdict: Verdict) -> dict[str, Any]:
     return document | _compared(verdict) | {"exitStatus": int(verdict.status)}
 
 
-def whole_document(verdicts: Sequence[Verdict]) -> dict[str, Any]:
-    """Return one document: that of the store, or an array of them where there are several."""
-    documents = [verify_document(verdict) for verdict in verdicts]
-    if len(documents) == 1:
-        return documents[0]
-    status = max(verdict.status for verdict in verdicts)
-    return {"schema": MANY_SCHEMA, "stores": documents, "exitStatus": int(status)}
+def verify_lines(verdict: Verdict) -> Iterator[dict[str, Any]]:
+    """Yield a finding a line, then predictions, then the summary."""
+    yield from finding_objects(verdict)
+    document = verify_document(verdict)
+    del document["findings"]
+    for value in document.pop("predictions", ()):
+        yield {"type": "prediction"} | value
+    yield {"type": "summary"} | document
 
 
-def write_verify_json(verdicts: Sequence[Verdict], stream: TextIO) -> None:
-    """Write one document, see `whole_document`."""
-    stream.write(to_json(whole_document(verdicts), indent=2) + "\n")
+def lines_of_store(verdict: Verdict) -> Iterator[dict[str, Any]]:
+    """Yield the same for one store of many: each finding says whose it is."""
+    place = {"store": verdict.report.store, "part": verdict.part}
+    for value in verify_lines(verdict):
+        yield value | place if value["type"] == "finding" else value
 
 
-def write_verify_ndjson(verdicts: Sequence[Verdict], stream: TextIO) -> None:
-    """Write a finding a line, then predictions, then the summary; of several stores, each line says whose."""
-    for verdict in verdicts:
-        place = _place(verdict) if len(verdicts) > 1 else {}
-        for value in _finding_objects(verdict):
-            stream.write(to_json(value | place) + "\n")
-        document = verify_document(verdict)
-        del document["findings"]
-        for value in document.pop("predictions", ()):
-            stream.write(to_json({"type": "prediction"} | value) + "\n")
-        stream.write(to_json({"type": "summary"} | document) + "\n")
-
-
-def write_verify_csv(verdicts: Sequence[Verdict], stream: TextIO) -> None:
+def write_verify_csv(verdict: Verdict, stream: TextIO) -> None:
     """Write the findings as csv; hostile characters are escaped, as csv has no form of its own for them."""
     writer = csv.writer(stream, lineterminator="\n")
-    rows = [
-        (_place(verdict) if len(verdicts) > 1 else {}) | value
-        for verdict in verdicts
-        for value in _finding_objects(verdict)
-    ]
-    writer.writerow(rows[0] if rows else (*columns_of(Finding), "root"))
+    rows = list(finding_objects(verdict))
+    writer.writerow(rows[0] if rows else FINDING_COLUMNS)
     writer.writerows([_cell(value) for value in row.values()] for row in rows)
 
 
@@ -85,14 +70,11 @@ def write_explanations_csv(entries: Sequence[FindingCode], stream: TextIO) -> No
     writer.writerows(one.values() for one in objects)
 
 
-def _finding_objects(verdict: Verdict) -> Iterator[dict[str, Any]]:
+def finding_objects(verdict: Verdict) -> Iterator[dict[str, Any]]:
+    """Yield the kept findings as objects, each with the code of the finding that it follows from."""
     for (finding, known), root in zip(verdict.findings(), verdict.roots.of, strict=True):
         value = json_object(finding) | {"root": None if root is None else label_of_root(root)}
         yield value if verdict.comparison is None else value | {"known": known}
-
-
-def _place(verdict: Verdict) -> dict[str, str | None]:
-    return {"store": verdict.report.store, "part": verdict.part}
 
 
 def _cell(value: object) -> object:

@@ -53,31 +53,26 @@ class _Page(Tables):
             self.paragraph(f"{name}: {escape_text(text)}", 2, "dim")
 
 
-def write_verify_text(
-    verdicts: Sequence[Verdict], stream: TextIO, *, color: bool | None, notes: bool = False
-) -> None:
-    """Write verdicts for people.
+def write_verify_text(verdict: Verdict, stream: TextIO, *, color: bool | None, notes: bool = False) -> None:
+    """Write a verdict for people.
 
     Args:
-        verdicts: One for each store.
+        verdict: Of one store.
         stream: Where to.
         color: Whether colours are used; None is found out.
         notes: Whether findings that ask nothing of anybody are told as well.
     """
     page = _Page(stream, color=color)
-    for number, verdict in enumerate(verdicts):
-        if number:
-            stream.write("\n")
-        page.pairs(headline(verdict), list(_facts(verdict)))
-        command = next_command(verdict)
-        if command is not None:
-            page.command(command)
-        for findings in grouped(verdict.report.findings):
-            if findings[0].code not in _IN_PREDICTIONS and (notes or worst_of(findings) is not Severity.INFO):
-                _write_group(page, verdict, findings)
-        for prediction in verdict.predictions:
-            stream.write("\n")
-            page.pairs(prediction_title(prediction), list(prediction_facts(prediction)))
+    page.pairs(headline(verdict), list(_facts(verdict)))
+    command = next_command(verdict)
+    if command is not None:
+        page.command(command)
+    for findings in grouped(verdict.report.findings):
+        if findings[0].code not in _IN_PREDICTIONS and (notes or worst_of(findings) is not Severity.INFO):
+            _write_group(page, verdict, findings)
+    for prediction in verdict.predictions:
+        stream.write("\n")
+        page.pairs(prediction_title(prediction), list(prediction_facts(prediction)))
 
 
 def write_explanations(entries: Sequence[FindingCode], stream: TextIO, *, color: bool | None) -> None:

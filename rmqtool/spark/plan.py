@@ -11,7 +11,7 @@ from rmqtool.commands.dump import DumpRequest
 from rmqtool.derived.index_files import warn_of_assumed_geometry
 from rmqtool.engine.spark_plan import Planner
 from rmqtool.errors import EnvironmentFailureError, UsageError
-from rmqtool.io import Location, location_of
+from rmqtool.io import places_of
 from rmqtool.io.planned import FIRST_PAGE
 from rmqtool.progress import NullProgress
 from rmqtool.rows.messages import MessageFilter
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
     from rmqtool.columns.names import ColumnChoice
     from rmqtool.engine.spark_plan import PlannedTask
+    from rmqtool.io import Location
     from rmqtool.spark.options import ReadOptions
     from rmqtool.spark.tasks import Task
     from rmqtool.store import Store
 
 T = TypeVar("T")
 
-_WILD = frozenset("*?[")
 _KINDS = {Table.CONSUMEQUEUE: PathKind.CONSUMEQUEUE, Table.INDEX: PathKind.INDEX}
 
 
@@ -69,10 +69,7 @@ def open_stores(options: ReadOptions) -> list[Store]:
 
 
 def _places(path: str) -> list[Location]:
-    place = location_of(path)
-    if _WILD.isdisjoint(place.text):
-        return [place]
-    found = list(Location(place.source, "/").matching(place.text.lstrip("/")))
+    found = places_of(path)
     if not found:
         raise EnvironmentFailureError(f"{path}: nothing there fits; give the paths of stores, or a glob")
     return found

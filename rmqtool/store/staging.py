@@ -120,6 +120,8 @@ class StagingArea:
     def __exit__(self, *exc: object) -> None:
         if not self._published:
             self.discard()
+        elif self.handle.path.exists():  # an interrupt came between the rename and the removal
+            self._remove()
 
     def create_file(self, relative: str, size_bytes: int | None = None) -> StagedFile:
         """Begin a file of the result; see `StagingHandle.create_file`."""
@@ -161,10 +163,12 @@ class StagingArea:
             self._marker = _write_marker(path, self.out)
             (path / _RESULT).mkdir()
             (path / _BLOCKS).mkdir()
-        except OSError as failure:
+        except BaseException as failure:
             shutil.rmtree(path, ignore_errors=True)
             self._unlock()
-            raise failure_of(failure, path) from failure
+            if isinstance(failure, OSError):
+                raise failure_of(failure, path) from failure
+            raise
         return path
 
     def _remove(self) -> None:

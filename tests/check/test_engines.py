@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tests.damage.cases import Case
 
 SPARK = EngineOptions("spark", master="local[2]")
-CASES = one_of_each_code()
+CASES = one_of_each_code()[::2]
 
 pytestmark = [pytest.mark.spark, pytest.mark.matrix]
 

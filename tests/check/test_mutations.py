@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _SEEDS = (20240229, 20250817)
-_MUTATIONS = 250
+_MUTATIONS = 150
 _SLOWEST_S = 60
 
 

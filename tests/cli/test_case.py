@@ -17,7 +17,7 @@ import pytest
 
 from rmqtool.cli import case_record, main
 from rmqtool.cli.group import ROOT
-from rmqtool.cli.options import A_PATH
+from rmqtool.cli.options import A_PATH, A_STORE
 from rmqtool.commands.case.directory import CaseDirectory
 from rmqtool.commands.case.facts import facts_now
 from rmqtool.commands.case.model import CaseOutcome, CaseRecord
@@ -298,7 +298,7 @@ def test_every_path_that_a_command_takes_is_hashed_or_said_not_to_be(command: st
     assert found is not None
     assert "case" in {one.name for one in found.params}
     tables = case_record.READ | case_record.WRITTEN | case_record.NEITHER
-    assert {one.name for one in found.params if one.type is A_PATH} <= tables
+    assert {one.name for one in found.params if one.type in {A_PATH, A_STORE}} <= tables
 
 
 def test_a_part_of_a_store_is_recorded_with_the_log_beside_it(

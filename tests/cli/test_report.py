@@ -13,7 +13,7 @@ import pytest
 
 import rmqtool
 from tests.cli.conftest import STORES
-from tests.damage.cases import load_cases
+from tests.damage.cases import one_of_each_code
 from tests.damage.running import damaged_copy
 from tests.report.page.test_page import Page
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     Runner = Callable[..., Run]
 
-CASES = load_cases()
+CASES = one_of_each_code()
 QUICK = {"CL-GAP", "CQ-MISSING-MSG", "ST-ROCKSDB", "ST-NO-COMMITLOG"}
 
 

@@ -75,13 +75,6 @@ def test_worst_of_several_stores_decides(run: Callable[..., Run], plain: Path, p
     done = run("verify", plain, plain_copy, "--format", "json")
     assert done.status == 1
     assert [one["exitStatus"] for one in done.document["stores"]] == [0, 1]
-    first, second = (
-        line
-        for line in run("verify", plain, plain_copy).out.splitlines()
-        if line.endswith(("store", "4.9.8"))
-    )
-    assert first.startswith("No damage found: ")
-    assert second.startswith("Damage outside the commit log: ")
 
 
 @pytest.mark.parametrize(

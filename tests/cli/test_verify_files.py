@@ -68,8 +68,8 @@ def test_reports_agree_with_the_exit_status(
     assert crc["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == LOG_FILE
 
 
-def test_no_report_is_left_of_a_run_that_fails(run: Callable[..., Run], plain: Path, tmp_path: Path) -> None:
-    done = run("verify", plain, tmp_path / "nothing", "--report", f"junit:{tmp_path / 'j'}")
+def test_no_report_is_left_of_a_run_that_fails(run: Callable[..., Run], tmp_path: Path) -> None:
+    done = run("verify", tmp_path / "nothing", "--report", f"junit:{tmp_path / 'j'}")
     assert done.status == 3
     assert list(tmp_path.iterdir()) == []
 

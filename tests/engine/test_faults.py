@@ -32,7 +32,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.soak]
 
 SEED = 13
 INSTANTS = 50
-LONGEST_S = 60.0
+LONGEST_S = 30.0
 """After which no further fault is made: a slow machine sees fewer."""
 PATIENCE_S = 300
 
@@ -101,7 +101,7 @@ def test_a_rebuild_is_whole_or_nothing(cluster: Cluster, tmp_path: Path) -> None
     assert outcomes
 
 
-@pytest.mark.parametrize("instant", range(2))
+@pytest.mark.parametrize("instant", range(1))
 def test_a_killed_command_leaves_no_secret_and_nothing_that_counts(
     cluster: Cluster, tmp_path: Path, instant: int
 ) -> None:

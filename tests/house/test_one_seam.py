@@ -46,6 +46,7 @@ TOUCHES: dict[str, str] = {
     "commands/metadump/fitting.py": WRITTEN,
     "commands/metadump/run.py": WRITTEN,
     "commands/rebuild/compare.py": WRITTEN,
+    "commands/fleet/earlier.py": WRITTEN,
     "commands/case/directory.py": "reads and writes the records of a case, which is no store",
     "salvage/derived.py": WRITTEN,
     "cli/salvage.py": NAMED,

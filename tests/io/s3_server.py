@@ -104,6 +104,13 @@ def upload(port: int, directory: Path, prefix: str) -> None:
             put(port, f"{prefix}/{path.relative_to(directory).as_posix()}", path.read_bytes())
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing of clients that are tired of waiting."""
+
+
 class Proxy:
     """Hands on what is asked, and what is answered as `fault` makes it.
 
@@ -136,8 +143,7 @@ class Proxy:
             def log_message(self, format: str, *arguments: object) -> None:
                 """Say nothing."""
 
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        server.daemon_threads = True
+        server = _Server(("127.0.0.1", 0), Handler)
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
+import socket
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -192,16 +192,16 @@ def test_a_silent_server_is_an_error(
     monkeypatch.setattr("rmqtool.io.object_urls.SILENCE_TIMEOUT_S", 1.0)
     monkeypatch.setattr("rmqtool.io.object_store.ATTEMPTS", 2)
     proxy.begin(_always(lambda reply: replace(reply, pause_s=10.0)))
-    begun = time.monotonic()
     status, _, err = _run(capsys, *DUMP)
     assert (status, err.count("\n")) == (3, 1)
     assert "cannot be read, tried 2 times" in err
-    assert time.monotonic() - begun < 60
 
 
 def test_no_server_is_an_error(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
-    status, out, err = _run(capsys, *DUMP)
+    with socket.socket() as deaf:
+        deaf.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{deaf.getsockname()[1]}")
+        status, out, err = _run(capsys, *DUMP)
     assert (status, out, err.count("\n")) == (3, "", 1)
     assert f"s3://bucket/{SMALL}/commitlog: cannot be examined, tried 4 times" in err
 

@@ -125,3 +125,12 @@ def test_hostile_text_is_harmless() -> None:
     failure = ET.fromstring(data).find(".//failure")
     assert failure is not None
     assert str(failure.text).startswith("[red]x\\x1b[2J\\u202e<&\\ufffe\\x80|/0 #3: ")
+
+
+def test_a_store_that_could_not_be_looked_at_is_a_suite_with_an_error() -> None:
+    root = ET.fromstring(junit([verdict()], {"/data/\x1bother": "no \ufffestore"}))
+    check_shape(root)
+    first, second = root
+    assert (first.get("name"), second.get("name")) == ("/data/store", "/data/\\x1bother")
+    assert (root.get("errors"), second.get("tests"), second.get("errors")) == ("1", "1", "1")
+    assert second[0][0].get("message") == "no \\ufffestore"

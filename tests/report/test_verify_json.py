@@ -11,7 +11,8 @@ from rmqtool.commands.verify.baseline import Baseline, identity
 from rmqtool.projection import json_object
 from rmqtool.recovery.model import Prediction
 from rmqtool.releases import RELEASES
-from rmqtool.report.verify_json import write_verify_csv, write_verify_json, write_verify_ndjson
+from rmqtool.report.formats import to_json
+from rmqtool.report.verify_json import lines_of_store, verify_document, verify_lines, write_verify_csv
 from tests.report.verdicts import ABORT, CRC, HOSTILE, MISSING, TAIL, verdict
 
 if TYPE_CHECKING:
@@ -27,17 +28,13 @@ FINDING_KEYS = [
 ]
 
 
-def document(*verdicts: Verdict) -> dict[str, Any]:
-    stream = io.StringIO()
-    write_verify_json(verdicts, stream)
-    found: dict[str, Any] = json.loads(stream.getvalue())
+def document(one: Verdict) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(to_json(verify_document(one)))
     return found
 
 
-def lines(*verdicts: Verdict) -> list[dict[str, Any]]:
-    stream = io.StringIO()
-    write_verify_ndjson(verdicts, stream)
-    return [json.loads(line) for line in stream.getvalue().splitlines()]
+def lines(one: Verdict) -> list[dict[str, Any]]:
+    return [json.loads(to_json(line)) for line in verify_lines(one)]
 
 
 def with_baseline() -> Verdict:
@@ -74,14 +71,10 @@ def test_lines_are_findings_and_then_a_summary() -> None:
     assert (summary["type"], summary["result"], summary["exitStatus"]) == ("summary", "derived-damage", 1)
 
 
-def test_several_stores_are_one_document_and_each_line_says_whose_it_is() -> None:
-    both = verdict(ABORT), verdict(CRC)
-    found = document(*both)
-    assert list(found) == ["schema", "stores", "exitStatus"]
-    assert [one["exitStatus"] for one in found["stores"]] == [0, 5]
-    assert found["exitStatus"] == 5
-    assert [one["type"] for one in lines(*both)] == ["finding", "summary", "finding", "summary"]
-    assert {one["store"] for one in lines(*both)} == {"/data/store"}
+def test_every_line_of_one_store_of_many_says_whose_it_is() -> None:
+    found = list(lines_of_store(verdict(ABORT, CRC)))
+    assert [one["type"] for one in found] == ["finding", "finding", "summary"]
+    assert {one["store"] for one in found} == {"/data/store"}
 
 
 def test_a_baseline_marks_findings_and_leaves_the_result_alone() -> None:
@@ -101,19 +94,17 @@ def test_predictions_are_lines_of_their_own() -> None:
 
 
 def test_hostile_text_reaches_no_terminal() -> None:
-    stream = io.StringIO()
-    write_verify_ndjson([verdict(MISSING)], stream)
-    text = stream.getvalue()
+    text = to_json(next(verify_lines(verdict(MISSING))))
     assert not set(text) & {"\x1b", "\u202e", "\udc80"}
-    assert json.loads(text.splitlines()[0])["topic"] == HOSTILE
+    assert json.loads(text)["topic"] == HOSTILE
 
 
 def test_csv_has_the_columns_of_a_finding_even_without_one() -> None:
     stream = io.StringIO()
-    write_verify_csv([verdict(CRC)], stream)
+    write_verify_csv(verdict(CRC), stream)
     head, row = csv.reader(io.StringIO(stream.getvalue()))
     assert head == FINDING_KEYS
     assert row[:5] == ["finding", "CL-CRC", "error", "commitlog/00000000000000000000", "1234"]
     stream = io.StringIO()
-    write_verify_csv([verdict()], stream)
+    write_verify_csv(verdict(), stream)
     assert stream.getvalue() == ",".join(FINDING_KEYS) + "\n"

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from rmqtool.commands.verify.verdict import Verdict
 
 
-def text(*verdicts: Verdict, color: bool = False) -> str:
+def text(one: Verdict, *, color: bool = False) -> str:
     stream = io.StringIO()
-    write_verify_text(verdicts, stream, color=color)
+    write_verify_text(one, stream, color=color)
     return stream.getvalue()
 
 
@@ -103,7 +103,7 @@ def test_findings_are_grouped_errors_first_and_folded() -> None:
         "WARNING ST-ABORT abort file present",
     ]
     stream = io.StringIO()
-    write_verify_text([verdict(TAIL)], stream, color=False, notes=True)
+    write_verify_text(verdict(TAIL), stream, color=False, notes=True)
     assert "NOTE CL-TAIL-ZERO zeros after the last record\n" in stream.getvalue()
     assert "… 30 in all" in shown
     assert shown.count("@1234") == 5
@@ -122,7 +122,7 @@ def test_a_terminal_is_filled_and_never_exceeded(monkeypatch: pytest.MonkeyPatch
     terminal = io.StringIO()
     monkeypatch.setattr(terminal, "isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "80")
-    write_verify_text([verdict(CRC, MISSING, ABORT, TAIL)], terminal, color=False)
+    write_verify_text(verdict(CRC, MISSING, ABORT, TAIL), terminal, color=False)
     assert max(map(len, terminal.getvalue().splitlines())) in range(70, 81)
     assert f"  Remedy: {CRC.code.remedy}\n" in text(verdict(CRC))
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from rmqtool.store.disk import Disk
 
 _QUICK_SEEDS = 1
-_ALL_SEEDS = 12
+_ALL_SEEDS = 6
 
 
 def _file(text: str, modified_ns: int, mode: int = 0o640) -> Entry:

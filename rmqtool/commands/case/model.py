@@ -180,9 +180,10 @@ def counters_of(document: Mapping[str, Any]) -> dict[str, int]:
     for name, value in document.items():
         if isinstance(value, Mapping):
             found.update({f"{name}.{inner}": count for inner, count in counters_of(value).items()})
-        elif name == "stores":
-            for one in value:
-                found.update(counters_of(one) if isinstance(one, Mapping) else {})
+        elif name == "stores" and isinstance(value, list):
+            documents = [one.get("document") for one in value if isinstance(one, Mapping)]
+            for one in filter(None, documents):
+                found.update(counters_of(one))
         elif isinstance(value, int) and not isinstance(value, bool) and name != "exitStatus":
             found[name] += value
     return dict(found)

@@ -22,6 +22,19 @@ REPORT_NAME = "_export.json"
 """Its first character keeps those who read a folder of files from taking it for one of them."""
 
 
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A store that was named and is not exported.
+
+    Attributes:
+        store: its path, as it was given.
+        reason: why not, one sentence.
+    """
+
+    store: str
+    reason: str
+
+
 @dataclass(frozen=True)
 class ExportRequest:
     """What to export.
@@ -36,6 +49,7 @@ class ExportRequest:
         from_offset: Physical offset; inside a record the next one is the first.
         to_offset: Physical offset; what begins there or later is left out. None: to the end.
         max_findings: Findings of one code that are kept in full.
+        left_out: Stores that could not be opened.
     """
 
     stores: tuple[Store, ...]
@@ -47,6 +61,7 @@ class ExportRequest:
     from_offset: int | None = None
     to_offset: int | None = None
     max_findings: int = 10
+    left_out: tuple[LeftOut, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +70,7 @@ class ExportReport:
 
     Attributes:
         stores: Paths of the evidence.
+        left_out: Stores that were named and could not be read; only of several.
         out: Path of the result.
         format: How files are written.
         partition: What they are set apart by; None if by nothing.
@@ -69,6 +85,7 @@ class ExportReport:
 
     schema: ClassVar = "rmqtool.export/1"
     stores: tuple[str, ...]
+    left_out: tuple[LeftOut, ...]
     out: str
     format: str
     partition: str | None
@@ -81,7 +98,9 @@ class ExportReport:
     seconds: float
 
     def exit_status(self, fail_on: FailOn = FailOn.ERROR) -> ExitStatus:
-        """Return the exit status; NEGATIVE where nothing was found to export."""
+        """Return the worst of what is wrong, NEGATIVE for nothing to export, FAILED for stores left out."""
         status = self.findings.exit_status(fail_on)
+        if self.left_out:
+            status = max(status, ExitStatus.FAILED)
         is_missed = not self.messages and fail_on is not FailOn.NEVER
         return max(status, ExitStatus.NEGATIVE) if is_missed else status

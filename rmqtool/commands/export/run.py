@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.columns.missing import require_library
 from rmqtool.columns.pieces import trimmed
-from rmqtool.commands.export.model import REPORT_NAME, ExportReport
+from rmqtool.commands.export.model import REPORT_NAME, ExportReport, LeftOut
 from rmqtool.commands.export.plan import plan_of, tasks_of
 from rmqtool.commands.export.task import again, run_task
 from rmqtool.engine import opened_engine
@@ -21,10 +21,11 @@ from rmqtool.projection import json_object
 from rmqtool.rows import Damage
 from rmqtool.rows.log_pieces import after_segment
 from rmqtool.scan.splits import stitch
+from rmqtool.store.folders import folder_names
 from rmqtool.store.staging import StagingArea
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from rmqtool import rows
     from rmqtool.columns.names import ColumnFile
@@ -52,11 +53,6 @@ def export(request: ExportRequest, progress: Progress, engine: Engine | None = N
     """
     start = time.perf_counter()
     require_library("pyarrow")
-    for store in request.stores:
-        if not len(store.commitlog):
-            raise EnvironmentFailureError(
-                f"{store.place.path}: no commit log there to export; give a store root, or its commitlog/"
-            )
     roots = [root for store in request.stores for root in store.evidence_roots]
     with StagingArea(request.out, roots) as area, opened_engine(request.engine, engine) as working:
         made = _Export(request, area.handle, working, LimitedProgress(progress))
@@ -81,29 +77,46 @@ class _Export:
         self._files: list[ColumnFile] = []
         self._tasks: dict[str, ExportTask] = {}
         self._log_bytes = 0
+        self._stores: list[Store] = []
+        self._left_out = [*request.left_out]
 
     def run(self) -> None:
         """Run the tasks of all stores as one job, and take from each what counts."""
         tasks: list[ExportTask] = []
-        for store, folder in zip(self._request.stores, _folders(self._request.stores), strict=True):
-            found, others = tasks_of(plan_of(self._request, store, folder, self._staging))
-            tasks += found
-            self._note(others)
+        for store, folder in zip(self._request.stores, _folders(self._request), strict=True):
+            tasks += self._planned(store, folder)
+        if not self._stores:
+            raise EnvironmentFailureError("; ".join(one.reason for one in self._left_out))
         self._log_bytes = sum(task.log_bytes for task in tasks)
         self._progress.stage("export", self._log_bytes)
         done = self._done(tasks, _advance(tasks, self._progress))
         self._tasks = {task.name: task for task in tasks}
         for _, of_store in groupby(done, key=lambda one: self._tasks[one.name].plan.folder):
             self._take(list(of_store))
-        for store in self._request.stores:
+        for store in self._stores:
             store.commitlog.close()
         self._progress.finish()
+
+    def _planned(self, store: Store, folder: str) -> list[ExportTask]:
+        """Return the tasks of a store; one of several that cannot be read has none, and is noted."""
+        try:
+            _require_log(store)
+            tasks, others = tasks_of(plan_of(self._request, store, folder, self._staging))
+        except EnvironmentFailureError as failure:
+            if not folder:
+                raise
+            self._left_out.append(LeftOut(str(store.place.path), str(failure)))
+            return []
+        self._stores.append(store)
+        self._note(others)
+        return tasks
 
     def report(self, seconds: float) -> ExportReport:
         """Return what was done."""
         request = self._request
         return ExportReport(
-            stores=tuple(str(store.place.path) for store in request.stores),
+            stores=tuple(str(store.place.path) for store in self._stores),
+            left_out=tuple(self._left_out),
             out=str(request.out),
             format=request.form.format.value,
             partition=None if request.form.partition is None else request.form.partition.value,
@@ -184,13 +197,16 @@ def _advance(tasks: Sequence[ExportTask], progress: Progress) -> Callable[[int],
     return lambda count: progress.advance(done[count])
 
 
-def _folders(stores: Sequence[Store]) -> Iterator[str]:
-    """Yield the folder of each store: none for one alone, else by the name of its directory."""
-    if len(stores) == 1:
-        yield ""
-        return
-    met: dict[str, int] = {}
-    for store in stores:
-        name = store.place.path.real().name or "root"
-        count = met[name] = met.get(name, 0) + 1
-        yield f"store={name if count == 1 else f'{name}-{count}'}/"
+def _require_log(store: Store) -> None:
+    if not len(store.commitlog):
+        raise EnvironmentFailureError(
+            f"{store.place.path}: no commit log there to export; give a store root, or its commitlog/"
+        )
+
+
+def _folders(request: ExportRequest) -> list[str]:
+    """Return the folder of each store; none for one alone."""
+    paths = [str(store.place.path) for store in request.stores]
+    if len(paths) + len(request.left_out) == 1:
+        return [""]
+    return [f"store={name}/" for name in folder_names(paths)]

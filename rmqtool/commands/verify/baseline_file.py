@@ -61,12 +61,11 @@ def parse_baseline(text: str) -> Baseline:
 def _objects(text: str) -> Iterator[_Object]:
     """Yield findings and summaries of a json document, or of ndjson lines."""
     for value in _values(text):
-        stores = _array(_object(value).get("stores", [value]))
-        if len(stores) > 1:
+        store = _object(value)
+        if "stores" in store:
             raise _NoBaselineError("it tells of several stores; keep one baseline for each")
-        for store in map(_object, stores):
-            yield from map(_object, _array(store.get("findings", [])))
-            yield store
+        yield from map(_object, _array(store.get("findings", [])))
+        yield store
 
 
 def _values(text: str) -> list[Any]:

@@ -1,0 +1,121 @@
+"""``rmqtool export --resume``: the folder of each store appears by itself, and is not made twice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rmqtool.api.exporting import export
+from rmqtool.cli.fleet import Fleet
+from rmqtool.commands.export.model import REPORT_NAME, ExportReport
+from rmqtool.commands.fleet.earlier import earlier_report, earlier_status
+from rmqtool.findings.wording import counted
+from rmqtool.report.escaping import escape_text
+from rmqtool.report.export_text import write_export_text
+from rmqtool.report.fleet import Forms
+from rmqtool.report.formats import Format, document_of
+from rmqtool.report.times import size_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+    from typing import TextIO
+
+    from rmqtool.api.store import Store
+    from rmqtool.cli.options import StorePath
+    from rmqtool.cli.session import Session
+    from rmqtool.engine import Engine, EngineOptions
+    from rmqtool.errors import ExitStatus
+    from rmqtool.findings import FailOn
+    from rmqtool.progress import Progress
+
+
+class Exported(NamedTuple):
+    """What was made of one store.
+
+    Attributes:
+        document: the report, as JSON has it.
+        report: itself; None where an earlier run made it.
+    """
+
+    document: dict[str, Any]
+    report: ExportReport | None
+
+
+def export_stores(
+    session: Session, paths: Sequence[StorePath], out: Path, words: Mapping[str, Any], engine: EngineOptions
+) -> ExitStatus:
+    """Export all that paths and globs name, each by itself, and return the worst status.
+
+    Args:
+        session: The run.
+        paths: As given.
+        out: Receives a folder for each store.
+        words: The options of `rmqtool.export`.
+        engine: Where the tasks run.
+
+    Raises:
+        RefusedError: The output lies in a store.
+        EnvironmentFailureError: The engine does not come up.
+    """
+    fleet = Fleet(session, paths, _FORMS, notes_brokers=True)
+    question = ExportQuestion(words, session.fail_on, fleet.folders(out, "store="))
+    return fleet.ask(question, engine, chosen=Format.TEXT)
+
+
+@dataclass(frozen=True)
+class ExportQuestion:
+    """A question to a store.
+
+    Attributes:
+        words: the options of `rmqtool.export`.
+        fail_on: which findings fail.
+        outs: where the files of each store go, by its path.
+    """
+
+    words: Mapping[str, Any]
+    fail_on: FailOn
+    outs: Mapping[str, Path]
+
+    def __call__(self, store: Store, engine: Engine, progress: Progress) -> tuple[Exported, ExitStatus]:
+        """Export a store, unless that was done.
+
+        Raises:
+            RmqtoolError: As `rmqtool.export`.
+        """
+        out, words = self.outs[store.location], self.words
+        wanted = {
+            "schema": ExportReport.schema,
+            "stores": [store.location],
+            "format": words["format"],
+            "partition": words["partition_by"],
+        }
+        if words["columns"] is not None:
+            wanted["columns"] = words["columns"]
+        document = earlier_report(out / REPORT_NAME, wanted)
+        if document is not None:
+            return Exported(document, None), earlier_status(document, self.fail_on)
+        report = export(store, out, engine=engine, progress=progress, **words)
+        status = report.exit_status(self.fail_on)
+        return Exported(document_of(report, status), report), status
+
+
+def _verdict(made: Exported) -> str:
+    document = made.document
+    messages = counted(document["messages"], "message", spec=",")
+    before = " (by an earlier run)" if made.report is None else ""
+    return f"{messages} of {size_text(document['logBytes'])} of log{before}"
+
+
+def _text(made: Exported, stream: TextIO) -> None:
+    if made.report is None:
+        stream.write(f"{_verdict(made)}: {escape_text(made.document['out'])}\n")
+    else:
+        write_export_text(made.report, stream)
+
+
+def _totals(made: Exported) -> dict[str, int]:
+    return {"messages": made.document["messages"], "files": len(made.document["files"])}
+
+
+_FORMS = Forms[Exported]("export", _verdict, lambda made, _status: made.document, _text, _totals)

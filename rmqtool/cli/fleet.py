@@ -1,0 +1,148 @@
+"""Commands over many stores: several paths, or a glob in quotes, are one run with one report."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from rmqtool.api.fleet import log_bytes, open_part
+from rmqtool.commands.fleet import FleetReport, ask_members, gathered
+from rmqtool.engine import EngineOptions, open_engine
+from rmqtool.errors import EnvironmentFailureError, RefusedError
+from rmqtool.io import location_of
+from rmqtool.report.fleet import FleetLook, fleet_document, write_fleet
+from rmqtool.report.output import silence_standard_output
+from rmqtool.store.folders import folder_names
+from rmqtool.store.staging import refuse_inside
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from rmqtool.api.store import Store
+    from rmqtool.cli.options import StorePath
+    from rmqtool.cli.session import Session
+    from rmqtool.commands.fleet import Ask, Member
+    from rmqtool.errors import ExitStatus
+    from rmqtool.report.fleet import Forms
+    from rmqtool.report.formats import Format
+
+R = TypeVar("R")
+
+
+def stores_of(session: Session, paths: Iterable[StorePath]) -> tuple[list[Store], dict[str, str]]:
+    """Return the stores that a command line names, and why others of several cannot be opened, by path.
+
+    Raises:
+        EnvironmentFailureError: None of them can be opened.
+        UsageError: The settings make no sense.
+    """
+    members: list[Member[Store]] = gathered(paths, partial(open_part, **session.opening), log_bytes)
+    stores = [one.store for one in members if one.store is not None]
+    for store in stores:
+        session.note_opened(store, reads_queues=False)
+    failures = {one.path: str(one.failure) for one in members if one.failure is not None}
+    if not stores:
+        raise EnvironmentFailureError("; ".join(failures.values()))
+    return stores, failures
+
+
+def refuse_contents(out: Path) -> None:
+    """Refuse an output in which something is, where nobody asks to go on with it.
+
+    Raises:
+        RefusedError: Something is there.
+    """
+    place = location_of(out)
+    if place.is_regular() or place.entries():
+        raise RefusedError(f"{out}: exists and is no empty directory; choose another output, or add --resume")
+
+
+class Fleet(Generic[R]):
+    """The stores that a command line names, and how what is found of them looks.
+
+    Args:
+        session: The run.
+        paths: As given.
+        forms: How a report of the command looks.
+        kind: What a path is that is no store root, if the user says so.
+        reads_queues: Whether the command reads all queues.
+        notes_brokers: Whether it says that a broker is at work on a store.
+
+    Attributes:
+        members: The stores, those among them that cannot be opened.
+
+    Raises:
+        UsageError: The settings make no sense.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        paths: Iterable[StorePath],
+        forms: Forms[R],
+        *,
+        kind: str | None = None,
+        reads_queues: bool = False,
+        notes_brokers: bool = False,
+    ) -> None:
+        self._session, self._forms = session, forms
+        opening = partial(open_part, kind=kind, **session.opening)
+        self.members: list[Member[Store]] = gathered(paths, opening, log_bytes)
+        for store in self.stores:
+            session.note_opened(store, reads_queues=reads_queues)
+            if notes_brokers:
+                session.note_broker(store)
+
+    @property
+    def stores(self) -> list[Store]:
+        """Return those that are open."""
+        return [one.store for one in self.members if one.store is not None]
+
+    def folders(self, out: Path, prefix: str = "") -> dict[str, Path]:
+        """Return where the result of each store goes, by its path: a directory in ``out``.
+
+        Raises:
+            RefusedError: It lies in one of the stores.
+        """
+        refuse_inside(out, [root for store in self.stores for root in store.files.evidence_roots])
+        paths = [one.path for one in self.members]
+        return {path: out / f"{prefix}{name}" for path, name in zip(paths, folder_names(paths), strict=True)}
+
+    def ask(
+        self,
+        question: Ask[Store, R],
+        engine: EngineOptions | None = None,
+        *,
+        travels: bool = False,
+        then: Callable[[FleetReport[R]], None] | None = None,
+        chosen: Format | None = None,
+    ) -> ExitStatus:
+        """Ask all of them with one engine, write what was found, and return the exit status.
+
+        Args:
+            question: Of the command.
+            engine: Where it runs; None is threads of this process.
+            travels: Whether the question can be pickled and be asked twice.
+            then: Told what was found, before it is written.
+            chosen: How it is written; None is ``--format``.
+
+        Raises:
+            RefusedError: The output exists, or lies in a store.
+            EnvironmentFailureError: The engine does not come up, or the output cannot be written.
+        """
+        session, report = self._session, FleetReport[R]((), 0.0)
+        session.begin_case(*self.stores)
+        try:
+            with session.output(*self.stores, whole=True) as stream:
+                with open_engine(engine or EngineOptions("local")) as working:
+                    report = ask_members(self.members, question, working, session.console, travels=travels)
+                session.console.close()
+                session.tell_case(partial(fleet_document, report, self._forms))
+                if then is not None:
+                    then(report)
+                look = FleetLook(session.color, details=session.is_verbose)
+                write_fleet(chosen or session.format, report, self._forms, stream, look)
+        except BrokenPipeError:  # whoever reads has enough; the report stands
+            silence_standard_output()
+        return report.exit_status

@@ -1,0 +1,172 @@
+"""``rmqtool rebuild`` of many stores: a directory for each in ``--out``, and one report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rmqtool.cli.engine_options import engine_of, note_engine
+from rmqtool.cli.fleet import Fleet, refuse_contents
+from rmqtool.commands.fleet.earlier import earlier_report, earlier_status
+from rmqtool.commands.rebuild.report import RebuildReport
+from rmqtool.errors import ExitStatus, UsageError
+from rmqtool.findings.wording import counted
+from rmqtool.projection import json_value
+from rmqtool.report.escaping import escape_text
+from rmqtool.report.fleet import Forms
+from rmqtool.report.formats import document_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+    from typing import TextIO
+
+    from rmqtool.api.store import Store
+    from rmqtool.cli.options import StorePath
+    from rmqtool.cli.session import Session
+    from rmqtool.commands.fleet import FleetReport
+    from rmqtool.engine import Engine
+    from rmqtool.findings import FailOn
+    from rmqtool.progress import Progress
+
+_OF_ONE_LOG = "is a place in one log: give one STORE"
+
+
+class Rebuilt(NamedTuple):
+    """What was made of one store.
+
+    Attributes:
+        document: the report, as JSON has it.
+        report: itself; None where an earlier run made it.
+    """
+
+    document: dict[str, Any]
+    report: RebuildReport | None
+
+
+def rebuild_stores(
+    session: Session, paths: Sequence[StorePath], words: Mapping[str, Any], options: dict[str, Any]
+) -> ExitStatus:
+    """Rebuild all that paths and globs name, and return the worst status.
+
+    Args:
+        session: The run.
+        paths: As given.
+        words: The options of `Store.rebuild`.
+        options: Of the command.
+
+    Raises:
+        UsageError: An option is that of one store.
+        RefusedError: ``--out`` has contents and nobody asks to go on, or it lies in a store.
+        EnvironmentFailureError: The engine does not come up.
+    """
+    _check(options)
+    engine, out = engine_of(options), options["out"]
+    note_engine(options, engine, session.console)
+    forms = replace(_FORMS, command="rebuild" if "consumequeue" in words["parts"] else "rebuild-index")
+    fleet = Fleet(session, paths, forms, reads_queues=True)
+    outs = {} if out is None else fleet.folders(out)
+    question = RebuildQuestion(words, session.fail_on, outs, resume=options["resume"])
+    return fleet.ask(question, engine, then=partial(_say_what_next, session, out))
+
+
+@dataclass(frozen=True)
+class RebuildQuestion:
+    """A question to a store.
+
+    Attributes:
+        words: the options of `Store.rebuild`.
+        fail_on: which findings fail.
+        outs: where the result of each store goes, by its path; empty where nothing is written.
+        resume: whether what an earlier run has made counts.
+    """
+
+    words: Mapping[str, Any]
+    fail_on: FailOn
+    outs: Mapping[str, Path]
+    resume: bool
+
+    def __call__(self, store: Store, engine: Engine, progress: Progress) -> tuple[Rebuilt, ExitStatus]:
+        """Rebuild a store, unless that was done.
+
+        Raises:
+            RmqtoolError: As `Store.rebuild`.
+        """
+        out = self.outs.get(store.location)
+        document = self._made_before(store, out) if self.resume and out is not None else None
+        if document is not None:
+            status = earlier_status(document, self.fail_on)
+            return Rebuilt(document | {"exitStatus": int(status)}, None), status
+        report = store.rebuild(out, engine=engine, progress=progress, **self.words)
+        status = report.exit_status(self.fail_on)
+        return Rebuilt(document_of(report, status), report), status
+
+    def _made_before(self, store: Store, out: Path) -> dict[str, Any] | None:
+        """Return the report of a result of this store, made with the same options; None if there is none."""
+        from rmqtool.commands.rebuild.run import REPORT_NAME
+
+        words = self.words
+        wanted = {
+            "schema": RebuildReport.schema,
+            "store": str(store.files.base),
+            "mode": "salvage" if words["salvage"] else "broker",
+            "partial": bool(words["topic"] or words["exclude_topic"] or words["until_timestamp"] is not None),
+            "compared": words["compare"],
+            "settings": json_value(store.settings),
+        }
+        document = earlier_report(out / REPORT_NAME, wanted)
+        if document is None:
+            return None
+        has_queues = "consumequeue" in words["parts"] and bool(document["records"])
+        return document if bool(document["queues"]) == has_queues else None
+
+
+def _check(options: dict[str, Any]) -> None:
+    """Refuse what makes sense for one store only, before the first is opened."""
+    out = options["out"]
+    if options["lost"] is not None:
+        raise UsageError("--lost is of one store: give one STORE")
+    if options["until_offset"] is not None:
+        raise UsageError(f"--until-offset {_OF_ONE_LOG}")
+    if options["tag_items"].startswith("from:"):
+        raise UsageError(f"--tag-items {options['tag_items']} {_OF_ONE_LOG}")
+    if out is None and not (options["compare"] or options["dry_run"]):
+        raise UsageError("nothing to do: give --out DIR for the results, or --compare, or --dry-run")
+    if out is not None and not options["resume"]:
+        refuse_contents(out)
+
+
+def _say_what_next(session: Session, out: Path | None, report: FleetReport[Rebuilt]) -> None:
+    if report.exit_status is ExitStatus.INTERRUPTED:
+        kept = "" if out is None else f"; what is complete lies in {out}, and --resume makes the rest"
+        session.console.error(f"interrupted{kept}")
+    made = [one.report.report for one in report if one.report is not None and one.report.report is not None]
+    ready = [one for one in made if one.is_installable]
+    others = sum(bool(one.install_hint) and not one.is_installable for one in made)
+    if ready:
+        session.console.note(replace(ready[0], out=f"{out}/NAME").install_hint)
+    if others:
+        count = counted(others, "result is", "results are", spec=",")
+        session.console.warn(f"{count} not to be installed; rmqtool rebuild of that store alone says why")
+
+
+def _verdict(made: Rebuilt) -> str:
+    before = " (by an earlier run)" if made.report is None else ""
+    return escape_text(made.document["verdict"]) + before
+
+
+def _text(made: Rebuilt, stream: TextIO) -> None:
+    from rmqtool.report.rebuild_text import write_rebuild_text
+
+    if made.report is None:
+        stream.write(f"{_verdict(made)}: {escape_text(made.document['store'])}\n")
+    else:
+        write_rebuild_text(made.report, stream)
+
+
+def _totals(made: Rebuilt) -> dict[str, int]:
+    return {name: made.document[name] for name in ("records", "bytes", "queues", "units", "indexEntries")}
+
+
+_FORMS = Forms[Rebuilt]("rebuild", _verdict, lambda made, _status: made.document, _text, _totals)

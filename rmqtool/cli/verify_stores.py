@@ -1,0 +1,82 @@
+"""``rmqtool verify`` of many stores: a verdict on each, and one report."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from rmqtool.cli.engine_options import engine_of
+from rmqtool.cli.fleet import Fleet
+from rmqtool.cli.verify_files import VerifyFiles
+from rmqtool.cli.verify_question import VerifyQuestion
+from rmqtool.errors import UsageError
+from rmqtool.projection import json_object
+from rmqtool.report.fleet import Forms
+from rmqtool.report.verify_json import FINDING_COLUMNS, finding_objects, lines_of_store, verify_document
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import TextIO
+
+    from rmqtool.cli.options import StorePath
+    from rmqtool.cli.session import Session
+    from rmqtool.commands.fleet import FleetReport
+    from rmqtool.commands.verify.verdict import Verdict
+    from rmqtool.errors import ExitStatus
+
+
+def verify_stores(
+    session: Session, paths: Sequence[StorePath], kind: str | None, options: dict[str, Any]
+) -> ExitStatus:
+    """Verify all that paths and globs name, and return the worst status.
+
+    Raises:
+        UsageError: An option is that of one store.
+        RefusedError: A file to write exists, or lies in a store.
+        EnvironmentFailureError: A file has no directory to be written into, or the engine does not come up.
+    """
+    if options["baseline"] or options["manifest"]:
+        raise UsageError("--baseline and --manifest are those of one store; give one PATH")
+    fleet = Fleet(session, paths, _forms(session), kind=kind, reads_queues=True)
+    files = VerifyFiles(session, fleet.stores, options)
+    question = VerifyQuestion(options, session.fail_on, session.given_words)
+    return fleet.ask(question, engine_of(options), travels=True, then=partial(_write_reports, files))
+
+
+def _write_reports(files: VerifyFiles, report: FleetReport[Verdict]) -> None:
+    verdicts = [one.report for one in report if one.report is not None]
+    failures = {one.store: one.failure or "" for one in report if one.report is None}
+    files.end(verdicts, report.exit_status, failures)
+
+
+def _forms(session: Session) -> Forms[Verdict]:
+    def verdict_line(verdict: Verdict) -> str:
+        from rmqtool.report.verify_headline import verdict_line as line
+
+        return line(verdict)
+
+    def text(verdict: Verdict, stream: TextIO) -> None:
+        from rmqtool.report.verify_text import write_verify_text
+
+        write_verify_text(verdict, stream, color=session.color, notes=True)
+
+    return Forms(
+        "verify",
+        verdict_line,
+        lambda verdict, _status: verify_document(verdict),
+        text,
+        _totals,
+        lambda verdict, _status: lines_of_store(verdict),
+        _rows,
+        ("part", *FINDING_COLUMNS),
+    )
+
+
+def _totals(verdict: Verdict) -> dict[str, int]:
+    report = verdict.report
+    return json_object(report.examined) | {"findings": sum(report.findings.counts.values())}
+
+
+def _rows(verdict: Verdict) -> Iterator[dict[str, Any]]:
+    for value in finding_objects(verdict):
+        yield {"part": verdict.part} | value

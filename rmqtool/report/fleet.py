@@ -1,0 +1,196 @@
+"""What a command found of many stores, for people and for programs.
+
+People get a line a store, the worst first, and the totals; programs the ordinary document of each, in the
+order in which stores were named, and a summary. A command says in its `Forms` how one of its reports looks.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from rmqtool.errors import ExitStatus
+from rmqtool.findings.wording import counted
+from rmqtool.projection import json_object
+from rmqtool.report.escaping import escape_text
+from rmqtool.report.formats import Format, csv_cell, to_json
+from rmqtool.report.tables import Tables
+from rmqtool.report.times import size_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from typing import TextIO
+
+    from rmqtool.commands.fleet import FleetReport, StoreOutcome
+
+R = TypeVar("R")
+
+_SAID = {
+    ExitStatus.CLEAN: "in order",
+    ExitStatus.NEGATIVE: "damaged or different outside the log",
+    ExitStatus.USAGE: "asked for what makes no sense",
+    ExitStatus.FAILED: "not looked at, or not all of it",
+    ExitStatus.REFUSED: "refused",
+    ExitStatus.LOG_DAMAGED: "with a damaged log",
+    ExitStatus.INTERRUPTED: "interrupted",
+}
+
+
+_CAPITAL = re.compile("[A-Z]")
+
+
+def _no_rows(_report: object) -> Iterable[dict[str, Any]]:
+    return ()
+
+
+@dataclass(frozen=True)
+class Forms(Generic[R]):
+    """How the reports of a command look.
+
+    Attributes:
+        command: its name.
+        verdict: one line about a store, without its path; harmless on a terminal.
+        document: the ordinary document.
+        text: writes the ordinary text.
+        totals: numbers that add up over stores, by their names in JSON.
+        lines: the ordinary lines of ndjson, each with the ``store`` that it is of.
+        rows: the rows of csv.
+        columns: of those.
+    """
+
+    command: str
+    verdict: Callable[[R], str]
+    document: Callable[[R, ExitStatus], dict[str, Any]]
+    text: Callable[[R, TextIO], None]
+    totals: Callable[[R], Mapping[str, int]]
+    lines: Callable[[R, ExitStatus], Iterable[dict[str, Any]]] | None = None
+    rows: Callable[[R], Iterable[dict[str, Any]]] = _no_rows
+    columns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class FleetLook:
+    """How the text looks.
+
+    Attributes:
+        color: whether colours are used; None is found out.
+        details: whether the text of each store follows.
+    """
+
+    color: bool | None = None
+    details: bool = False
+
+
+def fleet_document(report: FleetReport[R], forms: Forms[R]) -> dict[str, Any]:
+    """Return the document of all stores."""
+    stores = [
+        _entry(one, forms)
+        | {"document": None if one.report is None else forms.document(one.report, one.status)}
+        for one in report
+    ]
+    head = {"schema": report.schema, "command": forms.command, "stores": stores}
+    return head | {"summary": _summary(report, forms), "exitStatus": int(report.exit_status)}
+
+
+def write_fleet(
+    chosen: Format,
+    report: FleetReport[R],
+    forms: Forms[R],
+    stream: TextIO,
+    look: FleetLook,
+) -> None:
+    """Write what was found of all stores.
+
+    Args:
+        chosen: The format.
+        report: What was found.
+        forms: How it looks.
+        stream: Where to.
+        look: Of the text.
+    """
+    if chosen is Format.JSON:
+        stream.write(to_json(fleet_document(report, forms), indent=2) + "\n")
+    elif chosen is Format.NDJSON:
+        for value in _lines(report, forms):
+            stream.write(to_json(value) + "\n")
+    elif chosen is Format.CSV:
+        _write_csv(report, forms, stream)
+    else:
+        _write_text(report, forms, stream, look)
+
+
+def _summary(report: FleetReport[R], forms: Forms[R]) -> dict[str, Any]:
+    return json_object(report.summary) | {"totals": dict(_totals(report, forms))}
+
+
+def _totals(report: FleetReport[R], forms: Forms[R]) -> Counter[str]:
+    totals: Counter[str] = Counter()
+    for one in report:
+        if one.report is not None:
+            totals.update(forms.totals(one.report))
+    return totals
+
+
+def _entry(outcome: StoreOutcome[R], forms: Forms[R]) -> dict[str, Any]:
+    verdict = None if outcome.report is None else forms.verdict(outcome.report)
+    return json_object(outcome) | {"verdict": verdict}
+
+
+def _lines(report: FleetReport[R], forms: Forms[R]) -> Iterator[dict[str, Any]]:
+    """Yield the lines of each store and one about it, then one about all."""
+    for one in report:
+        if one.report is not None and forms.lines is not None:
+            yield from forms.lines(one.report, one.status)
+        yield {"type": "store"} | _entry(one, forms)
+    head = {"type": "fleet", "schema": report.schema, "command": forms.command}
+    yield head | _summary(report, forms) | {"exitStatus": int(report.exit_status)}
+
+
+def _write_csv(report: FleetReport[R], forms: Forms[R], stream: TextIO) -> None:
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(("store", *forms.columns))
+    for one in report:
+        for row in () if one.report is None else forms.rows(one.report):
+            writer.writerow([csv_cell(value) for value in (one.store, *row.values())])
+
+
+def _write_text(report: FleetReport[R], forms: Forms[R], stream: TextIO, look: FleetLook) -> None:
+    page = Tables(stream, color=look.color)
+    rows = [(str(int(one.status)), escape_text(one.store), _said(one, forms)) for one in report.worst_first]
+    page.table("Stores, the worst first", ("status", "store", "what"), rows)
+    stream.write("\n")
+    page.pairs(_total(report), list(_facts(report, forms)))
+    if not look.details:
+        return
+    for one in report.worst_first:
+        if one.report is not None:
+            stream.write("\n")
+            forms.text(one.report, stream)
+
+
+def _said(outcome: StoreOutcome[R], forms: Forms[R]) -> str:
+    """Return the line of a store, which has its path beside it."""
+    if outcome.report is not None:
+        return forms.verdict(outcome.report)
+    return escape_text((outcome.failure or "").removeprefix(f"{outcome.store}: "))
+
+
+def _total(report: FleetReport[R]) -> str:
+    summary = report.summary
+    sound = summary.by_status.get("0", 0)
+    stores = counted(summary.stores, "store", spec=",")
+    return f"{stores}, all in order" if sound == summary.stores else f"{stores}, {sound:,} of them in order"
+
+
+def _facts(report: FleetReport[R], forms: Forms[R]) -> Iterator[tuple[str, str]]:
+    summary = report.summary
+    for status, count in summary.by_status.items():
+        yield f"status {status}", f"{count:,} {_SAID[ExitStatus(int(status))]}"
+    yield "commit logs", size_text(summary.log_bytes)
+    for name, count in _totals(report, forms).items():
+        yield _CAPITAL.sub(lambda found: f" {found[0].lower()}", name), f"{count:,}"
+    yield "seconds", f"{summary.seconds:.2f}"
+    yield "exit status", f"{int(report.exit_status)}, that of the worst; -v shows all of each store"

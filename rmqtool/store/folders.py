@@ -1,0 +1,49 @@
+"""Names of folders for what is made of many stores."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def folder_names(paths: Sequence[str]) -> list[str]:
+    """Return a name for each store: the end of its path, as much of it as tells it from the others.
+
+    ``/data/a/store`` and ``/data/b/store`` are ``a-store`` and ``b-store``. What whole paths do not tell
+    apart gets a number.
+
+    Args:
+        paths: Absolute paths of the stores, ``/`` between components.
+    """
+    unique = [*dict.fromkeys(paths)]
+    names = dict(zip(unique, _told_apart([path.strip("/").split("/") for path in unique]), strict=True))
+    return _numbered([names[path] for path in paths])
+
+
+def _told_apart(parts: Sequence[Sequence[str]]) -> list[str]:
+    """Return ends of paths, longer where they would be the same, until whole paths are."""
+    lengths = [1] * len(parts)
+    while True:
+        names = ["-".join(one[-length:]) or "root" for one, length in zip(parts, lengths, strict=True)]
+        counts = Counter(names)
+        longer = [
+            length + (counts[name] > 1 and length < len(one))
+            for one, length, name in zip(parts, lengths, names, strict=True)
+        ]
+        if longer == lengths:
+            return names
+        lengths = longer
+
+
+def _numbered(names: Sequence[str]) -> list[str]:
+    found: list[str] = []
+    for name in names:
+        number, own = 1, name
+        while own in found:
+            number += 1
+            own = f"{name}-{number}"
+        found.append(own)
+    return found
