@@ -1,6 +1,6 @@
 """What a command found of many stores, for people and for programs.
 
-People get a line a store, the worst first, and the totals; programs the ordinary document of each, in the
+People get a verdict, a line a store, the worst first, and the totals; programs the ordinary document of each, in the
 order in which stores were named, and a summary. A command says in its `Forms` how one of its reports looks.
 """
 
@@ -160,9 +160,9 @@ def _write_csv(report: FleetReport[R], forms: Forms[R], stream: TextIO) -> None:
 def _write_text(report: FleetReport[R], forms: Forms[R], stream: TextIO, look: FleetLook) -> None:
     page = Tables(stream, color=look.color)
     rows = [(str(int(one.status)), escape_text(one.store), _said(one, forms)) for one in report.worst_first]
-    page.table("Stores, the worst first", ("status", "store", "what"), rows)
+    page.table(_total(report), ("status", "store", "what"), rows)
     stream.write("\n")
-    page.pairs(_total(report), list(_facts(report, forms)))
+    page.pairs("All together", list(_facts(report, forms)))
     if not look.details:
         return
     for one in report.worst_first:
