@@ -1,7 +1,8 @@
 """What a command found of many stores, for people and for programs.
 
-People get a verdict, a line a store, the worst first, and the totals; programs the ordinary document of each, in the
-order in which stores were named, and a summary. A command says in its `Forms` how one of its reports looks.
+People get a verdict, a line a store, the worst first, and the totals; programs the ordinary document of each,
+in the order in which stores were named, and a summary. A command says in its `Forms` how one of its reports
+looks.
 """
 
 from __future__ import annotations
