@@ -4,15 +4,13 @@ The broker (``MessageDecoder#string2messageProperties``, 4.9.1+ and 5.x) decodes
 Cutting the bytes gives the same ranges:
 
 * In UTF-8 a byte below 0x80 is a character of its own, also after a cut or malformed sequence: Java's
-decoder ends
-  the replacement character before it. So the separators 01 and 02 are the same in bytes and in text, and
-  decoding the pieces gives the pieces of the decoded whole.
+  decoder ends the replacement character before it. So the separators 01 and 02 are the same in bytes and
+  in text, and decoding the pieces gives the pieces of the decoded whole.
 * Nothing decodes to no character, so a name or value is empty in bytes exactly if it is in text. The rule
-"ignore
-  pieces shorter than 3 chars" follows from that: name, separator and value are three characters.
+  "ignore pieces shorter than 3 chars" follows from that: name, separator and value are three characters.
 * U+FFFD is the only thing that different bytes decode to, hence a wanted name of ASCII is equal in text
-exactly if
-  it is equal in bytes. Wanted names must therefore be ASCII, as all names with a meaning to the broker are.
+  exactly if it is equal in bytes. Wanted names must therefore be ASCII, as all names with a meaning to
+  the broker are.
 """
 
 from __future__ import annotations
@@ -66,7 +64,7 @@ def find_property(buffer: Buffer, start: int, stop: int, name: Buffer) -> tuple[
         buffer: Bytes, ``(n,)`` uint8.
         start: Position of the first byte of the property string.
         stop: Position after its last byte.
-        name: RowFilter name, ASCII bytes.
+        name: The wanted name, ASCII bytes.
 
     Returns:
         Start and stop of the value, which is never empty; (-1, -1) if there is none.
