@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-pytestmark = [pytest.mark.broker, pytest.mark.every_store]
+pytestmark = pytest.mark.broker
 
 APPENDED = 23
 MOST_ANSWERS = 64  # of one query, as the judge asks

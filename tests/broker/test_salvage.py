@@ -36,7 +36,7 @@ Case = tuple[str, str, str, bool]
 those that a broker makes of the log alone, or ours beside the damaged log; and whether ``abort`` is there."""
 
 _STARTS = [("ours", False), ("ours", True), ("own", False), ("own", True)]
-_MAKERS = {"4.9.8": "segments", "5.3.3": "plain", "5.5.1": "segments plain"}
+_MAKERS = {"4.9.8": "segments", "5.3.3": "plain", "5.5.1": "segments"}
 _DAMAGED = {"4.9.8": "plain delay", "5.3.3": "plain transaction", "5.5.1": "plain segments lmq"}
 CASES: list[Case] = [
     (f"{name}-{version}", incident, queues, abort)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from collections import Counter
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -39,7 +41,8 @@ SETTINGS = {
     "reviveQueueNum": 1,
     "reviveInterval": 3_600_000,
 }
-CHECKS = b"transactionCheckInterval=2000\nreviveInterval=1000\n"
+PATIENCE_S = 120
+CHECKS = b"transactionCheckInterval=2000\nreviveInterval=1000\nflushConsumerOffsetInterval=500\n"
 """For the salvaged store; before, nobody is to be asked, and nothing to come again."""
 REVIVE_TOPIC = f"{REVIVE_PREFIX}DefaultCluster"
 RUBBED_OUT = {SCHEDULE_TOPIC: (0, 3, 4), HALF_TOPIC: (0, 1, 7), OP_TOPIC: (0,)}
@@ -97,6 +100,7 @@ def test_what_comes_after_a_tombstone_is_delivered(
         salvaged(site, sum(map(len, topics.values())))
         with whole_broker.broker(site) as process:
             found = whole_broker.await_keys(site, set(sent) - lost)
+            await_checks(site)
             whole_broker.stop(process)
         assert set(sent) - lost <= found, whole_broker.log(site)
         with rmqtool.open(site.store, broker_conf=site.conf) as store:
@@ -111,6 +115,21 @@ def test_what_comes_after_a_tombstone_is_delivered(
         assert passed[f"{topic}@CID_RMQ_SYS_TRANS"] == {"0": ends[topic]}
     if REVIVE_TOPIC in topics:
         assert passed[f"{REVIVE_TOPIC}@CID_RMQ_SYS_REVIVE_GROUP"]["0"] > max(topics[REVIVE_TOPIC])
+
+
+def await_checks(site: Site) -> None:
+    """Wait until the check of transactions has passed all that is there; the test says if it never does."""
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        with rmqtool.open(site.store, broker_conf=site.conf) as store:
+            ends = {queue.topic: queue.max_offset for queue in store.queues()}
+        with suppress(AssertionError, ValueError):  # it is being written, or not there yet
+            passed = offset_table(site, "consumerOffset")
+            if all(
+                passed.get(f"{one}@CID_RMQ_SYS_TRANS") == {"0": ends[one]} for one in (HALF_TOPIC, OP_TOPIC)
+            ):
+                return
+        time.sleep(0.5)
 
 
 def offset_table(site: Site, name: str) -> dict[str, Any]:

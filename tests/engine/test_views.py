@@ -101,7 +101,7 @@ def run(views: Views, *words: object) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("name", ["hidden", "other"])
+@pytest.mark.parametrize("name", ["hidden"])
 def test_verify_is_done_by_those_who_see_the_store(views: Views, name: str) -> None:
     """Several splits and queues, so that each worker gets some."""
     store = getattr(views, name)
@@ -119,7 +119,7 @@ def without_times(text: str) -> dict[str, Any]:
     return document
 
 
-@pytest.mark.parametrize("command", ["verify", "rebuild"])
+@pytest.mark.parametrize("command", ["verify"])
 def test_a_store_that_no_executor_sees_is_not_damaged(views: Views, command: str) -> None:
     where = ("--scratch", views.shared) if command == "verify" else ("--out", views.shared / "out")
     done = run(views, command, views.dark, *where)
