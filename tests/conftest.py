@@ -84,9 +84,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave to tiers what is tried on many stores, or in many cases, and shown by some of them."""
     if not config.getoption("every_store"):
-        dropped = [item for item in items if _is_as_another(item)]
+        kept: list[pytest.Item] = []
+        dropped: list[pytest.Item] = []
+        for item in items:
+            (dropped if _is_as_another(item) else kept).append(item)
         config.hook.pytest_deselected(items=dropped)
-        items[:] = [item for item in items if not _is_as_another(item)]
+        items[:] = kept
     few: dict[tuple[str, str], list[pytest.Item]] = {}
     for item in items:
         test, _, parameters = item.nodeid.partition("[")
