@@ -96,6 +96,20 @@ class QueuePlan:
         """
         return self.place.read(PLACED_RUN) if self.chosen is None else self.chosen
 
+    def runs_from(self, row: int) -> tuple[Rows, int]:
+        """Return its runs from that of a unit on, and how many units of that run come before it.
+
+        Args:
+            row: number of the unit in the queue.
+
+        Raises:
+            EnvironmentFailureError: their file cannot be read.
+        """
+        runs = self.runs()
+        stops = np.cumsum(runs["count"])
+        number = int(np.searchsorted(stops, row, "right"))
+        return runs[number:], row - int(stops[number] - runs["count"][number])
+
     def with_runs(self, runs: Rows) -> QueuePlan:
         """Return the queue with other runs, at least one."""
         return replace(self, shape=shapes_of(runs, np.zeros(1, np.int64))[0], chosen=runs)
