@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.dispatch.grouping import RUN_ROW, QueueShape, shapes_of
+from rmqtool.engine.sharing import together
 from rmqtool.errors import UsageError
 from rmqtool.formats import consumequeue as formats
 from rmqtool.reput.blocks import UNIT_COLUMNS
@@ -167,16 +168,6 @@ def bundle_queues(
     """
     geometry.check(ext=ext, batch=any(plan.batch for plan in plans))
     target = max(sum(plan.units + _QUEUE_WEIGHT for plan in plans) // tasks + 1, _LEAST_WEIGHT)
-    bundles: list[QueueBundle] = []
-    pending: list[QueuePlan] = []
-    weight = 0
     slim = tuple(block.slim(*UNIT_COLUMNS) for block in blocks)
-    for plan in sorted(plans, key=PLACE):
-        pending.append(plan)
-        weight += plan.units + _QUEUE_WEIGHT
-        if weight >= target:
-            bundles.append(QueueBundle(staging, slim, tuple(pending), geometry, ext))
-            pending, weight = [], 0
-    if pending:
-        bundles.append(QueueBundle(staging, slim, tuple(pending), geometry, ext))
-    return bundles
+    groups = together(sorted(plans, key=PLACE), lambda plan: plan.units + _QUEUE_WEIGHT, target)
+    return [QueueBundle(staging, slim, tuple(group), geometry, ext) for group in groups]
