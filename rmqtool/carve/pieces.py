@@ -91,7 +91,8 @@ def _families(hosts: Int64s, same: Int64s) -> Int64s:
         same: rows whose next one is of another host and the same broker.
     """
     names, number = np.unique(hosts, return_inverse=True)
-    family = np.arange(len(names))
+    family: Int64s = np.arange(len(names))
     for one, other in np.unique(np.stack([number[same], number[same + 1]], axis=1), axis=0):
         family[family == family[other]] = family[one]
-    return np.unique(family, return_inverse=True)[1][number].astype(np.int64)
+    families: Int64s = np.unique(family, return_inverse=True)[1]
+    return families[number].astype(np.int64)

@@ -206,6 +206,6 @@ def _alike(data: bytes, position: int, size: int) -> int:
     if size < EXT_SIZE_BYTES:
         return 1
     count = (len(data) - position) // size
-    sizes = np.ndarray((count,), EXT_HEADS.dtype["size"], data, position, (size,))
+    sizes: Array = np.ndarray((count,), EXT_HEADS.dtype["size"], data, position, (size,))
     other = np.flatnonzero(sizes != size)
     return int(other[0]) if len(other) else count

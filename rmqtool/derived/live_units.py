@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from rmqtool.arrays import Bools
+    from rmqtool.arrays import Bools, Int64s
     from rmqtool.derived.queue_files import Units
     from rmqtool.store import QueueFiles
 
@@ -57,8 +57,8 @@ def live_units(queue: QueueFiles) -> Iterator[LiveUnits]:
 
 def _live(units: Units, *, is_batch: bool) -> LiveUnits:
     offsets, sizes = units.column("physicalOffset"), units.column("size")
-    numbers = units.first_number + np.arange(len(units))
-    messages = np.ones(len(units), np.int64)
+    numbers: Int64s = units.first_number + np.arange(len(units))
+    messages: Int64s = np.ones(len(units), np.int64)
     if is_batch:
         numbers, messages = units.column("msgBaseOffset"), units.column("batchSize")
     is_preblank = (offsets == 0) & (sizes == PREBLANK_SIZE)

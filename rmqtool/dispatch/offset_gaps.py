@@ -112,7 +112,7 @@ class OffsetWalk:
     def __init__(self, *, from_zero: bool) -> None:
         self._from_zero = from_zero
         self._queues = QueueTotals()
-        self._states = np.zeros((0, _WIDTH), np.int64)
+        self._states: Int64s = np.zeros((0, _WIDTH), np.int64)
 
     def add(self, batch: MessageBatch) -> None:
         """Take messages, in log order."""

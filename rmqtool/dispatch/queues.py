@@ -72,7 +72,8 @@ class QueueTable:
     def by_digest(self, numbers: Int64s) -> Int64s:
         """Return queues in the order of their digests, which is the same in every table."""
         digests = self.digests[numbers]
-        return numbers[np.lexsort((digests[:, 1], digests[:, 0]))]
+        order: Int64s = np.lexsort((digests[:, 1], digests[:, 0]))
+        return numbers[order]
 
     def keys(self, numbers: Int64s) -> tuple[Rows, Buffer]:
         """Return what names queues wherever they are met: ``(n,)`` of ``KEY_ROW``, and the names' bytes."""

@@ -167,7 +167,7 @@ def _joined(parts: Sequence[RawUnits]) -> RawUnits:
 
 def _raw_units(plan: QueuePlan, piece: Units) -> RawUnits:
     units = piece.column("units")
-    messages = np.ones(len(piece), np.int64)
+    messages: Int64s = np.ones(len(piece), np.int64)
     if plan.batch:
         messages = piece.column("batch_sizes").astype(np.int64)
     physical_offsets, sizes = units["physicalOffset"].astype(np.int64), units["size"].astype(np.int64)

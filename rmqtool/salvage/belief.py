@@ -78,7 +78,8 @@ class Belief:
         times: Int64s = self.survey.records["store_timestamp_ms"].copy()
         sound = np.where(self.odd_times, -1, np.arange(len(times)))
         last = np.maximum.accumulate(sound) if len(times) else sound
-        return times[np.maximum(last, 0)]
+        carried: Int64s = times[np.maximum(last, 0)]
+        return carried
 
     def leave_out(self, records: Bools, cause: Cause) -> None:
         """Leave records out that were kept so far."""
@@ -126,9 +127,9 @@ class Belief:
         """Tell after which records a hole begins: a time that is ahead there may be that of a new tail."""
         records = self.survey.records
         stops = records["log_offset"] + records["total_size"]
-        torn = np.zeros(len(records), bool)
+        torn: Bools = np.zeros(len(records), bool)
         torn[:-1] = records["log_offset"][1:] != stops[:-1]
-        ahead = np.zeros(len(records), bool)
+        ahead: Bools = np.zeros(len(records), bool)
         ahead[:-1] = records["store_timestamp_ms"][:-1] > records["store_timestamp_ms"][1:]
         return torn & ahead
 

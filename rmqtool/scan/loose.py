@@ -72,7 +72,7 @@ def find_loose(image: RawBytes, start: int, stop: int, window_bytes: int = WINDO
     Raises:
         EnvironmentFailureError: the image cannot be read.
     """
-    taken = [np.empty(0, FOUND_ROW)]
+    taken: list[Rows] = [np.empty(0, FOUND_ROW)]
     buffer = np.empty(max(window_bytes, *message.HEAD_SIZES), np.uint8)
     scratch = np.empty(1, MESSAGE_ROW), np.empty((1, len(Property), 2), np.int64)
     found, rules, size = np.empty(_ROWS, FOUND_ROW), rules_of(LENIENT), image.size_bytes

@@ -31,6 +31,7 @@ from tests.scan.log_builder import STORE_TIMESTAMP_MS
 from tests.strategies import BATCH_TOPIC, examples, logs
 
 if TYPE_CHECKING:
+    from rmqtool.arrays import Int64s
     from rmqtool.reput.blocks import Block
 
 SIZE = 1 << 20
@@ -50,7 +51,7 @@ def units_of(block: Block) -> Units:
     for run, key in zip(block.read("runs"), block.read("keys"), strict=True):
         first, count = int(run["first_row"]), int(run["count"])
         units = block.read("units", first, count)
-        offsets = np.arange(int(run["first_queue_offset"]), int(run["first_queue_offset"]) + count)
+        offsets: Int64s = np.arange(int(run["first_queue_offset"]), int(run["first_queue_offset"]) + count)
         if block.count("queue_offsets"):
             offsets = block.read("queue_offsets", first, count)
         topic = names[key["name_start"] : key["name_start"] + key["name_length"]].decode()

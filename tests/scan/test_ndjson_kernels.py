@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
 
 import numpy as np
 from hypothesis import given
@@ -12,8 +13,11 @@ from rmqtool.report.escaping import escape_controls
 from rmqtool.scan.json_kernels import is_harmless
 from rmqtool.scan.plain_kernels import matches
 
+if TYPE_CHECKING:
+    from rmqtool.arrays import Buffer
 
-def array(data: bytes) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+
+def array(data: bytes) -> Buffer:
     return np.frombuffer(data, np.uint8)
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from rmqtool.arrays import Int64s
+    from rmqtool.arrays import Int64s, Rows
     from rmqtool.findings import FindingCode, FindingLog
     from rmqtool.reput.blocks import Block
     from rmqtool.reput.queues import QueuePlan
@@ -137,7 +137,7 @@ class _Queue:
         self._found = found
         self._progress = new_progress(0 if task.from_zero else None)
         self._totals = np.zeros(len(Discontinuity), np.int64)
-        self._room = np.empty(task.max_breaks, BREAK_ROW)
+        self._room: Rows = np.empty(task.max_breaks, BREAK_ROW)
         self._repeated = RepeatedNames(task.max_breaks)
 
     def run(self, pieces: Iterable[Units]) -> None:
@@ -170,7 +170,7 @@ class _Queue:
     def _chunks(self, pieces: Iterable[Units]) -> Iterator[_Rows]:
         for piece in pieces:
             log_offsets = piece.column("units")["physicalOffset"].astype(np.int64)
-            counts = np.ones(len(piece), np.int64)
+            counts: Int64s = np.ones(len(piece), np.int64)
             if self._plan.batch:
                 counts = piece.column("batch_sizes").astype(np.int64)
             offsets, kept = self._repeated.take(piece.column("queue_offsets"), log_offsets)

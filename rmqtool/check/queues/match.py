@@ -87,7 +87,7 @@ class UnitMatch:
         offsets = units.column("physicalOffset")[real]
         first = self._skip_expired(units, real, offsets)
         confirmed = units.first_number + int(real[first - 1]) if first else None
-        chosen = np.arange(first, len(real))
+        chosen: Int64s = np.arange(first, len(real))
         if self._task.live:  # what came since the log was read
             chosen = chosen[offsets[first:] < self._task.log_end]
         rows = real[chosen]

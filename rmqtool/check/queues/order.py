@@ -71,7 +71,7 @@ class UnitOrder:
         if self._report.check.batch:
             is_zero &= units.column("batchSize") == 0
             is_bad |= ~is_zero & _is_bad_batch(units)
-            is_preblank = np.zeros(len(units), np.bool_)
+            is_preblank: Bools = np.zeros(len(units), np.bool_)
         else:
             is_preblank, is_misplaced = self._preblanks(units, offsets, sizes)
             is_bad |= is_misplaced

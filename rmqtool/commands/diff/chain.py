@@ -80,7 +80,7 @@ class Chain:
             check: Hold every record against its checksums.
         """
         segment = self.files.segment_at(low)
-        found = [np.empty(0, np.int64)]
+        found: list[Int64s] = [np.empty(0, np.int64)]
         if segment is None:
             return Starts(found[0])
         walk = self._open(segment)

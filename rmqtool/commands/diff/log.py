@@ -221,8 +221,9 @@ def _unequal_log_offsets(unequal: Bools, starts: Int64s, low: int, carried: int)
         carried: Where the record begins that reaches into it.
     """
     first = low if low in starts else carried
-    log_offsets = np.concatenate([[first], starts[starts > low]]).astype(np.int64)
-    return log_offsets[np.logical_or.reduceat(unequal, np.maximum(log_offsets, low) - low)]
+    log_offsets: Int64s = np.concatenate([[first], starts[starts > low]]).astype(np.int64)
+    differs: Bools = np.logical_or.reduceat(unequal, np.maximum(log_offsets, low) - low)
+    return log_offsets[differs]
 
 
 def _tell_unequal(
