@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.broker
 
-PATIENCE_S = 150
+PATIENCE_S = 300
 DAY_MS = 86_400_000
 SHORT = ("TopicTest", 1)
 """A queue whose tombstones carry no mark."""
@@ -90,7 +90,12 @@ def wanted(made: Made) -> dict[Place, rmqtool.Message]:
         messages = [one for one in store.messages(decompress=True) if one.transaction_type == "none"]
     found = {(one.topic, one.queue_id, one.queue_offset): one for one in messages}
     assert {one.physical_offset for one in messages} >= made.survivors.keys()
-    assert {key[2] for key in found if key[:2] == SHORT} == set(range(ends_of(found)[SHORT]))
+    for queue, end in ends_of(found).items():
+        assert {key[2] for key in found if key[:2] == queue} == set(range(end))
+        properties = [one.properties for key, one in found.items() if key[:2] == queue]
+        assert (
+            {"L": "1"} if queue == SHORT else {"TAGS": making.LOST_TAG, making.LOST_PROPERTY: "1"}
+        ) in properties
     return found
 
 

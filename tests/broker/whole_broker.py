@@ -115,10 +115,11 @@ def proxy(at: Site, *, local: bool = False) -> Iterator[int]:
         port = _free_ports(2)
         if abs(port - at.broker_port) < _BROKER_PORTS:  # which that has not taken yet
             continue
+        before = _said(at).count(_PROXY_RUNS)
         with _running(at, _proxy_command(at, port, local=local)) as process:
             # It gives up where a port was taken meanwhile, or no broker has registered yet.
             while process.poll() is None and time.monotonic() < deadline:
-                if _PROXY_RUNS in log(at):
+                if _said(at).count(_PROXY_RUNS) > before:
                     yield port
                     return
                 time.sleep(0.1)
@@ -191,7 +192,11 @@ def _rows(at: Site, *words: str) -> list[dict[str, Any]]:
 
 def log(at: Site) -> str:
     """Return the end of what the processes said."""
-    return (at.folder / "said").read_text("utf-8", "replace")[-4000:]
+    return _said(at)[-4000:]
+
+
+def _said(at: Site) -> str:
+    return (at.folder / "said").read_text("utf-8", "replace")
 
 
 @contextmanager
