@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.store.fixture_stores import STORES
+from tests.store.fixture_stores import NEWEST, STORES
 from tests.strategies import REQUIRED, examples
 
 if TYPE_CHECKING:
@@ -53,7 +53,6 @@ _MAY_SKIP = {"full", "stores"}
 
 _STORE = re.compile(r"\b([a-z0-9]+)-(4\.9\.8|5\.3\.3|5\.4\.0)\b")
 _OLDER = ("4.9.8", "5.3.3", "5.4.0")
-_NEWEST = "5.5.1"
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -84,14 +83,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave to tiers what is tried on many stores, or in many cases, and shown by some of them."""
     if not config.getoption("every_store"):
-        dropped = [item for item in items if _is_as_another(item)]
+        kept: list[pytest.Item] = []
+        dropped: list[pytest.Item] = []
+        for item in items:
+            (dropped if _is_as_another(item) else kept).append(item)
         config.hook.pytest_deselected(items=dropped)
-        items[:] = [item for item in items if not _is_as_another(item)]
+        items[:] = kept
     few: dict[tuple[str, str], list[pytest.Item]] = {}
     for item in items:
         test, _, parameters = item.nodeid.partition("[")
         names = _STORE.findall(parameters)
-        if names and all((STORES / f"{name}-{_NEWEST}").exists() for name, _ in names):
+        if names and all((STORES / f"{name}-{NEWEST}").exists() for name, _ in names):
             item.add_marker("stores")
         elif marker := item.get_closest_marker("few"):
             kind = re.match(marker.kwargs.get("each", ""), parameters)
@@ -113,7 +115,7 @@ def _is_as_another(item: pytest.Item) -> bool:
         return False
     kind, version = names[0]
     older = [one for one in _OLDER if (STORES / f"{kind}-{one}").exists()]
-    if version not in older or not (STORES / f"{kind}-{_NEWEST}").exists():
+    if version not in older or not (STORES / f"{kind}-{NEWEST}").exists():
         return False
     return str(version) != older[zlib.crc32(f"{test} {kind}".encode()) % len(older)]
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, TypeVar
 
 from rmqtool.api.arguments import word_of
 from rmqtool.api.engines import engine_of
+from rmqtool.api.opening import kind_of_part
 from rmqtool.api.opening import open as open_store
 from rmqtool.commands.fleet import ask_members, gathered
 from rmqtool.engine import opened_engine
 from rmqtool.errors import EnvironmentFailureError, ExitStatus
 from rmqtool.findings import FailOn
-from rmqtool.io import Location, location_of
+from rmqtool.io import Location
 from rmqtool.progress import NullProgress
-from rmqtool.store.places import looks_like_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -94,8 +94,7 @@ def _asked(
 
 def open_part(path: str, *, kind: str | None = None, **opening: object) -> Store:
     """Open a store root as a whole, and what is none as the part ``kind``; otherwise as `rmqtool.open`."""
-    own = None if looks_like_store(location_of(path)) else kind
-    return open_store(path, type=own, **opening)  # type: ignore[arg-type]
+    return open_store(path, type=kind_of_part(path, kind), **opening)  # type: ignore[arg-type]
 
 
 def log_bytes(store: Store) -> int:

@@ -61,6 +61,11 @@ def open(
     return Store(files, None if timezone is None else zone_of_name(timezone))
 
 
+def kind_of_part(path: AnyStore, kind: str | None) -> str | None:
+    """Return what is to be opened of a path: of a store root everything, which is None, else the part."""
+    return None if looks_like_store(location_of(path)) else kind
+
+
 def decode_id(text: str, *, near: Time | None = None, timezone: str | None = None) -> tuple[Reading, ...]:
     """Take a message id apart; return its readings, plausible ones first, none if it is no id.
 

@@ -15,6 +15,7 @@ from rmqtool.check.shown_queues import list_queues, may_be_read, shown_kinds
 from rmqtool.check.tasks import IndexCheckTask, QueueCheck, QueueCheckTask
 from rmqtool.dispatch.policy import NEVER
 from rmqtool.engine import MapInterruptedError
+from rmqtool.engine.sharing import together
 from rmqtool.errors import DeniedError, EnvironmentFailureError
 from rmqtool.findings import Finding, FindingLog, Structure
 from rmqtool.findings.places import ST_SETTINGS
@@ -230,16 +231,7 @@ class _DerivedChecks:
         """Share the queues out to tasks of about equal work, by topic and queue id."""
         checks = list(self._queue_checks())
         target = sum(_weight(check) for check in checks) // _TASKS + 1
-        tasks: list[QueueCheckTask] = []
-        pending: list[QueueCheck] = []
-        weight = 0
-        for check in checks:
-            pending.append(check)
-            weight += _weight(check)
-            if weight >= target or check is checks[-1]:
-                tasks.append(self._queue_task(pending))
-                pending, weight = [], 0
-        return tasks
+        return [self._queue_task(group) for group in together(checks, _weight, target)]
 
     def _queue_task(self, checks: Sequence[QueueCheck]) -> QueueCheckTask:
         settings = self._store.settings

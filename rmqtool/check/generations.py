@@ -88,12 +88,9 @@ def _doubtful(plans: Iterable[QueuePlan]) -> list[QueuePlan]:
 
 def _physical_offset_of(plan: QueuePlan, blocks: Sequence[Block], row: int) -> int:
     """Return the physical offset of a unit by its number."""
-    runs = plan.runs()
-    stops = np.cumsum(runs["count"])
-    number = int(np.searchsorted(stops, row, "right"))
-    run = runs[number]
-    place = int(run["first_row"] + row - (stops[number] - run["count"]))
-    return int(blocks[int(run["block"])].read("units", place, 1)["physicalOffset"][0])
+    runs, before = plan.runs_from(row)
+    place = int(runs["first_row"][0]) + before
+    return int(blocks[int(runs["block"][0])].read("units", place, 1)["physicalOffset"][0])
 
 
 def restarts(

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from rmqtool.api.exporting import export
 from rmqtool.cli.fleet import Fleet
 from rmqtool.commands.export.model import REPORT_NAME, ExportReport
-from rmqtool.commands.fleet.earlier import earlier_report, earlier_status
+from rmqtool.commands.fleet.earlier import Made, earlier_report, earlier_status
 from rmqtool.findings.wording import counted
-from rmqtool.report.escaping import escape_text
 from rmqtool.report.export_text import write_export_text
-from rmqtool.report.fleet import Forms
+from rmqtool.report.fleet import forms_of_made
 from rmqtool.report.formats import Format, document_of
 from rmqtool.report.times import size_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
-    from typing import TextIO
 
     from rmqtool.api.store import Store
     from rmqtool.cli.options import StorePath
@@ -28,18 +26,6 @@ if TYPE_CHECKING:
     from rmqtool.errors import ExitStatus
     from rmqtool.findings import FailOn
     from rmqtool.progress import Progress
-
-
-class Exported(NamedTuple):
-    """What was made of one store.
-
-    Attributes:
-        document: the report, as JSON has it.
-        report: itself; None where an earlier run made it.
-    """
-
-    document: dict[str, Any]
-    report: ExportReport | None
 
 
 def export_stores(
@@ -77,7 +63,9 @@ class ExportQuestion:
     fail_on: FailOn
     outs: Mapping[str, Path]
 
-    def __call__(self, store: Store, engine: Engine, progress: Progress) -> tuple[Exported, ExitStatus]:
+    def __call__(
+        self, store: Store, engine: Engine, progress: Progress
+    ) -> tuple[Made[ExportReport], ExitStatus]:
         """Export a store, unless that was done.
 
         Raises:
@@ -94,28 +82,19 @@ class ExportQuestion:
             wanted["columns"] = words["columns"]
         document = earlier_report(out / REPORT_NAME, wanted)
         if document is not None:
-            return Exported(document, None), earlier_status(document, self.fail_on)
+            return Made(document, None), earlier_status(document, self.fail_on)
         report = export(store, out, engine=engine, progress=progress, **words)
         status = report.exit_status(self.fail_on)
-        return Exported(document_of(report, status), report), status
+        return Made(document_of(report, status), report), status
 
 
-def _verdict(made: Exported) -> str:
-    document = made.document
+def _verdict(document: Mapping[str, Any]) -> str:
     messages = counted(document["messages"], "message", spec=",")
-    before = " (by an earlier run)" if made.report is None else ""
-    return f"{messages} of {size_text(document['logBytes'])} of log{before}"
+    return f"{messages} of {size_text(document['logBytes'])} of log"
 
 
-def _text(made: Exported, stream: TextIO) -> None:
-    if made.report is None:
-        stream.write(f"{_verdict(made)}: {escape_text(made.document['out'])}\n")
-    else:
-        write_export_text(made.report, stream)
+def _totals(document: Mapping[str, Any]) -> dict[str, int]:
+    return {"messages": document["messages"], "files": len(document["files"])}
 
 
-def _totals(made: Exported) -> dict[str, int]:
-    return {"messages": made.document["messages"], "files": len(made.document["files"])}
-
-
-_FORMS = Forms[Exported]("export", _verdict, lambda made, _status: made.document, _text, _totals)
+_FORMS = forms_of_made("export", _verdict, "out", write_export_text, _totals)

@@ -37,14 +37,24 @@ def stores_of(session: Session, paths: Iterable[StorePath]) -> tuple[list[Store]
         EnvironmentFailureError: None of them can be opened.
         UsageError: The settings make no sense.
     """
-    members: list[Member[Store]] = gathered(paths, partial(open_part, **session.opening), log_bytes)
+    members = _opened(session, paths)
     stores = [one.store for one in members if one.store is not None]
-    for store in stores:
-        session.note_opened(store, reads_queues=False)
     failures = {one.path: str(one.failure) for one in members if one.failure is not None}
     if not stores:
         raise EnvironmentFailureError("; ".join(failures.values()))
     return stores, failures
+
+
+def _opened(
+    session: Session, paths: Iterable[StorePath], kind: str | None = None, *, reads_queues: bool = False
+) -> list[Member[Store]]:
+    """Open all that paths and globs name, and say what each is; see `Fleet`."""
+    opening = partial(open_part, kind=kind, **session.opening)
+    members: list[Member[Store]] = gathered(paths, opening, log_bytes)
+    for one in members:
+        if one.store is not None:
+            session.note_opened(one.store, reads_queues=reads_queues)
+    return members
 
 
 def refuse_contents(out: Path) -> None:
@@ -87,12 +97,9 @@ class Fleet(Generic[R]):
         notes_brokers: bool = False,
     ) -> None:
         self._session, self._forms = session, forms
-        opening = partial(open_part, kind=kind, **session.opening)
-        self.members: list[Member[Store]] = gathered(paths, opening, log_bytes)
-        for store in self.stores:
-            session.note_opened(store, reads_queues=reads_queues)
-            if notes_brokers:
-                session.note_broker(store)
+        self.members = _opened(session, paths, kind, reads_queues=reads_queues)
+        for store in self.stores if notes_brokers else ():
+            session.note_broker(store)
 
     @property
     def stores(self) -> list[Store]:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from rmqtool.cli.engine_options import engine_of, note_engine
 from rmqtool.cli.fleet import Fleet, refuse_contents
-from rmqtool.commands.fleet.earlier import earlier_report, earlier_status
+from rmqtool.commands.fleet.earlier import Made, earlier_report, earlier_status
 from rmqtool.commands.rebuild.report import RebuildReport
 from rmqtool.errors import ExitStatus, UsageError
 from rmqtool.findings.wording import counted
 from rmqtool.projection import json_value
 from rmqtool.report.escaping import escape_text
-from rmqtool.report.fleet import Forms
+from rmqtool.report.fleet import forms_of_made
 from rmqtool.report.formats import document_of
 
 if TYPE_CHECKING:
@@ -31,18 +31,6 @@ if TYPE_CHECKING:
     from rmqtool.progress import Progress
 
 _OF_ONE_LOG = "is a place in one log: give one STORE"
-
-
-class Rebuilt(NamedTuple):
-    """What was made of one store.
-
-    Attributes:
-        document: the report, as JSON has it.
-        report: itself; None where an earlier run made it.
-    """
-
-    document: dict[str, Any]
-    report: RebuildReport | None
 
 
 def rebuild_stores(
@@ -87,7 +75,9 @@ class RebuildQuestion:
     outs: Mapping[str, Path]
     resume: bool
 
-    def __call__(self, store: Store, engine: Engine, progress: Progress) -> tuple[Rebuilt, ExitStatus]:
+    def __call__(
+        self, store: Store, engine: Engine, progress: Progress
+    ) -> tuple[Made[RebuildReport], ExitStatus]:
         """Rebuild a store, unless that was done.
 
         Raises:
@@ -97,10 +87,10 @@ class RebuildQuestion:
         document = self._made_before(store, out) if self.resume and out is not None else None
         if document is not None:
             status = earlier_status(document, self.fail_on)
-            return Rebuilt(document | {"exitStatus": int(status)}, None), status
+            return Made(document | {"exitStatus": int(status)}, None), status
         report = store.rebuild(out, engine=engine, progress=progress, **self.words)
         status = report.exit_status(self.fail_on)
-        return Rebuilt(document_of(report, status), report), status
+        return Made(document_of(report, status), report), status
 
     def _made_before(self, store: Store, out: Path) -> dict[str, Any] | None:
         """Return the report of a result of this store, made with the same options; None if there is none."""
@@ -137,7 +127,7 @@ def _check(options: dict[str, Any]) -> None:
         refuse_contents(out)
 
 
-def _say_what_next(session: Session, out: Path | None, report: FleetReport[Rebuilt]) -> None:
+def _say_what_next(session: Session, out: Path | None, report: FleetReport[Made[RebuildReport]]) -> None:
     if report.exit_status is ExitStatus.INTERRUPTED:
         kept = "" if out is None else f"; what is complete lies in {out}, and --resume makes the rest"
         session.console.error(f"interrupted{kept}")
@@ -151,22 +141,18 @@ def _say_what_next(session: Session, out: Path | None, report: FleetReport[Rebui
         session.console.warn(f"{count} not to be installed; rmqtool rebuild of that store alone says why")
 
 
-def _verdict(made: Rebuilt) -> str:
-    before = " (by an earlier run)" if made.report is None else ""
-    return escape_text(made.document["verdict"]) + before
+def _verdict(document: Mapping[str, Any]) -> str:
+    return escape_text(document["verdict"])
 
 
-def _text(made: Rebuilt, stream: TextIO) -> None:
+def _text(report: RebuildReport, stream: TextIO) -> None:
     from rmqtool.report.rebuild_text import write_rebuild_text
 
-    if made.report is None:
-        stream.write(f"{_verdict(made)}: {escape_text(made.document['store'])}\n")
-    else:
-        write_rebuild_text(made.report, stream)
+    write_rebuild_text(report, stream)
 
 
-def _totals(made: Rebuilt) -> dict[str, int]:
-    return {name: made.document[name] for name in ("records", "bytes", "queues", "units", "indexEntries")}
+def _totals(document: Mapping[str, Any]) -> dict[str, int]:
+    return {name: document[name] for name in ("records", "bytes", "queues", "units", "indexEntries")}
 
 
-_FORMS = Forms[Rebuilt]("rebuild", _verdict, lambda made, _status: made.document, _text, _totals)
+_FORMS = forms_of_made("rebuild", _verdict, "store", _text, _totals)

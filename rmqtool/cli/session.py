@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rmqtool.api.opening import kind_of_part
 from rmqtool.api.opening import open as open_store
 from rmqtool.cli.case_record import recording_of
 from rmqtool.cli.options import state_of
 from rmqtool.compiling import COMPILATION
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import FailOn
-from rmqtool.io import location_of
 from rmqtool.report.console import Console, ProgressMode
 from rmqtool.report.formats import Format
 from rmqtool.report.output import open_output, refuse_evidence
@@ -22,7 +22,6 @@ from rmqtool.store import PathKind
 from rmqtool.store.index_zone import zone_of_name
 from rmqtool.store.links import links_out
 from rmqtool.store.lock import lock_holder
-from rmqtool.store.places import looks_like_store
 from rmqtool.times import is_explicit, parse_time, time_text
 
 if TYPE_CHECKING:
@@ -169,8 +168,7 @@ class Session:
         reads_queues: bool = False,
     ) -> Store:
         """Open as `open`; of a store root, ``kind`` is left to the caller to choose."""
-        own = None if looks_like_store(location_of(path)) else kind
-        return self.open(path, own, takes_config=takes_config, reads_queues=reads_queues)
+        return self.open(path, kind_of_part(path, kind), takes_config=takes_config, reads_queues=reads_queues)
 
     def stream_data(self) -> None:
         """Draw no bar where rows scroll by while the work goes on."""

@@ -8,8 +8,8 @@ GIL; ``spark`` keeps it with a Spark session in a private Java process (or on a 
 ``spark_java`` (which Java), ``spark_master`` (is there a master), ``spark_settings`` (configuration),
 ``spark_jvm`` (the process and its death) and ``spark_session`` (what pyspark keeps globally); ``spark_live``
 keeps it with a session that is somebody else's. Both are ``spark_map`` over ``spark_jobs``, which sends tasks
-to other machines as ``spark_plan`` packs them; ``spark_task`` is what runs on an executor. Nothing heavy is
-imported before a Spark engine opens.
+to other machines as ``spark_plan`` packs them; ``spark_task`` is what runs on an executor. ``sharing`` puts
+small items together. Nothing heavy is imported before a Spark engine opens.
 """
 
 from __future__ import annotations

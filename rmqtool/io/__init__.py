@@ -13,7 +13,7 @@ What we write, and what the user names beside the store, is no concern of this r
 from __future__ import annotations
 
 from rmqtool.io.local import LocalFiles
-from rmqtool.io.location import Location, is_glob, local_name, location_of, places_of
+from rmqtool.io.location import Location, is_glob, local_name, location_of, nothing_fits, places_of
 from rmqtool.io.reading import ReadOnlyFile, UnreadableRange, sha256_of
 from rmqtool.io.source import Entry, Handle, Kind, Source, Status
 
@@ -30,6 +30,7 @@ __all__ = [
     "is_glob",
     "local_name",
     "location_of",
+    "nothing_fits",
     "places_of",
     "sha256_of",
 ]

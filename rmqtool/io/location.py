@@ -7,7 +7,7 @@ import re
 from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.io.local import LocalFiles
@@ -184,6 +184,15 @@ def places_of(path: str | os.PathLike[str] | Location) -> list[Location]:
     text = local_name(path)
     base = location_of("/" if text.startswith("/") else ".")
     return [base.elsewhere(found.text) for found in base.matching(text.strip("/"))]
+
+
+def nothing_fits(path: str | os.PathLike[str] | Location) -> NoReturn:
+    """Say that `places_of` finds nothing.
+
+    Raises:
+        EnvironmentFailureError: Always.
+    """
+    raise EnvironmentFailureError(f"{path}: nothing there fits; give the paths of stores, or a glob")
 
 
 def local_name(path: str | os.PathLike[str]) -> str:

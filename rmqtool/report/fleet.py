@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from rmqtool.commands.fleet import FleetReport, StoreOutcome
+    from rmqtool.commands.fleet.earlier import Made
 
 R = TypeVar("R")
 
@@ -70,6 +71,35 @@ class Forms(Generic[R]):
     lines: Callable[[R, ExitStatus], Iterable[dict[str, Any]]] | None = None
     rows: Callable[[R], Iterable[dict[str, Any]]] = _no_rows
     columns: tuple[str, ...] = ()
+
+
+def forms_of_made(
+    command: str,
+    verdict: Callable[[Mapping[str, Any]], str],
+    place: str,
+    text: Callable[[R, TextIO], None],
+    totals: Callable[[Mapping[str, Any]], Mapping[str, int]],
+) -> Forms[Made[R]]:
+    """Return how results look that this run made of stores, or an earlier one.
+
+    Args:
+        command: its name.
+        verdict: one line about an ordinary document.
+        place: its member that names an earlier result in text.
+        text: writes the ordinary text of a result of this run.
+        totals: numbers of a document that add up over stores.
+    """
+
+    def told(made: Made[R]) -> str:
+        return verdict(made.document) + (" (by an earlier run)" if made.report is None else "")
+
+    def write(made: Made[R], stream: TextIO) -> None:
+        if made.report is None:
+            stream.write(f"{told(made)}: {escape_text(made.document[place])}\n")
+        else:
+            text(made.report, stream)
+
+    return Forms(command, told, lambda made, _: made.document, write, lambda made: totals(made.document))
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import numpy as np
 
 from rmqtool.dispatch.putkey import Header, new_header, put_keys
 from rmqtool.dispatch.rows import KEYLESS_ROW
+from rmqtool.engine.sharing import together
 from rmqtool.errors import UsageError
 from rmqtool.formats import index as formats
 from rmqtool.reput.blocks import ENTRY_COLUMNS
@@ -168,16 +169,8 @@ def plan_indexes(
 
 def bundle_indexes(plans: Sequence[IndexPlan]) -> list[IndexBundle]:
     """Share the files out to tasks: large ones to one each, small ones together."""
-    bundles: list[IndexBundle] = []
-    pending: list[IndexPlan] = []
-    size = 0
-    for plan in plans:
-        pending.append(plan)
-        size += plan.geometry.size_bytes
-        if size >= _BUNDLE_BYTES:
-            bundles.append(IndexBundle(tuple(pending)))
-            pending, size = [], 0
-    return [*bundles, IndexBundle(tuple(pending))] if pending else bundles
+    groups = together(plans, lambda plan: plan.geometry.size_bytes, _BUNDLE_BYTES)
+    return [IndexBundle(tuple(group)) for group in groups]
 
 
 def _creation(stream: IndexStream, number: int) -> int | None:

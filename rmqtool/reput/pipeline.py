@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from rmqtool.dispatch.policy import NEVER
+from rmqtool.engine.sharing import together
 from rmqtool.reput.blocks import write_columns
 from rmqtool.reput.chain import Chain, follow
 from rmqtool.reput.emit_queues import emit_queues
@@ -27,7 +28,7 @@ from rmqtool.reput.kept import left_out_units
 from rmqtool.reput.placing import plan_queues
 from rmqtool.reput.queues import QueueBundle, QueueTotals, bundle_queues
 from rmqtool.reput.scan import ScanTask, SplitReport, scan_splits
-from rmqtool.scan.splits import SPLIT_BYTES, plan_splits, together
+from rmqtool.scan.splits import SPLIT_BYTES, plan_splits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -185,7 +186,7 @@ def run_reput(plan: ReputPlan, engine: Engine, watcher: Watcher, *, emit: bool =
 
 def _scan(plan: ReputPlan, engine: Engine, watcher: Watcher) -> list[SplitReport]:
     splits = plan_splits(plan.log, plan.until_offset, plan.split_bytes)
-    groups = list(together(splits, _TASK_BYTES))
+    groups = list(together(splits, lambda split: split.stop - split.start, _TASK_BYTES))
     done_bytes = [0]
     for group in groups:
         done_bytes.append(done_bytes[-1] + sum(split.stop - split.start for split in group))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.dispatch.grouping import RUN_ROW, QueueShape, shapes_of
+from rmqtool.engine.sharing import together
 from rmqtool.errors import UsageError
 from rmqtool.formats import consumequeue as formats
 from rmqtool.reput.blocks import UNIT_COLUMNS
@@ -96,6 +97,20 @@ class QueuePlan:
         """
         return self.place.read(PLACED_RUN) if self.chosen is None else self.chosen
 
+    def runs_from(self, row: int) -> tuple[Rows, int]:
+        """Return its runs from that of a unit on, and how many units of that run come before it.
+
+        Args:
+            row: number of the unit in the queue.
+
+        Raises:
+            EnvironmentFailureError: their file cannot be read.
+        """
+        runs = self.runs()
+        stops = np.cumsum(runs["count"])
+        number = int(np.searchsorted(stops, row, "right"))
+        return runs[number:], row - int(stops[number] - runs["count"][number])
+
     def with_runs(self, runs: Rows) -> QueuePlan:
         """Return the queue with other runs, at least one."""
         return replace(self, shape=shapes_of(runs, np.zeros(1, np.int64))[0], chosen=runs)
@@ -153,16 +168,6 @@ def bundle_queues(
     """
     geometry.check(ext=ext, batch=any(plan.batch for plan in plans))
     target = max(sum(plan.units + _QUEUE_WEIGHT for plan in plans) // tasks + 1, _LEAST_WEIGHT)
-    bundles: list[QueueBundle] = []
-    pending: list[QueuePlan] = []
-    weight = 0
     slim = tuple(block.slim(*UNIT_COLUMNS) for block in blocks)
-    for plan in sorted(plans, key=PLACE):
-        pending.append(plan)
-        weight += plan.units + _QUEUE_WEIGHT
-        if weight >= target:
-            bundles.append(QueueBundle(staging, slim, tuple(pending), geometry, ext))
-            pending, weight = [], 0
-    if pending:
-        bundles.append(QueueBundle(staging, slim, tuple(pending), geometry, ext))
-    return bundles
+    groups = together(sorted(plans, key=PLACE), lambda plan: plan.units + _QUEUE_WEIGHT, target)
+    return [QueueBundle(staging, slim, tuple(group), geometry, ext) for group in groups]

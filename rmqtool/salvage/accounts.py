@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rmqtool.salvage.rows import in_queue_order
+from rmqtool.salvage.rows import by_queue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,23 +64,20 @@ class QueueAccount:
 def accounts(belief: Belief, lost: tuple[Lost, ...]) -> Iterator[QueueAccount]:
     """Yield the account of each queue."""
     survey = belief.survey
-    by_queue: defaultdict[tuple[str, int], list[Lost]] = defaultdict(list)
+    lost_of: defaultdict[tuple[str, int], list[Lost]] = defaultdict(list)
     for one in lost:
-        by_queue[one.topic, one.queue_id].append(one)
+        lost_of[one.topic, one.queue_id].append(one)
     units, records = survey.units, survey.records
     kept = belief.kept[belief.record_of]
-    order = in_queue_order(units)
-    order = order[kept[order]]
-    bounds = np.searchsorted(units["queue"][order], np.arange(len(survey.queues) + 1))
-    for number, key in enumerate(survey.queues):
-        rows = order[bounds[number] : bounds[number + 1]]
-        missing = by_queue.pop(key, [])
+    found = by_queue(units, len(survey.queues), kept)
+    for number, (key, rows) in enumerate(zip(survey.queues, found, strict=True)):
+        missing = lost_of.pop(key, [])
         if len(rows) or missing:
             times = records["store_timestamp_ms"][belief.record_of[rows]]
             orderly = _is_orderly(belief, number, len(rows), kept)
             offsets, counts = units["queue_offset"][rows], units["count"][rows]
             yield _account(key, offsets, offsets + counts, times, missing, orderly=orderly)
-    for key, missing in sorted(by_queue.items()):
+    for key, missing in sorted(lost_of.items()):
         nothing = units["log_offset"][:0]
         yield _account(key, nothing, nothing, nothing, missing, orderly=True)
 

@@ -17,7 +17,7 @@ from rmqtool.salvage.causes import Cause
 from rmqtool.salvage.chains import Gap, Linker, runs_of
 from rmqtool.salvage.claims import FieldJudge
 from rmqtool.salvage.evidence import confirmed_units
-from rmqtool.salvage.rows import in_queue_order
+from rmqtool.salvage.rows import by_queue
 from rmqtool.salvage.stale import StaleJudge, odd_times
 
 if TYPE_CHECKING:
@@ -138,27 +138,21 @@ class Belief:
         units = self.survey.units
         cause = self.cause[self.record_of]
         fresh = (cause != Cause.STALE) & (cause != Cause.FIELDS)
-        order = in_queue_order(units)
-        order = order[fresh[order]]
-        bounds = np.searchsorted(units["queue"][order], np.arange(len(self.survey.queues) + 1))
-        runs = [
-            runs_of(self.survey, order[bounds[number] : bounds[number + 1]])
-            for number in range(len(self.survey.queues))
-        ]
+        queues = by_queue(units, len(self.survey.queues), fresh)
+        runs = [runs_of(self.survey, rows) for rows in queues]
         self.broken = np.array([len(cuts) > 2 for cuts in runs], bool)
-        self._taken_before = self._without_doubt(order, bounds, runs)
-        for number, cuts in enumerate(runs):
-            rows = order[bounds[number] : bounds[number + 1]]
+        self._taken_before = self._without_doubt(queues, runs)
+        for number, (rows, cuts) in enumerate(zip(queues, runs, strict=True)):
             if len(rows):
                 self.chains[number] = Linker(self, number, rows, cuts).chain()
 
-    def _without_doubt(self, order: Int64s, bounds: Int64s, runs: list[Int64s]) -> Int64s:
+    def _without_doubt(self, queues: list[Int64s], runs: list[Int64s]) -> Int64s:
         """Return the bytes of records without doubt in front of each record, ``(n + 1,)``."""
         records = self.survey.records
         taken = np.where(self.kept, records["total_size"], 0).astype(np.int64)
-        for number, cuts in enumerate(runs):
+        for number, (units, cuts) in enumerate(zip(queues, runs, strict=True)):
             lone = np.flatnonzero(np.diff(cuts) == 1)
-            rows = order[bounds[number] : bounds[number + 1]][cuts[lone]] if len(cuts) > 1 else order[:0]
+            rows = units[cuts[lone]] if len(cuts) > 1 else units[:0]
             begins = not self.from_zero or self.survey.units["queue_offset"][rows] == 0
             if len(cuts) == 2 and not self.is_likely(number):
                 begins = np.zeros(len(rows), bool)

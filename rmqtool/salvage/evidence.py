@@ -14,6 +14,7 @@ from rmqtool.derived.queue_files import QueueReader
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats.consumequeue import BATCH_UNITS, PREBLANK_SIZE, UNITS
 from rmqtool.formats.message import SMALLEST_RECORD
+from rmqtool.salvage.rows import by_queue
 from rmqtool.store.kinds import PathKind
 
 if TYPE_CHECKING:
@@ -123,10 +124,7 @@ def confirmed_units(survey: Survey, evidence: QueueEvidence) -> npt.NDArray[np.b
     confirmed = np.zeros(len(units), bool)
     if not evidence.units:
         return confirmed
-    order = np.argsort(units["queue"], kind="stable")
-    bounds = np.searchsorted(units["queue"][order], np.arange(len(survey.queues) + 1))
-    for number, key in enumerate(survey.queues):
-        rows = order[bounds[number] : bounds[number + 1]]
+    for key, rows in zip(survey.queues, by_queue(units, len(survey.queues)), strict=True):
         listed = evidence.at(key, units["queue_offset"][rows])
         confirmed[rows] = (listed["size"] > 0) & (listed["log_offset"] == units["log_offset"][rows])
     return confirmed

@@ -16,6 +16,7 @@ import numpy as np
 from rmqtool.formats.message import END_FILE_MIN_BLANK_LENGTH
 from rmqtool.salvage.making import (
     FILLER_TOPIC,
+    bare_content,
     light_properties,
     record_size,
     short_content,
@@ -31,10 +32,12 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.salvage.ground import Ground, Piece
+    from rmqtool.salvage.making import Properties
     from rmqtool.salvage.model import Lost, RecordForm
 
     Rows = npt.NDArray[Any]
 
+_BARE = 2  # the rank of the smallest tombstones
 _LARGEST_BATCH = (1 << 15) - 1  # INNER_NUM is a short, and so is a unit's batchSize
 
 
@@ -107,35 +110,34 @@ class Layout:
             first += 1
         last = bisect_left(pieces, stop, key=lambda piece: piece.start) - 1
         topic, queue_id = one.topic, one.queue_id
-        full, short = tombstone_content(topic, queue_id, 0), short_content(topic, queue_id, 0)
         batch = topic in self.batch_topics
         inner = (_inner(one) if batch else ()) + light_properties(one.light)
-        return Wanted(
-            one, number, first, max(last, -1),
-            record_size(self.form, topic, full[0] + inner, full[1]),
-            record_size(self.form, topic, short[0] + inner, short[1]), batch,
-        )  # fmt: skip
+        full, short, bare = (
+            record_size(self.form, topic, properties + inner, body)
+            for properties, body in (_content(rank, topic, queue_id, 0) for rank in range(_BARE + 1))
+        )
+        return Wanted(one, number, first, max(last, -1), (full, short, bare), batch)
 
     def _tombstones(self, number: int, piece: Piece, queue: Waiting) -> list[Part]:
         room = piece.stop - piece.start - (END_FILE_MIN_BLANK_LENGTH if piece.to_end else 0)
         at, made = piece.start, []
         time_ms = self._time_before(piece.start)
-        short = queue.due_size(number) > room
+        usual = next((rank for rank in range(_BARE) if queue.due_size(number, rank) <= room), _BARE)
         full: set[tuple[str, int]] = set()  # queues of which a tombstone waits: later ones must, too
         for wanted in queue.at(number):
             key = wanted.lost.topic, wanted.lost.queue_id
             if key in full:
                 continue
-            size = wanted.least if short else wanted.size
-            count = min(wanted.left, (piece.start + room - at) // size)
-            if count < wanted.left and not short and wanted.last == number:
-                size = wanted.least
-                count = min(wanted.left, (piece.start + room - at) // size)
+            rank, left = usual, piece.start + room - at
+            while wanted.last == number and rank < _BARE and wanted.left * wanted.sizes[rank] > left:
+                rank += 1
+            size = wanted.sizes[rank]
+            count = min(wanted.left, left // size)
             if count < wanted.left:
                 full.add(key)
             if not count:
                 continue
-            made.append(self._part(wanted, at, size, count, time_ms, short=size == wanted.least))
+            made.append(self._part(wanted, at, size, count, time_ms, rank))
             wanted.done += count
             at += size * count
         return self._padded(piece, made, at)
@@ -156,10 +158,9 @@ class Layout:
         made.append(replace(last, length=last.length + left))
         return made
 
-    def _part(self, wanted: Wanted, at: int, size: int, count: int, time_ms: int, *, short: bool) -> Part:
+    def _part(self, wanted: Wanted, at: int, size: int, count: int, time_ms: int, rank: int) -> Part:
         lost = wanted.lost
-        make = short_content if short else tombstone_content
-        properties, body = make(lost.topic, lost.queue_id, time_ms)
+        properties, body = _content(rank, lost.topic, lost.queue_id, time_ms)
         return Part(
             PartKind.TOMBSTONES,
             at,
@@ -196,6 +197,11 @@ class Layout:
             return 0
         number = int(np.searchsorted(self.ground.starts, log_offset)) - 1
         return int(kept["store_timestamp_ms"][max(number, 0)])
+
+
+def _content(rank: int, topic: str, queue_id: int, time_ms: int) -> tuple[Properties, str]:
+    """Return properties and body of a tombstone, the less of them the higher the rank."""
+    return (tombstone_content, short_content, bare_content)[rank](topic, queue_id, time_ms)
 
 
 def in_batches(lost: Iterable[Lost], batch_topics: Collection[str]) -> Iterator[Lost]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.salvage.making import light_properties, record_size, short_content
+from rmqtool.salvage.making import bare_content, light_properties, record_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -52,7 +52,7 @@ class LightRoom:
 
     def fits(self, lost: Lost, light: Mapping[str, int]) -> bool:
         """Whether a hole between a message's neighbours has room for a tombstone that names light queues."""
-        properties, body = short_content(lost.topic, lost.queue_id, 0)
+        properties, body = bare_content(lost.topic, lost.queue_id, 0)
         named = properties + light_properties(tuple(light.items()))
         return record_size(self.form, lost.topic, named, body) <= self.ground.room(lost.start, lost.stop)
 

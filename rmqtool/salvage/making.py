@@ -69,7 +69,19 @@ def _order(store_timestamp_ms: int) -> Properties:
 
 
 def short_content(topic: str, queue_id: int, store_timestamp_ms: int) -> tuple[Properties, str]:
-    """Return the least that a tombstone must carry: it goes where the mark does not fit."""
+    """Return the least that a tombstone should carry: it goes where the mark does not fit.
+
+    Of an ordinary topic, that is a property and a byte of body. What sends messages on to tiered storage
+    never gets beyond one without any property (``MessageStoreDispatcherImpl#doScheduleDispatch``, 5.5.0); a
+    proxy fails to deliver one without a body, and all that a client would receive with it
+    (``GrpcConverter#buildSystemProperties``, 5.5.0).
+    """
+    properties, body = bare_content(topic, queue_id, store_timestamp_ms)
+    return (properties, body) if properties else ((("L", "1"),), "-")
+
+
+def bare_content(topic: str, queue_id: int, store_timestamp_ms: int) -> tuple[Properties, str]:
+    """Return the least that a tombstone must carry: it takes no more room than any message of its topic."""
     properties, _ = tombstone_content(topic, queue_id, store_timestamp_ms)
     needed = tuple(one for one in properties if one[0] != LOST_PROPERTY and one[1] != LOST_TAG)
     return needed, _NO_OFFSET if topic == OP_TOPIC else ""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from enum import IntFlag
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from rmqtool.arrays import Int64s, Rows
+    from rmqtool.arrays import Bools, Int64s, Rows
 
 _SMALL = np.iinfo(np.int16)
 
@@ -58,3 +59,18 @@ def in_queue_order(units: Rows) -> Int64s:
         queues = queues.astype(_SMALL.dtype)  # numpy sorts such by counting
     order: Int64s = np.argsort(queues, kind="stable")
     return order
+
+
+def by_queue(units: Rows, queues: int, among: Bools | None = None) -> list[Int64s]:
+    """Return the numbers of each queue's units in log order.
+
+    Args:
+        units: ``(m,)`` of ``UNIT_ROW``.
+        queues: how many there are.
+        among: which units count, ``(m,)``; all by default.
+    """
+    order = in_queue_order(units)
+    if among is not None:
+        order = order[among[order]]
+    bounds = np.searchsorted(units["queue"][order], np.arange(queues + 1))
+    return [order[start:stop] for start, stop in pairwise(bounds.tolist())]

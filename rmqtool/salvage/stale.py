@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.salvage.causes import Cause
+from rmqtool.salvage.rows import in_queue_order
 
 if TYPE_CHECKING:
     from rmqtool.arrays import Bools, Int64s
@@ -61,8 +62,8 @@ class StaleJudge:
     @cached_property
     def _unit_before(self) -> Int64s:
         """The unit before each in its queue, -1 for the first, ``(m,)``."""
-        queues = self.belief.survey.units["queue"]
-        order = np.argsort(queues, kind="stable")
+        units = self.belief.survey.units
+        queues, order = units["queue"], in_queue_order(units)
         before = np.full(len(queues), -1)
         same = queues[order[1:]] == queues[order[:-1]]
         before[order[1:][same]] = order[:-1][same]

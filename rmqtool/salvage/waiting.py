@@ -18,8 +18,7 @@ class Wanted:
         lost: which.
         first: number of the first piece that they may be in.
         last: number of the last.
-        size: bytes of a tombstone that says what it is.
-        least: bytes of the smallest.
+        sizes: bytes of a tombstone that says what it is, of one that does not, and of the smallest.
         batch: one tombstone stands for all.
     """
 
@@ -27,8 +26,7 @@ class Wanted:
     number: int
     first: int
     last: int
-    size: int
-    least: int
+    sizes: tuple[int, int, int]
     batch: bool
     done: int = 0
 
@@ -59,9 +57,9 @@ class Waiting:
         # A lone record with a damaged queue id invents such losses: real ones come first.
         return sorted(ready, key=lambda one: one.lost.from_start)
 
-    def due_size(self, piece: int) -> int:
-        """Return the bytes of all that have to go into a piece."""
-        return sum(one.left * one.size for one in self.at(piece) if one.last == piece)
+    def due_size(self, piece: int, rank: int) -> int:
+        """Return the bytes of all that have to go into a piece; ``rank`` is the number of a size."""
+        return sum(one.left * one.sizes[rank] for one in self.at(piece) if one.last == piece)
 
     def without_place(self) -> dict[int, int]:
         """Return how many of each lost have no tombstone."""

@@ -45,20 +45,6 @@ def plan_splits(segments: Iterable[Segment], until: int, split_bytes: int = SPLI
     return splits
 
 
-def together(splits: Iterable[Split], task_bytes: int) -> Iterator[list[Split]]:
-    """Yield splits in groups of at least ``task_bytes``, in log order; the last group may have less."""
-    group: list[Split] = []
-    size = 0
-    for split in splits:
-        group.append(split)
-        size += split.stop - split.start
-        if size >= task_bytes:
-            yield group
-            group, size = [], 0
-    if group:
-        yield group
-
-
 class SplitResult(Protocol):
     """What became of a split, as far as its neighbours are concerned; who reads decides what that is.
 

@@ -11,7 +11,7 @@ from rmqtool.commands.dump import DumpRequest
 from rmqtool.derived.index_files import warn_of_assumed_geometry
 from rmqtool.engine.spark_plan import Planner
 from rmqtool.errors import EnvironmentFailureError, UsageError
-from rmqtool.io import places_of
+from rmqtool.io import nothing_fits, places_of
 from rmqtool.io.planned import FIRST_PAGE
 from rmqtool.progress import NullProgress
 from rmqtool.rows.messages import MessageFilter
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from rmqtool.columns.names import ColumnChoice
     from rmqtool.engine.spark_plan import PlannedTask
-    from rmqtool.io import Location
     from rmqtool.spark.options import ReadOptions
     from rmqtool.spark.tasks import Task
     from rmqtool.store import Store
@@ -55,7 +54,7 @@ def open_stores(options: ReadOptions) -> list[Store]:
         EnvironmentFailureError: Nothing fits a glob, or something that does is no store.
         UsageError: A setting makes no sense.
     """
-    places = {place.text: place for path in options.paths for place in _places(path)}
+    places = {place.text: place for path in options.paths for place in places_of(path) or nothing_fits(path)}
     return [
         open_store(
             place,
@@ -66,13 +65,6 @@ def open_stores(options: ReadOptions) -> list[Store]:
         )
         for place in places.values()
     ]
-
-
-def _places(path: str) -> list[Location]:
-    found = places_of(path)
-    if not found:
-        raise EnvironmentFailureError(f"{path}: nothing there fits; give the paths of stores, or a glob")
-    return found
 
 
 def store_name(store: Store) -> str:

@@ -178,10 +178,23 @@ def build_proxy(version: str) -> Path:
     return _once(_cache() / f"jars-{_digest([pom])}" / f"proxy-{version}", lambda at: _jars(version, at, pom))
 
 
-def proxy_command(version: str, options: Sequence[str], words: Sequence[str]) -> list[str]:
-    """Return the command that runs a proxy: Java's options, then its arguments."""
-    main = ["-cp", f"{build_proxy(version)}/*", "org.apache.rocketmq.proxy.ProxyStartup"]
-    return [str(_tools().java), *_FLAGS, *options, *main, *words]
+def proxy_command(
+    version: Version, around: str, options: Sequence[str], words: Sequence[str], *, local: bool
+) -> list[str]:
+    """Return the command that runs a proxy: Java's options, then its arguments.
+
+    Args:
+        version: Of the broker.
+        around: Of the proxy.
+        options: Java's.
+        words: The proxy's.
+        local: Whether the broker runs in it.
+    """
+    path = f"{build_proxy(around)}/*"
+    if local:  # what is published of the broker's own version comes first
+        path = f"{whole_jars(version, around)}/*:{path}"
+    main = ["-cp", path, "org.apache.rocketmq.proxy.ProxyStartup"]
+    return [str(_tools().java), *_FLAGS, f"-Drocketmq.version={version}", *options, *main, *words]
 
 
 def _once(target: Path, make: Callable[[Path], None]) -> Path:

@@ -35,7 +35,7 @@ _DAMAGED = [
     (kind, version)
     for kind in ("plain", "segments", "expiredhead")
     for version in jvm.VERSIONS
-    if kind == "plain" or version != "5.4.0"
+    if kind == "plain" or version in RULES
 ]
 _KILLED_STORES = 3
 _KILLED_AFTER_MS = 2600

@@ -187,10 +187,7 @@ class Served:
 def serve(cases: list[Case], folder: Path) -> dict[Case, Served]:
     made = [make(case, folder / str(number)) for number, case in enumerate(cases)]
     for case, one in zip(cases, made, strict=True):
-        if case[1] not in {
-            "batch repeat",
-            "compaction",
-        }:  # else the broker makes its queues anew, and reads all of the log
+        if case[1] not in QUEUES_STAY:
             shutil.rmtree(one.found.root / "consumequeue")
             shutil.rmtree(one.found.root / "batchconsumequeue", ignore_errors=True)
     answers = jvm.serve(cases[0][0], [one.found for one in made], restart=True)

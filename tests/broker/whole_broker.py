@@ -24,6 +24,8 @@ _AROUND: dict[jvm.Version, str] = {"5.5.1": "5.5.0", "4.9.8": "4.9.7"}
 """What lies around broker and store, where it was never published in their version."""
 _CLIENTS: dict[jvm.Version, jvm.Version] = {"4.9.8": "5.3.3"}
 """Whose client speaks to a broker, where its own cannot say all that is asked of it."""
+_BROKER_PORTS = 3
+_PROXY_RUNS = "rocketmq-proxy startup successfully"
 _STOP_SECONDS = 60
 _CLIENT_SECONDS = 150
 _SETTINGS = {
@@ -77,7 +79,7 @@ def site(
     folder: Path, version: jvm.Version = VERSION, settings: Mapping[str, object] | None = None
 ) -> Iterator[Site]:
     """Run a name server, with the settings of a broker beside it."""
-    made = Site(folder, _free_ports(1), _free_ports(3) + 1, version)
+    made = Site(folder, _free_ports(1), _free_ports(_BROKER_PORTS) + 1, version)
     values = {
         **_SETTINGS,
         **(settings or {}),
@@ -106,24 +108,33 @@ def broker(at: Site) -> Iterator[subprocess.Popen[bytes]]:
 
 
 @contextmanager
-def proxy(at: Site) -> Iterator[int]:
-    """Run a proxy of that cluster; yields its port for gRPC, once it answers there."""
-    port = _free_ports(2)
+def proxy(at: Site, *, local: bool = False) -> Iterator[int]:
+    """Run a proxy of that cluster, or one that is the broker, too; yields its port for gRPC, once it runs."""
+    deadline = time.monotonic() + _CLIENT_SECONDS
+    while time.monotonic() < deadline:
+        port = _free_ports(2)
+        if abs(port - at.broker_port) < _BROKER_PORTS:  # which that has not taken yet
+            continue
+        before = _said(at).count(_PROXY_RUNS)
+        with _running(at, _proxy_command(at, port, local=local)) as process:
+            # It gives up where a port was taken meanwhile, or no broker has registered yet.
+            while process.poll() is None and time.monotonic() < deadline:
+                if _said(at).count(_PROXY_RUNS) > before:
+                    yield port
+                    return
+                time.sleep(0.1)
+    raise jvm.BrokerFailure(f"the proxy does not answer:\n{log(at)}")
+
+
+def _proxy_command(at: Site, port: int, *, local: bool) -> list[str]:
     conf = at.folder / "rmq-proxy.json"
     names = dict.fromkeys(("rocketMQClusterName", "proxyClusterName"), "DefaultCluster")
     ports = {"grpcServerPort": port, "remotingListenPort": port + 1, "localServeAddr": "127.0.0.1"}
     conf.write_text(json.dumps({**names, **ports, "namesrvAddr": at.name_server}), "utf-8")
     options = [*_options(at), f"-Dcom.rocketmq.proxy.configPath={conf}"]
-    command = jvm.proxy_command(_around(at.version), options, ["-pm", "cluster", "-n", at.name_server])
-    deadline = time.monotonic() + _CLIENT_SECONDS
-    while time.monotonic() < deadline:
-        with _running(at, command) as process:  # which gives up where no broker has registered yet
-            while process.poll() is None and time.monotonic() < deadline:
-                if not _is_free(port):
-                    yield port
-                    return
-                time.sleep(0.1)
-    raise jvm.BrokerFailure(f"the proxy does not answer:\n{log(at)}")
+    mode = ["-pm", "local", "-bc", str(at.conf)] if local else ["-pm", "cluster"]
+    words = [*mode, "-n", at.name_server]
+    return jvm.proxy_command(at.version, _around(at.version), options, words, local=local)
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
@@ -181,7 +192,11 @@ def _rows(at: Site, *words: str) -> list[dict[str, Any]]:
 
 def log(at: Site) -> str:
     """Return the end of what the processes said."""
-    return (at.folder / "said").read_text("utf-8", "replace")[-4000:]
+    return _said(at)[-4000:]
+
+
+def _said(at: Site) -> str:
+    return (at.folder / "said").read_text("utf-8", "replace")
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from rmqtool.store import open_store
 from tests.commands.rebuilding import Listener
 from tests.damage.cases import one_of_each_code
 from tests.damage.running import ONE_THREAD, damaged_copy
-from tests.store.fixture_stores import STORES
+from tests.store.fixture_stores import NEWEST_ROOTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,7 +52,7 @@ def _said(root: Path, properties: list[str], engine: EngineOptions) -> dict[str,
     return json_object(verify(VerifyRequest(store, engine=engine), Listener()))
 
 
-@pytest.mark.parametrize("root", sorted(STORES.glob("*-5.5.1")), ids=lambda root: root.name)
+@pytest.mark.parametrize("root", NEWEST_ROOTS, ids=lambda root: root.name)
 def test_a_store_of_a_broker(root: Path) -> None:
     assert _said(root, [], SPARK) == _said(root, [], ONE_THREAD)
 

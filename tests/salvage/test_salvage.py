@@ -20,6 +20,7 @@ from rmqtool.salvage.papers import plan_text, read_plan
 from tests.broker.log_damage import LogCopy
 from tests.salvage.campaign import Outcome, made_places, records_of, run, summary
 from tests.salvage.incidents import INCIDENTS, bit_rot, drop_queues, lost_segment
+from tests.scan.log_builder import record
 from tests.store.fixture_stores import fixture
 
 if TYPE_CHECKING:
@@ -312,6 +313,33 @@ def test_no_record_stands_for_more_of_a_batch_queue_than_a_short_tells() -> None
     told = [(one.topic, one.queue_offset, one.count) for one in in_batches(many, {"Streams"})]
     streams = [("Streams", 5, 32767), ("Streams", 32772, 32767), ("Streams", 65539, 4466)]
     assert told == [*streams, ("Orders", 5, 70_000)]
+
+
+@pytest.mark.parametrize(
+    ("body_length", "properties", "body"),
+    [
+        (36, {"TAGS": "rmqtool_lost", "RMQTOOL_LOST": "1"}, b"lost"),
+        (35, {"L": "1"}, b"-".ljust(32)),
+        (4, {"L": "1"}, b"-"),
+        (3, {}, b"   "),
+        (0, {}, b""),
+    ],
+)
+def test_what_a_tombstone_says_depends_on_the_room_there_is(
+    body_length: int, properties: dict[str, str], body: bytes, tmp_path: Path
+) -> None:
+    """Without a property it stops tiered storage, without a body a proxy: it has both where it can."""
+    lost = len(record(0, body=bytes(body_length), properties=b""))
+    log, first = bytearray(4096), record(0)
+    stop = len(first) + lost
+    last = record(stop, queueOffset=2)
+    log[: len(first)], log[stop : stop + len(last)] = first, last
+    (tmp_path / "damaged" / "commitlog").mkdir(parents=True)
+    (tmp_path / "damaged" / "commitlog" / f"{0:020d}").write_bytes(log)
+    rmqtool.open(tmp_path / "damaged").salvage(tmp_path / "out")
+    made = list(rmqtool.open(tmp_path / "out").messages())[1]
+    assert (made.physical_offset, made.queue_offset, made.total_size) == (len(first), 1, lost)
+    assert (made.properties, made.body) == (properties, body)
 
 
 def test_a_plan_that_does_not_add_up_is_no_plan(damaged: Path) -> None:

@@ -17,7 +17,7 @@ from tests.damage.running import damaged_copy
 from tests.house.schemas import SCHEMAS, schema_files
 from tests.salvage.incidents import bit_rot
 from tests.schemas.validating import COMMANDS, defects, published, wrong_outputs
-from tests.store.fixture_stores import STORE_ROOTS, fixture
+from tests.store.fixture_stores import NEWEST_ROOTS, fixture
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +31,6 @@ __all__ = ["run"]
 PLAIN = fixture("plain-5.3.3")
 _ALL = ("-t", "TopicTest", "--queue", "0", "-b", "2000-01-01", "-e", "now")
 QUICK_STORES = {"ext-5.5.1"}
-NEWEST = [root for root in STORE_ROOTS if root.name.endswith("-5.5.1")]
 CASES = one_of_each_code()[::4]
 """Some, as the shape of a document depends on the code of a finding in no way."""
 SARIF = json.loads((Path(__file__).parent / "sarif-schema-2.1.0.json").read_text())
@@ -63,7 +62,7 @@ def test_each_is_a_schema_of_2020_12(name: str) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("root", _all(NEWEST, QUICK_STORES))
+@pytest.mark.parametrize("root", _all(NEWEST_ROOTS, QUICK_STORES))
 def test_outputs_of_stores(root: Path, run: Runner) -> None:
     assert [one for name in COMMANDS for one in wrong_outputs(run, root, name)] == []
 

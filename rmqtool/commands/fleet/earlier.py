@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import CATALOG, FailOn, Severity
@@ -13,7 +13,21 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+R = TypeVar("R")
+
 _LARGEST_REPORT = 256 << 20
+
+
+class Made(NamedTuple, Generic[R]):
+    """What was made of one store.
+
+    Attributes:
+        document: the report, as JSON has it.
+        report: itself; None where an earlier run made it.
+    """
+
+    document: dict[str, Any]
+    report: R | None
 
 
 def earlier_report(path: Path, wanted: Mapping[str, Any]) -> dict[str, Any] | None:

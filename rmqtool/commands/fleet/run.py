@@ -12,12 +12,12 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Generic, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from rmqtool.commands.fleet.model import FleetReport, StoreOutcome
 from rmqtool.engine import LocalEngine, MapInterruptedError, runs_elsewhere
-from rmqtool.errors import EnvironmentFailureError, ExitStatus, RmqtoolError, UsageError
-from rmqtool.io import location_of, places_of
+from rmqtool.errors import ExitStatus, RmqtoolError, UsageError
+from rmqtool.io import location_of, nothing_fits, places_of
 from rmqtool.progress import KeptRemarks, LimitedProgress, NullProgress
 
 if TYPE_CHECKING:
@@ -123,12 +123,8 @@ def gathered(
                 members[str(place)] = _opened(place, partial(opening, str(place)), log_bytes)
         if not places:
             place = location_of(path)
-            members[str(place)] = _opened(place, partial(_missing, str(path)), log_bytes)
+            members[str(place)] = _opened(place, partial(nothing_fits, str(path)), log_bytes)
     return list(members.values())
-
-
-def _missing(path: str) -> NoReturn:
-    raise EnvironmentFailureError(f"{path}: nothing there fits; give the paths of stores, or a glob")
 
 
 def _opened(place: Location, opening: Callable[[], S], log_bytes: Callable[[S], int]) -> Member[S]:

@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from rmqtool.check.generations import last_restarts, restarts, with_queues_gone
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings.wording import counted
@@ -123,14 +121,12 @@ def _unsettled(plan: QueuePlan, restart: int) -> str:
 
 def _after(plan: QueuePlan, blocks: Sequence[Block], row: int) -> Rows:
     """Return the runs of a queue from a unit on, one of its own."""
-    runs = plan.runs()
-    stops = np.cumsum(runs["count"])
-    number = int(np.searchsorted(stops, row, "right"))
-    left = runs[number:].copy()
-    if beyond := row - int(stops[number] - runs["count"][number]):
+    runs, before = plan.runs_from(row)
+    left = runs.copy()
+    if before:
         # Where it begins again inside a run, that is read unit by unit.
-        left["first_row"][0] += beyond
-        left["count"][0] -= beyond
+        left["first_row"][0] += before
+        left["count"][0] -= before
         unit = blocks[int(left["block"][0])].read("units", int(left["first_row"][0]), 1)[0]
         left["first_queue_offset"][0] = left["orderly"][0] = 0
         left["first_end"][0] = int(unit["physicalOffset"]) + int(unit["size"])
