@@ -6,6 +6,7 @@ or in another's way, while a queue misses just this one, right here.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,7 +18,7 @@ from rmqtool.salvage.rows import Mark
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
-    from rmqtool.arrays import Bools
+    from rmqtool.arrays import Bools, Int64s
     from rmqtool.salvage.belief import Belief
 
 
@@ -50,7 +51,7 @@ class FieldJudge:
         order = np.lexsort((offsets, queues))
         same = (np.diff(queues[order]) == 0) & (np.diff(offsets[order]) == 0)
         doubles = own[np.unique(np.concatenate([order[:-1][same], order[1:][same]]))]
-        doubles = doubles[~self.confirmed[doubles]]
+        doubles = doubles[~self.confirmed[doubles] & ~self._alone_in_order(own, doubles)]
         places, offsets = units["log_offset"][doubles], units["queue_offset"][doubles]
         liars: set[int] = set()
         for gap in self.belief.gaps() if len(doubles) else ():
@@ -61,6 +62,25 @@ class FieldJudge:
                     liars.add(record)
         self.cause[list(liars)] = Cause.FIELDS
         return bool(liars)
+
+    def _alone_in_order(self, own: Int64s, doubles: Int64s) -> Bools:
+        """Tell which doubles lie between those of their queue that come before and after, and no other does.
+
+        Args:
+            own: units, in log order.
+            doubles: of them, those that claim a place which another one claims, too.
+        """
+        units = self.survey.units
+        claims = [(int(units["queue"][unit]), int(units["queue_offset"][unit])) for unit in doubles]
+        others = own[~np.isin(own, doubles)]
+        in_order = np.zeros(len(doubles), bool)
+        for number, (unit, (queue, offset)) in enumerate(zip(doubles, claims, strict=True)):
+            rows = others[units["queue"][others] == queue]
+            place = np.searchsorted(rows, unit)
+            offsets = units["queue_offset"][rows]
+            in_order[number] = (offsets[:place][-1:] < offset).all() and (offset < offsets[place:][:1]).all()
+        fitting = Counter(claim for claim, fits in zip(claims, in_order, strict=True) if fits)
+        return in_order & np.array([fitting[claim] == 1 for claim in claims], bool)
 
     def judge(self) -> None:
         """Leave out whole records that are contradicted in what they say of their queue."""

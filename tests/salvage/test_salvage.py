@@ -265,7 +265,7 @@ def test_random_damage(tmp_path: Path) -> None:
     ("name", "seed"),
     [
         *(("expiredhead-5.3.3", 188), ("v2-5.5.1", 2079), ("plain-5.5.1", 705), ("ext-5.3.3", 829)),
-        ("lmq-5.5.1", 4201),
+        *(("lmq-5.5.1", 4201), ("plain-5.5.1", 41280)),
     ],
 )
 def test_damage_that_was_misread_once(name: str, seed: int, tmp_path: Path) -> None:
