@@ -88,7 +88,7 @@ def _measured(run: Callable[[], None], out: Path) -> Cost:
 
 
 def _median(costs: list[Cost], name: str) -> float:
-    return statistics.median(getattr(cost, name) for cost in costs)
+    return float(statistics.median(getattr(cost, name) for cost in costs))
 
 
 if __name__ == "__main__":
