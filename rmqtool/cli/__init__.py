@@ -7,6 +7,7 @@ wrong option cost a few milliseconds.
 from __future__ import annotations
 
 import gc
+import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: The words after the program's name; those of this process by default.
     """
     gc.set_threshold(_ALLOCATIONS_A_COLLECTION)
+    # numpy's BLAS, of which nothing is needed, starts threads that spin for some hundredths of a second
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         from rmqtool.cli import entry
     except KeyboardInterrupt:

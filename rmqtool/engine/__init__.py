@@ -20,7 +20,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from rmqtool.engine.interface import Engine, EngineError, EngineOptions, LiveSession, MapInterruptedError
-from rmqtool.engine.local import LocalEngine, usable_cpus
+from rmqtool.engine.local import LocalEngine, beside, usable_cpus
 from rmqtool.errors import EnvironmentFailureError, UsageError
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ __all__ = [
     "LiveSession",
     "LocalEngine",
     "MapInterruptedError",
+    "beside",
     "is_spark_installed",
     "live_engine",
     "open_engine",

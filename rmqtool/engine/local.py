@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from contextlib import contextmanager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from rmqtool.engine.interface import Engine, EngineError, EngineOptions, MapInterruptedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
 T = TypeVar("T")
@@ -46,8 +49,7 @@ class LocalEngine(Engine):
         Items that run when another fails, or when Ctrl-C comes, are waited for: whoever cleans up behind a
         failed map must not race with a thread that still writes.
         """
-        if self._closed:
-            raise EngineError("the local engine is closed already")
+        self._refuse_when_closed()
         threads = min(self._jobs, len(items))
         if threads <= 1:
             return _map_here(function, items, progress)
@@ -66,9 +68,41 @@ class LocalEngine(Engine):
         _raise_first(futures)
         return [future.result() for future in futures]
 
+    def _refuse_when_closed(self) -> None:
+        if self._closed:
+            raise EngineError("the local engine is closed already")
+
+    @contextmanager
+    def beside(self, function: Callable[[T], R], items: Sequence[T]) -> Iterator[Callable[[], list[R]]]:
+        """Run the function on every item in threads of its own, see `beside`; with one job when asked."""
+        self._refuse_when_closed()
+        if self._jobs == 1:
+            yield partial(self.map, function, items)
+            return
+        pool = ThreadPoolExecutor(self._jobs, thread_name_prefix="rmqtool")
+        try:
+            futures = [pool.submit(function, item) for item in items]
+            yield partial(_results, futures)
+        finally:
+            pool.shutdown(cancel_futures=True)
+
     def close(self) -> None:
         """Refuse further work; threads live only as long as one map."""
         self._closed = True
+
+
+def beside(
+    engine: Engine, function: Callable[[T], R], items: Sequence[T]
+) -> AbstractContextManager[Callable[[], list[R]]]:
+    """Let a map run beside what the caller does meanwhile: here in threads, elsewhere when it is asked for.
+
+    Returns:
+        A context with what waits for the results, in the order of the items, and raises as ``Engine.map``.
+        Leaving it without asking starts no further items.
+    """
+    if isinstance(engine, LocalEngine):
+        return engine.beside(function, items)
+    return nullcontext(partial(engine.map, function, items))
 
 
 def _map_here(
@@ -92,6 +126,15 @@ def _follow(futures: Sequence[Future[R]], progress: Callable[[int], None] | None
             return
         if progress is not None:
             progress(completed)
+
+
+def _results(futures: Sequence[Future[R]]) -> list[R]:
+    """Wait for all, or until one has failed: then no further ones begin."""
+    _follow(futures, None)
+    for future in futures:
+        future.cancel()
+    _raise_first(futures)
+    return [future.result() for future in futures]
 
 
 def _done(futures: Sequence[Future[R]]) -> dict[int, R]:

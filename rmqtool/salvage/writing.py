@@ -7,11 +7,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rmqtool.engine import beside
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.io import sha256_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     from rmqtool.engine import Engine
     from rmqtool.salvage.model import Found
@@ -77,13 +79,16 @@ def digest_of(file: StoreFile) -> str:
     return sha256_of(file.reader, file.size_bytes, [])[0]
 
 
-def write_log(log: PlannedLog, staging: StagingHandle, engine: Engine) -> list[Written]:
-    """Write all files of the new log.
+def writing_log(
+    log: PlannedLog, staging: StagingHandle, engine: Engine
+) -> AbstractContextManager[Callable[[], list[Written]]]:
+    """Write all files of the new log, beside what is done meanwhile.
 
     Raises:
-        EnvironmentFailureError: a copy cannot be read, or has changed; or the disk is full.
+        EnvironmentFailureError: when the files are asked for: a copy cannot be read, or has changed; or the
+            disk is full.
     """
-    return engine.map(FileCopier(staging), list(log.files))
+    return beside(engine, FileCopier(staging), list(log.files))
 
 
 def write_found(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.javacompat.checksums import PROP_CRC_NAME, PROP_CRC_SIZE
-from rmqtool.javacompat.kernels import count_stray_pieces, crc32
+from rmqtool.javacompat.kernels import crc32
 from rmqtool.javacompat.kernels.jit import as_int
 from rmqtool.jit import entry, kernel
 from rmqtool.scan.field_kernels import (
@@ -102,9 +102,8 @@ def _check_body(buffer: Buffer, at: int, row: Row, number: int, hits: Rows, coun
 def _check_properties(buffer: Buffer, row: Row, number: int, hits: Rows, count: int) -> int:
     start = row.topic_stop + 2
     stop = start + row.properties_length
-    strays = count_stray_pieces(buffer, start, stop)
-    if strays or read_i16(buffer, row.topic_stop) < 0:
-        count = put_hit(hits, count, _PROPERTIES, number, 0, strays)
+    if row.stray_pieces or read_i16(buffer, row.topic_stop) < 0:
+        count = put_hit(hits, count, _PROPERTIES, number, 0, row.stray_pieces)
     return check_inner_batch(buffer, row, number, start, stop, hits, count)
 
 

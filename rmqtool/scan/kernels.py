@@ -259,7 +259,7 @@ def check_record(
     start = row.topic_stop + 2
     stop = start + row.properties_length
     row.read_length = stop + cut - at
-    scan_properties(buffer, start, stop, PROPERTY_NAMES, PROPERTY_BOUNDS, values)
+    row.stray_pieces = scan_properties(buffer, start, stop, PROPERTY_NAMES, PROPERTY_BOUNDS, values)
     if not _check_numbers(buffer, rules, row, values, row.read_length == total_size):
         return _BAD_NUMBER
     if row.read_length == total_size:

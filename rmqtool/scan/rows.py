@@ -44,6 +44,7 @@ MESSAGE_ROW = np.dtype(
         ("queue_id", np.int32),
         ("sys_flag", np.int32),
         ("properties_length", np.int32),
+        ("stray_pieces", np.int32),  # of the properties: pieces that are none
     ],
     align=True,
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqtool.engine import EngineError, EngineOptions, MapInterruptedError, open_engine
+from rmqtool.engine import EngineError, EngineOptions, MapInterruptedError, beside, open_engine
 from rmqtool.errors import RefusedError, RmqtoolError, UsageError
 from tests.engine import tasks
 from tests.engine.conftest import LOCAL
@@ -50,6 +50,13 @@ class TestContract(Basics):
         assert seen == sorted(seen)
         assert seen[-1] == 12
 
+    def test_a_map_beside_another_gives_what_a_map_gives(self, engine: Engine) -> None:
+        with beside(engine, tasks.square, range(5)) as squares:
+            assert engine.map(tasks.refuse_three, [1, 2]) == [1, 2]
+            assert squares() == [0, 1, 4, 9, 16]
+        with beside(engine, tasks.refuse_three, range(9)) as refused, pytest.raises(RefusedError):
+            refused()
+
     def test_the_name_is_the_kind(self, engine: Engine) -> None:
         assert engine.name in {"local", "spark"}
 
@@ -65,6 +72,15 @@ def test_a_closed_local_engine_refuses_work() -> None:
     engine.close()
     with pytest.raises(EngineError, match="closed already"):
         engine.map(tasks.square, [1])
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_what_nobody_asks_for_any_more_does_not_begin(jobs: int, tmp_path: Path) -> None:
+    mark = partial(tasks.leave_mark, tmp_path)
+    options = EngineOptions("local", jobs=jobs)
+    with open_engine(options) as engine, pytest.raises(ZeroDivisionError), beside(engine, mark, range(1, 99)):
+        raise ZeroDivisionError
+    assert len(list(tmp_path.iterdir())) < 50
 
 
 def test_the_earliest_failing_item_wins() -> None:

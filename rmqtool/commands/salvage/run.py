@@ -19,7 +19,7 @@ from rmqtool.salvage.model import Holes, PartKind, SourceFile
 from rmqtool.salvage.papers import lost_lines, manifest_lines, plan_text, rescue_map
 from rmqtool.salvage.planned import PlannedLog
 from rmqtool.salvage.planning import Choices
-from rmqtool.salvage.writing import Written, digest_of, write_found, write_log
+from rmqtool.salvage.writing import Written, digest_of, write_found, writing_log
 from rmqtool.store.lock import lock_holder
 from rmqtool.store.staging import StagingArea
 
@@ -183,11 +183,12 @@ def _carry_out(
 ) -> SalvageReport:
     handle, store = area.handle, request.stores[0]
     log = PlannedLog(plan, request.copies.logs, silent=plan.holes is Holes.REPEAT)
-    with timed(seconds, "write"):
-        progress.stage("write", None)
-        files = write_log(log, handle, engine)
-    with timed(seconds, "derived"):
-        derived = DerivedMaker(store, request.copies.policy, handle, engine, progress).make(log)
+    with writing_log(log, handle, engine) as written_log:
+        with timed(seconds, "derived"):  # it reads what is planned, so nobody waits for the other
+            derived = DerivedMaker(store, request.copies.policy, handle, engine, progress).make(log)
+        with timed(seconds, "write"):
+            progress.stage("write", None)
+            files = written_log()
     with timed(seconds, "beside"):
         aside = [written for _, written in write_found(plan.found, request.copies.logs, handle)]
         config, more = copy_config(store, handle)

@@ -11,7 +11,6 @@ from __future__ import annotations
 from rmqtool.javacompat.kernels.checksums import crc32
 from rmqtool.javacompat.kernels.integers import parse_int, parse_long, parse_short
 from rmqtool.javacompat.kernels.properties import (
-    count_stray_pieces,
     find_property,
     next_property,
     pack_names,
@@ -21,7 +20,6 @@ from rmqtool.javacompat.kernels.text import abs_int, decode_character, hash_utf8
 
 __all__ = [
     "abs_int",
-    "count_stray_pieces",
     "crc32",
     "decode_character",
     "find_property",

@@ -88,8 +88,12 @@ def scan_properties(
     names: Buffer,
     name_bounds: npt.NDArray[np.int64],
     out: npt.NDArray[np.int64],
-) -> None:
-    """Find the values of several properties in one pass; see ``find_property``.
+) -> int:
+    """Find the values of several properties in one pass, see ``find_property``, and count stray pieces.
+
+    Stray are pieces that are no properties: no name, or nothing after one. The reader drops them silently.
+    Empty pieces (a separator too many) and properties with an empty value, which some clients send and the
+    reader drops as well, do not count.
 
     Args:
         buffer: Bytes, ``(n,)`` uint8.
@@ -98,10 +102,14 @@ def scan_properties(
         names: The k wanted names, one after the other; made by ``pack_names``.
         name_bounds: Where each of them starts and the last ends, ``(k + 1,)``.
         out: Filled with start and stop of each value, ``(k, 2)``; -1 where there is none.
+
+    Returns:
+        The number of stray pieces.
     """
     for wanted in range(len(name_bounds) - 1):
         out[wanted, 0] = -1
         out[wanted, 1] = -1
+    strays = 0
     position = start
     while position < stop:
         separator, end = next_property(buffer, position, stop)
@@ -110,7 +118,10 @@ def scan_properties(
             if wanted >= 0:
                 out[wanted, 0] = separator + 1
                 out[wanted, 1] = end
+        elif separator == position < end or position < separator == end:
+            strays += 1
         position = end + 1
+    return strays
 
 
 @kernel
@@ -185,20 +196,3 @@ def _lowest_byte(high_bits: np.uint64) -> int:
     """Return which byte, 0 the lowest, holds the lowest of some bits 7, 15, 23, …; one must be set."""
     lowest = high_bits & (~high_bits + np.uint64(1))
     return as_int(((lowest >> _7) * _PLACES) >> _56)
-
-
-@kernel
-def count_stray_pieces(buffer: Buffer, start: int, stop: int) -> int:
-    """Count the pieces of a property string that are no properties: no name, or nothing after one.
-
-    The reader drops them silently. Empty pieces (a separator too many) and properties with an empty value,
-    which some clients send and the reader drops as well, do not count.
-    """
-    strays = 0
-    position = start
-    while position < stop:
-        separator, end = next_property(buffer, position, stop)
-        if separator == position < end or position < separator == end:
-            strays += 1
-        position = end + 1
-    return strays
