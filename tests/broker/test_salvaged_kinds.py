@@ -40,6 +40,7 @@ CASES: list[Case] = [
     ("4.9.8", "megabytes"),
     *(("5.3.3", kind) for kind in ("batch tombstone", "batch repeat")),
     *(("5.5.1", kind) for kind in ("megabytes", "batch tombstone", "batch repeat", "dup info", "compaction")),
+    ("5.5.1", "checked records"),
 ]
 
 
@@ -109,6 +110,23 @@ def megabytes(folder: Path) -> Made:
     return built(folder, 16 * MIB, bodies, b"TAGS\x01TagA", rotten={1}, zero={3, 4, 5})
 
 
+def checked_records(folder: Path, version: jvm.Version) -> Made:
+    """Make a store of a broker that takes no record without the checksum of all of it, some bodies damaged.
+
+    So are those of its own records in which nothing parts the checksum from another property: it finds none.
+    """
+    store = fixture_store(f"propcrc-{version}")
+    root = store.copy_to(folder / "damaged")
+    conf = folder / "broker.conf"
+    conf.write_text(f"{store.conf.read_text('utf-8')}forceVerifyPropCRC=true\n", "utf-8")
+    before = records_of(root / "commitlog")
+    log = LogCopy(root)
+    for number, (place, raw) in enumerate(before.items()):
+        if log.head(place).body_length and (b"batch-" in raw or number % 16 in {0, 1}):
+            log.flip(log.body_at(place), 1)
+    return salvaged(root, conf, before)
+
+
 def compaction(folder: Path, version: jvm.Version) -> Made:
     """Make a store that has lost messages of a topic that its broker compacts, and others."""
     store = fixture_store(f"plain-{version}")
@@ -169,6 +187,8 @@ def make(case: Case, folder: Path) -> Made:
             return batch(Holes(kind.split()[1]), folder, version)
         case "compaction":
             return compaction(folder, version)
+        case "checked records":
+            return checked_records(folder, version)
         case "dup info":
             return dup_info(folder)
         case _:
