@@ -42,7 +42,8 @@ NS_SKIPPED = FindingCode(
     severity=Severity.WARNING,
     structure=Structure.STORE,
     title="prediction skipped",
-    meaning="What the next start will do is not known for this store: parts of it cannot be read here.",
+    meaning="What the next start will do is not known for this store: parts of it cannot be read here, or"
+    " a setting changes how a broker recovers.",
     broker_effect="Is not known.",
     remedy="Start a broker on a copy only.",
     origin="(none: rmqtool verify --predict-recovery)",

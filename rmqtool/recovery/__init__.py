@@ -6,8 +6,9 @@
 what stays missing, ``lost`` tells it message by message, and ``predict`` goes through it all in the broker's
 order. Nothing is written.
 
-The settings of ``switches`` count as the broker's release knows them. Beyond them a master is assumed without
-DLedger, controller or duplication mode, with ``forceVerifyPropCRC`` and ``recheckReputOffsetFromCq`` off.
+The settings of ``switches`` count as the broker's release knows them. With DLedger, ``duplicationEnable``,
+``forceVerifyPropCRC`` or ``recheckReputOffsetFromCq`` nothing is predicted; a master without controller is
+assumed.
 """
 
 from __future__ import annotations

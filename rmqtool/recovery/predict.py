@@ -51,6 +51,8 @@ if TYPE_CHECKING:
     from rmqtool.store.segments import Segment
 
 _NOT_PREDICTED = ("ST-ROCKSDB", "ST-DLEDGER")
+_NOT_FOLLOWED = ("duplicationEnable", "forceVerifyPropCRC", "recheckReputOffsetFromCq")
+"""Settings, off by default, with which a recovery ends the log, or begins its dispatch, elsewhere."""
 
 
 class NotPredictedError(UsageError):
@@ -79,6 +81,9 @@ def predict_recovery(
             raise NotPredictedError(
                 f"{feature.label}: {feature.code.title}; a start of such a store is not predicted"
             )
+    for name in _NOT_FOLLOWED:
+        if store.settings[name].value:
+            raise NotPredictedError(f"{name}=true; a start with that is not predicted")
     prediction = PredictionDraft(str(store.base), release, hazards=settings_hazards(store.settings, release))
     loaded = load_store(store, store.root, prediction)
     lost = None if tell_lost is None else LostMessages(store.commitlog, tell_lost)
