@@ -80,7 +80,8 @@ class FieldJudge:
             offsets = units["queue_offset"][rows]
             in_order[number] = (offsets[:place][-1:] < offset).all() and (offset < offsets[place:][:1]).all()
         fitting = Counter(claim for claim, fits in zip(claims, in_order, strict=True) if fits)
-        return in_order & np.array([fitting[claim] == 1 for claim in claims], bool)
+        alone: Bools = np.array([fitting[claim] == 1 for claim in claims], bool)
+        return in_order & alone
 
     def judge(self) -> None:
         """Leave out whole records that are contradicted in what they say of their queue."""
