@@ -60,8 +60,13 @@ class MemorySegment(Segment):
         memoryview(buffer)[: len(piece)] = piece
         return len(piece)
 
-    def next_data(self, position: int) -> int:
+    def next_written(self, position: int) -> int:
         return position
+
+    next_data = next_written
+
+    def end_of_data(self) -> int:
+        return self.size_bytes
 
     def read_at(
         self, position: int, length: int, unreadable: MutableSequence[UnreadableRange] | None = None

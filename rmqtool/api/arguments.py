@@ -9,15 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from rmqtool.errors import UsageError
-from rmqtool.io import local_name
+from rmqtool.io import Location, local_name, location_of
+from rmqtool.io.object_urls import is_object_url
 from rmqtool.times import epoch_ms
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterable
     from datetime import tzinfo
-
-    from rmqtool.io import Location
 
 AnyPath: TypeAlias = "str | os.PathLike[str]"
 AnyStore: TypeAlias = "AnyPath | Location"
@@ -39,6 +38,17 @@ def path_of(path: AnyPath | None) -> Path | None:
         UsageError: It is a URL.
     """
     return None if path is None else Path(local_name(path))
+
+
+def target_of(path: AnyStore) -> Path | Location:
+    """Return where something is written: a path, or what the URL of an object store's names.
+
+    Raises:
+        UsageError: It is another URL, or one that makes no sense.
+    """
+    if isinstance(path, Location):
+        return path
+    return location_of(path) if isinstance(path, str) and is_object_url(path) else Path(local_name(path))
 
 
 def property_texts(properties: Mapping[str, Value] | Iterable[str]) -> list[str]:

@@ -5,16 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
-from rmqtool.api.arguments import check_least, path_of
+from rmqtool.api.arguments import check_least, path_of, target_of
 from rmqtool.engine import Engine, EngineOptions, LiveSession, live_engine
 from rmqtool.engine import open_engine as open_engine_of
 from rmqtool.errors import UsageError
-from rmqtool.io import local_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rmqtool.api.arguments import AnyPath
+    from rmqtool.api.arguments import AnyPath, AnyStore
 
 EngineKind: TypeAlias = Literal["local", "spark"]
 AnyEngine: TypeAlias = "EngineKind | EngineOptions | Engine | LiveSession"
@@ -28,7 +27,7 @@ def open_engine(
     master: str | None = None,
     spark_conf: Mapping[str, str] | None = None,
     log_file: AnyPath | None = None,
-    scratch: AnyPath | None = None,
+    scratch: AnyStore | None = None,
 ) -> Engine:
     """Open an engine for several calls; use it as a context manager, or close it.
 
@@ -38,7 +37,8 @@ def open_engine(
         master: Spark master; None is an embedded Spark on all cores of this machine.
         spark_conf: Settings of Spark.
         log_file: Where Spark's own output is appended.
-        scratch: Where tasks hand over blocks; on a cluster, all executors must see it.
+        scratch: Where tasks hand over blocks; on a cluster, all executors must see it. Or the URL of a
+            place in object storage.
 
     Raises:
         UsageError: The arguments contradict each other.
@@ -62,7 +62,7 @@ def engine_options(
     master: str | None = None,
     spark_conf: Mapping[str, str] | None = None,
     log_file: AnyPath | None = None,
-    scratch: AnyPath | None = None,
+    scratch: AnyStore | None = None,
 ) -> EngineOptions:
     """Return options of an engine, checked.
 
@@ -74,13 +74,14 @@ def engine_options(
         raise UsageError(f"--engine {kind!r}: give local or spark")
     if kind == "local" and (master or spark_conf):
         raise UsageError("--master and --spark-conf are for --engine spark")
+    place = None if scratch is None else target_of(scratch)
     return EngineOptions(
         kind="local" if kind == "local" else "spark",
         jobs=jobs,
         master=master,
         spark_conf=dict(spark_conf or {}),
         log_file=path_of(log_file),
-        scratch=None if scratch is None else Path(local_name(scratch)).absolute(),
+        scratch=place.absolute() if isinstance(place, Path) else place,
     )
 
 

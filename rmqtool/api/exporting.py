@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rmqtool.api.arguments import check_least, time_ms, word_of
+from rmqtool.api.arguments import check_least, target_of, time_ms, word_of
 from rmqtool.api.engines import engine_of
 from rmqtool.columns.names import ColumnChoice, FileForm, FileFormat, Partition, TextBodies, column_names
 from rmqtool.commands.export.model import ExportRequest, LeftOut
@@ -16,7 +15,7 @@ from rmqtool.rows.messages import MessageFilter
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from rmqtool.api.arguments import AnyPath, Time
+    from rmqtool.api.arguments import AnyStore, Time
     from rmqtool.api.engines import AnyEngine
     from rmqtool.api.store import Store
     from rmqtool.commands.export.model import ExportReport
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
 def export(
     stores: Store | Iterable[Store],
-    out: AnyPath,
+    out: AnyStore,
     *,
     format: str = "parquet",
     columns: Iterable[str] | None = None,
@@ -53,7 +52,7 @@ def export(
 
     Args:
         stores: A store, or several, each of which gets a folder ``store=NAME``.
-        out: The directory to make; it must not exist, or be empty.
+        out: The directory to make, or where in object storage; it must not exist, or be empty.
         format: ``parquet``, ``arrow``, ``ndjson`` or ``csv``.
         columns: Names of columns, in order; None is all.
         body: How ndjson and csv have bodies: ``text``, ``hex`` or ``base64``.
@@ -102,7 +101,7 @@ def export(
     options, working = engine_of(engine, jobs)
     request = ExportRequest(
         stores=tuple(store.files for store in opened),
-        out=Path(out),
+        out=target_of(out),
         engine=options,
         form=FileForm(word_of("format", format, FileFormat), word_of("body", body, TextBodies), partition),
         choice=ColumnChoice(column_names(columns), decompress),

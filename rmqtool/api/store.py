@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from rmqtool.api.arguments import check_least, names_of, path_of, time_ms
+from rmqtool.api.arguments import check_least, names_of, path_of, target_of, time_ms
 from rmqtool.api.queue import Queue
 from rmqtool.api.reads import ReadStore
 from rmqtool.errors import EnvironmentFailureError, UsageError
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
-    from rmqtool.api.arguments import AnyPath, Time
+    from rmqtool.api.arguments import AnyPath, AnyStore, Time
     from rmqtool.api.engines import AnyEngine
     from rmqtool.api.index import Index
     from rmqtool.api.results import Differences
@@ -245,7 +245,7 @@ class Store(ReadStore):
 
     def rebuild(
         self,
-        out: AnyPath | None = None,
+        out: AnyStore | None = None,
         *,
         parts: str | Iterable[str] = ("consumequeue", "index"),
         compare: bool = False,
@@ -268,7 +268,8 @@ class Store(ReadStore):
 
         Args:
             out: The directory to make, which appears complete or not at all; it must not exist, or be empty.
-                None with ``compare`` or ``dry_run``.
+                In object storage, it is complete when ``manifest.json`` is there. None with ``compare`` or
+                ``dry_run``.
             parts: ``consumequeue``, ``index``, or both.
             compare: Compare with the store's present files, byte by byte.
             dry_run: Plan and count, write nothing.
@@ -306,7 +307,7 @@ class Store(ReadStore):
         options, opened = engine_of(engine, jobs)
         request = RebuildRequest(
             self._examined(),
-            path_of(out),
+            None if out is None else target_of(out),
             options,
             parts=chosen,
             compare=compare,

@@ -15,6 +15,7 @@ from rmqtool.check.model import (
     VerifyRun,
 )
 from rmqtool.check.remedies import fit_remedies
+from rmqtool.check.tails import Tails
 from rmqtool.errors import DeniedError, RefusedError, UsageError
 from rmqtool.findings import Finding, FindingLog
 from rmqtool.findings.places import IO_DENIED, ST_LOCKED
@@ -48,6 +49,17 @@ def verify(request: VerifyRequest, progress: Progress, engine: Engine | None = N
     """
     if not 0 <= request.level <= MAX_LEVEL:
         raise UsageError(f"--level {request.level}: there are 0 to {MAX_LEVEL}")
+    tails = Tails(request.store)
+    run = _run(request, progress, engine)
+    if tails.refute(run):
+        progress.note("records may lie in what was not fetched: all is fetched, and looked at once more")
+        run = _run(request, progress, engine)
+    run.limits.extend(tails.limits())
+    fit_remedies(run.findings, str(request.store.base))
+    return run.report()
+
+
+def _run(request: VerifyRequest, progress: Progress, engine: Engine | None) -> VerifyRun:
     findings = FindingLog(request.max_findings)
     findings.extend(_lock_findings(request))
     run = VerifyRun(VerifyReport(str(request.store.base), request.level, findings, Examined()))
@@ -65,8 +77,7 @@ def verify(request: VerifyRequest, progress: Progress, engine: Engine | None = N
     except KeyboardInterrupt:
         run.interrupted = run.interrupted or _BETWEEN
         raise VerifyInterruptedError(run.report()) from None
-    fit_remedies(run.findings, str(request.store.base))
-    return run.report()
+    return run
 
 
 def _lock_findings(request: VerifyRequest) -> Iterator[Finding]:

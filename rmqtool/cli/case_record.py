@@ -99,7 +99,8 @@ def _named(values: dict[str, Any]) -> NamedFiles:
 def _paths(value: Any) -> list[Path]:  # noqa: ANN401 - what click makes of an option
     if value is None:
         return []
-    return [*value] if isinstance(value, tuple) else [value]
+    values = [*value] if isinstance(value, tuple) else [value]
+    return [one for one in values if isinstance(one, Path)]  # a result in object storage has its manifest
 
 
 def outcome_of(status: int, said: str | None) -> CaseOutcome:

@@ -9,7 +9,7 @@ import click
 from click.core import ParameterSource
 
 from rmqtool.cli.help import SectionOption
-from rmqtool.cli.options import A_PATH, adding
+from rmqtool.cli.options import A_STORE, adding
 from rmqtool.errors import UsageError
 
 if TYPE_CHECKING:
@@ -40,9 +40,9 @@ def engine_options(default: str) -> Callable[[_Function], _Function]:
         ),
         _engine(
             "--scratch",
-            type=A_PATH,
+            type=A_STORE,
             metavar="DIR",
-            help="Where tasks hand over blocks; on a cluster, all executors must see it.",
+            help="Where tasks hand over blocks, or its URL; on a cluster, all executors must see it.",
         ),
     )
 

@@ -59,7 +59,7 @@ class _StorePath(_LocalPath):
 
 A_PATH = _LocalPath(path_type=Path)
 A_STORE = _StorePath(path_type=Path)
-"""What is read and never written."""
+"""What is read; also where a result goes that may lie in object storage."""
 AN_OFFSET = click.IntRange(min=0)
 TYPES = ("commitlog", "consumequeue", "consumequeue-ext", "batchconsumequeue", "index", "checkpoint")
 
@@ -98,10 +98,10 @@ _FOLDER = _output(
     "-o",
     "--out",
     "out",
-    type=A_PATH,
+    type=A_STORE,
     metavar="DIR",
     required=True,
-    help="The directory to make; it appears complete or not at all.",
+    help="The directory to make, or its URL; it appears complete or not at all.",
 )
 _OUTPUT = (
     _output(

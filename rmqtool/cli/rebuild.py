@@ -12,7 +12,6 @@ from rmqtool.cli.engine_options import engine_of, engine_options, note_engine
 from rmqtool.cli.help import Command
 from rmqtool.cli.lost_file import check_lost, lost_lines, lost_option
 from rmqtool.cli.options import (
-    A_PATH,
     A_STORE,
     adding,
     is_fleet,
@@ -27,8 +26,6 @@ from rmqtool.io import location_of
 from rmqtool.report.formats import Format, document_of, report_json
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from rmqtool.cli.options import StorePath
     from rmqtool.commands.rebuild.report import RebuildReport
     from rmqtool.errors import ExitStatus
@@ -66,9 +63,9 @@ _OPTIONS = (
     click.argument("paths", nargs=-1, required=True, type=A_STORE, metavar="STORE..."),
     click.option(
         "--out",
-        type=A_PATH,
+        type=A_STORE,
         metavar="DIR",
-        help="The result; must not exist, or be empty. Of several stores, each gets a directory in it.",
+        help="The result, or its URL; must not exist, or be empty. Of several stores, each gets a directory.",
     ),
     click.option(
         "--resume", is_flag=True, help="Of several stores, leave out those whose result is in --out already."
@@ -169,7 +166,7 @@ def _words(session: Session, parts: frozenset[str], options: dict[str, Any]) -> 
     }
 
 
-def _has_appeared(out: Path | None) -> bool:
+def _has_appeared(out: StorePath | None) -> bool:
     return out is not None and bool(location_of(out).entries())
 
 

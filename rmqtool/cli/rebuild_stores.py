@@ -12,6 +12,7 @@ from rmqtool.commands.fleet.earlier import Made, earlier_report, earlier_status
 from rmqtool.commands.rebuild.report import RebuildReport
 from rmqtool.errors import ExitStatus, UsageError
 from rmqtool.findings.wording import counted
+from rmqtool.io import local_name
 from rmqtool.projection import json_value
 from rmqtool.report.escaping import escape_text
 from rmqtool.report.fleet import forms_of_made
@@ -123,6 +124,8 @@ def _check(options: dict[str, Any]) -> None:
         raise UsageError(f"--tag-items {options['tag_items']} {_OF_ONE_LOG}")
     if out is None and not (options["compare"] or options["dry_run"]):
         raise UsageError("nothing to do: give --out DIR for the results, or --compare, or --dry-run")
+    if out is not None:
+        local_name(str(out))  # a URL is of one store
     if out is not None and not options["resume"]:
         refuse_contents(out)
 

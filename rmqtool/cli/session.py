@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -22,6 +23,7 @@ from rmqtool.store import PathKind
 from rmqtool.store.index_zone import zone_of_name
 from rmqtool.store.links import links_out
 from rmqtool.store.lock import lock_holder
+from rmqtool.store.unfetched import tails_told, unfetched
 from rmqtool.times import is_explicit, parse_time, time_text
 
 if TYPE_CHECKING:
@@ -51,7 +53,10 @@ class Session:
         format: How data is written.
         fail_on: Which findings count for the exit status.
         color: Whether colours are used; None is found out.
+        reports_tails: Whether the command's report says what was not fetched of objects.
     """
+
+    reports_tails = False
 
     def __init__(self, shared: dict[str, Any]) -> None:
         self._shared = shared
@@ -144,9 +149,16 @@ class Session:
         return {name: self._shared[name] for name in _OPENING}
 
     def note_opened(self, store: Store, *, reads_queues: bool) -> None:
-        """Say what a store is, and which links lead out of it."""
+        """Say what a store is, which links lead out of it, and in the end what of it was not fetched."""
         self.console.detail(f"{store.location}: {store.kind}")
+        click.get_current_context().call_on_close(partial(self._note_tails, store.files.base))
         self._note_links(store, in_topics=reads_queues)
+
+    def _note_tails(self, base: Location) -> None:
+        tails = [] if self.reports_tails else unfetched(base)
+        if tails:
+            self.console.close()
+            self.console.note(f"{base}: {tails_told(tails, base)}; RMQTOOL_FETCH_TAILS=1 fetches all")
 
     def _note_links(self, store: Store, *, in_topics: bool) -> None:
         """Say which links lead out of the store: what lies there is read as a part of it."""

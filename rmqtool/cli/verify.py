@@ -133,6 +133,7 @@ def verify_command(
     written into the store. Several, or a glob in quotes, are one run: a line for each, and one exit status.
     """
     session = Session(options)
+    session.reports_tails = True
     if options["explain_code"] is not None:
         return _explain(session, options["explain_code"])
     if not paths:

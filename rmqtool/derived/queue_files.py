@@ -117,7 +117,7 @@ class QueueFile(Generic[UnitT]):
         import numpy as np
 
         rows = np.zeros(size_bytes // self._units.size, self._units.dtype)
-        self.segment.read_into(0, rows.view(np.uint8).data, [])
+        self.segment.read_into(0, rows.view(np.uint8).data[: self.segment.end_of_data()], [])
         return rows
 
     def columns(self, stop: int, unreadable: list[UnreadableRange]) -> Iterator[Units]:

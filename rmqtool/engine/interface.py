@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from rmqtool.io import Location
+
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -46,8 +48,9 @@ class EngineOptions:
         master: Spark master URL; ``local[jobs]`` in a private Java process when None.
         spark_conf: Spark settings of the user, stronger than ours.
         log_file: where Spark's own output is appended; when None it is thrown away with the engine.
-        scratch: directory for what tasks hand to each other, where that has no place beside an output; where
-            temporary files belong when None. All that run tasks must see it under this name.
+        scratch: directory for what tasks hand to each other, where that has no place beside an output, or a
+            place in object storage; where temporary files belong when None. All that run tasks must see it
+            under this name.
     """
 
     kind: Literal["local", "spark"]
@@ -55,7 +58,7 @@ class EngineOptions:
     master: str | None = None
     spark_conf: Mapping[str, str] = field(default_factory=dict)
     log_file: Path | None = None
-    scratch: Path | None = None
+    scratch: Path | Location | None = None
 
 
 class LiveSession(Protocol):

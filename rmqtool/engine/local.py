@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
+    from rmqtool.io import Location
+
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -36,7 +38,7 @@ class LocalEngine(Engine):
 
     name: str = "local"
 
-    def __init__(self, jobs: int | None = None, scratch: Path | None = None) -> None:
+    def __init__(self, jobs: int | None = None, scratch: Path | Location | None = None) -> None:
         self.options = EngineOptions("local", jobs, scratch=scratch)
         self._jobs = jobs or usable_cpus()
         self._closed = False

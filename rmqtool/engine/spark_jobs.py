@@ -51,7 +51,8 @@ class Jobs:
         planner = Planner()
         while True:
             try:
-                return self._collect(partial(run_planned, function), planner.tasks(items))
+                done = self._collect(partial(run_planned, function), planner.tasks(items))
+                return planner.values(done)
             except UnseenFileError as failure:
                 if not planner.is_outdated(failure.path):
                     raise

@@ -20,12 +20,15 @@ from rmqtool.io import LocalFiles, Location, ReadOnlyFile
 from rmqtool.io.object_store import Version
 from rmqtool.io.objects import ObjectFiles
 from rmqtool.io.planned import FileProof, PlannedFiles, proof_of, unseen
+from rmqtool.store.object_staging import ObjectHandle, add_written, take_written
 from rmqtool.store.staging import StagingHandle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from rmqtool.io import Source
+    from rmqtool.io.zero_tails import ZeroTail
+    from rmqtool.store.object_staging import Written
 
 _FILES = "files"
 """Stands for those of this machine; a URL's beginning, for those of an object store."""
@@ -43,15 +46,17 @@ class PlannedTask(NamedTuple):
         proofs: Of the files that it names, by name.
         areas: Staging areas that it writes into.
         versions: Of the objects that it names, by name.
+        samples: Whether ends of objects may be taken for zeros by samples.
     """
 
     item: bytes
     proofs: dict[str, FileProof]
     areas: tuple[str, ...]
     versions: dict[str, Version]
+    samples: bool = True
 
-    def unpacked(self) -> Any:  # noqa: ANN401 - whatever was packed
-        """Return the argument, its files held against their proofs.
+    def unpacked(self) -> tuple[Any, Iterable[Source]]:
+        """Return the argument, its files held against their proofs, and what holds them.
 
         Raises:
             UnseenFileError: This machine does not see a staging area.
@@ -59,10 +64,25 @@ class PlannedTask(NamedTuple):
         for area in self.areas:
             if not Path(area).is_dir():
                 raise unseen(area, "no such directory")
-        return _Unpacker(self).load()
+        unpacker = _Unpacker(self)
+        return unpacker.load(), unpacker.sources.values()
 
 
-def run_planned(function: Callable[[Any], Any], task: PlannedTask) -> Any:  # noqa: ANN401 - as the function
+class PlannedResult(NamedTuple):
+    """What comes home of a task.
+
+    Attributes:
+        value: What the function returned.
+        tails: Ends of objects that were not fetched there.
+        written: Objects that were written there.
+    """
+
+    value: Any
+    tails: tuple[ZeroTail, ...]
+    written: Written
+
+
+def run_planned(function: Callable[[Any], Any], task: PlannedTask) -> PlannedResult:
     """Run a function on an executor.
 
     Raises:
@@ -70,7 +90,9 @@ def run_planned(function: Callable[[Any], Any], task: PlannedTask) -> Any:  # no
         EnvironmentFailureError: As of the function, and on which machine.
     """
     try:
-        return function(task.unpacked())
+        item, sources = task.unpacked()
+        value = function(item)
+        return PlannedResult(value, tuple(tail for one in sources for tail in one.tails()), take_written())
     except EnvironmentFailureError as failure:
         raise EnvironmentFailureError(f"executor {socket.gethostname()}: {failure}") from failure
 
@@ -81,16 +103,28 @@ class Planner:
     def __init__(self) -> None:
         self._proofs: dict[str, _Proof | None] = {}
         self._moving: set[str] = set()
+        self._objects: list[ObjectFiles] = []
 
     def tasks(self, items: Sequence[Any]) -> list[PlannedTask]:
         """Pack items; files that could be opened when they were last looked at are proven."""
         packed = [_pack(item) for item in items]
         sources = {name: source for one in packed for name, source in one.names.items()}
+        self._objects = [one for one in _distinct(sources.values()) if isinstance(one, ObjectFiles)]
         new = sources.keys() - self._proofs.keys()
         with ThreadPoolExecutor(_THREADS, thread_name_prefix="rmqtool-plan") as threads:
             found = threads.map(_proof, new, (sources[name] for name in new))
             self._proofs.update(zip(new, found, strict=True))
         return list(map(self._planned, packed))
+
+    def values(self, results: Iterable[PlannedResult]) -> list[Any]:
+        """Return what functions returned, and note what they have written, and what not fetched."""
+        done = list(results)
+        for one in done:
+            add_written(one.written)
+        tails = {tail for one in done for tail in one.tails}
+        for source in self._objects:
+            source.add_tails(tail for tail in tails if tail.path.startswith(f"{source.top}/"))
+        return [one.value for one in done]
 
     def is_outdated(self, path: str) -> bool:
         """Tell whether a file has changed here, too, and note that: a broker writes, or retention deletes."""
@@ -105,13 +139,14 @@ class Planner:
         known = [(name, self._proofs[name]) for name in one.names]
         proofs = {name: proof for name, proof in known if isinstance(proof, FileProof)}
         versions = {name: proof for name, proof in known if isinstance(proof, Version)}
-        return PlannedTask(one.item, proofs, one.areas, versions)
+        return PlannedTask(one.item, proofs, one.areas, versions, all(one.samples for one in self._objects))
 
 
 class _Packed(NamedTuple):
     item: bytes
     names: dict[str, Source]
     areas: tuple[str, ...]
+    sends: bool
 
 
 class _Packer(pickle.Pickler):
@@ -121,6 +156,7 @@ class _Packer(pickle.Pickler):
         super().__init__(stream, pickle.HIGHEST_PROTOCOL)
         self.names: dict[str, Source] = {}
         self.areas: dict[str, None] = {}
+        self.sends = False
 
     def persistent_id(self, item: object) -> str | None:
         """Put a name where files of this machine stand; everything else is pickled as ever."""
@@ -132,6 +168,8 @@ class _Packer(pickle.Pickler):
             self.names[item.text] = item.source
         elif isinstance(item, ReadOnlyFile):
             self.names[item.path] = item.source
+        elif isinstance(item, ObjectHandle):
+            self.sends = True
         elif isinstance(item, StagingHandle):
             self.areas[str(item.blocks)] = None
         return None
@@ -143,23 +181,31 @@ class _Unpacker(pickle.Unpickler):
     def __init__(self, task: PlannedTask) -> None:
         super().__init__(io.BytesIO(task.item))
         self._task = task
-        self._sources: dict[str, Source] = {}
+        self.sources: dict[str, Source] = {}
 
     def persistent_load(self, pid: str) -> Source:
         """Return what stands for files: one source for all of them."""
-        if pid not in self._sources:
-            self._sources[pid] = self._source(pid)
-        return self._sources[pid]
+        if pid not in self.sources:
+            self.sources[pid] = self._source(pid)
+        return self.sources[pid]
 
     def _source(self, pid: str) -> Source:
-        return PlannedFiles(self._task.proofs) if pid == _FILES else ObjectFiles(pid, self._task.versions)
+        task = self._task
+        if pid == _FILES:
+            return PlannedFiles(task.proofs)
+        return ObjectFiles(pid, task.versions, samples=task.samples)
+
+
+def _distinct(sources: Iterable[Source]) -> Iterable[Source]:
+    """Return sources, each once; equal ones may be two."""
+    return {id(one): one for one in sources}.values()
 
 
 def _pack(item: object) -> _Packed:
     stream = io.BytesIO()
     packer = _Packer(stream)
     packer.dump(item)
-    return _Packed(stream.getvalue(), packer.names, tuple(packer.areas))
+    return _Packed(stream.getvalue(), packer.names, tuple(packer.areas), packer.sends)
 
 
 def _proof(name: str, source: Source) -> _Proof | None:
@@ -167,5 +213,8 @@ def _proof(name: str, source: Source) -> _Proof | None:
 
 
 def names_objects(items: Sequence[object]) -> bool:
-    """Tell whether items name objects of an object store; those of one map name files of the same sources."""
-    return any(isinstance(one, ObjectFiles) for one in _pack(items[0]).names.values()) if items else False
+    """Tell whether items name objects that are read, or are to be written; those of one map are alike."""
+    if not items:
+        return False
+    packed = _pack(items[0])
+    return packed.sends or any(isinstance(one, ObjectFiles) for one in packed.names.values())

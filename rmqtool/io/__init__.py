@@ -7,7 +7,8 @@ by way of pyarrow, which is loaded when a URL is given. A new kind of source is 
 `Source`, and nothing above this room changes: there, no file of a store is named by a `pathlib.Path` or read
 by a descriptor (``tests/house/test_one_seam.py``).
 
-What we write, and what the user names beside the store, is no concern of this room.
+What we write on this machine, and what the user names beside the store, is no concern of this room; whole
+objects of results are written here (`rmqtool.io.object_writes`), as whoever reads them knows how to ask.
 """
 
 from __future__ import annotations

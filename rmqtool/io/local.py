@@ -72,6 +72,13 @@ class LocalFiles:
         """Return the same place without links."""
         return Path(self.real(path))
 
+    def tails(self) -> tuple[()]:
+        """Return nothing: holes are known."""
+        return ()
+
+    def fetch_tails(self) -> None:
+        """Do nothing, as for `tails`."""
+
     def lock_holder(self, path: str) -> int | None:
         """Return the process that holds a lock, see `rmqtool.io.record_lock`.
 
@@ -106,13 +113,19 @@ class Descriptor:
         """Read once."""
         return os.preadv(self.number, [view], position)
 
-    def next_data(self, position: int) -> int:
+    def next_written(self, position: int) -> int:
         """Return where the next bytes lie that are in no hole."""
         try:
             return os.lseek(self.number, position, os.SEEK_DATA)
         except OSError as failure:
             # ENXIO: nothing but holes from there on; anything else: this file system cannot tell
             return self.size_bytes() if failure.errno == errno.ENXIO else position
+
+    next_data = next_written
+
+    def end_of_data(self) -> int:
+        """Return the size: what is read from the back passes holes by itself."""
+        return self.size_bytes()
 
 
 def open_regular(path: str) -> int:

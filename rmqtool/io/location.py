@@ -179,7 +179,10 @@ def places_of(path: str | os.PathLike[str] | Location) -> list[Location]:
     place = location_of(path)
     if not is_glob(path):
         return [place]
-    if isinstance(path, Location) or is_object_url(str(path)):
+    if is_object_url(place.text):
+        top = split_url(place.text)[0]
+        return list(Location(place.source, top).matching(place.text[len(top) :].strip("/")))
+    if isinstance(path, Location):
         return list(Location(place.source, "/").matching(place.text.strip("/")))
     text = local_name(path)
     base = location_of("/" if text.startswith("/") else ".")

@@ -96,10 +96,13 @@ class ObjectPieces:
         Raises:
             RmqtoolError: As ``fetch``.
         """
+        return self._bytes_from(position, wanted, goes_on=True)
+
+    def _bytes_from(self, position: int, wanted: int, *, goes_on: bool) -> memoryview:
         with self._cache.lock:
-            piece = self._at(position, wanted)
+            piece = self._at(position, wanted, grows=goes_on)
             self._cache.touch(piece)
-            if piece.follows:
+            if piece.follows and goes_on:
                 self._read_ahead(piece)
         try:
             data = piece.data.result()
@@ -109,11 +112,23 @@ class ObjectPieces:
             raise
         return memoryview(data)[position - piece.start :][:wanted]
 
-    def begin(self) -> None:
-        """Begin to fetch what whoever looks at the object is likely to read first."""
-        if self._size_bytes:
+    def begin(self, start: int = 0, stop: int = SMALLEST_BYTES) -> None:
+        """Begin to fetch a range, at most; by default what whoever looks at the object reads first."""
+        if start < self._size_bytes:
             with self._cache.lock:
-                self._at(0, SMALLEST_BYTES)
+                self._at(start, stop - start, grows=False)
+
+    def read(self, start: int, stop: int) -> bytearray:
+        """Return a range inside the object, and fetch no more than that.
+
+        Raises:
+            RmqtoolError: As ``fetch``.
+        """
+        data = bytearray()
+        while start + len(data) < stop:
+            position = start + len(data)
+            data += self._bytes_from(position, stop - position, goes_on=False)
+        return data
 
     def _read_ahead(self, piece: Piece) -> None:
         for _ in range(AHEAD):
@@ -121,15 +136,15 @@ class ObjectPieces:
                 return
             piece = self._at(piece.stop, SMALLEST_BYTES)
 
-    def _at(self, position: int, wanted: int) -> Piece:
-        """Return the piece at a position, which is begun if there is none."""
+    def _at(self, position: int, wanted: int, *, grows: bool = True) -> Piece:
+        """Return the piece at a position, which is begun if there is none; as long as wanted, or longer."""
         number = bisect_right(self._pieces, position, key=_start)
         before = self._pieces[number - 1] if number else None
         if before is not None and position < before.stop:
             return before
-        follows = before is not None and before.stop == position
+        follows = grows and before is not None and before.stop == position
         grown = before.reach * GROWTH if before is not None and follows else SMALLEST_BYTES
-        reach = min(max(wanted, grown), LARGEST_BYTES)
+        reach = min(max(wanted, grown) if grows else wanted, LARGEST_BYTES)
         limit = self._pieces[number].start if number < len(self._pieces) else self._size_bytes
         stop = min(position + reach, limit)
         piece = Piece(position, stop, reach, follows, begin(self._fetch, position, stop))

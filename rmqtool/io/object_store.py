@@ -30,6 +30,9 @@ _DENIED = re.compile(
     r"ACCESS_DENIED|PERMISSION_DENIED|Permission ?denied|AuthorizationFailure|HTTP status 40[13]", re.I
 )
 _MODIFIED = "Last-Modified"
+_WITHOUT_DIRECTORIES = "gcs"
+"""Lists no directories of which only names tell, unless it lists all below (Arrow 26.0.1)."""
+
 _UNWRITTEN = 0xA5
 """The last byte of a buffer until one of the object takes its place: rare in stores, unlike zero."""
 
@@ -126,9 +129,11 @@ class ObjectStore:
 
         def ask() -> dict[str, Status]:
             files, key = self._connected()[0], self._key(path)
-            infos = files.get_file_info(FileSelector(key, allow_not_found=True, recursive=recursive))
-            found = ((info.path.removeprefix(key).strip("/"), _status(info)) for info in infos)
-            return {name: status for name, status in found if name and status is not None}
+            whole = recursive or files.type_name == _WITHOUT_DIRECTORIES
+            infos = files.get_file_info(FileSelector(key, allow_not_found=True, recursive=whole))
+            told = ((info.path.removeprefix(key).strip("/"), _status(info)) for info in infos)
+            found = {name: status for name, status in told if name and status is not None}
+            return found if whole == recursive else _first_level(found)
 
         return self._insisting(path, "listed", ask)
 
@@ -152,7 +157,7 @@ class ObjectStore:
         """Return what a function reads of an object, called again if it fails."""
         return self._insisting(path, "read", read)
 
-    def _insisting(self, path: str, done: str, ask: Callable[[], T]) -> T:
+    def _insisting(self, path: str, done: str, ask: Callable[[], T], again: str = _AGAIN) -> T:
         seconds = PAUSE_S
         for attempt in range(1, ATTEMPTS + 1):
             try:
@@ -164,7 +169,7 @@ class ObjectStore:
                 if _DENIED.search(reason):
                     raise DeniedError(path, f"cannot be {done}: {reason}; {_CREDENTIALS}") from failure
                 if attempt == ATTEMPTS or not pause(seconds):
-                    told = f"cannot be {done}, tried {attempt} times: {reason}; {_AGAIN}"
+                    told = f"cannot be {done}, tried {attempt} times: {reason}; {again}"
                     raise SourceFailureError(path, told) from failure
             seconds *= 4
         raise AssertionError("the last attempt returns or raises")
@@ -180,6 +185,11 @@ class ObjectStore:
             if self._connection is None:
                 self._connection = connect(self._top)
             return self._connection
+
+
+def _first_level(found: dict[str, Status]) -> dict[str, Status]:
+    directories = {name.partition("/")[0]: Status(Kind.DIRECTORY) for name in found if "/" in name}
+    return {name: status for name, status in found.items() if "/" not in name} | directories
 
 
 def _status(info: FileInfo) -> Status | None:

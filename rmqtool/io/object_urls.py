@@ -103,6 +103,7 @@ def _s3(top: str, bucket: str) -> Connection:
         retry_strategy=AwsStandardS3RetryStrategy(max_attempts=1),  # `ObjectStore` asks again
         connect_timeout=CONNECT_TIMEOUT_S,
         request_timeout=SILENCE_TIMEOUT_S,
+        allow_delayed_open=True,  # small objects are written in one request
     )
     return files, bucket
 

@@ -7,6 +7,7 @@ byte of that is used. One that is not the same any more ends the command, whatev
 
 from __future__ import annotations
 
+import os
 import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, NoReturn
@@ -18,9 +19,10 @@ from rmqtool.io.object_tree import ObjectTree
 from rmqtool.io.object_urls import is_object_url, split_url
 from rmqtool.io.requests import begin
 from rmqtool.io.source import Entry, Kind
+from rmqtool.io.zero_tails import TailSampler, ZeroTail
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from concurrent.futures import Future
     from pathlib import Path
     from typing import Any
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from rmqtool.io.source import Status
 
 _NANOSECONDS = 1_000_000_000
+_FETCH_TAILS = "RMQTOOL_FETCH_TAILS"
 _FILES_AHEAD = 16
 """That are looked into beyond one that is read after its neighbour."""
 
@@ -41,9 +44,15 @@ class ObjectFiles:
     Args:
         top: Scheme and authority, as ``s3://bucket``.
         planned: The versions that objects have to have, by name: of a task, as it was planned.
+        samples: Whether ends of objects are taken for zeros by samples, see `rmqtool.io.zero_tails`.
+
+    Attributes:
+        samples: Likewise; never where the environment says so.
     """
 
-    def __init__(self, top: str, planned: Mapping[str, Version] | None = None) -> None:
+    def __init__(
+        self, top: str, planned: Mapping[str, Version] | None = None, *, samples: bool = True
+    ) -> None:
         self.top = top
         self._planned = planned or {}
         self._store = ObjectStore(top)
@@ -52,6 +61,8 @@ class ObjectFiles:
         self._opened: dict[str, Future[ObjectHandle]] = {}
         self._wanted: set[str] = set()
         self._opening = threading.Lock()
+        self.samples = samples and not os.environ.get(_FETCH_TAILS)
+        self._far_tails: set[ZeroTail] = set()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ObjectFiles) and self.top == other.top
@@ -135,9 +146,31 @@ class ObjectFiles:
         """Return None: the bytes are not on this machine."""
         return None
 
+    def tails(self) -> tuple[ZeroTail, ...]:
+        """Return the ends of objects that were taken for zeros though not all of them was looked at."""
+        own = (handle.tail() for handle in self._handles())
+        found = self._far_tails.union(tail for tail in own if tail is not None)
+        longest = {tail.path: tail for tail in sorted(found, reverse=True)}
+        return tuple(sorted(longest.values()))
+
+    def add_tails(self, tails: Iterable[ZeroTail]) -> None:
+        """Add what tasks on other machines have not looked at."""
+        self._far_tails.update(tails)
+
+    def fetch_tails(self) -> None:
+        """Take nothing for zeros any more that was not looked at."""
+        self.samples = False
+        self._far_tails.clear()
+        for handle in self._handles():
+            handle.fetch_tail()
+
     def lock_holder(self, path: str) -> int | None:
         """Return None: nobody can lock an object, and no broker works on one."""
         return None
+
+    def _handles(self) -> list[ObjectHandle]:
+        opened = [one for one in self._opened.copy().values() if one.done() and not one.cancelled()]
+        return [one.result() for one in opened if one.exception() is None]
 
     def _holds(self, path: str) -> bool:
         return path == self.top or path.startswith(f"{self.top}/")
@@ -173,7 +206,7 @@ class ObjectFiles:
             _changed(path, "it has been written anew")
         if difference := self._planned.get(path, opened.version).difference(opened.version):
             _changed(path, difference)
-        return ObjectHandle(path, opened, self._store, self._cache)
+        return ObjectHandle(path, opened, self._store, self._cache, samples=self.samples)
 
 
 class ObjectHandle:
@@ -187,14 +220,18 @@ class ObjectHandle:
         opened: It, opened.
         store: What holds it.
         cache: Where ranges of it are kept.
+        samples: Whether its end may be taken for zeros by samples.
     """
 
-    def __init__(self, path: str, opened: OpenObject, store: ObjectStore, cache: PieceCache) -> None:
+    def __init__(
+        self, path: str, opened: OpenObject, store: ObjectStore, cache: PieceCache, *, samples: bool
+    ) -> None:
         self._path = path
         self.version: Version = opened.version
         self._store = store
         self._idle = [opened]
-        self._pieces = ObjectPieces(opened.version.size_bytes, self._fetch, cache)
+        self._pieces = pieces = ObjectPieces(opened.version.size_bytes, self._fetch, cache)
+        self._sampler = TailSampler(self.size_bytes(), pieces.read, pieces.begin) if samples else None
 
     def size_bytes(self) -> int:
         """Return the size."""
@@ -218,9 +255,40 @@ class ObjectHandle:
         """Begin to fetch the start of the object."""
         self._pieces.begin()
 
-    def next_data(self, position: int) -> int:
+    def next_written(self, position: int) -> int:
         """Return the position itself: objects have no holes."""
         return min(position, self.size_bytes())
+
+    def next_data(self, position: int) -> int:
+        """Return the position itself, or the end if samples show nothing but zeros from there on.
+
+        Raises:
+            DeniedError: As for `read_into`.
+            SourceFailureError: As for `read_into`.
+        """
+        sampler = self._sampler
+        ended = sampler is not None and sampler.begins_at(position)
+        return self.size_bytes() if ended else self.next_written(position)
+
+    def end_of_data(self) -> int:
+        """Return where zeros begin by samples, near the last other byte; the end if there are none.
+
+        Raises:
+            DeniedError: As for `read_into`.
+            SourceFailureError: As for `read_into`.
+        """
+        sampler = self._sampler
+        return self.size_bytes() if sampler is None else sampler.end_of_data()
+
+    def tail(self) -> ZeroTail | None:
+        """Return the end that was taken for zeros by samples; None if none was."""
+        sampler = self._sampler
+        start = None if sampler is None else sampler.start
+        return None if start is None else ZeroTail(self._path, start, self.size_bytes() - start)
+
+    def fetch_tail(self) -> None:
+        """Take nothing for zeros any more that was not looked at."""
+        self._sampler = None
 
     def _fetch(self, start: int, stop: int) -> bytearray:
         """Return a range of the planned version."""

@@ -177,6 +177,13 @@ class PlannedFiles:
         """Return the same place without links."""
         return self._files.local_path(path)
 
+    def tails(self) -> tuple[()]:
+        """Return nothing, see `LocalFiles.tails`."""
+        return self._files.tails()
+
+    def fetch_tails(self) -> None:
+        """Do nothing, see `LocalFiles.tails`."""
+
     def lock_holder(self, path: str) -> int | None:
         """Return the process that holds a lock, see `LocalFiles.lock_holder`."""
         return self._files.lock_holder(path)

@@ -78,7 +78,7 @@ class ReadOnlyFile:
         """Return the file's size as it is now."""
         return self._open().size_bytes()
 
-    def next_data(self, position: int) -> int:
+    def next_written(self, position: int) -> int:
         """Return the first position from ``position`` on where bytes were ever written; else the file's end.
 
         What lies between is a hole of a sparse file: zeros. A source that cannot tell has no holes.
@@ -86,7 +86,23 @@ class ReadOnlyFile:
         Raises:
             EnvironmentFailureError: The file cannot be opened.
         """
+        return self._open().next_written(position)
+
+    def next_data(self, position: int) -> int:
+        """Return as `next_written`, or the file's end where samples say so, see `rmqtool.io.source.Handle`.
+
+        Raises:
+            EnvironmentFailureError: The file cannot be opened.
+        """
         return self._open().next_data(position)
+
+    def end_of_data(self) -> int:
+        """Return a position after which `next_data` is the file's end, which may be that end itself.
+
+        Raises:
+            EnvironmentFailureError: The file cannot be opened.
+        """
+        return self._open().end_of_data()
 
     def read_at(
         self, position: int, length: int, unreadable: MutableSequence[UnreadableRange] | None = None
@@ -166,7 +182,7 @@ def sha256_of(file: ReadOnlyFile, stop: int, unreadable: MutableSequence[Unreada
     hasher, position = hashlib.sha256(), 0
     view = memoryview(bytearray(min(_PIECE_BYTES, stop)))
     while position < stop:
-        data = min(file.next_data(position), stop)
+        data = min(file.next_written(position), stop)
         for start in range(position, data, len(_ZEROS)):
             hasher.update(_ZEROS[: data - start])
         position = max(position, data)

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
+    from rmqtool.io.zero_tails import ZeroTail
+
 
 class Kind(Enum):
     """What a name stands for, links followed; the values end a sentence that begins with the name."""
@@ -70,11 +72,22 @@ class Handle(Protocol):
         """Fill a part of a view of bytes, from its start; return how many came, 0 at the end of the file."""
         ...
 
-    def next_data(self, position: int) -> int:
+    def next_written(self, position: int) -> int:
         """Return the first position from ``position`` on that may hold other bytes than zeros.
 
         The end of the file where there is none; ``position`` itself of a source that knows no holes.
         """
+        ...
+
+    def next_data(self, position: int) -> int:
+        """Return as `next_written`, or the end where what was looked at after ``position`` is all zeros.
+
+        That is for a source where it costs to look at all; `Source.tails` has what was not looked at.
+        """
+        ...
+
+    def end_of_data(self) -> int:
+        """Return a position after which `next_data` is the end; the end itself where nobody knows one."""
         ...
 
 
@@ -115,6 +128,14 @@ class Source(Protocol):
 
     def local_path(self, path: str) -> Path | None:
         """Return where on this machine the bytes lie, so that nothing is written there; None if elsewhere."""
+        ...
+
+    def tails(self) -> tuple[ZeroTail, ...]:
+        """Return the ends of files that were taken for zeros though not all of them was looked at."""
+        ...
+
+    def fetch_tails(self) -> None:
+        """Take nothing for zeros any more that was not looked at."""
         ...
 
     def lock_holder(self, path: str) -> int | None:

@@ -25,7 +25,9 @@ from rmqtool.dispatch.rows import ENTRY_ROW, KEY_ROW, KEYLESS_ROW
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats import record_dtype
 from rmqtool.formats.consumequeue import UNIT
+from rmqtool.io.object_urls import is_object_url
 from rmqtool.scan.transaction_kernels import TRANSACTION_ROW
+from rmqtool.store.object_staging import staged_object
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -82,6 +84,10 @@ class Column:
             EnvironmentFailureError: the file cannot be read, or has lost its end.
         """
         missing = rows.view(np.uint8).data
+        if is_object_url(self.path):
+            if staged_object(self.path).reader().read_into(self.position, missing) != len(missing):
+                raise _lost(self, "it has become shorter")
+            return
         try:
             descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
             try:
@@ -206,7 +212,7 @@ def write_columns(staging: StagingHandle, columns: dict[str, Array]) -> dict[str
     with staging.create_block(uuid.uuid4().hex) as file:
         position = 0
         for name, rows in columns.items():
-            written[name] = Column(str(file.path), position, len(rows))
+            written[name] = Column(file.name, position, len(rows))
             file.write_at(position, np.ascontiguousarray(rows).view(np.uint8).data)
             position += rows.nbytes
     return written

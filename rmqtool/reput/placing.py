@@ -59,7 +59,7 @@ def plan_queues(
                 names, keys["queue_id"].tolist(), shapes, counts, strict=True
             ):
                 topic = decode_utf8(raw_topic)
-                place = Column(str(file.path), position, count)
+                place = Column(file.name, position, count)
                 plan = QueuePlan(topic, queue_id, topic in policy.batch_topics, shape, place)
                 plans.append(((raw_topic, queue_id), plan))
                 position += count * runs.itemsize

@@ -11,6 +11,7 @@ from rmqtool.findings import FindingLog
 from rmqtool.reput.blocks import write_block
 from rmqtool.reput.dispatcher import Dispatcher
 from rmqtool.reput.known_queues import KnownQueues
+from rmqtool.scan.gap_walk import find_after_zeros
 from rmqtool.scan.gaps import Outcome
 from rmqtool.scan.rows import MISMATCH_ROW, rules_of
 from rmqtool.scan.walk import SegmentWalk
@@ -133,7 +134,7 @@ def _guess(walk: SegmentWalk, split: Split) -> int | None:
     """Return where the split's first record begins, if the split is any judge of it."""
     if split.start == split.segment.start:
         return split.start
-    return None if walk.find(split.start, split.stop) == Outcome.STOP else walk.log_offset
+    return find_after_zeros(walk, split.start, split.stop)
 
 
 @dataclass

@@ -14,12 +14,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rmqtool.engine import EngineOptions
-    from rmqtool.store.staging import StagingArea
+    from rmqtool.store.scratch import AnyArea
 
 
-def open_scratch(
-    engine: EngineOptions, evidence_roots: Iterable[Path]
-) -> AbstractContextManager[StagingArea]:
+def open_scratch(engine: EngineOptions, evidence_roots: Iterable[Path]) -> AbstractContextManager[AnyArea]:
     """Open a staging area that leaves nothing, in a place that all tasks see.
 
     Raises:
@@ -30,6 +28,7 @@ def open_scratch(
     if engine.scratch is None and runs_elsewhere(engine):
         raise UsageError(
             "the executors of a cluster hand blocks to each other, and temporary files of this machine are"
-            " nothing to them: give --scratch DIR, a directory that this machine and all executors see"
+            " nothing to them: give --scratch DIR, a directory that this machine and all executors see, or"
+            " the URL of one"
         )
     return scratch_area(evidence_roots, engine.scratch)

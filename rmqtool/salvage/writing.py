@@ -118,14 +118,14 @@ def write_found(
 
 def _last_used(file: StoreFile, start: int, stop: int) -> int:
     """Return the position after the last byte of a range that is not zero; holes are not read."""
-    last, position = start, max(start, file.next_data(start))
+    last, position = start, max(start, file.next_written(start))
     while position < stop:
         chunk = file.read_at(position, min(_CHUNK_BYTES, stop - position), [])
         if not chunk:
             break
         if chunk != _ZEROS[: len(chunk)]:
             last = position + len(chunk.rstrip(b"\0"))
-        position = max(position + len(chunk), file.next_data(position + len(chunk)))
+        position = max(position + len(chunk), file.next_written(position + len(chunk)))
     return last
 
 

@@ -112,13 +112,22 @@ class GapWalk:
 
     def _find(self, start: int, stop: int) -> int | None:
         """Return where the next true record or BLANK is."""
-        # TOTALSIZE, a record's first bytes, may begin with zeros.
-        zeros = _SIZE_BYTES - 1
-        last = min(stop + zeros, self.segment.stop)
-        data_start = first_nonzero(self.segment, start, last)
-        if data_start >= last or self._walk.find(max(start, data_start - zeros), stop) is Outcome.STOP:
-            return None
-        return self._walk.log_offset
+        return find_after_zeros(self._walk, start, stop)
+
+
+def find_after_zeros(walk: SegmentWalk, start: int, stop: int) -> int | None:
+    """Return where the first true record or BLANK begins in a range of a file, which may begin with zeros.
+
+    Raises:
+        EnvironmentFailureError: the file cannot be opened or read.
+    """
+    # TOTALSIZE, a record's first bytes, may begin with zeros.
+    zeros = _SIZE_BYTES - 1
+    last = min(stop + zeros, walk.segment.stop)
+    data_start = first_nonzero(walk.segment, start, last)
+    if data_start >= last or walk.find(max(start, data_start - zeros), stop) is Outcome.STOP:
+        return None
+    return walk.log_offset
 
 
 def gap_of(row: Any) -> Gap:  # noqa: ANN401 - a numpy row

@@ -68,7 +68,7 @@ class Reading:
             EnvironmentFailureError: A file cannot be read; with FAILFAST, also at the first damage.
         """
         try:
-            task = part.task.unpacked()
+            task, _ = part.task.unpacked()
             found = self._fast_failing(task.rows()) if self.options.mode is Mode.FAILFAST else task.rows()
             if isinstance(task, LogTask) and self.options.table is Table.MESSAGES:
                 yield from self._messages(filled(found, task.plan.choice), part.store, task.plan.choice)

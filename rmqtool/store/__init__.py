@@ -3,8 +3,8 @@
 All that is read comes through `rmqtool.io`, and every entry of a directory is examined before it is opened
 (`Store`, `FileQueue`, `Segment`, `StoreFile`). A setting is given, inferred from the files, or the broker's
 default, and always says which (`Settings`). ``lock`` finds a running broker without disturbing it.
-``staging`` is the only place in the house that writes store files; ``layout`` turns what is wrong with names,
-sizes and places into findings.
+``staging`` is the only place in the house that writes store files, with ``object_staging`` for those in
+object storage; ``layout`` turns what is wrong with names, sizes and places into findings.
 
 Nothing here needs numpy: a look-up must answer within milliseconds of its start.
 """

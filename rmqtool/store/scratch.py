@@ -1,19 +1,29 @@
-"""Where blocks lie when nothing is written out: temporary files, or a directory that the user names."""
+"""Where results are made, and where blocks lie when nothing is written out."""
 
 from __future__ import annotations
 
 import contextlib
+import secrets
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from rmqtool.errors import RefusedError
+from rmqtool.io import Location
 from rmqtool.store.names import directory_around, real_path
+from rmqtool.store.object_staging import ObjectStagingArea
 from rmqtool.store.staged_file import failure_of
 from rmqtool.store.staging import StagingArea, refuse_inside
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    from rmqtool.store.root import Store
+
+Target: TypeAlias = Path | Location
+"""Where a result goes."""
+
+AnyArea: TypeAlias = StagingArea | ObjectStagingArea
 
 
 def temporary_place(evidence_roots: Iterable[Path]) -> Path:
@@ -33,23 +43,60 @@ def temporary_place(evidence_roots: Iterable[Path]) -> Path:
 
 
 @contextlib.contextmanager
-def scratch_area(evidence_roots: Iterable[Path], place: Path | None = None) -> Iterator[StagingArea]:
+def output_area(
+    out: Target, stores: Iterable[Store], own: Path | None = None, *, elsewhere: bool
+) -> Iterator[AnyArea]:
+    """Open a staging area for a directory, or for what a URL names; see there.
+
+    Args:
+        out: The output.
+        stores: What is read; nothing is written there.
+        own: As of `StagingArea`.
+        elsewhere: Whether tasks run on machines that do not see temporary files of this one.
+    """
+    read = [*stores]
+    roots = [root for store in read for root in store.evidence_roots]
+    if isinstance(out, Path):
+        with StagingArea(out, roots, own) as area:
+            yield area
+        return
+    evidence = [place for store in read for place in (store.base, *store.commitlog.directories)]
+    with _directory(roots) as here, ObjectStagingArea(out, evidence, here, elsewhere=elsewhere) as there:
+        yield there
+
+
+@contextlib.contextmanager
+def _directory(evidence_roots: Iterable[Path], place: Path | None = None) -> Iterator[Path]:
+    """Make a directory for temporary files, and remove it."""
+    parent = place or temporary_place(evidence_roots)
+    try:
+        made = tempfile.TemporaryDirectory(prefix="rmqtool-", dir=parent)
+    except OSError as failure:
+        raise failure_of(failure, parent) from failure
+    with made as path:
+        yield Path(path)
+
+
+@contextlib.contextmanager
+def scratch_area(evidence_roots: Iterable[Path], place: Target | None = None) -> Iterator[AnyArea]:
     """Open a staging area whose result nobody wants; it leaves nothing.
 
     Args:
         evidence_roots: Directories that nothing may be written into.
-        place: A directory for it; None is where temporary files belong.
+        place: A directory for it, or what a URL names; None is where temporary files belong.
 
     Raises:
         RefusedError: It would lie inside the evidence.
         EnvironmentFailureError: The file system does not let us.
     """
-    temporary = temporary_place(evidence_roots)
+    roots = [*evidence_roots]
+    temporary_place(roots)  # whatever else is written there
+    if isinstance(place, Location):
+        own = place / f"rmqtool-{secrets.token_hex(4)}"
+        with _directory(roots) as here, ObjectStagingArea(own, (), here, elsewhere=True) as there:
+            yield there
+        return
     if place is not None:
-        refuse_inside(real_path(place), evidence_roots)
-    try:
-        scratch = tempfile.TemporaryDirectory(prefix="rmqtool-", dir=temporary if place is None else place)
-    except OSError as failure:
-        raise failure_of(failure, temporary if place is None else place) from failure
-    with scratch as made, StagingArea(Path(made) / "out") as area:
+        refuse_inside(real_path(place), roots)
+    with _directory(roots, place) as here, StagingArea(here / "out") as area:
         yield area

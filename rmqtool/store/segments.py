@@ -51,9 +51,17 @@ class StoreFile:
         """Read as `ReadOnlyFile.read_into`."""
         return self.reader.read_into(position, buffer, unreadable)
 
+    def next_written(self, position: int) -> int:
+        """Return as `ReadOnlyFile.next_written`."""
+        return self.reader.next_written(position)
+
     def next_data(self, position: int) -> int:
         """Return as `ReadOnlyFile.next_data`."""
         return self.reader.next_data(position)
+
+    def end_of_data(self) -> int:
+        """Return as `ReadOnlyFile.end_of_data`."""
+        return self.reader.end_of_data()
 
     def close(self) -> None:
         """Close the descriptor, if one is open."""

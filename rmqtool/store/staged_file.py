@@ -60,6 +60,11 @@ class StagedFile:
     def __del__(self) -> None:
         self.abandon()
 
+    @property
+    def name(self) -> str:
+        """Return what it is read by when it is finished."""
+        return str(self.path)
+
     def fileno(self) -> int:
         """Return the descriptor, for kernels that write by themselves.
 

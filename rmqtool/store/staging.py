@@ -27,12 +27,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import RefusedError
+from rmqtool.io import location_of
 from rmqtool.store.names import directory_around, real_path
 from rmqtool.store.staged_file import StagedFile, failure_of, remove_tree
 from rmqtool.store.syncing import sync_directory, sync_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
+
+    from rmqtool.io import Location
 
 _MARKER = "marker"
 _RESULT = "result"
@@ -61,6 +64,15 @@ class StagingHandle:
     def blocks(self) -> Path:
         """Return the scratch directory, which is no part of the output."""
         return self.path / _BLOCKS
+
+    @property
+    def results(self) -> Location:
+        """Return the place of what has been written of the result so far."""
+        return location_of(self.result)
+
+    def remove(self, relative: str) -> None:
+        """Remove a file of the result that does not count."""
+        (self.result / relative).unlink(missing_ok=True)
 
     def create_file(self, relative: str, size_bytes: int | None = None) -> StagedFile:
         """Begin a file of the result; it takes its name when it is closed without an error.
@@ -246,8 +258,7 @@ def _make_parents(parent: Path) -> list[Path]:
 
 def _write_marker(path: Path, out: Path) -> int:
     """Write and lock the marker; return its descriptor, which holds the lock."""
-    owner = {"tool": _TOOL, "host": socket.gethostname(), "pid": os.getpid(), "target": out.name}
-    owner["start"] = _start_time(os.getpid())
+    owner = owner_of(out.name)
     descriptor = os.open(path / _MARKER, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
     with contextlib.suppress(OSError):  # a file system without flock: id and start time decide
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -260,7 +271,7 @@ def _remove_dead_areas(out: Path) -> None:
     prefix = _prefix(out)
     try:
         areas = [path for path in out.parent.iterdir() if path.name.startswith(prefix)]
-        owned = [(path, owner) for path in areas if (owner := _owner_of(path)) is not None]
+        owned = [(path, owner) for path in areas if (owner := _marked_owner(path)) is not None]
         alive = {path for path, owner in owned if _is_alive(path / _MARKER, owner)}
     except OSError as failure:
         raise failure_of(failure, out.parent) from failure
@@ -271,7 +282,7 @@ def _remove_dead_areas(out: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def _owner_of(path: Path) -> dict[str, object] | None:
+def _marked_owner(path: Path) -> dict[str, object] | None:
     """Return what the marker of a staging area says; None if it is none, or is just being made."""
     if path.is_symlink() or not (path / _MARKER).is_file():
         return None
@@ -290,12 +301,24 @@ def _is_alive(marker: Path, owner: dict[str, object]) -> bool:
     except BlockingIOError:
         return True
     except OSError:
-        pid = owner.get("pid")
-        foreign = owner.get("host") != socket.gethostname()
-        return foreign or (isinstance(pid, int) and _start_time(pid) == owner.get("start") is not None)
+        return is_owner_alive(owner)
     finally:
         os.close(descriptor)
     return False
+
+
+def owner_of(target: str) -> dict[str, object]:
+    """Return what a marker says of this process."""
+    pid = os.getpid()
+    start = _start_time(pid)
+    return {"tool": _TOOL, "host": socket.gethostname(), "pid": pid, "target": target, "start": start}
+
+
+def is_owner_alive(owner: Mapping[str, object]) -> bool:
+    """Tell whether the process that a marker names is alive, or may be: on another machine nobody knows."""
+    pid = owner.get("pid")
+    foreign = owner.get("host") != socket.gethostname()
+    return foreign or (isinstance(pid, int) and _start_time(pid) == owner.get("start") is not None)
 
 
 def _start_time(pid: int) -> str | None:

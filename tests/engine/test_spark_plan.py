@@ -48,7 +48,8 @@ class AwayEngine(InlineEngine):
         items: Sequence[Any],
         progress: Callable[[int], None] | None = None,
     ) -> list[Any]:
-        tasks: list[PlannedTask] = pickle.loads(pickle.dumps(Planner().tasks(items)))
+        planner = Planner()
+        tasks: list[PlannedTask] = pickle.loads(pickle.dumps(planner.tasks(items)))
         end = None if self._view is None else self._view()
         try:
             done = [run_planned(function, task) for task in tasks]
@@ -57,8 +58,7 @@ class AwayEngine(InlineEngine):
                 end()
         if progress is not None:
             progress(len(items))
-        results: list[Any] = pickle.loads(pickle.dumps(done))
-        return results
+        return planner.values(pickle.loads(pickle.dumps(done)))
 
 
 @pytest.fixture
@@ -208,9 +208,9 @@ def test_one_kernel_knows_its_files_by_inode(tmp_path: Path) -> None:
     file.write_bytes(b"same")
     shutil.copy2(file, copy)
     (task,) = Planner().tasks([location_of(file)])
-    assert run_planned(read_one, task) == b"same"
+    assert run_planned(read_one, task).value == b"same"
     file.write_bytes(b"it grows while it is read")
-    assert run_planned(read_one, task) == b"it grows while it is read"
+    assert run_planned(read_one, task).value == b"it grows while it is read"
     end = in_place_of(file, copy)()
     with pytest.raises(UnseenFileError, match=r"\(another file is there\)"):
         run_planned(read_one, task)
@@ -241,7 +241,7 @@ def test_a_file_that_changes_here_is_planned_anew(tmp_path: Path) -> None:
 def test_what_comes_home_is_named_in_this_machine_s_files(tmp_path: Path) -> None:
     place = location_of(tmp_path / "file")
     (task,) = Planner().tasks([place])
-    found = pickle.loads(pickle.dumps(task.unpacked()))
+    found = pickle.loads(pickle.dumps(task.unpacked()[0]))
     assert found == place
     assert type(found.source) is LocalFiles
 

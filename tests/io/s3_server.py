@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from io import BufferedIOBase
     from pathlib import Path
 
 _SERVER = """
@@ -36,16 +37,18 @@ class Request:
     """What a client asks for.
 
     Attributes:
-        method: ``GET``, ``HEAD`` or ``PUT``.
+        method: ``GET``, ``HEAD``, ``PUT`` …
         path: As it is on the wire, with bucket and query.
         headers: Of the request.
         number: How many like it there have been: of this method and path.
+        body: Of the request.
     """
 
     method: str
     path: str
     headers: dict[str, str]
     number: int
+    body: bytes = b""
 
 
 @dataclass
@@ -104,6 +107,18 @@ def upload(port: int, directory: Path, prefix: str) -> None:
             put(port, f"{prefix}/{path.relative_to(directory).as_posix()}", path.read_bytes())
 
 
+def _body_of(stream: BufferedIOBase, headers: dict[str, str]) -> bytes:
+    """Return the body of a request, sent in chunks or not."""
+    if headers.get("transfer-encoding", "").lower() != "chunked":
+        return stream.read(int(headers.get("content-length", 0)))
+    body = b""
+    while length := int(stream.readline().partition(b";")[0], 16):
+        body += stream.read(length)
+        stream.readline()
+    stream.readline()
+    return body
+
+
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
@@ -138,7 +153,7 @@ class Proxy:
             def do_GET(self) -> None:
                 proxy._answer(self)
 
-            do_HEAD = do_GET
+            do_HEAD = do_PUT = do_POST = do_DELETE = do_GET
 
             def log_message(self, format: str, *arguments: object) -> None:
                 """Say nothing."""
@@ -160,9 +175,10 @@ class Proxy:
 
     def _answer(self, handler: BaseHTTPRequestHandler) -> None:
         headers = {name.lower(): value for name, value in handler.headers.items()}
+        sent = _body_of(handler.rfile, headers)
         with self._lock:
             like = [one for one in self.requests if (one.method, one.path) == (handler.command, handler.path)]
-            request = Request(handler.command, handler.path, headers, len(like))
+            request = Request(handler.command, handler.path, headers, len(like), sent)
             self.requests.append(request)
         reply = self.fault(request, self._forwarded(request))
         time.sleep(reply.pause_s)
@@ -180,8 +196,9 @@ class Proxy:
 
     def _forwarded(self, request: Request) -> Reply:
         connection = HTTPConnection("127.0.0.1", self.server_port)
-        sent = {name: value for name, value in request.headers.items() if name not in {"host", "connection"}}
-        connection.request(request.method, request.path, headers=sent)
+        own = {"host", "connection", "expect", "transfer-encoding"}
+        sent = {name: value for name, value in request.headers.items() if name not in own}
+        connection.request(request.method, request.path, request.body, headers=sent)
         answer = connection.getresponse()
         body = answer.read()
         connection.close()

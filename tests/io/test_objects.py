@@ -10,6 +10,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 import pytest
+from pyarrow.fs import FileInfo, FileSelector, FileType
 
 import rmqtool
 from rmqtool.cli import main
@@ -81,15 +82,16 @@ def test_a_part_in_another_bucket_is_refused() -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        ("rebuild", "STORE", "--out", "s3://bucket/out"),
-        ("export", "STORE", "--out", "s3://bucket/out"),
+        ("salvage", "STORE", "--out", "s3://bucket/out"),
+        ("rebuild", "STORE", "STORE", "--out", "s3://bucket/out"),
+        ("export", "STORE", "STORE", "--resume", "--out", "s3://bucket/out"),
         ("repair", "s3://bucket/store"),
         ("info", "STORE", "-o", "s3://bucket/out"),
         ("info", "STORE", "-c", "s3://bucket/broker.conf"),
     ],
     ids=" ".join,
 )
-def test_nothing_is_written_to_a_url(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_not_written_to_a_url(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(fixture("plain-5.5.1")) if word == "STORE" else word for word in words]) == 2
     assert "is a URL, and a path of this machine's is meant here" in capsys.readouterr().err
 
@@ -154,6 +156,27 @@ def test_a_store_is_listed_in_few_requests() -> None:
     assert tree.status("b/store/absent") is None
     assert tree.entries("b/store/lock") == {}
     assert asked.asked == ["b/store", "b/store/*", "b/store/consumequeue/**"]
+
+
+class _Gcs:
+    """A file system of pyarrow's that tells of no directories, as that of Google's storage."""
+
+    type_name = "gcs"
+
+    def get_file_info(self, selector: FileSelector) -> list[FileInfo]:
+        names = ("lock", "commitlog/0", "consumequeue/t/0/0")
+        wanted = (name for name in names if selector.recursive or "/" not in name)
+        return [FileInfo(f"b/store/{name}", type=FileType.File, size=7) for name in wanted]
+
+
+def test_directories_of_google_s_storage_are_those_that_names_tell_of(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("rmqtool.io.object_store.connect", lambda top: (_Gcs(), "b"))
+    store = ObjectStore("gs://b")
+    found = {name: status.kind for name, status in store.listed("gs://b/store", recursive=False).items()}
+    assert found == {"lock": Kind.FILE, "commitlog": Kind.DIRECTORY, "consumequeue": Kind.DIRECTORY}
+    assert len(store.listed("gs://b/store", recursive=True)) == 3
 
 
 def test_files_are_in_the_order_in_which_they_are_read() -> None:
@@ -371,7 +394,7 @@ def test_tasks_are_told_the_versions_that_were_planned(place: Location, tmp_path
     segment = place / "commitlog/00000000000000000000"
     task: PlannedTask = pickle.loads(pickle.dumps(Planner().tasks([(segment, segment.reader())])))[0]
     assert list(task.versions) == [str(segment)]
-    assert run_planned(_first_byte, task) == segment.read_head(1)
+    assert run_planned(_first_byte, task).value == segment.read_head(1)
     _rewrite(tmp_path / "store/commitlog" / segment.name)
     with pytest.raises(SourceFailureError, match="was changed while it was read"):
         run_planned(_first_byte, task)

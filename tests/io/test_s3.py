@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqtool.cli import main
+from rmqtool.io import places_of
 from tests.extra import library
 from tests.io.s3_server import Proxy, put, s3_server, upload
 from tests.store.fixture_stores import fixture
@@ -243,3 +244,45 @@ def test_an_object_that_changes_amid_reading_is_an_error(
     assert status == 3
     assert f"s3://bucket/{LOG}: was changed while it was read (ETag was" in err
     assert "Traceback" not in err
+
+
+# Globs
+
+
+def test_a_glob_names_stores(proxy: Proxy, capsys: pytest.CaptureFixture[str]) -> None:
+    del proxy
+    expected: list[object] = []
+    found: list[object] = []
+    for target, glob in (
+        (expected, [str(fixture(name)) for name in sorted((MAIN, SMALL, "crash-4.9.8"))]),
+        (found, ["s3://bucket/*-4.9.[0-9]"]),
+    ):
+        status, out, _ = _run(capsys, "verify", *glob, "--format", "json")
+        document = json.loads(out)
+        target += [status, *((one["store"].rpartition("/")[2], one["verdict"]) for one in document["stores"])]
+    assert found == expected
+    assert len(found) == 4
+    assert [str(place) for place in places_of(f"s3://bucket/{MAIN}/c*")] == [
+        f"s3://bucket/{MAIN}/{name}" for name in ("checkpoint", "commitlog", "config", "consumequeue")
+    ]
+
+
+def test_a_glob_that_nothing_fits_is_an_error(proxy: Proxy, capsys: pytest.CaptureFixture[str]) -> None:
+    del proxy
+    status, out, _ = _run(capsys, "verify", "s3://bucket/none*")
+    assert status == 3
+    assert "s3://bucket/none*   nothing there fits" in out
+
+
+def test_a_glob_is_a_table_of_spark(proxy: Proxy) -> None:
+    del proxy
+    library("pyspark")
+    from tests.spark.tables import table
+
+    names = sorted((MAIN, SMALL))
+    found = table("s3://bucket/[iu]*-4.9.8")
+    expected = [row for name in names for row in table(fixture(name))]
+    assert [row["store"] for row in found] == [
+        row["store"].replace(str(fixture(SMALL).parent), "s3://bucket") for row in expected
+    ]
+    assert [{**row, "store": ""} for row in found] == [{**row, "store": ""} for row in expected]

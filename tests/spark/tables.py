@@ -32,13 +32,13 @@ _TYPES: dict[str, types.DataType] = {
 }
 
 
-def source(*paths: Path, **options: str) -> PushingSource:
+def source(*paths: Path | str, **options: str) -> PushingSource:
     """Return the source, its options as Spark hands them over."""
     place = {"path": str(paths[0])} if len(paths) == 1 else {"paths": f"[{', '.join(map(_quoted, paths))}]"}
     return PushingSource(CaseInsensitiveDict(place | options))
 
 
-def _quoted(path: Path) -> str:
+def _quoted(path: Path | str) -> str:
     return f'"{path}"'
 
 
@@ -61,7 +61,7 @@ def batches(reader: Any, partitions: Iterable[Any]) -> list[Any]:  # noqa: ANN40
     return [batch for one in partitions for batch in sent(reader).read(sent(one))]
 
 
-def table(*paths: Path, filters: Iterable[Any] = (), ddl: str | None = None, **options: str) -> Any:  # noqa: ANN401
+def table(*paths: Path | str, filters: Iterable[Any] = (), ddl: str | None = None, **options: str) -> Any:  # noqa: ANN401
     """Return all rows as a table, after a check of types."""
     made = source(*paths, **options)
     wanted = struct_of(made.schema() if ddl is None else ddl)

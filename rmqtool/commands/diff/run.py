@@ -48,6 +48,8 @@ def diff_stores(a: Store, b: Store, comparison: Comparison) -> Iterator[Differen
         raise UsageError(
             f"{a.place.path} is {a.kind.value}, {b.place.path} is {b.kind.value}; compare like with like"
         )
+    for store in (a, b):
+        store.base.source.fetch_tails()
     for feature in (*a.features, *b.features):
         comparison.note(f"{feature.label}: {feature.code.title}; it is not compared")
     start = max(a.commitlog.start, b.commitlog.start)

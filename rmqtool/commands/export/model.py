@@ -11,12 +11,11 @@ from rmqtool.findings import FailOn
 from rmqtool.rows.messages import MessageFilter
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from rmqtool.columns.names import ColumnFile, FileForm
     from rmqtool.engine import EngineOptions
     from rmqtool.findings import FindingLog
     from rmqtool.store import Store
+    from rmqtool.store.scratch import Target
 
 REPORT_NAME = "_export.json"
 """Its first character keeps those who read a folder of files from taking it for one of them."""
@@ -41,7 +40,7 @@ class ExportRequest:
 
     Attributes:
         stores: The evidence.
-        out: Directory to create.
+        out: Directory to create, or where in object storage.
         engine: Where the tasks run.
         form: How files are written.
         choice: Which columns.
@@ -53,7 +52,7 @@ class ExportRequest:
     """
 
     stores: tuple[Store, ...]
-    out: Path
+    out: Target
     engine: EngineOptions
     form: FileForm
     choice: ColumnChoice = field(default_factory=ColumnChoice)

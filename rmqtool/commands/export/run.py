@@ -13,7 +13,7 @@ from rmqtool.columns.pieces import trimmed
 from rmqtool.commands.export.model import REPORT_NAME, ExportReport, LeftOut
 from rmqtool.commands.export.plan import plan_of, tasks_of
 from rmqtool.commands.export.task import again, run_task
-from rmqtool.engine import opened_engine
+from rmqtool.engine import opened_engine, runs_elsewhere
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import FindingLog
 from rmqtool.progress import LimitedProgress
@@ -22,7 +22,7 @@ from rmqtool.rows import Damage
 from rmqtool.rows.log_pieces import after_segment
 from rmqtool.scan.splits import stitch
 from rmqtool.store.folders import folder_names
-from rmqtool.store.staging import StagingArea
+from rmqtool.store.scratch import output_area
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -53,8 +53,8 @@ def export(request: ExportRequest, progress: Progress, engine: Engine | None = N
     """
     start = time.perf_counter()
     require_library("pyarrow")
-    roots = [root for store in request.stores for root in store.evidence_roots]
-    with StagingArea(request.out, roots) as area, opened_engine(request.engine, engine) as working:
+    place = output_area(request.out, request.stores, elsewhere=runs_elsewhere(request.engine))
+    with place as area, opened_engine(request.engine, engine) as working:
         made = _Export(request, area.handle, working, LimitedProgress(progress))
         made.run()
         report = made.report(time.perf_counter() - start)
@@ -177,7 +177,7 @@ class _Export:
     def _drop(self, done: TaskDone) -> None:
         """Remove files that do not count."""
         for file in done.files:
-            (self._staging.result / file.name).unlink(missing_ok=True)
+            self._staging.remove(file.name)
         done.files.clear()
 
     def _note(self, found: Iterable[rows.Row]) -> None:

@@ -164,7 +164,7 @@ class LogFile:
             data = self._read(start, min(start + _PIECE_BYTES, stop))
             if np.frombuffer(data, np.uint8).any():
                 self._write(start, self._disguise.noise(data, label, start - base))
-            hole = base + self._segment.next_data(start - base) - start
+            hole = base + self._segment.next_written(start - base) - start
             start += max(hole // _PIECE_BYTES, 1) * _PIECE_BYTES
 
     def _read(self, start: int, stop: int) -> bytes:
@@ -183,7 +183,7 @@ class _Image:
 
     def __init__(self, segment: Segment) -> None:
         self.size_bytes = segment.size_bytes
-        self.next_data = segment.next_data
+        self.next_data = segment.next_written
         self._segment = segment
 
     def read_into(self, position: int, view: memoryview[Any]) -> int:

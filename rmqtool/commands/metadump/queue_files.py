@@ -51,7 +51,7 @@ def write_units(
     addresses: dict[int, list[int]] = {}
     whole = size // layout.itemsize * layout.itemsize
     while position < whole:
-        position = source.next_data(position) // layout.itemsize * layout.itemsize
+        position = source.next_written(position) // layout.itemsize * layout.itemsize
         data = source.read_at(position, min(_CHUNK_UNITS * layout.itemsize, max(whole - position, 0)), [])
         data = data[: len(data) // layout.itemsize * layout.itemsize]
         if not data:
@@ -134,7 +134,7 @@ def write_noise(
 ) -> None:
     """Write what nobody understands, from a position on up to the size of the file."""
     while position < size:
-        position = source.next_data(position)
+        position = source.next_written(position)
         data = source.read_at(position, min(_CHUNK_BYTES, max(size - position, 0)), [])
         if any(data):
             write_sparse(target, position, disguise.noise(data, label, position))

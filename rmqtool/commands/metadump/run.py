@@ -83,6 +83,7 @@ def make_skeleton(store: Store, out: Path, progress: Progress, key: bytes | None
         raise UsageError(f"{store.place.path}: a skeleton is made of a whole store, not of a part of one")
     if out.exists() or out.is_symlink():
         raise RefusedError(f"{out}: exists; remove it or give --metadump another name")
+    store.base.source.fetch_tails()
     disguise = Disguise(secrets.token_bytes(_KEY_BYTES) if key is None else key)
     with StagingArea(out, store.evidence_roots) as staging:
         skeleton = _Maker(store, staging, disguise, progress).run()

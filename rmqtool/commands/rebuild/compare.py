@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from rmqtool.errors import EnvironmentFailureError
+from rmqtool.io import Kind
 from rmqtool.store import PathKind
 from rmqtool.store.features import is_rocksdb
 from rmqtool.store.files import Root, StoreFiles
@@ -17,13 +18,11 @@ from rmqtool.store.places import KIND_OF_DIRECTORY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
-    from typing import BinaryIO
 
-    from rmqtool.io import Location, UnreadableRange
+    from rmqtool.io import Location, ReadOnlyFile, UnreadableRange
     from rmqtool.store import StoreFile, Stray
 
-    _Pair = tuple[str, Path | None, StoreFile | None]
+    _Pair = tuple[str, Location | None, StoreFile | None]
 
 _CHUNK_BYTES = 1 << 20
 _SHOWN_BYTES = 20
@@ -50,7 +49,7 @@ class FileDifference:
 
 
 def compare_derived(
-    regenerated: Path, present: Location, directories: tuple[str, ...]
+    regenerated: Location, present: Location, directories: tuple[str, ...]
 ) -> list[FileDifference]:
     """Return the first difference of every file that differs.
 
@@ -63,7 +62,7 @@ def compare_derived(
         directories: which of them to compare.
 
     Raises:
-        OSError: a regenerated file cannot be read.
+        EnvironmentFailureError: a regenerated file cannot be read.
     """
     differences: list[FileDifference] = []
     for name in directories:
@@ -73,14 +72,12 @@ def compare_derived(
     return differences
 
 
-def _compare_directory(ours: Path, files: StoreFiles, kind: PathKind) -> Iterator[FileDifference]:
+def _compare_directory(ours: Location, files: StoreFiles, kind: PathKind) -> Iterator[FileDifference]:
     if is_rocksdb(files.base / ours.name):
         message = "is a RocksDB database, which holds no files to compare with"
         yield FileDifference(ours.name, None, None, None, message)
         return
-    our_files = {
-        str(path.relative_to(ours.parent)): path for path in sorted(ours.rglob("*")) if path.is_file()
-    }
+    our_files = {place.relative_to(ours.parent): place for place in _files_below(ours)}
     pairs = _by_order if kind is PathKind.INDEX else partial(_by_name, kind)
     try:
         for label, our_file, their_file in pairs(our_files, files):
@@ -95,13 +92,22 @@ def _compare_directory(ours: Path, files: StoreFiles, kind: PathKind) -> Iterato
         yield FileDifference(ours.name, None, None, None, str(failure))
 
 
-def _by_order(ours: Mapping[str, Path], files: StoreFiles) -> Iterator[_Pair]:
+def _files_below(directory: Location) -> Iterator[Location]:
+    for entry in directory.entries():
+        place = directory / entry.name
+        if entry.status.kind is Kind.DIRECTORY:
+            yield from _files_below(place)
+        else:
+            yield place
+
+
+def _by_order(ours: Mapping[str, Location], files: StoreFiles) -> Iterator[_Pair]:
     for our_label, their_file in zip_longest(ours, files.index_files):
         label = our_label if their_file is None else their_file.label
         yield label or "", None if our_label is None else ours[our_label], their_file
 
 
-def _by_name(kind: PathKind, ours: Mapping[str, Path], files: StoreFiles) -> Iterator[_Pair]:
+def _by_name(kind: PathKind, ours: Mapping[str, Location], files: StoreFiles) -> Iterator[_Pair]:
     theirs = {file.label: file for queue in files.queues(kind) for file in queue.files}
     for label in sorted(ours.keys() | theirs.keys()):
         yield label, ours.get(label), theirs.get(label)
@@ -116,16 +122,17 @@ def _strays(files: StoreFiles, kind: PathKind) -> Iterator[Stray]:
         yield from queue.files.strays
 
 
-def _compare(label: str, ours: Path | None, theirs: StoreFile | None) -> FileDifference | None:
+def _compare(label: str, ours: Location | None, theirs: StoreFile | None) -> FileDifference | None:
     if theirs is None:
         return FileDifference(label, None, None, None, "the store has no such file; the log requires it")
     if ours is None:
         return FileDifference(label, None, None, None, "the store has this file; the log does not require it")
-    expected_bytes = ours.stat().st_size
+    status = ours.status()
+    expected_bytes = 0 if status is None else status.size_bytes
     if expected_bytes != theirs.size_bytes:
         message = f"{theirs.size_bytes} bytes long; the log requires {expected_bytes}"
         return FileDifference(label, min(expected_bytes, theirs.size_bytes), None, None, message)
-    with ours.open("rb") as our_file:
+    with ours.reader() as our_file:
         try:
             return _first_difference(our_file, theirs)
         except EnvironmentFailureError as failure:
@@ -134,10 +141,10 @@ def _compare(label: str, ours: Path | None, theirs: StoreFile | None) -> FileDif
             theirs.close()
 
 
-def _first_difference(ours: BinaryIO, theirs: StoreFile) -> FileDifference | None:
+def _first_difference(ours: ReadOnlyFile, theirs: StoreFile) -> FileDifference | None:
     position = 0
     unreadable: list[UnreadableRange] = []
-    while expected := ours.read(_CHUNK_BYTES):
+    while expected := ours.read_at(position, _CHUNK_BYTES):
         observed = theirs.read_at(position, len(expected), unreadable)
         if unreadable:
             bad = unreadable[0]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn
 from rmqtool.findings.wording import counted
+from rmqtool.io.object_urls import is_object_url
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from rmqtool.reput.unreachable import UnreachableRange
     from rmqtool.store import Setting
 
+_FETCH = "Fetch what {out}/manifest.json lists, and hold it against its sizes and SHA-256. "
 _INSTALL = (
     "To install: stop the broker and remove abort; move the store's {names} away and put the ones in {out}"
     " in their place; keep commitlog/, config/ and checkpoint. Install both parts of one rebuild and put"
@@ -285,7 +287,8 @@ class RebuildReport:
             names = " and ".join(self.doubtful_settings)
             return _DOUBTFUL.format(names=names, first=next(iter(self.doubtful_settings)), store=store)
         names = " and ".join(f"{name}/" for name in sorted(self.files) if self.files[name])
-        return _INSTALL.format(names=names or "derived directories", out=shlex.quote(self.out))
+        fetched = _FETCH.format(out=self.out) if is_object_url(self.out) else ""
+        return fetched + _INSTALL.format(names=names or "derived directories", out=shlex.quote(self.out))
 
     @property
     def is_installable(self) -> bool:

@@ -18,8 +18,9 @@ from rmqtool.commands.rebuild.present import compare_with_present
 from rmqtool.commands.rebuild.salvaged import SalvagedMaker
 from rmqtool.dispatch.policy import NEVER, DispatchPolicy
 from rmqtool.dispatch.tag_evidence import TagRule, tag_rule
-from rmqtool.engine import EngineOptions, opened_engine
+from rmqtool.engine import EngineOptions, opened_engine, runs_elsewhere
 from rmqtool.errors import EnvironmentFailureError, RefusedError, UsageError
+from rmqtool.io import Location
 from rmqtool.jit import compile_kernels
 from rmqtool.projection import json_object
 from rmqtool.reput.damage import inspect_skips
@@ -29,8 +30,7 @@ from rmqtool.reput.scratch import open_scratch
 from rmqtool.reput.unreachable import inspect_unreachable
 from rmqtool.scan.log_edge import FoundEdge
 from rmqtool.store.lock import lock_holder
-from rmqtool.store.scratch import temporary_place
-from rmqtool.store.staging import StagingArea
+from rmqtool.store.scratch import output_area, temporary_place
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from rmqtool.recovery.lost import LostMessage
     from rmqtool.reput.pipeline import ReputResult
     from rmqtool.store import Store
+    from rmqtool.store.scratch import AnyArea, Target
 
 PARTS = frozenset({"consumequeue", "index"})
 REPORT_NAME = "rebuild.json"
@@ -61,7 +62,7 @@ class RebuildRequest:
 
     Attributes:
         store: the evidence.
-        out: directory to create; None with ``compare`` or ``dry_run`` alone.
+        out: directory to create, or where in object storage; None with ``compare`` or ``dry_run`` alone.
         engine: where the stages run.
         parts: ``consumequeue`` (with ext and batch queues), ``index``, or both.
         compare: compare with the store's present files.
@@ -80,7 +81,7 @@ class RebuildRequest:
     """
 
     store: Store
-    out: Path | None
+    out: Target | None
     engine: EngineOptions
     parts: frozenset[str] = PARTS
     compare: bool = False
@@ -125,7 +126,7 @@ def rebuild(request: RebuildRequest, progress: Progress, engine: Engine | None =
         doubtful, differences = _doubtful(request), None
         if request.compare and not doubtful:
             progress.stage("compare", None)
-            differences = tuple(compare_derived(area.handle.result, request.store.base, request.directories))
+            differences = tuple(compare_derived(area.handle.results, request.store.base, request.directories))
         made.result.seconds["total"] = round(time.perf_counter() - start, 3)
         report = report_of(request, made, doubtful, differences)
         if request.salvage:
@@ -166,9 +167,11 @@ def _check(request: RebuildRequest, progress: Progress) -> None:
     until = request.until_timestamp_ms is not None or request.until_offset is not None
     if request.tell_lost is not None and (chosen or until or "consumequeue" not in request.parts):
         raise UsageError("--lost is of a whole rebuild: give no topics, no --until-..., and make the queues")
-    if request.salvage and (request.out is None or request.tell_lost or chosen or until or _is_part(request)):
+    local = request.out is not None and not isinstance(request.out, Location)
+    if request.salvage and (not local or request.tell_lost or chosen or until or _is_part(request)):
         raise UsageError(
-            "--salvage makes queues and index of all messages: give --out, and no choice of them"
+            "--salvage makes queues and index of all messages, on this machine: give a directory for --out,"
+            " and no choice of them"
         )
     if not len(store.commitlog):
         places = ", ".join(str(directory) for directory in store.commitlog.directories)
@@ -214,15 +217,15 @@ def _doubtful(request: RebuildRequest) -> dict[str, str]:
     }
 
 
-def _staging(request: RebuildRequest) -> AbstractContextManager[StagingArea]:
+def _staging(request: RebuildRequest) -> AbstractContextManager[AnyArea]:
     """Stage beside the output; without one, where temporary files belong."""
-    roots = request.store.evidence_roots
     if request.out is None:
-        return open_scratch(request.engine, roots)
-    return StagingArea(request.out, roots, request.own)
+        return open_scratch(request.engine, request.store.evidence_roots)
+    elsewhere = runs_elsewhere(request.engine)
+    return output_area(request.out, [request.store], request.own, elsewhere=elsewhere)
 
 
-def _plan(request: RebuildRequest, area: StagingArea, tags: TagRule | None) -> ReputPlan:
+def _plan(request: RebuildRequest, area: AnyArea, tags: TagRule | None) -> ReputPlan:
     settings = request.store.settings
     sizes = QueueGeometry(
         settings.consumequeue_file_size,
@@ -243,7 +246,7 @@ def _plan(request: RebuildRequest, area: StagingArea, tags: TagRule | None) -> R
     )
 
 
-def _run(request: RebuildRequest, area: StagingArea, engine: Engine, progress: Progress) -> Made:
+def _run(request: RebuildRequest, area: AnyArea, engine: Engine, progress: Progress) -> Made:
     tags = _tag_rule(request)
     if tags is not None:
         progress.note(f"tag items: {tags.value} ({tags.origin.value}: {tags.reason})")

@@ -53,6 +53,7 @@ class SalvagedMaker:
         Raises:
             EnvironmentFailureError: reading or writing failed, or no record of the log is true.
         """
+        self.store.base.source.fetch_tails()  # every true record counts, wherever it lies
         copies = Copies((self.store,))
         seconds = dict(report.seconds)
         plan = copies.plan(Choices(Holes.REPEAT), self.engine, self.progress, seconds)

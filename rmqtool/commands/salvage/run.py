@@ -127,6 +127,7 @@ def _plan(
 
 def _check(request: SalvageRequest) -> None:
     for store in request.stores:
+        store.base.source.fetch_tails()  # every true record counts, wherever it lies
         if not len(store.commitlog):
             raise EnvironmentFailureError(f"{store.base}: no commit log segment there; give a store root")
         holder = None if store.root is None or request.live else lock_holder(store.root)

@@ -1,0 +1,264 @@
+"""Results in object storage: whole with their manifest, or nothing, whatever the network does."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rmqtool.cli import main
+from rmqtool.errors import SourceFailureError
+from rmqtool.io.object_writes import ObjectWriter, WrittenObject
+from rmqtool.store.object_staging import MANIFEST_NAME, add_written, take_written
+from rmqtool.store.staging import owner_of
+from tests.extra import library
+from tests.io.s3_server import Proxy, Reply, put, s3_server, upload
+from tests.store.fixture_stores import fixture
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from tests.io.s3_server import Request
+
+library("moto")
+
+pytestmark = pytest.mark.full
+
+STORE = "s3://bucket/store"
+SMALL = fixture("indexfull-4.9.8")
+
+
+@pytest.fixture(scope="module")
+def proxy() -> Iterator[Proxy]:
+    """A server with a store in a bucket, behind a proxy that the environment names."""
+    with s3_server() as port, pytest.MonkeyPatch.context() as patch:
+        put(port, "bucket")
+        upload(port, SMALL, "bucket/store")
+        one = Proxy(port)
+        with one.serving() as proxied:
+            patch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{proxied}")
+            patch.setenv("AWS_REGION", "us-east-1")
+            patch.setenv("AWS_ACCESS_KEY_ID", "key")
+            patch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+            patch.setattr("rmqtool.io.object_store.PAUSE_S", 0.01)
+            patch.setattr("rmqtool.store.object_staging._writer", ObjectWriter)  # another server each time
+            yield one
+
+
+@pytest.fixture
+def out(proxy: Proxy, request: pytest.FixtureRequest) -> str:
+    """Return where nothing is."""
+    proxy.begin(lambda request, reply: reply)
+    return f"s3://bucket/{hashlib.md5(request.node.name.encode()).hexdigest()}/out"
+
+
+def _run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
+    capsys.readouterr()
+    status = main([str(word) for word in words])
+    return status, *capsys.readouterr()
+
+
+def _objects(proxy: Proxy, url: str) -> dict[str, bytes]:
+    """Return what lies below a URL, by name."""
+    proxy.begin(lambda request, reply: reply)
+    writer = ObjectWriter("s3://bucket")
+    return {name: writer.text(f"{url}/{name}") for name in writer.sizes_below(url)}
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    return {str(one.relative_to(folder)): one.read_bytes() for one in folder.rglob("*") if one.is_file()}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "rebuild STORE --out OUT --engine local",
+        "export STORE --out OUT --format ndjson",
+    ],
+)
+def test_a_result_is_that_of_a_disk_and_has_a_manifest(
+    words: str, proxy: Proxy, out: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    status, told, err = _run(capsys, *words.replace("STORE", STORE).replace("OUT", out).split())
+    assert status == 0, err
+    assert out in told
+    here = tmp_path / "out"
+    assert _run(capsys, *words.replace("STORE", str(SMALL)).replace("OUT", str(here)).split())[0] == 0
+    found, expected = _objects(proxy, out), _files(here)
+    manifest: dict[str, Any] = json.loads(found.pop(MANIFEST_NAME))
+    listed = {one["path"]: (one["size_bytes"], one["sha256"]) for one in manifest["files"]}
+    assert listed == {name: (len(data), hashlib.sha256(data).hexdigest()) for name, data in found.items()}
+    reports = {name for name in found if name in {"rebuild.json", "_export.json"}}
+    assert len(reports) == 1
+    assert found.keys() == expected.keys()
+    assert all(found[name] == expected[name] for name in found.keys() - reports)
+
+
+def test_a_result_is_read_where_it_lies(proxy: Proxy, out: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _run(capsys, "rebuild", STORE, "--out", out, "--engine", "local", "-q")[0] == 0
+    log = ("-p", f"storePathCommitLog={STORE}/commitlog")
+    proxy.begin(lambda request, reply: reply)
+    status, text, err = _run(capsys, "verify", out, *log, "--format", "json")
+    assert status == 0, err + text
+    assert json.loads(text)["examined"]["units"] == 57
+    words = ("--compare", "--engine", "local", "--format", "json")
+    status, text, err = _run(capsys, "rebuild", out, *log, *words)
+    assert (status, json.loads(text)["differences"]) == (0, [])
+
+
+def test_an_output_with_contents_is_refused(
+    proxy: Proxy, out: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("rebuild", STORE, "--engine", "local", "-q", "--out")
+    put(proxy.server_port, f"{out.removeprefix('s3://')}/x", b"1")
+    status, _, err = _run(capsys, *words, out)
+    assert (status, err.splitlines()[-1]) == (
+        4,
+        f"error: {out}: exists and is not empty; choose another output or remove it",
+    )
+    assert _objects(proxy, out) == {"x": b"1"}
+    assert _run(capsys, *words, f"{STORE}/new")[0] == 4
+    assert _run(capsys, *words, "s3://bucket")[0] == 2
+    assert _run(capsys, "rebuild", STORE, STORE, "--out", out)[0] == 2
+    status, _, err = _run(capsys, *words, "s3://nowhere/out")
+    assert (status, err.count("\n")) == (3, 1)
+
+
+# Faults
+
+
+def _is_result(request: Request) -> bool:
+    return request.method in {"PUT", "POST"} and "/out/consumequeue/" in request.path
+
+
+FAULTS: dict[str, Callable[[Reply], Reply]] = {
+    "503": lambda reply: replace(reply, status=503, headers={}, body=b""),
+    "cut": lambda reply: replace(reply, announced=10, body=b"", is_cut=True),
+    "slow": lambda reply: replace(reply, pause_s=0.02),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_that_passes_is_not_noticed(
+    fault: str, proxy: Proxy, out: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    proxy.begin(lambda request, reply: FAULTS[fault](reply) if request.number == 0 else reply)
+    status, _, err = _run(capsys, "rebuild", STORE, "--out", out, "--engine", "local", "-q")
+    assert (status, err) == (0, "")
+    assert MANIFEST_NAME in _objects(proxy, out)
+
+
+@pytest.mark.parametrize("fault", ["503", "cut"])
+def test_a_fault_that_stays_leaves_nothing(
+    fault: str, proxy: Proxy, out: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    proxy.begin(lambda request, reply: FAULTS[fault](reply) if _is_result(request) else reply)
+    status, told, err = _run(capsys, "rebuild", STORE, "--out", out, "--engine", "local", "-q")
+    assert (status, told, err.count("\n")) == (3, "", 1)
+    assert "cannot be written, tried 4 times" in err
+    assert "look after endpoint and network, and run this again" in err
+    assert _objects(proxy, out) == {}
+
+
+def test_denied_is_said_with_the_way_out(proxy: Proxy, out: str, capsys: pytest.CaptureFixture[str]) -> None:
+    proxy.begin(lambda request, reply: Reply(403) if request.method == "PUT" else reply)
+    status, _, err = _run(capsys, "rebuild", STORE, "--out", out, "--engine", "local", "-q")
+    assert (status, err.count("\n")) == (3, 1)
+    assert "cannot be written" in err
+    assert "rmqtool help objects" in err
+    assert _objects(proxy, out) == {}
+
+
+def test_what_arrives_otherwise_is_noticed(proxy: Proxy, out: str, tmp_path: Path) -> None:
+    """The server says that it has another object than what was sent; the second attempt is right."""
+    (tmp_path / "file").write_bytes(b"sent")
+
+    def shorten(request: Request, reply: Reply) -> Reply:
+        if request.method == "PUT" and request.number == 0:
+            put(proxy.server_port, request.path.lstrip("/").partition("?")[0], b"stor")
+        return reply
+
+    proxy.begin(shorten)
+    written = ObjectWriter("s3://bucket").put(f"{out}/x", tmp_path / "file")
+    assert written.sha256 == hashlib.sha256(b"sent").hexdigest()
+    assert len([one for one in proxy.requests if one.method == "PUT"]) == 2
+    assert _objects(proxy, out) == {"x": b"sent"}
+
+
+def test_an_object_that_is_gone_keeps_the_manifest_away(
+    proxy: Proxy, out: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = ObjectWriter.sizes_below
+    monkeypatch.setattr(
+        ObjectWriter,
+        "sizes_below",
+        lambda self, path: {
+            name: size for name, size in real(self, path).items() if "consumequeue/" not in name
+        },
+    )
+    status, _, err = _run(capsys, "rebuild", STORE, "--out", out, "--engine", "local", "-q")
+    monkeypatch.undo()
+    assert status == 3
+    assert "is not there as it was written" in err
+    assert _objects(proxy, out) == {}
+
+
+def test_large_files_are_sent_in_parts(proxy: Proxy, out: str, tmp_path: Path) -> None:
+    data = os.urandom(1 << 20) * 25
+    (tmp_path / "file").write_bytes(data)
+    written = ObjectWriter("s3://bucket").put(f"{out}/x", tmp_path / "file")
+    assert written == (len(data), hashlib.sha256(data).hexdigest())
+    assert any(one.method == "POST" and "uploads" in one.path for one in proxy.requests)
+    assert _objects(proxy, out) == {"x": data}
+
+
+def test_an_upload_in_parts_that_fails_is_no_object(proxy: Proxy, out: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(bytes(25 << 20))
+    proxy.begin(lambda request, reply: FAULTS["503"](reply) if "partNumber=2" in request.path else reply)
+    with pytest.raises(SourceFailureError, match="cannot be written, tried 4 times"):
+        ObjectWriter("s3://bucket").put(f"{out}/x", tmp_path / "file")
+    assert _objects(proxy, out) == {}
+
+
+def test_what_a_killed_run_left_is_recognised(
+    proxy: Proxy, out: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One that died on this machine is cleared away; of another machine's nobody knows."""
+    place = out.removeprefix("s3://")
+    owner = owner_of(out) | {"start": "0"}
+    words = ("rebuild", STORE, "--out", out, "--engine", "local", "-q")
+    put(proxy.server_port, f"{place}/consumequeue/old", b"1")
+    put(proxy.server_port, f"{place}/.rmqtool/run.json", json.dumps(owner | {"host": "elsewhere"}).encode())
+    status, _, err = _run(capsys, *words)
+    assert status == 4
+    assert f"process {owner['pid']} on elsewhere is at work on this output, or was killed and left 2" in err
+    put(proxy.server_port, f"{place}/.rmqtool/run.json", json.dumps(owner).encode())
+    assert _run(capsys, *words)[0] == 0
+    found = _objects(proxy, out)
+    assert MANIFEST_NAME in found
+    assert not found.keys() & {"consumequeue/old", ".rmqtool/run.json"}
+
+
+def test_what_cannot_be_removed_is_told(
+    proxy: Proxy, out: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def remove(self: ObjectWriter, path: str) -> None:
+        raise SourceFailureError(path, "cannot be removed")
+
+    monkeypatch.setattr(ObjectWriter, "remove", remove)
+    proxy.begin(lambda request, reply: FAULTS["503"](reply) if _is_result(request) else reply)
+    status, _, err = _run(capsys, "rebuild", STORE, "--out", out, "--engine", "local", "-q")
+    assert status == 3
+    assert f"and what was written there could not be removed: {out}: cannot be removed" in err
+
+
+def test_notes_of_what_was_written_are_taken_once() -> None:
+    add_written({"s3://b/x": WrittenObject(1, ""), "s3://c/y": WrittenObject(2, "")})
+    assert take_written("s3://b/").keys() == {"s3://b/x"}
+    assert take_written("s3://c/").keys() == {"s3://c/y"}
+    assert take_written() == {}
