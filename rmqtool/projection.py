@@ -25,7 +25,7 @@ _OTHERWISE = {
     ),
     "ConfigCopy": "file state size_bytes entries reason?",
     "ExportReport": (
-        "stores left_out out format partition columns engine messages log_bytes files findings"
+        "stores left_out out format partition columns asked logs engine messages log_bytes files findings"
         " counts=findings.counts seconds exit_status"
     ),
     "Finding": (
@@ -39,7 +39,7 @@ _OTHERWISE = {
         " hazards"
     ),
     "RebuildReport": (
-        "store verdict out mode engine partial installable=is_installable settings doubtful_settings"
+        "store log verdict out mode engine partial installable=is_installable settings doubtful_settings"
         " tag_items records bytes units index_entries queues files present account skipped more_skipped"
         " unreachable skipped_units skipped_units_by_queue older_generations messagesNotIndexed=unindexed"
         " salvage_would_add lost_messages? findings counts=findings.counts not_looked_at compared"

@@ -47,7 +47,7 @@ class ReadStore(OpenedStore):
         """Return the messages of the commit log, in its order: row by row, or as columns.
 
         A time or queue offset of one queue is found through its consume queue; what that does not hold is
-        not found so.
+        not found so, but as columns: see `rmqtool help export` for what they leave out unread.
 
         Args:
             topic: A glob over the stored topic.

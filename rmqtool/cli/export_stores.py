@@ -7,13 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 from rmqtool.api.exporting import export
 from rmqtool.cli.fleet import Fleet
-from rmqtool.commands.export.model import REPORT_NAME, ExportReport
+from rmqtool.columns.names import column_names
+from rmqtool.commands.export.model import REPORT_NAME, Asked, ExportReport
 from rmqtool.commands.fleet.earlier import Made, earlier_report, earlier_status
 from rmqtool.findings.wording import counted
+from rmqtool.projection import json_value
 from rmqtool.report.export_text import write_export_text
 from rmqtool.report.fleet import forms_of_made
 from rmqtool.report.formats import Format, document_of
 from rmqtool.report.times import size_text
+from rmqtool.rows.messages import MessageFilter
+from rmqtool.scan.log_edge import FoundEdge
+from rmqtool.scan.log_end import LogExtent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -77,15 +82,28 @@ class ExportQuestion:
             "stores": [store.location],
             "format": words["format"],
             "partition": words["partition_by"],
+            "columns": list(column_names(words["columns"])),
+            "asked": json_value(_asked(words)),
+            "logs": [json_value(LogExtent.of(FoundEdge.of(store.files)))],
         }
-        if words["columns"] is not None:
-            wanted["columns"] = words["columns"]
         document = earlier_report(out / REPORT_NAME, wanted)
         if document is not None:
             return Made(document, None), earlier_status(document, self.fail_on)
         report = export(store, out, engine=engine, progress=progress, **words)
         status = report.exit_status(self.fail_on)
         return Made(document_of(report, status), report), status
+
+
+def _asked(words: Mapping[str, Any]) -> Asked:
+    """Return what the options of `rmqtool.export` ask for."""
+    names = ("topic", "tag", "key", "from_queue_offset")
+    messages = MessageFilter(
+        **{name: words[name] for name in names},
+        queue_id=words["queue"],
+        begin_ms=words["begin"],
+        end_ms=words["end"],
+    )
+    return Asked(messages, words["from_offset"], words["to_offset"], words["decompress"], words["body"])
 
 
 def _verdict(document: Mapping[str, Any]) -> str:

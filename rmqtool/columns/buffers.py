@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool import rows
+from rmqtool.columns.memory import Memory
 from rmqtool.scan.column_layout import Count, Long, Number, Take, Text, Word
 from rmqtool.scan.plain_kernels import MAX_PROPERTIES
 from rmqtool.scan.word_kernels import put_word
@@ -78,15 +79,22 @@ class ColumnBuffers:
         pieces = _PIECES * room + _LONGEST_PROPERTIES
         self.parts = np.empty((MAX_PROPERTIES, 4), np.int64)
         self.counts = np.zeros(Count.WORDS + len(Word), np.int64)
-        self.longs = np.empty((len(Long), room), np.int64)
-        self.numbers = np.empty((len(Number), room), np.int32)
-        self.texts = np.empty((len(Text), room_bytes), np.uint8)
-        self.stops = np.empty((len(Text), pieces + 1), np.int32)
+        self._memory = Memory(
+            (
+                ((len(Long), room), np.int64),
+                ((len(Number), room), np.int32),
+                ((len(Text), room_bytes), np.uint8),
+                ((len(Text), pieces + 1), np.int32),
+                ((2, room + 1), np.int32),
+                ((len(Word), _SLOTS), np.int32),
+                ((len(Word), _SLOTS // 2), np.int32),
+                ((len(Word), _WORD_BYTES), np.uint8),
+            )
+        )
+        self.longs, self.numbers, self.texts, self.stops, self.list_stops, *words = self._memory.arrays
+        self.slots, self.word_stops, self.words = words
+        self.slots.fill(-1)
         self.used = np.zeros(len(Text), np.int64)
-        self.list_stops = np.empty((2, room + 1), np.int32)
-        self.slots = np.full((len(Word), _SLOTS), -1, np.int32)
-        self.word_stops = np.empty((len(Word), _SLOTS // 2), np.int32)
-        self.words = np.empty((len(Word), _WORD_BYTES), np.uint8)
         for stops in (self.stops, self.list_stops, self.word_stops):
             stops[:, 0] = 0
         self._damage: dict[int, list[str]] = {}
@@ -128,17 +136,9 @@ class ColumnBuffers:
             )
             for word in Word
         )
+        longs, numbers, texts, stops, list_stops, *_ = self._memory.lease()
         return rows.Columns(
-            self.file,
-            len(self),
-            self.longs,
-            self.numbers,
-            self.texts,
-            self.stops,
-            self.list_stops,
-            words,
-            self._damage,
-            remarks,
+            self.file, len(self), longs, numbers, texts, stops, list_stops, words, self._damage, remarks
         )
 
     def _texts_of(self, message: Message) -> dict[Text, list[bytes]]:

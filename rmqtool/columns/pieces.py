@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from rmqtool.columns.encoder import COLUMN_SPLIT_BYTES, ColumnJob
 from rmqtool.rows.log_pieces import before_segment
-from rmqtool.rows.log_splits import LogSplit, read_split
+from rmqtool.rows.log_splits import LogSplit, read_split, within
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rmqtool import rows
     from rmqtool.columns.names import ColumnChoice
     from rmqtool.javacompat import DelayLevels
+    from rmqtool.rows.log_splits import Ranges
     from rmqtool.rows.messages import MessageFilter
     from rmqtool.scan.log_edge import FoundEdge
     from rmqtool.store import FileQueue
@@ -65,6 +66,7 @@ class Piece:
         start: Physical offset.
         stop: Physical offset.
         first: Physical offset of its first record; None if that is to be found.
+        range: The part of the file to which it belongs, read from begin to end.
         lead: Rows of what lies before the first piece of a file.
     """
 
@@ -72,6 +74,7 @@ class Piece:
     start: int
     stop: int
     first: int | None
+    range: tuple[int, int]
     lead: tuple[rows.Row, ...] = ()
 
 
@@ -110,7 +113,9 @@ def trimmed(plan: _Plan, pieces: Sequence[Piece]) -> tuple[_Plan, tuple[Piece, .
     return replace(plan, log=log, edge=edge), tuple(replace(one, number=own[one.number]) for one in pieces)
 
 
-def pieces_of(plan: LogPlan, task_bytes: int) -> tuple[list[tuple[Piece, ...]], list[rows.Row]]:
+def pieces_of(
+    plan: LogPlan, task_bytes: int, ranges: Ranges | None = None
+) -> tuple[list[tuple[Piece, ...]], list[rows.Row]]:
     """Return the pieces of each task, and rows of files of the log in which nothing is to be read.
 
     Only a piece that is alone in its task may lack its first record. Files of the log that lie outside of
@@ -119,37 +124,57 @@ def pieces_of(plan: LogPlan, task_bytes: int) -> tuple[list[tuple[Piece, ...]], 
     Args:
         plan: What is read.
         task_bytes: What a task reads at most.
+        ranges: Where what is wanted can lie; None: anywhere.
     """
-    tasks: list[tuple[Piece, ...]] = []
-    waiting: list[Piece] = []
+    tasks = _Tasks(task_bytes)
     others: list[rows.Row] = []
     for number, segment in enumerate(plan.edge.segments):
         if segment.stop <= plan.begin or (plan.end is not None and segment.start >= plan.end):
             continue
         lead, start = before_segment(plan.job(plan.choice), plan.edge, number)
-        if start is None:
-            others.extend(lead)
-            continue
         stop = segment.stop if plan.end is None else min(segment.stop, plan.end)
-        pieces = list(_cut(number, start, max(start, stop), tuple(lead), task_bytes))
-        room = task_bytes - sum(one.stop - one.start for one in waiting)
-        if waiting and (len(pieces) > 1 or pieces[0].stop - pieces[0].start > room):
-            tasks.append(tuple(waiting))
-            waiting = []
+        parts = () if start is None else within(ranges, start, max(start, stop))
+        if not parts:
+            others.extend(lead)
+        for part in parts:
+            tasks.add(list(_cut(number, part, tuple(lead), task_bytes)))
+            lead = []
+    return tasks.finished(), others
+
+
+class _Tasks:
+    """Pieces put together to tasks."""
+
+    def __init__(self, task_bytes: int) -> None:
+        self._done: list[tuple[Piece, ...]] = []
+        self._waiting: list[Piece] = []
+        self._room = self._task_bytes = task_bytes
+
+    def add(self, pieces: list[Piece]) -> None:
+        """Take what one range was cut into."""
+        size = pieces[-1].stop - pieces[0].start
+        if self._waiting and (len(pieces) > 1 or size > self._room):
+            self.finished()
         if len(pieces) > 1:
-            tasks.extend((piece,) for piece in pieces)
+            self._done.extend((piece,) for piece in pieces)
         else:
-            waiting += pieces
-    if waiting:
-        tasks.append(tuple(waiting))
-    return tasks, others
+            self._waiting += pieces
+            self._room -= size
+
+    def finished(self) -> list[tuple[Piece, ...]]:
+        """Return all tasks."""
+        if self._waiting:
+            self._done.append(tuple(self._waiting))
+        self._waiting, self._room = [], self._task_bytes
+        return self._done
 
 
-def _cut(number: int, start: int, stop: int, lead: tuple[rows.Row, ...], task_bytes: int) -> Iterator[Piece]:
-    """Yield the pieces of one file, the first of which begins with a record."""
-    yield Piece(number, start, min(start + task_bytes, stop), start, lead)
+def _cut(number: int, part: tuple[int, int], lead: tuple[rows.Row, ...], task_bytes: int) -> Iterator[Piece]:
+    """Yield the pieces of a part of one file, the first of which begins with a record."""
+    start, stop = part
+    yield Piece(number, start, min(start + task_bytes, stop), start, part, lead)
     for begin in range(start + task_bytes, stop, task_bytes):
-        yield Piece(number, begin, min(begin + task_bytes, stop), None)
+        yield Piece(number, begin, min(begin + task_bytes, stop), None, part)
 
 
 def piece_rows(piece: Piece, job: ColumnJob, edge: FoundEdge, end: PieceEnd) -> Iterator[rows.Row]:

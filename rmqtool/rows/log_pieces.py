@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from rmqtool.engine.local import usable_cpus
-from rmqtool.rows.log_splits import LogSplit, ReadSplit, read_split
+from rmqtool.rows.log_splits import LogSplit, ReadSplit, read_split, within
 from rmqtool.rows.messages import MessageRows
 from rmqtool.scan.classify import missing_blank
 from rmqtool.scan.log_edge import FoundEdge
@@ -64,13 +64,15 @@ class _Segment:
         yield from lead
         if log_offset is None:
             return
-        none = LogSplit(self._job, self._edge, self._number, log_offset, log_offset)
-        last = ReadSplit(none, log_offset, log_offset, closed=log_offset == self._segment.start)
-        results = self._results(self._splits(log_offset), pool, ahead)
-        with closing(results):
-            for last in stitch(results, log_offset, _read_again):
-                yield from last.rows
-        yield from after_segment(self._job, self._segment, last)
+        end = self._segment.stop if self._job.end is None else min(self._segment.stop, self._job.end)
+        for start, stop in within(self._job.ranges, log_offset, max(log_offset, end)):
+            none = LogSplit(self._job, self._edge, self._number, start, start)
+            last = ReadSplit(none, start, start, closed=start == self._segment.start)
+            results = self._results(self._splits(start, stop), pool, ahead)
+            with closing(results):
+                for last in stitch(results, start, _read_again):
+                    yield from last.rows
+            yield from after_segment(self._job, self._segment, last)
 
     def _results(
         self, splits: list[LogSplit], pool: ThreadPoolExecutor, ahead: int
@@ -90,9 +92,8 @@ class _Segment:
             for future in waiting:
                 future.cancel()
 
-    def _splits(self, start: int) -> list[LogSplit]:
-        stop = self._segment.stop if self._job.end is None else min(self._segment.stop, self._job.end)
-        bounds = [*range(start, stop, self._job.split_bytes), max(stop, start)]
+    def _splits(self, start: int, stop: int) -> list[LogSplit]:
+        bounds = [*range(start, stop, self._job.split_bytes), stop]
         return [
             LogSplit(self._job, self._edge, self._number, one, two, first=start if one == start else None)
             for one, two in pairwise(bounds)

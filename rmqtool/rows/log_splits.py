@@ -6,13 +6,17 @@ What becomes of messages is an ``Encoder``'s matter: lines of ndjson, or columns
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from operator import itemgetter
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
+from rmqtool.findings.places import IO_UNREADABLE
 from rmqtool.formats.message import BLANK_MAGIC
+from rmqtool.io.reading import RETRY_BYTES
 from rmqtool.releases import LENIENT
 from rmqtool.rows.messages import MessageRows
-from rmqtool.scan.classify import classified
+from rmqtool.scan.classify import Defect, classified
 from rmqtool.scan.gap_walk import GapWalk, gap_of
 from rmqtool.scan.gaps import Gap, Outcome
 from rmqtool.scan.record_walk import Blank, ChainWalk
@@ -24,12 +28,14 @@ if TYPE_CHECKING:
     from rmqtool import rows
     from rmqtool.javacompat import DelayLevels
     from rmqtool.rows.messages import MessageFilter
-    from rmqtool.scan.classify import Defect
     from rmqtool.scan.log_edge import FoundEdge
     from rmqtool.scan.walk import MessageBatch
     from rmqtool.store import FileQueue, Segment
 
 SPLIT_BYTES = 4 << 20
+
+Ranges: TypeAlias = tuple[tuple[int, int], ...]
+"""Parts of a log, physical offsets, ascending; each lies in one file, and begins with a record."""
 
 
 class Encoder(Protocol):
@@ -65,6 +71,7 @@ class LogJob(ABC):
         split_bytes: What one core does at a time.
         edge: What is known of the log as a whole; None: its files alone.
         tell: Told up to which physical offset pieces have been yielded.
+        ranges: Where what is wanted can lie; None: anywhere.
     """
 
     log: FileQueue
@@ -75,10 +82,20 @@ class LogJob(ABC):
     split_bytes: int = field(default=SPLIT_BYTES, kw_only=True)
     edge: FoundEdge | None = field(default=None, kw_only=True)
     tell: Callable[[int], None] = field(default=lambda _: None, kw_only=True)
+    ranges: Ranges | None = field(default=None, kw_only=True)
 
     @abstractmethod
     def encoder(self, segment: Segment) -> Encoder:
         """Return a new encoder for a split of a file."""
+
+
+def within(ranges: Ranges | None, start: int, stop: int) -> Ranges:
+    """Return what is to be read between two physical offsets of one file; all of it without ranges."""
+    if ranges is None:
+        return ((start, stop),)
+    first = bisect_right(ranges, start, key=itemgetter(1))
+    last = bisect_left(ranges, stop, key=itemgetter(0))
+    return tuple((max(start, one), min(stop, two)) for one, two in ranges[first:last])
 
 
 @dataclass(frozen=True)
@@ -216,8 +233,14 @@ class _Reading:
 
     def _tell(self, log_offset: int, stop: int | None = None) -> None:
         """Add the rows of what lies at ``log_offset``, or from there to ``stop``, read in plain Python."""
-        done = self._done
-        for event in self._chain.events(log_offset, log_offset + 1 if stop is None else stop):
+        done, stop, later = self._done, log_offset + 1 if stop is None else stop, []
+        for event in self._chain.events(log_offset, stop):
+            if isinstance(event, Defect) and event.code is IO_UNREADABLE:
+                if event.physical_offset >= stop:
+                    later.append(event)
+                else:
+                    self._tell_unreadable(event)
+                continue
             if not isinstance(event, Record) or self._split.job.messages.admits(event):
                 self._encoder.add(self._make.row(event))
             if isinstance(event, Blank):
@@ -225,6 +248,14 @@ class _Reading:
             elif isinstance(event, Record) or not event.of_record:
                 done.next_log_offset = max(done.next_log_offset, _end_of(event))
                 done.closed = not isinstance(event, Record)
+        for event in later:  # met by reading ahead
+            if event.physical_offset < done.next_log_offset:
+                self._tell_unreadable(event)
+
+    def _tell_unreadable(self, event: Defect) -> None:
+        """Add the row of what the disk did not deliver, unless it goes on from before: then it was told."""
+        if not (event.physical_offset - self._split.segment.start) % RETRY_BYTES:
+            self._encoder.add(self._make.row(event))
 
 
 def _end_of(event: Record | Defect) -> int:

@@ -78,6 +78,8 @@ _CRC_NAME, _CRC_BYTES, _CRC_MASK = (
 )
 _REPLACEMENT = 0xFFFD
 _NOT_ASCII = np.uint64(0x8080808080808080)
+_ONES = np.uint64(0x0101010101010101)
+_NUMBER_SIGNS = _ONES * np.uint64(PROP_CRC_NAME[-2])
 _LONGEST_ID = 56
 
 
@@ -261,11 +263,27 @@ def _put_texts(
 
 
 @kernel
+def _has_number_sign(buffer: Buffer, start: int, stop: int) -> bool:
+    """Whether any byte is ``#``, the last of the name ``__CRC32#``; most properties have none."""
+    at = start
+    while at + 8 <= stop:
+        word = load_word(buffer, at) ^ _NUMBER_SIGNS
+        if (word - _ONES) & ~word & _NOT_ASCII:
+            return True
+        at += 8
+    while at < stop:
+        if buffer[at] == _CRC_NAME[-1]:
+            return True
+        at += 1
+    return False
+
+
+@kernel
 def _holds_checksum(buffer: Buffer, row: Row) -> bool:
     """Whether the record agrees with its property ``__CRC32#``, if it has one; it must be the last."""
     start = row.topic_stop + 2
     stop = start + row.properties_length
-    if find_property(buffer, start, stop, _CRC_NAME)[0] < 0:
+    if not _has_number_sign(buffer, start, stop) or find_property(buffer, start, stop, _CRC_NAME)[0] < 0:
         return True
     stored = stored_record_crc(buffer, start, stop)
     first = row.body_start - HEAD_SIZES[(row.sys_flag >> VARIANT_SHIFT) & 3]

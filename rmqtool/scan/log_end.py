@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.findings import Severity
@@ -39,6 +40,27 @@ class LogEnd(NamedTuple):
     def ends_cleanly(self) -> bool:
         """Whether only zeros follow, nothing, or what is left in a page as ever."""
         return self.tail is None or self.tail.severity is Severity.INFO
+
+
+@dataclass(frozen=True, slots=True)
+class LogExtent:
+    """What there is of a log; a later look tells by it whether the log has changed.
+
+    Attributes:
+        start: Physical offset of its first file.
+        end: Physical offset after its last record.
+    """
+
+    start: int
+    end: int
+
+    @classmethod
+    def of(cls, edge: FoundEdge) -> LogExtent:
+        """Look at a log; little of it is read."""
+        end = find_log_end(edge).end
+        for segment in edge.segments:
+            segment.close()
+        return cls(edge.segments[0].start if edge.segments else 0, end)
 
 
 def first_record(segments: Sequence[Segment]) -> Record | None:

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.javacompat.kernels.jit import as_int
+from rmqtool.javacompat.kernels.jit import as_int, load_word
 from rmqtool.jit import entry, kernel
 
 if TYPE_CHECKING:
     from rmqtool.arrays import Buffer, Int32s
 
 
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FNV_BASIS, _FNV_PRIME, _32 = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3), np.uint64(32)
 
 
@@ -31,10 +32,34 @@ def is_word(words: Buffer, stops: Int32s, number: int, buffer: Buffer, start: in
     at = stops[number]
     if stops[number + 1] - at != stop - start:
         return False
-    for i in range(stop - start):
-        if words[at + i] != buffer[start + i]:
+    while start + 8 <= stop:
+        if load_word(words, at) != load_word(buffer, start):
             return False
+        at += 8
+        start += 8
+    while start < stop:
+        if words[at] != buffer[start]:
+            return False
+        at += 1
+        start += 1
     return True
+
+
+@kernel
+def _hash_bytes(buffer: Buffer, start: int, stop: int) -> np.uint64:
+    """Return a hash by eight bytes at once, the last ones overlapping those before."""
+    code = _FNV_BASIS
+    if stop - start < 8:
+        for i in range(start, stop):
+            code = (code ^ np.uint64(buffer[i])) * _FNV_PRIME
+    else:
+        while start + 8 < stop:
+            code = (code ^ load_word(buffer, start)) * _GOLDEN
+            code ^= code >> _32
+            start += 8
+        code = (code ^ load_word(buffer, stop - 8)) * _GOLDEN
+    code = (code ^ (code >> _32)) * _GOLDEN  # the last bytes are in the highest bits so far
+    return code ^ (code >> _32)
 
 
 def _example_of_put_word() -> tuple[object, ...]:
@@ -61,11 +86,9 @@ def put_word(
     Returns:
         -1 if there is no room for a new one.
     """
-    code = _FNV_BASIS
-    for i in range(start, stop):
-        code = (code ^ np.uint64(buffer[i])) * _FNV_PRIME
+    code = _hash_bytes(buffer, start, stop)
     mask = len(slots) - 1
-    slot = as_int(code ^ (code >> _32)) & mask
+    slot = as_int(code) & mask
     while slots[slot] >= 0:
         if is_word(words, stops, slots[slot], buffer, start, stop):
             return as_int(slots[slot])

@@ -13,6 +13,7 @@ from rmqtool.engine.spark_plan import Planner
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.io import nothing_fits, places_of
 from rmqtool.io.planned import FIRST_PAGE
+from rmqtool.lookup.log_ranges import ranges_of
 from rmqtool.progress import NullProgress
 from rmqtool.rows.messages import MessageFilter
 from rmqtool.scan.log_edge import FoundEdge
@@ -138,7 +139,8 @@ def log_plan(store: Store, options: ReadOptions, choice: ColumnChoice) -> LogPla
 
 def _log_tasks(store: Store, options: ReadOptions, choice: ColumnChoice) -> Iterator[Task]:
     plan = log_plan(store, options, choice)
-    groups, others = pieces_of(plan, options.split_bytes)
+    ranges = ranges_of(store, options.messages, options.from_offset, options.to_offset, NullProgress())
+    groups, others = pieces_of(plan, options.split_bytes, ranges)
     if others:
         yield ToldTask(tuple(others))
     for pieces in groups:

@@ -77,7 +77,7 @@ class LogTask:
         """
         segment, edge = self.plan.edge.segments[piece.number], self.plan.edge
         walk = GapWalk(segment, LENIENT, edge.stale_from)
-        last = segment.stop if self.plan.end is None else min(segment.stop, self.plan.end)
+        _, last = piece.range
         crosses = piece.stop == self.plan.end and end.next_log_offset > piece.stop and not end.closed
         if crosses and self.ends_at_record:
             raise _unclear(segment, piece.stop)

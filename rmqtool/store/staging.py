@@ -71,8 +71,12 @@ class StagingHandle:
         return location_of(self.result)
 
     def remove(self, relative: str) -> None:
-        """Remove a file of the result that does not count."""
-        (self.result / relative).unlink(missing_ok=True)
+        """Remove a file of the result that does not count, and its folder if nothing else is in it."""
+        path = self.result / relative
+        path.unlink(missing_ok=True)
+        if path.parent != self.result:
+            with contextlib.suppress(OSError):  # others are in it
+                path.parent.rmdir()
 
     def create_file(self, relative: str, size_bytes: int | None = None) -> StagedFile:
         """Begin a file of the result; it takes its name when it is closed without an error.

@@ -15,6 +15,10 @@ import pytest
 
 from rmqtool.cli.verify_question import VerifyQuestion
 from rmqtool.errors import RefusedError
+from rmqtool.formats.message import HEAD_OFFSETS
+from rmqtool.scan.log_edge import FoundEdge
+from rmqtool.scan.log_end import find_log_end
+from rmqtool.store import open_store
 from tests.cli.conftest import STORES
 from tests.cli.spoiling import spoil_queue, state_of
 from tests.schemas.validating import defects
@@ -208,6 +212,16 @@ def test_results_made_otherwise_are_not_taken(run: Runner, fleet: Path, tmp_path
 
 
 @pytest.mark.full
+def test_a_result_of_a_log_that_has_grown_is_not_taken(run: Runner, fleet: Path, tmp_path: Path) -> None:
+    words = ("rebuild", fleet / "[ad]" / "store", "--out", tmp_path / "out", *LOCAL, "--resume")
+    assert run(*words).status == 0
+    _grow(fleet / "a/store")
+    found = run(*words, "--format", "json").document["stores"]
+    assert [one["exitStatus"] for one in found] == [4, 0]
+    assert "log.end" in found[0]["failure"]
+
+
+@pytest.mark.full
 def test_findings_of_an_earlier_run_count(run: Runner, fleet: Path, tmp_path: Path) -> None:
     path = next((fleet / "a/store/commitlog").iterdir())
     path.write_bytes(path.read_bytes()[:700] + bytes(200) + path.read_bytes()[900:])
@@ -288,8 +302,37 @@ def test_exports_go_on_where_they_ended(run: Runner, fleet: Path, tmp_path: Path
     assert ["earlier run" in row[2] for row in rows(again.out)] == [False, True, False, True]
     assert state_of(out / "store=a-store") == kept
     assert (out / "store=b-store" / "_export.json").is_file()
-    assert [row[0] for row in rows(run(*words, "--columns", "topic").out)] == ["4", "4", "4", "3"]
+    otherwise = {
+        ("--columns", "topic"): "columns",
+        ("--topic", "TopicTest"): 'asked.messages.topic null, now it is "TopicTest"',
+        ("--to-offset", "9000"): "asked.toOffset null, now it is 9000",
+        ("--decompress",): "asked.decompress",
+    }
+    for more, told in otherwise.items():
+        found = rows(run(*words, *more).out)
+        assert [row[0] for row in found] == ["4", "4", "4", "3"]
+        assert told in found[0][2]
+    _grow(fleet / "a/store")
+    found = rows(run(*words).out)
+    assert [row[:2] for row in found] == [["4", "a"], ["3", "c"], ["0", "b"], ["0", "d"]]
+    assert "logs.end" in found[0][2]
+    assert "delete it" in found[0][2]
     assert run("export", fleet / "a/store", "-o", tmp_path / "one", "--resume").status == 2
+
+
+def _grow(store: Path) -> None:
+    """Append to a log what its last record says once more."""
+    log = open_store(store)
+    end = find_log_end(FoundEdge.of(log))
+    assert end.last is not None
+    segment = log.commitlog.segment_at(end.last.physical_offset)
+    assert segment is not None
+    raw = bytearray(end.last.raw)
+    at = HEAD_OFFSETS[0]["physicalOffset"]
+    raw[at : at + 8] = end.end.to_bytes(8, "big")
+    with Path(str(segment.path)).open("r+b") as file:
+        file.seek(end.end - segment.start)
+        file.write(raw)
 
 
 def _differing(one: Path, other: Path) -> list[str]:

@@ -19,7 +19,7 @@ from rmqtool.store.listing import digits_of
 from rmqtool.store.segments import NAME_DIGITS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from rmqtool import rows
     from rmqtool.commands.dump.request import DumpRequest
@@ -46,7 +46,7 @@ def dump_log(store: Store, request: DumpRequest, progress: Progress) -> Iterator
     begin = max(request.from_offset or 0, log.start)
     progress.stage("commitlog", _wanted_bytes(log, request))
     if _is_large(log, request):
-        yield from _large_log(store, log, request, lambda log_offset: progress.advance(log_offset - begin))
+        yield from _large_log(store, log, request, progress)
         log.close()
         return
     make = MessageRows(log, store.settings.delay_levels)
@@ -69,6 +69,8 @@ def _through_queue(store: Store, request: DumpRequest, progress: Progress) -> It
     if wanted.topic is None or wanted.queue_id is None or _is_glob(wanted.topic):
         return None
     if (request.from_offset, request.to_offset, request.on_corrupt) != (None, None, "resync"):
+        return None
+    if request.columns is not None:  # these may not depend on what a queue holds
         return None
     queue = find_queue(store, wanted.topic, wanted.queue_id)
     if queue is None:
@@ -127,18 +129,22 @@ def _is_plain(text: str) -> bool:
     return text.isascii() and text.isprintable()
 
 
-def _large_log(
-    store: Store, log: FileQueue, request: DumpRequest, tell: Callable[[int], None]
-) -> Iterator[rows.Row]:
+def _large_log(store: Store, log: FileQueue, request: DumpRequest, progress: Progress) -> Iterator[rows.Row]:
+    from rmqtool.lookup.log_ranges import ranges_of
     from rmqtool.rows.log_pieces import log_pieces
 
+    begin, end = max(request.from_offset or 0, log.start), request.to_offset
+    ranges = None
+    if request.columns is not None:
+        ranges = ranges_of(store, request.messages, request.from_offset, end, progress)
     return log_pieces(
         replace(
             _job(log, store.settings.delay_levels, request),
             begin=request.from_offset or 0,
-            end=request.to_offset,
+            end=end,
             edge=FoundEdge.of(store, log),
-            tell=tell,
+            tell=lambda log_offset: progress.advance(log_offset - begin),
+            ranges=ranges,
         )
     )
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rmqtool.columns.names import ColumnFile, FileForm
     from rmqtool.engine import EngineOptions
     from rmqtool.findings import FindingLog
+    from rmqtool.scan.log_end import LogExtent
     from rmqtool.store import Store
     from rmqtool.store.scratch import Target
 
@@ -64,6 +65,36 @@ class ExportRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class Asked:
+    """What messages were asked for, and how.
+
+    Attributes:
+        messages: what they are like.
+        from_offset: physical offset.
+        to_offset: physical offset.
+        decompress: whether bodies are unpacked.
+        body: how ndjson and csv have bodies.
+    """
+
+    messages: MessageFilter
+    from_offset: int | None
+    to_offset: int | None
+    decompress: bool
+    body: str
+
+    @classmethod
+    def by(cls, request: ExportRequest) -> Asked:
+        """Return what a request asks for."""
+        return cls(
+            request.messages,
+            request.from_offset,
+            request.to_offset,
+            request.choice.decompress,
+            request.form.bodies.value,
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class ExportReport:
     """The outcome of one export.
 
@@ -74,6 +105,8 @@ class ExportReport:
         format: How files are written.
         partition: What they are set apart by; None if by nothing.
         columns: Their names, in order.
+        asked: Which messages.
+        logs: What there was of the log of each store when it was begun.
         engine: ``local`` or ``spark``.
         messages: How many were exported.
         log_bytes: Bytes of log that were read.
@@ -89,6 +122,8 @@ class ExportReport:
     format: str
     partition: str | None
     columns: tuple[str, ...]
+    asked: Asked
+    logs: tuple[LogExtent, ...]
     engine: str
     messages: int
     log_bytes: int

@@ -11,6 +11,7 @@ from rmqtool.scan.log_edge import FoundEdge
 if TYPE_CHECKING:
     from rmqtool import rows
     from rmqtool.commands.export.model import ExportRequest
+    from rmqtool.rows.log_splits import Ranges
     from rmqtool.store import Store
     from rmqtool.store.staging import StagingHandle
 
@@ -33,10 +34,14 @@ def plan_of(request: ExportRequest, store: Store, folder: str, staging: StagingH
     )
 
 
-def tasks_of(plan: StorePlan) -> tuple[list[ExportTask], list[rows.Row]]:
+def tasks_of(plan: StorePlan, ranges: Ranges | None) -> tuple[list[ExportTask], list[rows.Row]]:
     """Return the tasks of a store, and rows of files of its log in which nothing is to be read.
 
     Each becomes one file, or one of each partition.
+
+    Args:
+        plan: What all tasks share.
+        ranges: Where what is wanted can lie; None: anywhere.
     """
-    tasks, others = pieces_of(plan, TASK_BYTES)
+    tasks, others = pieces_of(plan, TASK_BYTES, ranges)
     return [ExportTask(plan, pieces) for pieces in tasks], others

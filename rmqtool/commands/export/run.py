@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING
 
 from rmqtool.columns.missing import require_library
 from rmqtool.columns.pieces import trimmed
-from rmqtool.commands.export.model import REPORT_NAME, ExportReport, LeftOut
+from rmqtool.commands.export.model import REPORT_NAME, Asked, ExportReport, LeftOut
 from rmqtool.commands.export.plan import plan_of, tasks_of
 from rmqtool.commands.export.task import again, run_task
 from rmqtool.engine import opened_engine, runs_elsewhere
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import FindingLog
+from rmqtool.lookup.log_ranges import ranges_of
 from rmqtool.progress import LimitedProgress
 from rmqtool.projection import json_object
 from rmqtool.rows import Damage
 from rmqtool.rows.log_pieces import after_segment
+from rmqtool.scan.log_end import LogExtent
 from rmqtool.scan.splits import stitch
 from rmqtool.store.folders import folder_names
 from rmqtool.store.scratch import output_area
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from rmqtool.commands.export.task import ExportTask, TaskDone
     from rmqtool.engine import Engine
     from rmqtool.progress import Progress
+    from rmqtool.rows.log_splits import Ranges
     from rmqtool.store import Store
     from rmqtool.store.staging import StagingHandle
 
@@ -78,30 +81,38 @@ class _Export:
         self._tasks: dict[str, ExportTask] = {}
         self._log_bytes = 0
         self._stores: list[Store] = []
+        self._by_folder = dict(zip(_folders(request), request.stores, strict=True))
+        self._logs: dict[Store, LogExtent] = {}
         self._left_out = [*request.left_out]
 
     def run(self) -> None:
         """Run the tasks of all stores as one job, and take from each what counts."""
         tasks: list[ExportTask] = []
-        for store, folder in zip(self._request.stores, _folders(self._request), strict=True):
+        for folder, store in self._by_folder.items():
             tasks += self._planned(store, folder)
-        if not self._stores:
-            raise EnvironmentFailureError("; ".join(one.reason for one in self._left_out))
+        self._require_stores()
         self._log_bytes = sum(task.log_bytes for task in tasks)
         self._progress.stage("export", self._log_bytes)
         done = self._done(tasks, _advance(tasks, self._progress))
         self._tasks = {task.name: task for task in tasks}
         for _, of_store in groupby(done, key=lambda one: self._tasks[one.name].plan.folder):
-            self._take(list(of_store))
+            self._take_store(list(of_store))
+        self._require_stores()
         for store in self._stores:
             store.commitlog.close()
         self._progress.finish()
+
+    def _require_stores(self) -> None:
+        if not self._stores:
+            raise EnvironmentFailureError("; ".join(one.reason for one in self._left_out))
 
     def _planned(self, store: Store, folder: str) -> list[ExportTask]:
         """Return the tasks of a store; one of several that cannot be read has none, and is noted."""
         try:
             _require_log(store)
-            tasks, others = tasks_of(plan_of(self._request, store, folder, self._staging))
+            plan = plan_of(self._request, store, folder, self._staging)
+            tasks, others = tasks_of(plan, self._ranges(store))
+            self._logs[store] = LogExtent.of(plan.edge)
         except EnvironmentFailureError as failure:
             if not folder:
                 raise
@@ -110,6 +121,10 @@ class _Export:
         self._stores.append(store)
         self._note(others)
         return tasks
+
+    def _ranges(self, store: Store) -> Ranges | None:
+        request = self._request
+        return ranges_of(store, request.messages, request.from_offset, request.to_offset, self._progress)
 
     def report(self, seconds: float) -> ExportReport:
         """Return what was done."""
@@ -121,6 +136,8 @@ class _Export:
             format=request.form.format.value,
             partition=None if request.form.partition is None else request.form.partition.value,
             columns=request.choice.names,
+            asked=Asked.by(request),
+            logs=tuple(self._logs[store] for store in self._stores),
             engine=self._engine.name,
             messages=sum(file.messages for file in self._files),
             log_bytes=self._log_bytes,
@@ -135,16 +152,29 @@ class _Export:
         """Run tasks, each of which travels without the files of the log that are nothing to it."""
         done = self._engine.map(run_task, [_slim(task) for task in tasks], progress)
         for one, task in zip(done, tasks, strict=True):
-            for end, piece in zip(one.ends, task.pieces, strict=True):
+            for end, piece in zip(one.ends, task.pieces, strict=one.failure is None):
                 end.piece = piece
         return done
+
+    def _take_store(self, done: Sequence[TaskDone]) -> None:
+        """Take what the tasks of one store made; of one that could not be read, nothing."""
+        failure = next((one.failure for one in done if one.failure is not None), None)
+        if failure is None:
+            self._take(done)
+            return
+        for one in done:
+            self._drop(one)
+        store = self._by_folder[self._tasks[done[0].name].plan.folder]
+        self._stores.remove(store)
+        store.commitlog.close()
+        self._left_out.append(LeftOut(str(store.place.path), failure))
 
     def _take(self, done: Sequence[TaskDone]) -> None:
         """Take what counts of the tasks of one store: the chain of records decides."""
         taken: dict[str, TaskDone] = {}
         ends = [(one, end) for one in done for end in one.ends]
-        for _, of_file in groupby(ends, key=lambda pair: pair[1].piece.number):
-            self._take_file(list(of_file), taken)
+        for _, of_range in groupby(ends, key=lambda pair: (pair[1].piece.number, pair[1].piece.range)):
+            self._take_range(list(of_range), taken)
         for one in done:
             if one.name not in taken:
                 self._drop(one)
@@ -154,13 +184,15 @@ class _Export:
             for remark in one.remarks:
                 self._progress.warn(remark)
 
-    def _take_file(self, pairs: list[tuple[TaskDone, PieceEnd]], taken: dict[str, TaskDone]) -> None:
+    def _take_range(self, pairs: list[tuple[TaskDone, PieceEnd]], taken: dict[str, TaskDone]) -> None:
         whose = {id(end): one for one, end in pairs}
 
         def reread(end: PieceEnd, first: int) -> PieceEnd:
             one = whose[id(end)]
             self._drop(one)
             (new,) = self._done([again(self._tasks[one.name], first)])
+            if new.failure is not None:
+                raise EnvironmentFailureError(new.failure)
             (found,) = new.ends
             whose[id(found)] = new
             return found

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rmqtool import rows
 from rmqtool.columns.encoder import filled
 from rmqtool.columns.pieces import LogPlan, PieceEnd, piece_rows
+from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import FindingLog
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ class TaskDone:
         files: What was written.
         findings: What is wrong in the pieces.
         remarks: What could not be done.
+        failure: Why its store cannot be read; only of several stores, of which it is left out then.
     """
 
     name: str
@@ -81,13 +83,15 @@ class TaskDone:
     files: list[ColumnFile]
     findings: FindingLog
     remarks: list[str] = field(default_factory=list)
+    failure: str | None = None
 
 
 def run_task(task: ExportTask) -> TaskDone:
     """Read the pieces of a task and write their files.
 
     Raises:
-        EnvironmentFailureError: A file cannot be read or written.
+        UnseenFileError: This machine does not see a file.
+        EnvironmentFailureError: A file cannot be written; or, of one store alone, read.
     """
     from rmqtool.columns.arrow import Batches
     from rmqtool.columns.tables import TableFiles, columns_needed
@@ -108,11 +112,16 @@ def run_task(task: ExportTask) -> TaskDone:
 
 
 def _rows(task: ExportTask, job: ColumnJob, done: TaskDone) -> Iterator[rows.Row]:
-    for piece in task.pieces:
-        yield from piece.lead
-        end = PieceEnd(piece, piece.first)
-        yield from piece_rows(piece, job, task.plan.edge, end)
-        done.ends.append(end)
+    try:
+        for piece in task.pieces:
+            yield from piece.lead
+            end = PieceEnd(piece, piece.first)
+            yield from piece_rows(piece, job, task.plan.edge, end)
+            done.ends.append(end)
+    except EnvironmentFailureError as failure:
+        if not task.plan.folder:
+            raise
+        done.failure = str(failure)
 
 
 def again(task: ExportTask, first: int) -> ExportTask:

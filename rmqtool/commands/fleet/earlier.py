@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from rmqtool.errors import ExitStatus
+from rmqtool.errors import ExitStatus, RefusedError
 from rmqtool.findings import CATALOG, FailOn, Severity
 from rmqtool.findings.status import status_of
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 _LARGEST_REPORT = 256 << 20
+_WAY_OUT = "delete it to have it made again, or give another --out"
 
 
 class Made(NamedTuple, Generic[R]):
@@ -31,22 +32,40 @@ class Made(NamedTuple, Generic[R]):
 
 
 def earlier_report(path: Path, wanted: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the report of a result that is there; None if there is none, or one that was made otherwise.
+    """Return the report of a result that is there; None if there is none.
 
     A result appears by one rename, with its report in it: where the report is, all of it is.
 
     Args:
         path: Of the report.
         wanted: Members that it must have, with these values.
+
+    Raises:
+        RefusedError: The result was made otherwise, or of another log.
     """
     try:
         with path.open("rb") as file:
             document = json.loads(file.read(_LARGEST_REPORT))
     except (OSError, ValueError):
         return None
-    if not isinstance(document, dict) or any(document.get(name) != one for name, one in wanted.items()):
+    if not isinstance(document, dict):
         return None
+    for name, one in wanted.items():
+        if document.get(name) != one:
+            raise RefusedError(f"{path.parent}: {_difference(name, document.get(name), one)}; {_WAY_OUT}")
     return document
+
+
+def _difference(name: str, then: object, now: object) -> str:
+    """Say in what a result differs from what is asked for; of members, name the first that does."""
+    if isinstance(then, list) and isinstance(now, list) and len(then) == len(now):
+        then, now = next(pair for pair in zip(then, now, strict=True) if pair[0] != pair[1])
+    if isinstance(then, dict) and isinstance(now, dict):
+        names = (one for one in (*now, *then) if then.get(one) != now.get(one))
+        inner = next(names)
+        return _difference(f"{name}.{inner}", then.get(inner), now.get(inner))
+    words = (json.dumps(one, ensure_ascii=False) for one in (then, now))
+    return "an earlier run made it with {} {}, now it is {}".format(name, *words)
 
 
 def earlier_status(document: Mapping[str, Any], fail_on: FailOn) -> ExitStatus:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rmqtool.recovery.lost import LostTotals
     from rmqtool.reput.damage import SkippedRange
     from rmqtool.reput.unreachable import UnreachableRange
+    from rmqtool.scan.log_end import LogExtent
     from rmqtool.store import Setting
 
 _FETCH = "Fetch what {out}/manifest.json lists, and hold it against its sizes and SHA-256. "
@@ -133,6 +134,7 @@ class RebuildReport:
 
     Attributes:
         store: path of the evidence.
+        log: what there was of its log.
         out: path of the result; None if none was written.
         mode: ``broker``: what a running master's reput builds; ``salvage``: over all true records.
         engine: ``local`` or ``spark``.
@@ -166,6 +168,7 @@ class RebuildReport:
 
     schema: ClassVar = "rmqtool.rebuild/2"
     store: str
+    log: LogExtent
     out: str | None
     mode: str
     engine: str
