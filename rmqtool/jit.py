@@ -18,7 +18,6 @@ import gc
 import hashlib
 import os
 import shutil
-import stat
 import tempfile
 import time
 from functools import cache
@@ -29,6 +28,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numba
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 
+from rmqtool.caches import is_private, is_trusted, user_cache
 from rmqtool.compiling import COMPILATION
 
 if TYPE_CHECKING:
@@ -61,28 +61,6 @@ def _sources(folder: Traversable) -> Iterator[Traversable]:
             yield from _sources(entry)
 
 
-def _is_private(folder: Path) -> bool:
-    """Whether only this user can put code into ``folder``: what lies in the cache is executed."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        status = folder.stat()
-    except OSError:
-        return False
-    writable_by_others = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    return status.st_uid == os.geteuid() and not writable_by_others and os.access(folder, os.W_OK)
-
-
-def _is_trusted(folder: Path) -> bool:
-    """Whether only root, this user or the owner of this program can put code into ``folder``."""
-    try:
-        status = folder.stat()
-        owners = {0, os.geteuid(), Path(__file__).stat().st_uid}
-        readable = os.access(folder, os.R_OK | os.X_OK)
-    except OSError:
-        return False
-    return readable and status.st_uid in owners and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-
-
 def _copy(source: Path, folder: Path) -> None:
     """Fill a folder that does not exist; the first of several processes does it."""
     partial = Path(tempfile.mkdtemp(dir=folder.parent))
@@ -94,28 +72,19 @@ def _copy(source: Path, folder: Path) -> None:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def _user_cache() -> Path | None:
-    """Return where this user's caches are; None for a user without a home, as containers have them."""
-    base = os.environ.get("RMQTOOL_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    try:
-        return Path(base).expanduser()
-    except RuntimeError:
-        return None
-
-
 def cache_folder() -> Path:
     """Return the folder for compiled kernels of exactly these sources, created if need be."""
     name = f"kernels-{_sources_digest()}"
-    base = _user_cache()
+    base = user_cache()
     given = None if base is None else base / "rmqtool" / name
-    if given is not None and _is_private(given):
+    if given is not None and is_private(given):
         return given
     fallback = Path(tempfile.gettempdir()) / f"rmqtool-{os.geteuid()}" / name
-    if not _is_private(fallback.parent):
+    if not is_private(fallback.parent):
         return Path(tempfile.mkdtemp())
-    if given is not None and not fallback.exists() and _is_trusted(given):
+    if given is not None and not fallback.exists() and is_trusted(given):
         _copy(given, fallback)
-    return fallback if _is_private(fallback) else Path(tempfile.mkdtemp())
+    return fallback if is_private(fallback) else Path(tempfile.mkdtemp())
 
 
 if not os.environ.get("NUMBA_CACHE_DIR"):

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqtool import jit
+from rmqtool.caches import is_private
 from rmqtool.compiling import COMPILATION
 from rmqtool.jit import cache_folder, kernel
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-is_private = jit._is_private
 
 
 @pytest.fixture(autouse=True)
@@ -74,7 +73,7 @@ def test_a_folder_that_cannot_be_written_is_begun_from(
 ) -> None:
     monkeypatch.setenv("RMQTOOL_CACHE_DIR", str(tmp_path / "cache"))
     cache = read_only_cache(tmp_path / "cache")
-    monkeypatch.setattr(jit, "_is_private", lambda one: one != cache and is_private(one))  # root may write
+    monkeypatch.setattr(jit, "is_private", lambda one: one != cache and is_private(one))  # root may write
     found = cache_folder()
     assert found.is_relative_to(temporary)
     assert (found / "scan_0" / "walk.nbi").read_bytes() == b"compiled"

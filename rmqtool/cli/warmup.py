@@ -18,12 +18,15 @@ _EXAMPLES = """\
 rmqtool warmup
 # for an image
 RMQTOOL_CACHE_DIR=/opt/rmqtool/cache rmqtool warmup
+# where commands run on the embedded Spark
+rmqtool warmup --spark
 """
 
 
 @click.command("warmup", cls=Command, examples=_EXAMPLES)
+@click.option("--spark", is_flag=True, help="Also have Java keep what it needs to start Spark.")
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")
-def warmup_command(quiet: bool) -> ExitStatus:
+def warmup_command(spark: bool, quiet: bool) -> ExitStatus:
     """Compile all kernels now instead of at the first runs.
 
     They are kept in RMQTOOL_CACHE_DIR, else XDG_CACHE_HOME, else ~/.cache, for this version on this kind of
@@ -44,7 +47,28 @@ def warmup_command(quiet: bool) -> ExitStatus:
             f"all {COMPILATION.kernels} kernels are in {cache_folder()}, "
             f"after {time.perf_counter() - started:.2f} s"
         )
+    if spark:
+        _keep_start(quiet=quiet)
     return ExitStatus.CLEAN
+
+
+def _keep_start(*, quiet: bool) -> None:
+    """Have Java keep what it needs to start Spark, and say where.
+
+    Raises:
+        EnvironmentFailureError: Spark is not installed, or there is no Java that can.
+    """
+    from rmqtool.engine import require_spark
+
+    require_spark()
+    from rmqtool.engine.spark_training import train_start
+
+    started = time.perf_counter()
+    path, size_bytes = train_start()
+    if not quiet:
+        click.echo(
+            f"Spark starts by {path}, {size_bytes >> 20} MiB, after {time.perf_counter() - started:.2f} s"
+        )
 
 
 def load_kernels() -> None:

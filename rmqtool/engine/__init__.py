@@ -5,11 +5,14 @@ travels is small (descriptors, numpy rows); bulk bytes go from the tasks straigh
 
 ``interface`` says what every engine promises; ``local`` keeps it with threads, because kernels release the
 GIL; ``spark`` keeps it with a Spark session in a private Java process (or on a cluster), built from
-``spark_java`` (which Java), ``spark_master`` (is there a master), ``spark_settings`` (configuration),
-``spark_jvm`` (the process and its death) and ``spark_session`` (what pyspark keeps globally); ``spark_live``
-keeps it with a session that is somebody else's. Both are ``spark_map`` over ``spark_jobs``, which sends tasks
-to other machines as ``spark_plan`` packs them; ``spark_task`` is what runs on an executor. ``sharing`` puts
-small items together. Nothing heavy is imported before a Spark engine opens.
+``spark_java`` (which Java), ``spark_cache`` and ``spark_training`` (what it keeps of a start),
+``spark_master`` (is there a master), ``spark_settings`` (configuration), ``spark_folder`` (its files),
+``spark_jvm`` (the process and its death) and ``spark_session`` (what pyspark keeps globally). ``spark_live``
+keeps it with a session that is somebody else's, and ``spark_connect`` with one at a server of Spark Connect.
+All are ``spark_map`` over ``spark_jobs``, which sends tasks to other machines as ``spark_plan`` packs them,
+by ``spark_rdd`` where there is a Spark context, else by ``spark_frames``. ``spark_task`` is what runs on an
+executor, in workers that ``spark_daemon`` forks here. ``sharing`` puts small items together. Nothing heavy is
+imported before a Spark engine opens.
 """
 
 from __future__ import annotations
@@ -39,6 +42,7 @@ __all__ = [
     "live_engine",
     "open_engine",
     "opened_engine",
+    "require_spark",
     "runs_elsewhere",
     "usable_cpus",
 ]
@@ -49,6 +53,18 @@ HOW_TO_GET_SPARK = "pip install 'rmqtool[spark]'"
 def is_spark_installed() -> bool:
     """Tell whether the package is here with its extra ``spark``."""
     return find_spec("pyspark") is not None
+
+
+def require_spark() -> None:
+    """Check that the package is here with its extra ``spark``.
+
+    Raises:
+        EnvironmentFailureError: It is not.
+    """
+    if not is_spark_installed():
+        raise EnvironmentFailureError(
+            f"Spark is not installed: {HOW_TO_GET_SPARK} adds it; --engine local does without"
+        )
 
 
 def runs_elsewhere(options: EngineOptions) -> bool:
@@ -74,15 +90,17 @@ def open_engine(options: EngineOptions) -> Engine:
         raise UsageError(f"--jobs must be at least 1, not {options.jobs}")
     if options.kind == "local":
         return LocalEngine(options.jobs, options.scratch)
-    if not is_spark_installed():
-        raise EnvironmentFailureError(
-            f"Spark is not installed: {HOW_TO_GET_SPARK} adds it; --engine local does without"
-        )
+    require_spark()
     # Here, because only the one who asks for Spark should pay for its modules.
-    from rmqtool.engine.spark_live import is_submitted, submitted_engine
+    from rmqtool.engine.spark_live import REMOTE, is_submitted, submitted_engine
+    from rmqtool.engine.spark_settings import master_of
 
     if is_submitted(os.environ):
         return submitted_engine(options)
+    if master_of(options).startswith(REMOTE):
+        from rmqtool.engine.spark_connect import ConnectEngine
+
+        return ConnectEngine(options)
     from rmqtool.engine.spark import SparkEngine
 
     return SparkEngine(options)

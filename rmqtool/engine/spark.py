@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import atexit
 import os
-import shutil
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from rmqtool.engine.interface import EngineError, EngineOptions
+from rmqtool.engine.spark_folder import DriverFolder
 from rmqtool.engine.spark_java import find_java
 from rmqtool.engine.spark_jvm import DriverJvm
 from rmqtool.engine.spark_map import MappingEngine
@@ -38,25 +36,28 @@ class SparkEngine(MappingEngine):
 
     Args:
         options: see ``EngineOptions``.
+        grace_s: seconds that Java has for an orderly end; by default a cluster's driver has some.
 
     Raises:
         EnvironmentFailureError: there is no usable Java, no pyspark, no master, or the process cannot be
             started.
     """
 
-    def __init__(self, options: EngineOptions) -> None:
+    def __init__(self, options: EngineOptions, grace_s: float | None = None) -> None:
         master = master_of(options)
-        self._private = is_private(master)
-        if not self._private:
+        private = is_private(master)
+        if not private:
             check_master(master, options.spark_conf, os.environ)
-        java = find_java(os.environ, launcher=not self._private)
+        self._grace_s = (0 if private else _CLUSTER_GRACE_S) if grace_s is None else grace_s
+        java = find_java(os.environ, launcher=not private)
         super().__init__(options)
-        self._folder = _private_folder(options)
+        self._folder = DriverFolder(options.spark_conf)
         try:
-            command = driver_command(options, java, self._folder)
-            self._jvm = DriverJvm(command, self._folder, options.log_file or self._folder / "spark.log")
+            folder = self._folder.path
+            command = driver_command(options, java, folder)
+            self._jvm = DriverJvm(command, folder, options.log_file or folder / "spark.log")
         except BaseException:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder.remove()
             raise
         self._started: Future[Session] = self._threads.submit(
             _open_session, self._jvm, worker_python(options)
@@ -69,11 +70,11 @@ class SparkEngine(MappingEngine):
             return
         self._closed = True
         atexit.unregister(self.close)
-        self._jvm.close(0 if self._private else _CLUSTER_GRACE_S)
+        self._jvm.close(self._grace_s)
         self._threads.shutdown()  # what it waited for has ended
         if self._started.exception() is None:
             self._started.result().close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.remove()
 
     def _jobs(self) -> Jobs:
         return self._started.result().jobs
@@ -92,15 +93,6 @@ class SparkEngine(MappingEngine):
             raise EngineError(
                 f"Spark's Java process ended during the work{self._jvm.complaint()}", error.remote_traceback
             ) from error
-
-
-def _private_folder(options: EngineOptions) -> Path:
-    """Make the folder for all that the driver writes, inside the user's ``spark.local.dir`` if given."""
-    parent = options.spark_conf.get("spark.local.dir", "").split(",")[0] or None
-    try:
-        return Path(tempfile.mkdtemp(prefix="rmqtool-spark-", dir=parent)).resolve()
-    except OSError as error:
-        raise EnvironmentFailureError(f"Spark has no place for temporary files: {error}") from error
 
 
 def _open_session(jvm: DriverJvm, python: str) -> Session:

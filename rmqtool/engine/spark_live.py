@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from rmqtool.engine.interface import EngineOptions
 from rmqtool.engine.spark_map import MappingEngine
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from rmqtool.engine.spark_jobs import Jobs
 
+REMOTE = "sc://"
+"""Begins the URL of a server of Spark Connect."""
 _GATEWAY = ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET")
 """By these ``spark-submit`` tells the application that it starts where its driver listens."""
 
@@ -39,19 +41,16 @@ class LiveSparkEngine(MappingEngine):
     What is abandoned is cancelled by its job group: other jobs of the session go on.
 
     Args:
-        session: a ``SparkSession`` or ``SparkContext``.
+        session: a ``SparkSession``, also of Spark Connect, or a ``SparkContext``.
         options: of which ``scratch`` means something; those of the session by default.
 
     Raises:
-        UsageError: it is a session of Spark Connect, which has no ``sparkContext``, or it has been stopped.
+        UsageError: it has been stopped.
     """
 
     def __init__(self, session: Any, options: EngineOptions | None = None) -> None:  # noqa: ANN401 - pyspark's
-        context = _context_of(session)
-        super().__init__(replace(options or EngineOptions("spark"), master=context.master))
-        from rmqtool.engine.spark_jobs import Jobs
-
-        self._runner = Jobs(context)
+        self._runner, master = _jobs_of(session)
+        super().__init__(replace(options or EngineOptions("spark"), master=master))
 
     def close(self) -> None:
         """Take no more work; the session stays as it is."""
@@ -101,15 +100,15 @@ def _submitted_context() -> SparkContext:
     return SparkContext.getOrCreate(conf)
 
 
-def _context_of(session: Any) -> SparkContext:  # noqa: ANN401 - pyspark's
-    from pyspark import SparkContext
-
-    context = session if isinstance(session, SparkContext) else getattr(session, "sparkContext", None)
-    if context is None:
-        raise UsageError(
-            "a session of Spark Connect runs no functions over lists, as it has no SparkContext: give a"
-            " classic SparkSession, or engine='local'"
-        )
-    if context._jsc is None:
+def _jobs_of(session: Any) -> tuple[Jobs, str]:  # noqa: ANN401 - pyspark's
+    """Return what runs maps on a session, by its context if it has one, and its master."""
+    context = session if type(session).__name__ == "SparkContext" else getattr(session, "sparkContext", None)
+    if session.is_stopped if context is None else context._jsc is None:
         raise UsageError("that Spark session has been stopped: give one that is open, or engine='local'")
-    return cast("SparkContext", context)
+    if context is None:
+        from rmqtool.engine.spark_frames import FrameJobs
+
+        return FrameJobs(session), REMOTE
+    from rmqtool.engine.spark_rdd import RddJobs
+
+    return RddJobs(context), context.master

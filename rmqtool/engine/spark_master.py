@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 _CONNECT_TIMEOUT_S = 5.0
 _STANDALONE = re.compile(r"spark://(.+)")
 _ADDRESS = re.compile(r"\[?([^\]]+?)\]?:(\d+)")
+_CONNECT = re.compile(r"sc://([^/;]+)")
+_CONNECT_PORT = 15002
+"""Where its URL names none."""
 _WITHOUT = "--engine local does without a cluster"
 
 _HADOOP = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
@@ -33,7 +36,10 @@ def check_master(master: str, conf: Mapping[str, str], environment: Mapping[str,
         EnvironmentFailureError: nobody answers there, or what such a cluster needs is not given.
     """
     if standalone := _STANDALONE.fullmatch(master):
-        _check_addresses(master, standalone[1].split(","))
+        _check_addresses("Spark master", master, standalone[1].split(","))
+    elif server := _CONNECT.match(master):
+        address = server[1] if _ADDRESS.fullmatch(server[1]) else f"{server[1]}:{_CONNECT_PORT}"
+        _check_addresses("server of Spark Connect", master, [address])
     elif master == "yarn" and not any(environment.get(name) for name in _HADOOP):
         raise EnvironmentFailureError(
             "--master yarn needs HADOOP_CONF_DIR or YARN_CONF_DIR: the directory with the cluster's"
@@ -54,8 +60,8 @@ def another_line(master: str) -> str:
     )
 
 
-def _check_addresses(master: str, addresses: list[str]) -> None:
-    """Raise unless one of the masters takes a connection; what is no address is left to Spark to refuse."""
+def _check_addresses(kind: str, master: str, addresses: list[str]) -> None:
+    """Raise unless one of them takes a connection; what is no address is left to Spark to refuse."""
     failures = []
     for address in addresses:
         found = _ADDRESS.fullmatch(address)
@@ -63,7 +69,7 @@ def _check_addresses(master: str, addresses: list[str]) -> None:
             return
         failures.append(failure)
     raise EnvironmentFailureError(
-        f"no Spark master answers at {master} ({'; '.join(failures)}): start one, correct --master, or leave"
+        f"no {kind} answers at {master} ({'; '.join(failures)}): start one, correct --master, or leave"
         f" it out; {_WITHOUT}"
     )
 

@@ -14,7 +14,7 @@ from pyspark import SparkContext, SparkFiles
 from pyspark.java_gateway import launch_gateway
 
 from rmqtool.engine.spark_java import ADVICE
-from rmqtool.engine.spark_jobs import Jobs
+from rmqtool.engine.spark_rdd import RddJobs
 from rmqtool.errors import EnvironmentFailureError
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Session:
             self._forget()
             raise EnvironmentFailureError(f"Spark did not start ({reason}): {ADVICE}") from None
         self._context.pythonExec = python
-        self.jobs = Jobs(self._context)
+        self.jobs = RddJobs(self._context)
         # A driver that dies amid an update must not put a traceback on the terminal.
         self._context._accumulatorServer.handle_error = _no_report
 

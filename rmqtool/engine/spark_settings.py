@@ -16,7 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rmqtool.engine import spark_daemon
 from rmqtool.engine.local import usable_cpus
+from rmqtool.engine.spark_cache import StartCache
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -115,6 +117,7 @@ def _private_command(options: EngineOptions, master: str, java: Java, folder: Pa
     settings = {
         **_quiet_settings(),
         **_worker_socket_settings(folder),
+        "spark.python.daemon.module": spark_daemon.__name__,
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         **user,
         # These keep the process private, whatever the user's settings say.
@@ -124,14 +127,22 @@ def _private_command(options: EngineOptions, master: str, java: Java, folder: Pa
         "spark.driver.bindAddress": _LOOPBACK,
         "spark.local.dir": str(folder),
     }
-    class_path = [user.get("spark.driver.extraClassPath", ""), str(_pyspark_folder() / "jars" / "*")]
-    arguments = [str(java.executable), "-cp", os.pathsep.join(filter(None, class_path)), *_JVM_FLAGS]
+    classes = class_path(user)
+    arguments = [str(java.executable), "-cp", os.pathsep.join(classes), *_JVM_FLAGS]
+    arguments += StartCache(java, classes).flags
     arguments.append(f"-Djava.io.tmpdir={folder}")
     if memory := user.get("spark.driver.memory"):
         arguments.append(f"-Xmx{memory}")
     arguments += shlex.split(user.get("spark.driver.extraJavaOptions", ""))
     arguments.append("org.apache.spark.deploy.SparkSubmit")
     return DriverCommand([*arguments, *_submit_arguments(settings)], _private_environment(folder))
+
+
+def class_path(user: Mapping[str, str]) -> list[str]:
+    """Return where a private driver's classes are; one by one, as a cache of them depends on the order."""
+    own = user.get("spark.driver.extraClassPath", "").split(os.pathsep)
+    jars = sorted((_pyspark_folder() / "jars").glob("*.jar"))
+    return [*filter(None, own), *map(str, jars)]
 
 
 def _cluster_command(options: EngineOptions, master: str, java: Java, folder: Path) -> DriverCommand:
@@ -190,6 +201,7 @@ def _private_environment(folder: Path) -> dict[str, str]:
         "SPARK_LOCAL_IP": _LOOPBACK,
         "SPARK_CONNECT_MODE": "0",
         "TMPDIR": str(folder),
+        spark_daemon.MODULES: spark_daemon.modules_for_workers(),
         # Workers run this interpreter, and must find the modules that this process found.
         "PYTHONPATH": os.pathsep.join(str(Path(entry).absolute()) for entry in sys.path),
     }

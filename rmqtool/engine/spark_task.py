@@ -26,7 +26,9 @@ R = TypeVar("R")
 
 _MARK = "rmqtool-task-failure:"
 
-_NEEDED = frozenset({"rmqtool", "numpy", "numba", "llvmlite", "construct", "lz4", "backports", "pyspark"})
+_NEEDED = frozenset(
+    {"rmqtool", "numpy", "numba", "llvmlite", "construct", "lz4", "backports", "pyspark", "pyarrow"}
+)
 """What an executor imports."""
 
 

@@ -37,7 +37,7 @@ class IndexAccount:
         for one in files:
             one.file.close()
         self._known: Int64s = np.empty(0, np.int64)
-        self._met = self._known
+        self._met: Int64s = self._known
 
     def load(self, start: int, stop: int) -> None:
         """Read the items of a range of the log, physical offsets."""

@@ -72,7 +72,9 @@ class Cluster:
 
     def kill(self, name: str) -> None:
         """Kill a worker; its executors end themselves."""
-        self._processes.pop(name).kill()
+        process = self._processes.pop(name)
+        process.kill()
+        process.wait()
 
     def below(self, name: str) -> list[tuple[int, str]]:
         """Return the processes that a worker has started, with their command lines, parents first."""

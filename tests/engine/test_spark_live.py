@@ -34,12 +34,6 @@ def test_a_session_is_known_without_pyspark() -> None:
     assert live_engine(object()) is None
 
 
-def test_a_session_of_spark_connect_is_refused() -> None:
-    store = rmqtool.open(fixture("plain-5.5.1"))
-    with pytest.raises(UsageError, match="Spark Connect"):
-        store.verify(engine=SparkSession())  # type: ignore[arg-type]
-
-
 def test_what_is_no_engine_is_named() -> None:
     store = rmqtool.open(fixture("plain-5.5.1"))
     with pytest.raises(UsageError, match=r"^list is no engine: give 'local'"):

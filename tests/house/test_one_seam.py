@@ -65,6 +65,7 @@ TOUCHES: dict[str, str] = {
     "cli/manual.py": OURS,
     "cli/schema.py": OURS,
     "jit.py": OURS,
+    "caches.py": OURS,
     "store/given.py": OURS,
     "store/setting.py": OURS,
     "engine": "Spark's and Java's own files",

@@ -23,8 +23,8 @@ PLAIN = fixture("plain-5.5.1")
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 
-def main(folder: Path) -> None:
-    spark = (
+def open_session(folder: Path) -> SparkSession:
+    spark: SparkSession = (
         SparkSession.builder.master("local[2]")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
@@ -35,6 +35,11 @@ def main(folder: Path) -> None:
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("OFF")
+    return spark
+
+
+def main(folder: Path) -> None:
+    spark = open_session(folder)
     rmqtool.spark.register(spark)
     read_all(spark)
     read_files(spark, folder)
@@ -69,9 +74,10 @@ def read_all(spark: SparkSession) -> None:
     several = spark.read.format("rocketmq-store").load([str(PLAIN), str(other)])
     assert facts(several.collect()) == facts_of(messages() + messages(other))
     spark.sql(
-        f"CREATE TEMPORARY VIEW units USING `rocketmq-store` OPTIONS (path '{PLAIN}', table 'consumequeue')"
+        "CREATE OR REPLACE TEMPORARY VIEW units USING `rocketmq-store`"
+        f" OPTIONS (path '{PLAIN}', table 'consumequeue')"
     )
-    frame.createTempView("records")
+    frame.createOrReplaceTempView("records")
     joined = spark.sql("SELECT * FROM units JOIN records USING (topic, queueId, queueOffset)")
     assert joined.count() == spark.table("units").count() == len(messages())
     pruned = (
