@@ -59,7 +59,7 @@ def rebuild_stores(
     fleet = Fleet(session, paths, forms, reads_queues=True)
     outs = {} if out is None else fleet.folders(out)
     question = RebuildQuestion(words, session.fail_on, outs, resume=options["resume"])
-    return fleet.ask(question, engine, then=partial(_say_what_next, session, out))
+    return fleet.ask(question, engine, travels=True, then=partial(_say_what_next, session, out))
 
 
 @dataclass(frozen=True)

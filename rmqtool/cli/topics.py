@@ -104,7 +104,7 @@ def topics_command(
         from rmqtool.cli.fleet import Fleet
 
         fleet = Fleet(session, paths, _forms(session), notes_brokers=True)
-        return fleet.ask(question, then=partial(_warn_of_cuts, session))
+        return fleet.ask(question, travels=True, then=partial(_warn_of_cuts, session))
     store = session.open(paths[0])
     session.note_broker(store)
     report, status = question(store, None, session.console)

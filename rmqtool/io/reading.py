@@ -10,10 +10,13 @@ from __future__ import annotations
 import errno
 import hashlib
 import threading
+import weakref
+from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rmqtool.errors import EnvironmentFailureError
+from rmqtool.io.local import Descriptor
 
 if TYPE_CHECKING:
     from collections.abc import MutableSequence
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
 
 _PIECE_BYTES = 1 << 20
 _ZEROS = memoryview(bytes(_PIECE_BYTES))
+_MOST_OPEN = 128
+"""Files of this machine that stay open: a log can have thousands, and a process may have 256 or 1,024."""
 RETRY_BYTES = 4096
 """Smallest piece that is tried on its own when a read fails: a page, and whole sectors of any disk."""
 
@@ -162,10 +167,23 @@ class ReadOnlyFile:
                 handle = self._handle
                 if handle is None:
                     handle = self._handle = self.source.open(self.path)
+                    if isinstance(handle, Descriptor):
+                        _bound_open(self)
         return handle
 
     def _failure(self, failure: OSError, position: int) -> EnvironmentFailureError:
         return EnvironmentFailureError(f"{self.path}: read at position {position} failed: {failure.strerror}")
+
+
+_OPENED: deque[weakref.ref[ReadOnlyFile]] = deque()
+"""In the order in which they were opened; some of them are closed by now, or open once more."""
+
+
+def _bound_open(file: ReadOnlyFile) -> None:
+    """Note a file that was opened, and close the one that has been open for longest if there are many."""
+    _OPENED.append(weakref.ref(file))
+    if len(_OPENED) > _MOST_OPEN and (oldest := _OPENED.popleft()()) is not None:
+        oldest.close()  # its next read opens it again
 
 
 def sha256_of(file: ReadOnlyFile, stop: int, unreadable: MutableSequence[UnreadableRange]) -> tuple[str, int]:

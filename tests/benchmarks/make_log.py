@@ -56,6 +56,7 @@ class LogShape:
         queues: of every topic.
         keys: words in KEYS; 0 leaves the property out.
         tags: whether messages have TAGS.
+        in_turn: whether queues take turns, instead of being drawn.
     """
 
     body: int = 1024
@@ -63,6 +64,7 @@ class LogShape:
     queues: int = 8
     keys: int = 1
     tags: bool = True
+    in_turn: bool = False
 
     @property
     def topic_names(self) -> list[str]:
@@ -165,7 +167,9 @@ class Messages:
         """Return up to ``count`` records that begin at a physical offset; valid until the next call."""
         rows = self._chunk[:count]
         numbers = self.drawn + np.arange(len(rows))
-        queues = self._random.integers(0, len(self._next_offsets), len(rows))
+        queues: Array = numbers % len(self._next_offsets)
+        if not self._shape.in_turn:
+            queues = self._random.integers(0, len(self._next_offsets), len(rows))
         bodies = numbers % _BODIES
         rows["body"], rows["bodyCrc"] = self._bodies[bodies], self._crcs[bodies]
         rows["topic"] = self._topics[queues // self._shape.queues]

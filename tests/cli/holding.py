@@ -7,6 +7,7 @@ when the moment has come. Spark's workers import this module by name.
 from __future__ import annotations
 
 import importlib
+import os
 import signal
 import sys
 import time
@@ -16,11 +17,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rmqtool.cli import main as rmqtool_main
+from rmqtool.cli import rebuild_stores
+from rmqtool.cli.rebuild_stores import RebuildQuestion
+from rmqtool.commands.fleet.run import _Asking
+from rmqtool.progress import KeptRemarks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from rmqtool.api.store import Store
+    from rmqtool.commands.fleet.earlier import Made
+    from rmqtool.commands.rebuild.report import RebuildReport
+    from rmqtool.engine import Engine
+    from rmqtool.errors import ExitStatus
+    from rmqtool.progress import Progress
+
 HOLD_S = 1.0
+_ASKER, _MARK = "RMQTOOL_TEST_ASKER", "RMQTOOL_TEST_MARK"
 SPLIT_BYTES = 2048
 _HELD = {
     "log": "rmqtool.check.log.reader:_guarded_check",
@@ -51,5 +64,34 @@ def main() -> None:
     if moment == "log":
         contents = importlib.import_module("rmqtool.check.stages")
         contents.LogCheck = partial(contents.LogCheck, split_bytes=SPLIT_BYTES)  # type: ignore[attr-defined]
+    sys.argv = ["rmqtool", *words]
+    sys.exit(rmqtool_main())
+
+
+class HeldQuestion(RebuildQuestion):
+    """A rebuild that takes its time in a worker, just before its result appears."""
+
+    def __call__(
+        self, store: Store, engine: Engine, progress: Progress
+    ) -> tuple[Made[RebuildReport], ExitStatus]:
+        """Rebuild a store."""
+        here = os.environ[_ASKER] == str(os.getpid())
+        return super().__call__(store, engine, progress if here else _Held(progress))
+
+
+class _Held(KeptRemarks):
+    def stage(self, name: str, total_bytes: int | None) -> None:
+        super().stage(name, total_bytes)
+        if name == "publish":
+            Path(os.environ[_MARK]).touch()
+            time.sleep(60 * HOLD_S)
+
+
+def main_with_workers() -> None:
+    """Run the command line after MARK, with two workers behind the first store."""
+    mark, *words = sys.argv[1:]
+    os.environ[_ASKER], os.environ[_MARK] = str(os.getpid()), mark
+    rebuild_stores.RebuildQuestion = HeldQuestion  # type: ignore[misc]
+    setattr(_Asking, "_workers_for", lambda _asking, answered, left: min(2, left) if answered else 0)  # noqa: B010
     sys.argv = ["rmqtool", *words]
     sys.exit(rmqtool_main())

@@ -7,6 +7,10 @@ import io
 import json
 import os
 import shutil
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
@@ -14,6 +18,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from rmqtool.cli.verify_question import VerifyQuestion
+from rmqtool.commands.fleet.run import _Asking
 from rmqtool.errors import RefusedError
 from rmqtool.formats.message import HEAD_OFFSETS
 from rmqtool.scan.log_edge import FoundEdge
@@ -24,12 +29,13 @@ from tests.cli.spoiling import spoil_queue, state_of
 from tests.schemas.validating import defects
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Sequence
 
     from tests.cli.conftest import Run
 
     Runner = Callable[..., Run]
 
+ROOT = Path(__file__).parents[2]
 LOCAL = ("--engine", "local")
 
 
@@ -335,18 +341,16 @@ def _grow(store: Path) -> None:
         file.write(raw)
 
 
-def _differing(one: Path, other: Path) -> list[str]:
-    names = {
-        str(path.relative_to(root)) for root in (one, other) for path in root.rglob("*") if path.is_file()
-    }
-    names.discard("rebuild.json")
+def _differing(one: Path, other: Path, reports: Collection[str] = ("rebuild.json",)) -> list[str]:
+    found = [(path, root) for root in (one, other) for path in root.rglob("*") if path.is_file()]
+    names = {str(path.relative_to(root)) for path, root in found if path.name not in reports}
     return [name for name in names if (one / name).read_bytes() != (other / name).read_bytes()]
 
 
 def _steady(entry: dict[str, Any]) -> dict[str, Any]:
     """Return what of a store does not depend on when and by which run it was made."""
     document = entry["document"] and {
-        name: value for name, value in entry["document"].items() if name != "seconds"
+        name: value for name, value in entry["document"].items() if name not in {"seconds", "stages"}
     }
     return {"store": entry["store"], "status": entry["exitStatus"], "document": document}
 
@@ -358,6 +362,62 @@ def test_all_fixtures_are_asked_as_they_are_alone(run: Runner) -> None:
     for name, one in zip(names, found["stores"], strict=True):
         alone = run("verify", STORES / name, "--format", "json")
         assert (one["document"], one["exitStatus"]) == (alone.document, alone.status)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("command", ["verify", "topics", "rebuild", "export"])
+def test_workers_find_and_make_what_this_process_does(
+    run: Runner, fleet: Path, tmp_path: Path, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    more = {"rebuild": ("--out", tmp_path / "out", *LOCAL), "export": ("-o", tmp_path / "out", "--resume")}
+    words = (command, fleet / "*" / "store", *more.get(command, ()))
+    shown = "csv" if command == "export" else "json"
+    if command == "export":
+        pytest.importorskip("pyarrow")
+    here = run(*words, "--format", shown)
+    if command in more:
+        (tmp_path / "out").rename(tmp_path / "here")
+    shares: list[int] = []
+
+    def workers_for(_asking: object, answered: Sequence[int], left: int) -> int:
+        shares.append(left)
+        return min(2, left) if answered else 0
+
+    monkeypatch.setattr(_Asking, "_workers_for", workers_for)
+    apart = run(*words, "--format", shown)
+    assert shares == [3, 2]
+    assert apart.status == here.status
+    if command == "export":
+        assert rows(apart.out) == rows(here.out)
+    else:
+        assert [*map(_steady, apart.document["stores"])] == [*map(_steady, here.document["stores"])]
+    if command in more:
+        assert not _differing(tmp_path / "out", tmp_path / "here", {"rebuild.json", "_export.json"})
+
+
+@pytest.mark.full
+def test_an_interrupt_ends_workers_and_leaves_nothing(fleet: Path, tmp_path: Path) -> None:
+    """Of a terminal: it goes to all processes at once."""
+    script = "from tests.cli.holding import main_with_workers; main_with_workers()"
+    words = ("rebuild", fleet / "*" / "store", "--out", tmp_path / "out", *LOCAL, "--format", "json")
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, str(tmp_path / "marks"), *map(str, words)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    try:
+        while process.poll() is None and not (tmp_path / "marks").exists():
+            time.sleep(0.02)
+        os.killpg(process.pid, signal.SIGINT)
+        out, err = process.communicate(timeout=240)
+    finally:
+        process.kill()
+    assert (process.returncode, b"Traceback" in err) == (130, False)
+    stores = json.loads(out)["stores"]
+    assert [one["exitStatus"] for one in stores] == [0, 130, 3, 130]
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"a-store"}
 
 
 @pytest.mark.full

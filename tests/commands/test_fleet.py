@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import signal
+import sys
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import pytest
 
-from rmqtool.commands.fleet import FleetReport, Member, ask_members, gathered, run
+from rmqtool.commands.fleet import FleetReport, Member, StoreOutcome, ask_members, gathered, member, run
 from rmqtool.engine import Engine, EngineOptions, LocalEngine, MapInterruptedError
 from rmqtool.errors import EnvironmentFailureError, ExitStatus
-from rmqtool.progress import NullProgress
+from rmqtool.progress import LimitedProgress, NullProgress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -50,6 +53,8 @@ def question(store: Stored, engine: Engine, progress: Progress) -> tuple[str, Ex
     progress.stage(name, None)
     if name == "stop":
         raise KeyboardInterrupt
+    if name == "dies" and os.getpid() != int(os.environ["PYTEST_ASKER"]):
+        os.kill(os.getpid(), signal.SIGKILL)
     if name == "odd":
         raise SystemError("fspath returned a result with an exception set") from KeyboardInterrupt()
     if name == "warns":
@@ -108,7 +113,7 @@ class Told(NullProgress):
 
 @pytest.fixture
 def members(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Member[Stored]]]:
-    monkeypatch.setattr(run, "_SMALL_BYTES", 2 * SMALL)
+    monkeypatch.setattr(member, "_SMALL_BYTES", 2 * SMALL)
     return lambda *names: gathered([f"{tmp_path}/{name}" for name in names], opened, size)
 
 
@@ -135,6 +140,61 @@ def test_small_stores_are_one_job_where_the_question_travels(members: Callable[.
     assert (found.exit_status, told.done[-1]) == (ExitStatus.FAILED, LARGE + 2 * SMALL)
     (warning,) = told.warnings
     assert warning.endswith("/warns: mind the gap")
+
+
+@pytest.fixture
+def cheap_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let two workers pay behind the first small store."""
+
+    def workers_for(_asking: object, answered: Sequence[int], left: int) -> int:
+        return min(2, left) if answered else 0
+
+    monkeypatch.setattr(run._Asking, "_workers_for", workers_for)
+
+
+@pytest.mark.parametrize(("left", "workers"), [(3, 0), (40, 0), (60, 2), (1000, 3)])
+def test_workers_have_to_pay(left: int, workers: int) -> None:
+    with LocalEngine(3) as engine:
+        asking: run._Asking[Stored, str] = run._Asking([], question, engine, LimitedProgress(Told()))
+        for number, seconds in enumerate((5.0, 0.08, 0.1)):
+            asking.outcomes[number] = StoreOutcome("x", ExitStatus.CLEAN, "", seconds=seconds)
+        found = asking._workers_for([0, 1, 2], left)
+    assert (found if found > 1 else 0) == workers
+    assert asking._workers_for([0, 1], left) == 0
+
+
+@pytest.mark.usefixtures("cheap_workers")
+def test_many_small_stores_are_asked_by_workers(
+    members: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the order in which they were named; one whose process dies is one failure."""
+    monkeypatch.setenv("PYTEST_ASKER", str(os.getpid()))
+    told = Told()
+    with LocalEngine(2) as engine:
+        found = ask_members(
+            members("x", "large", "dies", "bad", "warns", "a", "b"), question, engine, told, travels=True
+        )
+    assert reports(found) == ["local 1", "local 2", None, None, "local 1", "local 1", "local 1"]
+    assert [int(one.status) for one in found] == [0, 0, 3, 3, 0, 0, 0]
+    assert found.outcomes[2].failure == (
+        "its process was ended by SIGKILL, perhaps for lack of memory (ask it alone for details)"
+    )
+    (warning,) = told.warnings
+    assert warning.endswith("/warns: mind the gap")
+    assert told.done == sorted(told.done)
+    assert told.done[-1] == LARGE + 5 * SMALL
+
+
+@pytest.mark.usefixtures("cheap_workers")
+@pytest.mark.parametrize("names", [("a", "b"), ("a", "b", "c", "d")])
+def test_without_workers_stores_are_asked_here(
+    members: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...]
+) -> None:
+    """One that is left is no work for two; and no process may be to be had."""
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    with LocalEngine(2) as engine:
+        found = ask_members(members(*names), question, engine, Told(), travels=True)
+    assert reports(found) == ["local 1"] * len(names)
 
 
 @pytest.mark.parametrize("master", ["local[2]", "spark://host:7077"])

@@ -7,13 +7,16 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rmqtool import ask_stores
 from rmqtool.engine import EngineOptions, open_engine
 from rmqtool.engine.spark_java import find_java
 from rmqtool.errors import EnvironmentFailureError
+from rmqtool.projection import json_object
 from tests.engine import tasks
 from tests.engine.cluster import REPOSITORY, SETTINGS, Cluster
 from tests.engine.contract import Basics
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from rmqtool import FleetReport, RebuildReport, Store, VerifyReport
     from rmqtool.engine import Engine
 
 STORES = REPOSITORY / "fixtures" / "stores"
@@ -37,7 +41,9 @@ def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         pytest.skip(str(error))
     cluster = Cluster(java, tmp_path_factory.mktemp("cluster"))
     try:
-        yield cluster.start()
+        url = cluster.start(cores=1)
+        cluster.add_worker("Another")
+        yield url
     finally:
         cluster.stop()
 
@@ -49,7 +55,41 @@ def engine(master: str) -> Iterator[Engine]:
 
 
 class TestOnACluster(Basics):
-    """Everything in ``Basics``."""
+    """Everything in ``Basics``, and many stores in one session."""
+
+    def test_many_stores_are_verified_and_rebuilt_as_here(
+        self, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """By executors of two workers; one that is no store stops nothing."""
+        for name in ("plain-5.3.3", "ext-5.5.1"):
+            shutil.copytree(STORES / name, tmp_path / "stores" / name)
+        for name in ("stores/none", "scratch"):
+            (tmp_path / name).mkdir()
+
+        def rebuilt(name: str, working: Engine) -> FleetReport[RebuildReport]:
+            def ask(store: Store, working: Engine) -> RebuildReport:
+                return store.rebuild(tmp_path / name / store.path.name, engine=working)
+
+            return ask_stores(tmp_path / "stores" / "*", ask, engine=working)
+
+        def verified(working: Engine) -> list[Any]:
+            found = ask_stores(
+                tmp_path / "stores" / "*", lambda store, working: store.verify(engine=working), engine=working
+            )
+            return [(one.store, one.status, one.failure, one.report and steady(one.report)) for one in found]
+
+        with open_engine(EngineOptions("local")) as local:
+            rebuilt("here", local)
+            here = verified(local)
+        made = rebuilt("there", engine)
+        monkeypatch.setattr(engine, "options", replace(engine.options, scratch=tmp_path / "scratch"))
+        assert verified(engine) == here
+        assert [one[1] for one in here] == [0, 3, 0]
+        assert [one.report and one.report.engine for one in made] == ["spark", None, "spark"]
+        files = files_of(tmp_path / "there")
+        assert len(files) > 30
+        assert files == files_of(tmp_path / "here")
+        assert list((tmp_path / "scratch").iterdir()) == []
 
 
 def test_executors_without_this_python_are_told_about_in_one_sentence(master: str) -> None:
@@ -77,6 +117,17 @@ def test_verify_finds_what_it_finds_here(master: str, tmp_path: Path) -> None:
     assert len(here["findings"]) > 2
     assert verified(tmp_path, *words) == here
     assert list(scratch.iterdir()) == []
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    """Return the contents of all files but the reports, which say how long it took."""
+    paths = (path for path in folder.rglob("*") if path.is_file() and path.name != "rebuild.json")
+    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
+
+
+def steady(report: VerifyReport) -> dict[str, Any]:
+    """Return what is said of a store, but how long it took."""
+    return {name: value for name, value in json_object(report).items() if name != "seconds"}
 
 
 def verified(folder: Path, *words: str) -> dict[str, Any]:

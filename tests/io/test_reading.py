@@ -181,3 +181,16 @@ def test_descriptors_do_not_leak(tmp_path: Path) -> None:
     for _ in range(50):
         location_of(path).reader().read_at(0, 1)
     assert len(list(Path("/proc/self/fd").iterdir())) <= before + 1
+
+
+def test_few_of_many_files_stay_open(tmp_path: Path) -> None:
+    """A log of thousands of files is read by a process that may have 256 open."""
+    files = []
+    for number in range(400):
+        (tmp_path / str(number)).write_bytes(b"%d" % number)
+        files.append(location_of(tmp_path / str(number)).reader())
+    with ThreadPoolExecutor(3) as threads:
+        for _ in range(2):
+            assert [*threads.map(lambda one: one.read_at(0, 3), files)] == [b"%d" % one for one in range(400)]
+    opened = [os.path.realpath(entry) for entry in Path("/proc/self/fd").iterdir()]
+    assert sum(path.startswith(f"{tmp_path}/") for path in opened) <= 128

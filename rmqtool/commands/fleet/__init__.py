@@ -6,7 +6,9 @@ report, in the order in which the stores were named; its exit status is the wors
 
 from __future__ import annotations
 
+from rmqtool.commands.fleet.asked import Ask
+from rmqtool.commands.fleet.member import Member, gathered
 from rmqtool.commands.fleet.model import FleetReport, FleetSummary, StoreOutcome
-from rmqtool.commands.fleet.run import Ask, Member, ask_members, gathered
+from rmqtool.commands.fleet.run import ask_members
 
 __all__ = ["Ask", "FleetReport", "FleetSummary", "Member", "StoreOutcome", "ask_members", "gathered"]

@@ -1,0 +1,80 @@
+"""One store is asked: here, or, by the same words, in a task of Spark or in a worker process."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from rmqtool.commands.fleet.member import Closable
+from rmqtool.commands.fleet.model import StoreOutcome
+from rmqtool.engine import LocalEngine
+from rmqtool.errors import ExitStatus, RmqtoolError
+from rmqtool.progress import KeptRemarks, NullProgress
+
+if TYPE_CHECKING:
+    from rmqtool.commands.fleet.member import Member
+    from rmqtool.engine import Engine
+    from rmqtool.progress import Progress
+
+S = TypeVar("S", bound=Closable)
+S_contra = TypeVar("S_contra", contravariant=True)
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+
+
+class Ask(Protocol[S_contra, R_co]):
+    """A question to a store; what one store cannot answer, it raises, and the next store is asked."""
+
+    def __call__(self, store: S_contra, engine: Engine, progress: Progress, /) -> tuple[R_co, ExitStatus]:
+        """Return the report, and the exit status that the store would have alone."""
+        ...
+
+
+class _Stages(KeptRemarks):
+    """Shows stages, and keeps remarks: they are told with the name of their store."""
+
+    def __init__(self, shown: Progress) -> None:
+        super().__init__()
+        self._shown = shown
+
+    def stage(self, name: str, total_bytes: int | None) -> None:
+        """Pass it on."""
+        self._shown.stage(name, total_bytes)
+
+    def advance(self, done_bytes: int) -> None:
+        """Pass it on."""
+        self._shown.advance(done_bytes)
+
+
+def asked_apart(ask: Ask[S, R], member: Member[S]) -> StoreOutcome[R]:
+    """Open a store where a task runs, and ask it there."""
+    try:
+        store = member.opening()
+    except (RmqtoolError, OSError) as failure:  # it was there a moment ago
+        return member.failed(failure)
+    with LocalEngine(1) as engine:
+        return asked(replace(member, store=store), ask, engine, NullProgress())
+
+
+def asked(member: Member[S], ask: Ask[S, R], engine: Engine, shown: Progress) -> StoreOutcome[R]:
+    """Ask an open store, and close it; whatever happens is its outcome."""
+    start, told = time.perf_counter(), _Stages(shown)
+    outcome: StoreOutcome[R]
+    if member.store is None:
+        raise ValueError(f"{member.path}: is not open")
+    try:
+        report, status = ask(member.store, engine, told)
+        outcome = StoreOutcome(member.path, status, report)
+    except (Exception, KeyboardInterrupt) as failure:
+        outcome = member.failed(failure)
+    finally:
+        member.store.close()
+    seconds = round(time.perf_counter() - start, 3)
+    return replace(outcome, warnings=tuple(told.warnings), log_bytes=member.log_bytes, seconds=seconds)
+
+
+def lost(member: Member[S], reason: str) -> StoreOutcome[R]:
+    """Return the outcome of a store that the process which asked it did not survive."""
+    failure = f"{reason} (ask it alone for details)"
+    return StoreOutcome(member.path, ExitStatus.FAILED, failure=failure, log_bytes=member.log_bytes)
