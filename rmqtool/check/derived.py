@@ -11,6 +11,7 @@ from rmqtool.check.generations import restarts, with_queues_gone
 from rmqtool.check.guard import run_guarded
 from rmqtool.check.log.illegal_queues import is_illegal
 from rmqtool.check.model import CheckInterruptedError, Examined
+from rmqtool.check.queues.report import tell_delay_table_once
 from rmqtool.check.shown_queues import list_queues, may_be_read, shown_kinds
 from rmqtool.check.tasks import IndexCheckTask, QueueCheck, QueueCheckTask
 from rmqtool.dispatch.policy import NEVER
@@ -18,7 +19,6 @@ from rmqtool.engine import MapInterruptedError
 from rmqtool.engine.sharing import together
 from rmqtool.errors import DeniedError, EnvironmentFailureError
 from rmqtool.findings import Finding, FindingLog, Structure
-from rmqtool.findings.places import ST_SETTINGS
 from rmqtool.formats.consumequeue import UNIT_SIZE
 from rmqtool.recovery.first_file import Start, first_file, read_checkpoint
 from rmqtool.recovery.model import Refusal
@@ -144,18 +144,6 @@ def _sum(outcomes: Sequence[_Outcome], max_findings: int) -> _Checked:
             examined += outcome[1]
     tell_delay_table_once(findings)
     return findings, examined
-
-
-def tell_delay_table_once(findings: FindingLog) -> None:
-    """Say once, not for every level, that the broker had another delay table."""
-    levels = findings.counts.get(ST_SETTINGS.code, 0)
-    if levels > 1:
-        first = next(one for one in findings if one.code is ST_SETTINGS)
-        message = (
-            f"the deliver times of {levels} levels differ from what messageDelayLevel says, all of a level by"
-            f" the same, the first level's by {first.observed} ms: the broker had another table"
-        )
-        findings.fold(ST_SETTINGS.code, replace(first, queue_id=None, message=message))
 
 
 def _redispatch_start(request: VerifyRequest) -> int | None:

@@ -27,7 +27,6 @@ from rmqtool.formats import record_dtype
 from rmqtool.formats.consumequeue import UNIT
 from rmqtool.io.object_urls import is_object_url
 from rmqtool.scan.transaction_kernels import TRANSACTION_ROW
-from rmqtool.store.object_staging import staged_object
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -85,6 +84,8 @@ class Column:
         """
         missing = rows.view(np.uint8).data
         if is_object_url(self.path):
+            from rmqtool.store.object_staging import staged_object
+
             if staged_object(self.path).reader().read_into(self.position, missing) != len(missing):
                 raise _lost(self, "it has become shorter")
             return

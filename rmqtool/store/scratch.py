@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, TypeAlias
 from rmqtool.errors import RefusedError
 from rmqtool.io import Location
 from rmqtool.store.names import directory_around, real_path
-from rmqtool.store.object_staging import ObjectStagingArea
 from rmqtool.store.staged_file import failure_of
 from rmqtool.store.staging import StagingArea, refuse_inside
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from rmqtool.store.object_staging import ObjectStagingArea
     from rmqtool.store.root import Store
 
 Target: TypeAlias = Path | Location
 """Where a result goes."""
 
-AnyArea: TypeAlias = StagingArea | ObjectStagingArea
+AnyArea: TypeAlias = "StagingArea | ObjectStagingArea"
 
 
 def temporary_place(evidence_roots: Iterable[Path]) -> Path:
@@ -61,6 +61,8 @@ def output_area(
             yield area
         return
     evidence = [place for store in read for place in (store.base, *store.commitlog.directories)]
+    from rmqtool.store.object_staging import ObjectStagingArea
+
     with _directory(roots) as here, ObjectStagingArea(out, evidence, here, elsewhere=elsewhere) as there:
         yield there
 
@@ -92,6 +94,8 @@ def scratch_area(evidence_roots: Iterable[Path], place: Target | None = None) ->
     roots = [*evidence_roots]
     temporary_place(roots)  # whatever else is written there
     if isinstance(place, Location):
+        from rmqtool.store.object_staging import ObjectStagingArea
+
         own = place / f"rmqtool-{secrets.token_hex(4)}"
         with _directory(roots) as here, ObjectStagingArea(own, (), here, elsewhere=True) as there:
             yield there

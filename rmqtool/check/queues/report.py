@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.findings import Finding, FindingCode, FindingLog, Observed, Severity
+from rmqtool.findings.places import ST_SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -136,3 +137,15 @@ class QueueReport:
             message=f"unit {number} of {self.name} {telling.message}",
             severity_override=problem.severity,
         )
+
+
+def tell_delay_table_once(findings: FindingLog) -> None:
+    """Say once, not for every level, that the broker had another delay table."""
+    levels = findings.counts.get(ST_SETTINGS.code, 0)
+    if levels > 1:
+        first = next(one for one in findings if one.code is ST_SETTINGS)
+        message = (
+            f"the deliver times of {levels} levels differ from what messageDelayLevel says, all of a level by"
+            f" the same, the first level's by {first.observed} ms: the broker had another table"
+        )
+        findings.fold(ST_SETTINGS.code, replace(first, queue_id=None, message=message))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from rmqtool.check.derived import tell_delay_table_once
 from rmqtool.check.log.findings import record_findings
 from rmqtool.check.log.illegal_queues import illegal_queue_findings, is_illegal
 from rmqtool.check.log.queue_offsets import (
@@ -17,6 +16,7 @@ from rmqtool.check.log.queue_offsets import (
 )
 from rmqtool.check.log.segment_scan import as_torn, stop_of
 from rmqtool.check.queues.checks import check_queues
+from rmqtool.check.queues.report import tell_delay_table_once
 from rmqtool.check.tasks import QueueCheck, QueueCheckTask
 from rmqtool.commands.rebuild.old_tail import tell_old_tail
 from rmqtool.findings import FindingLog

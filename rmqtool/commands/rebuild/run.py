@@ -12,10 +12,8 @@ from rmqtool.check.log.record_checks import RecordChecker
 from rmqtool.commands.rebuild.compare import compare_derived
 from rmqtool.commands.rebuild.generations import GenerationChoice, Generations
 from rmqtool.commands.rebuild.judging import assumed_delay_table, delay_findings, judge_log
-from rmqtool.commands.rebuild.lost import RebuildLosses
 from rmqtool.commands.rebuild.made import Made, report_of
 from rmqtool.commands.rebuild.present import compare_with_present
-from rmqtool.commands.rebuild.salvaged import SalvagedMaker
 from rmqtool.dispatch.policy import NEVER, DispatchPolicy
 from rmqtool.dispatch.tag_evidence import TagRule, tag_rule
 from rmqtool.engine import EngineOptions, opened_engine, runs_elsewhere
@@ -37,6 +35,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
+    from rmqtool.commands.rebuild.lost import RebuildLosses
     from rmqtool.commands.rebuild.present import Present
     from rmqtool.commands.rebuild.report import RebuildReport
     from rmqtool.dispatch.tag_items import TagItems
@@ -130,6 +129,8 @@ def rebuild(request: RebuildRequest, progress: Progress, engine: Engine | None =
         made.result.seconds["total"] = round(time.perf_counter() - start, 3)
         report = report_of(request, made, doubtful, differences)
         if request.salvage:
+            from rmqtool.commands.rebuild.salvaged import SalvagedMaker
+
             report = SalvagedMaker(request.store, area.handle, working, progress).make(report)
         if request.out is not None and not request.dry_run:
             progress.stage("publish", None)
@@ -264,6 +265,8 @@ def _run(request: RebuildRequest, area: AnyArea, engine: Engine, progress: Progr
     findings = judge_log(request.store, plan, result, skipped, edge, engine)
     present, losses = None, None
     if request.tell_lost is not None:
+        from rmqtool.commands.rebuild.lost import RebuildLosses
+
         losses = RebuildLosses(plan, result, edge, request.tell_lost)
         losses.tell_records()
     if not plan.is_partial:  # a part is meant to be less
