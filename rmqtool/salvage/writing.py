@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _CHUNK_BYTES = 1 << 20  # stays in a core's cache while it is read, hashed and written
 _PROBE_BYTES = 64
+_WRITE_BACK_CHUNKS = 32
 _ZEROS = bytes(_CHUNK_BYTES)
 LOST_AND_FOUND = "lost+found"
 
@@ -71,6 +72,8 @@ class FileCopier:
                 hashed = hasher.submit(digest.update, chunk)
                 if any(chunk[:_PROBE_BYTES]) or chunk.tobytes() != _ZEROS[: len(chunk)]:
                     target.write_at(position, chunk)
+                if number % _WRITE_BACK_CHUNKS == 0:
+                    target.write_back(0, position)
         return Written(file.label, digest.hexdigest(), file.size_bytes)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.errors import EnvironmentFailureError, RefusedError
 from rmqtool.store.names import component_problem
+from rmqtool.store.syncing import begin_writeback
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -105,6 +106,10 @@ class StagedFile:
                     data = memoryview(data).tobytes()[count:]
         except OSError as failure:
             raise failure_of(failure, self.path) from failure
+
+    def write_back(self, position: int, size_bytes: int) -> None:
+        """Have the disk begin to take a range, so that publishing waits for less of it."""
+        begin_writeback(self.fileno(), position, size_bytes)
 
     def finish(self) -> Path:
         """Close the file, give it its name and return that.
