@@ -150,6 +150,11 @@ class Proxy:
             disable_nagle_algorithm = True
             wbufsize = -1
 
+            def handle_expect_100(self) -> bool:
+                going_on = super().handle_expect_100()
+                self.wfile.flush()  # else the client waits for a second
+                return going_on
+
             def do_GET(self) -> None:
                 proxy._answer(self)
 
