@@ -12,16 +12,18 @@ import resource
 import signal
 import sys
 import zlib
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.runs import Run, run_line
 from tests.store.fixture_stores import NEWEST, STORES
 from tests.strategies import REQUIRED, examples
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator
 
 # Kernels compile at their first call, and test machines are shared: how long an example takes says nothing.
 _IGNORED = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
@@ -46,13 +48,19 @@ sys.dont_write_bytecode = False
 _HARD_LIMIT = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 resource.setrlimit(resource.RLIMIT_NOFILE, (_HARD_LIMIT, _HARD_LIMIT))
 
-TIERS = ("broker", "browser", "full", "matrix", "mutation", "package", "soak", "stores")
+TIERS = ("broker", "browser", "full", "matrix", "mutation", "package", "soak", "spark", "stores")
 """Markers of tests that are not run by default."""
 
 _MAY_SKIP = {"full", "stores"}
 
 _STORE = re.compile(r"\b([a-z0-9]+)-(4\.9\.8|5\.3\.3|5\.4\.0)\b")
 _OLDER = ("4.9.8", "5.3.3", "5.4.0")
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., Run]:
+    """Run a command line in this process."""
+    return partial(run_line, capsys)
 
 
 @pytest.hookimpl(tryfirst=True)

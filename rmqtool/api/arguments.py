@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import tzinfo
 
+    from rmqtool.rows.messages import MessageFilter
+
 AnyPath: TypeAlias = "str | os.PathLike[str]"
 AnyStore: TypeAlias = "AnyPath | Location"
 """A path of this machine's, a URL as text, or what rmqtool has made of either."""
@@ -75,6 +77,38 @@ def time_ms(name: str, moment: Time | None, zone: tzinfo | None) -> int | None:
     if isinstance(moment, bool) or not isinstance(moment, int | str | datetime):
         raise UsageError(f"{name}={moment!r} is no time; give epoch ms, a datetime or a text")
     return epoch_ms(moment, zone)
+
+
+def filter_of(
+    zone: tzinfo | None,
+    *,
+    topic: str | None,
+    queue: int | None,
+    tag: str | None,
+    key: str | None,
+    begin: Time | None,
+    end: Time | None,
+    from_queue_offset: int | None,
+    inside_batches: bool = False,
+) -> MessageFilter:
+    """Return which messages a caller's words ask for: see `Store.dump`.
+
+    Raises:
+        UsageError: A time is none, or the queue offset is negative.
+    """
+    from rmqtool.rows.messages import MessageFilter
+
+    check_least(0, from_queue_offset=from_queue_offset)
+    return MessageFilter(
+        topic=topic,
+        queue_id=queue,
+        tag=tag,
+        key=key,
+        begin_ms=time_ms("begin", begin, zone),
+        end_ms=time_ms("end", end, zone),
+        from_queue_offset=from_queue_offset,
+        inside_batches=inside_batches,
+    )
 
 
 def check_least(least: int, **numbers: int | None) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqtool.api.arguments import check_least, target_of, time_ms, word_of
+from rmqtool.api.arguments import check_least, filter_of, target_of, word_of
 from rmqtool.api.engines import engine_of
 from rmqtool.columns.names import ColumnChoice, FileForm, FileFormat, Partition, TextBodies, column_names
 from rmqtool.commands.export.model import ExportRequest, LeftOut
 from rmqtool.errors import UsageError
 from rmqtool.progress import NullProgress
-from rmqtool.rows.messages import MessageFilter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -85,16 +84,16 @@ def export(
     opened = (stores,) if isinstance(stores, OpenedStore) else tuple(stores)
     if not opened:
         raise UsageError("nothing to export: give a store")
-    check_least(0, from_offset=from_offset, to_offset=to_offset, from_queue_offset=from_queue_offset)
+    check_least(0, from_offset=from_offset, to_offset=to_offset)
     check_least(0, max_findings=max_findings)
-    zone = opened[0]._zone
-    wanted = MessageFilter(
+    wanted = filter_of(
+        opened[0]._zone,
         topic=topic,
-        queue_id=queue,
+        queue=queue,
         tag=tag,
         key=key,
-        begin_ms=time_ms("begin", begin, zone),
-        end_ms=time_ms("end", end, zone),
+        begin=begin,
+        end=end,
         from_queue_offset=from_queue_offset,
     )
     partition = None if partition_by is None else word_of("partition_by", partition_by, Partition)

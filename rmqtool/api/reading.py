@@ -6,14 +6,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from rmqtool import rows
-from rmqtool.api.arguments import check_least, time_ms
+from rmqtool.api.arguments import check_least, filter_of
 from rmqtool.commands.dump import ROW_TYPES, DumpRequest, dump
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.findings import Severity
 from rmqtool.formats.batch import INNER_BATCH_FLAG
 from rmqtool.rows.decompression import COMPRESSED_FLAG, decompressed
 from rmqtool.rows.inner_batches import with_inner_messages
-from rmqtool.rows.messages import MessageFilter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -104,19 +103,20 @@ def reading_of(
     Raises:
         UsageError: A time is none, an offset is negative, or a word is none of those there are.
     """
-    check_least(0, from_offset=from_offset, to_offset=to_offset, from_queue_offset=from_queue_offset)
+    check_least(0, from_offset=from_offset, to_offset=to_offset)
     unknown = sorted(row_types - ROW_TYPES.keys())
     if unknown:
         raise UsageError(f"--rows {', '.join(unknown)}: give {', '.join(ROW_TYPES)}")
     if on_corrupt not in {"resync", "stop", "fail"}:
         raise UsageError(f"--on-corrupt {on_corrupt!r}: give resync, stop or fail")
-    wanted = MessageFilter(
+    wanted = filter_of(
+        zone,
         topic=topic,
-        queue_id=queue,
+        queue=queue,
         tag=tag,
         key=key,
-        begin_ms=time_ms("begin", begin, zone),
-        end_ms=time_ms("end", end, zone),
+        begin=begin,
+        end=end,
         from_queue_offset=from_queue_offset,
         inside_batches=unpack_batches,
     )

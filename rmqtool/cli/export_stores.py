@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from rmqtool.api.arguments import filter_of
 from rmqtool.api.exporting import export
 from rmqtool.cli.fleet import Fleet
 from rmqtool.columns.names import column_names
@@ -16,8 +17,6 @@ from rmqtool.report.export_text import write_export_text
 from rmqtool.report.fleet import forms_of_made
 from rmqtool.report.formats import Format, document_of
 from rmqtool.report.times import size_text
-from rmqtool.rows.messages import MessageFilter
-from rmqtool.scan.log_edge import FoundEdge
 from rmqtool.scan.log_end import LogExtent
 
 if TYPE_CHECKING:
@@ -84,7 +83,7 @@ class ExportQuestion:
             "partition": words["partition_by"],
             "columns": list(column_names(words["columns"])),
             "asked": json_value(_asked(words)),
-            "logs": [json_value(LogExtent.of(FoundEdge.of(store.files)))],
+            "logs": [json_value(LogExtent.of(store.files))],
         }
         document = earlier_report(out / REPORT_NAME, wanted)
         if document is not None:
@@ -96,13 +95,8 @@ class ExportQuestion:
 
 def _asked(words: Mapping[str, Any]) -> Asked:
     """Return what the options of `rmqtool.export` ask for."""
-    names = ("topic", "tag", "key", "from_queue_offset")
-    messages = MessageFilter(
-        **{name: words[name] for name in names},
-        queue_id=words["queue"],
-        begin_ms=words["begin"],
-        end_ms=words["end"],
-    )
+    names = ("topic", "queue", "tag", "key", "begin", "end", "from_queue_offset")
+    messages = filter_of(None, **{name: words[name] for name in names})
     return Asked(messages, words["from_offset"], words["to_offset"], words["decompress"], words["body"])
 
 

@@ -17,7 +17,6 @@ from rmqtool.projection import json_value
 from rmqtool.report.escaping import escape_text
 from rmqtool.report.fleet import forms_of_made
 from rmqtool.report.formats import document_of
-from rmqtool.scan.log_edge import FoundEdge
 from rmqtool.scan.log_end import LogExtent
 
 if TYPE_CHECKING:
@@ -107,7 +106,7 @@ class RebuildQuestion:
             "partial": bool(words["topic"] or words["exclude_topic"] or words["until_timestamp"] is not None),
             "compared": words["compare"],
             "settings": json_value(store.settings),
-            "log": json_value(LogExtent.of(FoundEdge.of(store.files))),
+            "log": json_value(LogExtent.of(store.files)),
         }
         document = earlier_report(out / REPORT_NAME, wanted)
         if document is None:

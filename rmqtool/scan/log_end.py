@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rmqtool.findings import Severity
 from rmqtool.findings.commitlog import CL_GHOST, CL_TAIL_ZERO
 from rmqtool.releases import LENIENT
+from rmqtool.scan.log_edge import FoundEdge
 from rmqtool.scan.page_tail import last_used_byte, start_before
 from rmqtool.scan.record_walk import Blank, ChainWalk
 from rmqtool.scan.records import Record, check_record
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rmqtool.scan.classify import Defect
-    from rmqtool.scan.log_edge import FoundEdge
+    from rmqtool.store import Store
     from rmqtool.store.segments import Segment
 
 _NORMAL = (CL_TAIL_ZERO, CL_GHOST)
@@ -55,8 +56,9 @@ class LogExtent:
     end: int
 
     @classmethod
-    def of(cls, edge: FoundEdge) -> LogExtent:
-        """Look at a log; little of it is read."""
+    def of(cls, store: Store) -> LogExtent:
+        """Look at the log of a store; little of it is read."""
+        edge = FoundEdge.of(store)
         end = find_log_end(edge).end
         for segment in edge.segments:
             segment.close()

@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from rmqtool.api.arguments import check_least, time_ms, word_of
+from rmqtool.api.arguments import check_least, filter_of, word_of
 from rmqtool.columns.names import TextBodies
 from rmqtool.columns.pieces import TASK_BYTES
 from rmqtool.errors import UsageError
@@ -146,13 +146,14 @@ def options_of(given: Mapping[str, str]) -> ReadOptions:
     paths = _paths_of(given)
     texts = _by_name(given)
     zone = None if "timezone" not in texts else zone_of_name(texts["timezone"])
-    messages = MessageFilter(
+    messages = filter_of(
+        zone,
         topic=texts.get("topic"),
-        queue_id=_number(texts, "queue"),
+        queue=_number(texts, "queue"),
         tag=texts.get("tag"),
         key=texts.get("key"),
-        begin_ms=time_ms("begin", texts.get("begin"), zone),
-        end_ms=time_ms("end", texts.get("end"), zone),
+        begin=texts.get("begin"),
+        end=texts.get("end"),
         from_queue_offset=_number(texts, "fromQueueOffset", least=0),
     )
     body, columns = texts.get("body", "binary"), texts.get("columns")

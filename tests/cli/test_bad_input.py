@@ -19,7 +19,7 @@ from tests.scan.log_builder import record
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.cli.conftest import Run
+    from tests.runs import Run
 
 LOOK_UPS = (
     ("info",),

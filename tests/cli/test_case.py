@@ -29,7 +29,7 @@ from tests.schemas.validating import defects
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.cli.conftest import Run
+    from tests.runs import Run
 
     Runner = Callable[..., Run]
 

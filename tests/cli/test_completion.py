@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from tests.cli.conftest import Run
+    from tests.runs import Run
 
 STORE = "fixtures/stores/plain-4.9.8"
 LINES = {

@@ -14,7 +14,7 @@ from tests.cli.conftest import STORES
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.cli.conftest import Run
+    from tests.runs import Run
 
 OFFSET_ID = "0A09080700002A9F000000004000002A"
 UNIQUE_ID = "C0A80114E24018B4AAC24AF57400002A"

@@ -19,8 +19,8 @@ from tests.damage.edits import edited
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.cli.conftest import Run
     from tests.damage.cases import Case
+    from tests.runs import Run
 
 STORES = Path(__file__).parents[2] / "fixtures" / "stores"
 PAIRS = sorted(path.name.removesuffix("-4.9.8") for path in STORES.glob("*-4.9.8"))

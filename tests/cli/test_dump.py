@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.cli.conftest import Run
     from tests.damage.cases import Case
+    from tests.runs import Run
 
 _UNIT_NAMES = "type file position topic queueId queueOffset physicalOffset size tagsCode"
 _NAMES = {

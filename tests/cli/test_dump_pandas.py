@@ -14,7 +14,7 @@ from tests.extra import library
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.cli.conftest import Run
+    from tests.runs import Run
 
 pytestmark = pytest.mark.soak
 

@@ -17,7 +17,7 @@ from tests.cli.conftest import STORES
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.cli.conftest import Run
+    from tests.runs import Run
 
 ROOT = Path(__file__).parents[2]
 STORE = STORES / "plain-5.3.3"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.cli.conftest import Run
+    from tests.runs import Run
 
 BODIES = [
     b'{"path": "C:\\\\temp", "say": "\\"hi\\"",\r\n\t"name": "\xe8\xae\xa2"}',

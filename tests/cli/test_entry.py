@@ -21,7 +21,7 @@ from tests.commands.rebuilding import fingerprint
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tests.cli.conftest import Run
+    from tests.runs import Run
 
 PROGRAM = (sys.executable, "-m", "rmqtool")
 ROOT = Path(__file__).parents[2]

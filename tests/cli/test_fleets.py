@@ -31,7 +31,7 @@ from tests.schemas.validating import defects
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from tests.cli.conftest import Run
+    from tests.runs import Run
 
     Runner = Callable[..., Run]
 

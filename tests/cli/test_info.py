@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.cli.conftest import Run
     from tests.damage.cases import Case
+    from tests.runs import Run
 
 
 def lies_in_place(record: Record) -> bool:

@@ -12,7 +12,7 @@ from rmqtool.cli.manual import TOPICS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.cli.conftest import Run
+    from tests.runs import Run
 
 
 def test_without_a_topic_all_pages_are_listed(run: Callable[..., Run]) -> None:

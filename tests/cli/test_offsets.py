@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.cli.conftest import Run
+    from tests.runs import Run
 
 VERSIONS = ("4.9.8", "5.3.3")
 

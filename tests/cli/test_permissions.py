@@ -16,7 +16,7 @@ from tests.cli.conftest import STORES
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tests.cli.conftest import Run
+    from tests.runs import Run
 
 NOBODY = 65534
 FIRST_LOG_FILE = "commitlog/00000000000000000000"

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rmqtool.store import Store
-    from tests.cli.conftest import Run
+    from tests.runs import Run
 
 
 def records_of(store: Store) -> list[Record]:

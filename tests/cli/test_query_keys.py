@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.cli.conftest import Run
+    from tests.runs import Run
 
 
 def by_key(found: Run) -> dict[str, list[int]]:

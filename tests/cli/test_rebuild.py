@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.cli.conftest import Run
+    from tests.runs import Run
 
 LOCAL = ("--engine", "local", "--jobs", 1)
 

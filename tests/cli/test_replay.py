@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rmqtool.rows.replay import ReplayMessage
-    from tests.cli.conftest import Run
+    from tests.runs import Run
 
     Runner = Callable[..., Run]
 

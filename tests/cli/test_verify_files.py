@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.cli.conftest import Run
+    from tests.runs import Run
 
 
 @pytest.mark.parametrize("option", ["-o", "--report=junit:", "--report=sarif:", "--manifest=write:"])

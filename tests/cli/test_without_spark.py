@@ -13,7 +13,7 @@ from tests.cli.conftest import STORES
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.cli.conftest import Run
+    from tests.runs import Run
 
 STORE = STORES / "plain-5.3.3"
 
@@ -23,6 +23,7 @@ def _no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "find_spec", lambda name: name != "pyspark" or None)
 
 
+@pytest.mark.spark
 def test_it_is_found_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not engine.is_spark_installed()
     monkeypatch.setattr(engine, "find_spec", importlib.util.find_spec)

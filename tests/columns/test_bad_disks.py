@@ -116,9 +116,9 @@ def test_columns(page: int, spoiled: Callable[[int], None]) -> None:
     assert {(one.file, one.position, one.length) for one in found.findings} == bad
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize("page", PLACES)
 def test_partitions_of_spark(page: int, spoiled: Callable[[int], None]) -> None:
-    library("pyspark")
     from tests.spark.tables import table
 
     spoiled(page)

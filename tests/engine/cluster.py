@@ -12,6 +12,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
+from rmqtool.engine.spark_java import find_java
+from rmqtool.errors import EnvironmentFailureError
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -128,6 +133,20 @@ appender.out.name = out
 appender.out.layout.type = PatternLayout
 appender.out.layout.pattern = %m%n
 """
+
+
+def required_java() -> Java:
+    """Return the Java that runs Spark; a test that has none is skipped."""
+    try:
+        return find_java(os.environ, launcher=True)
+    except EnvironmentFailureError as error:
+        pytest.skip(str(error))
+
+
+def require_views() -> None:
+    """Skip a test where this user may have no views of the file system."""
+    if not can_have_views():
+        pytest.skip("this user may have no views of the file system")
 
 
 def spark_home() -> Path:

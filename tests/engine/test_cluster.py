@@ -14,11 +14,10 @@ import pytest
 
 from rmqtool import ask_stores
 from rmqtool.engine import EngineOptions, open_engine
-from rmqtool.engine.spark_java import find_java
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.projection import json_object
 from tests.engine import tasks
-from tests.engine.cluster import REPOSITORY, SETTINGS, Cluster
+from tests.engine.cluster import REPOSITORY, SETTINGS, Cluster, required_java
 from tests.engine.contract import Basics
 
 if TYPE_CHECKING:
@@ -35,10 +34,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.matrix]
 
 @pytest.fixture(scope="module")
 def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    try:
-        java = find_java(os.environ, launcher=True)
-    except EnvironmentFailureError as error:
-        pytest.skip(str(error))
+    java = required_java()
     cluster = Cluster(java, tmp_path_factory.mktemp("cluster"))
     try:
         url = cluster.start(cores=1)

@@ -19,9 +19,8 @@ import pytest
 
 import rmqtool
 from rmqtool.engine import EngineOptions, open_engine
-from rmqtool.engine.spark_java import find_java
-from rmqtool.errors import EnvironmentFailureError, RmqtoolError
-from tests.engine.cluster import REPOSITORY, SETTINGS, Cluster, can_have_views, in_a_view
+from rmqtool.errors import RmqtoolError
+from tests.engine.cluster import REPOSITORY, SETTINGS, Cluster, can_have_views, in_a_view, required_java
 from tests.engine.test_spark_plan import files_of
 from tests.store.fixture_stores import fixture
 
@@ -51,10 +50,7 @@ stopped for a while. A worker of Spark's is known by its name, and takes its exe
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    try:
-        java = find_java(os.environ, launcher=True)
-    except EnvironmentFailureError as error:
-        pytest.skip(str(error))
+    java = required_java()
     cluster = Cluster(java, tmp_path_factory.mktemp("faults"))
     try:
         cluster.start_master()

@@ -12,14 +12,12 @@ import pytest
 
 import rmqtool
 from rmqtool.cli import main
-from rmqtool.engine.spark_java import find_java
-from rmqtool.errors import EnvironmentFailureError
 from rmqtool.io.object_writes import ObjectWriter
 from rmqtool.projection import json_object
 from rmqtool.report.formats import to_json
-from tests.engine.cluster import REPOSITORY, SETTINGS, Cluster, can_have_views
+from tests.engine.cluster import REPOSITORY, SETTINGS, Cluster, require_views, required_java
 from tests.extra import library
-from tests.io.s3_server import put, s3_server, upload
+from tests.io.s3_server import name_server, put, s3_server, upload
 from tests.store.fixture_stores import fixture
 
 if TYPE_CHECKING:
@@ -58,10 +56,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     with s3_server() as port, pytest.MonkeyPatch.context() as patch:
         put(port, "bucket")
         upload(port, SMALL, "bucket/store")
-        patch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
-        patch.setenv("AWS_REGION", "us-east-1")
-        patch.setenv("AWS_ACCESS_KEY_ID", "key")
-        patch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+        name_server(patch, port)
         patch.setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")  # six of them start
         yield port
 
@@ -70,12 +65,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
 def cluster(server: int, tmp_path: Path) -> Iterator[Cluster]:
     """Run two workers, each with temporary files of its own, that do not see the driver's."""
     del server
-    if not can_have_views():
-        pytest.skip("this user may have no views of the file system")
-    try:
-        java = find_java(os.environ, launcher=True)
-    except EnvironmentFailureError as error:
-        pytest.skip(str(error))
+    require_views()
+    java = required_java()
     for name in ("driver", "local"):
         (tmp_path / name).mkdir()
     one = Cluster(java, tmp_path)

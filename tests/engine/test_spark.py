@@ -123,6 +123,7 @@ def test_only_executors_in_the_drivers_process_are_private(master: str, private:
     assert is_private(master) is private
 
 
+@pytest.mark.spark
 def test_the_users_settings_win_except_over_privacy(tmp_path: Path) -> None:
     user = {
         "spark.app.name": "mine",
@@ -139,6 +140,7 @@ def test_the_users_settings_win_except_over_privacy(tmp_path: Path) -> None:
     assert {"-Xmx2g", "-Da=b c"} < set(command.arguments)
 
 
+@pytest.mark.spark
 def test_another_sparks_variables_do_not_reach_a_private_driver(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

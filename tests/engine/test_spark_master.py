@@ -19,6 +19,7 @@ def dead_port() -> int:
         return int(taken.getsockname()[1])
 
 
+@pytest.mark.spark
 def test_a_dead_port_is_told_within_seconds(dead_port: int) -> None:
     """Nothing listens there when the socket is closed again, nor while it was open."""
     master = f"spark://127.0.0.1:{dead_port}"

@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from rmqtool.engine.spark_java import find_java
-from rmqtool.errors import EnvironmentFailureError
-from tests.engine.cluster import REPOSITORY, SETTINGS, Cluster, can_have_views
+from tests.engine.cluster import REPOSITORY, SETTINGS, Cluster, require_views, required_java
 from tests.store.fixture_stores import fixture
 
 if TYPE_CHECKING:
@@ -50,12 +48,8 @@ class Views(NamedTuple):
 
 @pytest.fixture(scope="module")
 def views(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Views]:
-    if not can_have_views():
-        pytest.skip("this user may have no views of the file system")
-    try:
-        java = find_java(os.environ, launcher=True)
-    except EnvironmentFailureError as error:
-        pytest.skip(str(error))
+    require_views()
+    java = required_java()
     folder = tmp_path_factory.mktemp("views")
     seen, hidden, other, unseen = (
         shutil.copytree(fixture("plain-5.5.1"), folder / name) for name in ("s", "h", "o", "d")

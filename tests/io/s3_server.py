@@ -13,8 +13,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+import pytest
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from io import BufferedIOBase
     from pathlib import Path
 
@@ -89,6 +91,15 @@ def s3_server() -> Iterator[int]:
         process.stdin.close()
         process.wait()
         process.stdout.close()
+
+
+def name_server(patch: pytest.MonkeyPatch, port: int) -> None:
+    """Have the environment name a server, and let clients try again at once."""
+    patch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
+    patch.setenv("AWS_REGION", "us-east-1")
+    patch.setenv("AWS_ACCESS_KEY_ID", "key")
+    patch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    patch.setattr("rmqtool.io.object_store.PAUSE_S", 0.01)
 
 
 def put(port: int, key: str, data: bytes = b"") -> None:
@@ -212,3 +223,16 @@ class Proxy:
             dropped.add("content-length")
         kept = {name.lower(): value for name, value in answer.getheaders() if name.lower() not in dropped}
         return Reply(answer.status, kept, body)
+
+
+@contextmanager
+def stores_behind_proxy(stores: Mapping[str, Path]) -> Iterator[Proxy]:
+    """Run a server with stores in its bucket, behind a proxy that the environment names."""
+    with s3_server() as port, pytest.MonkeyPatch.context() as patch:
+        put(port, "bucket")
+        for name, store in stores.items():
+            upload(port, store, f"bucket/{name}")
+        proxy = Proxy(port)
+        with proxy.serving() as proxied:
+            name_server(patch, proxied)
+            yield proxy

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqtool.cli import main
 from rmqtool.io import places_of
 from tests.extra import library
-from tests.io.s3_server import Proxy, put, s3_server, upload
+from tests.io.s3_server import Proxy, put, stores_behind_proxy
+from tests.runs import run_line
 from tests.store.fixture_stores import fixture
 
 if TYPE_CHECKING:
@@ -45,30 +45,13 @@ COMMANDS = {
 
 @pytest.fixture(scope="module")
 def proxy() -> Iterator[Proxy]:
-    """A server with some stores in a bucket, behind a proxy that the environment names."""
-    with s3_server() as port, pytest.MonkeyPatch.context() as patch:
-        put(port, "bucket")
-        for name in (MAIN, *MORE, SMALL):
-            upload(port, fixture(name), f"bucket/{name}")
-        one = Proxy(port)
-        with one.serving() as proxied:
-            patch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{proxied}")
-            patch.setenv("AWS_REGION", "us-east-1")
-            patch.setenv("AWS_ACCESS_KEY_ID", "key")
-            patch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
-            patch.setattr("rmqtool.io.object_store.PAUSE_S", 0.01)
-            yield one
+    with stores_behind_proxy({name: fixture(name) for name in (MAIN, *MORE, SMALL)}) as one:
+        yield one
 
 
 @pytest.fixture(autouse=True)
 def _unharmed(proxy: Proxy) -> None:
     proxy.begin(lambda request, reply: reply)
-
-
-def _run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
-    capsys.readouterr()
-    status = main([str(word) for word in words])
-    return status, *capsys.readouterr()
 
 
 _OF_THE_CLOCK = {"seconds", "made", "modified"}
@@ -95,7 +78,7 @@ def test_a_command_says_the_same_as_of_a_disk(
     del proxy
     results = []
     for store in (str(fixture(name)), f"s3://bucket/{name}"):
-        status, *texts = _run(capsys, *COMMANDS[command].replace("STORE", store).split())
+        status, *texts = run_line(capsys, *COMMANDS[command].replace("STORE", store).split())
         results.append((status, *(_alike(text, store) for text in texts)))
     assert results[0] == results[1]
     assert results[0][0] in {0, 1, 5}
@@ -116,7 +99,7 @@ def test_what_is_made_of_it_is_the_same(
     made = []
     for number, store in enumerate((str(fixture(SMALL)), f"s3://bucket/{SMALL}")):
         out = tmp_path / str(number)
-        status, *_ = _run(capsys, *words.replace("STORE", store).replace("OUT", str(out)).split())
+        status, *_ = run_line(capsys, *words.replace("STORE", store).replace("OUT", str(out)).split())
         files = (one for one in (out / part).rglob("*") if one.is_file() and one.name != "_export.json")
         made.append((status, {str(one.relative_to(out)): one.read_bytes() for one in files}))
     assert made[0] == made[1]
@@ -131,7 +114,7 @@ DUMP = ("dump", f"s3://bucket/{SMALL}", "--format", "ndjson")
 
 @pytest.fixture
 def expected(capsys: pytest.CaptureFixture[str]) -> str:
-    return _run(capsys, "dump", fixture(SMALL), "--format", "ndjson")[1]
+    return run_line(capsys, "dump", fixture(SMALL), "--format", "ndjson")[1]
 
 
 def _once(fault: Callable[[Reply], Reply]) -> Callable[[Request, Reply], Reply]:
@@ -165,7 +148,7 @@ def test_a_fault_that_passes_is_not_noticed(
     fault: str, proxy: Proxy, expected: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     proxy.begin(_once(FAULTS[fault]))
-    assert _run(capsys, *DUMP)[:2] == (0, expected)
+    assert run_line(capsys, *DUMP)[:2] == (0, expected)
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -174,7 +157,7 @@ def test_a_fault_that_stays_is_one_error(
 ) -> None:
     proxy.begin(_always(FAULTS[fault]))
     for words in (DUMP, ("verify", f"s3://bucket/{SMALL}", "--format", "json")):
-        status, out, err = _run(capsys, *words)
+        status, out, err = run_line(capsys, *words)
         assert status == 3
         assert "s3://bucket/" + LOG in err
         assert "cannot be read, tried 4 times" in err
@@ -184,7 +167,7 @@ def test_a_fault_that_stays_is_one_error(
 
 def test_a_slow_server_is_waited_for(proxy: Proxy, expected: str, capsys: pytest.CaptureFixture[str]) -> None:
     proxy.begin(lambda request, reply: replace(reply, pause_s=0.02))
-    assert _run(capsys, *DUMP)[:2] == (0, expected)
+    assert run_line(capsys, *DUMP)[:2] == (0, expected)
 
 
 def test_a_silent_server_is_an_error(
@@ -193,7 +176,7 @@ def test_a_silent_server_is_an_error(
     monkeypatch.setattr("rmqtool.io.object_urls.SILENCE_TIMEOUT_S", 1.0)
     monkeypatch.setattr("rmqtool.io.object_store.ATTEMPTS", 2)
     proxy.begin(_always(lambda reply: replace(reply, pause_s=10.0)))
-    status, _, err = _run(capsys, *DUMP)
+    status, _, err = run_line(capsys, *DUMP)
     assert (status, err.count("\n")) == (3, 1)
     assert "cannot be read, tried 2 times" in err
 
@@ -202,14 +185,14 @@ def test_no_server_is_an_error(capsys: pytest.CaptureFixture[str], monkeypatch: 
     with socket.socket() as deaf:
         deaf.bind(("127.0.0.1", 0))
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{deaf.getsockname()[1]}")
-        status, out, err = _run(capsys, *DUMP)
+        status, out, err = run_line(capsys, *DUMP)
     assert (status, out, err.count("\n")) == (3, "", 1)
     assert f"s3://bucket/{SMALL}/commitlog: cannot be examined, tried 4 times" in err
 
 
 def test_denied_is_said_with_the_way_out(proxy: Proxy, capsys: pytest.CaptureFixture[str]) -> None:
     proxy.begin(lambda request, reply: replace(reply, status=403, headers={}, body=b""))
-    status, _, err = _run(capsys, *DUMP)
+    status, _, err = run_line(capsys, *DUMP)
     assert (status, err.count("\n")) == (3, 1)
     assert "rmqtool help objects" in err
 
@@ -217,7 +200,7 @@ def test_denied_is_said_with_the_way_out(proxy: Proxy, capsys: pytest.CaptureFix
 def test_a_bucket_that_is_not_there(proxy: Proxy, capsys: pytest.CaptureFixture[str]) -> None:
     del proxy
     for url in ("s3://nowhere", "s3://nowhere/store", "s3://bucket/nothing"):
-        status, _, err = _run(capsys, "info", url)
+        status, _, err = run_line(capsys, "info", url)
         assert (status, err) == (
             3,
             f"error: {url}: No such file or directory; give a store root or a part of one\n",
@@ -238,7 +221,7 @@ def test_an_object_that_changes_amid_reading_is_an_error(
 
     proxy.begin(change)
     try:
-        status, _, err = _run(capsys, command, f"s3://bucket/{SMALL}", "--format", "ndjson")
+        status, _, err = run_line(capsys, command, f"s3://bucket/{SMALL}", "--format", "ndjson")
     finally:
         put(proxy.server_port, f"bucket/{LOG}", data)
     assert status == 3
@@ -257,7 +240,7 @@ def test_a_glob_names_stores(proxy: Proxy, capsys: pytest.CaptureFixture[str]) -
         (expected, [str(fixture(name)) for name in sorted((MAIN, SMALL, "crash-4.9.8"))]),
         (found, ["s3://bucket/*-4.9.[0-9]"]),
     ):
-        status, out, _ = _run(capsys, "verify", *glob, "--format", "json")
+        status, out, _ = run_line(capsys, "verify", *glob, "--format", "json")
         document = json.loads(out)
         target += [status, *((one["store"].rpartition("/")[2], one["verdict"]) for one in document["stores"])]
     assert found == expected
@@ -269,14 +252,14 @@ def test_a_glob_names_stores(proxy: Proxy, capsys: pytest.CaptureFixture[str]) -
 
 def test_a_glob_that_nothing_fits_is_an_error(proxy: Proxy, capsys: pytest.CaptureFixture[str]) -> None:
     del proxy
-    status, out, _ = _run(capsys, "verify", "s3://bucket/none*")
+    status, out, _ = run_line(capsys, "verify", "s3://bucket/none*")
     assert status == 3
     assert "s3://bucket/none*   nothing there fits" in out
 
 
+@pytest.mark.spark
 def test_a_glob_is_a_table_of_spark(proxy: Proxy) -> None:
     del proxy
-    library("pyspark")
     from tests.spark.tables import table
 
     names = sorted((MAIN, SMALL))

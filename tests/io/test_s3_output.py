@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rmqtool.cli import main
 from rmqtool.errors import SourceFailureError
 from rmqtool.io.object_writes import ObjectWriter, WrittenObject
 from rmqtool.store.object_staging import MANIFEST_NAME, add_written, take_written
 from rmqtool.store.staging import owner_of
 from tests.extra import library
-from tests.io.s3_server import Proxy, Reply, put, s3_server, upload
+from tests.io.s3_server import Proxy, Reply, put, stores_behind_proxy
+from tests.runs import run_line
 from tests.store.fixture_stores import fixture
 
 if TYPE_CHECKING:
@@ -35,19 +35,9 @@ SMALL = fixture("indexfull-4.9.8")
 
 @pytest.fixture(scope="module")
 def proxy() -> Iterator[Proxy]:
-    """A server with a store in a bucket, behind a proxy that the environment names."""
-    with s3_server() as port, pytest.MonkeyPatch.context() as patch:
-        put(port, "bucket")
-        upload(port, SMALL, "bucket/store")
-        one = Proxy(port)
-        with one.serving() as proxied:
-            patch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{proxied}")
-            patch.setenv("AWS_REGION", "us-east-1")
-            patch.setenv("AWS_ACCESS_KEY_ID", "key")
-            patch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
-            patch.setattr("rmqtool.io.object_store.PAUSE_S", 0.01)
-            patch.setattr("rmqtool.store.object_staging._writer", ObjectWriter)  # another server each time
-            yield one
+    with stores_behind_proxy({"store": SMALL}) as one, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("rmqtool.store.object_staging._writer", ObjectWriter)  # another server each time
+        yield one
 
 
 @pytest.fixture
@@ -55,12 +45,6 @@ def out(proxy: Proxy, request: pytest.FixtureRequest) -> str:
     """Return where nothing is."""
     proxy.begin(lambda request, reply: reply)
     return f"s3://bucket/{hashlib.md5(request.node.name.encode()).hexdigest()}/out"
-
-
-def _run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
-    capsys.readouterr()
-    status = main([str(word) for word in words])
-    return status, *capsys.readouterr()
 
 
 def _objects(proxy: Proxy, url: str) -> dict[str, bytes]:
@@ -84,11 +68,11 @@ def _files(folder: Path) -> dict[str, bytes]:
 def test_a_result_is_that_of_a_disk_and_has_a_manifest(
     words: str, proxy: Proxy, out: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    status, told, err = _run(capsys, *words.replace("STORE", STORE).replace("OUT", out).split())
+    status, told, err = run_line(capsys, *words.replace("STORE", STORE).replace("OUT", out).split())
     assert status == 0, err
     assert out in told
     here = tmp_path / "out"
-    assert _run(capsys, *words.replace("STORE", str(SMALL)).replace("OUT", str(here)).split())[0] == 0
+    assert run_line(capsys, *words.replace("STORE", str(SMALL)).replace("OUT", str(here)).split())[0] == 0
     found, expected = _objects(proxy, out), _files(here)
     manifest: dict[str, Any] = json.loads(found.pop(MANIFEST_NAME))
     listed = {one["path"]: (one["size_bytes"], one["sha256"]) for one in manifest["files"]}
@@ -100,14 +84,14 @@ def test_a_result_is_that_of_a_disk_and_has_a_manifest(
 
 
 def test_a_result_is_read_where_it_lies(proxy: Proxy, out: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert _run(capsys, "rebuild", STORE, "--out", out, "--engine", "local", "-q")[0] == 0
+    assert run_line(capsys, "rebuild", STORE, "--out", out, "--engine", "local", "-q")[0] == 0
     log = ("-p", f"storePathCommitLog={STORE}/commitlog")
     proxy.begin(lambda request, reply: reply)
-    status, text, err = _run(capsys, "verify", out, *log, "--format", "json")
+    status, text, err = run_line(capsys, "verify", out, *log, "--format", "json")
     assert status == 0, err + text
     assert json.loads(text)["examined"]["units"] == 57
     words = ("--compare", "--engine", "local", "--format", "json")
-    status, text, err = _run(capsys, "rebuild", out, *log, *words)
+    status, text, err = run_line(capsys, "rebuild", out, *log, *words)
     assert (status, json.loads(text)["differences"]) == (0, [])
 
 
@@ -116,16 +100,16 @@ def test_an_output_with_contents_is_refused(
 ) -> None:
     words = ("rebuild", STORE, "--engine", "local", "-q", "--out")
     put(proxy.server_port, f"{out.removeprefix('s3://')}/x", b"1")
-    status, _, err = _run(capsys, *words, out)
+    status, _, err = run_line(capsys, *words, out)
     assert (status, err.splitlines()[-1]) == (
         4,
         f"error: {out}: exists and is not empty; choose another output or remove it",
     )
     assert _objects(proxy, out) == {"x": b"1"}
-    assert _run(capsys, *words, f"{STORE}/new")[0] == 4
-    assert _run(capsys, *words, "s3://bucket")[0] == 2
-    assert _run(capsys, "rebuild", STORE, STORE, "--out", out)[0] == 2
-    status, _, err = _run(capsys, *words, "s3://nowhere/out")
+    assert run_line(capsys, *words, f"{STORE}/new")[0] == 4
+    assert run_line(capsys, *words, "s3://bucket")[0] == 2
+    assert run_line(capsys, "rebuild", STORE, STORE, "--out", out)[0] == 2
+    status, _, err = run_line(capsys, *words, "s3://nowhere/out")
     assert (status, err.count("\n")) == (3, 1)
 
 
@@ -148,7 +132,7 @@ def test_a_fault_that_passes_is_not_noticed(
     fault: str, proxy: Proxy, out: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     proxy.begin(lambda request, reply: FAULTS[fault](reply) if request.number == 0 else reply)
-    status, _, err = _run(capsys, "rebuild", STORE, "--out", out, "--engine", "local", "-q")
+    status, _, err = run_line(capsys, "rebuild", STORE, "--out", out, "--engine", "local", "-q")
     assert (status, err) == (0, "")
     assert MANIFEST_NAME in _objects(proxy, out)
 
@@ -158,7 +142,7 @@ def test_a_fault_that_stays_leaves_nothing(
     fault: str, proxy: Proxy, out: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     proxy.begin(lambda request, reply: FAULTS[fault](reply) if _is_result(request) else reply)
-    status, told, err = _run(capsys, "rebuild", STORE, "--out", out, "--engine", "local", "-q")
+    status, told, err = run_line(capsys, "rebuild", STORE, "--out", out, "--engine", "local", "-q")
     assert (status, told, err.count("\n")) == (3, "", 1)
     assert "cannot be written, tried 4 times" in err
     assert "look after endpoint and network, and run this again" in err
@@ -167,7 +151,7 @@ def test_a_fault_that_stays_leaves_nothing(
 
 def test_denied_is_said_with_the_way_out(proxy: Proxy, out: str, capsys: pytest.CaptureFixture[str]) -> None:
     proxy.begin(lambda request, reply: Reply(403) if request.method == "PUT" else reply)
-    status, _, err = _run(capsys, "rebuild", STORE, "--out", out, "--engine", "local", "-q")
+    status, _, err = run_line(capsys, "rebuild", STORE, "--out", out, "--engine", "local", "-q")
     assert (status, err.count("\n")) == (3, 1)
     assert "cannot be written" in err
     assert "rmqtool help objects" in err
@@ -201,7 +185,7 @@ def test_an_object_that_is_gone_keeps_the_manifest_away(
             name: size for name, size in real(self, path).items() if "consumequeue/" not in name
         },
     )
-    status, _, err = _run(capsys, "rebuild", STORE, "--out", out, "--engine", "local", "-q")
+    status, _, err = run_line(capsys, "rebuild", STORE, "--out", out, "--engine", "local", "-q")
     monkeypatch.undo()
     assert status == 3
     assert "is not there as it was written" in err
@@ -234,11 +218,11 @@ def test_what_a_killed_run_left_is_recognised(
     words = ("rebuild", STORE, "--out", out, "--engine", "local", "-q")
     put(proxy.server_port, f"{place}/consumequeue/old", b"1")
     put(proxy.server_port, f"{place}/.rmqtool/run.json", json.dumps(owner | {"host": "elsewhere"}).encode())
-    status, _, err = _run(capsys, *words)
+    status, _, err = run_line(capsys, *words)
     assert status == 4
     assert f"process {owner['pid']} on elsewhere is at work on this output, or was killed and left 2" in err
     put(proxy.server_port, f"{place}/.rmqtool/run.json", json.dumps(owner).encode())
-    assert _run(capsys, *words)[0] == 0
+    assert run_line(capsys, *words)[0] == 0
     found = _objects(proxy, out)
     assert MANIFEST_NAME in found
     assert not found.keys() & {"consumequeue/old", ".rmqtool/run.json"}
@@ -252,7 +236,7 @@ def test_what_cannot_be_removed_is_told(
 
     monkeypatch.setattr(ObjectWriter, "remove", remove)
     proxy.begin(lambda request, reply: FAULTS["503"](reply) if _is_result(request) else reply)
-    status, _, err = _run(capsys, "rebuild", STORE, "--out", out, "--engine", "local", "-q")
+    status, _, err = run_line(capsys, "rebuild", STORE, "--out", out, "--engine", "local", "-q")
     assert status == 3
     assert f"and what was written there could not be removed: {out}: cannot be removed" in err
 

@@ -18,6 +18,7 @@ from rmqtool.io.object_store import OpenObject
 from rmqtool.io.zero_tails import SHORTEST_BYTES, TailSampler
 from tests.engine.test_spark_plan import AwayEngine
 from tests.io.directory import as_objects
+from tests.runs import run_line
 from tests.store.fixture_stores import fixture
 
 if TYPE_CHECKING:
@@ -114,12 +115,6 @@ def url(large: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return str(as_objects(large.parent, monkeypatch) / "store")
 
 
-def _run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
-    capsys.readouterr()
-    status = main([str(word) for word in words])
-    return status, *capsys.readouterr()
-
-
 COMMANDS = {
     "verify STORE --format json": 60,
     "verify STORE --predict-recovery all --format json": 60,
@@ -135,10 +130,10 @@ COMMANDS = {
 def test_what_is_said_is_that_of_a_disk_without_the_tails(
     words: str, url: str, large: Path, fetched: Counter[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    status, out, err = _run(capsys, *words.replace("STORE", url).split())
+    status, out, err = run_line(capsys, *words.replace("STORE", url).split())
     assert fetched["bytes"] < COMMANDS[words] * _MIB
     assert "not fetched" in (out if words.startswith("verify") else err)
-    expected = _run(capsys, *words.replace("STORE", str(large)).split())
+    expected = run_line(capsys, *words.replace("STORE", str(large)).split())
     assert (status, _told(out, url)) == (expected[0], _told(expected[1], str(large)))
 
 
@@ -174,7 +169,7 @@ def broken(large: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tupl
 
 
 def _verified(capsys: pytest.CaptureFixture[str], store: object) -> tuple[dict[str, Any], list[str]]:
-    text = _run(capsys, "verify", store, "--format", "json")[1]
+    text = run_line(capsys, "verify", store, "--format", "json")[1]
     return _told(text, str(store)), json.loads(text).get("notLookedAt", [])
 
 

@@ -138,10 +138,10 @@ def test_columns_and_files(asked: dict[str, Any], tmp_path: Path) -> None:
     assert 0 < report.log_bytes < rmqtool.open(PLAIN).files.commitlog.size_bytes
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize("asked", WAYS, ids="-".join)
 @pytest.mark.usefixtures("eager")
 def test_partitions_of_spark(asked: dict[str, Any]) -> None:
-    library("pyspark")
     from tests.spark.tables import table
 
     options = {

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqtool.commands.metadump.disguise import Disguise
-from tests.cli.conftest import run
 from tests.damage.cases import Case, one_of_each_code
 from tests.damage.running import damaged_copy
 from tests.metadump.skeletons import KEY, essence, left_in, secrets_of, skeleton_of, told
@@ -17,11 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.cli.conftest import Run
+    from tests.runs import Run
 
     Runner = Callable[..., Run]
-
-__all__ = ["run"]
 
 QUICK_STORES = {"ext-5.5.1", "unicode-5.5.1"}
 QUICK_CODES = {"CL-HALF-RECORD", "IX-SLOT", "ST-CONFIG"}

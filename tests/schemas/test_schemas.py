@@ -11,7 +11,6 @@ import pytest
 from jsonschema import Draft4Validator, Draft202012Validator
 
 from rmqtool.report.schemas import NAMES
-from tests.cli.conftest import run
 from tests.damage.cases import Case, load_cases, one_of_each_code
 from tests.damage.running import damaged_copy
 from tests.house.schemas import SCHEMAS, schema_files
@@ -22,11 +21,9 @@ from tests.store.fixture_stores import NEWEST_ROOTS, fixture
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.cli.conftest import Run
+    from tests.runs import Run
 
     Runner = Callable[..., Run]
-
-__all__ = ["run"]
 
 PLAIN = fixture("plain-5.3.3")
 _ALL = ("-t", "TopicTest", "--queue", "0", "-b", "2000-01-01", "-e", "now")

@@ -5,9 +5,6 @@ from __future__ import annotations
 import pickle
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import types
-from pyspark.sql.datasource import CaseInsensitiveDict
-
 from rmqtool.spark.source import PushingSource
 from tests.extra import library
 
@@ -16,9 +13,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 pa = library("pyarrow")
+types = library("pyspark.sql.types")
+source_api = library("pyspark.sql.datasource")
 
 _TEXTS = types.StringType()
-_TYPES: dict[str, types.DataType] = {
+_TYPES: dict[str, Any] = {
     "int": types.IntegerType(),
     "bigint": types.LongType(),
     "string": _TEXTS,
@@ -35,14 +34,14 @@ _TYPES: dict[str, types.DataType] = {
 def source(*paths: Path | str, **options: str) -> PushingSource:
     """Return the source, its options as Spark hands them over."""
     place = {"path": str(paths[0])} if len(paths) == 1 else {"paths": f"[{', '.join(map(_quoted, paths))}]"}
-    return PushingSource(CaseInsensitiveDict(place | options))
+    return PushingSource(source_api.CaseInsensitiveDict(place | options))
 
 
 def _quoted(path: Path | str) -> str:
     return f'"{path}"'
 
 
-def struct_of(ddl: str) -> types.StructType:
+def struct_of(ddl: str) -> Any:  # noqa: ANN401 - a type of a library that may be missing
     """Parse a schema as ours are."""
     fields = []
     for text in ddl.split(", "):

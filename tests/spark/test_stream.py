@@ -7,9 +7,9 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
 
 from rmqtool.errors import EnvironmentFailureError, UsageError
+from tests.extra import library
 from tests.scan.log_builder import open_file, record
 from tests.spark.tables import batches, sent, source, struct_of
 from tests.spark.test_tables import PLAIN, expected
@@ -19,8 +19,12 @@ if TYPE_CHECKING:
 
     from rmqtool.spark.stream import StoreStreamReader
 
+limits = library("pyspark.sql.streaming.datasource")
+
+pytestmark = pytest.mark.spark
+
 FILES = sorted((PLAIN / "commitlog").iterdir())
-EVERYTHING = ReadAllAvailable()
+EVERYTHING = limits.ReadAllAvailable()
 
 
 def stream(path: Path, **options: str) -> StoreStreamReader:
@@ -47,7 +51,7 @@ def store_of(folder: Path, files: list[Path]) -> Path:
 @pytest.mark.few(1)
 @pytest.mark.parametrize("most", [pytest.param(1, marks=pytest.mark.full), 3000, 100_000])
 def test_every_message_comes_once(most: int, tmp_path: Path) -> None:
-    limit, found, ends = ReadMaxBytes(most), [], []
+    limit, found, ends = limits.ReadMaxBytes(most), [], []
     store = store_of(tmp_path, FILES[:1])
     offsets = stream(store).initialOffset()
     for some in (FILES[:2], FILES[2:3]):
@@ -72,7 +76,7 @@ def test_available_now_is_what_is_there(tmp_path: Path) -> None:
     reader.prepareForTriggerAvailableNow()
     wanted = expected(tmp_path / "store")
     store_of(tmp_path, FILES[2:])
-    assert reader.getDefaultReadLimit() == ReadMaxBytes(3000)
+    assert reader.getDefaultReadLimit() == limits.ReadMaxBytes(3000)
     offsets, found = reader.initialOffset(), []
     while (end := reader.latestOffset(offsets, reader.getDefaultReadLimit())) != offsets:
         found += rows_between(sent(reader), offsets, end)

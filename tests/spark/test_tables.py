@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pyspark.sql import datasource as ds
 
 import rmqtool
 from rmqtool.columns import missing
@@ -20,6 +19,7 @@ from rmqtool.rows import Damage, Item, Unit
 from rmqtool.spark import register
 from rmqtool.spark import source as source_module
 from rmqtool.spark.plan import Part
+from tests.extra import library
 from tests.scan.log_builder import open_file, record
 from tests.spark.tables import batches, source, struct_of, table
 from tests.store.fixture_stores import STORES, fixture
@@ -27,6 +27,10 @@ from tests.store.fixture_stores import STORES, fixture
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+ds = library("pyspark.sql.datasource")
+
+pytestmark = pytest.mark.spark
 
 PLAIN = fixture("plain-5.5.1")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -112,7 +112,7 @@ class _Export:
             _require_log(store)
             plan = plan_of(self._request, store, folder, self._staging)
             tasks, others = tasks_of(plan, self._ranges(store))
-            self._logs[store] = LogExtent.of(plan.edge)
+            self._logs[store] = LogExtent.of(store)
         except EnvironmentFailureError as failure:
             if not folder:
                 raise

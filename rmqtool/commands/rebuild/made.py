@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from rmqtool.commands.rebuild.report import Account, QueueUnits, RangeCount, RebuildReport, RecordCount
 from rmqtool.errors import DeniedError
-from rmqtool.scan.log_edge import FoundEdge
 from rmqtool.scan.log_end import LogExtent
 from rmqtool.topics import HALF_TOPIC, OP_TOPIC, ROCKSDB_HALF_TOPIC, ROCKSDB_OP_TOPIC
 
@@ -95,7 +94,7 @@ def report_of(
     left_bytes += sum(one.record_bytes for one in made.unreachable)
     return RebuildReport(
         store=str(request.store.base),
-        log=LogExtent.of(FoundEdge.of(request.store)),
+        log=LogExtent.of(request.store),
         out=None if request.out is None or request.dry_run else str(request.out),
         mode="broker",
         engine=request.engine.kind,

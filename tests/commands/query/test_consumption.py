@@ -11,29 +11,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import rmqtool
-from rmqtool.cli import main
 from rmqtool.commands.query import ConsumptionState, Reason
-from tests.cli.conftest import Run
 from tests.commands.query.consumed_store import DEAD, GROUP, RETRY, SETTINGS, TOPIC, ConsumedStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from tests.runs import Run
+
 CONSUMED, NOT_YET, IN_RETRY, DEAD_LETTERED, UNKNOWN = ConsumptionState
 POP_MS, INVISIBLE_MS = 1_650_000_000_000, 60_000
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., Run]:
-    """Run a command line in this process."""
-
-    def run_command(*words: object) -> Run:
-        capsys.readouterr()
-        status = main([str(word) for word in words])
-        return Run(status, *capsys.readouterr())
-
-    return run_command
 
 
 @pytest.fixture

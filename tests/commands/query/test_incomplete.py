@@ -22,20 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-    from tests.cli.conftest import Run
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., Run]:
-    """Run a command line in this process."""
-    from tests.cli.conftest import Run
-
-    def run_command(*words: object) -> Run:
-        capsys.readouterr()
-        status = main([str(word) for word in words])
-        return Run(status, *capsys.readouterr())
-
-    return run_command
+    from tests.runs import Run
 
 
 def case(code: str, number: int = 1) -> Case:
