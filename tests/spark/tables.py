@@ -5,16 +5,18 @@ from __future__ import annotations
 import pickle
 from typing import TYPE_CHECKING, Any
 
-from rmqtool.spark.source import PushingSource
 from tests.extra import library
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
+    from rmqtool.spark.source import PushingSource
+
 pa = library("pyarrow")
 types = library("pyspark.sql.types")
 source_api = library("pyspark.sql.datasource")
+source_module = library("rmqtool.spark.source")
 
 _TEXTS = types.StringType()
 _TYPES: dict[str, Any] = {
@@ -34,7 +36,8 @@ _TYPES: dict[str, Any] = {
 def source(*paths: Path | str, **options: str) -> PushingSource:
     """Return the source, its options as Spark hands them over."""
     place = {"path": str(paths[0])} if len(paths) == 1 else {"paths": f"[{', '.join(map(_quoted, paths))}]"}
-    return PushingSource(source_api.CaseInsensitiveDict(place | options))
+    made: PushingSource = source_module.PushingSource(source_api.CaseInsensitiveDict(place | options))
+    return made
 
 
 def _quoted(path: Path | str) -> str:

@@ -17,7 +17,6 @@ from rmqtool.errors import EnvironmentFailureError, UnseenFileError, UsageError
 from rmqtool.projection import json_object
 from rmqtool.rows import Damage, Item, Unit
 from rmqtool.spark import register
-from rmqtool.spark import source as source_module
 from rmqtool.spark.plan import Part
 from tests.extra import library
 from tests.scan.log_builder import open_file, record
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ds = library("pyspark.sql.datasource")
+source_module = library("rmqtool.spark.source")
 
 pytestmark = pytest.mark.spark
 
