@@ -20,12 +20,13 @@ import os
 import shutil
 import tempfile
 import time
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numba
+from llvmlite import binding, ir  # type: ignore[import-untyped] # as numba, which brings it
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 
 from rmqtool.caches import is_private, is_trusted, user_cache
@@ -158,8 +159,47 @@ class _KernelPlace:
         return str(self._line)
 
 
+def _names_alone(bitcode: bytes) -> bytes:
+    """Return a module that defines what another one does, with nothing in it."""
+    module, full = ir.Module(), binding.parse_bitcode(bitcode)
+    nothing, byte = ir.FunctionType(ir.VoidType(), []), ir.IntType(8)
+    for function in full.functions:
+        if not function.is_declaration:
+            named = ir.Function(module, nothing, function.name)
+            ir.IRBuilder(named.append_basic_block()).unreachable()
+    for variable in full.global_variables:
+        if not variable.is_declaration:
+            ir.GlobalVariable(module, byte, variable.name).initializer = ir.Constant(byte, 0)
+    return bytes(binding.parse_assembly(str(module)).as_bitcode())
+
+
+def _linkable(library: Any, bitcode: bytes) -> Any:  # noqa: ANN401 - numba's own
+    """Return what a kernel that calls a loaded one is linked with."""
+    if library._shared_module is None:
+        library._shared_module = binding.parse_bitcode(bitcode)
+    return library._shared_module
+
+
 class _KernelResult(CompileResultCacheImpl):  # type: ignore[misc] # numba has no types
+    """Keeps a kernel so that the code for linking is not parsed by those who only call it.
+
+    That is two thirds of what numba does to load one, and of it only the names are wanted.
+    """
+
     _locator_classes = (_KernelPlace,)
+
+    def reduce(self, result: Any) -> tuple[Any, bytes]:  # noqa: ANN401 - numba's own
+        """Return what is kept, and apart from it the code for linking."""
+        (name, kind, (machine_code, bitcode)), *rest = super().reduce(result)
+        return ((name, kind, (machine_code, _names_alone(bitcode))), *rest), bitcode
+
+    def rebuild(self, target_context: Any, kept: tuple[Any, bytes]) -> Any:  # noqa: ANN401 - numba's own
+        """Return a kernel that can be called; it is made fit for linking when a caller of it is compiled."""
+        payload, bitcode = kept
+        result = super().rebuild(target_context, payload)
+        result.library._shared_module = None
+        result.library._get_module_for_linking = partial(_linkable, result.library, bitcode)
+        return result
 
 
 class _KernelCache(FunctionCache):  # type: ignore[misc] # numba has no types

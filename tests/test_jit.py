@@ -132,3 +132,20 @@ def test_what_another_process_has_made_meanwhile_is_loaded(
     assert [len(one.stats.cache_hits) for one in (ours, others)] == [1, 0]  # type: ignore[attr-defined]
     assert COMPILATION.under_way == before
     assert {one.suffix for one in kept.rglob("*.*")} == {".nbi", ".nbc"}
+
+
+def test_a_kernel_from_the_disk_can_be_called_by_one_that_is_compiled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path / "kept"))
+    assert kernel(plus_one)(1) == 2
+    loaded = kernel(plus_one)
+    assert loaded(1) == 2
+    (overload,) = loaded.overloads.values()  # type: ignore[attr-defined]
+    assert (loaded.stats.cache_hits[overload.signature.args], overload.library._shared_module) == (1, None)  # type: ignore[attr-defined]
+
+    @kernel
+    def plus_two(number: int) -> int:
+        return loaded(loaded(number))
+
+    assert plus_two(1) == 3

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqtool.api.arguments import word_of
-from rmqtool.api.reading import check_log
 from rmqtool.commands.offsets import progress_of
 from rmqtool.commands.topics import TopicsRequest
 from rmqtool.commands.topics.model import TopicOrder
@@ -39,7 +38,7 @@ def topics_request(
     """
     chosen = frozenset(word_of("kind", kind, TopicKind) for kind in kinds)
     sorted_by = word_of("sort", order, TopicOrder)
-    check_log(files)
+    files.require_log("read messages from")
     return TopicsRequest(files, by_queue, topics, chosen, sorted_by, top, _lags(files, progress))
 
 

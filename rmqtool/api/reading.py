@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from rmqtool import rows
 from rmqtool.api.arguments import check_least, filter_of
 from rmqtool.commands.dump import ROW_TYPES, DumpRequest, dump
-from rmqtool.errors import EnvironmentFailureError, UsageError
+from rmqtool.errors import UsageError
 from rmqtool.findings import Severity
 from rmqtool.formats.batch import INNER_BATCH_FLAG
 from rmqtool.rows.decompression import COMPRESSED_FLAG, decompressed
@@ -133,15 +133,3 @@ def reading_of(
         row_types=row_types,
     )
     return Reading(request, decompress, unpack_batches)
-
-
-def check_log(store: StoreFiles) -> None:
-    """Check that there is a log to read messages from.
-
-    Raises:
-        EnvironmentFailureError: There is none.
-    """
-    if not len(store.commitlog):
-        raise EnvironmentFailureError(
-            f"{store.place.path}: no commit log there to read messages from; give the store root"
-        )

@@ -70,9 +70,9 @@ class ReadStore(OpenedStore):
                 opened or read.
         """
         from rmqtool.api.messages import Messages
-        from rmqtool.api.reading import check_log, reading_of
+        from rmqtool.api.reading import reading_of
 
-        check_log(self.files)
+        self.files.require_log("read messages from")
         check_least(1, limit=limit)
         reading = reading_of(
             self._zone,
@@ -224,7 +224,6 @@ class ReadStore(OpenedStore):
             UnansweredError: While messages are drawn: the structure that should answer cannot.
         """
         from rmqtool.api.asking import Asked, answer
-        from rmqtool.api.reading import check_log
 
         asked = Asked(
             topic=topic,
@@ -244,5 +243,5 @@ class ReadStore(OpenedStore):
             consumed_by=consumed_by,
         )
         request = asked.request(self._zone)
-        check_log(self.files)
+        self.files.require_log("read messages from")
         return answer(self.files, request, progress, explain=explain, decompress=decompress)

@@ -9,6 +9,7 @@ import numpy as np
 from rmqtool.dispatch.rows import QUEUE_ROW
 from rmqtool.javacompat.kernels.jit import as_int
 from rmqtool.jit import entry, kernel
+from rmqtool.scan.word_kernels import hash_bytes, same_bytes
 
 if TYPE_CHECKING:
     from rmqtool.arrays import Buffer, Int32s, Row, Rows
@@ -20,11 +21,8 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)
 @entry(lambda: (np.empty(0, np.uint8), 0, 0, 0))
 @kernel
 def hash_queue(names: Buffer, start: int, stop: int, queue_id: int) -> int:
-    """Hash a queue for the table: FNV-1a of the topic's bytes, mixed with the queue id."""
-    value = np.uint64(0xCBF29CE484222325)
-    for i in range(start, stop):
-        value = (value ^ np.uint64(names[i])) * np.uint64(0x100000001B3)
-    value = (value ^ np.uint64(queue_id)) * _MIX
+    """Hash a queue for the table: the topic's bytes, mixed with the queue id."""
+    value = (hash_bytes(names, start, stop) ^ np.uint64(queue_id)) * _MIX
     return value ^ (value >> np.uint64(32))  # type: ignore[return-value] # an unsigned hash
 
 
@@ -56,14 +54,9 @@ def find_queue(
     while slots[slot] >= 0:
         number = slots[slot]
         row = queues[number]
-        if row.hash == value and row.queue_id == queue_id and row.name_length == stop - start:
-            same = True
-            for i in range(stop - start):
-                if names[row.name_start + i] != buffer[start + i]:
-                    same = False
-                    break
-            if same:
-                return as_int(number)
+        fits = row.hash == value and row.queue_id == queue_id and row.name_length == stop - start
+        if fits and same_bytes(names, row.name_start, buffer, start, stop):
+            return as_int(number)
         slot = (slot + np.uint64(1)) & mask
     return -1
 

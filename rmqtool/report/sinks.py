@@ -13,7 +13,6 @@ from rmqtool.report.formats import Format, csv_cell, to_json
 from rmqtool.report.objects import BodyMode, encoded_body, row_object
 from rmqtool.report.row_text import RowText
 from rmqtool.report.terminal import uses_color, width_of
-from rmqtool.rows.replay import Replayed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -190,6 +189,8 @@ class _ReplaySink:
     """Messages as `rmqtool.rows.replay` has them; damage is left to standard error."""
 
     def __init__(self, stream: TextIO, warn: Callable[[str], None]) -> None:
+        from rmqtool.rows.replay import Replayed
+
         self._stream = stream
         self._warn = warn
         self._replayed = Replayed()

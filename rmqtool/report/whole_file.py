@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import secrets
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -87,7 +86,7 @@ def staged_file(path: Path, *, sync: bool = True) -> Iterator[Callable[[bytes], 
             with _told(path):
                 device.flush()
         return
-    attempt = path.with_name(f".{path.name[:100]}.{secrets.token_hex(4)}")
+    attempt = path.with_name(f".{path.name[:100]}.{os.urandom(4).hex()}")
     try:
         with _told(path):
             descriptor = os.open(attempt, _FLAGS, _MODE)

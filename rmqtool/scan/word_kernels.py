@@ -27,18 +27,15 @@ def copy_bytes(out: Buffer, to: int, buffer: Buffer, start: int, stop: int) -> i
 
 
 @kernel
-def is_word(words: Buffer, stops: Int32s, number: int, buffer: Buffer, start: int, stop: int) -> bool:
-    """Whether bytes are the word of that number; see `put_word`."""
-    at = stops[number]
-    if stops[number + 1] - at != stop - start:
-        return False
+def same_bytes(words: Buffer, at: int, buffer: Buffer, start: int, stop: int) -> bool:
+    """Whether the bytes from a position on are those of a range of another buffer."""
     while start + 8 <= stop:
         if load_word(words, at) != load_word(buffer, start):
             return False
         at += 8
         start += 8
     while start < stop:
-        if words[at] != buffer[start]:
+        if words[np.uint64(at)] != buffer[np.uint64(start)]:
             return False
         at += 1
         start += 1
@@ -46,7 +43,14 @@ def is_word(words: Buffer, stops: Int32s, number: int, buffer: Buffer, start: in
 
 
 @kernel
-def _hash_bytes(buffer: Buffer, start: int, stop: int) -> np.uint64:
+def is_word(words: Buffer, stops: Int32s, number: int, buffer: Buffer, start: int, stop: int) -> bool:
+    """Whether bytes are the word of that number; see `put_word`."""
+    at = stops[number]
+    return stops[number + 1] - at == stop - start and same_bytes(words, at, buffer, start, stop)
+
+
+@kernel
+def hash_bytes(buffer: Buffer, start: int, stop: int) -> np.uint64:
     """Return a hash by eight bytes at once, the last ones overlapping those before."""
     code = _FNV_BASIS
     if stop - start < 8:
@@ -86,7 +90,7 @@ def put_word(
     Returns:
         -1 if there is no room for a new one.
     """
-    code = _hash_bytes(buffer, start, stop)
+    code = hash_bytes(buffer, start, stop)
     mask = len(slots) - 1
     slot = as_int(code) & mask
     while slots[slot] >= 0:

@@ -10,7 +10,7 @@ from rmqtool.columns.pieces import LogPlan, pieces_of, trimmed
 from rmqtool.commands.dump import DumpRequest
 from rmqtool.derived.index_files import warn_of_assumed_geometry
 from rmqtool.engine.spark_plan import Planner
-from rmqtool.errors import EnvironmentFailureError, UsageError
+from rmqtool.errors import UsageError
 from rmqtool.io import nothing_fits, places_of
 from rmqtool.io.planned import FIRST_PAGE
 from rmqtool.lookup.log_ranges import ranges_of
@@ -122,10 +122,7 @@ def log_plan(store: Store, options: ReadOptions, choice: ColumnChoice) -> LogPla
     Raises:
         EnvironmentFailureError: There is no log.
     """
-    if not len(store.commitlog):
-        raise EnvironmentFailureError(
-            f"{store.place.path}: no commit log there to read; give a store root, or its commitlog/"
-        )
+    store.require_log("read")
     return LogPlan(
         log=store.commitlog,
         edge=FoundEdge.of(store),

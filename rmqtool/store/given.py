@@ -10,7 +10,7 @@ from rmqtool.io import location_of
 from rmqtool.javacompat import parse_int
 from rmqtool.releases import NEWEST
 from rmqtool.store.properties import parse_java_properties
-from rmqtool.store.setting import CONCERNING, DEFINITIONS, Origin, Setting
+from rmqtool.store.setting import CONCERNING, DEFINITIONS, Origin, Setting, packaged_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -74,9 +74,7 @@ def known_broker_properties() -> frozenset[str]:
     NettyServerConfig, NettyClientConfig and AuthConfig, by which ``MixAll#properties2Object`` goes, and the
     two names that ``BrokerStartup#properties2SystemEnv`` reads. ``fixtures/make/settings.py`` makes the list.
     """
-    from importlib.resources import files
-
-    return frozenset(files(__package__).joinpath("broker_properties.txt").read_text("ascii").split())
+    return frozenset(packaged_text("broker_properties.txt").split())
 
 
 def _name_and_value(text: str) -> tuple[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from rmqtool.errors import DeniedError, UsageError
+from rmqtool.errors import DeniedError, EnvironmentFailureError, UsageError
 from rmqtool.io import location_of
 from rmqtool.store.features import Feature, features_of
 from rmqtool.store.files import Root, StoreFiles
@@ -84,6 +84,17 @@ class Store(StoreFiles):
             EnvironmentFailureError: A directory may not be read.
         """
         return self.around.commitlog if self.kind in {*QUEUE_KINDS, PathKind.INDEX} else self.commitlog
+
+    def require_log(self, purpose: str) -> None:
+        """Check that there is a commit log, to do with it what is told.
+
+        Raises:
+            EnvironmentFailureError: There is none, or a directory may not be read.
+        """
+        if not len(self.commitlog):
+            raise EnvironmentFailureError(
+                f"{self.place.path}: no commit log there to {purpose}; give a store root, or its commitlog/"
+            )
 
     @property
     def abort(self) -> Location | None:

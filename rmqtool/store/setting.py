@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from importlib.resources import files
+from pkgutil import get_data
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import UsageError
@@ -188,9 +188,16 @@ CONCERNING = (
 """Settings that decide what the files hold, or what the next start does with them."""
 
 
+def packaged_text(name: str) -> str:
+    """Return a text that lies beside this module, be it in a directory or in an archive."""
+    data = get_data(__package__, name)
+    assert data is not None, name
+    return data.decode("ascii")
+
+
 def _read_definitions() -> Iterator[Definition]:
     """Read the list that ``fixtures/make/settings.py`` makes: name, type, RELEASE=DEFAULT …, tab between."""
-    for line in files(__package__).joinpath("store_settings.txt").read_text("ascii").splitlines():
+    for line in packaged_text("store_settings.txt").splitlines():
         name, kind, *steps = line.split("\t")
         read = _READERS[kind]
         held = [(since, text) for since, _, text in (step.partition("=") for step in steps)]

@@ -109,7 +109,7 @@ class _Export:
     def _planned(self, store: Store, folder: str) -> list[ExportTask]:
         """Return the tasks of a store; one of several that cannot be read has none, and is noted."""
         try:
-            _require_log(store)
+            store.require_log("export")
             plan = plan_of(self._request, store, folder, self._staging)
             tasks, others = tasks_of(plan, self._ranges(store))
             self._logs[store] = LogExtent.of(store)
@@ -227,13 +227,6 @@ def _advance(tasks: Sequence[ExportTask], progress: Progress) -> Callable[[int],
     for task in tasks:
         done.append(done[-1] + task.log_bytes)
     return lambda count: progress.advance(done[count])
-
-
-def _require_log(store: Store) -> None:
-    if not len(store.commitlog):
-        raise EnvironmentFailureError(
-            f"{store.place.path}: no commit log there to export; give a store root, or its commitlog/"
-        )
 
 
 def _folders(request: ExportRequest) -> list[str]:

@@ -15,9 +15,6 @@ from rmqtool.check.log.queue_offsets import (
     without_copies,
 )
 from rmqtool.check.log.segment_scan import as_torn, stop_of
-from rmqtool.check.queues.checks import check_queues
-from rmqtool.check.queues.report import tell_delay_table_once
-from rmqtool.check.tasks import QueueCheck, QueueCheckTask
 from rmqtool.commands.rebuild.old_tail import tell_old_tail
 from rmqtool.findings import FindingLog
 from rmqtool.findings.commitlog import CL_CRC
@@ -36,6 +33,7 @@ if TYPE_CHECKING:
     from rmqtool.findings import Finding
     from rmqtool.reput.damage import SkippedRange
     from rmqtool.reput.pipeline import ReputPlan, ReputResult
+    from rmqtool.reput.queues import QueuePlan
     from rmqtool.scan.log_edge import FoundEdge
     from rmqtool.store import Store
 
@@ -123,16 +121,21 @@ def delay_findings(store: Store, plan: ReputPlan, result: ReputResult) -> Iterat
     Raises:
         EnvironmentFailureError: a queue of delayed messages, or a block file, cannot be read.
     """
-    checks = []
-    for queue in result.plans:
-        if queue.topic == SCHEDULE_TOPIC:
-            there = store.queue(queue.topic, queue.queue_id, PathKind.CONSUMEQUEUE)
-            ext = store.queue(queue.topic, queue.queue_id, PathKind.CONSUMEQUEUE_EXT)
-            files = None if there is None else there.files
-            ext_files = None if ext is None else ext.files
-            checks.append(QueueCheck(queue.topic, queue.queue_id, queue.batch, files, ext_files, queue))
-    if not checks:
+    delayed = _delayed(result)
+    if not delayed:
         return
+    # The checks of queues are not what every rebuild needs.
+    from rmqtool.check.queues.checks import check_queues
+    from rmqtool.check.queues.report import tell_delay_table_once
+    from rmqtool.check.tasks import QueueCheck, QueueCheckTask
+
+    checks = []
+    for queue in delayed:
+        there = store.queue(queue.topic, queue.queue_id, PathKind.CONSUMEQUEUE)
+        ext = store.queue(queue.topic, queue.queue_id, PathKind.CONSUMEQUEUE_EXT)
+        files = None if there is None else there.files
+        ext_files = None if ext is None else ext.files
+        checks.append(QueueCheck(queue.topic, queue.queue_id, queue.batch, files, ext_files, queue))
     sizes = plan.queue_geometry
     task = QueueCheckTask(
         tuple(checks),
@@ -158,7 +161,7 @@ def assumed_delay_table(store: Store, result: ReputResult) -> str | None:
     Raises:
         EnvironmentFailureError: a queue of delayed messages cannot be listed.
     """
-    queues = [queue for queue in result.plans if queue.topic == SCHEDULE_TOPIC]
+    queues = _delayed(result)
     if not queues or store.settings["messageDelayLevel"].origin is Origin.GIVEN:
         return None
     there = (store.queue(queue.topic, queue.queue_id, PathKind.CONSUMEQUEUE) for queue in queues)
@@ -169,3 +172,8 @@ def assumed_delay_table(store: Store, result: ReputResult) -> str | None:
         f"messageDelayLevel is not known: the deliver times of {units} delayed messages follow the default;"
         " give the broker's with -c broker.conf or -p messageDelayLevel='1s 5s …'"
     )
+
+
+def _delayed(result: ReputResult) -> list[QueuePlan]:
+    """Return the queues of delayed messages."""
+    return [queue for queue in result.plans if queue.topic == SCHEDULE_TOPIC]

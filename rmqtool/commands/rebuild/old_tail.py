@@ -9,8 +9,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rmqtool.check.log.checks import check_log
-from rmqtool.check.log.model import LogCheck
 from rmqtool.findings import Severity
 from rmqtool.findings.commitlog import CL_PHY_MISMATCH, CL_TAIL_DIRTY
 from rmqtool.findings.records import CL_QOFF_DUP, CL_QOFF_RANGE, CL_QOFF_RESET
@@ -45,6 +43,10 @@ def tell_old_tail(
     signs = [one for one in findings if one.code in _SIGNS]
     if not segments or not any((one.physical_offset or 0) >= segments[0].start for one in signs):
         return
+    # Verify's checks of a log are not what every rebuild needs.
+    from rmqtool.check.log.checks import check_log
+    from rmqtool.check.log.model import LogCheck
+
     check = LogCheck(
         log=replace(plan.log, segments=tuple(segments)),
         policy=replace(plan.policy, index_enabled=False),
