@@ -101,7 +101,8 @@ _HOMES = {
     "commands.export.model": ("ExportReport",),
     "commands.fleet": ("FleetReport", "FleetSummary", "StoreOutcome"),
     "commands.info": ("StoreSummary",),
-    "commands.query": ("Consumption", "KeyQuestion"),
+    "commands.query": ("KeyQuestion",),
+    "commands.query.consumption": ("Consumption",),
     "commands.rebuild.report": ("RebuildReport",),
     "commands.salvage.report": ("SalvageReport",),
     "commands.topics": ("TopicTotals", "TopicsReport"),
@@ -140,7 +141,8 @@ if TYPE_CHECKING:
     from rmqtool.commands.export.model import ExportReport
     from rmqtool.commands.fleet import FleetReport, FleetSummary, StoreOutcome
     from rmqtool.commands.info import StoreSummary
-    from rmqtool.commands.query import Consumption, KeyQuestion
+    from rmqtool.commands.query import KeyQuestion
+    from rmqtool.commands.query.consumption import Consumption
     from rmqtool.commands.rebuild.report import RebuildReport
     from rmqtool.commands.salvage.report import SalvageReport
     from rmqtool.commands.topics import TopicsReport, TopicTotals

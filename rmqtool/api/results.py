@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
     from rmqtool import rows
     from rmqtool.commands.diff.model import Comparison, Difference
-    from rmqtool.commands.query import Consumption, Explanation, KeyQuestion, Query, Reason, Step
+    from rmqtool.commands.query import Explanation, KeyQuestion, Query, Reason, Step
+    from rmqtool.commands.query.consumption import Consumption
     from rmqtool.progress import KeptRemarks
 
 R = TypeVar("R")
@@ -125,14 +126,20 @@ class Answer(Rows["rows.Message"]):
     def marked(self) -> Iterator[tuple[KeyQuestion | None, rows.Message | rows.Damage]]:
         """Yield the same, and what is wrong with a message before it."""
         from rmqtool.rows import Damage, Message
-        from rmqtool.rows.decompression import decompressed
 
         for found, question in self._query.answers():
-            for row in decompressed([found], self._remarks) if self._decompress else (found,):
+            for row in self._unpacked(found):
                 if isinstance(row, (Message, Damage)):
                     yield question, row
         if self._query.unanswered is not None:
             raise UnansweredError(f"{self._query.unanswered}; --scan walks the log itself")
+
+    def _unpacked(self, row: rows.Row) -> Iterable[rows.Row]:
+        if not self._decompress:
+            return (row,)
+        from rmqtool.rows.decompression import decompressed
+
+        return decompressed([row], self._remarks)
 
     def _messages(self) -> Generator[rows.Message]:
         for _, message in self.pairs():

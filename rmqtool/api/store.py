@@ -6,7 +6,6 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from rmqtool.api.arguments import check_least, names_of, path_of, target_of, time_ms
-from rmqtool.api.queue import Queue
 from rmqtool.api.reads import ReadStore
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.progress import NullProgress
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from rmqtool.api.arguments import AnyPath, AnyStore, Time
     from rmqtool.api.engines import AnyEngine
     from rmqtool.api.index import Index
+    from rmqtool.api.queue import Queue
     from rmqtool.api.results import Differences
     from rmqtool.api.salvaging import SalvageOptions
     from rmqtool.check.model import VerifyReport
@@ -49,6 +49,8 @@ class Store(ReadStore):
         Raises:
             EnvironmentFailureError: It is not there.
         """
+        from rmqtool.api.queue import Queue
+
         files = self.files
         for kind in UNIT_QUEUE_KINDS:
             found = files.queue(topic, queue_id, kind)
@@ -62,6 +64,8 @@ class Store(ReadStore):
         Raises:
             EnvironmentFailureError: A directory may not be read.
         """
+        from rmqtool.api.queue import Queue
+
         files = self.files
         found = chain.from_iterable(files.queues(kind, topic) for kind in UNIT_QUEUE_KINDS)
         return tuple(Queue(self, one, files.commitlog.start) for one in found)

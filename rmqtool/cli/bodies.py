@@ -9,8 +9,6 @@ import click
 
 from rmqtool.cli.options import adding
 from rmqtool.report.objects import BodyMode
-from rmqtool.rows.decompression import decompressed
-from rmqtool.rows.inner_batches import with_inner_messages
 from rmqtool.rows.messages import MessageFilter
 
 if TYPE_CHECKING:
@@ -63,5 +61,11 @@ class BodyChoice:
     def applied(self, found: Iterable[rows.Row], progress: Progress) -> Iterable[rows.Row]:
         """Return rows with bodies and batches as asked for; a batch is unpacked from the body as stored."""
         if self.unpack:
+            from rmqtool.rows.inner_batches import with_inner_messages
+
             found = with_inner_messages(found, MessageFilter())
-        return decompressed(found, progress) if self.decompress else found
+        if self.decompress:
+            from rmqtool.rows.decompression import decompressed
+
+            found = decompressed(found, progress)
+        return found

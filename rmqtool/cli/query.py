@@ -10,8 +10,6 @@ from rmqtool import rows
 from rmqtool.cli.bodies import BodyChoice, body_options
 from rmqtool.cli.completers import complete_group, complete_queue, complete_topic
 from rmqtool.cli.help import Command
-from rmqtool.cli.key_file import read_keys
-from rmqtool.cli.next_command import command_line
 from rmqtool.cli.options import A_STORE, AN_OFFSET, shared_options, time_options
 from rmqtool.cli.session import Session
 from rmqtool.errors import ExitStatus, UnansweredError
@@ -126,7 +124,7 @@ def query_command(
     session = Session(options)
     options |= session.bounds(options)
     store = session.open(store_path)
-    keys = None if options["keys_file"] is None else read_keys(options["keys_file"], options["topic"])
+    keys = _keys_of(options["keys_file"], options["topic"])
     answer = _ask(session, store, options, keys, explain=explain)
     session.note_broker(store)
     session.note_settings(store)
@@ -236,6 +234,14 @@ def _tell(console: Console, answer: Answer, *, explain: bool) -> None:
         console.note(f"explain: {count} more of the kind {reason.value}")
 
 
+def _keys_of(keys_file: str | None, topic: str | None) -> tuple[KeyQuestion, ...] | None:
+    if keys_file is None:
+        return None
+    from rmqtool.cli.key_file import read_keys
+
+    return read_keys(keys_file, topic)
+
+
 def _tell_missing(console: Console, missing: list[KeyQuestion]) -> None:
     if missing:
         named = ", ".join(one.key for one in missing[:_NAMED])
@@ -252,6 +258,8 @@ def _next(store: Store, options: dict[str, Any], *, explain: bool, asked: bool) 
         explain: Whether every step was told.
         asked: Whether there was something that could answer.
     """
+    from rmqtool.cli.next_command import command_line
+
     root = store.files.place.root
     if not asked and root is not None and root != store.files.place.path:
         yield f"ask the whole store: {command_line(store_path=root)}"

@@ -8,7 +8,6 @@ record lock that this process might hold.
 from __future__ import annotations
 
 import errno
-import hashlib
 import threading
 import weakref
 from collections import deque
@@ -197,6 +196,8 @@ def sha256_of(file: ReadOnlyFile, stop: int, unreadable: MutableSequence[Unreada
     Raises:
         EnvironmentFailureError: As for `ReadOnlyFile.read_at`.
     """
+    import hashlib  # and OpenSSL, which look-ups do without
+
     hasher, position = hashlib.sha256(), 0
     view = memoryview(bytearray(min(_PIECE_BYTES, stop)))
     while position < stop:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
@@ -86,6 +85,8 @@ def missing_topic(store: Store, glob: str, progress: Progress) -> str | None:
 
 def unknown_topic(topic: str, known: list[str]) -> str:
     """Say that there is no such topic, and which may be meant."""
+    from difflib import get_close_matches
+
     by_folded = {name.casefold(): name for name in known}
     near = [by_folded[one] for one in get_close_matches(topic.casefold(), by_folded)]
     others = f"near it: {', '.join(near)}" if near else f"it has {some(known)}"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from datetime import tzinfo
     from typing import Any
 
-    from rmqtool.commands.query import Consumption
+    from rmqtool.commands.query.consumption import Consumption
 
 _PREVIEW_BYTES = 48
 _UTF_8 = getincrementaldecoder("utf-8")

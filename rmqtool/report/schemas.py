@@ -26,7 +26,7 @@ from rmqtool.commands.info import (
     QueueSummary,
 )
 from rmqtool.commands.offsets import Progress
-from rmqtool.commands.query.consumption.model import ConsumptionState, Evidence
+from rmqtool.commands.query.consumption import ConsumptionState, Evidence
 from rmqtool.commands.rebuild.report import RebuildReport
 from rmqtool.commands.repair.model import RepairReport
 from rmqtool.commands.replay.model import ReplayReport

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from typing import TYPE_CHECKING, Protocol
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from datetime import tzinfo
     from typing import TextIO
 
-    from rmqtool.commands.query import Consumption
+    from rmqtool.commands.query.consumption import Consumption
     from rmqtool.errors import ExitStatus
     from rmqtool.report.objects import JsonValue
     from rmqtool.rows.replay import ReplayMessage
@@ -222,6 +221,8 @@ class _CsvSink:
     def __init__(
         self, stream: TextIO, objects: _Objects, asked_for: Collection[str], warn: Callable[[str], None]
     ) -> None:
+        import csv
+
         names = {kind.type for kind in _LEADING}
         self._leading = () if asked_for and names.issuperset(asked_for) else _LEADING
         self._writer = csv.writer(stream, lineterminator="\n")

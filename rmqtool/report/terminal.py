@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import unicodedata
 from typing import TYPE_CHECKING
 
@@ -24,7 +23,11 @@ def uses_color(stream: TextIO, color: bool | None) -> bool:
 
 def width_of(stream: TextIO) -> int | None:
     """Return the columns of a terminal, or COLUMNS; None elsewhere, where no line is broken."""
-    return shutil.get_terminal_size().columns if stream.isatty() else None
+    if not stream.isatty():
+        return None
+    import shutil  # and with it libraries for archives, which no script needs
+
+    return shutil.get_terminal_size().columns
 
 
 def columns_of(text: str) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import EnvironmentFailureError, UsageError
@@ -83,6 +82,8 @@ def _name_and_value(text: str) -> tuple[str, str]:
     if not separator:
         raise UsageError(f"-p {text!r}: expected NAME=VALUE")
     if name not in DEFINITIONS and name not in (known := known_broker_properties()):
+        from difflib import get_close_matches
+
         close = get_close_matches(name, sorted(known | DEFINITIONS.keys()), n=1)
         hint = f"; did you mean {close[0]}?" if close else ""
         raise UsageError(f"-p {text!r}: no broker has a property {name!r}{hint}")

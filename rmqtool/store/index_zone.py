@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from typing import TYPE_CHECKING
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from rmqtool.errors import DeniedError, UsageError
 from rmqtool.formats.index import HEADERS
@@ -49,6 +48,8 @@ def zone_of_name(text: str) -> tzinfo:
         offset = timedelta(hours=int(match[2]), minutes=int(match[3] or 0))
         if offset < timedelta(hours=19):
             return timezone(sign * offset)
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError  # large, and wanted by few
+
     try:
         return ZoneInfo(text.strip())
     except (ZoneInfoNotFoundError, ValueError, OSError) as failure:
@@ -99,7 +100,7 @@ def _offset_of(file: StoreFile) -> timedelta | None:
 def _wall_clock_ms(name: str) -> int | None:
     """Read ``yyyyMMddHHmmssSSS`` as milliseconds, as if it were UTC; None if it is no such moment."""
     try:
-        moment = datetime.strptime(name[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+        moment = datetime.fromisoformat(f"{name[:8]}T{name[8:14]}").replace(tzinfo=UTC)
         return (moment - _EPOCH) // timedelta(milliseconds=1) + int(name[14:])
     except ValueError:
         return None

@@ -66,8 +66,6 @@ TOUCHES: dict[str, str] = {
     "cli/schema.py": OURS,
     "jit.py": OURS,
     "caches.py": OURS,
-    "store/given.py": OURS,
-    "store/setting.py": OURS,
     "engine": "Spark's and Java's own files",
 }
 """Modules and packages that may call what touches a disk, and why that is no file of a store."""

@@ -12,15 +12,11 @@ Nothing here is trusted: index and queues only name candidates, and where they a
 
 from __future__ import annotations
 
-from rmqtool.commands.query.consumption import Consumption, ConsumptionState, Evidence
 from rmqtool.commands.query.run import Query
 from rmqtool.lookup.explain import Explanation, Reason, Step
 from rmqtool.lookup.request import KeyQuestion, QueryRequest
 
 __all__ = [
-    "Consumption",
-    "ConsumptionState",
-    "Evidence",
     "Explanation",
     "KeyQuestion",
     "Query",

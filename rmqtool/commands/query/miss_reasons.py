@@ -9,7 +9,6 @@ from rmqtool.commands.query.index import IndexSearch
 from rmqtool.commands.query.index_coverage import coverage, is_rolled_back
 from rmqtool.lookup.explain import Reason
 from rmqtool.lookup.request import QueryRequest
-from rmqtool.lookup.topic_names import topics_of
 from rmqtool.store import PathKind
 from rmqtool.store.features import is_rocksdb
 from rmqtool.topics import DEAD_LETTER_PREFIX, HALF_TOPIC, RETRY_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC
@@ -101,6 +100,8 @@ def _why_unindexed(offset: int, covered: tuple[int, int] | None) -> tuple[Reason
 
 def _explain_other_topics(context: QueryContext, question: KeyQuestion) -> None:
     """Look the key up under every other topic: a half or delayed message is indexed under the system's."""
+    from rmqtool.lookup.topic_names import topics_of
+
     beside = context.beside(QueryRequest(max_messages=1))
     names = dict.fromkeys((*topics_of(beside.store, beside.progress), *_SYSTEM_TOPICS))
     others = [

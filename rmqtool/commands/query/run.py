@@ -6,12 +6,8 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from rmqtool.commands.query.by_id import by_offset, by_offset_id, id_questions
 from rmqtool.commands.query.by_key import indexed, with_collisions
-from rmqtool.commands.query.by_tag import by_tags_code, has_all_tag_items
 from rmqtool.commands.query.defects import MetDefects, tell_absent, tell_lost
-from rmqtool.commands.query.hints import advise
-from rmqtool.commands.query.log_answers import LogAnswers
 from rmqtool.commands.query.miss_reasons import (
     INDEX,
     QUEUES,
@@ -22,9 +18,6 @@ from rmqtool.commands.query.miss_reasons import (
 from rmqtool.findings.wording import counted
 from rmqtool.lookup.context import QueryContext
 from rmqtool.lookup.explain import Explanation, Reason
-from rmqtool.lookup.queue import QueueConsumer, find_queue, queues_problem
-from rmqtool.lookup.times import records_by_time
-from rmqtool.lookup.topic_names import known_topics
 from rmqtool.progress import LimitedProgress
 from rmqtool.rows import Damage, Message
 from rmqtool.rows.messages import MessageRows
@@ -37,6 +30,7 @@ if TYPE_CHECKING:
 
     from rmqtool.commands.query.by_key import Match
     from rmqtool.commands.query.consumption.judge import ConsumptionJudge
+    from rmqtool.commands.query.log_answers import LogAnswers
     from rmqtool.findings import FindingLog
     from rmqtool.lookup.limit import Limit
     from rmqtool.lookup.request import KeyQuestion, QueryRequest
@@ -47,6 +41,8 @@ if TYPE_CHECKING:
 
 class Query:
     """One question to one store.
+
+    Only the way that answers is imported: a look-up by key costs no more than what it reads.
 
     Args:
         store: The store.
@@ -125,6 +121,8 @@ class Query:
         tell_absent(self._context, self._defects)
         tell_lost(self._context, self._defects, self._progress)
         if not shown:
+            from rmqtool.commands.query.hints import advise
+
             advise(self._context)
         if self.limit.words is not None:
             of_each = " of a key" if self._context.request.keys is not None else ""
@@ -154,12 +152,16 @@ class Query:
         return self._by_queues(question)
 
     def _by_queues(self, question: KeyQuestion | None) -> Iterable[Record]:
+        from rmqtool.lookup.queue import queues_problem
+
         request = self._context.request
         problem = part_problem(self._context.store, QUEUES) or queues_problem(self._context.store)
         if problem is not None:
             self._give_up(*problem)
             return ()
         if question is not None:
+            from rmqtool.commands.query.by_tag import by_tags_code
+
             return by_tags_code(self._context, question)
         if request.queue_offset is not None and request.topic is not None and request.queue_id is not None:
             return self._by_queue_offset(request.topic, request.queue_id, request.queue_offset)
@@ -188,6 +190,8 @@ class Query:
         return (record for _, record in self._from_index(found))
 
     def _has_tag_items(self) -> bool:
+        from rmqtool.commands.query.by_tag import has_all_tag_items
+
         return index_problem(self._context.store) is None and has_all_tag_items(self._context)
 
     def _by_keys(self, questions: tuple[KeyQuestion, ...]) -> Iterable[Match]:
@@ -204,10 +208,14 @@ class Query:
         return explain_unindexed(self._context, question, records)
 
     def _log_answers(self) -> LogAnswers:
+        from rmqtool.commands.query.log_answers import LogAnswers
+
         self._answered_by("the commit log itself")
         return LogAnswers(self._context, self._defects.note)
 
     def _by_offset(self, offset: int) -> Iterator[Record]:
+        from rmqtool.commands.query.by_id import by_offset
+
         self._answered_by("the commit log")
         record = by_offset(self._context, offset)
         if record is not None:
@@ -220,6 +228,8 @@ class Query:
 
     def _by_message_id(self, text: str) -> Iterator[Match]:
         """An offset id says where the message lies; anything else can only be a unique key."""
+        from rmqtool.commands.query.by_id import by_offset_id, id_questions
+
         record = by_offset_id(self._context, text)
         if record is not None:
             self._answered_by("the commit log: it is an offset id")
@@ -232,6 +242,8 @@ class Query:
 
     def _by_key_of_any_topic(self) -> Iterator[Match]:
         """Ask for the key under every topic that is known of: the index knows no key without its topic."""
+        from rmqtool.lookup.topic_names import known_topics
+
         known = known_topics(self._context)
         self._remarks.note(f"no --topic: the key is looked up under {known}; --scan finds it under any")
         questions = [self._context.request.key_question_of(topic) for topic in known.names]
@@ -244,6 +256,8 @@ class Query:
         yield from ((None, record) for record in self._context.limit.newest(ordered))
 
     def _by_queue_offset(self, topic: str, queue_id: int, queue_offset: int) -> Iterator[Record]:
+        from rmqtool.lookup.queue import QueueConsumer, find_queue
+
         self._answered_by("the consume queue")
         queue = find_queue(self._context.store, topic, queue_id)
         if queue is not None:
@@ -252,5 +266,7 @@ class Query:
             yield from reader.records(queue_offset, self._context.request.max_messages)
 
     def _by_time(self) -> Iterator[Record]:
+        from rmqtool.lookup.times import records_by_time
+
         self._answered_by("the consume queues")
         yield from self._context.limit.first(records_by_time(self._context))

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import rmqtool
-from rmqtool.commands.query import ConsumptionState, Reason
+from rmqtool.commands.query import Reason
+from rmqtool.commands.query.consumption import ConsumptionState
 from tests.commands.query.consumed_store import DEAD, GROUP, RETRY, SETTINGS, TOPIC, ConsumedStore
 
 if TYPE_CHECKING:
