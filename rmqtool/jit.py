@@ -254,7 +254,19 @@ def kernel(function: _Kernel) -> _Kernel:
 
     The function keeps its type, which numba's decorator loses for mypy.
     """
-    compiled = numba.njit(nogil=True, no_cfunc_wrapper=True, _nrt=False)(function)
+    return _compiled(function, inline=False)
+
+
+def inlined(function: _Kernel) -> _Kernel:
+    """Compile as `kernel`, into each kernel that calls it: an array is seven arguments, all on the stack.
+
+    For short ones that are called for every message, with arrays or for few bytes.
+    """
+    return _compiled(function, inline=True)
+
+
+def _compiled(function: _Kernel, *, inline: bool) -> _Kernel:
+    compiled = numba.njit(nogil=True, no_cfunc_wrapper=True, _nrt=False, forceinline=inline)(function)
     compiled._cache = _KernelCache(function)
     COMPILATION.kernels += 1
     return cast("_Kernel", compiled)

@@ -15,7 +15,7 @@ from rmqtool.rows.messages import TRANSACTION_TYPES, host_text
 from rmqtool.scan.column_layout import Long, Number, Text, Word
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     import numpy.typing as npt
 
@@ -132,7 +132,7 @@ class _Dictionary:
     def __init__(self, text_of: Callable[[bytes], str]) -> None:
         self._text_of = text_of
         self._numbers: dict[bytes, int] = {}
-        self._words = pa.array([], pa.string())
+        self._words = _strings(())
 
     def array(self, numbers: npt.NDArray[np.int32], words: tuple[bytes, ...]) -> pa.DictionaryArray:
         """Return a column.
@@ -144,7 +144,7 @@ class _Dictionary:
         new = [word for word in words if word not in self._numbers]
         if new:
             self._numbers |= {word: number for number, word in enumerate(new, len(self._numbers))}
-            self._words = pa.concat_arrays([self._words, pa.array(map(self._text_of, new), pa.string())])
+            self._words = pa.concat_arrays([self._words, _strings(map(self._text_of, new))])
         own = np.array([self._numbers[word] for word in words], np.int32)
         numbers = own[numbers] if len(own) else numbers
         return pa.DictionaryArray.from_arrays(_plain(pa.int32(), numbers), self._words, safe=False)
@@ -156,7 +156,20 @@ def _text_of(name: str) -> Callable[[bytes], str]:
 
 @cache
 def _fixed_words(name: str) -> pa.Array:
-    return pa.array(_FIXED[name], pa.string())
+    return _strings(_FIXED[name])
+
+
+def _strings(texts: Iterable[str]) -> pa.StringArray:
+    """Return texts as an array, made of buffers: ``pa.array`` imports pandas wherever that is installed."""
+    encoded = [text.encode() for text in texts]
+    stops = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
+    return pa.StringArray.from_buffers(len(encoded), pa.py_buffer(stops), pa.py_buffer(b"".join(encoded)))
+
+
+def truths(values: npt.NDArray[np.bool_]) -> pa.BooleanArray:
+    """Return truth values as an array."""
+    bits = pa.py_buffer(np.packbits(values, bitorder="little"))
+    return pa.Array.from_buffers(pa.bool_(), len(values), [None, bits])
 
 
 def _plain(kind: pa.DataType, numbers: npt.NDArray[Any]) -> pa.Array:
@@ -197,9 +210,7 @@ def _damage(columns: Columns) -> pa.Array:
     sizes = np.zeros(columns.count + 1, np.int32)
     for number, codes in columns.damage.items():
         sizes[number + 1] = len(codes)
-    codes = pa.array(
-        [code for number in sorted(columns.damage) for code in columns.damage[number]], pa.string()
-    )
+    codes = _strings(code for number in sorted(columns.damage) for code in columns.damage[number])
     stops = pa.py_buffer(np.cumsum(sizes, dtype=np.int32))
     return pa.Array.from_buffers(_STRINGS, columns.count, [None, stops], children=[codes])
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Protocol
 import pyarrow as pa
 from pyarrow import parquet
 
-from rmqtool.columns.lines import LineWriter, csv_form, ndjson_form
 from rmqtool.columns.names import FileFormat
 
 if TYPE_CHECKING:
@@ -126,6 +125,18 @@ def _without_words(field: pa.Field) -> pa.Field:
     return field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
 
 
+def _json_lines(output: Output, schema: pa.Schema, bodies: TextBodies) -> TableWriter:
+    from rmqtool.columns.lines import LineWriter, ndjson_form  # which loads pyarrow's functions
+
+    return LineWriter(output, ndjson_form(schema, bodies))
+
+
+def _csv_lines(output: Output, schema: pa.Schema, bodies: TextBodies) -> TableWriter:
+    from rmqtool.columns.lines import LineWriter, csv_form
+
+    return LineWriter(output, csv_form(schema, bodies))
+
+
 def open_tables(chosen: FileFormat, output: Output, schema: pa.Schema, bodies: TextBodies) -> TableWriter:
     """Return what writes tables of a schema in a format; ``bodies`` is how text has them."""
     return _OPENERS[chosen](output, schema, bodies)
@@ -134,6 +145,6 @@ def open_tables(chosen: FileFormat, output: Output, schema: pa.Schema, bodies: T
 _OPENERS: dict[FileFormat, Callable[[Output, pa.Schema, TextBodies], TableWriter]] = {
     FileFormat.PARQUET: lambda output, schema, _: _ParquetTables(output, schema),
     FileFormat.ARROW: lambda output, schema, _: _ArrowTables(output, schema),
-    FileFormat.NDJSON: lambda output, schema, bodies: LineWriter(output, ndjson_form(schema, bodies)),
-    FileFormat.CSV: lambda output, schema, bodies: LineWriter(output, csv_form(schema, bodies)),
+    FileFormat.NDJSON: _json_lines,
+    FileFormat.CSV: _csv_lines,
 }

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import numpy as np
 import pyarrow as pa
 
-from rmqtool.columns.arrow import schema_of
+from rmqtool.columns.arrow import schema_of, truths
 from rmqtool.columns.files import Output, open_tables
 from rmqtool.columns.names import ColumnChoice, ColumnFile, Partition
 
@@ -162,7 +162,7 @@ def _set_apart(batch: pa.RecordBatch, partition: Partition | None) -> Iterator[t
 
 
 def _rows_of(batch: pa.RecordBatch, wanted: npt.NDArray[np.bool_]) -> pa.RecordBatch:
-    return batch if wanted.all() else batch.filter(pa.array(wanted))
+    return batch if wanted.all() else batch.filter(truths(wanted))
 
 
 def _day(number: int) -> str:

@@ -15,7 +15,7 @@ from rmqtool.formats import message
 from rmqtool.javacompat.checksums import PROP_CRC_NAME, PROP_CRC_SIZE
 from rmqtool.javacompat.kernels import crc32, decode_character, find_property, hash_utf8, next_key
 from rmqtool.javacompat.kernels.jit import load_word
-from rmqtool.jit import entry, kernel
+from rmqtool.jit import entry, inlined, kernel
 from rmqtool.scan.check_kernels import stored_record_crc
 from rmqtool.scan.column_layout import Count, Long, Number, Stopped, Take, Text, Word
 from rmqtool.scan.head_places import (
@@ -80,6 +80,7 @@ _REPLACEMENT = 0xFFFD
 _NOT_ASCII = np.uint64(0x8080808080808080)
 _ONES = np.uint64(0x0101010101010101)
 _NUMBER_SIGNS = _ONES * np.uint64(PROP_CRC_NAME[-2])
+_7 = np.uint64(7)
 _LONGEST_ID = 56
 
 
@@ -102,7 +103,7 @@ def is_utf8(buffer: Buffer, start: int, stop: int) -> bool:
     return True
 
 
-@kernel
+@inlined
 def _number_word(
     buffer: Buffer,
     start: int,
@@ -131,7 +132,7 @@ def _number_word(
     return True
 
 
-@kernel
+@inlined
 def _number_words(
     buffer: Buffer,
     row: Row,
@@ -161,7 +162,7 @@ def _number_words(
     return True
 
 
-@kernel
+@inlined
 def _put_text(
     texts: Buffer, stops: Int32s, used: Int64s, text: int, n: int, buffer: Buffer, start: int, stop: int
 ) -> None:
@@ -171,7 +172,7 @@ def _put_text(
     stops[text, n + 1] = used[text]
 
 
-@kernel
+@inlined
 def _put_keys(
     buffer: Buffer, start: int, stop: int, counts: Int64s, texts: Buffer, stops: Int32s, used: Int64s
 ) -> None:
@@ -184,7 +185,7 @@ def _put_keys(
         at, end = next_key(buffer, end, stop)
 
 
-@kernel
+@inlined
 def _put_properties(
     buffer: Buffer, parts: Int64s, count: int, counts: Int64s, texts: Buffer, stops: Int32s, used: Int64s
 ) -> None:
@@ -195,7 +196,7 @@ def _put_properties(
     counts[_PROPERTIES] += count
 
 
-@kernel
+@inlined
 def _put_numbers(
     buffer: Buffer, row: Row, n: int, segment_start: int, longs: Int64s, numbers: Int32s
 ) -> None:
@@ -217,7 +218,7 @@ def _put_numbers(
     numbers[_MAGIC, n] = read_i32(buffer, at + MAGIC_AT) == _MAGIC_V2
 
 
-@kernel
+@inlined
 def _put_texts(
     buffer: Buffer,
     row: Row,
@@ -262,20 +263,22 @@ def _put_texts(
     list_stops[1, n + 1] = counts[_PROPERTIES]
 
 
-@kernel
-def _has_number_sign(buffer: Buffer, start: int, stop: int) -> bool:
-    """Whether any byte is ``#``, the last of the name ``__CRC32#``; most properties have none."""
-    at = start
-    while at + 8 <= stop:
-        word = load_word(buffer, at) ^ _NUMBER_SIGNS
-        if (word - _ONES) & ~word & _NOT_ASCII:
-            return True
-        at += 8
-    while at < stop:
-        if buffer[at] == _CRC_NAME[-1]:
-            return True
-        at += 1
-    return False
+@inlined
+def _look_at(buffer: Buffer, start: int, stop: int) -> tuple[bool, bool]:
+    """Whether any byte is not ASCII, and whether any is ``#``, the last of the name ``__CRC32#``.
+
+    Most texts have neither, so nothing is decided before the end.
+    """
+    high = signs = np.uint64(0)
+    for at in range(start, stop - 7, 8):
+        word = load_word(buffer, at)
+        other = word ^ _NUMBER_SIGNS
+        high |= word
+        signs |= (other - _ONES) & ~other
+    for at in range(stop - ((stop - start) & 7), stop):
+        high |= np.uint64(buffer[at])
+        signs |= np.uint64(buffer[at] == _CRC_NAME[-1]) << _7
+    return high & _NOT_ASCII != 0, signs & _NOT_ASCII != 0
 
 
 @kernel
@@ -283,14 +286,14 @@ def _holds_checksum(buffer: Buffer, row: Row) -> bool:
     """Whether the record agrees with its property ``__CRC32#``, if it has one; it must be the last."""
     start = row.topic_stop + 2
     stop = start + row.properties_length
-    if not _has_number_sign(buffer, start, stop) or find_property(buffer, start, stop, _CRC_NAME)[0] < 0:
+    if find_property(buffer, start, stop, _CRC_NAME)[0] < 0:
         return True
     stored = stored_record_crc(buffer, start, stop)
     first = row.body_start - HEAD_SIZES[(row.sys_flag >> VARIANT_SHIFT) & 3]
     return stored == crc32(buffer, first, stop - _CRC_BYTES, 0) & _CRC_MASK
 
 
-@kernel
+@inlined
 def _has_room(row: Row, counts: Int64s, texts: Buffer, stops: Int32s, used: Int64s, longs: Int64s) -> bool:
     size = texts.shape[1]
     if counts[_ROWS] == longs.shape[1] or used[_BODY] + row.body_length > size:
@@ -372,11 +375,17 @@ def encode_columns(
         row, found = rows[i], values[i]
         start = row.topic_stop + 2
         stop = start + row.properties_length
-        if not is_intact(buffer, row, found, wanted[_ODD_FLAGS]) or not _holds_checksum(buffer, row):
+        if not is_intact(buffer, row, found, wanted[_ODD_FLAGS]):
+            return _ODD, i
+        is_topic_odd, _ = _look_at(buffer, row.topic_start, row.topic_stop)
+        is_odd, has_sign = _look_at(buffer, start, stop)
+        if has_sign and not _holds_checksum(buffer, row):
             return _ODD, i
         if found[_OF_DELAY, 0] >= 0 and is_schedule_topic(buffer, row.topic_start, row.topic_stop):
             return _ODD, i
-        if not is_utf8(buffer, row.topic_start, row.topic_stop) or not is_utf8(buffer, start, stop):
+        if is_topic_odd and not is_utf8(buffer, row.topic_start, row.topic_stop):
+            return _ODD, i
+        if is_odd and not is_utf8(buffer, start, stop):
             return _ODD, i
         if not is_wanted(buffer, row, found, wanted, topic, tag, key):
             continue

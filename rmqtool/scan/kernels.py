@@ -17,7 +17,7 @@ import numpy as np
 from rmqtool.formats import message
 from rmqtool.javacompat.kernels import parse_int, parse_long, parse_short, scan_properties
 from rmqtool.javacompat.kernels.jit import as_int
-from rmqtool.jit import entry, kernel
+from rmqtool.jit import entry, inlined, kernel
 from rmqtool.releases import LENIENT
 from rmqtool.scan.gaps import Outcome
 from rmqtool.scan.head_places import (
@@ -116,7 +116,7 @@ def is_schedule_topic(buffer: Buffer, start: int, stop: int) -> bool:
     return True
 
 
-@kernel
+@inlined
 def _check_start(
     buffer: Buffer, at: int, window_stop: int, segment_stop: int, rules: Int64s
 ) -> tuple[int, int, int]:
@@ -139,7 +139,7 @@ def _check_start(
     return _RECORD, total_size, magic
 
 
-@kernel
+@inlined
 def _check_head(
     buffer: Buffer, at: int, window_stop: int, segment_stop: int, array: int, row: Row
 ) -> tuple[int, int]:
@@ -166,7 +166,7 @@ def _check_head(
     return _RECORD, at + size
 
 
-@kernel
+@inlined
 def _check_topic(
     buffer: Buffer, at: int, width: int, window_stop: int, segment_stop: int, array: int, row: Row
 ) -> int:
@@ -183,7 +183,7 @@ def _check_topic(
     return _NEED if row.topic_stop + 2 > window_stop else _RECORD
 
 
-@kernel
+@inlined
 def _check_properties(buffer: Buffer, window_stop: int, segment_stop: int, array: int, row: Row) -> int:
     """Read the length of the properties into ``row``, negative as none."""
     length = max(read_i16(buffer, row.topic_stop), 0)
@@ -194,7 +194,7 @@ def _check_properties(buffer: Buffer, window_stop: int, segment_stop: int, array
     return _NEED if stop > window_stop else _RECORD
 
 
-@kernel
+@inlined
 def _check_numbers(buffer: Buffer, rules: Int64s, row: Row, values: Int64s, complete: bool) -> bool:
     """Whether the properties that are parsed as numbers are numbers; the inner batch only if ``complete``."""
     if not rules[_REQUIRES_NUMBERS]:

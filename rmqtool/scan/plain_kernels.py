@@ -12,7 +12,7 @@ import numpy as np
 
 from rmqtool.javacompat.checksums import PROP_CRC_NAME, PROP_CRC_SIZE
 from rmqtool.javacompat.kernels import crc32, next_key, next_property, parse_long, parse_short
-from rmqtool.jit import kernel
+from rmqtool.jit import inlined, kernel
 from rmqtool.scan.check_kernels import stored_record_crc
 from rmqtool.scan.head_places import BORN_HOST_AT, BORN_V6, HEAD_SIZES, STORE_HOST_AT, STORE_V6, VARIANT_SHIFT
 from rmqtool.scan.json_kernels import chars, is_harmless
@@ -78,7 +78,7 @@ def _equals(buffer: Buffer, start: int, stop: int, text: Buffer) -> bool:
     return stop - start == len(text) and _begins_with(buffer, start, stop, text)
 
 
-@kernel
+@inlined
 def _is_repeated(buffer: Buffer, parts: Int64s, count: int) -> bool:
     """Whether the name of property ``count`` was there before."""
     start, size = parts[count, 0], parts[count, 1] - parts[count, 0]
@@ -145,7 +145,7 @@ def holds_checksum(buffer: Buffer, row: Row, parts: Int64s, count: int) -> bool:
     return stored == crc32(buffer, start, stop - _CRC_BYTES, 0) & _CRC_MASK
 
 
-@kernel
+@inlined
 def is_intact(buffer: Buffer, row: Row, values: Int64s, odd_flags: int) -> bool:
     """Whether a message has no flag that is odd, and nothing but its properties can be wrong with it."""
     if row.physical_offset != row.log_offset or row.sys_flag & odd_flags:
@@ -168,7 +168,7 @@ def is_sound(buffer: Buffer, row: Row, values: Int64s, odd_flags: int) -> bool:
     return is_harmless(buffer, row.topic_start, row.topic_stop, False)
 
 
-@kernel
+@inlined
 def _is_inner_batch_sound(buffer: Buffer, values: Int64s) -> bool:
     if values[_INNER_NUM, 0] < 0 or values[_INNER_BASE, 0] < 0:
         return True
@@ -207,7 +207,7 @@ def _is_mapped(buffer: Buffer, at: int) -> bool:
     return bool(buffer[at + _MAPPED_ZEROS] == 0xFF and buffer[at + _MAPPED_ZEROS + 1] == 0xFF)
 
 
-@kernel
+@inlined
 def is_wanted(
     buffer: Buffer, row: Row, values: Int64s, wanted: Int64s, topic: Buffer, tag: Buffer, key: Buffer
 ) -> bool:

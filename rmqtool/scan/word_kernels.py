@@ -7,26 +7,40 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.javacompat.kernels.jit import as_int, load_word
-from rmqtool.jit import entry, kernel
+from rmqtool.jit import entry, inlined, kernel
 
 if TYPE_CHECKING:
     from rmqtool.arrays import Buffer, Int32s
 
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_FEW_BYTES = 64
 _FNV_BASIS, _FNV_PRIME, _32 = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3), np.uint64(32)
 
 
-@kernel
+@inlined
+def _copy_word(out: Buffer, to: int, buffer: Buffer, start: int) -> None:
+    word, n = load_word(buffer, start), np.uint64(to)
+    for i in range(8):
+        out[n + np.uint64(i)] = np.uint8(word >> np.uint64(8 * i))
+
+
+@inlined
 def copy_bytes(out: Buffer, to: int, buffer: Buffer, start: int, stop: int) -> int:
-    """Copy bytes; return the place after them. Unsigned positions make this a plain copy for LLVM."""
-    at, n = np.uint64(start), np.uint64(to)
-    for i in range(np.uint64(stop - start)):
-        out[n + i] = buffer[at + i]
-    return to + stop - start
+    """Copy bytes; return the place after them. Few go by words, the last overlapping the one before."""
+    size = stop - start
+    if 8 <= size <= _FEW_BYTES:
+        for i in range(0, size - 8, 8):
+            _copy_word(out, to + i, buffer, start + i)
+        _copy_word(out, to + size - 8, buffer, stop - 8)
+    else:
+        at, n = np.uint64(start), np.uint64(to)  # unsigned positions make this a plain copy for LLVM
+        for i in range(np.uint64(size)):
+            out[n + i] = buffer[at + i]
+    return to + size
 
 
-@kernel
+@inlined
 def same_bytes(words: Buffer, at: int, buffer: Buffer, start: int, stop: int) -> bool:
     """Whether the bytes from a position on are those of a range of another buffer."""
     while start + 8 <= stop:
@@ -42,7 +56,7 @@ def same_bytes(words: Buffer, at: int, buffer: Buffer, start: int, stop: int) ->
     return True
 
 
-@kernel
+@inlined
 def is_word(words: Buffer, stops: Int32s, number: int, buffer: Buffer, start: int, stop: int) -> bool:
     """Whether bytes are the word of that number; see `put_word`."""
     at = stops[number]

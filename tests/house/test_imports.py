@@ -67,6 +67,15 @@ def test_look_ups_load_no_pipeline(words: tuple[str, ...]) -> None:
     assert names & PIPELINE == set()
 
 
+def test_columns_need_no_pandas(tmp_path: Path) -> None:
+    """Which pyarrow imports wherever it is installed, as soon as it is asked for an array of anything."""
+    pytest.importorskip("pyarrow")
+    status, names = modules_after("export", STORE, "-o", str(tmp_path / "out"), "--jobs", "1")
+    assert status == 0
+    assert "pyarrow" in names
+    assert "pandas" not in names
+
+
 @pytest.mark.parametrize("words", [("dump", STORE), ("query", STORE, "--offset", "0")], ids=" ".join)
 def test_a_stream_of_rows_draws_no_tables(words: tuple[str, ...]) -> None:
     assert "rich" not in modules_after(*words)[1]

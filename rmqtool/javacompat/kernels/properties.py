@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.javacompat.kernels.jit import as_int, load_word
-from rmqtool.jit import kernel
+from rmqtool.jit import inlined, kernel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -124,7 +124,7 @@ def scan_properties(
     return strays
 
 
-@kernel
+@inlined
 def _wanted_name(
     buffer: Buffer, start: int, stop: int, names: Buffer, name_bounds: npt.NDArray[np.int64]
 ) -> int:
@@ -139,7 +139,7 @@ def _wanted_name(
     return -1
 
 
-@kernel
+@inlined
 def _equal(left: Buffer, left_start: int, right: Buffer, right_start: int, size: int) -> bool:
     index = 0
     while index < size and left[left_start + index] == right[right_start + index]:
@@ -147,7 +147,7 @@ def _equal(left: Buffer, left_start: int, right: Buffer, right_start: int, size:
     return index == size
 
 
-@kernel
+@inlined
 def next_property(buffer: Buffer, position: int, stop: int) -> tuple[int, int]:
     """Return where the name of the piece ends and where the piece ends.
 
@@ -159,7 +159,7 @@ def next_property(buffer: Buffer, position: int, stop: int) -> tuple[int, int]:
     return separator, _find_property_end(buffer, separator + 1, stop)
 
 
-@kernel
+@inlined
 def _find_separator(buffer: Buffer, position: int, stop: int) -> int:
     """Return the place of the first 01 or 02, or stop."""
     while position + 8 <= stop:
@@ -177,7 +177,7 @@ def _find_separator(buffer: Buffer, position: int, stop: int) -> int:
     return position
 
 
-@kernel
+@inlined
 def _find_property_end(buffer: Buffer, position: int, stop: int) -> int:
     """Return the place of the first 02, or stop."""
     while position + 8 <= stop:
@@ -191,7 +191,7 @@ def _find_property_end(buffer: Buffer, position: int, stop: int) -> int:
     return position
 
 
-@kernel
+@inlined
 def _lowest_byte(high_bits: np.uint64) -> int:
     """Return which byte, 0 the lowest, holds the lowest of some bits 7, 15, 23, …; one must be set."""
     lowest = high_bits & (~high_bits + np.uint64(1))
