@@ -39,12 +39,11 @@ _OTHERWISE = {
         " hazards"
     ),
     "RebuildReport": (
-        "store log verdict out mode engine partial installable=is_installable settings doubtful_settings"
-        " tag_items records bytes units index_entries queues files present account skipped more_skipped"
-        " unreachable skipped_units skipped_units_by_queue older_generations messagesNotIndexed=unindexed"
-        " salvage_would_add lost_messages? findings counts=findings.counts not_looked_at compared"
-        " differences seconds"
-        " exit_status"
+        "store log verdict out mode engine partial asked installable=is_installable settings"
+        " doubtful_settings tag_items records bytes units index_entries queues files present account"
+        " skipped more_skipped unreachable skipped_units skipped_units_by_queue older_generations"
+        " messagesNotIndexed=unindexed salvage_would_add lost_messages? findings counts=findings.counts"
+        " not_looked_at compared differences seconds exit_status"
     ),
     "RepairReport": (
         "store outcome steps left configs journal before after findings counts=findings.counts exit_status"

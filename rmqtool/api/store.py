@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from rmqtool.api.arguments import check_least, names_of, path_of, target_of, time_ms
+from rmqtool.api.arguments import check_least, names_of, target_of, time_ms
 from rmqtool.api.reads import ReadStore
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.progress import NullProgress
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
-    from rmqtool.api.arguments import AnyPath, AnyStore, Time
+    from rmqtool.api.arguments import AnyStore, Time
     from rmqtool.api.engines import AnyEngine
     from rmqtool.api.index import Index
     from rmqtool.api.queue import Queue
@@ -356,7 +356,7 @@ class Store(ReadStore):
 
     def salvage(
         self,
-        out: AnyPath,
+        out: AnyStore,
         copies: Iterable[Store] = (),
         *,
         plan: SalvagePlan | None = None,
@@ -367,6 +367,7 @@ class Store(ReadStore):
 
         Args:
             out: The directory to make, which appears complete or not at all; it must not exist, or be empty.
+                In object storage, it is complete when ``manifest.json`` is there.
             copies: Other copies of the same log, from which holes of this one are healed.
             plan: What `plan_salvage` returned for the same copies, to be done to the letter.
             progress: Told what is going on.
@@ -378,14 +379,12 @@ class Store(ReadStore):
                 not what it was when the plan was made.
             EnvironmentFailureError: Reading or writing failed, or nothing of the log can be given back.
         """
-        from pathlib import Path
-
         from rmqtool.api.salvaging import salvage_request
         from rmqtool.commands.salvage import apply_plan, salvage
 
         stores = (self._examined(), *(one._examined() for one in copies))
         request = salvage_request(stores, self._zone, options)
-        target, told = path_of(out) or Path(), progress or NullProgress()
+        target, told = target_of(out), progress or NullProgress()
         return salvage(request, target, told) if plan is None else apply_plan(plan, request, target, told)
 
 

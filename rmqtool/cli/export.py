@@ -13,7 +13,6 @@ from rmqtool.cli.options import A_STORE, is_fleet, max_findings_option, message_
 from rmqtool.cli.session import Session
 from rmqtool.columns.names import FileFormat, Partition, TextBodies
 from rmqtool.errors import UsageError
-from rmqtool.io import local_name
 
 if TYPE_CHECKING:
     from rmqtool.api.store import Store
@@ -115,7 +114,6 @@ def _resumed(
         raise UsageError("--resume is for several stores: that of one appears as a whole, or not at all")
     from rmqtool.cli.export_stores import export_stores
 
-    local_name(str(options["out"]))  # a URL is of what appears at once
     return export_stores(session, paths, options["out"], words, engine_of(options))
 
 

@@ -21,7 +21,6 @@ from rmqtool.scan.log_end import LogExtent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from rmqtool.api.store import Store
     from rmqtool.cli.options import StorePath
@@ -30,17 +29,22 @@ if TYPE_CHECKING:
     from rmqtool.errors import ExitStatus
     from rmqtool.findings import FailOn
     from rmqtool.progress import Progress
+    from rmqtool.store.scratch import Target
 
 
 def export_stores(
-    session: Session, paths: Sequence[StorePath], out: Path, words: Mapping[str, Any], engine: EngineOptions
+    session: Session,
+    paths: Sequence[StorePath],
+    out: Target,
+    words: Mapping[str, Any],
+    engine: EngineOptions,
 ) -> ExitStatus:
     """Export all that paths and globs name, each by itself, and return the worst status.
 
     Args:
         session: The run.
         paths: As given.
-        out: Receives a folder for each store.
+        out: Receives a folder for each store; a directory, or what a URL names.
         words: The options of `rmqtool.export`.
         engine: Where the tasks run.
 
@@ -65,7 +69,7 @@ class ExportQuestion:
 
     words: Mapping[str, Any]
     fail_on: FailOn
-    outs: Mapping[str, Path]
+    outs: Mapping[str, Target]
 
     def __call__(
         self, store: Store, engine: Engine, progress: Progress
@@ -85,7 +89,7 @@ class ExportQuestion:
             "asked": json_value(_asked(words)),
             "logs": [json_value(LogExtent.of(store.files))],
         }
-        document = earlier_report(out / REPORT_NAME, wanted)
+        document = earlier_report(out, REPORT_NAME, wanted)
         if document is not None:
             return Made(document, None), earlier_status(document, self.fail_on)
         report = export(store, out, engine=engine, progress=progress, **words)

@@ -13,11 +13,10 @@ from rmqtool.io import location_of
 from rmqtool.report.fleet import FleetLook, fleet_document, write_fleet
 from rmqtool.report.output import silence_standard_output
 from rmqtool.store.folders import folder_names
-from rmqtool.store.staging import refuse_inside
+from rmqtool.store.scratch import refuse_evidence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from pathlib import Path
 
     from rmqtool.api.store import Store
     from rmqtool.cli.options import StorePath
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from rmqtool.errors import ExitStatus
     from rmqtool.report.fleet import Forms
     from rmqtool.report.formats import Format
+    from rmqtool.store.scratch import Target
 
 R = TypeVar("R")
 
@@ -57,7 +57,7 @@ def _opened(
     return members
 
 
-def refuse_contents(out: Path) -> None:
+def refuse_contents(out: Target) -> None:
     """Refuse an output in which something is, where nobody asks to go on with it.
 
     Raises:
@@ -106,13 +106,13 @@ class Fleet(Generic[R]):
         """Return those that are open."""
         return [one.store for one in self.members if one.store is not None]
 
-    def folders(self, out: Path, prefix: str = "") -> dict[str, Path]:
-        """Return where the result of each store goes, by its path: a directory in ``out``.
+    def folders(self, out: Target, prefix: str = "") -> dict[str, Target]:
+        """Return where the result of each store goes, by its path: a directory in ``out``, or a URL below.
 
         Raises:
             RefusedError: It lies in one of the stores.
         """
-        refuse_inside(out, [root for store in self.stores for root in store.files.evidence_roots])
+        refuse_evidence(out, [store.files for store in self.stores])
         paths = [one.path for one in self.members]
         return {path: out / f"{prefix}{name}" for path, name in zip(paths, folder_names(paths), strict=True)}
 

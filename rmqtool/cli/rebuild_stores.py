@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from rmqtool.cli.engine_options import engine_of, note_engine
 from rmqtool.cli.fleet import Fleet, refuse_contents
 from rmqtool.commands.fleet.earlier import Made, earlier_report, earlier_status
+from rmqtool.commands.rebuild.asked import Asked
 from rmqtool.commands.rebuild.report import RebuildReport
 from rmqtool.errors import ExitStatus, UsageError
 from rmqtool.findings.wording import counted
-from rmqtool.io import local_name
 from rmqtool.projection import json_value
 from rmqtool.report.escaping import escape_text
 from rmqtool.report.fleet import forms_of_made
@@ -21,7 +21,6 @@ from rmqtool.scan.log_end import LogExtent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
     from typing import TextIO
 
     from rmqtool.api.store import Store
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from rmqtool.engine import Engine
     from rmqtool.findings import FailOn
     from rmqtool.progress import Progress
+    from rmqtool.store.scratch import Target
 
 _OF_ONE_LOG = "is a place in one log: give one STORE"
 
@@ -68,13 +68,14 @@ class RebuildQuestion:
     Attributes:
         words: the options of `Store.rebuild`.
         fail_on: which findings fail.
-        outs: where the result of each store goes, by its path; empty where nothing is written.
+        outs: where the result of each store goes, by its path, a directory or what a URL names; empty where
+            nothing is written.
         resume: whether what an earlier run has made counts.
     """
 
     words: Mapping[str, Any]
     fail_on: FailOn
-    outs: Mapping[str, Path]
+    outs: Mapping[str, Target]
     resume: bool
 
     def __call__(
@@ -94,7 +95,7 @@ class RebuildQuestion:
         status = report.exit_status(self.fail_on)
         return Made(document_of(report, status), report), status
 
-    def _made_before(self, store: Store, out: Path) -> dict[str, Any] | None:
+    def _made_before(self, store: Store, out: Target) -> dict[str, Any] | None:
         """Return the report of a result of this store, made with the same options; None if there is none."""
         from rmqtool.commands.rebuild.run import REPORT_NAME
 
@@ -103,16 +104,25 @@ class RebuildQuestion:
             "schema": RebuildReport.schema,
             "store": str(store.files.base),
             "mode": "salvage" if words["salvage"] else "broker",
-            "partial": bool(words["topic"] or words["exclude_topic"] or words["until_timestamp"] is not None),
+            "asked": json_value(_asked(words)),
             "compared": words["compare"],
             "settings": json_value(store.settings),
             "log": json_value(LogExtent.of(store.files)),
         }
-        document = earlier_report(out / REPORT_NAME, wanted)
-        if document is None:
-            return None
-        has_queues = "consumequeue" in words["parts"] and bool(document["records"])
-        return document if bool(document["queues"]) == has_queues else None
+        return earlier_report(out, REPORT_NAME, wanted)
+
+
+def _asked(words: Mapping[str, Any]) -> Asked:
+    """Return what the options of `Store.rebuild` ask for."""
+    return Asked(
+        parts=tuple(sorted(words["parts"])),
+        topics=words["topic"],
+        exclude_topics=words["exclude_topic"],
+        until_timestamp_ms=words["until_timestamp"],
+        until_offset=words["until_offset"],
+        tag_items=words["tag_items"],
+        generations=words["generations"],
+    )
 
 
 def _check(options: dict[str, Any]) -> None:
@@ -126,13 +136,11 @@ def _check(options: dict[str, Any]) -> None:
         raise UsageError(f"--tag-items {options['tag_items']} {_OF_ONE_LOG}")
     if out is None and not (options["compare"] or options["dry_run"]):
         raise UsageError("nothing to do: give --out DIR for the results, or --compare, or --dry-run")
-    if out is not None:
-        local_name(str(out))  # a URL is of one store
     if out is not None and not options["resume"]:
         refuse_contents(out)
 
 
-def _say_what_next(session: Session, out: Path | None, report: FleetReport[Made[RebuildReport]]) -> None:
+def _say_what_next(session: Session, out: Target | None, report: FleetReport[Made[RebuildReport]]) -> None:
     if report.exit_status is ExitStatus.INTERRUPTED:
         kept = "" if out is None else f"; what is complete lies in {out}, and --resume makes the rest"
         session.console.error(f"interrupted{kept}")

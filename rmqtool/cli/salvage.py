@@ -12,6 +12,7 @@ from rmqtool.cli.help import Command
 from rmqtool.cli.options import A_PATH, A_STORE, part_options, shared_options
 from rmqtool.cli.session import Session
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, UsageError
+from rmqtool.io import location_of
 from rmqtool.report.formats import Format, document_of, report_json
 from rmqtool.report.whole_file import check_new_file, whole_output
 from rmqtool.times import parse_time
@@ -40,7 +41,9 @@ rmqtool salvage $STORE --out before --until-timestamp 2026-11-21T03:28:46Z
 
 @click.command("salvage", cls=Command, examples=_EXAMPLES)
 @click.argument("store_paths", type=A_STORE, metavar="STORE…", nargs=-1, required=True)
-@click.option("--out", type=A_PATH, metavar="DIR", help="The result; must not exist, or be empty.")
+@click.option(
+    "--out", type=A_STORE, metavar="DIR", help="The result, or its URL; must not exist, or be empty."
+)
 @click.option(
     "--plan", "plan_path", type=A_PATH, metavar="FILE", help="Write what would be done as JSON, and stop."
 )
@@ -163,10 +166,11 @@ def _check_replay(options: dict[str, Any], stores: list[Store]) -> None:
     if options["out"] is None:
         raise UsageError("--replay is of the messages in --out; give that")
     roots = [root for store in stores for root in store.files.evidence_roots]
-    check_new_file(options["replay"], [*roots, options["out"]])
+    out = location_of(options["out"]).local_path()
+    check_new_file(options["replay"], roots if out is None else [*roots, out])
 
 
-def _write_replay(path: Path, out: Path, session: Session) -> None:
+def _write_replay(path: Path, out: StorePath, session: Session) -> None:
     """Write the messages of a new store, but for those that only stand for lost ones."""
     from rmqtool.report.sinks import open_sink
 

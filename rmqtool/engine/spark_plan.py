@@ -20,7 +20,7 @@ from rmqtool.io import LocalFiles, Location, ReadOnlyFile
 from rmqtool.io.object_store import Version
 from rmqtool.io.objects import ObjectFiles
 from rmqtool.io.planned import FileProof, PlannedFiles, proof_of, unseen
-from rmqtool.store.object_staging import ObjectHandle, add_written, take_written
+from rmqtool.store.object_handle import ObjectHandle, add_written, take_written
 from rmqtool.store.staging import StagingHandle
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from rmqtool.io import Source
     from rmqtool.io.zero_tails import ZeroTail
-    from rmqtool.store.object_staging import Written
+    from rmqtool.store.object_handle import Written
 
 _FILES = "files"
 """Stands for those of this machine; a URL's beginning, for those of an object store."""

@@ -9,6 +9,7 @@ from rmqtool.report.escaping import escape_text
 from rmqtool.report.finding_text import finding_line
 from rmqtool.report.lost_text import lost_facts
 from rmqtool.report.times import size_text
+from rmqtool.times import time_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,6 +31,7 @@ def _lines(report: RebuildReport) -> Iterator[str]:
     yield f"{'store':<14} {escape_text(report.store)}"
     if report.out is not None:
         yield f"{'result':<14} {escape_text(report.out)}"
+    yield from _asked(report)
     yield f"{'records':<14} {report.records:,} in {size_text(report.bytes)} of log"
     yield from _account(report)
     yield f"{'units':<14} {report.units:,} in {counted(report.queues, 'queue', spec=',')}"
@@ -53,6 +55,19 @@ def _lines(report: RebuildReport) -> Iterator[str]:
         yield f"{finding.code.code} ({finding.severity}): {finding_line(finding)}"
     if report.compared:
         yield from _differences(report)
+
+
+def _asked(report: RebuildReport) -> Iterator[str]:
+    """Say which part of the messages was asked for."""
+    asked = report.asked
+    if asked.topics:
+        yield f"{'topics':<14} {escape_text(', '.join(asked.topics))}"
+    if asked.exclude_topics:
+        yield f"{'without topics':<14} {escape_text(', '.join(asked.exclude_topics))}"
+    if asked.until_timestamp_ms is not None:
+        yield f"{'until':<14} {time_text(asked.until_timestamp_ms)}"
+    if asked.until_offset is not None:
+        yield f"{'until offset':<14} {asked.until_offset}"
 
 
 def _account(report: RebuildReport) -> Iterator[str]:

@@ -84,7 +84,7 @@ class Column:
         """
         missing = rows.view(np.uint8).data
         if is_object_url(self.path):
-            from rmqtool.store.object_staging import staged_object
+            from rmqtool.store.object_handle import staged_object
 
             if staged_object(self.path).reader().read_into(self.position, missing) != len(missing):
                 raise _lost(self, "it has become shorter")

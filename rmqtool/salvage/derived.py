@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,15 +11,13 @@ import numpy as np
 from rmqtool.dispatch.tag_evidence import tag_rule
 from rmqtool.formats.consumequeue import BATCH_UNITS, UNITS
 from rmqtool.formats.index import HEADERS
-from rmqtool.io import location_of
 from rmqtool.reput.pipeline import ReputPlan, run_reput
 from rmqtool.reput.queues import QueueGeometry
 from rmqtool.salvage.model import Holes, PartKind
-from rmqtool.salvage.writing import Written, digest_of
-from rmqtool.store.segments import StoreFile
+from rmqtool.salvage.writing import Written
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Sequence
 
     import numpy.typing as npt
 
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from rmqtool.reput.pipeline import ReputResult, Watcher
     from rmqtool.salvage.model import SalvagePlan
     from rmqtool.salvage.planned import PlannedLog
-    from rmqtool.store import Store
+    from rmqtool.store import Store, StoreFile
     from rmqtool.store.staging import StagingHandle
 
     Rows = npt.NDArray[Any]
@@ -90,11 +89,10 @@ class DerivedMaker:
             index = self._run(replace(log, silent=True), "index")
         else:
             queues = index = self._run(log, *PARTS)
-        files = [file for name in _DERIVED for file in self._files(name)]
-        files.sort(key=lambda file: -file.size_bytes)  # the last ones are to end together
-        digests = self.engine.map(digest_of, files)
+        files = [file for name in _DERIVED for file in self.staging.finished(name)]
+        digests = self.staging.digests(files, self.engine.map)
         written = [Written(one.label, sha, one.size_bytes) for one, sha in zip(files, digests, strict=True)]
-        index_ms = _index_ms(self.staging.result)
+        index_ms = _index_ms(self.staging.finished("index"))
         made = sum(log.plan.records_of(kind) for kind in (PartKind.TOMBSTONES, PartKind.FILLER))
         return Derived(index.messages - made, queues.units, queues.queues, index.entries, index_ms, written)
 
@@ -120,22 +118,11 @@ class DerivedMaker:
             zone=settings.index_timezone,
         )
 
-    def _files(self, directory: str) -> list[StoreFile]:
-        base = self.staging.result
-        paths = [path for path in sorted((base / directory).rglob("*")) if path.is_file()]
-        return [
-            StoreFile(location_of(path), str(path.relative_to(base)), path.stat().st_size) for path in paths
-        ]
 
-
-def _index_ms(result: Path) -> int:
+def _index_ms(files: Sequence[StoreFile]) -> int:
     """Return endTimestamp of the last index file but one: that is full."""
-    times = [0]
-    files = sorted((result / "index").glob("*"))
-    for path in files[:-1]:
-        with path.open("rb") as file:
-            times.append(HEADERS.padded(file.read(HEADERS.size)).end_timestamp_ms)
-    return max(times)
+    heads = [HEADERS.padded(file.path.read_head(HEADERS.size)) for file in files[:-1]]
+    return max((head.end_timestamp_ms for head in heads), default=0)
 
 
 def _repeat_units(plan: SalvagePlan, handle: StagingHandle) -> None:
@@ -144,17 +131,17 @@ def _repeat_units(plan: SalvagePlan, handle: StagingHandle) -> None:
     if not len(starts):
         return
     for name, kind in _REPEATED.items():
-        for directory in sorted((handle.result / name).glob("*/*")):
+        for _, of_queue in groupby(handle.finished(name), lambda file: file.path.parent):
             before = None
-            for path in sorted(directory.iterdir()):
-                data = path.read_bytes()
+            for one in of_queue:
+                data = one.path.read_head(one.size_bytes)
                 rows = np.frombuffer(data, kind, len(data) // kind.itemsize).copy()
                 after = np.searchsorted(stops, rows["physicalOffset"], "right")
                 inside = (rows["size"] > 0) & (after < len(starts))
                 inside[inside] = starts[after[inside]] <= rows["physicalOffset"][inside]
                 if inside.any():
                     before = _repeat(rows, inside, before)
-                    with handle.create_file(str(path.relative_to(handle.result)), len(data)) as file:
+                    with handle.create_file(one.label, len(data)) as file:
                         file.write_at(0, rows.tobytes())
                 elif rows["size"].any():
                     before = rows[np.flatnonzero(rows["size"])[-1]].copy()

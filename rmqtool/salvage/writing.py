@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from rmqtool.engine import beside
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.io import sha256_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -75,11 +74,6 @@ class FileCopier:
                 if number % _WRITE_BACK_CHUNKS == 0:
                     target.write_back(0, position)
         return Written(file.label, digest.hexdigest(), file.size_bytes)
-
-
-def digest_of(file: StoreFile) -> str:
-    """Return the SHA-256 of a file; what the disk does not deliver counts as zeros."""
-    return sha256_of(file.reader, file.size_bytes, [])[0]
 
 
 def writing_log(

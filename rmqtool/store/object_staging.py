@@ -14,154 +14,22 @@ written is removed; of one that was killed, ``run.json`` tells.
 from __future__ import annotations
 
 import json
-import os
-import secrets
-import tempfile
-import threading
-from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import RefusedError, RmqtoolError, SourceFailureError, UsageError
-from rmqtool.io.location import Location
 from rmqtool.io.object_urls import split_url
-from rmqtool.io.object_writes import ObjectWriter, WrittenObject
-from rmqtool.io.objects import ObjectFiles
-from rmqtool.store.staged_file import StagedFile, checked_relative
-from rmqtool.store.staging import StagingHandle, is_owner_alive, owner_of
+from rmqtool.store.object_handle import AREA, ObjectHandle, take_written, writer_of
+from rmqtool.store.owners import is_owner_alive, owner_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from pathlib import Path
 
-MANIFEST_NAME = "manifest.json"
-_AREA, _OWNER = ".rmqtool", ".rmqtool/run.json"
-_SCHEMA = "rmqtool.manifest/1"
+    from rmqtool.io import Location
+    from rmqtool.store.staged_file import StagedFile
 
-Written = dict[str, WrittenObject]
-"""Objects by their names."""
-
-
-class _Notes:
-    """What this process has written and nobody has taken note of."""
-
-    def __init__(self) -> None:
-        self._written: Written = {}
-        self._changing = threading.Lock()
-
-    def add(self, written: Mapping[str, WrittenObject]) -> None:
-        with self._changing:
-            self._written.update(written)
-
-    def take(self, below: str = "") -> Written:
-        with self._changing:
-            taken = {name: one for name, one in self._written.items() if name.startswith(below)}
-            for name in taken:
-                del self._written[name]
-        return taken
-
-
-_NOTES = _Notes()
-add_written, take_written = _NOTES.add, _NOTES.take
-
-
-@cache
-def _writer(top: str) -> ObjectWriter:
-    return ObjectWriter(top)
-
-
-def writer_of(url: str) -> ObjectWriter:
-    """Return what writes where a URL leads."""
-    return _writer(split_url(url)[0])
-
-
-@cache
-def _reader(top: str) -> ObjectFiles:
-    return ObjectFiles(top, samples=False)
-
-
-def staged_object(url: str) -> Location:
-    """Return the place of an object that tasks hand over: it is written once, and read when it is there."""
-    return Location(_reader(split_url(url)[0]), url)
-
-
-@dataclass(frozen=True, slots=True)
-class ObjectHandle(StagingHandle):
-    """What a task needs to write into object storage, see `StagingHandle`.
-
-    Attributes:
-        path: A directory of this machine's, where files are made before they are sent.
-        url: The output.
-        elsewhere: Whether tasks run on machines that do not see ``path``: those have directories of their
-            own, and hand over blocks as objects.
-    """
-
-    url: str
-    elsewhere: bool
-
-    @property
-    def results(self) -> Location:
-        """Return the place of what has been written of the result so far."""
-        return Location(ObjectFiles(split_url(self.url)[0], samples=False), self.url)
-
-    def create_file(self, relative: str, size_bytes: int | None = None) -> StagedFile:
-        """Begin a file of the result, see `StagingHandle.create_file`."""
-        return UploadedFile(self._here(), f"{self.url}/{checked_relative(relative)}", size_bytes)
-
-    def create_block(self, name: str) -> StagedFile:
-        """Begin a scratch file, see `StagingHandle.create_block`."""
-        if not self.elsewhere:
-            return StagedFile(self.path, self.path, name, None)
-        return UploadedFile(self._here(), f"{self.url}/{_AREA}/blocks/{name}", None)
-
-    def remove(self, relative: str) -> None:
-        """Remove a file of the result that does not count."""
-        name = f"{self.url}/{checked_relative(relative)}"
-        take_written(name)
-        writer_of(name).remove(name)
-
-    def _here(self) -> Path:
-        """Return where this machine makes files; Spark removes its own directories with the application."""
-        if not self.elsewhere:
-            return self.path
-        return Path(os.environ.get("SPARK_LOCAL_DIRS", "").partition(",")[0] or tempfile.gettempdir())
-
-
-class UploadedFile(StagedFile):
-    """A file that becomes an object when it is finished.
-
-    Args:
-        scratch: Directory for the file while it is written.
-        url: Name of the object.
-        size_bytes: As of `StagedFile`.
-
-    Raises:
-        EnvironmentFailureError: It cannot be created.
-    """
-
-    def __init__(self, scratch: Path, url: str, size_bytes: int | None) -> None:
-        self._url = url
-        super().__init__(scratch, scratch, f"{secrets.token_hex(8)}.upload", size_bytes)
-
-    @property
-    def name(self) -> str:
-        """Return what it is read by when it is finished."""
-        return self._url
-
-    def finish(self) -> Path:
-        """Close the file, send it, and remove it here.
-
-        Raises:
-            DeniedError: The object may not be written.
-            EnvironmentFailureError: As of `StagedFile.finish`.
-            SourceFailureError: It could not be sent.
-        """
-        path = super().finish()
-        try:
-            add_written({self._url: writer_of(self._url).put(self._url, path)})
-        finally:
-            path.unlink()
-        return path
+MANIFEST_NAME, MANIFEST_SCHEMA = "manifest.json", "rmqtool.manifest/1"
+_OWNER = f"{AREA}/run.json"
 
 
 class ObjectStagingArea:
@@ -219,10 +87,10 @@ class ObjectStagingArea:
         """
         below = f"{self._url}/"
         written = {name.removeprefix(below): one for name, one in take_written(below).items()}
-        self._writer.remove(f"{self._url}/{_AREA}/blocks")
+        self._writer.remove(f"{self._url}/{AREA}/blocks")
         found = self._writer.sizes_below(self._url)
         found.pop(_OWNER, None)
-        result = {name: one for name, one in sorted(written.items()) if not name.startswith(f"{_AREA}/")}
+        result = {name: one for name, one in sorted(written.items()) if not name.startswith(f"{AREA}/")}
         for name, one in result.items():
             if found.pop(name, None) != one.size_bytes:
                 raise SourceFailureError(
@@ -231,9 +99,10 @@ class ObjectStagingArea:
         if found:
             raise RefusedError(f"{self._url}: got {next(iter(found))} while the result was made")
         files = [{"path": name, **one._asdict()} for name, one in result.items()]
-        self._put(MANIFEST_NAME, (json.dumps({"schema": _SCHEMA, "files": files}, indent=1) + "\n").encode())
+        manifest = {"schema": MANIFEST_SCHEMA, "files": files}
+        self._put(MANIFEST_NAME, (json.dumps(manifest, indent=1) + "\n").encode())
         self._published = True
-        self._writer.remove(f"{self._url}/{_AREA}")
+        self._writer.remove(f"{self._url}/{AREA}")
 
     def discard(self) -> None:
         """Remove all that was written.
@@ -273,9 +142,18 @@ def _owner(text: bytes) -> Mapping[str, object]:
     return owner if isinstance(owner, dict) else {}
 
 
+def refuse_below(out: Location, evidence: Location) -> None:
+    """Refuse an output in object storage inside the evidence; see `rmqtool.store.staging.refuse_inside`.
+
+    Raises:
+        RefusedError: It lies there.
+    """
+    if out.is_relative_to(evidence):
+        raise RefusedError(f"{out}: lies inside the evidence {evidence}; nothing is written there")
+
+
 def _refuse_evidence(out: Location, evidence: Iterable[Location]) -> None:
     for place in evidence:
-        if out.is_relative_to(place):
-            raise RefusedError(f"{out}: lies inside the evidence {place}; nothing is written there")
+        refuse_below(out, place)
         if place.is_relative_to(out):
             raise RefusedError(f"{out}: the evidence {place} lies inside of it; choose another output")

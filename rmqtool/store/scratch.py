@@ -60,11 +60,36 @@ def output_area(
         with StagingArea(out, roots, own) as area:
             yield area
         return
-    evidence = [place for store in read for place in (store.base, *store.commitlog.directories)]
     from rmqtool.store.object_staging import ObjectStagingArea
 
+    evidence = _places(read)
     with _directory(roots) as here, ObjectStagingArea(out, evidence, here, elsewhere=elsewhere) as there:
         yield there
+
+
+def refuse_evidence(out: Target, stores: Iterable[Store]) -> None:
+    """Refuse an output that lies in what is read.
+
+    Args:
+        out: A directory, or what a URL names; what is written goes somewhere below.
+        stores: What is read.
+
+    Raises:
+        RefusedError: It does.
+    """
+    read = [*stores]
+    if isinstance(out, Path):
+        refuse_inside(out, [root for store in read for root in store.evidence_roots])
+        return
+    from rmqtool.store.object_staging import refuse_below
+
+    for place in _places(read):
+        refuse_below(out, place)
+
+
+def _places(stores: Iterable[Store]) -> list[Location]:
+    """Return where stores lie, to be held against what a URL names."""
+    return [place for store in stores for place in (store.base, *store.commitlog.directories)]
 
 
 @contextlib.contextmanager

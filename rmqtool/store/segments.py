@@ -8,6 +8,8 @@ from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from rmqtool.io import sha256_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, MutableSequence
 
@@ -50,6 +52,14 @@ class StoreFile:
     ) -> int:
         """Read as `ReadOnlyFile.read_into`."""
         return self.reader.read_into(position, buffer, unreadable)
+
+    def sha256(self) -> str:
+        """Return the SHA-256 in hex; what the disk does not deliver counts as zeros.
+
+        Raises:
+            EnvironmentFailureError: As for `ReadOnlyFile.read_at`.
+        """
+        return sha256_of(self.reader, self.size_bytes, [])[0]
 
     def next_written(self, position: int) -> int:
         """Return as `ReadOnlyFile.next_written`."""

@@ -7,41 +7,39 @@ Beside ``OUT`` a directory ``.OUT.rmqtool-XXXXXXXX`` holds::
     blocks/    scratch of the pipeline, dropped before the rename
 
 What a killed run leaves behind is recognised by its marker, whose lock died with the process, and is removed
-by the next run for the same target. flock rather than the process id decides, because ids mean nothing across
-containers that share a disk; where a file system has no flock, the id and the start time of the process do.
+by the next run for the same target (``owners``).
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
-import json
 import os
 import secrets
 import shutil
-import socket
 import stat
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import RefusedError
 from rmqtool.io import location_of
 from rmqtool.store.names import directory_around, real_path
+from rmqtool.store.owners import area_prefix, remove_dead_areas, write_marker
+from rmqtool.store.segments import StoreFile
 from rmqtool.store.staged_file import StagedFile, failure_of, remove_tree
 from rmqtool.store.syncing import sync_directory, sync_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
 
     from rmqtool.io import Location
 
-_MARKER = "marker"
+    Hashing = Callable[[Callable[[StoreFile], str], Sequence[StoreFile]], list[str]]
+    """Runs a function on files, as the map of an engine."""
+
 _RESULT = "result"
 _BLOCKS = "blocks"
-_TOOL = "rmqtool"
-_LARGEST_MARKER = 4096
 _OCCUPIED = {errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR}
 
 
@@ -69,6 +67,23 @@ class StagingHandle:
     def results(self) -> Location:
         """Return the place of what has been written of the result so far."""
         return location_of(self.result)
+
+    def finished(self, directory: str) -> list[StoreFile]:
+        """Return the files of the result that are finished below one of its directories, by name."""
+        place, base = self.results, self.result
+        paths = sorted(path for path in (base / directory).rglob("*") if path.is_file())
+        sizes = {path.relative_to(base).as_posix(): path.stat().st_size for path in paths}
+        return [StoreFile(place / label, label, size) for label, size in sizes.items()]
+
+    def digests(self, files: Sequence[StoreFile], run: Hashing) -> list[str]:
+        """Return the SHA-256 of files that `finished` returned, in their order.
+
+        Raises:
+            EnvironmentFailureError: One cannot be read.
+        """
+        largest_first = sorted(files, key=lambda file: -file.size_bytes)  # the last ones are to end together
+        found = dict(zip(largest_first, run(StoreFile.sha256, largest_first), strict=True))
+        return [found[file] for file in files]
 
     def remove(self, relative: str) -> None:
         """Remove a file of the result that does not count, and its folder if nothing else is in it."""
@@ -124,7 +139,7 @@ class StagingArea:
         self._marker: int | None = None
         self._published = False
         try:
-            _remove_dead_areas(self.out)
+            remove_dead_areas(self.out)
             self.handle = StagingHandle(self._create())
         except BaseException:
             self._remove_parents()
@@ -173,10 +188,10 @@ class StagingArea:
         self._remove_parents()
 
     def _create(self) -> Path:
-        path = self.out.parent / f"{_prefix(self.out)}{secrets.token_hex(4)}"
+        path = self.out.parent / f"{area_prefix(self.out)}{secrets.token_hex(4)}"
         try:
             path.mkdir()
-            self._marker = _write_marker(path, self.out)
+            self._marker = write_marker(path, self.out)
             (path / _RESULT).mkdir()
             (path / _BLOCKS).mkdir()
         except BaseException as failure:
@@ -222,10 +237,6 @@ def refuse_inside(out: Path, evidence_roots: Iterable[Path], what: str = "the ev
         raise RefusedError(f"{out}: lies inside {what} {evidence}; nothing is written there")
 
 
-def _prefix(out: Path) -> str:
-    return f".{out.name}.{_TOOL}-"
-
-
 def _refuse_evidence(out: Path, evidence_roots: Iterable[Path]) -> None:
     roots = [real_path(root) for root in evidence_roots]
     refuse_inside(out, roots)
@@ -258,77 +269,3 @@ def _make_parents(parent: Path) -> list[Path]:
     except OSError as failure:
         raise failure_of(failure, missing[0]) from failure
     return missing
-
-
-def _write_marker(path: Path, out: Path) -> int:
-    """Write and lock the marker; return its descriptor, which holds the lock."""
-    owner = owner_of(out.name)
-    descriptor = os.open(path / _MARKER, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
-    with contextlib.suppress(OSError):  # a file system without flock: id and start time decide
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    os.write(descriptor, json.dumps(owner).encode())
-    return descriptor
-
-
-def _remove_dead_areas(out: Path) -> None:
-    """Remove what killed runs for the same target left; refuse if one is alive."""
-    prefix = _prefix(out)
-    try:
-        areas = [path for path in out.parent.iterdir() if path.name.startswith(prefix)]
-        owned = [(path, owner) for path in areas if (owner := _marked_owner(path)) is not None]
-        alive = {path for path, owner in owned if _is_alive(path / _MARKER, owner)}
-    except OSError as failure:
-        raise failure_of(failure, out.parent) from failure
-    for path, owner in owned:
-        if path in alive:
-            who = f"process {owner.get('pid')} on {owner.get('host')}"
-            raise RefusedError(f"{out}: {who} is at work on this output ({path}); wait or choose another")
-        shutil.rmtree(path, ignore_errors=True)
-
-
-def _marked_owner(path: Path) -> dict[str, object] | None:
-    """Return what the marker of a staging area says; None if it is none, or is just being made."""
-    if path.is_symlink() or not (path / _MARKER).is_file():
-        return None
-    try:
-        with (path / _MARKER).open("rb") as marker:
-            owner = json.loads(marker.read(_LARGEST_MARKER))
-    except (OSError, ValueError):
-        return None
-    return owner if isinstance(owner, dict) and owner.get("tool") == _TOOL else None
-
-
-def _is_alive(marker: Path, owner: dict[str, object]) -> bool:
-    descriptor = os.open(marker, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return is_owner_alive(owner)
-    finally:
-        os.close(descriptor)
-    return False
-
-
-def owner_of(target: str) -> dict[str, object]:
-    """Return what a marker says of this process."""
-    pid = os.getpid()
-    start = _start_time(pid)
-    return {"tool": _TOOL, "host": socket.gethostname(), "pid": pid, "target": target, "start": start}
-
-
-def is_owner_alive(owner: Mapping[str, object]) -> bool:
-    """Tell whether the process that a marker names is alive, or may be: on another machine nobody knows."""
-    pid = owner.get("pid")
-    foreign = owner.get("host") != socket.gethostname()
-    return foreign or (isinstance(pid, int) and _start_time(pid) == owner.get("start") is not None)
-
-
-def _start_time(pid: int) -> str | None:
-    """Return when a process started, in clock ticks since boot; None if it is gone."""
-    try:
-        status = Path(f"/proc/{pid}/stat").read_text("ascii", "replace")
-    except OSError:
-        return None
-    return status.rpartition(")")[2].split()[19]  # field 22; the command before may contain anything

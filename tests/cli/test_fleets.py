@@ -218,6 +218,26 @@ def test_results_made_otherwise_are_not_taken(run: Runner, fleet: Path, tmp_path
 
 
 @pytest.mark.full
+def test_a_part_of_other_messages_is_not_taken(run: Runner, fleet: Path, tmp_path: Path) -> None:
+    words = ("rebuild", fleet / "[ad]" / "store", "--out", tmp_path / "out", *LOCAL, "--resume", "--format")
+    part = ("--topic", "TopicTest", "--topic", "Other*")
+    made = run(*words, "json", *part).document
+    assert [one["document"]["asked"]["topics"] for one in made["stores"]] == [["TopicTest", "Other*"]] * 2
+    for more, told in {
+        (): "asked.topics",
+        (*part, "--exclude-topic", "X"): 'asked.excludeTopics [], now it is ["X"]',
+        (*part, "--until-timestamp", "1650000000000"): "asked.untilTimestamp null, now it is 1650000000000",
+        (*part, "--tag-items", "none"): 'asked.tagItems "auto", now it is "none"',
+        (*part, "--generations", "all"): 'asked.generations "auto", now it is "all"',
+    }.items():
+        found = run(*words, "json", *more).document["stores"]
+        assert [one["exitStatus"] for one in found] == [4, 4]
+        assert told in found[0]["failure"]
+    again = run(*words, "text", *part, "-v")
+    assert (again.status, again.out.count("(by an earlier run)")) == (0, 4)
+
+
+@pytest.mark.full
 def test_a_result_of_a_log_that_has_grown_is_not_taken(run: Runner, fleet: Path, tmp_path: Path) -> None:
     words = ("rebuild", fleet / "[ad]" / "store", "--out", tmp_path / "out", *LOCAL, "--resume")
     assert run(*words).status == 0

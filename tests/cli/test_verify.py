@@ -325,4 +325,5 @@ def test_blocks_lie_where_the_user_says(run: Callable[..., Run], plain: Path, tm
     scratch.mkdir()
     assert run("verify", plain, "--scratch", scratch).status == 0
     assert list(scratch.iterdir()) == []
-    assert run("rebuild", plain, "--out", tmp_path / "out", "--scratch", scratch).status == 2
+    refused = run("rebuild", plain, "--out", tmp_path / "out", "--scratch", scratch)
+    assert (refused.status, "give a URL for it, and fetch the result" in refused.err) == (2, True)

@@ -12,11 +12,11 @@ import pytest
 
 import rmqtool
 from rmqtool.cli import main
-from rmqtool.io.object_writes import ObjectWriter
 from rmqtool.projection import json_object
 from rmqtool.report.formats import to_json
 from tests.engine.cluster import REPOSITORY, SETTINGS, Cluster, require_views, required_java
 from tests.extra import library
+from tests.io.s3_results import files_below, objects_below, whole_result
 from tests.io.s3_server import name_server, put, s3_server, upload
 from tests.store.fixture_stores import fixture
 
@@ -44,6 +44,7 @@ for setting in settings:
 spark = builder.getOrCreate()
 with rmqtool.open(store) as opened:
     opened.rebuild(out, engine=spark)
+    opened.rebuild(f"{out}-salvaged", engine=spark, salvage=True)
     with rmqtool.open_engine(spark, scratch=scratch) as engine:
         report = opened.verify(engine=engine)
 print(to_json(json_object(report)))
@@ -97,24 +98,16 @@ def test_a_cluster_that_shares_no_folder(cluster: Cluster, tmp_path: Path) -> No
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    assert main(["rebuild", str(SMALL), "--out", str(tmp_path / "here"), "--engine", "local", "-q"]) == 0
-    found, expected = _objects(OUT), _files(tmp_path / "here")
-    assert found.pop("manifest.json")
-    assert found.keys() == expected.keys()
-    assert all(found[name] == expected[name] for name in expected.keys() - {"rebuild.json"})
-    assert _objects(SCRATCH) == {}
+    for out, more in ((OUT, ()), (f"{OUT}-salvaged", ("--salvage",))):
+        here = tmp_path / out.rpartition("/")[2]
+        assert main(["rebuild", str(SMALL), "--out", str(here), "--engine", "local", "-q", *more]) == 0
+        found, expected = whole_result(out), files_below(here)
+        assert found.keys() == expected.keys()
+        assert all(found[name] == expected[name] for name in expected.keys() - {"rebuild.json"})
+    assert objects_below(SCRATCH) == {}
     assert [*(tmp_path / "driver").iterdir()] == []
     with rmqtool.open(STORE) as store:
         here = json.loads(to_json(json_object(store.verify())))
     report = json.loads(done.stdout.splitlines()[-1])
     assert {**report, "seconds": None} == {**here, "seconds": None}
     assert report["examined"]["records"] == 57
-
-
-def _objects(url: str) -> dict[str, bytes]:
-    writer = ObjectWriter("s3://bucket")
-    return {name: writer.text(f"{url}/{name}") for name in writer.sizes_below(url)}
-
-
-def _files(folder: Path) -> dict[str, bytes]:
-    return {str(one.relative_to(folder)): one.read_bytes() for one in folder.rglob("*") if one.is_file()}

@@ -82,9 +82,7 @@ def test_a_part_in_another_bucket_is_refused() -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        ("salvage", "STORE", "--out", "s3://bucket/out"),
-        ("rebuild", "STORE", "STORE", "--out", "s3://bucket/out"),
-        ("export", "STORE", "STORE", "--resume", "--out", "s3://bucket/out"),
+        ("salvage", "STORE", "--plan", "s3://bucket/plan.json"),
         ("repair", "s3://bucket/store"),
         ("info", "STORE", "-o", "s3://bucket/out"),
         ("info", "STORE", "-c", "s3://bucket/broker.conf"),

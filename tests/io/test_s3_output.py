@@ -6,16 +6,19 @@ import hashlib
 import json
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from importlib.resources import files
+from typing import TYPE_CHECKING
 
 import pytest
 
 from rmqtool.errors import SourceFailureError
 from rmqtool.io.object_writes import ObjectWriter, WrittenObject
-from rmqtool.store.object_staging import MANIFEST_NAME, add_written, take_written
-from rmqtool.store.staging import owner_of
+from rmqtool.store.object_handle import add_written, take_written
+from rmqtool.store.object_staging import MANIFEST_NAME
+from rmqtool.store.owners import owner_of
 from tests.extra import library
-from tests.io.s3_server import Proxy, Reply, put, stores_behind_proxy
+from tests.io.s3_results import files_below, objects_below, results_behind_proxy, whole_result
+from tests.io.s3_server import Proxy, Reply, put
 from tests.runs import run_line
 from tests.store.fixture_stores import fixture
 
@@ -35,8 +38,7 @@ SMALL = fixture("indexfull-4.9.8")
 
 @pytest.fixture(scope="module")
 def proxy() -> Iterator[Proxy]:
-    with stores_behind_proxy({"store": SMALL}) as one, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("rmqtool.store.object_staging._writer", ObjectWriter)  # another server each time
+    with results_behind_proxy({"store": SMALL}) as one:
         yield one
 
 
@@ -50,12 +52,7 @@ def out(proxy: Proxy, request: pytest.FixtureRequest) -> str:
 def _objects(proxy: Proxy, url: str) -> dict[str, bytes]:
     """Return what lies below a URL, by name."""
     proxy.begin(lambda request, reply: reply)
-    writer = ObjectWriter("s3://bucket")
-    return {name: writer.text(f"{url}/{name}") for name in writer.sizes_below(url)}
-
-
-def _files(folder: Path) -> dict[str, bytes]:
-    return {str(one.relative_to(folder)): one.read_bytes() for one in folder.rglob("*") if one.is_file()}
+    return objects_below(url)
 
 
 @pytest.mark.parametrize(
@@ -73,10 +70,8 @@ def test_a_result_is_that_of_a_disk_and_has_a_manifest(
     assert out in told
     here = tmp_path / "out"
     assert run_line(capsys, *words.replace("STORE", str(SMALL)).replace("OUT", str(here)).split())[0] == 0
-    found, expected = _objects(proxy, out), _files(here)
-    manifest: dict[str, Any] = json.loads(found.pop(MANIFEST_NAME))
-    listed = {one["path"]: (one["size_bytes"], one["sha256"]) for one in manifest["files"]}
-    assert listed == {name: (len(data), hashlib.sha256(data).hexdigest()) for name, data in found.items()}
+    proxy.begin(lambda request, reply: reply)
+    found, expected = whole_result(out), files_below(here)
     reports = {name for name in found if name in {"rebuild.json", "_export.json"}}
     assert len(reports) == 1
     assert found.keys() == expected.keys()
@@ -108,7 +103,6 @@ def test_an_output_with_contents_is_refused(
     assert _objects(proxy, out) == {"x": b"1"}
     assert run_line(capsys, *words, f"{STORE}/new")[0] == 4
     assert run_line(capsys, *words, "s3://bucket")[0] == 2
-    assert run_line(capsys, "rebuild", STORE, STORE, "--out", out)[0] == 2
     status, _, err = run_line(capsys, *words, "s3://nowhere/out")
     assert (status, err.count("\n")) == (3, 1)
 
@@ -207,6 +201,16 @@ def test_an_upload_in_parts_that_fails_is_no_object(proxy: Proxy, out: str, tmp_
     with pytest.raises(SourceFailureError, match="cannot be written, tried 4 times"):
         ObjectWriter("s3://bucket").put(f"{out}/x", tmp_path / "file")
     assert _objects(proxy, out) == {}
+
+
+def test_the_bucket_takes_the_rule_of_the_manual(proxy: Proxy) -> None:
+    boto3 = library("boto3")
+    manual = files("rmqtool").joinpath("docs/objects.md").read_text("utf-8")
+    rules = json.loads(manual.partition("```json\n")[2].partition("```")[0])
+    proxy.begin(lambda request, reply: reply)
+    client = boto3.client("s3", endpoint_url=os.environ["AWS_ENDPOINT_URL"])
+    client.put_bucket_lifecycle_configuration(Bucket="bucket", LifecycleConfiguration=rules)
+    assert client.get_bucket_lifecycle_configuration(Bucket="bucket")["Rules"] == rules["Rules"]
 
 
 def test_what_a_killed_run_left_is_recognised(

@@ -223,7 +223,7 @@ def test_without_flock_process_and_start_time_decide(
     def refuse(*_: object) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
 
-    monkeypatch.setattr("rmqtool.store.staging.fcntl.flock", refuse)
+    monkeypatch.setattr("rmqtool.store.owners.fcntl.flock", refuse)
     area = StagingArea(tmp_path / "out")
     if alive:
         with pytest.raises(RefusedError, match="at work"):

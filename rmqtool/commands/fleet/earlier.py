@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from rmqtool.errors import ExitStatus, RefusedError
 from rmqtool.findings import CATALOG, FailOn, Severity
 from rmqtool.findings.status import status_of
+from rmqtool.store.results import read_result
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
+
+    from rmqtool.store.scratch import Target
 
 R = TypeVar("R")
 
-_LARGEST_REPORT = 256 << 20
 _WAY_OUT = "delete it to have it made again, or give another --out"
 
 
@@ -31,28 +32,29 @@ class Made(NamedTuple, Generic[R]):
     report: R | None
 
 
-def earlier_report(path: Path, wanted: Mapping[str, Any]) -> dict[str, Any] | None:
+def earlier_report(out: Target, name: str, wanted: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the report of a result that is there; None if there is none.
 
-    A result appears by one rename, with its report in it: where the report is, all of it is.
-
     Args:
-        path: Of the report.
+        out: The result.
+        name: Of the report in it.
         wanted: Members that it must have, with these values.
 
     Raises:
-        RefusedError: The result was made otherwise, or of another log.
+        RefusedError: The result was made otherwise, or of another log; or it is not what it was.
+        DeniedError: It may not be read.
+        SourceFailureError: The object store does not answer.
     """
+    data = read_result(out, name)
     try:
-        with path.open("rb") as file:
-            document = json.loads(file.read(_LARGEST_REPORT))
-    except (OSError, ValueError):
+        document = None if data is None else json.loads(data)
+    except ValueError:
         return None
     if not isinstance(document, dict):
         return None
-    for name, one in wanted.items():
-        if document.get(name) != one:
-            raise RefusedError(f"{path.parent}: {_difference(name, document.get(name), one)}; {_WAY_OUT}")
+    for member, one in wanted.items():
+        if document.get(member) != one:
+            raise RefusedError(f"{out}: {_difference(member, document.get(member), one)}; {_WAY_OUT}")
     return document
 
 

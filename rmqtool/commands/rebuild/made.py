@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rmqtool.commands.rebuild.asked import Asked
 from rmqtool.commands.rebuild.report import Account, QueueUnits, RangeCount, RebuildReport, RecordCount
 from rmqtool.errors import DeniedError
 from rmqtool.scan.log_end import LogExtent
@@ -99,6 +100,7 @@ def report_of(
         mode="broker",
         engine=request.engine.kind,
         partial=plan.is_partial,
+        asked=Asked.by(request),
         settings={setting.name: setting for setting in request.store.settings},
         doubtful_settings=doubtful,
         tag_items=made.tags,

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from rmqtool.commands.rebuild.installing import install_hint
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn
 from rmqtool.findings.wording import counted
-from rmqtool.io.object_urls import is_object_url
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from rmqtool.commands.rebuild.asked import Asked
     from rmqtool.commands.rebuild.compare import FileDifference
     from rmqtool.commands.rebuild.generations import Dropped
     from rmqtool.commands.rebuild.present import Present
@@ -24,31 +24,6 @@ if TYPE_CHECKING:
     from rmqtool.reput.unreachable import UnreachableRange
     from rmqtool.scan.log_end import LogExtent
     from rmqtool.store import Setting
-
-_FETCH = "Fetch what {out}/manifest.json lists, and hold it against its sizes and SHA-256. "
-_INSTALL = (
-    "To install: stop the broker and remove abort; move the store's {names} away and put the ones in {out}"
-    " in their place; keep commitlog/, config/ and checkpoint. Install both parts of one rebuild and put"
-    " nothing else beside them: brokers of 5.0.0 to 5.3.1 do not complete a consume queue that ends before"
-    " the log does, 5.3.2 and later lose a record doing so, and 5.4.0 and later look at the newest"
-    " commitLogRecoverMaxNum (10) files of the log only: do not delete {names} for a start to make them anew,"
-    " as all before those files would get no unit and no index entry. A start that still finds abort deletes"
-    " index files that are newer than the checkpoint."
-)
-_PARTIAL = "This result is partial: a broker must not start on it."
-_DAMAGED = (
-    "Start no broker on the only copy: a start can cut the log where it is damaged. Compare with a replica"
-    " first: rmqtool diff {store} REPLICA. What a start would do: rmqtool verify {store} --predict-recovery."
-    " What is left of the log, as a new store: rmqtool salvage {store} --out DIR"
-)
-_FEWER = (
-    "Do not install this result: consumers would see fewer messages than now. What the log cannot give, a"
-    " replica may: rmqtool diff {store} REPLICA"
-)
-_DOUBTFUL = (
-    "Do not install this result before {names} are sure: give the broker's with -c broker.conf or"
-    " -p {first}=N, and rebuild again. What is known of them: rmqtool info {store}"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +114,7 @@ class RebuildReport:
         mode: ``broker``: what a running master's reput builds; ``salvage``: over all true records.
         engine: ``local`` or ``spark``.
         partial: whether the user left something out.
+        asked: which messages were asked for, and what was to be made of them.
         settings: in effect, by name.
         doubtful_settings: those that are not sure, and what speaks against them.
         tag_items: which messages have an index entry for their tags, and why; None without an index.
@@ -173,6 +149,7 @@ class RebuildReport:
     mode: str
     engine: str
     partial: bool
+    asked: Asked
     settings: Mapping[str, Setting]
     doubtful_settings: Mapping[str, str]
     tag_items: TagRule | None
@@ -277,21 +254,7 @@ class RebuildReport:
     @property
     def install_hint(self) -> str:
         """Return what to do next: how to put the result in place, or why not; empty if there is nothing."""
-        store = shlex.quote(self.store)
-        if self.is_log_damaged:
-            return _DAMAGED.format(store=store)
-        if self.fewer_messages or self.fewer_entries:
-            return _FEWER.format(store=store)
-        if self.out is None:
-            return ""
-        if self.partial:
-            return _PARTIAL
-        if self.doubtful_settings:
-            names = " and ".join(self.doubtful_settings)
-            return _DOUBTFUL.format(names=names, first=next(iter(self.doubtful_settings)), store=store)
-        names = " and ".join(f"{name}/" for name in sorted(self.files) if self.files[name])
-        fetched = _FETCH.format(out=self.out) if is_object_url(self.out) else ""
-        return fetched + _INSTALL.format(names=names or "derived directories", out=shlex.quote(self.out))
+        return install_hint(self)
 
     @property
     def is_installable(self) -> bool:

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from rmqtool.check.log.record_checks import RecordChecker
+from rmqtool.commands.rebuild.asked import Asked
 from rmqtool.commands.rebuild.compare import compare_derived
 from rmqtool.commands.rebuild.generations import GenerationChoice, Generations
 from rmqtool.commands.rebuild.judging import assumed_delay_table, delay_findings, judge_log
@@ -18,7 +19,6 @@ from rmqtool.dispatch.policy import NEVER, DispatchPolicy
 from rmqtool.dispatch.tag_evidence import TagRule, tag_rule
 from rmqtool.engine import EngineOptions, opened_engine, runs_elsewhere
 from rmqtool.errors import EnvironmentFailureError, RefusedError, UsageError
-from rmqtool.io import Location
 from rmqtool.jit import compile_kernels
 from rmqtool.projection import json_object
 from rmqtool.reput.damage import inspect_skips
@@ -163,17 +163,16 @@ def _check(request: RebuildRequest, progress: Progress) -> None:
     if request.out is None and not (request.compare or request.dry_run):
         raise UsageError("nothing to do: give --out DIR for the result, or --compare, or --dry-run")
     if request.out is not None and request.engine.scratch is not None:
-        raise UsageError("--scratch is for runs without --out, which has room beside it")
-    chosen = request.topics or request.exclude_topics
-    until = request.until_timestamp_ms is not None or request.until_offset is not None
-    if request.tell_lost is not None and (chosen or until or "consumequeue" not in request.parts):
-        raise UsageError("--lost is of a whole rebuild: give no topics, no --until-..., and make the queues")
-    local = request.out is not None and not isinstance(request.out, Location)
-    if request.salvage and (not local or request.tell_lost or chosen or until or _is_part(request)):
         raise UsageError(
-            "--salvage makes queues and index of all messages, on this machine: give a directory for --out,"
-            " and no choice of them"
+            "--scratch is for runs without --out: tasks write the result into --out themselves, and hand over"
+            " blocks there, too; where they do not see this machine's folders, give a URL for it, and fetch"
+            " the result"
         )
+    is_partial = Asked.by(request).is_partial
+    if request.tell_lost is not None and (is_partial or "consumequeue" not in request.parts):
+        raise UsageError("--lost is of a whole rebuild: give no topics, no --until-..., and make the queues")
+    if request.salvage and (request.out is None or request.tell_lost or is_partial or _is_part(request)):
+        raise UsageError("--salvage is of all queues and the index: give --out, and no choice of messages")
     if not len(store.commitlog):
         places = ", ".join(str(directory) for directory in store.commitlog.directories)
         raise EnvironmentFailureError(

@@ -10,6 +10,7 @@ from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn
 from rmqtool.findings.wording import counted
 from rmqtool.salvage.model import Holes, PartKind
+from rmqtool.store.results import fetch_hint
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -172,7 +173,7 @@ class SalvageReport:
         """Return what to do next; empty where nothing was made."""
         if self.out is None:
             return ""
-        return (
+        return fetch_hint(self.out) + (
             f"To use it: rmqtool verify {self.out}, then start a broker with the old settings on a copy of it"
             " (storePathRootDir), and look at salvage/lost.ndjson for what consumers will miss."
         )

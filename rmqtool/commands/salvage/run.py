@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.commands.salvage.report import SalvageReport
 from rmqtool.dispatch.policy import NEVER
-from rmqtool.engine import EngineOptions, opened_engine
+from rmqtool.engine import EngineOptions, opened_engine, runs_elsewhere
 from rmqtool.errors import EnvironmentFailureError, RefusedError, UsageError
 from rmqtool.projection import json_object
 from rmqtool.salvage.compaction import copy_compaction
@@ -19,18 +19,20 @@ from rmqtool.salvage.model import Holes, PartKind, SourceFile
 from rmqtool.salvage.papers import lost_lines, manifest_lines, plan_text, rescue_map
 from rmqtool.salvage.planned import PlannedLog
 from rmqtool.salvage.planning import Choices
-from rmqtool.salvage.writing import Written, digest_of, write_found, writing_log
+from rmqtool.salvage.writing import Written, write_found, writing_log
 from rmqtool.store.lock import lock_holder
-from rmqtool.store.staging import StagingArea
+from rmqtool.store.scratch import output_area
+from rmqtool.store.segments import StoreFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
+    from contextlib import AbstractContextManager
 
     from rmqtool.engine import Engine
     from rmqtool.progress import Progress
     from rmqtool.salvage.model import SalvagePlan
     from rmqtool.store import Store
+    from rmqtool.store.scratch import AnyArea, Target
     from rmqtool.store.staging import StagingHandle
 
 PAPERS = "salvage"
@@ -69,16 +71,11 @@ class SalvageRequest:
         """Return the stores as copies of one log."""
         return Copies(self.stores)
 
-    @property
-    def evidence_roots(self) -> tuple[Path, ...]:
-        """Return the directories that nothing may be written into."""
-        return tuple({path for store in self.stores for path in store.evidence_roots})
-
 
 def salvage(
-    request: SalvageRequest, out: Path, progress: Progress, engine: Engine | None = None
+    request: SalvageRequest, out: Target, progress: Progress, engine: Engine | None = None
 ) -> SalvageReport:
-    """Salvage into ``out``, which appears complete or not at all.
+    """Salvage into ``out``, a directory or what a URL names; it appears complete or not at all.
 
     Raises:
         UsageError: the stores are no copies of one log.
@@ -86,7 +83,7 @@ def salvage(
         EnvironmentFailureError: reading or writing failed, or there is nothing to give back.
     """
     seconds: dict[str, float] = {}
-    with StagingArea(out, request.evidence_roots) as area, opened_engine(request.engine, engine) as hands:
+    with _staging(request, out) as area, opened_engine(request.engine, engine) as hands:
         plan = _plan(request, progress, hands, seconds)
         return _carry_out(plan, request, area, progress, hands, seconds)
 
@@ -100,7 +97,7 @@ def plan_salvage(request: SalvageRequest, progress: Progress, engine: Engine | N
 
 
 def apply_plan(
-    plan: SalvagePlan, request: SalvageRequest, out: Path, progress: Progress, engine: Engine | None = None
+    plan: SalvagePlan, request: SalvageRequest, out: Target, progress: Progress, engine: Engine | None = None
 ) -> SalvageReport:
     """Do what a plan says, and nothing else.
 
@@ -108,7 +105,7 @@ def apply_plan(
         RefusedError: a copy is not what it was when the plan was made; or as for ``salvage``.
     """
     _check(request)
-    with StagingArea(out, request.evidence_roots) as area, opened_engine(request.engine, engine) as hands:
+    with _staging(request, out) as area, opened_engine(request.engine, engine) as hands:
         _refuse_changed(plan, request, hands)
         if plan.file_size != (size := request.copies.file_size):
             raise RefusedError(
@@ -116,6 +113,10 @@ def apply_plan(
                 " plan was made with"
             )
         return _carry_out(plan, request, area, progress, hands, {})
+
+
+def _staging(request: SalvageRequest, out: Target) -> AbstractContextManager[AnyArea]:
+    return output_area(out, request.stores, elsewhere=runs_elsewhere(request.engine))
 
 
 def _plan(
@@ -156,7 +157,7 @@ def _choices(request: SalvageRequest) -> Choices:
 
 def _with_digests(request: SalvageRequest, engine: Engine) -> tuple[SourceFile, ...]:
     files = [segment for store in request.stores for segment in store.commitlog]
-    digests = engine.map(digest_of, files)
+    digests = engine.map(StoreFile.sha256, files)
     return tuple(
         replace(source, sha256=digest)
         for source, digest in zip(request.copies.sources(), digests, strict=True)
@@ -177,7 +178,7 @@ def _refuse_changed(plan: SalvagePlan, request: SalvageRequest, engine: Engine) 
 def _carry_out(
     plan: SalvagePlan,
     request: SalvageRequest,
-    area: StagingArea,
+    area: AnyArea,
     progress: Progress,
     engine: Engine,
     seconds: dict[str, float],

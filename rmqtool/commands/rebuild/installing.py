@@ -1,0 +1,54 @@
+"""What to do with a result: how it gets into its place, or why it does not belong there."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+from rmqtool.store.results import fetch_hint
+
+if TYPE_CHECKING:
+    from rmqtool.commands.rebuild.report import RebuildReport
+
+_INSTALL = (
+    "To install: stop the broker and remove abort; move the store's {names} away and put the ones in {out}"
+    " in their place; keep commitlog/, config/ and checkpoint. Install both parts of one rebuild and put"
+    " nothing else beside them: brokers of 5.0.0 to 5.3.1 do not complete a consume queue that ends before"
+    " the log does, 5.3.2 and later lose a record doing so, and 5.4.0 and later look at the newest"
+    " commitLogRecoverMaxNum (10) files of the log only: do not delete {names} for a start to make them anew,"
+    " as all before those files would get no unit and no index entry. A start that still finds abort deletes"
+    " index files that are newer than the checkpoint."
+)
+_PARTIAL = "This result is partial: a broker must not start on it."
+_DAMAGED = (
+    "Start no broker on the only copy: a start can cut the log where it is damaged. Compare with a replica"
+    " first: rmqtool diff {store} REPLICA. What a start would do: rmqtool verify {store} --predict-recovery."
+    " What is left of the log, as a new store: rmqtool salvage {store} --out DIR"
+)
+_FEWER = (
+    "Do not install this result: consumers would see fewer messages than now. What the log cannot give, a"
+    " replica may: rmqtool diff {store} REPLICA"
+)
+_DOUBTFUL = (
+    "Do not install this result before {names} are sure: give the broker's with -c broker.conf or"
+    " -p {first}=N, and rebuild again. What is known of them: rmqtool info {store}"
+)
+
+
+def install_hint(report: RebuildReport) -> str:
+    """Return what to do next: how to put a result in place, or why not; empty if there is nothing."""
+    store = shlex.quote(report.store)
+    if report.is_log_damaged:
+        return _DAMAGED.format(store=store)
+    if report.fewer_messages or report.fewer_entries:
+        return _FEWER.format(store=store)
+    if report.out is None:
+        return ""
+    if report.partial:
+        return _PARTIAL
+    if report.doubtful_settings:
+        names = " and ".join(report.doubtful_settings)
+        return _DOUBTFUL.format(names=names, first=next(iter(report.doubtful_settings)), store=store)
+    names = " and ".join(f"{name}/" for name in sorted(report.files) if report.files[name])
+    told = _INSTALL.format(names=names or "derived directories", out=shlex.quote(report.out))
+    return fetch_hint(report.out) + told

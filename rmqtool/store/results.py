@@ -1,0 +1,77 @@
+"""Results that are whole: what a run has made and published, on a disk or in object storage."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rmqtool.errors import RefusedError
+from rmqtool.io.object_urls import is_object_url
+
+if TYPE_CHECKING:
+    from rmqtool.io import Location
+    from rmqtool.store.scratch import Target
+
+_FETCH = "Fetch what {out}/manifest.json lists, and hold it against its sizes and SHA-256. "
+
+
+def fetch_hint(out: str) -> str:
+    """Return what comes before a result can be used where it lies in object storage; empty on a disk."""
+    return _FETCH.format(out=out) if is_object_url(out) else ""
+
+
+def read_result(out: Target, name: str) -> bytes | None:
+    """Return a file of a result that is whole; None if no such result is there.
+
+    On a disk a result appears by one rename: where the file is, all of it is. In object storage the manifest
+    says what there is, and is held against it.
+
+    Args:
+        out: The result.
+        name: Of the file in it.
+
+    Raises:
+        RefusedError: An object of the result is not what the manifest says.
+        DeniedError: It may not be read.
+        SourceFailureError: The store does not answer.
+    """
+    if isinstance(out, Path):
+        try:
+            return (out / name).read_bytes()
+        except OSError:  # whoever makes it there says what is wrong
+            return None
+    return _read_object(out, name)
+
+
+def _read_object(out: Location, name: str) -> bytes | None:
+    from rmqtool.store.object_handle import writer_of
+    from rmqtool.store.object_staging import MANIFEST_NAME, MANIFEST_SCHEMA
+
+    writer = writer_of(out.text)
+    files = _files_of(writer.text(f"{out}/{MANIFEST_NAME}"), MANIFEST_SCHEMA)
+    if name not in files:
+        return None
+    sizes = writer.sizes_below(out.text)
+    data = writer.text(f"{out}/{name}")
+    differing = [path for path, one in files.items() if sizes.get(path) != one["size_bytes"]]
+    if not differing and hashlib.sha256(data).hexdigest() != files[name]["sha256"]:
+        differing = [name]
+    if differing:
+        raise RefusedError(
+            f"{out}/{differing[0]}: is not what {MANIFEST_NAME} beside it says; remove that result to have it"
+            " made again, or give another --out"
+        )
+    return data
+
+
+def _files_of(manifest: bytes, schema: str) -> dict[str, dict[str, Any]]:
+    """Return what a manifest lists, by path; nothing if it is none of ours."""
+    try:
+        document = json.loads(manifest)
+    except ValueError:
+        return {}
+    if not isinstance(document, dict) or document.get("schema") != schema:
+        return {}
+    return {one["path"]: one for one in document["files"]}

@@ -1,0 +1,48 @@
+"""What results in object storage are held against: the same ones on a disk, and their manifests."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rmqtool.io.object_writes import ObjectWriter
+from rmqtool.store.object_staging import MANIFEST_NAME
+from tests.io.s3_server import stores_behind_proxy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from tests.io.s3_server import Proxy
+
+
+@contextmanager
+def results_behind_proxy(stores: Mapping[str, Path]) -> Iterator[Proxy]:
+    """Run a server with stores, see `stores_behind_proxy`; what writes there knows no earlier one."""
+    with stores_behind_proxy(stores) as one, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("rmqtool.store.object_handle._writer", ObjectWriter)
+        yield one
+
+
+def objects_below(url: str) -> dict[str, bytes]:
+    """Return what lies below a URL, by name."""
+    writer = ObjectWriter("s3://bucket")
+    return {name: writer.text(f"{url}/{name}") for name in writer.sizes_below(url)}
+
+
+def files_below(folder: Path) -> dict[str, bytes]:
+    """Return what lies in a directory, by name."""
+    return {str(one.relative_to(folder)): one.read_bytes() for one in folder.rglob("*") if one.is_file()}
+
+
+def whole_result(url: str) -> dict[str, bytes]:
+    """Return what the manifest of a result lists, by name; it lists all that is there, as it is."""
+    found = objects_below(url)
+    manifest: dict[str, Any] = json.loads(found.pop(MANIFEST_NAME))
+    listed = {one["path"]: (one["size_bytes"], one["sha256"]) for one in manifest["files"]}
+    assert listed == {name: (len(data), hashlib.sha256(data).hexdigest()) for name, data in found.items()}
+    return found
