@@ -11,6 +11,7 @@ import click
 from rmqtool.cli.help import Command
 from rmqtool.cli.options import A_PATH
 from rmqtool.cli.warmup import load_kernels
+from rmqtool.columns.missing import require_library
 from rmqtool.compiling import COMPILATION
 from rmqtool.errors import ExitStatus
 from rmqtool.report.console import Console
@@ -19,6 +20,8 @@ _MEBIBYTE = 1 << 20
 _EXAMPLES = """\
 # an archive for executors that have nothing but Python
 rmqtool spark pack -o rmqtool-spark.tar.gz
+# the same for stores as tables, and for export
+rmqtool spark pack --with-arrow -o rmqtool-spark.tar.gz
 """
 
 
@@ -33,17 +36,21 @@ rmqtool spark pack -o rmqtool-spark.tar.gz
     show_default=True,
     help="The archive; must not exist.",
 )
+@click.option("--with-arrow", is_flag=True, help="Pack pyarrow, too.")
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")
-def spark_command(action: str, output: Path, quiet: bool) -> ExitStatus:
+def spark_command(action: str, output: Path, with_arrow: bool, quiet: bool) -> ExitStatus:
     """Pack rmqtool for the executors of a Spark cluster.
 
     Executors then need the same version of Python and nothing else. Compiled kernels are in it, so that none
-    compiles them. What is printed are the options that have a command use it.
+    compiles them. What is printed are the options that have a command use it. Stores as tables of a session,
+    and export, also need the pyarrow that is installed here.
     """
     del action  # there is one
     from rmqtool.engine.spark_pack import check_new, make_pack
 
     check_new(output)
+    also = ["pyarrow"] if with_arrow else []
+    require_library(*also)
     from rmqtool.jit import cache_folder, compile_kernels
 
     load_kernels()
@@ -51,7 +58,7 @@ def spark_command(action: str, output: Path, quiet: bool) -> ExitStatus:
     COMPILATION.listener = console.compiling
     try:
         compile_kernels()
-        pack = make_pack(output, cache_folder())
+        pack = make_pack(output, cache_folder(), also)
     finally:
         console.close()
     if not quiet:

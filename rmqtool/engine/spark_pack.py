@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from rmqtool.errors import EnvironmentFailureError, RefusedError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 FOLDER = "rmqtool-pack"
 """The name that executors unpack the archive under, in their working directory."""
 _CACHE = "cache"
 _PACKAGE = "rmqtool"
+_LEFT_OUT = frozenset({"..", "__pycache__", "include", "tests"})
+"""Folders of packages that nothing is imported from, and what is installed outside of them."""
 _NAME = re.compile(r"[\w.-]+")
 _LEVEL = 3
 """Of the compression: 9 takes four times as long, for a tenth less."""
@@ -45,12 +47,13 @@ class Pack(NamedTuple):
         }
 
 
-def make_pack(path: Path, kernels: Path) -> Pack:
+def make_pack(path: Path, kernels: Path, also: Sequence[str] = ()) -> Pack:
     """Make the archive; it appears whole.
 
     Args:
         path: Of the archive, ``.tar.gz``; nothing may be there.
         kernels: The folder with the compiled kernels of this version.
+        also: Names of further distributions that are installed here.
 
     Raises:
         RefusedError: Something has that name already.
@@ -58,7 +61,7 @@ def make_pack(path: Path, kernels: Path) -> Pack:
     """
     path = path.absolute()
     check_new(path)
-    packages = _packages()
+    packages = _packages(also)
     partial = path.with_name(f".{path.name}.part")
     try:
         with tarfile.open(partial, "w:gz", compresslevel=_LEVEL) as archive:
@@ -83,10 +86,10 @@ def check_new(path: Path) -> None:
         raise RefusedError(f"{path}: exists; choose another name or remove it")
 
 
-def _packages() -> list[metadata.Distribution]:
-    """Return this distribution and all that it requires without an extra, by name."""
+def _packages(also: Sequence[str] = ()) -> list[metadata.Distribution]:
+    """Return this distribution, others, and all that they require without an extra, by name."""
     found: dict[str, metadata.Distribution] = {}
-    wanted = [_PACKAGE]
+    wanted = [_PACKAGE, *also]
     while wanted:
         name = wanted.pop()
         key = name.lower().replace("_", "-")
@@ -121,7 +124,7 @@ def _files(packages: list[metadata.Distribution], kernels: Path) -> Iterator[tup
         for file in one.files or ():
             if one.name == _PACKAGE and file.parts[0] == _PACKAGE:
                 continue
-            if ".." not in file.parts and "__pycache__" not in file.parts and file.suffix != ".pth":
+            if _LEFT_OUT.isdisjoint(file.parts) and file.suffix != ".pth":
                 yield Path(str(file.locate())), str(file)
     yield from (
         (path, f"{_CACHE}/rmqtool/{kernels.name}/{path.relative_to(kernels)}") for path in _below(kernels)

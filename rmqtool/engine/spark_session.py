@@ -9,6 +9,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from py4j import java_gateway
+from py4j.java_collections import ListConverter, MapConverter, SetConverter
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkContext, SparkFiles
 from pyspark.java_gateway import launch_gateway
@@ -97,7 +98,10 @@ def _connect(address: GatewayAddress) -> ClientServer:
     with _unchanged_environment():
         os.environ["PYSPARK_GATEWAY_PORT"] = str(address.port)
         os.environ["PYSPARK_GATEWAY_SECRET"] = address.secret
-        return launch_gateway()
+        gateway = launch_gateway()
+    # Those of pyspark for numpy's types import pandas and pyarrow to find out whether there is numpy.
+    gateway._gateway_client.converters = [SetConverter(), MapConverter(), ListConverter()]
+    return gateway
 
 
 @contextlib.contextmanager

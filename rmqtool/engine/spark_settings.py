@@ -55,6 +55,10 @@ _JVM_FLAGS = (
     "--enable-native-access=ALL-UNNAMED",
     "--sun-misc-unsafe-memory-access=allow",
     "-XX:+UseSerialGC",  # a short life and small heaps: the plainest collector starts fastest
+    "-XX:NewSize=256m",  # a small store leaves 200 MiB of garbage, which is not worth looking at
+    "-XX:MetaspaceSize=128m",  # nor are its classes
+    "-XX:+UnlockDiagnosticVMOptions",
+    "-XX:ArchiveRelocationMode=0",  # the cache of a start is mapped as it is
     "-XX:-UsePerfData",
     "-XX:TieredStopAtLevel=1",
     "-Dio.netty.tryReflectionSetAccessible=true",
@@ -65,6 +69,14 @@ _JVM_FLAGS = (
     *(f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED_PACKAGES),
 )
 
+_SUBMIT = "org.apache.spark.deploy.SparkSubmit"
+_GATEWAY = "org.apache.spark.api.python.PythonGatewayServer"
+"""What ``SparkSubmit`` starts in the end, told by system properties."""
+
+_RESOLVED_BY_SUBMIT = frozenset(
+    {"spark.jars.packages", "spark.jars.repositories", "spark.kerberos.keytab", "spark.kerberos.principal"}
+)
+"""Settings that only ``SparkSubmit`` looks at."""
 
 CLUSTER_SETTINGS = {
     # An executor that fails tasks of one stage, as one that does not see the store, gets no more of it.
@@ -134,8 +146,11 @@ def _private_command(options: EngineOptions, master: str, java: Java, folder: Pa
     if memory := user.get("spark.driver.memory"):
         arguments.append(f"-Xmx{memory}")
     arguments += shlex.split(user.get("spark.driver.extraJavaOptions", ""))
-    arguments.append("org.apache.spark.deploy.SparkSubmit")
-    return DriverCommand([*arguments, *_submit_arguments(settings)], _private_environment(folder))
+    if user.keys() & _RESOLVED_BY_SUBMIT:
+        arguments += [_SUBMIT, *_submit_arguments(settings)]
+    else:
+        arguments += [*(f"-D{name}={value}" for name, value in settings.items()), _GATEWAY]
+    return DriverCommand(arguments, _private_environment(folder))
 
 
 def class_path(user: Mapping[str, str]) -> list[str]:

@@ -71,7 +71,7 @@ OPTIONS = {
     "brokerVersion": "Where versions differ; inferred by default.",
     "timezone": "Zone of times without one.",
     "splitBytes": "Bytes of log that one task reads; 256 MiB by default.",
-    "maxBytesPerTrigger": "Bytes of log that a micro-batch reads at most.",
+    "maxBytesPerTrigger": "Bytes of log that a micro-batch reads at most, from Spark 4.2 on.",
     "startingOffsets": "Where a new stream begins: `earliest` or `latest`.",
     "failOnDataLoss": "`false` lets a stream go on where files were deleted that it had not read.",
 }

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from rmqtool.columns.missing import require_library
-from rmqtool.errors import EnvironmentFailureError
+from rmqtool.errors import UsageError
 from rmqtool.spark.options import options_of
 
 if TYPE_CHECKING:
@@ -67,11 +67,15 @@ class StoreSource(DataSource):  # type: ignore[misc]
         """Return what reads what is new.
 
         Raises:
-            EnvironmentFailureError: This line of Spark admits no limits.
+            UsageError: A batch shall be bounded, and this line of Spark cannot.
         """
-        if find_spec("pyspark.sql.streaming.datasource") is None:
-            raise EnvironmentFailureError(
-                "a stream of rocketmq-store needs Spark 4.2 or newer; read it in batches, with fromOffset"
+        if find_spec("pyspark.sql.streaming.datasource") is not None:
+            from rmqtool.spark.admission import AdmittingStreamReader
+
+            return AdmittingStreamReader(self.read_options, schema)
+        if self.read_options.max_bytes is not None:
+            raise UsageError(
+                "maxBytesPerTrigger needs Spark 4.2 or newer: leave it out, and a batch is all that is there"
             )
         from rmqtool.spark.stream import StoreStreamReader
 

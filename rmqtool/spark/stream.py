@@ -2,7 +2,8 @@
 
 An offset of Spark's is, for each store, a physical offset at which a record begins, or the log ends. What
 lies between two of them is the same whenever it is read, so that a query that starts again from its
-checkpoint reads what it would have read.
+checkpoint reads what it would have read. Each batch is all that is there; from Spark 4.2 on, ``admission``
+bounds it.
 """
 
 from __future__ import annotations
@@ -10,13 +11,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, SupportsTriggerAvailableNow
 
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.scan.log_edge import FoundEdge
 from rmqtool.scan.log_end import find_log_end
-from rmqtool.scan.record_walk import Blank, ChainWalk, record_defects
-from rmqtool.scan.records import Record
+from rmqtool.scan.record_walk import record_defects
 from rmqtool.spark.options import Table
 from rmqtool.spark.plan import open_stores, parts_of, store_name
 from rmqtool.spark.reading import Reading
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     import pyarrow as pa
-    from pyspark.sql.streaming.datasource import ReadLimit
     from pyspark.sql.types import StructType
 
     from rmqtool.spark.options import ReadOptions
@@ -37,8 +35,8 @@ Offsets = dict[str, int]
 """Physical offsets by the path of a store."""
 
 
-class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
-    """Reads what is added to logs.
+class StoreStreamReader(DataSourceStreamReader):  # type: ignore[misc]
+    """Reads what is added to logs, as Spark 4.0 and 4.1 ask for it.
 
     Args:
         options: What is read.
@@ -53,47 +51,24 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
             raise UsageError(f"a stream has messages, not the table {options.table}: read that in batches")
         self._options = options
         self._reading = Reading(options, checked_names(shape_of(options), schema), arrow_schema(schema))
-        self._final: Offsets | None = None
+        self._reached: Offsets = {}
 
     def initialOffset(self) -> Offsets:
         """Return where the first batch begins."""
-        stores = open_stores(self._options)
-        if self._options.starts_latest:
-            return {store_name(store): _end_of(store) for store in stores}
-        return {store_name(store): self._first(store) for store in stores}
+        first = end_of if self._options.starts_latest else self._first
+        self._reached = {name: first(store) for name, store in self._stores().items()}
+        return self._reached
 
-    def getDefaultReadLimit(self) -> ReadLimit:
-        """Return how much a batch reads at most."""
-        most = self._options.max_bytes
-        return ReadAllAvailable() if most is None else ReadMaxBytes(most)
-
-    def prepareForTriggerAvailableNow(self) -> None:
-        """Note what is there: nothing else is read."""
-        self._final = self.reportLatestOffset()
-
-    def reportLatestOffset(self) -> Offsets:
-        """Return where the logs end."""
-        return {store_name(store): _end_of(store) for store in open_stores(self._options)}
-
-    def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:
+    def latestOffset(self) -> Offsets:
         """Return where the next batch ends.
+
+        Spark does not say where it begins, but has asked for the partitions before it, and when it starts
+        again from a checkpoint, for those between its last offset and that itself.
 
         Raises:
             EnvironmentFailureError: A log ends before what was read of it.
         """
-        stores = {store_name(store): store for store in open_stores(self._options)}
-        ends = {}
-        for name, store in stores.items():
-            end = _end_of(store)
-            if self._final is not None:
-                end = min(end, self._final.get(name, self._first(store)))
-            begin = start.get(name, self._first(store))
-            if end < begin and self._final is None:
-                self._lost(f"{name}: its log ends at {end}, and was read up to {begin}")
-            ends[name] = max(begin, end)
-        if isinstance(limit, ReadMaxBytes):
-            self._admit(stores, start, ends, limit.max_bytes)
-        return start | ends
+        return self._reached | self._ends(self._stores(), self._reached)
 
     def partitions(self, start: Offsets, end: Offsets) -> Sequence[InputPartition]:
         """Return the parts of a batch.
@@ -101,8 +76,9 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         Raises:
             EnvironmentFailureError: What is to be read was deleted.
         """
+        self._reached = end
         found = []
-        stores = {store_name(store): store for store in open_stores(self._options)}
+        stores = self._stores()
         for name, stop in end.items():
             store = stores.get(name)
             if store is None:
@@ -123,17 +99,23 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         """Yield the batches of a partition."""
         yield from self._reading.batches(partition.value)
 
+    def _stores(self) -> dict[str, Store]:
+        return {store_name(store): store for store in open_stores(self._options)}
+
     def _first(self, store: Store) -> int:
         return max(store.commitlog.start, self._options.from_offset or 0)
 
-    def _admit(self, stores: Mapping[str, Store], start: Offsets, ends: Offsets, most: int) -> None:
-        """Bring ends nearer, so that all stores together have no more than some bytes, and a record each."""
-        begins = {name: start.get(name, self._first(store)) for name, store in stores.items()}
-        behind = [name for name in stores if ends[name] > begins[name]]
-        for name in behind:
-            goal = begins[name] + max(most // len(behind), 1)
-            if goal < ends[name]:
-                ends[name] = min(ends[name], _record_from(stores[name], goal))
+    def _ends(self, stores: Mapping[str, Store], start: Offsets, final: Offsets | None = None) -> Offsets:
+        """Return where logs end, at final offsets at the latest; none before its start."""
+        ends = {}
+        for name, store in stores.items():
+            end, begin = end_of(store), start.get(name, self._first(store))
+            if final is not None:
+                end = min(end, final.get(name, self._first(store)))
+            elif end < begin:
+                self._lost(f"{name}: its log ends at {end}, and was read up to {begin}")
+            ends[name] = max(begin, end)
+        return ends
 
     def _lost(self, sentence: str) -> None:
         if self._options.fails_on_loss:
@@ -143,7 +125,7 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
             )
 
 
-def _end_of(store: Store) -> int:
+def end_of(store: Store) -> int:
     """Return where the log ends; a last record that is not whole may be half written."""
     edge = FoundEdge.of(store)
     found = find_log_end(edge)
@@ -152,17 +134,3 @@ def _end_of(store: Store) -> int:
     if last is None or found.end > last.physical_offset + len(last.raw):
         return found.end
     return last.physical_offset if any(record_defects(last)) else found.end
-
-
-def _record_from(store: Store, log_offset: int) -> int:
-    """Return where the first record begins that does not begin before an offset, or its file ends."""
-    edge = FoundEdge.of(store)
-    segments = edge.segments
-    number = next(number for number, one in enumerate(segments) if one.stop > log_offset)
-    if segments[number].start >= log_offset:
-        return segments[number].start
-    for event in ChainWalk(number, edge).run(log_offset, None):
-        if isinstance(event, Record | Blank) and event.physical_offset >= log_offset:
-            store.commitlog.close()
-            return event.physical_offset
-    return segments[number].stop

@@ -134,10 +134,11 @@ def test_the_users_settings_win_except_over_privacy(tmp_path: Path) -> None:
     command = driver_command(
         EngineOptions("spark", jobs=3, spark_conf=user), Java(tmp_path, "test"), tmp_path
     )
-    assert {"spark.app.name=mine", "spark.driver.bindAddress=127.0.0.1", "spark.master=local[3]"} < set(
-        command.arguments
-    )
-    assert {"-Xmx2g", "-Da=b c"} < set(command.arguments)
+    told = {"spark.app.name=mine", "spark.driver.bindAddress=127.0.0.1", "spark.master=local[3]"}
+    assert {f"-D{one}" for one in told} | {"-Xmx2g", "-Da=b c"} < set(command.arguments)
+    resolved = EngineOptions("spark", jobs=3, spark_conf=user | {"spark.jars.packages": "a:b:1"})
+    submitted = driver_command(resolved, Java(tmp_path, "test"), tmp_path).arguments
+    assert told | {"spark.jars.packages=a:b:1", "org.apache.spark.deploy.SparkSubmit"} < set(submitted)
 
 
 @pytest.mark.spark

@@ -64,5 +64,5 @@ def test_a_rebuild_gives_the_same_bytes(environment: dict[str, str], tmp_path: P
 
 
 def test_stores_are_tables(environment: dict[str, str], tmp_path: Path) -> None:
-    """Also filtered while they are read, and as streams, where the line has that."""
+    """Also filtered while they are read, and in batches of some bytes, where the line has that."""
     assert run(["-m", "tests.spark.line", str(tmp_path)], environment, tmp_path).stdout == "done\n"

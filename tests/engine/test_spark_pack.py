@@ -16,6 +16,7 @@ from rmqtool.cli import main
 from rmqtool.engine import spark_pack
 from rmqtool.engine.spark_pack import make_pack
 from rmqtool.errors import RefusedError
+from tests.extra import library
 from tests.house.readme import ROOT
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def test_modules_and_kernels_lie_where_they_are_looked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ours = [one for one in spark_pack._packages() if one.name in OURS]
-    monkeypatch.setattr(spark_pack, "_packages", lambda: ours)
+    monkeypatch.setattr(spark_pack, "_packages", lambda _: ours)
     (kernels := tmp_path / "kernels-0").mkdir()
     (kernels / "rmqtool.scan").mkdir()
     (kernels / "rmqtool.scan" / "walk.nbc").write_bytes(b"machine code")
@@ -54,6 +55,29 @@ def test_modules_and_kernels_lie_where_they_are_looked_for(
 
 
 OURS = {"construct", "rmqtool"}
+
+
+@pytest.mark.full
+def test_pyarrow_is_imported_from_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By an interpreter that has no packages of its own."""
+    library("pyarrow")
+    found = [one for one in spark_pack._packages(["pyarrow"]) if one.name in OURS | {"pyarrow"}]
+    monkeypatch.setattr(spark_pack, "_packages", lambda also: found if also == ["pyarrow"] else [])
+    monkeypatch.setattr(spark_pack, "_LEVEL", 0)
+    (tmp_path / "kernels").mkdir()
+    pack = make_pack(tmp_path / "pack.tar.gz", tmp_path / "kernels", ["pyarrow"])
+    with tarfile.open(pack.path) as archive:
+        archive.extractall(tmp_path / "there", filter="data")
+    script = "import pyarrow, pyarrow.parquet, rmqtool.errors as ours; print(pyarrow.__file__, ours.__file__)"
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", script],
+        env={"PYTHONPATH": str(tmp_path / "there")},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert all(path.startswith(str(tmp_path / "there")) for path in done.stdout.split())
 
 
 def test_where_it_cannot_be_written_that_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -34,15 +34,16 @@ def main(folder: Path) -> None:
     if find_spec("pyspark.sql.streaming.datasource"):
         follow(spark, folder)
     else:
-        refuse_streams(spark)
+        follow(spark, folder, most=None)
+        refuse_bounds(spark)
     spark.stop()
     print("done")  # noqa: T201 - what the test waits for
 
 
-def refuse_streams(spark: SparkSession) -> None:
-    stream = spark.readStream.format("rocketmq-store").load(str(PLAIN))
+def refuse_bounds(spark: SparkSession) -> None:
+    stream = spark.readStream.format("rocketmq-store").option("maxBytesPerTrigger", "12000").load(str(PLAIN))
     query = stream.writeStream.format("noop").trigger(availableNow=True).start()
-    with pytest.raises(Exception, match=r"needs Spark 4\.2 or newer"):
+    with pytest.raises(Exception, match=r"maxBytesPerTrigger needs Spark 4\.2 or newer"):
         query.awaitTermination()
 
 

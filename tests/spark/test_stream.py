@@ -17,8 +17,10 @@ from tests.spark.test_tables import PLAIN, expected
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from rmqtool.spark.admission import AdmittingStreamReader
     from rmqtool.spark.stream import StoreStreamReader
 
+stream_module = library("rmqtool.spark.stream")
 limits = library("pyspark.sql.streaming.datasource")
 
 pytestmark = pytest.mark.spark
@@ -27,9 +29,16 @@ FILES = sorted((PLAIN / "commitlog").iterdir())
 EVERYTHING = limits.ReadAllAvailable()
 
 
-def stream(path: Path, **options: str) -> StoreStreamReader:
+def stream(path: Path, **options: str) -> AdmittingStreamReader:
     made = source(path, **options)
-    reader: StoreStreamReader = made.streamReader(struct_of(made.schema()))
+    reader: AdmittingStreamReader = made.streamReader(struct_of(made.schema()))
+    return reader
+
+
+def unbounded(path: Path, **options: str) -> StoreStreamReader:
+    """Return what Spark 4.0 and 4.1 are given."""
+    made = source(path, **options)
+    reader: StoreStreamReader = stream_module.StoreStreamReader(made.read_options, struct_of(made.schema()))
     return reader
 
 
@@ -69,6 +78,28 @@ def test_every_message_comes_once(most: int, tmp_path: Path) -> None:
 
 def rows_before(store: Path, end: dict[str, int]) -> list[Any]:
     return rows_between(stream(store), stream(store).initialOffset(), end)
+
+
+def test_without_bounds_a_batch_is_all_there_is(tmp_path: Path) -> None:
+    """Spark asks for the end alone; when it starts again, first for the partitions of no batch."""
+    store, found = store_of(tmp_path, FILES[:1]), []
+    reader = unbounded(store)
+    end = reader.latestOffset()
+    offsets = reader.initialOffset()
+    for some in (FILES[1:2], FILES[2:3]):
+        found += rows_between(reader, offsets, end)
+        store_of(tmp_path, some)
+        reader = unbounded(store)
+        assert rows_between(reader, end, end) == []
+        offsets, end = end, reader.latestOffset()
+    assert found + rows_between(reader, offsets, end) == expected(store)
+    assert reader.latestOffset() == end
+    (store / "commitlog" / FILES[2].name).unlink()
+    with pytest.raises(EnvironmentFailureError, match=r"its log ends at 16384, and was read up to"):
+        reader.latestOffset()
+    tolerant = unbounded(store, failOnDataLoss="false")
+    assert rows_between(tolerant, end, end) == []
+    assert tolerant.latestOffset() == end
 
 
 def test_available_now_is_what_is_there(tmp_path: Path) -> None:
