@@ -46,7 +46,7 @@ _FLAGS = (
         for package in ("java.lang", "java.nio", "sun.nio.ch", "jdk.internal.ref")
     ),
 )
-# For JVMs that live a second or two, and are not measured.
+# For JVMs that live some seconds, and are not measured: what the better compiler makes would come too late.
 SHORT_LIVED = ("-Xmx1g", "-XX:TieredStopAtLevel=1")
 _UNREACHABLE = re.compile(r"Could not (resolve|transfer)|offline mode|Unknown host", re.IGNORECASE)
 
@@ -257,7 +257,7 @@ def run(
     *args: str | Path,
     timeout: float = 120,
     timezone: str = "UTC",
-    options: Sequence[str] = ("-Xmx1g",),
+    options: Sequence[str] = SHORT_LIVED,
     ends: int = 0,
 ) -> list[Row]:
     """Run one of the Java main classes and return the objects it printed.
@@ -316,7 +316,7 @@ def judge(
     *args: str | Path,
     timeout: float = 120,
     timezone: str = "UTC",
-    options: Sequence[str] = ("-Xmx1g",),
+    options: Sequence[str] = SHORT_LIVED,
 ) -> list[Row]:
     """Run the judge with raw arguments; as `run` does; prefer `rebuild` and `serve`."""
     return run(version, "Judge", *args, timeout=timeout, timezone=timezone, options=options)
@@ -334,7 +334,7 @@ def rebuild(
     *,
     timeout: float = 120,
     timezone: str = "UTC",
-    options: Sequence[str] = ("-Xmx1g",),
+    options: Sequence[str] = SHORT_LIVED,
 ) -> Row:
     """Let the broker regenerate the derived files of a store from its log alone.
 
@@ -383,7 +383,7 @@ def serve(
         args: list[str | Path] = ["serve", str(append), str(restart).lower()]
         for store, file in zip(stores, files, strict=True):
             args += [store.root, store.conf, file]
-        judge(version, *args, timeout=timeout, timezone=timezone, options=SHORT_LIVED)
+        judge(version, *args, timeout=timeout, timezone=timezone)
         return [[json.loads(line) for line in file.read_text("utf-8").splitlines()] for file in files]
 
 
@@ -403,7 +403,7 @@ def copy(version: Version, pairs: Sequence[tuple[Found, Path]]) -> list[list[Row
         args: list[str | Path] = ["copy"]
         for (master, slave), file in zip(pairs, files, strict=True):
             args += [master.root, master.conf, slave, file]
-        judge(version, *args, options=SHORT_LIVED)
+        judge(version, *args)
         return [[json.loads(line) for line in file.read_text("utf-8").splitlines()] for file in files]
 
 

@@ -25,7 +25,11 @@ if TYPE_CHECKING:
 REPOSITORY = Path(__file__).parents[2]
 START_TIMEOUT_S = 120
 
+SHORT_LIVED = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData"
+"""For Java that works for some seconds: what the better compiler makes would come too late."""
+
 SETTINGS = {
+    "spark.driver.extraJavaOptions": SHORT_LIVED,
     # Executors import the tests' modules from the working tree, as they would an installed package.
     "spark.executorEnv.PYTHONPATH": str(REPOSITORY),
     "spark.driver.host": "127.0.0.1",
@@ -122,8 +126,12 @@ class Cluster:
         return found[1]
 
 
-CLUSTER_ENVIRONMENT = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_SCALA_VERSION": "2.13"}
-"""As Spark's start scripts would set it."""
+CLUSTER_ENVIRONMENT = {
+    "SPARK_LOCAL_IP": "127.0.0.1",
+    "SPARK_SCALA_VERSION": "2.13",
+    "JAVA_TOOL_OPTIONS": SHORT_LIVED,
+}
+"""As Spark's start scripts would set it; executors inherit it."""
 
 LOGGING = """\
 rootLogger.level = info

@@ -58,7 +58,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
         put(port, "bucket")
         upload(port, SMALL, "bucket/store")
         name_server(patch, port)
-        patch.setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")  # six of them start
         yield port
 
 

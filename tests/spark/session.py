@@ -16,6 +16,7 @@ from pyspark.sql import Row, SparkSession
 
 import rmqtool
 import rmqtool.spark
+from tests.engine.cluster import SHORT_LIVED
 from tests.extra import library
 from tests.store.fixture_stores import fixture
 
@@ -30,7 +31,7 @@ def open_session(folder: Path) -> SparkSession:
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.shuffle.partitions", "1")
-        .config("spark.driver.extraJavaOptions", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData")
+        .config("spark.driver.extraJavaOptions", SHORT_LIVED)
         .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
         .getOrCreate()
     )
