@@ -73,10 +73,8 @@ _SUBMIT = "org.apache.spark.deploy.SparkSubmit"
 _GATEWAY = "org.apache.spark.api.python.PythonGatewayServer"
 """What ``SparkSubmit`` starts in the end, told by system properties."""
 
-_RESOLVED_BY_SUBMIT = frozenset(
-    {"spark.jars.packages", "spark.jars.repositories", "spark.kerberos.keytab", "spark.kerberos.principal"}
-)
-"""Settings that only ``SparkSubmit`` looks at."""
+_READ_BY_SUBMIT = ("spark.jars", "spark.kerberos.", "spark.submit.")
+"""How settings begin that ``SparkSubmit`` looks at, and not the driver alone."""
 
 CLUSTER_SETTINGS = {
     # An executor that fails tasks of one stage, as one that does not see the store, gets no more of it.
@@ -146,10 +144,10 @@ def _private_command(options: EngineOptions, master: str, java: Java, folder: Pa
     if memory := user.get("spark.driver.memory"):
         arguments.append(f"-Xmx{memory}")
     arguments += shlex.split(user.get("spark.driver.extraJavaOptions", ""))
-    if user.keys() & _RESOLVED_BY_SUBMIT:
-        arguments += [_SUBMIT, *_submit_arguments(settings)]
-    else:
+    if not any(name.startswith(_READ_BY_SUBMIT) for name in user):
         arguments += [*(f"-D{name}={value}" for name, value in settings.items()), _GATEWAY]
+    else:
+        arguments += [_SUBMIT, *_submit_arguments(settings)]
     return DriverCommand(arguments, _private_environment(folder))
 
 
