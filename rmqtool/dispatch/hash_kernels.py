@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.dispatch.tag_items import INDEX_TYPE_TAG
+from rmqtool.dispatch.index_keys import INDEX_TYPE_TAG
 from rmqtool.javacompat.kernels import abs_int, hash_utf8, next_key
 from rmqtool.jit import entry, kernel
 from rmqtool.scan.rows import MESSAGE_ROW, Property

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqtool.dispatch.tag_items import INDEX_TYPE_TAG
 from rmqtool.javacompat import split_keys
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+INDEX_TYPE_TAG = "T"
+"""``MessageConst#INDEX_TAG_TYPE`` (5.4.0): stands between topic and tags in the key of a tag item."""
 
 
 def index_keys(properties: Mapping[str, str]) -> list[str]:

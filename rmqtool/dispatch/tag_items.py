@@ -10,14 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
+from rmqtool.dispatch.index_keys import INDEX_TYPE_TAG
 from rmqtool.errors import UsageError
 from rmqtool.javacompat import decode_utf8, parse_long, string_hash
 
 if TYPE_CHECKING:
     from rmqtool.releases import Release
-
-INDEX_TYPE_TAG = "T"
-"""``MessageConst#INDEX_TAG_TYPE`` (5.4.0): stands between topic and tags in the key of a tag item."""
 
 _FIRST = -(1 << 63)
 _WORDS = {"all": (_FIRST,), "none": ()}

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import posixpath
 import re
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import EnvironmentFailureError, SourceFailureError, UsageError
@@ -70,6 +69,8 @@ def connect(top: str) -> Connection:
         EnvironmentFailureError: pyarrow is not installed, or lacks what serves this scheme.
         SourceFailureError: Nobody tells where the bucket is.
     """
+    from importlib.util import find_spec
+
     if find_spec("pyarrow") is None:
         raise EnvironmentFailureError(
             f"{top}: is read by pyarrow, which is not installed: pip install 'rmqtool[arrow]' adds it"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import grp
-import pwd
 import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -52,6 +50,8 @@ def _nearest(path: Path) -> tuple[Path, os.stat_result] | None:
 
 
 def _user(number: int) -> str:
+    import pwd
+
     try:
         return pwd.getpwuid(number).pw_name
     except KeyError:
@@ -59,6 +59,8 @@ def _user(number: int) -> str:
 
 
 def _group(number: int) -> str:
+    import grp
+
     try:
         return grp.getgrgid(number).gr_name
     except KeyError:

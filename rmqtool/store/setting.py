@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from pkgutil import get_data
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import UsageError
@@ -13,6 +13,7 @@ from rmqtool.releases import RELEASES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from importlib.abc import ResourceLoader
 
     from rmqtool.releases import Release
 
@@ -190,9 +191,8 @@ CONCERNING = (
 
 def packaged_text(name: str) -> str:
     """Return a text that lies beside this module, be it in a directory or in an archive."""
-    data = get_data(__package__, name)
-    assert data is not None, name
-    return data.decode("ascii")
+    loader: ResourceLoader = __loader__  # type: ignore[name-defined] # every imported module has it
+    return loader.get_data(str(Path(__file__).with_name(name))).decode("ascii")
 
 
 def _read_definitions() -> Iterator[Definition]:

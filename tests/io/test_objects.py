@@ -95,7 +95,7 @@ def test_what_is_not_written_to_a_url(words: tuple[str, ...], capsys: pytest.Cap
 
 
 def test_without_pyarrow_one_sentence_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rmqtool.io.object_urls.find_spec", lambda name: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(EnvironmentFailureError, match=r"pip install 'rmqtool\[arrow\]' adds it$"):
         location_of("s3://bucket/store").status()
 
