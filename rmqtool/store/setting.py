@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import UsageError
@@ -192,7 +191,7 @@ CONCERNING = (
 def packaged_text(name: str) -> str:
     """Return a text that lies beside this module, be it in a directory or in an archive."""
     loader: ResourceLoader = __loader__  # type: ignore[name-defined] # every imported module has it
-    return loader.get_data(str(Path(__file__).with_name(name))).decode("ascii")
+    return loader.get_data(f"{__file__.rpartition('/')[0]}/{name}").decode("ascii")
 
 
 def _read_definitions() -> Iterator[Definition]:
