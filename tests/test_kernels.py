@@ -54,7 +54,7 @@ def _kernels() -> Iterator[tuple[Path, ast.FunctionDef, set[str]]]:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.FunctionDef):
                 decorators = {_decorator(one) for one in node.decorator_list}
-                if "kernel" in decorators:
+                if decorators & {"kernel", "inlined"}:
                     yield path, node, decorators
 
 

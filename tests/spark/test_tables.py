@@ -317,7 +317,7 @@ def test_without_pyarrow_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
         register(object())
 
 
-def test_older_lines_of_spark_have_no_streams(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_older_lines_of_spark_bound_no_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source_module, "find_spec", lambda _: None)
-    with pytest.raises(EnvironmentFailureError, match=r"needs Spark 4\.2 or newer"):
-        source(PLAIN).streamReader(struct_of("`topic` string"))
+    with pytest.raises(UsageError, match=r"^maxBytesPerTrigger needs Spark 4\.2 or newer: leave it out"):
+        source(PLAIN, maxBytesPerTrigger="1000").streamReader(struct_of("`topic` string"))
