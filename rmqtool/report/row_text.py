@@ -7,7 +7,6 @@ from codecs import getincrementaldecoder
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from rmqtool import rows
 from rmqtool.findings.wording import counted
 from rmqtool.formats.consumequeue import EXT_ADDRESS_BASE, EXT_ADDRESS_MAX
 from rmqtool.report.escaping import escape_json, escape_text
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from datetime import tzinfo
     from typing import Any
 
+    from rmqtool import rows
     from rmqtool.commands.query.consumption import Consumption
 
 _PREVIEW_BYTES = 48
@@ -63,29 +63,29 @@ class RowText:
         self._hex = HexText(self._time, body, width, color=color)
         self._file: str | None = None
         self._in_fields = False
-        self._writers: dict[type, Callable[[Any], str]] = {
-            rows.Message: self._message,
-            rows.InnerMessage: self._inner_message,
-            rows.Blank: lambda row: f"{row.physical_offset:>12}  BLANK, {row.total_size} bytes",
-            rows.Damage: self._damage,
-            rows.Unit: self._unit,
-            rows.Preblank: lambda row: f"{row.queue_offset:>12}  pre-blank",
-            rows.BatchUnit: self._batch_unit,
-            rows.ExtUnit: self._ext_unit,
-            rows.IndexHeader: self._index_header,
-            rows.Slot: lambda row: f"{'slot':>6} {row.slot:>10}  item {row.item}",
-            rows.Chain: self._chain,
-            rows.Item: self._item,
-            rows.Checkpoint: self._checkpoint,
-            rows.ConfigEntry: _config_entry,
-            rows.FieldBytes: self._hex.text,
-            rows.LayoutField: self._layout_field,
+        self._writers: dict[str, Callable[[Any], str]] = {
+            "message": self._message,
+            "inner-message": self._inner_message,
+            "blank": lambda row: f"{row.physical_offset:>12}  BLANK, {row.total_size} bytes",
+            "damage": self._damage,
+            "unit": self._unit,
+            "preblank": lambda row: f"{row.queue_offset:>12}  pre-blank",
+            "batch-unit": self._batch_unit,
+            "ext-unit": self._ext_unit,
+            "index-header": self._index_header,
+            "slot": lambda row: f"{'slot':>6} {row.slot:>10}  item {row.item}",
+            "chain": self._chain,
+            "item": self._item,
+            "checkpoint": self._checkpoint,
+            "config-entry": _config_entry,
+            "bytes": self._hex.text,
+            "field": self._layout_field,
         }
 
     def lines(self, row: rows.Row) -> str:
         """Return the lines of a row, each with its line end; a new file is announced first."""
-        text = self._writers[type(row)](row) + "\n"
-        is_field = isinstance(row, rows.FieldBytes)
+        text = self._writers[row.type](row) + "\n"
+        is_field = row.type == "bytes"
         behind_fields, self._in_fields = self._in_fields and not is_field, is_field
         if not is_field:
             self._hex.begin(row)
@@ -93,11 +93,11 @@ class RowText:
         gap = "\n" if behind_fields or (heading and self._file is not None) else ""
         self._file = heading or self._file
         title = f"{escape_text(heading)}\n" if heading else ""
-        return f"{gap}{title}{_LAYOUT_HEAD if heading and isinstance(row, rows.LayoutField) else ''}{text}"
+        return f"{gap}{title}{_LAYOUT_HEAD if heading and row.type == 'field' else ''}{text}"
 
     def _heading(self, row: rows.Row) -> str | None:
         """Return what a row lies in if the row before lay in something else."""
-        if isinstance(row, rows.Checkpoint):
+        if row.type == "checkpoint":
             file: str | None = "checkpoint"
         else:
             file = getattr(row, "file", None) or getattr(row, "structure", None)

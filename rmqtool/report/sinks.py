@@ -30,8 +30,8 @@ _QUERY_KEY, _BODY = "queryKey", "body"
 _CONSUMPTION = ("consumedBy", "consumption", "consumptionReason", "consumptionEvidence")
 
 
-_LEADING = (rows.Blank, rows.IndexHeader)
-"""Rows that come before those that a reader of csv is after."""
+_LEADING = frozenset({"blank", "index-header"})
+"""Types of rows that come before those that a reader of csv is after."""
 
 
 class Sink(Protocol):
@@ -223,8 +223,7 @@ class _CsvSink:
     ) -> None:
         import csv
 
-        names = {kind.type for kind in _LEADING}
-        self._leading = () if asked_for and names.issuperset(asked_for) else _LEADING
+        self._leading = frozenset() if asked_for and _LEADING.issuperset(asked_for) else _LEADING
         self._writer = csv.writer(stream, lineterminator="\n")
         self._objects = objects
         self._warn = warn
@@ -239,7 +238,7 @@ class _CsvSink:
         if isinstance(row, rows.Damage):
             self._warn(f"{row.code.code}: {row.message}")
             return
-        if self._kind is None and not isinstance(row, self._leading):
+        if self._kind is None and row.type not in self._leading:
             self._kind = kind
             self._columns = self._objects.columns(kind)
             self._writer.writerow(self._columns)

@@ -1,34 +1,17 @@
 """ROWS. What commands yield: one class for each ``type`` of the ndjson objects, and rows of records.
 
-``model`` has the classes; ``messages`` makes rows of what a walk over the log yields, and filters them;
-``log_splits`` and ``log_pieces`` read a large log by kernels, on all cores, and make rows of what those
-cannot do; ``system_messages`` says what the broker's own are about; ``decompression`` and ``inner_batches``
-unpack bodies. How rows look is decided in ``report``.
+``model`` and ``others`` have the classes; ``messages`` makes rows of what a walk over the log yields, and
+filters them; ``log_splits`` and ``log_pieces`` read a large log by kernels, on all cores, and make rows of
+what those cannot do; ``system_messages`` says what the broker's own are about; ``decompression`` and
+``inner_batches`` unpack bodies. How rows look is decided in ``report``.
 """
 
 from __future__ import annotations
 
-from rmqtool.rows.model import (
-    BatchUnit,
-    Blank,
-    Chain,
-    Checkpoint,
-    Columns,
-    ConfigEntry,
-    Damage,
-    ExtUnit,
-    FieldBytes,
-    IndexHeader,
-    InnerMessage,
-    Item,
-    LayoutField,
-    Lines,
-    Message,
-    Preblank,
-    Row,
-    Slot,
-    Unit,
-)
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from rmqtool.rows.model import Blank, Damage, InnerMessage, Lines, Message
 
 __all__ = [
     "BatchUnit",
@@ -51,3 +34,29 @@ __all__ = [
     "Slot",
     "Unit",
 ]
+
+if TYPE_CHECKING:
+    from rmqtool.rows.others import (
+        BatchUnit,
+        Chain,
+        Checkpoint,
+        Columns,
+        ConfigEntry,
+        ExtUnit,
+        FieldBytes,
+        IndexHeader,
+        Item,
+        LayoutField,
+        Preblank,
+        Row,
+        Slot,
+        Unit,
+    )
+else:
+
+    def __getattr__(name: str) -> object:
+        """Load the rows of other files when one is first asked for (`rmqtool.rows.others` says why)."""
+        if name not in __all__:
+            raise AttributeError(f"module 'rmqtool.rows' has no attribute {name!r}")
+        found = globals()[name] = getattr(import_module("rmqtool.rows.others"), name)
+        return found
