@@ -25,12 +25,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-import numba
-from llvmlite import binding, ir  # type: ignore[import-untyped] # as numba, which brings it
-from numba.core.caching import CompileResultCacheImpl, FunctionCache
-
 from rmqtool.caches import is_private, is_trusted, user_cache
 from rmqtool.compiling import COMPILATION
+from rmqtool.numba_import import CompileResultCacheImpl, FunctionCache, binding, ir, numba
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

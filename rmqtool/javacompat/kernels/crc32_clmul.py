@@ -11,13 +11,10 @@ from __future__ import annotations
 import platform
 from typing import TYPE_CHECKING, Any
 
-import numba
 import numpy as np
-from llvmlite import binding, ir  # type: ignore[import-untyped] # as numba, which brings it
-from numba.core import cgutils, types
-from numba.extending import intrinsic
 
 from rmqtool.jit import kernel
+from rmqtool.numba_import import binding, cgutils, intrinsic, ir, numba, types
 
 if TYPE_CHECKING:
     from rmqtool.arrays import Buffer
