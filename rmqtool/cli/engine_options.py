@@ -22,9 +22,14 @@ _engine = partial(click.option, cls=SectionOption, section="Engine")
 _Function = TypeVar("_Function", bound="Callable[..., Any]")
 
 
-def engine_options(default: str) -> Callable[[_Function], _Function]:
-    """Add the options that `engine_of` understands: ``--engine`` and what belongs to it."""
-    added = (
+def engine_options(default: str, *, handover: bool = True) -> Callable[[_Function], _Function]:
+    """Add the options that `engine_of` understands: ``--engine`` and what belongs to it.
+
+    Args:
+        default: The engine, if none is named.
+        handover: Whether tasks hand over blocks to tasks of a later stage, in ``--scratch``.
+    """
+    added = [
         _engine(
             "--engine",
             "engine_name",
@@ -38,14 +43,10 @@ def engine_options(default: str) -> Callable[[_Function], _Function]:
         _engine(
             "--jobs", type=click.IntRange(min=1), metavar="N", help="Tasks at a time; default: all cores."
         ),
-        _engine(
-            "--scratch",
-            type=A_STORE,
-            metavar="DIR",
-            help="Where tasks hand over blocks, or its URL; on a cluster, all executors must see it.",
-        ),
-    )
-
+    ]
+    if handover:
+        scratch = "Where tasks hand over blocks, or its URL; on a cluster, all executors must see it."
+        added.append(_engine("--scratch", type=A_STORE, metavar="DIR", help=scratch))
     return adding(added)
 
 
@@ -67,7 +68,7 @@ def engine_of(options: dict[str, Any]) -> EngineOptions:
         master=options["master"],
         spark_conf={name: value for name, _, value in pairs},
         log_file=options["log_file"],
-        scratch=options["scratch"],
+        scratch=options.get("scratch"),
     )
 
 

@@ -64,7 +64,7 @@ rmqtool export $STORE -o sheets --format csv
     help="Of several stores, let the folder of each appear by itself, and leave out those that are there.",
 )
 @max_findings_option("kept", 10, least=0)
-@engine_options("local")
+@engine_options("local", handover=False)
 @shared_options(*(one.value for one in FileFormat), makes_folder=True)
 def export_command(paths: tuple[StorePath, ...], **options: Any) -> ExitStatus:  # noqa: ANN401 - click's options
     """Write messages as files of Parquet, Arrow, ndjson or csv.

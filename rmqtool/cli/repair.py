@@ -57,7 +57,7 @@ rmqtool repair $STORE --undo
     metavar="FILE=CHOICE",
     help="What a damaged file in config/ gets, as --plan names the choices; repeatable.",
 )
-@engine_options("local")
+@engine_options("local", handover=False)
 @case_option
 @shared_options("text", "json")
 def repair_command(
