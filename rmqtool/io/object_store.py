@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from rmqtool.errors import DeniedError, SourceFailureError
-from rmqtool.io.object_urls import connect, one_line
+from rmqtool.io.object_urls import connect, one_line, request_errors
 from rmqtool.io.requests import pause
 from rmqtool.io.source import Kind, Status
 
@@ -27,7 +27,9 @@ PAUSE_S = 0.25
 """Before the second attempt; four times as long before each further one."""
 
 _DENIED = re.compile(
-    r"ACCESS_DENIED|PERMISSION_DENIED|Permission ?denied|AuthorizationFailure|HTTP status 40[13]", re.I
+    r"ACCESS_DENIED|PERMISSION_DENIED|Permission ?denied|AuthorizationFailure|HTTP status 40[13]"
+    r"|AuthenticationException",
+    re.I,
 )
 _MODIFIED = "Last-Modified"
 _WITHOUT_DIRECTORIES = "gcs"
@@ -164,7 +166,7 @@ class ObjectStore:
                 return ask()
             except FileNotFoundError:
                 raise
-            except OSError as failure:
+            except request_errors() as failure:
                 reason = one_line(failure)
                 if _DENIED.search(reason):
                     raise DeniedError(path, f"cannot be {done}: {reason}; {_CREDENTIALS}") from failure

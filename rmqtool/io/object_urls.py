@@ -26,6 +26,7 @@ CONNECT_TIMEOUT_S, SILENCE_TIMEOUT_S = 10.0, 10.0
 SCHEMES = ("s3", "s3a", "gs", "abfss", "hdfs")
 
 _URL = re.compile(rf"(?P<scheme>{'|'.join(SCHEMES)})://(?P<authority>[^/]+)(?P<path>[^\0\ud800-\udfff]*)")
+_AZURE_CONNECTION = "AZURE_STORAGE_CONNECTION_STRING"
 _REGION, _ENDPOINT = ("AWS_REGION", "AWS_DEFAULT_REGION"), ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 
 
@@ -76,7 +77,7 @@ def connect(top: str) -> Connection:
             f"{top}: is read by pyarrow, which is not installed: pip install 'rmqtool[arrow]' adds it"
         )
     scheme, _, authority = top.partition("://")
-    made: Callable[[str, str], Connection] = _s3 if scheme == "s3" else _by_url
+    made: Callable[[str, str], Connection] = {"s3": _s3, "abfss": _azure}.get(scheme, _by_url)
     try:
         return made(top, authority)
     except (
@@ -109,11 +110,54 @@ def _s3(top: str, bucket: str) -> Connection:
     return files, bucket
 
 
+def _azure(top: str, authority: str) -> Connection:
+    """Connect as Azure's tools do; Arrow looks at no variable but those of identities.
+
+    Raises:
+        EnvironmentFailureError: The URL names no container, or the connection string is another account's.
+    """
+    from pyarrow.fs import AzureFileSystem
+
+    container, _, host = authority.rpartition("@")
+    account, _, service = host.partition(".")
+    if not container:
+        raise EnvironmentFailureError(f"{top}: give abfss://container@account.dfs.core.windows.net/path")
+    parts = (part.partition("=") for part in os.environ.get(_AZURE_CONNECTION, "").split(";"))
+    told = {name.strip(): value for name, _, value in parts}
+    if told.get("AccountName", account) != account:
+        raise EnvironmentFailureError(
+            f"{top}: {_AZURE_CONNECTION} is of the account {told['AccountName']}, not of {account}"
+        )
+    cloud = service.partition(".")[2]
+    blob = told.get("BlobEndpoint") or f"https://.blob.{cloud}"
+    blob_scheme, _, blob_place = blob.partition("://")
+    dfs_scheme, _, dfs_place = (told.get("DfsEndpoint") or blob.replace(".blob.", ".dfs.")).partition("://")
+    key = told.get("AccountKey") or os.environ.get("AZURE_STORAGE_KEY")
+    token = told.get("SharedAccessSignature") or os.environ.get("AZURE_STORAGE_SAS_TOKEN")
+    files = AzureFileSystem(
+        account,
+        account_key=key,
+        sas_token=None if key else token,
+        blob_storage_authority=blob_place.partition("/")[0],
+        blob_storage_scheme=blob_scheme,
+        dfs_storage_authority=dfs_place.partition("/")[0],
+        dfs_storage_scheme=dfs_scheme,
+    )
+    return files, container
+
+
 def _by_url(top: str, authority: str) -> Connection:
     from pyarrow.fs import FileSystem
 
     files, root = FileSystem.from_uri(f"{top}/")
     return files, root.rstrip("/")
+
+
+def request_errors() -> tuple[type[Exception], ...]:
+    """Return what pyarrow raises when a request fails; it has no OSError for all that its clients tell."""
+    from pyarrow import ArrowException
+
+    return OSError, ArrowException
 
 
 def _first_of(names: tuple[str, ...]) -> str | None:

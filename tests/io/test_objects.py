@@ -7,8 +7,9 @@ import os
 import pickle
 import random
 import shutil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NoReturn
 
+import pyarrow.fs
 import pytest
 from pyarrow.fs import FileInfo, FileSelector, FileType
 
@@ -16,11 +17,11 @@ import rmqtool
 from rmqtool.cli import main
 from rmqtool.engine.spark_plan import Planner, run_planned
 from rmqtool.errors import DeniedError, EnvironmentFailureError, SourceFailureError, UsageError
-from rmqtool.io import Kind, location_of
+from rmqtool.io import Kind, location_of, object_store
 from rmqtool.io.object_pieces import AHEAD, GROWTH, LARGEST_BYTES, SMALLEST_BYTES, ObjectPieces, PieceCache
 from rmqtool.io.object_store import ATTEMPTS, ObjectStore, OpenObject, Version
 from rmqtool.io.object_tree import ObjectTree
-from rmqtool.io.object_urls import connect, split_url
+from rmqtool.io.object_urls import _AZURE_CONNECTION, connect, split_url
 from rmqtool.io.source import Status
 from tests.engine.test_spark_plan import AwayEngine
 from tests.io.directory import URL, as_objects
@@ -74,6 +75,90 @@ def test_urls_that_are_refused(text: str, told: str, capsys: pytest.CaptureFixtu
     assert "Traceback" not in capsys.readouterr().err
 
 
+_KEYED = "DefaultEndpointsProtocol=http;AccountName=one;AccountKey=a2V5==;"
+
+
+@pytest.mark.parametrize(
+    ("host", "environment", "services", "secrets"),
+    [
+        (
+            "core.windows.net",
+            {},
+            [("https", ".blob.core.windows.net"), ("https", ".dfs.core.windows.net")],
+            {},
+        ),
+        (
+            "core.chinacloudapi.cn",
+            {"AZURE_STORAGE_KEY": "k", "AZURE_STORAGE_SAS_TOKEN": "t"},
+            [("https", ".blob.core.chinacloudapi.cn"), ("https", ".dfs.core.chinacloudapi.cn")],
+            {"account_key": "k"},
+        ),
+        (
+            "core.windows.net",
+            {_AZURE_CONNECTION: _KEYED + "BlobEndpoint=http://127.0.0.1:10000/one;"},
+            [("http", "127.0.0.1:10000"), ("http", "127.0.0.1:10000")],
+            {"account_key": "a2V5=="},
+        ),
+        (
+            "core.windows.net",
+            {
+                _AZURE_CONNECTION: "BlobEndpoint=https://one.blob.core.windows.net/;"
+                "SharedAccessSignature=sv=2025&sig=a%3D"
+            },
+            [("https", "one.blob.core.windows.net"), ("https", "one.dfs.core.windows.net")],
+            {"sas_token": "sv=2025&sig=a%3D"},
+        ),
+    ],
+)
+def test_azure_is_asked_as_the_environment_tells(
+    host: str,
+    environment: dict[str, str],
+    services: list[tuple[str, str]],
+    secrets: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: dict[str, Any] = {}
+    monkeypatch.setattr(pyarrow.fs, "AzureFileSystem", lambda _, **given: asked.update(given))
+    for name in ("AZURE_STORAGE_KEY", "AZURE_STORAGE_SAS_TOKEN", _AZURE_CONNECTION):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert connect(f"abfss://box@one.dfs.{host}")[1] == "box"
+    found = [(asked.pop(f"{kind}_storage_scheme"), asked.pop(f"{kind}_storage_authority")) for kind in _KINDS]
+    assert found == services
+    assert {name: value for name, value in asked.items() if value} == secrets
+
+
+_KINDS = ("blob", "dfs")
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("abfss://two.dfs.core.windows.net", "give abfss://container@account"),
+        ("abfss://box@two.dfs.core.windows.net", "of the account one, not of two"),
+    ],
+)
+def test_an_account_that_is_not_meant_gets_no_key(
+    url: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(_AZURE_CONNECTION, _KEYED)
+    with pytest.raises(EnvironmentFailureError, match=told):
+        connect(url)
+
+
+def test_what_pyarrow_has_no_name_for_is_an_error_of_the_store_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when no identity of Azure's is to be had."""
+    failure = pyarrow.ArrowException("Failed: AuthenticationException")
+
+    def fail(_: str) -> NoReturn:
+        raise failure
+
+    monkeypatch.setattr(object_store, "connect", fail)
+    with pytest.raises(DeniedError, match="give credentials"):
+        ObjectStore("s3://bucket").open("s3://bucket/store")
+
+
 def test_a_part_in_another_bucket_is_refused() -> None:
     with pytest.raises(UsageError, match=r"s3://b/x: is not in s3://a"):
         location_of("s3://a/store").elsewhere("s3://b/x")
@@ -97,7 +182,7 @@ def test_what_is_not_written_to_a_url(words: tuple[str, ...], capsys: pytest.Cap
 def test_without_pyarrow_one_sentence_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(EnvironmentFailureError, match=r"pip install 'rmqtool\[arrow\]' adds it$"):
-        location_of("s3://bucket/store").status()
+        ObjectStore("s3://bucket").open("s3://bucket/store")
 
 
 def test_endpoint_and_region_are_those_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
