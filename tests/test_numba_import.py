@@ -19,9 +19,8 @@ from rmqtool.jit import kernel
 from rmqtool.numba_import import numba
 numba.core.config.reload_config()
 print(numba.config.DISABLE_JIT, "coverage" in sys.modules, sys.modules.get("yaml"))
-import coverage
 if sys.argv[1] == "with":
-    import yaml
+    import coverage, yaml
 """
 _YAML = """\
 def safe_load(stream):
