@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
+import subprocess
+import sys
+import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.extra import library
+from tests.house.readme import ROOT
 from tests.io.s3_results import files_below, objects_below, results_behind_proxy, whole_result
 from tests.runs import run_line
 from tests.salvage.incidents import bit_rot
@@ -105,4 +110,29 @@ def test_a_fault_that_stays_leaves_nothing(
     assert (status, told) == (3, "")
     assert "cannot be written, tried 4 times" in err
     proxy.begin(lambda request, reply: reply)
+    assert objects_below(out) == {}
+
+
+@pytest.mark.parametrize("place", ["commitlog", "index", "manifest.json"])
+def test_an_interrupt_leaves_nothing(place: str, proxy: Proxy) -> None:
+    """While an object is on its way."""
+    out = f"{OUT}-interrupted-{place}"
+    line = [sys.executable, "-m", "rmqtool", "salvage", STORE, "--out", out, *CONF]
+    begun = threading.Event()
+
+    def note(request: Request, reply: Reply) -> Reply:
+        is_result = request.method in {"PUT", "POST"} and f"-interrupted-{place}/{place}" in request.path
+        if not is_result:
+            return reply
+        begun.set()
+        return replace(reply, pause_s=1.0)
+
+    proxy.begin(note)
+    with subprocess.Popen(line, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
+        assert begun.wait(60)
+        run.send_signal(signal.SIGINT)
+        told, err = run.communicate(timeout=60)
+    proxy.begin(lambda request, reply: reply)
+    assert (run.returncode, told) == (130, ""), err
+    assert "Traceback" not in err
     assert objects_below(out) == {}
