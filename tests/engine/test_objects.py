@@ -30,6 +30,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.matrix]
 
 STORE, OUT, SCRATCH = "s3://bucket/store", "s3://bucket/made", "s3://bucket/scratch"
 SMALL = fixture("indexfull-4.9.8")
+FLEET = (SMALL, fixture("plain-5.5.1"))
 
 _DRIVER = """
 import sys
@@ -57,56 +58,88 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     with s3_server() as port, pytest.MonkeyPatch.context() as patch:
         put(port, "bucket")
         upload(port, SMALL, "bucket/store")
+        for one in FLEET:
+            upload(port, one, f"bucket/fleet/{one.name}")
         name_server(patch, port)
         yield port
 
 
-@pytest.fixture
-def cluster(server: int, tmp_path: Path) -> Iterator[Cluster]:
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return where temporary files lie: of the driver in ``driver``, of Spark in ``local``."""
+    folder = tmp_path_factory.mktemp("objects")
+    for name in ("driver", "local"):
+        (folder / name).mkdir()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def cluster(server: int, folder: Path) -> Iterator[Cluster]:
     """Run two workers, each with temporary files of its own, that do not see the driver's."""
     del server
     require_views()
-    java = required_java()
-    for name in ("driver", "local"):
-        (tmp_path / name).mkdir()
-    one = Cluster(java, tmp_path)
+    one = Cluster(required_java(), folder)
     try:
         one.start_master()
         for name in ("one", "two"):
-            mounts = (f"mount -t tmpfs none {tmp_path / folder}" for folder in ("driver", "local"))
+            mounts = (f"mount -t tmpfs none {folder / hidden}" for hidden in ("driver", "local"))
             one.add_worker(name, view=" && ".join(mounts))
         yield one
     finally:
         one.stop()
 
 
-def test_a_cluster_that_shares_no_folder(cluster: Cluster, tmp_path: Path) -> None:
-    settings = {**SETTINGS, "spark.local.dir": str(tmp_path / "local"), "spark.ui.enabled": "false"}
-    words = [f"{name}={value}" for name, value in settings.items()]
-    own = {
-        "PYTHONPATH": str(REPOSITORY),
-        "TMPDIR": str(tmp_path / "driver"),
-        "PYSPARK_PYTHON": sys.executable,
-    }
-    done = subprocess.run(
-        [sys.executable, "-c", _DRIVER, cluster.master, STORE, OUT, SCRATCH, *words],
+def run_driver(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    own = {"PYTHONPATH": str(REPOSITORY), "TMPDIR": str(folder / "driver"), "PYSPARK_PYTHON": sys.executable}
+    return subprocess.run(
+        [sys.executable, *words],
         env=os.environ | own,
         capture_output=True,
         text=True,
         timeout=300,
         check=False,
     )
+
+
+def settings_of(folder: Path) -> list[str]:
+    settings = {**SETTINGS, "spark.local.dir": str(folder / "local"), "spark.ui.enabled": "false"}
+    return [f"{name}={value}" for name, value in settings.items()]
+
+
+def check_made(out: str, store: Path, here: Path, *more: str) -> None:
+    """Check that a result is the one that this process makes."""
+    assert main(["rebuild", str(store), "--out", str(here), "--engine", "local", "-q", *more]) == 0
+    found, expected = whole_result(out), files_below(here)
+    assert found.keys() == expected.keys()
+    assert all(found[name] == expected[name] for name in expected.keys() - {"rebuild.json"})
+
+
+def test_a_cluster_that_shares_no_folder(cluster: Cluster, folder: Path, tmp_path: Path) -> None:
+    done = run_driver(folder, "-c", _DRIVER, cluster.master, STORE, OUT, SCRATCH, *settings_of(folder))
     assert done.returncode == 0, done.stderr[-3000:]
-    for out, more in ((OUT, ()), (f"{OUT}-salvaged", ("--salvage",))):
-        here = tmp_path / out.rpartition("/")[2]
-        assert main(["rebuild", str(SMALL), "--out", str(here), "--engine", "local", "-q", *more]) == 0
-        found, expected = whole_result(out), files_below(here)
-        assert found.keys() == expected.keys()
-        assert all(found[name] == expected[name] for name in expected.keys() - {"rebuild.json"})
+    check_made(OUT, SMALL, tmp_path / "made")
+    check_made(f"{OUT}-salvaged", SMALL, tmp_path / "salvaged", "--salvage")
     assert objects_below(SCRATCH) == {}
-    assert [*(tmp_path / "driver").iterdir()] == []
+    assert [*(folder / "driver").iterdir()] == []
     with rmqtool.open(STORE) as store:
         here = json.loads(to_json(json_object(store.verify())))
     report = json.loads(done.stdout.splitlines()[-1])
     assert {**report, "seconds": None} == {**here, "seconds": None}
     assert report["examined"]["records"] == 57
+
+
+def test_several_stores_are_one_run_there(cluster: Cluster, folder: Path, tmp_path: Path) -> None:
+    """From object storage into object storage; what is done is not done again."""
+    out = f"{OUT}-fleet"
+    conf = [word for setting in settings_of(folder) for word in ("--spark-conf", setting)]
+    where = ("--engine", "spark", "--master", cluster.master, *conf)
+    words = ("-m", "rmqtool", "rebuild", "s3://bucket/fleet/*", "--out", out, "--resume", *where)
+    done = run_driver(folder, *words)
+    assert done.returncode == 0, done.stderr[-3000:]
+    for store in FLEET:
+        check_made(f"{out}/{store.name}", store, tmp_path / store.name)
+    made = objects_below(out)
+    again = run_driver(folder, *words)
+    assert again.returncode == 0, again.stderr[-3000:]
+    assert objects_below(out) == made
+    assert [*(folder / "driver").iterdir()] == []
