@@ -17,7 +17,7 @@ __all__ = ["main"]
 
 _INTERRUPTED = 130
 """`rmqtool.errors.ExitStatus.INTERRUPTED`, before anything is loaded."""
-_ALLOCATIONS_A_COLLECTION = 50_000
+_ALLOCATIONS_A_COLLECTION = 500_000
 """To look for cycles among classes being loaded finds none and costs some hundredths of the start."""
 
 
