@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import posixpath
 import re
+import sys
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import EnvironmentFailureError, SourceFailureError, UsageError
@@ -154,10 +155,12 @@ def _by_url(top: str, authority: str) -> Connection:
 
 
 def request_errors() -> tuple[type[Exception], ...]:
-    """Return what pyarrow raises when a request fails; it has no OSError for all that its clients tell."""
-    from pyarrow import ArrowException
+    """Return what pyarrow raises when a request fails; it has no OSError for all that its clients tell.
 
-    return OSError, ArrowException
+    Before it is loaded, or where it is not installed, no error is its own.
+    """
+    pyarrow = sys.modules.get("pyarrow")
+    return (OSError,) if pyarrow is None else (OSError, pyarrow.ArrowException)
 
 
 def _first_of(names: tuple[str, ...]) -> str | None:
