@@ -251,8 +251,17 @@ def build(
     return Built(files, index, [name.removeprefix("index/") for name in names], result)
 
 
+REPORTS = frozenset({"_export.json", "rebuild.json"})
+"""They lie beside what was made, and say how long it took."""
+
+
 def read_tree(root: Path) -> dict[str, bytes]:
     """Return every file below a directory by its relative path."""
     return {
         path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*") if path.is_file()
     }
+
+
+def read_result(root: Path) -> dict[str, bytes]:
+    """Return every file of a result but its report, by its relative path."""
+    return {name: data for name, data in read_tree(root).items() if name.rpartition("/")[2] not in REPORTS}

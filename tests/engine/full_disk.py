@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import rmqtool
 from rmqtool.engine import EngineOptions, open_engine
 from rmqtool.errors import EnvironmentFailureError
-from tests.engine.test_spark_plan import files_of
+from tests.builders import read_result
 from tests.store.fixture_stores import fixture
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def main(folder: Path, count: int) -> None:
 def rebuilt(folder: Path, engine: Engine) -> dict[str, bytes]:
     out = folder / "out"
     rmqtool.open(fixture("plain-5.5.1")).rebuild(out, engine=engine)
-    found = files_of(out)
+    found = read_result(out)
     shutil.rmtree(out)
     return found
 

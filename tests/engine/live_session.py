@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 
 import rmqtool
 from rmqtool.errors import UsageError
+from tests.builders import read_result
 from tests.engine import tasks
-from tests.engine.test_spark_plan import files_of
 from tests.store.fixture_stores import fixture
 
 
@@ -23,7 +23,7 @@ def main(folder: Path) -> None:
     store = rmqtool.open(fixture("plain-5.5.1"))
     store.rebuild(folder / "here")
     store.rebuild(folder / "there", engine=session)
-    assert files_of(folder / "there") == files_of(folder / "here") != {}
+    assert read_result(folder / "there") == read_result(folder / "here") != {}
     with rmqtool.open_engine(session, scratch=folder) as engine:
         assert store.verify(engine=engine).exit_status() == store.verify().exit_status()
         with pytest.raises(KeyboardInterrupt):

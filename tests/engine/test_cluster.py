@@ -16,6 +16,7 @@ from rmqtool import ask_stores
 from rmqtool.engine import EngineOptions, open_engine
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.projection import json_object
+from tests.builders import read_result
 from tests.engine import tasks
 from tests.engine.cluster import REPOSITORY, SETTINGS, Cluster, required_java
 from tests.engine.contract import Basics
@@ -82,9 +83,9 @@ class TestOnACluster(Basics):
         assert verified(engine) == here
         assert [one[1] for one in here] == [0, 3, 0]
         assert [one.report and one.report.engine for one in made] == ["spark", None, "spark"]
-        files = files_of(tmp_path / "there")
+        files = read_result(tmp_path / "there")
         assert len(files) > 30
-        assert files == files_of(tmp_path / "here")
+        assert files == read_result(tmp_path / "here")
         assert list((tmp_path / "scratch").iterdir()) == []
 
 
@@ -113,12 +114,6 @@ def test_verify_finds_what_it_finds_here(master: str, tmp_path: Path) -> None:
     assert len(here["findings"]) > 2
     assert verified(tmp_path, *words) == here
     assert list(scratch.iterdir()) == []
-
-
-def files_of(folder: Path) -> dict[str, bytes]:
-    """Return the contents of all files but the reports, which say how long it took."""
-    paths = (path for path in folder.rglob("*") if path.is_file() and path.name != "rebuild.json")
-    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
 def steady(report: VerifyReport) -> dict[str, Any]:

@@ -20,8 +20,8 @@ import pytest
 import rmqtool
 from rmqtool.engine import EngineOptions, open_engine
 from rmqtool.errors import RmqtoolError
+from tests.builders import read_result
 from tests.engine.cluster import REPOSITORY, SETTINGS, Cluster, can_have_views, in_a_view, required_java
-from tests.engine.test_spark_plan import files_of
 from tests.store.fixture_stores import fixture
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def test_a_rebuild_is_whole_or_nothing(cluster: Cluster, tmp_path: Path) -> None
     chance, outcomes = random.Random(SEED), Counter[str]()
     store, shared = rmqtool.open(fixture("plain-5.5.1")), tmp_path / "shared"
     store.rebuild(tmp_path / "expected")
-    expected = files_of(tmp_path / "expected")
+    expected = read_result(tmp_path / "expected")
     conf = SETTINGS | {"spark.speculation": "true", "spark.speculation.interval": "50ms"}
     with open_engine(EngineOptions("spark", master=cluster.master, spark_conf=conf)) as engine:
         store.rebuild(shared / "first", engine=engine)
@@ -89,7 +89,7 @@ def test_a_rebuild_is_whole_or_nothing(cluster: Cluster, tmp_path: Path) -> None
         store.rebuild(shared / "second", engine=engine)
         usual_s = time.monotonic() - begun
         for name in ("first", "second"):
-            assert files_of(shared / name) == expected
+            assert read_result(shared / name) == expected
             shutil.rmtree(shared / name)
         faults = [[*FAULTS][number % len(FAULTS)] for number in range(INSTANTS)]
         for fault in faults:
@@ -102,7 +102,7 @@ def test_a_rebuild_is_whole_or_nothing(cluster: Cluster, tmp_path: Path) -> None
                 outcomes[f"{fault}: {failure}"] += 1
             else:
                 outcomes[f"{fault}: whole"] += 1
-                assert files_of(shared / "out") == expected
+                assert read_result(shared / "out") == expected
                 shutil.rmtree(shared / "out")
             timer.join()
             assert [*shared.iterdir()] == []

@@ -15,6 +15,7 @@ import pytest
 import rmqtool
 from rmqtool.cli import main
 from rmqtool.engine import spark_pack
+from tests.builders import read_result
 from tests.engine.cluster import REPOSITORY, SETTINGS, SHORT_LIVED, Cluster, required_java
 from tests.extra import library
 from tests.store.fixture_stores import fixture
@@ -69,13 +70,7 @@ def test_they_rebuild_and_export(master: str, settings: Mapping[str, str], tmp_p
         store.rebuild(here / "rebuilt", engine="local")
         rmqtool.export(store, here / "files")
     assert made.engine == "spark"
-    assert files_of(there) == files_of(here)
-
-
-def files_of(folder: Path) -> dict[str, bytes]:
-    """Return the contents of all files but the reports, which say how long it took."""
-    paths = (path for path in folder.rglob("*") if path.is_file() and path.suffix != ".json")
-    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
+    assert read_result(there) == read_result(here)
 
 
 def test_a_session_reads_tables_by_them(master: str, settings: Mapping[str, str], tmp_path: Path) -> None:

@@ -15,11 +15,11 @@ import rmqtool
 import rmqtool.spark
 from rmqtool.engine import EngineOptions, open_engine
 from rmqtool.errors import EnvironmentFailureError, UsageError
+from tests.builders import read_result
 from tests.engine import tasks
 from tests.engine.cluster import REPOSITORY, required_java
 from tests.engine.connect_server import connect_server
 from tests.engine.contract import Basics
-from tests.engine.test_spark_plan import files_of
 from tests.extra import library
 from tests.store.fixture_stores import fixture
 
@@ -90,7 +90,7 @@ class TestALiveSession:
         store = rmqtool.open(fixture(STORE))
         store.rebuild(tmp_path / "here")
         store.rebuild(tmp_path / "there", engine=session)
-        assert files_of(tmp_path / "there") == files_of(tmp_path / "here") != {}
+        assert read_result(tmp_path / "there") == read_result(tmp_path / "here") != {}
 
     def test_stores_are_tables(self, session: Any) -> None:  # noqa: ANN401
         rmqtool.spark.register(session)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.builders import read_result
 from tests.engine.cluster import REPOSITORY
-from tests.engine.test_spark_plan import files_of
 from tests.store.fixture_stores import fixture
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def test_a_rebuild_gives_the_same_bytes(environment: dict[str, str], tmp_path: P
     for engine in ("local", "spark"):
         words = ["-m", "rmqtool", "rebuild", str(fixture("plain-5.5.1")), "--engine", engine, "--jobs", "2"]
         run([*words, "--out", str(tmp_path / engine)], environment, tmp_path)
-    assert files_of(tmp_path / "spark") == files_of(tmp_path / "local") != {}
+    assert read_result(tmp_path / "spark") == read_result(tmp_path / "local") != {}
 
 
 def test_stores_are_tables(environment: dict[str, str], tmp_path: Path) -> None:

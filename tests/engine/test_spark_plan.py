@@ -16,7 +16,7 @@ from rmqtool.errors import EnvironmentFailureError, ExitStatus, UnseenFileError
 from rmqtool.io import LocalFiles, location_of, planned
 from rmqtool.io.planned import FIRST_PAGE, PlannedFiles, proof_of
 from rmqtool.store.staging import StagingHandle
-from tests.builders import InlineEngine
+from tests.builders import InlineEngine, read_result
 from tests.store.fixture_stores import fixture
 
 if TYPE_CHECKING:
@@ -121,13 +121,8 @@ def test_commands_open_nothing_that_is_not_proven(
     assert [*map(str, away.findings)] == [*map(str, here.findings)]
     opened.rebuild(tmp_path / "away", engine=AwayEngine())
     opened.rebuild(tmp_path / "here")
-    assert files_of(tmp_path / "away") == files_of(tmp_path / "here") != {}
+    assert read_result(tmp_path / "away") == read_result(tmp_path / "here") != {}
     assert len(met) > 10
-
-
-def files_of(folder: Path) -> dict[str, bytes]:
-    files = (path for path in folder.rglob("*") if path.is_file() and path.name != "rebuild.json")
-    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
 @pytest.mark.parametrize("hidden", ["commitlog", "consumequeue", "index"])

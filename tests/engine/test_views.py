@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
+from tests.builders import read_result
 from tests.engine.cluster import REPOSITORY, SETTINGS, Cluster, require_views, required_java
 from tests.store.fixture_stores import fixture
 
@@ -132,14 +133,9 @@ def test_rebuild_gives_the_same_bytes(views: Views, name: str, tmp_path: Path) -
     assert done.returncode == 0, done.stderr
     words = ["rebuild", str(store), "--engine", "local", "--out", str(tmp_path / "out")]
     subprocess.run([sys.executable, "-m", "rmqtool", *words], cwd=REPOSITORY, capture_output=True, check=True)
-    assert files_of(out) == files_of(tmp_path / "out")
+    assert read_result(out) == read_result(tmp_path / "out")
     shutil.rmtree(out)
     assert list(views.shared.iterdir()) == []
-
-
-def files_of(folder: Path) -> dict[str, bytes]:
-    files = (path for path in folder.rglob("*") if path.is_file() and path.name != "rebuild.json")
-    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
 def test_scratch_that_some_do_not_see_is_left_to_others(views: Views) -> None:
