@@ -264,20 +264,27 @@ def _put_texts(
 
 
 @inlined
+def _look_at_word(buffer: Buffer, at: int, high: np.uint64, signs: np.uint64) -> tuple[np.uint64, np.uint64]:
+    word = load_word(buffer, at)
+    other = word ^ _NUMBER_SIGNS
+    return high | word, signs | ((other - _ONES) & ~other)
+
+
+@inlined
 def _look_at(buffer: Buffer, start: int, stop: int) -> tuple[bool, bool]:
     """Whether any byte is not ASCII, and whether any is ``#``, the last of the name ``__CRC32#``.
 
     Most texts have neither, so nothing is decided before the end.
     """
     high = signs = np.uint64(0)
-    for at in range(start, stop - 7, 8):
-        word = load_word(buffer, at)
-        other = word ^ _NUMBER_SIGNS
-        high |= word
-        signs |= (other - _ONES) & ~other
-    for at in range(stop - ((stop - start) & 7), stop):
-        high |= np.uint64(buffer[at])
-        signs |= np.uint64(buffer[at] == _CRC_NAME[-1]) << _7
+    if stop - start < 8:
+        for at in range(start, stop):
+            high |= np.uint64(buffer[at])
+            signs |= np.uint64(buffer[at] == _CRC_NAME[-1]) << _7
+    else:
+        for at in range(start, stop - 8, 8):
+            high, signs = _look_at_word(buffer, at, high, signs)
+        high, signs = _look_at_word(buffer, stop - 8, high, signs)
     return high & _NOT_ASCII != 0, signs & _NOT_ASCII != 0
 
 

@@ -42,18 +42,20 @@ def copy_bytes(out: Buffer, to: int, buffer: Buffer, start: int, stop: int) -> i
 
 @inlined
 def same_bytes(words: Buffer, at: int, buffer: Buffer, start: int, stop: int) -> bool:
-    """Whether the bytes from a position on are those of a range of another buffer."""
-    while start + 8 <= stop:
-        if load_word(words, at) != load_word(buffer, start):
+    """Whether the bytes from a position on are those of a range of another buffer.
+
+    By words, the last overlapping the one before: where texts of one length differ is not foreseen.
+    """
+    size = stop - start
+    if size < 8:
+        for i in range(size):
+            if words[np.uint64(at + i)] != buffer[np.uint64(start + i)]:
+                return False
+        return True
+    for i in range(0, size - 8, 8):
+        if load_word(words, at + i) != load_word(buffer, start + i):
             return False
-        at += 8
-        start += 8
-    while start < stop:
-        if words[np.uint64(at)] != buffer[np.uint64(start)]:
-            return False
-        at += 1
-        start += 1
-    return True
+    return bool(load_word(words, at + size - 8) == load_word(buffer, stop - 8))
 
 
 @inlined
