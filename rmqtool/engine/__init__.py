@@ -7,12 +7,13 @@ travels is small (descriptors, numpy rows); bulk bytes go from the tasks straigh
 GIL; ``spark`` keeps it with a Spark session in a private Java process (or on a cluster), built from
 ``spark_java`` (which Java), ``spark_cache`` and ``spark_training`` (what it keeps of a start),
 ``spark_master`` (is there a master), ``spark_settings`` (configuration), ``spark_folder`` (its files),
-``spark_jvm`` (the process and its death) and ``spark_session`` (what pyspark keeps globally). ``spark_live``
-keeps it with a session that is somebody else's, and ``spark_connect`` with one at a server of Spark Connect.
-All are ``spark_map`` over ``spark_jobs``, which sends tasks to other machines as ``spark_plan`` packs them,
-by ``spark_rdd`` where there is a Spark context, else by ``spark_frames``. ``spark_task`` is what runs on an
-executor, in workers that ``spark_daemon`` forks here. ``sharing`` puts small items together. Nothing heavy is
-imported before a Spark engine opens.
+``spark_jvm`` (the process; its death is ``processes``) and ``spark_session`` (what pyspark keeps globally).
+``spark_live`` keeps it with a session that is somebody else's, and ``spark_connect`` with one at a server of
+Spark Connect. All are ``spark_map`` over ``spark_jobs``, which sends tasks to other machines as
+``spark_plan`` packs them, by ``spark_rdd`` where there is a Spark context, else by ``spark_frames``.
+``spark_task`` is what runs on an executor, in workers that ``spark_daemon`` forks here, mostly as
+``spark_twin``, a copy of this process. ``sharing`` puts small items together. Nothing heavy is imported
+before a Spark engine opens.
 """
 
 from __future__ import annotations

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import atexit
 import os
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, TypeVar
 
 from rmqtool.engine.interface import EngineError, EngineOptions
+from rmqtool.engine.spark_daemon import copied
 from rmqtool.engine.spark_folder import DriverFolder
 from rmqtool.engine.spark_java import find_java
 from rmqtool.engine.spark_jvm import DriverJvm
@@ -51,14 +53,15 @@ class SparkEngine(MappingEngine):
         self._grace_s = (0 if private else _CLUSTER_GRACE_S) if grace_s is None else grace_s
         java = find_java(os.environ, launcher=not private)
         super().__init__(options)
-        self._folder = DriverFolder(options.spark_conf)
-        try:
+        with ExitStack() as undone:
+            self._folder = DriverFolder(options.spark_conf)
+            undone.callback(self._folder.remove)
             folder = self._folder.path
             command = driver_command(options, java, folder)
             self._jvm = DriverJvm(command, folder, options.log_file or folder / "spark.log")
-        except BaseException:
-            self._folder.remove()
-            raise
+            undone.callback(self._jvm.close, 0)
+            self._twin = copied(folder) if private else None  # while Java starts
+            undone.pop_all()
         self._started: Future[Session] = self._threads.submit(
             _open_session, self._jvm, worker_python(options)
         )
@@ -71,6 +74,8 @@ class SparkEngine(MappingEngine):
         self._closed = True
         atexit.unregister(self.close)
         self._jvm.close(self._grace_s)
+        if self._twin is not None:
+            self._twin.close()
         self._threads.shutdown()  # what it waited for has ended
         if self._started.exception() is None:
             self._started.result().close()

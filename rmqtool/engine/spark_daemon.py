@@ -1,29 +1,52 @@
-"""The daemon that forks Spark's Python workers here: it imports first what all of them need.
+"""The daemon that forks Spark's Python workers here, once all is imported that they need.
 
-Run by Spark as ``python -m``, for ``spark.python.daemon.module``.
+Run by Spark as ``python -m``, for ``spark.python.daemon.module``. Where the driver's process could be copied,
+its twin is the daemon instead, see `spark_twin`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib
 import os
 import sys
+from typing import TYPE_CHECKING
+
+from rmqtool.engine.spark_twin import ADDRESS, Twin, can_be_copied, hand_over
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 MODULES = "RMQTOOL_WORKER_MODULES"
 """The variable that names modules, with spaces between them."""
 
-_COMMAND = "rmqtool.cli"
+_COMMAND, _WORKER = "rmqtool.cli", "pyspark.worker"
+_SOCKET = "twin"
 
 
-def modules_for_workers() -> str:
-    """Return what this process has imported of rmqtool, but for the command line: so will its tasks."""
+def told(folder: Path) -> dict[str, str]:
+    """Return the variables by which a daemon is told what to import, and where its twin may be."""
     names = [name for name in sys.modules if name.startswith("rmqtool.") and not name.startswith(_COMMAND)]
-    return " ".join(["pyspark.worker", *names])
+    return {MODULES: " ".join([_WORKER, *names]), ADDRESS: str(folder / _SOCKET)}
+
+
+def copied(folder: Path) -> Twin | None:
+    """Return a copy of this process that becomes the daemon; None where there can be none."""
+    if not can_be_copied():
+        return None
+    from pyspark import daemon
+
+    importlib.import_module(_WORKER)
+    with contextlib.suppress(OSError):  # then the daemon imports for itself
+        return Twin(folder / _SOCKET, daemon.manager)
+    return None
 
 
 def main() -> None:
     """Import, and fork workers until Spark ends."""
+    if hand_over():
+        return
     from pyspark import daemon
 
     for name in os.environ.get(MODULES, "").split():

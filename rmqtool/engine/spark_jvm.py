@@ -8,26 +8,23 @@ Python workers can be found and ended with it.
 from __future__ import annotations
 
 import contextlib
-import os
 import re
-import signal
 import struct
 import subprocess
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from rmqtool.engine.processes import end_processes
 from rmqtool.engine.spark_java import ADVICE
 from rmqtool.errors import EnvironmentFailureError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from pathlib import Path
 
     from rmqtool.engine.spark_settings import DriverCommand
 
 _POLL_S = 0.02
 _START_TIMEOUT_S = 180
-_WORKERS_GONE_TIMEOUT_S = 2
 _LONGEST_QUOTE = 300
 
 
@@ -121,32 +118,7 @@ class DriverJvm:
                 subprocess.TimeoutExpired
             ):  # then it is ended by force, like everything else
                 self._process.wait(grace_s)
-        self._end_session()
-        self._process.wait()
-
-    def _end_session(self) -> None:
-        """Kill the process and all that it started, and see them gone: no worker may write after this."""
-        deadline = time.monotonic() + _WORKERS_GONE_TIMEOUT_S
         if self._process.returncode is None:
             self._process.kill()
-        while (members := list(_living_members(self._process.pid))) and time.monotonic() < deadline:
-            for pid in members:
-                with contextlib.suppress(ProcessLookupError):  # it was faster
-                    os.kill(pid, signal.SIGKILL)
-            time.sleep(_POLL_S / 4)
-
-
-def _living_members(session: int) -> Iterator[int]:
-    """Yield the processes of a session that are no zombies; nothing where there is no ``/proc``.
-
-    There the workers end on their own: their daemon reads a pipe from the Java process.
-    """
-    for entry in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            text = entry.read_text(errors="replace")
-        except OSError:  # it ended while we looked
-            continue
-        # The fields after the command's name, which may hold anything: state, parent, group, session.
-        state, _, _, member_of = text.rpartition(")")[2].split()[:4]
-        if int(member_of) == session and state != "Z":
-            yield int(entry.parent.name)
+        end_processes(self._process.pid)
+        self._process.wait()

@@ -214,7 +214,7 @@ def _private_environment(folder: Path) -> dict[str, str]:
         "SPARK_LOCAL_IP": _LOOPBACK,
         "SPARK_CONNECT_MODE": "0",
         "TMPDIR": str(folder),
-        spark_daemon.MODULES: spark_daemon.modules_for_workers(),
+        **spark_daemon.told(folder),
         # Workers run this interpreter, and must find the modules that this process found.
         "PYTHONPATH": os.pathsep.join(str(Path(entry).absolute()) for entry in sys.path),
     }

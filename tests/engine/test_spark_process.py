@@ -30,17 +30,22 @@ pytestmark = [
 class Scenario:
     """A running scenario and everything that it starts, known by a mark in the environment."""
 
-    def __init__(self, way: str, folder: Path) -> None:
+    def __init__(self, way: str, folder: Path, threads: str = "1") -> None:
         self.mark = f"RMQTOOL_TEST_SCENARIO={uuid.uuid4()}"
         name, _, value = self.mark.partition("=")
         self.temporary = folder / "t"
-        self.temporary.mkdir()
+        self.temporary.mkdir(parents=True)
         self.marks = folder / "marks"
         self.marks.mkdir()
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tests.engine.scenario", way, str(self.marks)],
             cwd=REPOSITORY,
-            env={**os.environ, name: value, "TMPDIR": str(self.temporary)},
+            env={
+                **os.environ,
+                name: value,
+                "TMPDIR": str(self.temporary),
+                "OPENBLAS_NUM_THREADS": threads,  # with more than one there is no twin
+            },
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,  # a test's own process group, as a terminal gives
@@ -75,13 +80,19 @@ def wait_until(condition: Callable[[], bool], what: str, timeout_s: float = 120.
         time.sleep(0.05)
 
 
+@pytest.mark.parametrize("threads", ["1", "2"])
 @pytest.mark.parametrize(("way", "status"), [("succeed", 0), ("fail", 4), ("forget", 0)])
-def test_nothing_is_printed_and_nothing_stays(tmp_path: Path, way: str, status: int) -> None:
+def test_nothing_is_printed_and_nothing_stays(tmp_path: Path, way: str, status: int, threads: str) -> None:
     """``forget`` never closes its engine: the end of the process has to do."""
-    scenario = Scenario(way, tmp_path)
+    scenario = Scenario(way, tmp_path, threads)
     assert scenario.finish() == (status, b"", b"")
     assert scenario.living() == []
     assert list(scenario.temporary.iterdir()) == []
+
+
+def test_workers_come_of_a_copy_of_this_process(tmp_path: Path) -> None:
+    assert Scenario("descend", tmp_path).finish() == (0, b"", b"")
+    assert Scenario("descend", tmp_path / "threads", "2").finish() == (1, b"", b"")
 
 
 def test_ctrl_c_ends_everything_at_once(tmp_path: Path) -> None:
