@@ -11,10 +11,11 @@ from rmqtool.api.arguments import word_of
 from rmqtool.api.engines import engine_of
 from rmqtool.api.opening import kind_of_part
 from rmqtool.api.opening import open as open_store
+from rmqtool.check.store_files import store_files
 from rmqtool.commands.fleet import ask_members, gathered
 from rmqtool.engine import opened_engine
 from rmqtool.errors import EnvironmentFailureError, ExitStatus
-from rmqtool.findings import FailOn
+from rmqtool.findings import FailOn, FindingLog
 from rmqtool.io import Location
 from rmqtool.progress import NullProgress
 
@@ -95,6 +96,11 @@ def _asked(
 def open_part(path: str, *, kind: str | None = None, **opening: object) -> Store:
     """Open a store root as a whole, and what is none as the part ``kind``; otherwise as `rmqtool.open`."""
     return open_store(path, type=kind_of_part(path, kind), **opening)  # type: ignore[arg-type]
+
+
+def evidence(store: Store) -> list[Location]:
+    """Return all files of a store, by which an executor of a cluster shows that it sees the same."""
+    return [file.path for file in store_files(store.files, FindingLog())]
 
 
 def log_bytes(store: Store) -> int:

@@ -36,6 +36,10 @@ class OpenedStore:
         self._zone = zone
         self._closed = False
 
+    def __reduce__(self) -> tuple[type[Self], tuple[StoreFiles, tzinfo | None]]:
+        """Travel as what was opened."""
+        return type(self), (self.files, self._zone)
+
     @property
     def path(self) -> Path:
         """Return what was opened, absolute.

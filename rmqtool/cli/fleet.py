@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from rmqtool.api.fleet import log_bytes, open_part
+from rmqtool.api.fleet import evidence, log_bytes, open_part
 from rmqtool.commands.fleet import FleetReport, ask_members, gathered
 from rmqtool.engine import EngineOptions, open_engine
 from rmqtool.errors import EnvironmentFailureError, RefusedError
@@ -122,6 +122,7 @@ class Fleet(Generic[R]):
         engine: EngineOptions | None = None,
         *,
         travels: bool = False,
+        only_reads: bool = False,
         then: Callable[[FleetReport[R]], None] | None = None,
         chosen: Format | None = None,
     ) -> ExitStatus:
@@ -131,6 +132,7 @@ class Fleet(Generic[R]):
             question: Of the command.
             engine: Where it runs; None is threads of this process.
             travels: Whether the question can be pickled and be asked twice.
+            only_reads: Whether it writes nothing, so that any machine that sees a store may ask.
             then: Told what was found, before it is written.
             chosen: How it is written; None is ``--format``.
 
@@ -143,7 +145,14 @@ class Fleet(Generic[R]):
         try:
             with session.output(*self.stores, whole=True) as stream:
                 with open_engine(engine or EngineOptions("local")) as working:
-                    report = ask_members(self.members, question, working, session.console, travels=travels)
+                    report = ask_members(
+                        self.members,
+                        question,
+                        working,
+                        session.console,
+                        travels=travels,
+                        evidence=evidence if only_reads else None,
+                    )
                 session.console.close()
                 session.tell_case(partial(fleet_document, report, self._forms))
                 if then is not None:

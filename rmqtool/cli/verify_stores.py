@@ -40,7 +40,8 @@ def verify_stores(
     fleet = Fleet(session, paths, _forms(session), kind=kind, reads_queues=True)
     files = VerifyFiles(session, fleet.stores, options)
     question = VerifyQuestion(options, session.fail_on, session.given_words)
-    return fleet.ask(question, engine_of(options), travels=True, then=partial(_write_reports, files))
+    told = partial(_write_reports, files)
+    return fleet.ask(question, engine_of(options), travels=True, only_reads=True, then=told)
 
 
 def _write_reports(files: VerifyFiles, report: FleetReport[Verdict]) -> None:

@@ -17,12 +17,14 @@ from rmqtool.store.places import CONFIG_DIRECTORY, Place, find_place
 from rmqtool.store.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
     from rmqtool.io import Location
     from rmqtool.store.segments import FileQueue
     from rmqtool.store.setting import Setting
+
+    _Opened = tuple[Place, Mapping[PathKind, Root], Mapping[str, Setting]]
 
 _SPLITTER = ","
 """Default of the system property ``rocketmq.broker.multiPathSplitter``."""
@@ -67,9 +69,13 @@ class Store(StoreFiles):
         inference = SettingsInference(self.around)
         self.settings = Settings(given, inference, broker_version=broker_version, timezone=timezone)
 
+    def __reduce__(self) -> tuple[Callable[..., Store], tuple[object, ...]]:
+        """Travel as what was opened, to be listed where it arrives."""
+        return _opened_as, (self._opened, self._words)
+
     def afresh(self) -> Store:
         """Return the same store, opened in the same way, whose files are not listed yet."""
-        return Store(*self._opened, broker_version=self._words[0], timezone=self._words[1])
+        return _opened_as(self._opened, self._words)
 
     @property
     def kind(self) -> PathKind:
@@ -143,6 +149,10 @@ class Store(StoreFiles):
             return None
         path = self.root / name
         return None if path.status() is None else path
+
+
+def _opened_as(opened: _Opened, words: tuple[str | None, str | None]) -> Store:
+    return Store(*opened, broker_version=words[0], timezone=words[1])
 
 
 def open_store(

@@ -8,6 +8,7 @@ import signal
 import sys
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING, Any, Self
 
 import pytest
@@ -15,6 +16,7 @@ import pytest
 from rmqtool.commands.fleet import FleetReport, Member, StoreOutcome, ask_members, gathered, member, run
 from rmqtool.engine import Engine, EngineOptions, LocalEngine, MapInterruptedError
 from rmqtool.errors import EnvironmentFailureError, ExitStatus
+from rmqtool.io import Location, location_of
 from rmqtool.progress import LimitedProgress, NullProgress
 
 if TYPE_CHECKING:
@@ -203,6 +205,35 @@ def test_questions_stay_where_they_cannot_travel(members: Callable[..., Any], ma
     found = ask_members(members("a", "b"), question, engine, Told(), travels="://" in master)
     assert reports(found) == ["spark 7", "spark 7"]
     assert engine.maps == [1]
+
+
+def test_a_question_that_only_reads_travels_to_a_cluster(members: Callable[..., Any]) -> None:
+    engine = Tasks(EngineOptions("spark", jobs=7, master="spark://host:7077"))
+    found = ask_members(
+        members("a", "large", "bad", "b"), question, engine, Told(), travels=True, evidence=one_file
+    )
+    assert reports(found) == ["local 1", "spark 7", None, "local 1"]
+    assert engine.maps == [1, 2]
+
+
+def test_where_other_files_are_seen_each_store_is_asked_by_itself(members: Callable[..., Any]) -> None:
+    """As it then comes out of which store that is so."""
+    engine = Tasks(EngineOptions("spark", jobs=7, master="spark://host:7077"))
+    found = ask_members(members("a", "b"), question, engine, Told(), travels=True, evidence=other_files)
+    assert reports(found) == ["spark 7", "spark 7"]
+    assert engine.maps == [1, 2]
+
+
+def one_file(store: Stored) -> list[Location]:
+    return [location_of(store.path)]
+
+
+_times = count()
+
+
+def other_files(store: Stored) -> list[Location]:
+    """Name another file each time."""
+    return [location_of(f"{store.path}/{next(_times)}")]
 
 
 def test_a_job_that_is_interrupted_tells_what_was_done(members: Callable[..., Any]) -> None:

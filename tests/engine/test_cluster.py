@@ -116,6 +116,39 @@ def test_verify_finds_what_it_finds_here(master: str, tmp_path: Path) -> None:
     assert list(scratch.iterdir()) == []
 
 
+def test_many_small_stores_are_one_job_that_finds_what_is_found_here(master: str, tmp_path: Path) -> None:
+    """Without ``--scratch``, as executors hand each other nothing."""
+    for name in ("plain-5.3.3", "ext-5.5.1", "plain-4.9.8"):
+        shutil.copytree(STORES / name, tmp_path / "stores" / name)
+    damaged = tmp_path / "stores/plain-5.3.3/commitlog" / f"{8192:020d}"
+    damaged.write_bytes(damaged.read_bytes()[:300])
+    (tmp_path / "stores/none").mkdir()
+    words = ["--engine", "spark", "--master", master]
+    for name, value in SETTINGS.items():
+        words += ["--spark-conf", f"{name}={value}"]
+    here, there = (stores_verified(tmp_path, *more) for more in (["--engine", "local"], words))
+    assert [one["exitStatus"] for one in here] == [0, 3, 0, 5]
+    assert there == here
+
+
+def stores_verified(folder: Path, *words: str) -> list[dict[str, Any]]:
+    """Return what is said of each store, but how long it took."""
+    program = [sys.executable, "-m", "rmqtool", "verify", "stores/*", "--format", "json", *words]
+    done = subprocess.run(
+        program,
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        check=False,
+    )
+    stores: list[dict[str, Any]] = json.loads(done.stdout)["stores"]
+    for one in stores:
+        for told in (one, one["document"] or {}):
+            told.pop("seconds", None)
+            told.pop("engine", None)
+    return stores
+
+
 def steady(report: VerifyReport) -> dict[str, Any]:
     """Return what is said of a store, but how long it took."""
     return {name: value for name, value in json_object(report).items() if name != "seconds"}

@@ -125,6 +125,20 @@ def test_a_store_that_no_executor_sees_is_not_damaged(views: Views, command: str
     assert list(views.shared.iterdir()) == []
 
 
+def test_small_stores_are_asked_by_those_who_see_them(views: Views) -> None:
+    """Each where it is whole; of one that nobody sees it is said, and the others are none the worse."""
+    stores = views.seen, views.hidden, views.other, views.dark
+    done = run(views, "verify", *stores, "--scratch", views.shared, "--format", "json")
+    there = json.loads(done.stdout)["stores"]
+    assert done.returncode == 3, done.stderr
+    assert [one["exitStatus"] for one in there] == [0, 0, 0, 3]
+    assert f"does not see {views.dark}" in there[-1]["failure"]
+    seen = json.loads(run(views, "verify", *stores[:-1], "--format", "json").stdout)["stores"]
+    for one, alone in zip(seen, there[:-1], strict=True):
+        assert without_times(json.dumps(one["document"])) == without_times(json.dumps(alone["document"]))
+    assert list(views.shared.iterdir()) == []
+
+
 @pytest.mark.parametrize("name", ["other"])
 def test_rebuild_gives_the_same_bytes(views: Views, name: str, tmp_path: Path) -> None:
     out = views.shared / name

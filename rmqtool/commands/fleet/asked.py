@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from rmqtool.commands.fleet.member import Closable
 from rmqtool.commands.fleet.model import StoreOutcome
 from rmqtool.engine import LocalEngine
-from rmqtool.errors import ExitStatus, RmqtoolError
+from rmqtool.errors import ExitStatus, RmqtoolError, UnseenFileError
+from rmqtool.io.planned import unseen
 from rmqtool.progress import KeptRemarks, NullProgress
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from rmqtool.commands.fleet.member import Member
     from rmqtool.engine import Engine
+    from rmqtool.io import Location
     from rmqtool.progress import Progress
 
 S = TypeVar("S", bound=Closable)
@@ -57,8 +61,45 @@ def asked_apart(ask: Ask[S, R], member: Member[S]) -> StoreOutcome[R]:
         return asked(replace(member, store=store), ask, engine, NullProgress())
 
 
-def asked(member: Member[S], ask: Ask[S, R], engine: Engine, shown: Progress) -> StoreOutcome[R]:
-    """Ask an open store, and close it; whatever happens is its outcome."""
+@dataclass(frozen=True)
+class Sent(Generic[S]):
+    """A store on its way to an executor of a cluster, as it was opened here.
+
+    Attributes:
+        member: with its store, which can be pickled.
+        files: all that it has; proofs of them travel with the task, see `rmqtool.io.planned`.
+    """
+
+    member: Member[S]
+    files: tuple[Location, ...]
+
+
+def asked_elsewhere(
+    ask: Ask[S, R], evidence: Callable[[S], Iterable[Location]], sent: Sent[S]
+) -> StoreOutcome[R]:
+    """Ask a store on an executor that sees it as whoever sent it.
+
+    Raises:
+        UnseenFileError: It does not.
+    """
+    member = sent.member
+    if member.store is None:
+        raise ValueError(f"{member.path}: is not open")
+    for file in sorted({*evidence(member.store)} ^ {*sent.files}, key=str):
+        raise unseen(str(file), "it is there on one of the two machines alone")
+    with LocalEngine(1) as engine:
+        return asked(member, ask, engine, NullProgress(), passed=UnseenFileError)
+
+
+def asked(
+    member: Member[S],
+    ask: Ask[S, R],
+    engine: Engine,
+    shown: Progress,
+    *,
+    passed: type[Exception] | tuple[()] = (),
+) -> StoreOutcome[R]:
+    """Ask an open store, and close it; whatever happens is its outcome, unless it is to be passed on."""
     start, told = time.perf_counter(), _Stages(shown)
     outcome: StoreOutcome[R]
     if member.store is None:
@@ -66,6 +107,8 @@ def asked(member: Member[S], ask: Ask[S, R], engine: Engine, shown: Progress) ->
     try:
         report, status = ask(member.store, engine, told)
         outcome = StoreOutcome(member.path, status, report)
+    except passed:
+        raise
     except (Exception, KeyboardInterrupt) as failure:
         outcome = member.failed(failure)
     finally:

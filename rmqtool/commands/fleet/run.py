@@ -4,8 +4,9 @@ A small store has nothing to share out: one thread asks it, which is less work t
 question can travel, all small stores are one job, a task each: of Spark, or of worker processes, as what asks
 about a small store is mostly Python, at which threads would take turns. The first few are asked here: that
 tells whether workers pay, and kernels are on disk before several processes need them. A larger store gets the
-whole engine, one after the other. On a cluster, every store gets it: there the driver plans all that is read,
-so that executors can prove that they see the same files.
+whole engine, one after the other. To the executors of a cluster a small store travels with proofs of all its
+files, so that they can show that they see the same; where one question writes files of this machine's, or no
+executor sees a store, every store gets the engine.
 """
 
 from __future__ import annotations
@@ -16,24 +17,28 @@ from dataclasses import replace
 from functools import partial
 from itertools import accumulate
 from statistics import median
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
-from rmqtool.commands.fleet.asked import asked, asked_apart, lost
+from rmqtool.commands.fleet.asked import Sent, asked, asked_apart, asked_elsewhere, lost
 from rmqtool.commands.fleet.member import Closable, Member
 from rmqtool.commands.fleet.model import FleetReport, StoreOutcome
 from rmqtool.engine import LocalEngine, MapInterruptedError, runs_elsewhere, usable_cpus
-from rmqtool.errors import ExitStatus
+from rmqtool.errors import ExitStatus, UnseenFileError
 from rmqtool.progress import LimitedProgress, NullProgress
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from rmqtool.commands.fleet.asked import Ask
     from rmqtool.engine import Engine
+    from rmqtool.io import Location
     from rmqtool.progress import Progress
 
 S = TypeVar("S", bound=Closable)
 R = TypeVar("R")
+
+Evidence: TypeAlias = "Callable[[S], Iterable[Location]]"
+"""Names all files of a store."""
 
 _NOT_REACHED = "interrupted before it was looked at"
 _SAMPLE = 3
@@ -50,6 +55,7 @@ def ask_members(
     progress: Progress,
     *,
     travels: bool = False,
+    evidence: Evidence[S] | None = None,
 ) -> FleetReport[R]:
     """Ask all stores; each is closed when it has answered.
 
@@ -59,13 +65,16 @@ def ask_members(
         engine: Serves all of them, and stays open.
         progress: Told of stages, and of warnings with the store that they are of.
         travels: Whether the question can be pickled and be asked twice, so that other processes may ask it.
+        evidence: Names all files of a store; for a question that only reads, which executors of a cluster
+            may ask, too.
 
     Raises:
         EnvironmentFailureError: The engine does not come up.
     """
     start = time.perf_counter()
-    asking = _Asking(members, ask, engine, LimitedProgress(progress))
-    asking.run(apart=travels and not runs_elsewhere(engine.options))
+    elsewhere = runs_elsewhere(engine.options)
+    asking = _Asking(members, ask, engine, LimitedProgress(progress), evidence if elsewhere else None)
+    asking.run(apart=travels and (not elsewhere or evidence is not None))
     outcomes = tuple(asking.outcomes[number] for number in range(len(members)))
     return FleetReport(outcomes, round(time.perf_counter() - start, 3))
 
@@ -74,10 +83,16 @@ class _Asking(Generic[S, R]):
     """A round of all stores; outcomes are kept by the number of the member."""
 
     def __init__(
-        self, members: Sequence[Member[S]], ask: Ask[S, R], engine: Engine, progress: LimitedProgress
+        self,
+        members: Sequence[Member[S]],
+        ask: Ask[S, R],
+        engine: Engine,
+        progress: LimitedProgress,
+        evidence: Evidence[S] | None = None,
     ) -> None:
         self._members, self._ask = members, ask
         self._engine, self._progress = engine, progress
+        self._evidence = evidence
         self._done_bytes = 0
         self.outcomes: dict[int, StoreOutcome[R]] = {}
 
@@ -158,10 +173,11 @@ class _Asking(Generic[S, R]):
         Raises:
             KeyboardInterrupt: Ctrl-C; stores that have answered have their outcomes.
         """
-        tasks = [replace(self._members[number], store=None) for number in numbers]
-        done = [*accumulate((one.log_bytes for one in tasks), initial=self._done_bytes)]
+        members = [self._members[number] for number in numbers]
+        done = [*accumulate((one.log_bytes for one in members), initial=self._done_bytes)]
         found: dict[int, StoreOutcome[R]]
-        task, is_interrupted = partial(asked_apart, self._ask), False
+        task, tasks = self._tasks(members)
+        is_interrupted = False
 
         def advance(count: int) -> None:
             self._progress.advance(done[count])
@@ -173,6 +189,9 @@ class _Asking(Generic[S, R]):
                 found = map_in_workers(task, tasks, lost, workers, advance)
             else:
                 found = dict(enumerate(self._engine.map(task, tasks, advance)))
+        except UnseenFileError:  # each by itself, then, which tells of which ones that is so
+            self._ask_here(numbers)
+            return
         except MapInterruptedError as stop:
             found, is_interrupted = stop.results, True
         for place in sorted(found):
@@ -180,6 +199,13 @@ class _Asking(Generic[S, R]):
         self._progress.advance(self._done_bytes)
         if is_interrupted:
             raise KeyboardInterrupt
+
+    def _tasks(self, members: Sequence[Member[S]]) -> tuple[Callable[[Any], StoreOutcome[R]], list[Any]]:
+        """Return what asks a store apart, and what is sent of each."""
+        if self._evidence is None:
+            return partial(asked_apart, self._ask), [replace(one, store=None) for one in members]
+        sent = [Sent(one, tuple(self._evidence(one.store))) for one in members if one.store is not None]
+        return partial(asked_elsewhere, self._ask, self._evidence), sent
 
     def _take(self, number: int, outcome: StoreOutcome[R]) -> None:
         self.outcomes[number] = outcome
