@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import threading
+import weakref
+from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -34,6 +36,9 @@ _DENIED = re.compile(
 _MODIFIED = "Last-Modified"
 _WITHOUT_DIRECTORIES = "gcs"
 """Lists no directories of which only names tell, unless it lists all below (Arrow 26.0.1)."""
+
+_HDFS = "hdfs"
+"""Where nobody answers, Arrow (26.0.1) tells that nothing is there."""
 
 _UNWRITTEN = 0xA5
 """The last byte of a buffer until one of the object takes its place: rare in stores, unlike zero."""
@@ -78,6 +83,7 @@ class OpenObject:
     def __init__(self, file: Any, version: Version) -> None:  # noqa: ANN401 - pyarrow has no types
         self._file = file
         self.version = version
+        weakref.finalize(self, file.close)  # at exit, too: Hadoop's client ends before its open files
 
     def read(self, start: int, stop: int) -> bytearray:
         """Return a range, which is not empty.
@@ -127,12 +133,11 @@ class ObjectStore:
 
         Directories of which nothing tells but the names of objects may be missing.
         """
-        from pyarrow.fs import FileSelector
 
         def ask() -> dict[str, Status]:
             files, key = self._connected()[0], self._key(path)
             whole = recursive or files.type_name == _WITHOUT_DIRECTORIES
-            infos = files.get_file_info(FileSelector(key, allow_not_found=True, recursive=whole))
+            infos = self._infos(path, recursive=whole)
             told = ((info.path.removeprefix(key).strip("/"), _status(info)) for info in infos)
             found = {name: status for name, status in told if name and status is not None}
             return found if whole == recursive else _first_level(found)
@@ -177,7 +182,28 @@ class ObjectStore:
         raise AssertionError("the last attempt returns or raises")
 
     def _info(self, path: str) -> FileInfo:
-        return self._connected()[0].get_file_info(self._key(path))
+        from pyarrow.fs import FileSelector, FileType
+
+        files, key = self._connected()[0], self._key(path)
+        info = files.get_file_info(key)
+        if info.type == FileType.NotFound and files.type_name == _HDFS:
+            with suppress(FileNotFoundError):  # which only HDFS itself makes of what is not there
+                files.get_file_info(FileSelector(key))
+                raise OSError("HDFS did not answer")
+        return info
+
+    def _infos(self, path: str, *, recursive: bool) -> list[FileInfo]:
+        """Return what is below a name; nothing where nothing is."""
+        from pyarrow.fs import FileSelector, FileType
+
+        files, key = self._connected()[0], self._key(path)
+        is_told = files.type_name != _HDFS
+        if not is_told and self._info(path).type == FileType.NotFound:
+            return []
+        try:
+            return list(files.get_file_info(FileSelector(key, allow_not_found=is_told, recursive=recursive)))
+        except FileNotFoundError as failure:
+            raise OSError(f"a directory went away: {one_line(failure)}") from failure
 
     def _key(self, path: str) -> str:
         return (self._connected()[1] + path[len(self._top) :]) or "/"

@@ -8,8 +8,10 @@ from __future__ import annotations
 import os
 import posixpath
 import re
+import socket
 import sys
 from typing import TYPE_CHECKING
+from urllib.parse import urlencode, urlsplit
 
 from rmqtool.errors import EnvironmentFailureError, SourceFailureError, UsageError
 
@@ -24,10 +26,20 @@ if TYPE_CHECKING:
 CONNECT_TIMEOUT_S, SILENCE_TIMEOUT_S = 10.0, 10.0
 """For a connection, and for a server that sends nothing."""
 
+_HDFS_PATIENCE = {
+    "ipc.client.connect.timeout": int(CONNECT_TIMEOUT_S * 1000),
+    "ipc.client.connect.max.retries.on.timeouts": 0,
+    "ipc.client.rpc-timeout.ms": int(SILENCE_TIMEOUT_S * 1000),
+    "dfs.client.socket-timeout": int(SILENCE_TIMEOUT_S * 1000),
+}
+"""Settings of Hadoop's client, in milliseconds; by default it waits for minutes, and asks 45 times."""
+
 SCHEMES = ("s3", "s3a", "gs", "abfss", "hdfs")
 
 _URL = re.compile(rf"(?P<scheme>{'|'.join(SCHEMES)})://(?P<authority>[^/]+)(?P<path>[^\0\ud800-\udfff]*)")
+_AZURE_PLACE = "abfss://container@account.dfs.core.windows.net/path"
 _AZURE_CONNECTION = "AZURE_STORAGE_CONNECTION_STRING"
+_EMULATOR = ("CLOUD_STORAGE_EMULATOR_ENDPOINT", "STORAGE_EMULATOR_HOST")
 _REGION, _ENDPOINT = ("AWS_REGION", "AWS_DEFAULT_REGION"), ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 
 
@@ -50,6 +62,8 @@ def split_url(text: str) -> tuple[str, str]:
         raise UsageError(f"{text}: give a bucket and a path, as in s3://bucket/store")
     scheme, authority, path = match["scheme"].replace("s3a", "s3"), match["authority"], match["path"]
     user = authority.rpartition("@")[0]
+    if scheme == "abfss" and not user:
+        raise UsageError(f"{text}: give a container and its account, as in {_AZURE_PLACE}")
     if ":" in user or (user and scheme == "s3"):
         raise UsageError(
             f"{scheme}://…@{authority.rpartition('@')[2]}{path}: a URL goes into reports and holds no"
@@ -68,6 +82,7 @@ def connect(top: str) -> Connection:
     """Return the file system for what a URL begins with.
 
     Raises:
+        ConnectionError, TimeoutError: Nobody listens there, and may do so when asked again.
         EnvironmentFailureError: pyarrow is not installed, or lacks what serves this scheme.
         SourceFailureError: Nobody tells where the bucket is.
     """
@@ -78,9 +93,16 @@ def connect(top: str) -> Connection:
             f"{top}: is read by pyarrow, which is not installed: pip install 'rmqtool[arrow]' adds it"
         )
     scheme, _, authority = top.partition("://")
-    made: Callable[[str, str], Connection] = {"s3": _s3, "abfss": _azure}.get(scheme, _by_url)
+    made: dict[str, Callable[[str, str], Connection]] = {
+        "s3": _s3,
+        "gs": _google,
+        "abfss": _azure,
+        "hdfs": _hdfs,
+    }
     try:
-        return made(top, authority)
+        return made[scheme](top, authority)
+    except (ConnectionError, TimeoutError):
+        raise
     except (
         ImportError,
         NotImplementedError,
@@ -115,14 +137,12 @@ def _azure(top: str, authority: str) -> Connection:
     """Connect as Azure's tools do; Arrow looks at no variable but those of identities.
 
     Raises:
-        EnvironmentFailureError: The URL names no container, or the connection string is another account's.
+        EnvironmentFailureError: The connection string is another account's.
     """
     from pyarrow.fs import AzureFileSystem
 
     container, _, host = authority.rpartition("@")
     account, _, service = host.partition(".")
-    if not container:
-        raise EnvironmentFailureError(f"{top}: give abfss://container@account.dfs.core.windows.net/path")
     parts = (part.partition("=") for part in os.environ.get(_AZURE_CONNECTION, "").split(";"))
     told = {name.strip(): value for name, _, value in parts}
     if told.get("AccountName", account) != account:
@@ -147,10 +167,51 @@ def _azure(top: str, authority: str) -> Connection:
     return files, container
 
 
-def _by_url(top: str, authority: str) -> Connection:
+def _google(_: str, authority: str) -> Connection:
+    """Connect as Google's tools do: to an emulator without credentials, if the environment names one."""
+    from datetime import timedelta
+
+    from pyarrow.fs import GcsFileSystem
+
+    user, _, bucket = authority.rpartition("@")
+    emulator = _first_of(_EMULATOR)
+    scheme, _, host = (emulator or "https://").rpartition("://")
+    files = GcsFileSystem(
+        anonymous=emulator is not None or user == "anonymous",
+        endpoint_override=host.rstrip("/") or None,
+        scheme=scheme or "http",
+        retry_time_limit=timedelta(seconds=1),  # `ObjectStore` asks again; by default it would be 15 minutes
+    )
+    return files, bucket
+
+
+def _hdfs(top: str, _: str) -> Connection:
+    """Connect by Hadoop's client, in a JVM within this process.
+
+    Raises:
+        EnvironmentFailureError: Java or Hadoop's client is not to be found.
+        OSError: The NameNode does not listen.
+    """
     from pyarrow.fs import FileSystem
 
-    files, root = FileSystem.from_uri(f"{top}/")
+    if not os.environ.get("CLASSPATH"):
+        raise EnvironmentFailureError(
+            f"{top}: CLASSPATH names no jars of Hadoop's: export CLASSPATH=$(hadoop classpath --glob)"
+        )
+    name_node = urlsplit(top)
+    if name_node.port:  # Hadoop's client tells of it on standard error, by a stack trace for each attempt
+        socket.create_connection((name_node.hostname, name_node.port), CONNECT_TIMEOUT_S).close()
+    os.environ["LIBHDFS_OPTS"] = f"{os.environ.get('LIBHDFS_OPTS', '')} -Xrs"  # signals are Python's
+    try:
+        files, root = FileSystem.from_uri(f"{top}/?{urlencode(_HDFS_PATIENCE)}")
+    except OSError as failure:
+        missing = re.match(r"Unable to load (\w+)", str(failure))
+        if missing is None:
+            raise
+        raise EnvironmentFailureError(
+            f"{top}: pyarrow finds no {missing[1]}; JAVA_HOME and HADOOP_HOME, or ARROW_LIBHDFS_DIR, say"
+            " where to look: rmqtool help objects"
+        ) from failure
     return files, root.rstrip("/")
 
 
@@ -168,5 +229,5 @@ def _first_of(names: tuple[str, ...]) -> str | None:
 
 
 def one_line(failure: Exception) -> str:
-    """Return what an error says, without line ends."""
-    return " ".join(str(failure).split())
+    """Return what an error says, without line ends, and without where in Google's client it arose."""
+    return " ".join(str(failure).split()).partition(" error_info={")[0]

@@ -64,6 +64,7 @@ def test_urls(text: str, top: str, path: str) -> None:
         ("s3://bucket/\udcff", "give a bucket"),
         ("s3://bucket/store?region=x", "ends with its path"),
         ("s3://key:secret@bucket/store", r"s3://…@bucket/store: a URL goes into reports"),
+        ("abfss://two.dfs.core.windows.net/store", "give a container and its account"),
         ("hdfs://user:word@namenode/store", "credentials"),
         ("http://bucket/store", "s3://, s3a://, gs://, abfss://, hdfs://"),
     ],
@@ -133,19 +134,34 @@ def test_azure_is_asked_as_the_environment_tells(
     assert {name: value for name, value in asked.items() if value} == secrets
 
 
-@pytest.mark.parametrize(
-    ("url", "told"),
-    [
-        ("abfss://two.dfs.core.windows.net", "give abfss://container@account"),
-        ("abfss://box@two.dfs.core.windows.net", "of the account one, not of two"),
-    ],
-)
-def test_an_account_that_is_not_meant_gets_no_key(
-    url: str, told: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_account_that_is_not_meant_gets_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(_AZURE_CONNECTION, _KEYED)
-    with pytest.raises(EnvironmentFailureError, match=told):
-        connect(url)
+    with pytest.raises(EnvironmentFailureError, match="of the account one, not of two"):
+        connect("abfss://box@two.dfs.core.windows.net")
+
+
+class _DeadHdfs:
+    """HDFS of pyarrow's when nobody answers: nothing is there, unless a listing is insisted on."""
+
+    type_name = "hdfs"
+
+    def get_file_info(self, asked: str | FileSelector) -> FileInfo | list[FileInfo]:
+        if isinstance(asked, str):
+            return FileInfo(asked, type=FileType.NotFound)
+        if asked.allow_not_found:
+            return []
+        raise OSError(255, "HDFS list directory failed")
+
+
+def test_of_hdfs_that_does_not_answer_nothing_is_said_to_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rmqtool.io.object_store.connect", lambda top: (_DeadHdfs(), ""))
+    monkeypatch.setattr("rmqtool.io.object_store.PAUSE_S", 0.0)
+    store = ObjectStore("hdfs://namenode")
+    with pytest.raises(SourceFailureError, match="cannot be examined, tried 4 times"):
+        store.status("hdfs://namenode/store")
+    for recursive in (False, True):
+        with pytest.raises(SourceFailureError, match="cannot be listed, tried 4 times"):
+            store.listed("hdfs://namenode/store", recursive=recursive)
 
 
 def test_what_pyarrow_has_no_name_for_is_an_error_of_the_store_s(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -368,6 +384,9 @@ class _Short:
 
     def __init__(self, data: bytes, sent: int) -> None:
         self._data, self._sent, self._position = data, sent, 0
+
+    def close(self) -> None:
+        """Let go of nothing."""
 
     def seek(self, position: int) -> None:
         self._position = position
