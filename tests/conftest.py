@@ -48,7 +48,7 @@ sys.dont_write_bytecode = False
 _HARD_LIMIT = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 resource.setrlimit(resource.RLIMIT_NOFILE, (_HARD_LIMIT, _HARD_LIMIT))
 
-TIERS = ("broker", "browser", "full", "matrix", "mutation", "package", "soak", "spark", "stores")
+TIERS = ("broker", "browser", "full", "matrix", "mutation", "objects", "package", "soak", "spark", "stores")
 """Markers of tests that are not run by default."""
 
 _MAY_SKIP = {"full", "stores"}

@@ -8,7 +8,6 @@ a network. Every call below starts one JVM, which changes the store it is given:
 
 from __future__ import annotations
 
-import fcntl
 import functools
 import hashlib
 import json
@@ -24,9 +23,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.broker import brokers
+from tests.built import cache, once
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
 Version = brokers.Version
 Row = dict[str, Any]
@@ -123,11 +123,11 @@ def build(version: Version) -> Path:
     Raises:
         BrokerFailure: Maven failed, offline and online, or the sources do not compile.
     """
-    jars = _once(
-        _cache() / f"jars-{_digest([SOURCES / 'pom.xml'])}" / version, lambda at: _maven(version, at)
+    jars = once(
+        cache("broker") / f"jars-{_digest([SOURCES / 'pom.xml'])}" / version, lambda at: _maven(version, at)
     )
     sources = [*_java_files("common"), *_java_files(brokers.BROKERS[version].shim)]
-    return _once(_cache() / _digest(sources) / version, lambda at: _compile(sources, jars, at))
+    return once(cache("broker") / _digest(sources) / version, lambda at: _compile(sources, jars, at))
 
 
 @functools.cache
@@ -143,7 +143,7 @@ def whole_jars(version: Version, around: str) -> Path:
     jars = f"-Drocketmq.jars={row.jars or published}"
     options = [jars, "-Pwhole", f"-Drocketmq.around={around}"]
     name = f"jars-{_digest([pom])}"
-    return _once(_cache() / name / f"whole-{version}", lambda at: _jars(published, at, pom, *options))
+    return once(cache("broker") / name / f"whole-{version}", lambda at: _jars(published, at, pom, *options))
 
 
 @functools.cache
@@ -151,7 +151,9 @@ def build_client(version: Version, around: str) -> Path:
     """Compile the client against those jars; as `build` does."""
     jars = whole_jars(version, around)
     sources = [*_java_files("common"), *_java_files(brokers.BROKERS[version].shim), *_java_files("whole")]
-    return _once(_cache() / _digest(sources) / f"whole-{version}", lambda at: _compile(sources, jars, at))
+    return once(
+        cache("broker") / _digest(sources) / f"whole-{version}", lambda at: _compile(sources, jars, at)
+    )
 
 
 def whole_command(version: Version, around: str, options: Sequence[str], words: Sequence[str]) -> list[str]:
@@ -175,7 +177,9 @@ def client_command(version: Version, around: str, options: Sequence[str], words:
 def build_proxy(version: str) -> Path:
     """Fetch the jars of a proxy; return the folder that holds them."""
     pom = SOURCES / "proxy.xml"
-    return _once(_cache() / f"jars-{_digest([pom])}" / f"proxy-{version}", lambda at: _jars(version, at, pom))
+    return once(
+        cache("broker") / f"jars-{_digest([pom])}" / f"proxy-{version}", lambda at: _jars(version, at, pom)
+    )
 
 
 def proxy_command(
@@ -197,33 +201,26 @@ def proxy_command(
     return [str(_tools().java), *_FLAGS, f"-Drocketmq.version={version}", *options, *main, *words]
 
 
-def _once(target: Path, make: Callable[[Path], None]) -> Path:
-    """Make a folder that is not there yet; test processes side by side make it once."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with (target.parent / f"{target.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        done = target / "done"
-        if not done.exists():
-            shutil.rmtree(target, ignore_errors=True)
-            target.mkdir()
-            make(target)
-            done.touch()
-    return target
-
-
 def _maven(version: Version, target: Path) -> None:
-    """Copy the jars into a folder, offline where the local repository has everything, else online."""
     jars = f"-Drocketmq.jars={brokers.BROKERS[version].jars or version}"
     _jars(version, target, SOURCES / "pom.xml", jars)
 
 
 def _jars(version: str, target: Path, pom: Path, *options: str) -> None:
-    arguments = ["-q", "-B", "-f", str(pom), f"-Drocketmq.version={version}", f"-Dlib={target}"]
-    arguments += [*options, "package"]
+    copy_jars(target, pom, f"-Drocketmq.version={version}", *options)
+
+
+def copy_jars(target: Path, pom: Path, *options: str) -> None:
+    """Copy what a pom names into a folder, offline where the local repository has everything, else online.
+
+    Raises:
+        BrokerFailure: It cannot be had.
+    """
+    arguments = ["-q", "-B", "-f", str(pom), f"-Dlib={target}", *options, "package"]
     maven = str(_tools().maven)
     complaint = _complaint([maven, "-o", *arguments]) and _complaint([maven, *arguments])
     if complaint:
-        raise BrokerFailure(f"mvn package for {version} failed:\n{_tail(complaint)}")
+        raise BrokerFailure(f"mvn {' '.join(arguments)} failed:\n{_tail(complaint)}")
 
 
 def _compile(sources: list[Path], jars: Path, target: Path) -> None:
@@ -412,11 +409,6 @@ def _tools() -> Toolchain:
     if isinstance(tools, str):
         raise BrokerFailure(tools)
     return tools
-
-
-def _cache() -> Path:
-    given = os.environ.get("RMQTOOL_BROKER_CACHE")
-    return Path(given) if given else Path.home() / ".cache" / "rmqtool" / "broker"
 
 
 def _digest(files: Sequence[Path]) -> str:

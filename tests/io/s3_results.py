@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rmqtool.io.object_urls import split_url
 from rmqtool.io.object_writes import ObjectWriter
 from rmqtool.store.object_staging import MANIFEST_NAME
 from tests.io.s3_server import stores_behind_proxy
@@ -30,7 +31,7 @@ def results_behind_proxy(stores: Mapping[str, Path]) -> Iterator[Proxy]:
 
 def objects_below(url: str) -> dict[str, bytes]:
     """Return what lies below a URL, by name."""
-    writer = ObjectWriter("s3://bucket")
+    writer = ObjectWriter(split_url(url)[0])
     return {name: writer.text(f"{url}/{name}") for name in writer.sizes_below(url)}
 
 
@@ -46,3 +47,19 @@ def whole_result(url: str) -> dict[str, bytes]:
     listed = {one["path"]: (one["size_bytes"], one["sha256"]) for one in manifest["files"]}
     assert listed == {name: (len(data), hashlib.sha256(data).hexdigest()) for name, data in found.items()}
     return found
+
+
+_OF_THE_CLOCK = {"seconds", "made", "modified"}
+
+
+def _plain(value: object) -> object:
+    """Return a result without what the clock says."""
+    if isinstance(value, dict):
+        return {key: _plain(one) for key, one in value.items() if key not in _OF_THE_CLOCK}
+    return [_plain(one) for one in value] if isinstance(value, list) else value
+
+
+def alike(text: str, store: str) -> object:
+    """Return what a command printed of a store, without its place and what the clock says."""
+    text = text.replace(store, "STORE")
+    return _plain(json.loads(text)) if text.startswith("{\n") else text

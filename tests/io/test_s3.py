@@ -11,6 +11,7 @@ import pytest
 
 from rmqtool.io import places_of
 from tests.extra import library
+from tests.io.s3_results import alike
 from tests.io.s3_server import Proxy, put, stores_behind_proxy
 from tests.runs import run_line
 from tests.store.fixture_stores import fixture
@@ -54,21 +55,6 @@ def _unharmed(proxy: Proxy) -> None:
     proxy.begin(lambda request, reply: reply)
 
 
-_OF_THE_CLOCK = {"seconds", "made", "modified"}
-
-
-def _plain(value: object) -> object:
-    """Return a result without what the clock says."""
-    if isinstance(value, dict):
-        return {key: _plain(one) for key, one in value.items() if key not in _OF_THE_CLOCK}
-    return [_plain(one) for one in value] if isinstance(value, list) else value
-
-
-def _alike(text: str, store: str) -> object:
-    text = text.replace(store, "STORE")
-    return _plain(json.loads(text)) if text.startswith("{\n") else text
-
-
 @pytest.mark.parametrize(
     ("name", "command"), [*((MAIN, command) for command in COMMANDS), *((name, "verify") for name in MORE)]
 )
@@ -79,7 +65,7 @@ def test_a_command_says_the_same_as_of_a_disk(
     results = []
     for store in (str(fixture(name)), f"s3://bucket/{name}"):
         status, *texts = run_line(capsys, *COMMANDS[command].replace("STORE", store).split())
-        results.append((status, *(_alike(text, store) for text in texts)))
+        results.append((status, *(alike(text, store) for text in texts)))
     assert results[0] == results[1]
     assert results[0][0] in {0, 1, 5}
 
