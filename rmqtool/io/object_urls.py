@@ -34,6 +34,9 @@ _HDFS_PATIENCE = {
 }
 """Settings of Hadoop's client, in milliseconds; by default it waits for minutes, and asks 45 times."""
 
+_NO_SIGNALS = " -Xrs"
+"""For Hadoop's JVM: Ctrl-C is Python's."""
+
 SCHEMES = ("s3", "s3a", "gs", "abfss", "hdfs")
 
 _URL = re.compile(rf"(?P<scheme>{'|'.join(SCHEMES)})://(?P<authority>[^/]+)(?P<path>[^\0\ud800-\udfff]*)")
@@ -201,7 +204,8 @@ def _hdfs(top: str, _: str) -> Connection:
     name_node = urlsplit(top)
     if name_node.port:  # Hadoop's client tells of it on standard error, by a stack trace for each attempt
         socket.create_connection((name_node.hostname, name_node.port), CONNECT_TIMEOUT_S).close()
-    os.environ["LIBHDFS_OPTS"] = f"{os.environ.get('LIBHDFS_OPTS', '')} -Xrs"  # signals are Python's
+    given = os.environ.get("LIBHDFS_OPTS", "")
+    os.environ["LIBHDFS_OPTS"] = f"{given.removesuffix(_NO_SIGNALS)}{_NO_SIGNALS}"
     try:
         files, root = FileSystem.from_uri(f"{top}/?{urlencode(_HDFS_PATIENCE)}")
     except OSError as failure:
