@@ -11,13 +11,14 @@ from rmqtool.api.arguments import word_of
 from rmqtool.api.engines import engine_of
 from rmqtool.api.opening import kind_of_part
 from rmqtool.api.opening import open as open_store
-from rmqtool.check.store_files import store_files
+from rmqtool.check.store_files import plain_tree
 from rmqtool.commands.fleet import ask_members, gathered
 from rmqtool.engine import opened_engine
 from rmqtool.errors import EnvironmentFailureError, ExitStatus
-from rmqtool.findings import FailOn, FindingLog
+from rmqtool.findings import FailOn
 from rmqtool.io import Location
 from rmqtool.progress import NullProgress
+from rmqtool.store.lock import lock_holder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -98,9 +99,18 @@ def open_part(path: str, *, kind: str | None = None, **opening: object) -> Store
     return open_store(path, type=kind_of_part(path, kind), **opening)  # type: ignore[arg-type]
 
 
-def evidence(store: Store) -> list[Location]:
-    """Return all files of a store, by which an executor of a cluster shows that it sees the same."""
-    return [file.path for file in store_files(store.files, FindingLog())]
+def evidence(store: Store) -> list[Location] | None:
+    """Return all that a store has, by which an executor of a cluster shows that it sees the same.
+
+    Returns:
+        None where that would not show it, or a broker is at work, of which this machine alone may know.
+
+    Raises:
+        EnvironmentFailureError: It cannot be told whether one is.
+    """
+    root = store.files.root
+    is_held = root is not None and lock_holder(root) is not None
+    return None if is_held else plain_tree(store.files)
 
 
 def log_bytes(store: Store) -> int:

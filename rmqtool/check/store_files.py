@@ -7,7 +7,7 @@ from posixpath import relpath
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.findings import Finding
+from rmqtool.findings import Finding, FindingLog
 from rmqtool.findings.places import IO_DENIED
 from rmqtool.io import Kind
 from rmqtool.store import PathKind
@@ -15,8 +15,8 @@ from rmqtool.store import PathKind
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator
 
-    from rmqtool.findings import FindingLog
     from rmqtool.io import Location
+    from rmqtool.io.source import Status
     from rmqtool.store import Store
 
 
@@ -60,11 +60,26 @@ def files_below(tops: Iterable[Location], base: Location, findings: FindingLog) 
         findings: receives what may not be listed.
     """
     files: dict[Location, ListedFile] = {}
-    seen: set[Hashable] = set()
-    for top in tops:
-        for file in _walk(top, base, seen, findings):
-            files.setdefault(file.path, file)
+    for path, status in _below(tops, base, findings):
+        if status.kind is Kind.FILE:
+            listed = ListedFile(path, label_in(path, base), status.size_bytes, status.modified_ns)
+            files.setdefault(path, listed)
     return sorted(files.values(), key=lambda file: file.label.encode("utf-8", "surrogateescape"))
+
+
+def plain_tree(store: Store) -> list[Location] | None:
+    """Return all that a whole store has but ``lock``, if that is nothing but files and directories.
+
+    Returns:
+        None if it has anything else, no file, or what may not be looked at; or is a part, for which counts
+        what lies around it.
+    """
+    findings, lock = FindingLog(), store.lock
+    found = list(_below(_tops(store), store.base, findings))
+    kinds = {status.kind for _, status in found}
+    if store.kind is not PathKind.STORE or findings.counts or kinds != {Kind.FILE, Kind.DIRECTORY}:
+        return None
+    return [path for path, _ in found if path != lock]
 
 
 def _tops(store: Store) -> list[Location]:
@@ -75,18 +90,28 @@ def _tops(store: Store) -> list[Location]:
     return [store.base, *(path for path in elsewhere if not path.is_relative_to(store.base))]
 
 
-def _walk(top: Location, base: Location, seen: set[Hashable], findings: FindingLog) -> Iterator[ListedFile]:
-    """Yield the regular files from ``top`` down; a stack, because hostile trees are deep."""
+def _below(
+    tops: Iterable[Location], base: Location, findings: FindingLog
+) -> Iterator[tuple[Location, Status]]:
+    """Yield what is there, from some places down; each directory once."""
+    seen: set[Hashable] = set()
+    for top in tops:
+        yield from _walk(top, base, seen, findings)
+
+
+def _walk(
+    top: Location, base: Location, seen: set[Hashable], findings: FindingLog
+) -> Iterator[tuple[Location, Status]]:
+    """Yield what is there from ``top`` down; a stack, because hostile trees are deep."""
     left = [(top, top.status())]
     while left:
         path, status = left.pop()
-        if status is None or status.kind is Kind.LOST:
-            continue  # gone meanwhile, or a link that leads nowhere, which level 0 reports
+        if status is None:
+            continue  # gone meanwhile
+        yield path, status
         label = label_in(path, base)
         place = path.text if status.identity is None else status.identity
-        if status.kind is Kind.FILE:
-            yield ListedFile(path, label, status.size_bytes, status.modified_ns)
-        elif status.kind is Kind.HIDDEN:
+        if status.kind is Kind.HIDDEN:
             sentence = f"{label}: cannot be examined: {status.reason}"
             findings.add(Finding(code=IO_DENIED, file=label, message=sentence))
         elif status.kind is Kind.DIRECTORY and place not in seen:

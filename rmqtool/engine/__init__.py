@@ -81,7 +81,7 @@ def runs_elsewhere(options: EngineOptions) -> bool:
 def open_engine(options: EngineOptions) -> Engine:
     """Open the engine that the options ask for; use it as a context manager, or close it.
 
-    A Spark engine returns at once and starts its Java meanwhile; the first ``map`` waits for it.
+    A Spark engine returns while its Java still starts; the first ``map`` waits for it.
 
     Raises:
         UsageError: fewer than one job is asked for.

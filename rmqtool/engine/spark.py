@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from rmqtool.engine.spark_jobs import Jobs
+    from rmqtool.engine.spark_jvm import GatewayAddress
     from rmqtool.engine.spark_session import Session
 
 R = TypeVar("R")
@@ -33,8 +34,8 @@ _UNREGISTERED = "All masters are unresponsive"
 class SparkEngine(MappingEngine):
     """Run items as tasks of a Spark whose driver is a Java process of ours.
 
-    The constructor starts the Java process and returns; a thread waits for it and creates the context
-    meanwhile.
+    The constructor starts the Java process, imports what its workers need, and returns; a thread waits for
+    the process, and creates the context.
 
     Args:
         options: see ``EngineOptions``.
@@ -62,9 +63,9 @@ class SparkEngine(MappingEngine):
             undone.callback(self._jvm.close, 0)
             self._twin = copied(folder) if private else None  # while Java starts
             undone.pop_all()
-        self._started: Future[Session] = self._threads.submit(
-            _open_session, self._jvm, worker_python(options)
-        )
+        # At once, beside all that is imported: where the address lies, nobody else needs to find a secret.
+        address = self._threads.submit(self._jvm.address)
+        self._started: Future[Session] = self._threads.submit(_open_session, address, worker_python(options))
         atexit.register(self.close)
 
     def close(self) -> None:
@@ -100,9 +101,9 @@ class SparkEngine(MappingEngine):
             ) from error
 
 
-def _open_session(jvm: DriverJvm, python: str) -> Session:
+def _open_session(address: Future[GatewayAddress], python: str) -> Session:
     """Wait for the driver and create the context; runs in the engine's thread."""
     # Imported while Java starts, and only then.
     from rmqtool.engine.spark_session import Session
 
-    return Session(jvm.address(), python)
+    return Session(address.result(), python)

@@ -39,7 +39,7 @@ def copied(folder: Path) -> Twin | None:
 
     importlib.import_module(_WORKER)
     with contextlib.suppress(OSError):  # then the daemon imports for itself
-        return Twin(folder / _SOCKET, daemon.manager)
+        return Twin(folder / _SOCKET, daemon.manager) if can_be_copied() else None
     return None
 
 

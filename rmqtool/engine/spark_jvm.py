@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from rmqtool.engine.spark_settings import DriverCommand
 
-_POLL_S = 0.02
+_POLL_S = 0.005
 _START_TIMEOUT_S = 180
 _LONGEST_QUOTE = 300
 

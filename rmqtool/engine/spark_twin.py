@@ -14,19 +14,23 @@ import select
 import signal
 import socket
 import sys
+import tempfile
+import traceback
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from rmqtool.engine.processes import end_processes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 ADDRESS = "RMQTOOL_SPARK_TWIN"
 """The variable that names the socket where a twin waits."""
 
 _THREADS, _DESCRIPTORS = Path("/proc/self/task"), Path("/proc/self/fd")
 _PIPES = (0, 1, 2)
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _SIGN = b"."
 
 
@@ -42,14 +46,20 @@ class Twin:
     """
 
     def __init__(self, path: Path, become: Callable[[], None]) -> None:
-        with socket.socket(socket.AF_UNIX) as listener:
+        with socket.socket(socket.AF_UNIX) as listener, _interrupts_held():
             listener.bind(os.fspath(path))
             listener.listen()
             parent_ended, self._alive = os.pipe()
-            self._pid = os.fork()
-            if not self._pid:
-                _live(listener, parent_ended, become)
-            os.close(parent_ended)
+            try:
+                self._pid = os.fork()
+            except OSError:
+                os.close(self._alive)
+                raise
+            else:
+                if not self._pid:
+                    _live(listener, parent_ended, become)
+            finally:
+                os.close(parent_ended)
 
     def close(self) -> None:
         """End it, and all that it has started."""
@@ -88,8 +98,9 @@ def _live(listener: socket.socket, parent_ended: int, become: Callable[[], None]
     status = 1
     try:
         os.setpgid(0, 0)  # so that a terminal's Ctrl-C does not reach it
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for number in _ENDING:
             signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
         _let_go(listener.fileno(), parent_ended)
         ready, _, _ = select.select([listener.fileno(), parent_ended], [], [])
         if listener.fileno() in ready:
@@ -100,8 +111,20 @@ def _live(listener: socket.socket, parent_ended: int, become: Callable[[], None]
             become()
     except SystemExit as end:
         status = end.code if isinstance(end.code, int) else 1
+    except BaseException:
+        traceback.print_exc()  # to whoever has asked; else to nobody, and Spark's own process does the work
     finally:
         os._exit(status)  # nothing of what the original would do at its end
+
+
+@contextlib.contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Hold back what ends this process: amid the start of a copy, that would clean up after the original."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _let_go(*kept: int) -> None:
@@ -117,11 +140,17 @@ def _take_over(caller: socket.socket) -> None:
     for pipe, number in zip(pipes, _PIPES, strict=True):
         os.dup2(pipe, number)
         os.close(pipe)
-    sys.stdin, sys.stdout, sys.stderr = (
-        os.fdopen(number, mode, closefd=False) for number, mode in zip(_PIPES, "rww", strict=True)
-    )
+    sys.stdin = os.fdopen(0, closefd=False)
+    sys.stdout, sys.stderr = map(_unbuffered, _PIPES[1:])
     with caller.makefile("rb") as told:
         sys.argv, environment = json.load(told)
     os.environ.clear()
     os.environ.update(environment)
+    tempfile.tempdir = None  # the environment names another
     caller.sendall(_SIGN)
+
+
+def _unbuffered(number: int) -> TextIOWrapper:
+    """Return a stream that keeps nothing back: workers end without asking it."""
+    raw = os.fdopen(number, "wb", 0, closefd=False)
+    return TextIOWrapper(raw, errors="backslashreplace", write_through=True)

@@ -15,7 +15,7 @@ import pytest
 
 from rmqtool.commands.fleet import FleetReport, Member, StoreOutcome, ask_members, gathered, member, run
 from rmqtool.engine import Engine, EngineOptions, LocalEngine, MapInterruptedError
-from rmqtool.errors import EnvironmentFailureError, ExitStatus
+from rmqtool.errors import EnvironmentFailureError, ExitStatus, SourceFailureError
 from rmqtool.io import Location, location_of
 from rmqtool.progress import LimitedProgress, NullProgress
 
@@ -209,31 +209,46 @@ def test_questions_stay_where_they_cannot_travel(members: Callable[..., Any], ma
 
 def test_a_question_that_only_reads_travels_to_a_cluster(members: Callable[..., Any]) -> None:
     engine = Tasks(EngineOptions("spark", jobs=7, master="spark://host:7077"))
-    found = ask_members(
-        members("a", "large", "bad", "b"), question, engine, Told(), travels=True, evidence=one_file
-    )
-    assert reports(found) == ["local 1", "spark 7", None, "local 1"]
+    stores = members("a", "large", "bad", "held", "b")
+    found = ask_members(stores, question, engine, Told(), travels=True, evidence=one_file)
+    assert reports(found) == ["local 1", "spark 7", None, "spark 7", "local 1"]
     assert engine.maps == [1, 2]
 
 
-def test_where_other_files_are_seen_each_store_is_asked_by_itself(members: Callable[..., Any]) -> None:
-    """As it then comes out of which store that is so."""
+def test_a_store_that_no_executor_sees_spoils_no_other(members: Callable[..., Any]) -> None:
+    """As each is then a job of its own."""
     engine = Tasks(EngineOptions("spark", jobs=7, master="spark://host:7077"))
-    found = ask_members(members("a", "b"), question, engine, Told(), travels=True, evidence=other_files)
+    stores = members("a", "unseen", "b")
+    found = ask_members(stores, question, engine, Told(), travels=True, evidence=other_files)
+    assert reports(found) == ["local 1", None, "local 1"]
+    assert engine.maps == [1, 3, 1, 1, 1]
+    assert found.outcomes[1].status is ExitStatus.FAILED
+    assert "/unseen/" in str(found.outcomes[1].failure)
+    assert "not as the machine of this command does" in str(found.outcomes[1].failure)
+
+
+def test_a_store_whose_evidence_cannot_be_had_is_asked_from_here(members: Callable[..., Any]) -> None:
+    engine = Tasks(EngineOptions("spark", jobs=7, master="spark://host:7077"))
+    found = ask_members(members("a", "b"), question, engine, Told(), travels=True, evidence=no_files)
     assert reports(found) == ["spark 7", "spark 7"]
-    assert engine.maps == [1, 2]
+    assert engine.maps == [1]
 
 
-def one_file(store: Stored) -> list[Location]:
-    return [location_of(store.path)]
+def one_file(store: Stored) -> list[Location] | None:
+    return None if store.path.endswith("held") else [location_of(store.path)]
 
 
 _times = count()
 
 
 def other_files(store: Stored) -> list[Location]:
-    """Name another file each time."""
-    return [location_of(f"{store.path}/{next(_times)}")]
+    """Name another file of one store each time."""
+    name = next(_times) if store.path.endswith("unseen") else "same"
+    return [location_of(f"{store.path}/{name}")]
+
+
+def no_files(store: Stored) -> list[Location]:
+    raise SourceFailureError(store.path, "changed amid it")
 
 
 def test_a_job_that_is_interrupted_tells_what_was_done(members: Callable[..., Any]) -> None:

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -128,6 +128,12 @@ def test_a_cluster_that_shares_no_folder(cluster: Cluster, folder: Path, tmp_pat
     assert report["examined"]["records"] == 57
 
 
+def documents_of(text: str) -> list[dict[str, Any]]:
+    """Return what is said of each store, but how long it took."""
+    found = [one["document"] for one in json.loads(text)["stores"]]
+    return [{**one, "seconds": None} for one in found]
+
+
 def test_several_stores_are_one_run_there(cluster: Cluster, folder: Path, tmp_path: Path) -> None:
     """From object storage into object storage; what is done is not done again."""
     out = f"{OUT}-fleet"
@@ -138,6 +144,10 @@ def test_several_stores_are_one_run_there(cluster: Cluster, folder: Path, tmp_pa
     assert done.returncode == 0, done.stderr[-3000:]
     for store in FLEET:
         check_made(f"{out}/{store.name}", store, tmp_path / store.name)
+    verify = ("-m", "rmqtool", "verify", "s3://bucket/fleet/*", "--format", "json")
+    there, here = (run_driver(folder, *verify, *more) for more in (where, ("--engine", "local")))
+    assert (there.returncode, here.returncode) == (0, 0), there.stderr[-3000:]
+    assert documents_of(there.stdout) == documents_of(here.stdout)
     made = objects_below(out)
     again = run_driver(folder, *words)
     assert again.returncode == 0, again.stderr[-3000:]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar
 
 from rmqtool.commands.fleet.member import Closable
 from rmqtool.commands.fleet.model import StoreOutcome
 from rmqtool.engine import LocalEngine
-from rmqtool.errors import ExitStatus, RmqtoolError, UnseenFileError
+from rmqtool.errors import ExitStatus, RmqtoolError
 from rmqtool.io.planned import unseen
 from rmqtool.progress import KeptRemarks, NullProgress
 
@@ -33,6 +34,10 @@ class Ask(Protocol[S_contra, R_co]):
     def __call__(self, store: S_contra, engine: Engine, progress: Progress, /) -> tuple[R_co, ExitStatus]:
         """Return the report, and the exit status that the store would have alone."""
         ...
+
+
+Evidence: TypeAlias = "Callable[[S], Iterable[Location] | None]"
+"""Names all files of a store; None if it is not to be asked on another machine."""
 
 
 class _Stages(KeptRemarks):
@@ -63,32 +68,41 @@ def asked_apart(ask: Ask[S, R], member: Member[S]) -> StoreOutcome[R]:
 
 @dataclass(frozen=True)
 class Sent(Generic[S]):
-    """A store on its way to an executor of a cluster, as it was opened here.
+    """A store on its way to an executor of a cluster.
 
     Attributes:
-        member: with its store, which can be pickled.
+        member: which one.
+        store: as it was opened here; it can be pickled.
         files: all that it has; proofs of them travel with the task, see `rmqtool.io.planned`.
     """
 
     member: Member[S]
-    files: tuple[Location, ...]
+    store: S
+    files: frozenset[Location]
 
 
-def asked_elsewhere(
-    ask: Ask[S, R], evidence: Callable[[S], Iterable[Location]], sent: Sent[S]
-) -> StoreOutcome[R]:
+def sent_to_a_cluster(member: Member[S], evidence: Evidence[S]) -> Sent[S] | None:
+    """Return what is sent of a store that is open; None if it is to be asked from here."""
+    files: Iterable[Location] | None = None
+    with suppress(RmqtoolError):  # which is told of when it is asked
+        files = None if member.store is None else evidence(member.store)
+    if member.store is None or files is None:
+        return None
+    return Sent(replace(member, store=None), member.store, frozenset(files))
+
+
+def asked_elsewhere(ask: Ask[S, R], evidence: Evidence[S], sent: Sent[S]) -> StoreOutcome[R]:
     """Ask a store on an executor that sees it as whoever sent it.
 
     Raises:
         UnseenFileError: It does not.
+        RmqtoolError: Something was in the way, perhaps of this executor alone.
     """
-    member = sent.member
-    if member.store is None:
-        raise ValueError(f"{member.path}: is not open")
-    for file in sorted({*evidence(member.store)} ^ {*sent.files}, key=str):
-        raise unseen(str(file), "it is there on one of the two machines alone")
+    odd = min(sent.files ^ {*(evidence(sent.store) or ())}, key=str, default=None)
+    if odd is not None:
+        raise unseen(str(odd), "not as the machine of this command does")
     with LocalEngine(1) as engine:
-        return asked(member, ask, engine, NullProgress(), passed=UnseenFileError)
+        return asked(replace(sent.member, store=sent.store), ask, engine, NullProgress(), passed=RmqtoolError)
 
 
 def asked(

@@ -5,8 +5,8 @@ question can travel, all small stores are one job, a task each: of Spark, or of 
 about a small store is mostly Python, at which threads would take turns. The first few are asked here: that
 tells whether workers pay, and kernels are on disk before several processes need them. A larger store gets the
 whole engine, one after the other. To the executors of a cluster a small store travels with proofs of all its
-files, so that they can show that they see the same; where one question writes files of this machine's, or no
-executor sees a store, every store gets the engine.
+files, so that they can show that they see the same, unless the question writes files of this machine's; where
+one ends the job, each is a job of its own.
 """
 
 from __future__ import annotations
@@ -17,28 +17,24 @@ from dataclasses import replace
 from functools import partial
 from itertools import accumulate
 from statistics import median
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from rmqtool.commands.fleet.asked import Sent, asked, asked_apart, asked_elsewhere, lost
+from rmqtool.commands.fleet.asked import asked, asked_apart, asked_elsewhere, lost, sent_to_a_cluster
 from rmqtool.commands.fleet.member import Closable, Member
 from rmqtool.commands.fleet.model import FleetReport, StoreOutcome
 from rmqtool.engine import LocalEngine, MapInterruptedError, runs_elsewhere, usable_cpus
-from rmqtool.errors import ExitStatus, UnseenFileError
+from rmqtool.errors import ExitStatus, RmqtoolError
 from rmqtool.progress import LimitedProgress, NullProgress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from rmqtool.commands.fleet.asked import Ask
+    from rmqtool.commands.fleet.asked import Ask, Evidence
     from rmqtool.engine import Engine
-    from rmqtool.io import Location
     from rmqtool.progress import Progress
 
 S = TypeVar("S", bound=Closable)
 R = TypeVar("R")
-
-Evidence: TypeAlias = "Callable[[S], Iterable[Location]]"
-"""Names all files of a store."""
 
 _NOT_REACHED = "interrupted before it was looked at"
 _SAMPLE = 3
@@ -100,14 +96,13 @@ class _Asking(Generic[S, R]):
         """Ask all that are open; ``apart`` lets other processes ask the small ones."""
         opened = [number for number, one in enumerate(self._members) if one.store is not None]
         opened.sort(key=lambda number: -self._members[number].log_bytes)
-        small = [number for number in opened if apart and self._members[number].is_small]
-        large = opened[: len(opened) - len(small)]
         if opened and self._engine.name != "local":
             self._engine.map(abs, [0])  # one that does not come up is no fault of the stores
         self._stage()
         try:
             with suppress(KeyboardInterrupt):  # between two stores; those that are left have no outcome yet
-                self._ask_here(large)
+                small = self._sendable(opened) if apart else {}
+                self._ask_here([number for number in opened if number not in small])
                 if self._engine.name == "local":
                     self._ask_with_workers(small)
                 elif small:
@@ -120,6 +115,14 @@ class _Asking(Generic[S, R]):
         for number, one in enumerate(self._members):
             if number not in self.outcomes:
                 self.outcomes[number] = one.failed(one.failure or KeyboardInterrupt(_NOT_REACHED))
+
+    def _sendable(self, numbers: Iterable[int]) -> dict[int, Any]:
+        """Return what is sent of the small stores that other processes may ask, by number."""
+        small = [number for number in numbers if self._members[number].is_small]
+        if self._evidence is None:
+            return {number: replace(self._members[number], store=None) for number in small}
+        found = ((number, sent_to_a_cluster(self._members[number], self._evidence)) for number in small)
+        return {number: sent for number, sent in found if sent is not None}
 
     def _stage(self) -> None:
         self._progress.stage("stores", sum(one.log_bytes for one in self._members))
@@ -145,16 +148,17 @@ class _Asking(Generic[S, R]):
                 if outcome.status is ExitStatus.INTERRUPTED:
                     raise KeyboardInterrupt
 
-    def _ask_with_workers(self, numbers: Sequence[int]) -> None:
+    def _ask_with_workers(self, small: Mapping[int, Any]) -> None:
         """Ask small stores here, until worker processes pay, and by these from there on.
 
         Raises:
             KeyboardInterrupt: Ctrl-C.
         """
+        numbers = [*small]
         for place, number in enumerate(numbers):
             count = self._workers_for(numbers[max(place - _SAMPLE, 0) : place], len(numbers) - place)
             if count > 1:
-                self._ask_apart(numbers[place:], count)
+                self._ask_apart({number: small[number] for number in numbers[place:]}, count)
                 break
             self._ask_here([number])
         # where no process could be started, there are no outcomes either
@@ -167,16 +171,20 @@ class _Asking(Generic[S, R]):
         seconds = median(self.outcomes[number].seconds for number in answered) * left
         return min(self._engine.options.jobs or usable_cpus(), left, int(seconds / 2 / _WORKER_START_S))
 
-    def _ask_apart(self, numbers: Sequence[int], workers: int = 0) -> None:
+    def _ask_apart(self, small: Mapping[int, Any], workers: int = 0) -> None:
         """Ask small stores as one job, a task each: of the engine, or of so many worker processes.
+
+        Args:
+            small: What is sent of each.
+            workers: How many; 0 for the engine.
 
         Raises:
             KeyboardInterrupt: Ctrl-C; stores that have answered have their outcomes.
         """
-        members = [self._members[number] for number in numbers]
-        done = [*accumulate((one.log_bytes for one in members), initial=self._done_bytes)]
+        numbers, tasks = [*small], [*small.values()]
+        sizes = (self._members[number].log_bytes for number in numbers)
+        done = [*accumulate(sizes, initial=self._done_bytes)]
         found: dict[int, StoreOutcome[R]]
-        task, tasks = self._tasks(members)
         is_interrupted = False
 
         def advance(count: int) -> None:
@@ -186,26 +194,43 @@ class _Asking(Generic[S, R]):
             if workers:
                 from rmqtool.engine.workers import map_in_workers  # few runs are over many stores
 
-                found = map_in_workers(task, tasks, lost, workers, advance)
+                found = map_in_workers(self._task, tasks, lost, workers, advance)
             else:
-                found = dict(enumerate(self._engine.map(task, tasks, advance)))
-        except UnseenFileError:  # each by itself, then, which tells of which ones that is so
-            self._ask_here(numbers)
-            return
+                found = dict(enumerate(self._engine.map(self._task, tasks, advance)))
         except MapInterruptedError as stop:
             found, is_interrupted = stop.results, True
+        except RmqtoolError:
+            if self._evidence is None:
+                raise
+            self._ask_one_by_one(small)
+            return
         for place in sorted(found):
             self._take(numbers[place], found[place])
         self._progress.advance(self._done_bytes)
         if is_interrupted:
             raise KeyboardInterrupt
 
-    def _tasks(self, members: Sequence[Member[S]]) -> tuple[Callable[[Any], StoreOutcome[R]], list[Any]]:
-        """Return what asks a store apart, and what is sent of each."""
+    def _ask_one_by_one(self, small: Mapping[int, Any]) -> None:
+        """Ask small stores by a job each, after one of them has ended the job of all.
+
+        Raises:
+            KeyboardInterrupt: Ctrl-C.
+        """
+        for number, sent in small.items():
+            member = self._members[number]
+            try:
+                (outcome,) = self._engine.map(self._task, [sent])
+            except RmqtoolError as failure:
+                outcome = replace(member.failed(failure), log_bytes=member.log_bytes)
+            self._take(number, outcome)
+            self._progress.advance(self._done_bytes)
+
+    @property
+    def _task(self) -> Callable[[Any], StoreOutcome[R]]:
+        """Return what asks a store in another process."""
         if self._evidence is None:
-            return partial(asked_apart, self._ask), [replace(one, store=None) for one in members]
-        sent = [Sent(one, tuple(self._evidence(one.store))) for one in members if one.store is not None]
-        return partial(asked_elsewhere, self._ask, self._evidence), sent
+            return partial(asked_apart, self._ask)
+        return partial(asked_elsewhere, self._ask, self._evidence)
 
     def _take(self, number: int, outcome: StoreOutcome[R]) -> None:
         self.outcomes[number] = outcome
