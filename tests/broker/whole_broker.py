@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import time
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tests.broker import jvm
+from tests.ports import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -79,7 +79,7 @@ def site(
     folder: Path, version: jvm.Version = VERSION, settings: Mapping[str, object] | None = None
 ) -> Iterator[Site]:
     """Run a name server, with the settings of a broker beside it."""
-    made = Site(folder, _free_ports(1), _free_ports(_BROKER_PORTS) + 1, version)
+    made = Site(folder, free_ports(1), free_ports(_BROKER_PORTS) + 1, version)
     values = {
         **_SETTINGS,
         **(settings or {}),
@@ -112,7 +112,7 @@ def proxy(at: Site, *, local: bool = False) -> Iterator[int]:
     """Run a proxy of that cluster, or one that is the broker, too; yields its port for gRPC, once it runs."""
     deadline = time.monotonic() + _CLIENT_SECONDS
     while time.monotonic() < deadline:
-        port = _free_ports(2)
+        port = free_ports(2)
         if abs(port - at.broker_port) < _BROKER_PORTS:  # which that has not taken yet
             continue
         before = _said(at).count(_PROXY_RUNS)
@@ -242,19 +242,3 @@ def _running(at: Site, command: list[str], stdout: int | None = None) -> Iterato
         process.wait(_STOP_SECONDS)
         if process.stdout:
             process.stdout.close()
-
-
-def _free_ports(count: int) -> int:
-    """Find the first of so many ports in a row that nobody listens on."""
-    for _ in range(50):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            first: int = probe.getsockname()[1]
-        if all(_is_free(first + number) for number in range(1, count)):
-            return first
-    raise jvm.BrokerFailure(f"no {count} free ports in a row")
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        return port < 1 << 16 and probe.connect_ex(("127.0.0.1", port)) != 0

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from unittest.mock import patch
 
-from tests.objects.servers import Asked, Server, built, do, free_port, listens, needs, running
+from tests.objects.servers import Asked, Server, built, do, listens, needs, running
+from tests.ports import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +28,7 @@ def serving(folder: Path) -> Iterator[Server]:
     """Run it in a folder."""
     needs("npm", "node")
     program = built(f"azurite-{_VERSION}", _install) / "node_modules/azurite/dist/src/blob/main.js"
-    port = free_port()
+    port = free_ports()
     options = ["--inMemoryPersistence", "--skipApiVersionCheck", "--disableTelemetry", "--silent"]
     with (
         patch.dict(os.environ, AZURITE_ACCOUNTS=f"one:{_KEY}"),
@@ -35,7 +36,7 @@ def serving(folder: Path) -> Iterator[Server]:
     ):
         yield Server(
             Asked(_URL, _environment(port)),
-            Asked(_URL, _environment(free_port()), "Could not connect to server"),
+            Asked(_URL, _environment(free_ports()), "Could not connect to server"),
             {
                 "another key": Asked(_URL, _environment(port, "eWVr"), "rmqtool help objects"),
                 "no key": Asked(_URL, _environment(port, None), "rmqtool help objects"),

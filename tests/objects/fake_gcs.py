@@ -7,7 +7,8 @@ import urllib.request
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from tests.objects.servers import Asked, Server, built, do, free_port, listens, needs, running
+from tests.objects.servers import Asked, Server, built, do, listens, needs, running
+from tests.ports import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +27,7 @@ def serving(folder: Path) -> Iterator[Server]:
     """Run it in a folder."""
     needs("go")
     program = built(_MODULE.rpartition("/")[2], _install) / "fake-gcs-server"
-    port = free_port()
+    port = free_ports()
     here = f"http://127.0.0.1:{port}"
     options = ["-backend", "memory", "-scheme", "http", "-host", "127.0.0.1", "-port", str(port)]
     places = ["-public-host", f"127.0.0.1:{port}", "-external-url", here]
@@ -34,7 +35,7 @@ def serving(folder: Path) -> Iterator[Server]:
         _make_bucket(here)
         yield Server(
             Asked(_URL, _environment(here)),
-            Asked(_URL, _environment(f"http://127.0.0.1:{free_port()}"), "Could not connect to server"),
+            Asked(_URL, _environment(f"http://127.0.0.1:{free_ports()}"), "Could not connect to server"),
             {
                 "credentials": Asked(
                     _URL,

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.broker import jvm
-from tests.objects.servers import Asked, Server, built, do, free_port, needs, running
+from tests.objects.servers import Asked, Server, built, do, needs, running
+from tests.ports import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,7 +85,7 @@ def serving(folder: Path) -> Iterator[Server]:
         }
         yield Server(
             Asked(url, environment),
-            Asked(f"hdfs://127.0.0.1:{free_port()}", environment, "[Errno 111] Connection refused"),
+            Asked(f"hdfs://127.0.0.1:{free_ports()}", environment, "[Errno 111] Connection refused"),
             {
                 "jars": Asked(url, environment | {"CLASSPATH": None}, "CLASSPATH names no jars of Hadoop's"),
                 "library": Asked(

@@ -83,13 +83,6 @@ def do(*command: str | Path, folder: Path, environment: Mapping[str, str] | None
     assert result.returncode == 0, f"{command}: {result.stdout}{result.stderr}"
 
 
-def free_port() -> int:
-    """Return a port of loopback that nobody listens on."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
-
-
 @contextmanager
 def running(command: Sequence[str | Path], folder: Path, is_up: Callable[[], bool]) -> Iterator[None]:
     """Run a server in a folder; it is there once ``is_up`` says so."""
