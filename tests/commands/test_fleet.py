@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rmqtool.progress import Progress
 
 SMALL, LARGE = 10, 1000
+CLUSTER = "spark://host:7077"
 
 
 @dataclass
@@ -199,16 +200,25 @@ def test_without_workers_stores_are_asked_here(
     assert reports(found) == ["local 1"] * len(names)
 
 
-@pytest.mark.parametrize("master", ["local[2]", "spark://host:7077"])
+@pytest.mark.parametrize("master", ["local[2]", CLUSTER])
 def test_questions_stay_where_they_cannot_travel(members: Callable[..., Any], master: str) -> None:
     engine = Tasks(EngineOptions("spark", jobs=7, master=master))
-    found = ask_members(members("a", "b"), question, engine, Told(), travels="://" in master)
+    found = ask_members(members("a", "b"), question, engine, Told())
     assert reports(found) == ["spark 7", "spark 7"]
     assert engine.maps == [1]
 
 
+@pytest.mark.usefixtures("cheap_workers")
+def test_a_question_that_writes_files_stays_on_this_machine(members: Callable[..., Any]) -> None:
+    """However many executors there are; that these can be had is asked all the same."""
+    engine = Tasks(EngineOptions("spark", jobs=7, master=CLUSTER))
+    found = ask_members(members("a", "large", "b", "c"), question, engine, Told(), travels=True)
+    assert reports(found) == ["local 1", "spark 7", "local 1", "local 1"]
+    assert engine.maps == [1]
+
+
 def test_a_question_that_only_reads_travels_to_a_cluster(members: Callable[..., Any]) -> None:
-    engine = Tasks(EngineOptions("spark", jobs=7, master="spark://host:7077"))
+    engine = Tasks(EngineOptions("spark", jobs=7, master=CLUSTER))
     stores = members("a", "large", "bad", "held", "b")
     found = ask_members(stores, question, engine, Told(), travels=True, evidence=one_file)
     assert reports(found) == ["local 1", "spark 7", None, "spark 7", "local 1"]
@@ -217,7 +227,7 @@ def test_a_question_that_only_reads_travels_to_a_cluster(members: Callable[..., 
 
 def test_a_store_that_no_executor_sees_spoils_no_other(members: Callable[..., Any]) -> None:
     """As each is then a job of its own."""
-    engine = Tasks(EngineOptions("spark", jobs=7, master="spark://host:7077"))
+    engine = Tasks(EngineOptions("spark", jobs=7, master=CLUSTER))
     stores = members("a", "unseen", "b")
     found = ask_members(stores, question, engine, Told(), travels=True, evidence=other_files)
     assert reports(found) == ["local 1", None, "local 1"]
@@ -228,7 +238,7 @@ def test_a_store_that_no_executor_sees_spoils_no_other(members: Callable[..., An
 
 
 def test_a_store_whose_evidence_cannot_be_had_is_asked_from_here(members: Callable[..., Any]) -> None:
-    engine = Tasks(EngineOptions("spark", jobs=7, master="spark://host:7077"))
+    engine = Tasks(EngineOptions("spark", jobs=7, master=CLUSTER))
     found = ask_members(members("a", "b"), question, engine, Told(), travels=True, evidence=no_files)
     assert reports(found) == ["spark 7", "spark 7"]
     assert engine.maps == [1]

@@ -69,8 +69,10 @@ def ask_members(
     """
     start = time.perf_counter()
     elsewhere = runs_elsewhere(engine.options)
-    asking = _Asking(members, ask, engine, LimitedProgress(progress), evidence if elsewhere else None)
-    asking.run(apart=travels and (not elsewhere or evidence is not None))
+    by_workers = engine.name == "local" or (travels and elsewhere and evidence is None)
+    evidence = evidence if elsewhere else None
+    asking = _Asking(members, ask, engine, LimitedProgress(progress), evidence, by_workers=by_workers)
+    asking.run(apart=travels)
     outcomes = tuple(asking.outcomes[number] for number in range(len(members)))
     return FleetReport(outcomes, round(time.perf_counter() - start, 3))
 
@@ -85,10 +87,12 @@ class _Asking(Generic[S, R]):
         engine: Engine,
         progress: LimitedProgress,
         evidence: Evidence[S] | None = None,
+        *,
+        by_workers: bool = True,
     ) -> None:
         self._members, self._ask = members, ask
         self._engine, self._progress = engine, progress
-        self._evidence = evidence
+        self._evidence, self._by_workers = evidence, by_workers
         self._done_bytes = 0
         self.outcomes: dict[int, StoreOutcome[R]] = {}
 
@@ -103,7 +107,7 @@ class _Asking(Generic[S, R]):
             with suppress(KeyboardInterrupt):  # between two stores; those that are left have no outcome yet
                 small = self._sendable(opened) if apart else {}
                 self._ask_here([number for number in opened if number not in small])
-                if self._engine.name == "local":
+                if self._by_workers:
                     self._ask_with_workers(small)
                 elif small:
                     self._ask_apart(small)
@@ -137,7 +141,7 @@ class _Asking(Generic[S, R]):
         with LocalEngine(1) as single:
             for number in numbers:
                 member = self._members[number]
-                alone = member.is_small and self._engine.name == "local"
+                alone = member.is_small and self._by_workers
                 shown = NullProgress() if member.is_small else self._progress
                 outcome = asked(member, self._ask, single if alone else self._engine, shown)
                 self._take(number, outcome)
