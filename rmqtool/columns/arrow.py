@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from rmqtool.columns.names import ColumnChoice
     from rmqtool.rows import Columns
 
+EARLIEST_MS, LATEST_MS = -62_135_596_800_000, 253_402_300_799_999
+"""Times of the years 1 to 9999, which whoever reads them has; a damaged record may state any other."""
+
 _TIME = pa.timestamp("ms", tz="UTC")
 _WORDS = pa.dictionary(pa.int32(), pa.string())
 _STRINGS = pa.list_(pa.field("element", pa.string(), nullable=False))
@@ -56,7 +59,7 @@ _TYPES = {
     "msgId": pa.string(),
     "damage": _STRINGS,
 }
-_NULLABLE = frozenset({"tags", "uniqKey"})
+_NULLABLE = frozenset({"tags", "uniqKey", "bornTimestamp", "storeTimestamp"})
 _LONGS = {
     "position": Long.POSITION,
     "physicalOffset": Long.PHYSICAL_OFFSET,
@@ -90,10 +93,12 @@ class Batches:
 
     Args:
         choice: Which columns.
+        any_time: Whether times stay that few can read; else they are null.
     """
 
-    def __init__(self, choice: ColumnChoice) -> None:
+    def __init__(self, choice: ColumnChoice, *, any_time: bool = False) -> None:
         self.schema = schema_of(choice)
+        self._any_time = any_time
         self._dictionaries = {name: _Dictionary(_text_of(name)) for name in (*_OF_WORDS, "file")}
 
     def batch(self, columns: Columns) -> pa.RecordBatch:
@@ -104,7 +109,9 @@ class Batches:
     def _array(self, name: str, columns: Columns) -> pa.Array:
         count = columns.count
         if name in _LONGS:
-            return _plain(_TYPES[name], columns.longs[_LONGS[name], :count])
+            numbers = columns.longs[_LONGS[name], :count]
+            is_time = _TYPES[name] is _TIME and not self._any_time
+            return _times(numbers) if is_time else _plain(_TYPES[name], numbers)
         if name in _NUMBERS:
             return _plain(_TYPES[name], columns.numbers[_NUMBERS[name], :count])
         if name in _TEXTS:
@@ -174,6 +181,15 @@ def truths(values: npt.NDArray[np.bool_]) -> pa.BooleanArray:
 
 def _plain(kind: pa.DataType, numbers: npt.NDArray[Any]) -> pa.Array:
     return pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(np.ascontiguousarray(numbers))])
+
+
+def _times(numbers: npt.NDArray[np.int64]) -> pa.Array:
+    valid = None
+    if len(numbers) and (numbers.min() < EARLIEST_MS or numbers.max() > LATEST_MS):
+        fits = (numbers >= EARLIEST_MS) & (numbers <= LATEST_MS)
+        valid = pa.py_buffer(np.packbits(fits, bitorder="little"))
+    data = pa.py_buffer(np.ascontiguousarray(numbers))
+    return pa.Array.from_buffers(_TIME, len(numbers), [valid, data])
 
 
 def _texts(

@@ -27,9 +27,14 @@ _PLAIN = f"^[^{_UNSHOWN}]*$"
 _HARMFUL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 
 
+_HARMFUL_IN_BODIES = re.compile(_HARMFUL.pattern.replace("\x00-\x1f", "\x00-\x08\x0b\x0c\x0e-\x1f"))
+"""Of bodies, tabs and ends of lines can be in a cell."""
+
+
 class _Kind(StrEnum):
     NUMBER = "number"
     TEXT = "text"
+    BODY = "body"
     JSON = "json"
 
 
@@ -60,14 +65,16 @@ def ndjson_form(schema: pa.Schema, bodies: TextBodies) -> LineForm:
     """Return the form of JSON objects, one a line."""
     names = _names(schema)
     before = {name: f'{", " if number else "{"}"{name}": ' for number, name in enumerate(names)}
-    return LineForm("", before, "}\n", "null", False, {_Kind.TEXT: _json_text}, bodies)
+    return LineForm(
+        "", before, "}\n", "null", False, {_Kind.TEXT: _json_text, _Kind.BODY: _json_text}, bodies
+    )
 
 
 def csv_form(schema: pa.Schema, bodies: TextBodies) -> LineForm:
     """Return the form of csv: what is no number is quoted, lists and properties are JSON."""
     names = _names(schema)
     before = {name: "," if number else "" for number, name in enumerate(names)}
-    quoted = {_Kind.TEXT: _csv_text, _Kind.JSON: _csv_text}
+    quoted = {_Kind.TEXT: _csv_text, _Kind.JSON: _csv_text, _Kind.BODY: _csv_cell}
     return LineForm(",".join(names) + "\n", before, "\n", "", True, quoted, bodies)
 
 
@@ -129,7 +136,7 @@ def _columns(name: str, column: pa.Array, form: LineForm) -> list[tuple[str, pa.
     """Return a column as text or numbers; of bodies, two columns."""
     if name == "body":
         body, encoding = body_texts(column, form.bodies, in_cells=form.in_cells)
-        return [(name, body, _Kind.TEXT), ("bodyEncoding", encoding, _Kind.TEXT)]
+        return [(name, body, _Kind.BODY), ("bodyEncoding", encoding, _Kind.TEXT)]
     kind = column.type
     if pa.types.is_map(kind):
         return [(name, object_texts(column), _Kind.JSON)]
@@ -155,6 +162,10 @@ def _csv_text(texts: pa.Array) -> pa.Array:
     texts = texts.cast(pa.large_string())
     if not _are_plain(texts):
         texts = _each(texts, lambda text: _HARMFUL.sub(_escaped, text))
+    return _csv_cell(texts)
+
+
+def _csv_cell(texts: pa.Array) -> pa.Array:
     return _between('"', pc.replace_substring(texts, '"', '""'), '"')
 
 
@@ -208,6 +219,6 @@ def _encoded(body: bytes, bodies: TextBodies, in_cells: bool) -> tuple[str, str]
     if bodies is TextBodies.TEXT:
         with suppress(UnicodeDecodeError):
             text = body.decode()
-            if not in_cells or not _HARMFUL.search(text):
+            if not in_cells or not _HARMFUL_IN_BODIES.search(text):
                 return text, "utf-8"
     return base64.b64encode(body).decode(), "base64"

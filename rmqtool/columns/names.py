@@ -52,6 +52,11 @@ class FileFormat(StrEnum):
     NDJSON = "ndjson"
     CSV = "csv"
 
+    @property
+    def is_lines(self) -> bool:
+        """Whether it is text, which holds any number."""
+        return self in {FileFormat.NDJSON, FileFormat.CSV}
+
 
 class TextBodies(StrEnum):
     """How bodies become text."""

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import numpy as np
 import pyarrow as pa
 
-from rmqtool.columns.arrow import schema_of, truths
+from rmqtool.columns.arrow import EARLIEST_MS, LATEST_MS, schema_of, truths
 from rmqtool.columns.files import Output, open_tables
 from rmqtool.columns.names import ColumnChoice, ColumnFile, Partition
 
@@ -31,6 +31,9 @@ GROUP_ROWS = 1 << 20
 _OPEN_FILES = 64
 _DAY_MS = 86_400_000
 _SUFFIXES = {"parquet": "parquet", "arrow": "arrow", "ndjson": "ndjson", "csv": "csv"}
+_NO_DAY = "__HIVE_DEFAULT_PARTITION__"
+"""What Hive calls a partition of rows without a value, and whoever reads its folders."""
+
 _SETS_APART = {Partition.TOPIC: "topic", Partition.DAY: "storeTimestamp"}
 
 
@@ -155,7 +158,7 @@ def _set_apart(batch: pa.RecordBatch, partition: Partition | None) -> Iterator[t
         numbers, words = column.indices.to_numpy(), column.dictionary
         values = {number: words[number].as_py() for number in np.unique(numbers).tolist()}
     else:
-        numbers = column.cast(pa.int64()).to_numpy() // _DAY_MS
+        numbers = column.cast(pa.int64()).fill_null(np.iinfo(np.int64).max).to_numpy() // _DAY_MS
         values = {number: _day(number) for number in np.unique(numbers).tolist()}
     for number, value in values.items():
         yield f"{partition}={quote(value, safe='')}/", _rows_of(batch, numbers == number)
@@ -166,8 +169,6 @@ def _rows_of(batch: pa.RecordBatch, wanted: npt.NDArray[np.bool_]) -> pa.RecordB
 
 
 def _day(number: int) -> str:
-    """Return a day; one that no calendar has, by its number of milliseconds."""
-    try:
-        return datetime.fromtimestamp(number * _DAY_MS / 1000, UTC).strftime("%Y-%m-%d")
-    except (ValueError, OverflowError, OSError):
-        return str(number * _DAY_MS)
+    if not EARLIEST_MS <= number * _DAY_MS <= LATEST_MS:
+        return _NO_DAY
+    return datetime.fromtimestamp(number * _DAY_MS / 1000, UTC).date().isoformat()

@@ -9,7 +9,6 @@ is asked for.
 
 from __future__ import annotations
 
-import logging
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -22,15 +21,12 @@ if TYPE_CHECKING:
 
 __all__ = ["register"]
 
-_PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
-_LOG = logging.getLogger("rmqtool")
-
 
 def register(spark: SparkSession) -> None:
     """Make ``rocketmq-store`` a format of a session's ``read`` and ``readStream``.
 
-    Filters of a query are applied while a store is read if the session's
-    ``spark.sql.python.filterPushdown.enabled`` is true by now; register again after you have changed it.
+    The option ``pushFilters`` can be used if the session's ``spark.sql.python.filterPushdown.enabled`` is true
+    by now; register again after you have changed it.
 
     Raises:
         EnvironmentFailureError: pyspark or pyarrow is not installed.
@@ -38,9 +34,7 @@ def register(spark: SparkSession) -> None:
     if find_spec("pyspark") is None:
         raise EnvironmentFailureError(f"Spark is not installed: {HOW_TO_GET_SPARK} adds it")
     require_library("pyarrow")
-    from rmqtool.spark.source import PushingSource, StoreSource
+    from rmqtool.spark.source import PUSHDOWN, PushingSource, StoreSource
 
-    pushes = str(spark.conf.get(_PUSHDOWN, "false")).lower() == "true"
-    if not pushes:
-        _LOG.info("rocketmq-store: %s is off, so Spark applies all filters after reading", _PUSHDOWN)
+    pushes = str(spark.conf.get(PUSHDOWN, "false")).lower() == "true"
     spark.dataSource.register(PushingSource if pushes else StoreSource)

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from rmqtool.spark.shapes import EARLIEST_MS, LATEST_MS, STORE
+from rmqtool.columns.arrow import EARLIEST_MS, LATEST_MS
+from rmqtool.spark.shapes import STORE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _GLOB = frozenset("*?[")
+_LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 _RANGES = {"GreaterThan", "GreaterThanOrEqual", "LessThan", "LessThanOrEqual", "EqualTo", "EqualNullSafe"}
 
 
@@ -89,7 +91,8 @@ def _applied(left: Narrowed, shape: Shape, one: Any) -> tuple[Narrowed, bool] | 
 
 
 def _values(one: Any) -> frozenset[str]:  # noqa: ANN401
-    return frozenset(one.value if type(one).__name__ == "In" else (one.value,))
+    values = one.value if type(one).__name__ == "In" else (one.value,)
+    return frozenset(value for value in values if value is not None)  # nothing is equal to null
 
 
 def _both(some: frozenset[str] | None, others: frozenset[str]) -> frozenset[str]:
@@ -129,17 +132,17 @@ def _by_time(left: Narrowed, kind: str, value: datetime) -> tuple[Narrowed, bool
 
 def _by_queue_offset(left: Narrowed, kind: str, value: int) -> tuple[Narrowed, bool] | None:
     least, most = _range(kind, value, value)
-    if least == EARLIEST_MS:
+    if least == _LEAST:
         return None
     first = max((least, *_given(left.options.messages.from_queue_offset)))
-    return _with_messages(left, from_queue_offset=first), most == LATEST_MS
+    return _with_messages(left, from_queue_offset=first), most == _MOST
 
 
 def _by_place(left: Narrowed, kind: str, value: int) -> tuple[Narrowed, bool]:
     """Narrow to where records lie; Spark still looks at what each says of itself."""
     least, most = _range(kind, value, value)
-    begin = None if least == EARLIEST_MS else max(least, 0)
-    end = None if most == LATEST_MS else max(most + 1, 0)
+    begin = None if least == _LEAST else max(least, 0)
+    end = None if most == _MOST else max(most + 1, 0)
     return replace(left, options=left.options.between(begin, end)), False
 
 
@@ -147,10 +150,10 @@ def _range(kind: str, least: int, most: int, *, is_whole: bool = True) -> tuple[
     """Return the least and the largest number that fit; ``least`` and ``most`` are the value, rounded."""
     if kind.startswith("GreaterThan"):
         excludes = kind == "GreaterThan" and is_whole
-        return least + excludes, LATEST_MS
+        return least + excludes, _MOST
     if kind.startswith("LessThan"):
         excludes = kind == "LessThan" and is_whole
-        return EARLIEST_MS, most - excludes
+        return _LEAST, most - excludes
     return least, most
 
 

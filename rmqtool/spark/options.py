@@ -71,6 +71,7 @@ OPTIONS = {
     "brokerVersion": "Where versions differ; inferred by default.",
     "timezone": "Zone of times without one.",
     "splitBytes": "Bytes of log that one task reads; 256 MiB by default.",
+    "pushFilters": "`true` applies the filter of the one query that reads this table while the log is read.",
     "maxBytesPerTrigger": "Bytes of log that a micro-batch reads at most, from Spark 4.2 on.",
     "startingOffsets": "Where a new stream begins: `earliest` or `latest`.",
     "failOnDataLoss": "`false` lets a stream go on where files were deleted that it had not read.",
@@ -103,6 +104,7 @@ class ReadOptions:
         broker_version: Its release.
         timezone: Of times without a zone.
         split_bytes: What one task reads.
+        pushes_filters: Whether reading applies the filter of a query.
         max_bytes: What a micro-batch reads at most; None: all there is.
         starts_latest: Whether a new stream leaves out what is there.
         fails_on_loss: Whether a stream ends where what it had not read is gone.
@@ -123,6 +125,7 @@ class ReadOptions:
     broker_version: str | None = None
     timezone: str | None = None
     split_bytes: int = TASK_BYTES
+    pushes_filters: bool = False
     max_bytes: int | None = None
     starts_latest: bool = False
     fails_on_loss: bool = True
@@ -176,6 +179,7 @@ def options_of(given: Mapping[str, str]) -> ReadOptions:
         broker_version=texts.get("brokerVersion"),
         timezone=texts.get("timezone"),
         split_bytes=_number(texts, "splitBytes", least=1) or TASK_BYTES,
+        pushes_filters=_truth(texts, "pushFilters", default=False),
         max_bytes=_number(texts, "maxBytesPerTrigger", least=1),
         starts_latest=starts == LATEST,
         fails_on_loss=_truth(texts, "failOnDataLoss", default=True),

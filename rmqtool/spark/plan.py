@@ -74,7 +74,12 @@ def store_name(store: Store) -> str:
 
 
 def parts_of(
-    store: Store, options: ReadOptions, choice: ColumnChoice, *, growing: bool = False
+    store: Store,
+    options: ReadOptions,
+    choice: ColumnChoice,
+    *,
+    growing: bool = False,
+    ends_at_record: bool = False,
 ) -> list[Part]:
     """Return the parts of one store.
 
@@ -82,14 +87,15 @@ def parts_of(
         store: The store.
         options: What is wanted.
         choice: Which columns of messages.
-        growing: Whether somebody writes it, and the range ends at a record; else its lock is asked.
+        growing: Whether somebody writes it; else its lock is asked.
+        ends_at_record: Whether the range ends where a record begins, if not damage.
 
     Raises:
         EnvironmentFailureError: A directory or file cannot be read, or there is no log.
         UsageError: An option says nothing about the table.
     """
     tasks = list(_TASKS[options.table](store, options, choice))
-    if growing:
+    if ends_at_record:
         tasks = [replace(one, ends_at_record=True) if isinstance(one, LogTask) else one for one in tasks]
     packed = Planner().tasks(tasks)
     if growing or (store.root is not None and lock_holder(store.root) is not None):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rmqtool.columns.arrow import schema_of
+from rmqtool.columns.arrow import EARLIEST_MS, LATEST_MS, schema_of
 from rmqtool.columns.lines import body_texts, object_texts
 from rmqtool.columns.names import COLUMNS, ColumnChoice, TextBodies
 from rmqtool.spark.options import MessageSchema, Table, unknown_column
@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from rmqtool.spark.options import ReadOptions
-
-EARLIEST_MS, LATEST_MS = -(1 << 63) // 1000 + 1, ((1 << 63) - 1) // 1000
-"""Times that Spark has: it counts microseconds in 64 bits. A damaged record may state any other."""
 
 STORE = "store"
 _LOG_APPEND_TIME = 1
@@ -48,8 +45,8 @@ class Column(NamedTuple):
 def _as_is(name: str, own: str, *, may_lack: bool = False) -> dict[str, Column]:
     """Return a column that is one of ours under another name."""
     kind = schema_of(ColumnChoice((own,))).field(own)
-    lacks = may_lack or kind.nullable or pa.types.is_timestamp(kind.type)
-    return {name: Column(_spark_type(kind.type), (own,), lambda batch: batch[own], lacks, own)}
+    may_lack |= kind.nullable
+    return {name: Column(_spark_type(kind.type), (own,), lambda batch: batch[own], may_lack, own)}
 
 
 def _spark_type(kind: pa.DataType) -> str:
@@ -209,7 +206,7 @@ class Shape:
             pa.array([store] * len(batch), pa.string()) if name == STORE else self.columns[name].make(batch)
             for name in names
         ]
-        fitted = [_fitted(array, field.type) for array, field in zip(arrays, target, strict=True)]
+        fitted = [array.cast(field.type) for array, field in zip(arrays, target, strict=True)]
         return pa.RecordBatch.from_arrays(fitted, schema=target)
 
 
@@ -232,16 +229,14 @@ def row_batch(rows: Sequence[Mapping[str, Any]], names: Sequence[str], target: p
     """Return columns of rows by name, in the types of ``target``; times are epoch milliseconds."""
     arrays = []
     for name, field in zip(names, target, strict=True):
-        kind = _MILLISECONDS if pa.types.is_timestamp(field.type) else None
-        arrays.append(_fitted(pa.array([row[name] for row in rows], kind), field.type))
+        values = [row[name] for row in rows]
+        if pa.types.is_timestamp(field.type):
+            array = pa.array(map(_time, values), _MILLISECONDS)
+        else:
+            array = pa.array(values)
+        arrays.append(array.cast(field.type))
     return pa.RecordBatch.from_arrays(arrays, schema=target)
 
 
-def _fitted(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return an array in another type; times that it does not have are null."""
-    if pa.types.is_timestamp(kind):
-        numbers = array.cast(pa.int64())
-        inside = pc.and_(pc.greater_equal(numbers, EARLIEST_MS), pc.less_equal(numbers, LATEST_MS))
-        if not pc.all(inside, min_count=0).as_py():
-            array = pc.if_else(inside, array, pa.scalar(None, array.type))
-    return array.cast(kind)
+def _time(number: int | None) -> int | None:
+    return None if number is None or not EARLIEST_MS <= number <= LATEST_MS else number

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from rmqtool.spark.options import ReadOptions
 
 NAME = "rocketmq-store"
+PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+"""The setting of a session by which Spark hands filters over."""
 
 
 class StoreSource(DataSource):  # type: ignore[misc]
@@ -60,15 +62,26 @@ class StoreSource(DataSource):  # type: ignore[misc]
         return Shape(shape.columns, {name: shape.kinds[name] for name in names}, shape.lacking).ddl
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return what reads all there is."""
+        """Return what reads all there is.
+
+        Raises:
+            UsageError: Filters are wanted, which Spark does not hand over.
+        """
+        if self.read_options.pushes_filters:
+            raise UsageError(
+                f"pushFilters: Spark hands no filters over; set {PUSHDOWN} to true (Spark 4.1 and newer), and"
+                " call rmqtool.spark.register(spark) again"
+            )
         return StoreReader(self.read_options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return what reads what is new.
 
         Raises:
-            UsageError: A batch shall be bounded, and this line of Spark cannot.
+            UsageError: A batch shall be bounded, and this line of Spark cannot; or filters are wanted.
         """
+        if self.read_options.pushes_filters:
+            raise UsageError("pushFilters: Spark hands a stream no filters; use options like topic and begin")
         if find_spec("pyspark.sql.streaming.datasource") is not None:
             from rmqtool.spark.admission import AdmittingStreamReader
 
@@ -83,11 +96,17 @@ class StoreSource(DataSource):  # type: ignore[misc]
 
 
 class PushingSource(StoreSource):
-    """The same, where Spark hands filters over: it refuses readers that take them where it does not."""
+    """The same, where Spark hands filters over: it refuses readers that take them where it does not.
+
+    They are taken only where the user says that one query reads the table: Spark keeps what a reader makes
+    of them with the table, and reads that for its other queries, too, whatever these ask for
+    (``PythonDataSourceV2#setReadInfo``, 4.1 to 4.3).
+    """
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return what reads all that filters leave."""
-        return PushingReader(self.read_options, schema)
+        """Return what reads all that filters leave, if they are to be taken."""
+        kind = PushingReader if self.read_options.pushes_filters else StoreReader
+        return kind(self.read_options, schema)
 
 
 class StoreReader(DataSourceReader):  # type: ignore[misc]

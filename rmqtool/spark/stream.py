@@ -92,7 +92,10 @@ class StoreStreamReader(DataSourceStreamReader):  # type: ignore[misc]
                         f"{name}: its log begins at {store.commitlog.start}, and was read up to {begin}"
                     )
                 options = self._options.between(begin, stop)
-                found += parts_of(store, options, self._reading.choice, growing=True)
+                ends_at_record = options.to_offset == stop  # and not where the user says, amid one
+                found += parts_of(
+                    store, options, self._reading.choice, growing=True, ends_at_record=ends_at_record
+                )
         return [InputPartition(part) for part in found]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -110,10 +113,10 @@ class StoreStreamReader(DataSourceStreamReader):  # type: ignore[misc]
         ends = {}
         for name, store in stores.items():
             end, begin = end_of(store), start.get(name, self._first(store))
+            if end < begin:
+                self._lost(f"{name}: its log ends at {end}, and was read up to {begin}")
             if final is not None:
                 end = min(end, final.get(name, self._first(store)))
-            elif end < begin:
-                self._lost(f"{name}: its log ends at {end}, and was read up to {begin}")
             ends[name] = max(begin, end)
         return ends
 

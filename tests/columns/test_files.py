@@ -11,7 +11,7 @@ import pytest
 
 import rmqtool
 from rmqtool.columns import missing, pieces, tables
-from rmqtool.columns.arrow import schema_of
+from rmqtool.columns.arrow import EARLIEST_MS, LATEST_MS, schema_of
 from rmqtool.columns.names import COLUMNS, ColumnChoice, FileFormat
 from rmqtool.commands.export import plan
 from rmqtool.errors import EnvironmentFailureError, RefusedError, UsageError
@@ -19,6 +19,7 @@ from rmqtool.projection import json_object
 from rmqtool.report.escaping import escape_controls
 from tests.extra import library
 from tests.house.readme import DOCS
+from tests.scan.log_builder import open_file, record
 from tests.store.fixture_stores import STORES
 
 if TYPE_CHECKING:
@@ -159,6 +160,17 @@ def test_text_bodies_in_cells(tmp_path: Path) -> None:
             assert row["body"].encode() == message["body"]
 
 
+def test_bodies_of_several_lines_are_text_in_cells(tmp_path: Path) -> None:
+    log, texts = tmp_path / "store" / "commitlog", [b'{\n\t"a": 1\r\n}', b"a\x0bb"]
+    log.mkdir(parents=True)
+    (log / f"{0:020}").write_bytes(open_file(0, 4096, texts))
+    rmqtool.export(rmqtool.open(log), tmp_path / "out", format="csv", columns=["body"])
+    assert read_csv(tmp_path / "out") == [
+        {"body": texts[0].decode(), "bodyEncoding": "utf-8"},
+        {"body": "YQti", "bodyEncoding": "base64"},
+    ]
+
+
 @pytest.mark.parametrize("form", list(FileFormat))
 def test_folders_by_topic(form: FileFormat, tmp_path: Path) -> None:
     out = tmp_path / "out"
@@ -189,6 +201,49 @@ def test_folders_by_day(tmp_path: Path) -> None:
     (folder,) = {file.name.partition("/")[0] for file in report.files}
     assert folder == "day=2026-11-21"
     assert parquet.read_schema(tmp_path / "out" / report.files[0].name).names == columns
+
+
+def odd_times(folder: Path) -> Path:
+    """Return a log of four messages, two of which state times that no calendar has."""
+    log, data = folder / "store" / "commitlog", b""
+    log.mkdir(parents=True)
+    for number in (LATEST_MS, LATEST_MS + 1, EARLIEST_MS, -119_251_235_869_758_522):
+        data += record(len(data), bornTimestamp=number, storeTimestamp=number, queueOffset=len(data))
+    (log / f"{0:020}").write_bytes(data.ljust(4096, b"\0"))
+    return log
+
+
+@pytest.mark.parametrize("form", ["parquet", "arrow"])
+def test_a_time_that_no_calendar_has_is_null(form: str, tmp_path: Path) -> None:
+    log = odd_times(tmp_path)
+    rmqtool.export(rmqtool.open(log), tmp_path / "out", format=form)
+    for found in (
+        ds.dataset(tmp_path / "out", format=form).to_table(),
+        rmqtool.open(log).messages().to_arrow(),
+    ):
+        for name in _TIMES:
+            assert [one and one.year for one in found[name].to_pylist()] == [9999, None, 1, None]
+
+
+def test_lines_have_every_time(tmp_path: Path) -> None:
+    log = odd_times(tmp_path)
+    rmqtool.export(rmqtool.open(log), tmp_path / "out", format="ndjson")
+    assert read_lines(tmp_path / "out") == [
+        {name: value for name, value in json_object(one).items() if name in {*COLUMNS, "bodyEncoding"}}
+        | {"body": "body", "bodyEncoding": "utf-8"}
+        for one in rmqtool.open(log).messages()
+    ]
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv"])
+def test_a_day_that_no_calendar_has_is_no_day(form: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    rmqtool.export(rmqtool.open(odd_times(tmp_path)), out, format=form, partition_by="day")
+    assert {path.name for path in out.iterdir() if path.is_dir()} == {
+        "day=0001-01-01",
+        "day=9999-12-31",
+        "day=__HIVE_DEFAULT_PARTITION__",
+    }
 
 
 def test_few_files_are_open_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -291,7 +346,7 @@ def test_the_manual_lists_the_columns() -> None:
         "dictionary of string": pa.dictionary(pa.int32(), pa.string()),
         "int64": pa.int64(),
         "int32": pa.int32(),
-        "timestamp, ms, UTC": pa.timestamp("ms", tz="UTC"),
+        "timestamp, ms, UTC, or null": pa.timestamp("ms", tz="UTC"),
         "binary": pa.binary(),
         "string": pa.string(),
         "string or null": pa.string(),

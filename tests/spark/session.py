@@ -42,10 +42,13 @@ def open_session(folder: Path) -> SparkSession:
 def main(folder: Path) -> None:
     spark = open_session(folder)
     rmqtool.spark.register(spark)
+    with pytest.raises(Exception, match="pushFilters: Spark hands no filters over"):
+        spark.read.format("rocketmq-store").option("pushFilters", "true").load(str(PLAIN)).collect()
     read_all(spark)
     read_files(spark, folder)
     spark.conf.set(PUSHDOWN, "true")
     rmqtool.spark.register(spark)
+    keep_queries_apart(spark)
     push_filters(spark)
     say_what_is_wrong(spark, folder)
     follow(spark, folder)
@@ -109,19 +112,31 @@ def read_files(spark: SparkSession, folder: Path) -> None:
     assert [*frame[[*names]].itertuples(index=False, name=None)] == rows
 
 
-def push_filters(spark: SparkSession) -> None:
+def keep_queries_apart(spark: SparkSession) -> None:
+    """Spark keeps filters that a source has taken with its table, and so hands over none unless asked to."""
     frame = spark.read.format("rocketmq-store").load(str(PLAIN))
+    topics = [one.topic for one in messages()]
+    orders, others = frame.where("topic = 'Orders'"), frame.where("topic = 'TopicTest'")
+    assert [orders.count(), frame.count()] == [topics.count("Orders"), len(topics)]
+    assert orders.union(others).count() == topics.count("Orders") + topics.count("TopicTest")
+
+
+def push_filters(spark: SparkSession) -> None:
+    reader = spark.read.format("rocketmq-store").option("pushFilters", "true")
+    frame = reader.load(str(PLAIN))
     wanted = [one for one in messages() if one.topic == "TopicTest" and one.queue_id == 1]
     time = f"TIMESTAMP_MILLIS({wanted[0].store_timestamp_ms})"
     found = frame.where(f"topic = 'TopicTest' AND queueId = 1 AND storeTimestamp >= {time}")
     assert facts(found.collect()) == facts_of(wanted)
-    place = wanted[-1].physical_offset
+    place, frame = wanted[-1].physical_offset, reader.load(str(PLAIN))
     assert facts(frame.where(f"physicalOffset >= {place} AND topic LIKE 'Topic%'").collect()) == facts_of(
         [one for one in messages() if one.physical_offset >= place and one.topic.startswith("Topic")]
     )
-    files = spark.read.format("rocketmq-store").option("splitBytes", "8192").load(str(PLAIN))
-    counts = [files, files.where("physicalOffset >= 40960"), files.where("store = 'elsewhere'")]
+    filters = ("true", "physicalOffset >= 40960", "store = 'elsewhere'")
+    counts = [reader.option("splitBytes", "8192").load(str(PLAIN)).where(one) for one in filters]
     assert [one.rdd.getNumPartitions() for one in counts] == [7, 2, 1]
+    odd = reader.load(str(PLAIN)).where("topic IN ('Orders', NULL)")
+    assert odd.count() == sum(one.topic == "Orders" for one in messages())
 
 
 def say_what_is_wrong(spark: SparkSession, folder: Path) -> None:

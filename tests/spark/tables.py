@@ -65,7 +65,7 @@ def batches(reader: Any, partitions: Iterable[Any]) -> list[Any]:  # noqa: ANN40
 
 def table(*paths: Path | str, filters: Iterable[Any] = (), ddl: str | None = None, **options: str) -> Any:  # noqa: ANN401
     """Return all rows as a table, after a check of types."""
-    made = source(*paths, **options)
+    made = source(*paths, pushFilters="true", **options)
     wanted = struct_of(made.schema() if ddl is None else ddl)
     reader = made.reader(wanted)
     assert isinstance(list(reader.pushFilters(list(filters))), list)

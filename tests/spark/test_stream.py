@@ -160,6 +160,29 @@ def test_what_is_lost_is_said(tmp_path: Path) -> None:
     assert tolerant.latestOffset(end, EVERYTHING) == end
 
 
-def test_only_messages_are_a_stream() -> None:
+def test_what_is_lost_is_said_of_what_is_there_now_too(tmp_path: Path) -> None:
+    store = store_of(tmp_path, FILES[:3])
+    end = stream(store).latestOffset(stream(store).initialOffset(), EVERYTHING)
+    (store / "commitlog" / FILES[2].name).unlink()
+    reader = stream(store)
+    reader.prepareForTriggerAvailableNow()
+    with pytest.raises(EnvironmentFailureError, match=r"its log ends at 16384, and was read up to"):
+        reader.latestOffset(end, EVERYTHING)
+
+
+@pytest.mark.parametrize("stop", [20_000, 19_973])
+def test_a_stream_may_end_amid_a_record(stop: int) -> None:
+    """It begins before the end, so it belongs to it, as in batches; the other is a record's first byte."""
+    reader = stream(PLAIN, toOffset=str(stop), maxBytesPerTrigger="3000")
+    offsets, found = reader.initialOffset(), []
+    while (end := reader.latestOffset(offsets, reader.getDefaultReadLimit())) != offsets:
+        found += rows_between(reader, offsets, end)
+        offsets = end
+    assert found == [row for row in expected(PLAIN) if row["physicalOffset"] < stop]
+
+
+def test_only_messages_are_a_stream_and_all_of_them() -> None:
     with pytest.raises(UsageError, match="a stream has messages, not the table index"):
         stream(PLAIN, table="index")
+    with pytest.raises(UsageError, match="Spark hands a stream no filters"):
+        stream(PLAIN, pushFilters="true")

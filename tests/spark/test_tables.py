@@ -190,6 +190,7 @@ _FILTERS: dict[str, tuple[Any, Callable[[dict[str, Any]], bool]]] = {
         ds.In(("topic",), ("TopicTest", "%DLQ%billing", "none")),
         lambda row: row["topic"] in {"TopicTest", "%DLQ%billing"},
     ),
+    "topic or null": (ds.In(("topic",), ("TopicTest", None)), lambda row: row["topic"] == "TopicTest"),
     "glob": (ds.EqualTo(("topic",), "Topic*"), lambda row: row["topic"] == "Topic*"),
     "queue": (ds.EqualTo(("queueId",), 1), lambda row: row["queueId"] == 1),
     "after": (ds.GreaterThan(("storeTimestamp",), _TIME), lambda row: row["storeTimestamp"] > _TIME),
@@ -211,7 +212,7 @@ _FILTERS: dict[str, tuple[Any, Callable[[dict[str, Any]], bool]]] = {
 @pytest.mark.parametrize("case", _FILTERS)
 def test_filters_that_are_taken_are_applied(case: str) -> None:
     one, fits = _FILTERS[case]
-    made = source(PLAIN)
+    made = source(PLAIN, pushFilters="true")
     reader = made.reader(struct_of(made.schema()))
     assert list(reader.pushFilters([one])) == []
     assert table(PLAIN, filters=[one]) == [row for row in expected(PLAIN) if fits(row)]
@@ -228,7 +229,7 @@ def test_filters_that_are_taken_are_applied(case: str) -> None:
     ids=["place", "one queue offset", "start", "not"],
 )
 def test_filters_that_spark_applies_too_only_narrow(one: Any, least: int) -> None:  # noqa: ANN401
-    made = source(PLAIN)
+    made = source(PLAIN, pushFilters="true")
     reader = made.reader(struct_of(made.schema()))
     assert list(reader.pushFilters([one])) == [one]
     found = batches(reader, reader.partitions())

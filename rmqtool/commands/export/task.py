@@ -99,7 +99,7 @@ def run_task(task: ExportTask) -> TaskDone:
     plan = task.plan
     needed = columns_needed(plan.choice, plan.form)
     done = TaskDone(task.name, [], [], FindingLog(plan.max_findings))
-    batches = Batches(needed)
+    batches = Batches(needed, any_time=plan.form.format.is_lines)
     with TableFiles(plan.staging, task.file_name, plan.folder, plan.choice, plan.form) as files:
         for row in filled(_rows(task, plan.job(needed), done), needed):
             if isinstance(row, rows.Columns):
