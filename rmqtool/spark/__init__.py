@@ -25,8 +25,8 @@ __all__ = ["register"]
 def register(spark: SparkSession) -> None:
     """Make ``rocketmq-store`` a format of a session's ``read`` and ``readStream``.
 
-    The option ``pushFilters`` can be used if the session's ``spark.sql.python.filterPushdown.enabled`` is true
-    by now; register again after you have changed it.
+    The option ``pushFilters`` can be used if the session's ``spark.sql.python.filterPushdown.enabled`` is
+    true by now; register again after you have changed it.
 
     Raises:
         EnvironmentFailureError: pyspark or pyarrow is not installed.

@@ -14,7 +14,16 @@ import pytest
 from pyspark.sql import datasource
 
 import rmqtool.spark
-from tests.spark.session import PLAIN, PUSHDOWN, follow, messages, open_session, push_filters, read_all
+from tests.spark.session import (
+    PLAIN,
+    PUSHDOWN,
+    follow,
+    keep_queries_apart,
+    messages,
+    open_session,
+    push_filters,
+    read_all,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,6 +35,7 @@ def main(folder: Path) -> None:
     read_all(spark)
     spark.conf.set(PUSHDOWN, "true")
     rmqtool.spark.register(spark)
+    keep_queries_apart(spark)
     if hasattr(datasource, "EqualTo"):
         push_filters(spark)
     else:
