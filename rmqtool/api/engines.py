@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from rmqtool.api.arguments import check_least, path_of, target_of
-from rmqtool.engine import Engine, EngineOptions, LiveSession, live_engine
+from rmqtool.engine import Engine, EngineOptions, LiveSession, check_master_form, live_engine
 from rmqtool.engine import open_engine as open_engine_of
 from rmqtool.errors import UsageError
 
@@ -50,7 +50,7 @@ def open_engine(
     )
     if isinstance(kind, str):
         return open_engine_of(options)
-    if jobs or master or spark_conf or log_file:
+    if jobs or master is not None or spark_conf or log_file:
         raise UsageError("jobs, master, settings and log are those of the Spark session that is given")
     return _live(kind, options)
 
@@ -67,15 +67,15 @@ def engine_options(
     """Return options of an engine, checked.
 
     Raises:
-        UsageError: There is no such engine, or the options contradict each other.
+        UsageError: There is no such engine or master, or the options contradict each other.
     """
     check_least(1, jobs=jobs)
     if kind not in {"local", "spark"}:
         raise UsageError(f"--engine {kind!r}: give local or spark")
-    if kind == "local" and (master or spark_conf):
+    if kind == "local" and (master is not None or spark_conf):
         raise UsageError("--master and --spark-conf are for --engine spark")
     place = None if scratch is None else target_of(scratch)
-    return EngineOptions(
+    options = EngineOptions(
         kind="local" if kind == "local" else "spark",
         jobs=jobs,
         master=master,
@@ -83,6 +83,8 @@ def engine_options(
         log_file=path_of(log_file),
         scratch=place.absolute() if isinstance(place, Path) else place,
     )
+    check_master_form(options)  # before a command asks for what a cluster needs
+    return options
 
 
 def engine_of(engine: AnyEngine, jobs: int | None) -> tuple[EngineOptions, Engine | None]:

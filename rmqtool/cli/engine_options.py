@@ -77,7 +77,7 @@ def _is_spark_given_up(options: dict[str, Any]) -> bool:
     from rmqtool.engine import is_spark_installed
 
     source = click.get_current_context().get_parameter_source("engine_name")
-    asked = source is not ParameterSource.DEFAULT or options["master"] or options["spark_conf"]
+    asked = source is not ParameterSource.DEFAULT or options["master"] is not None or options["spark_conf"]
     return not asked and options["engine_name"] == "spark" and not is_spark_installed()
 
 

@@ -6,10 +6,10 @@ travels is small (descriptors, numpy rows); bulk bytes go from the tasks straigh
 ``interface`` says what every engine promises; ``local`` keeps it with threads, because kernels release the
 GIL; ``spark`` keeps it with a Spark session in a private Java process (or on a cluster), built from
 ``spark_java`` (which Java), ``spark_cache`` and ``spark_training`` (what it keeps of a start),
-``spark_master`` (is there a master), ``spark_settings`` (configuration), ``spark_folder`` (its files),
-``spark_jvm`` (the process; its death is ``processes``) and ``spark_session`` (what pyspark keeps globally).
-``spark_live`` keeps it with a session that is somebody else's, and ``spark_connect`` with one at a server of
-Spark Connect. All are ``spark_map`` over ``spark_jobs``, which sends tasks to other machines as
+``spark_master`` (is it a master, and there), ``spark_settings`` (configuration), ``spark_folder`` (its
+files), ``spark_jvm`` (the process; its death is ``processes``) and ``spark_session`` (what pyspark keeps
+globally). ``spark_live`` keeps it with a session that is somebody else's, and ``spark_connect`` with one at a
+server of Spark Connect. All are ``spark_map`` over ``spark_jobs``, which sends tasks to other machines as
 ``spark_plan`` packs them, by ``spark_rdd`` where there is a Spark context, else by ``spark_frames``.
 ``spark_task`` is what runs on an executor, in workers that ``spark_daemon`` forks here, mostly as
 ``spark_twin``, a copy of this process. ``sharing`` puts small items together. Nothing heavy is imported
@@ -39,6 +39,7 @@ __all__ = [
     "LocalEngine",
     "MapInterruptedError",
     "beside",
+    "check_master_form",
     "is_spark_installed",
     "live_engine",
     "open_engine",
@@ -84,7 +85,7 @@ def open_engine(options: EngineOptions) -> Engine:
     A Spark engine returns while its Java still starts; the first ``map`` waits for it.
 
     Raises:
-        UsageError: fewer than one job is asked for.
+        UsageError: fewer than one job is asked for, or what is no master.
         EnvironmentFailureError: Spark is not installed, or no Java for it can be found or started.
     """
     if options.jobs is not None and options.jobs < 1:
@@ -98,6 +99,7 @@ def open_engine(options: EngineOptions) -> Engine:
 
     if is_submitted(os.environ):
         return submitted_engine(options)
+    check_master_form(options)
     if master_of(options).startswith(REMOTE):
         from rmqtool.engine.spark_connect import ConnectEngine
 
@@ -105,6 +107,18 @@ def open_engine(options: EngineOptions) -> Engine:
     from rmqtool.engine.spark import SparkEngine
 
     return SparkEngine(options)
+
+
+def check_master_form(options: EngineOptions) -> None:
+    """Check that a master, if one is named, is one that Spark takes.
+
+    Raises:
+        UsageError: It is none.
+    """
+    if options.master is not None or options.spark_conf:
+        from rmqtool.engine.spark_master import check_form
+
+        check_form(options)
 
 
 def live_engine(session: object, options: EngineOptions | None = None) -> Engine | None:

@@ -1,4 +1,4 @@
-"""Is there a master, before anything is started that would wait for it for more than a minute."""
+"""Is it a master, and is it there, before anything waits for it for more than a minute?"""
 
 from __future__ import annotations
 
@@ -7,21 +7,80 @@ import socket
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from rmqtool.errors import EnvironmentFailureError
+from rmqtool.errors import EnvironmentFailureError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from rmqtool.engine.interface import EngineOptions
+
 _CONNECT_TIMEOUT_S = 5.0
-_STANDALONE = re.compile(r"spark://(.+)")
+_STANDALONE = re.compile(r"spark://(.*)")
 _ADDRESS = re.compile(r"\[?([^\]]+?)\]?:(\d+)")
 _CONNECT = re.compile(r"sc://([^/;]+)")
 _CONNECT_PORT = 15002
 """Where its URL names none."""
 _WITHOUT = "--engine local does without a cluster"
 
+_COUNT = r"0*[1-9][0-9]{0,8}"
+_LOCAL = re.compile(rf"local(\[(\*|{_COUNT})(\s*,\s*{_COUNT})?\])?")
+_OTHER = re.compile(
+    rf"local-cluster\[\s*{_COUNT}\s*,\s*{_COUNT}\s*,\s*{_COUNT}\s*\]|yarn|k8s://.+|sc://[^/;].*"
+)
+"""What else Spark takes (``SparkMasterRegex`` and ``SparkSubmit`` of 4.3), and its Connect."""
+_HOST = re.compile(r"[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]")
+"""Java's URI knows no others: none with an underscore, as containers may have."""
+_EMPTY = "''"
+_MASTERS = "give local[N], spark://HOST:PORT, yarn, k8s://… or sc://…"
+
 _HADOOP = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
 _IMAGES = ("spark.kubernetes.container.image", "spark.kubernetes.executor.container.image")
+
+
+def check_form(options: EngineOptions) -> None:
+    """Check that Spark takes a text for a master, if one is given: Java would tell so after seconds.
+
+    Raises:
+        UsageError: it does not.
+    """
+    master, setting = options.master, "spark.master"
+    if master is not None:
+        given = f"--master {master or _EMPTY}"
+    elif setting in options.spark_conf:
+        master = options.spark_conf[setting]
+        given = f"--spark-conf {setting}={master}"
+    else:
+        return
+    if wrong := _wrong_form(master):
+        raise UsageError(f"{given}: {wrong}")
+
+
+def _wrong_form(master: str) -> str:
+    """Say why a text is no master, and what to give; empty if it is one."""
+    if standalone := _STANDALONE.fullmatch(master):
+        several = "," in standalone[1]
+        for address in standalone[1].split(","):
+            if wrong := _wrong_address(address):
+                return f"{address + ' ' if several else ''}{wrong}; give it as spark://HOST:7077"
+        return ""
+    if _LOCAL.fullmatch(master) or _OTHER.fullmatch(master):
+        return ""
+    if master.startswith("local["):
+        return "has no number of threads from 1 on; give local[N], or local[*] for all cores"
+    return f"is no master; {_MASTERS}, or leave it out"
+
+
+def _wrong_address(address: str) -> str:
+    host, colon, port = address.rpartition(":")
+    if not colon or address.endswith("]"):
+        return "has no port" if address else "has no host"
+    if not re.fullmatch(r"[0-9]{1,5}", port):
+        return f"has no port, which is a number, but {port}" if port else "has no port"
+    if not host:
+        return "has no host"
+    if not _HOST.fullmatch(host):
+        return f"has a host that Spark does not take, {host}: it has letters, digits, hyphens and dots only"
+    return ""
 
 
 def check_master(master: str, conf: Mapping[str, str], environment: Mapping[str, str]) -> None:
@@ -61,7 +120,7 @@ def another_line(master: str) -> str:
 
 
 def _check_addresses(kind: str, master: str, addresses: list[str]) -> None:
-    """Raise unless one of them takes a connection; what is no address is left to Spark to refuse."""
+    """Raise unless one of them takes a connection."""
     failures = []
     for address in addresses:
         found = _ADDRESS.fullmatch(address)

@@ -103,8 +103,10 @@ def test_a_progress_that_raises_closes_the_engine() -> None:
 @pytest.mark.spark
 def test_a_wrong_setting_is_told_in_one_sentence() -> None:
     with (
-        open_engine(EngineOptions("spark", master="local[many]")) as engine,
-        pytest.raises(EnvironmentFailureError, match=r"Could not parse Master URL: 'local\[many\]'[^\n]*$"),
+        open_engine(EngineOptions("spark", spark_conf={"spark.task.cpus": "many"})) as engine,
+        pytest.raises(
+            EnvironmentFailureError, match=r"^Spark did not start \([^\n]*spark\.task\.cpus[^\n]*$"
+        ),
     ):
         engine.map(tasks.square, [1])
 

@@ -1,4 +1,4 @@
-"""Masters that are none: one sentence, at once."""
+"""Masters that are none, or not there: one sentence, at once."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import time
 
 import pytest
 
+from rmqtool.cli import main
 from rmqtool.engine import EngineOptions, open_engine
-from rmqtool.engine.spark_master import check_master
-from rmqtool.errors import EnvironmentFailureError
+from rmqtool.engine.spark_master import check_form, check_master
+from rmqtool.errors import EnvironmentFailureError, ExitStatus, UsageError
+from tests.store.fixture_stores import fixture
 
 
 @pytest.fixture
@@ -67,6 +69,75 @@ def test_what_yarn_and_kubernetes_need_is_said() -> None:
     check_master("k8s://a", {image: "ours"}, {})
 
 
-@pytest.mark.parametrize("master", ["spark://host", "spark://h:x", "local-cluster[1,1,1024]", "nonsense"])
-def test_what_is_no_address_is_left_to_spark(master: str) -> None:
-    check_master(master, {}, {})
+ADDRESS = "; give it as spark://HOST:7077"
+THREADS = "has no number of threads from 1 on; give local[N], or local[*] for all cores"
+MASTERS = "is no master; give local[N], spark://HOST:PORT, yarn, k8s://… or sc://…, or leave it out"
+
+
+@pytest.mark.parametrize(
+    ("master", "told"),
+    [
+        ("spark://127.0.0.1", f"has no port{ADDRESS}"),
+        ("spark://[::1]", f"has no port{ADDRESS}"),
+        ("spark://h:", f"has no port{ADDRESS}"),
+        ("spark://h:x", f"has no port, which is a number, but x{ADDRESS}"),
+        ("spark://h:7077/", f"has no port, which is a number, but 7077/{ADDRESS}"),
+        ("spark://", f"has no host{ADDRESS}"),
+        ("spark://:7077", f"has no host{ADDRESS}"),
+        ("spark://a:7077,b", f"b has no port{ADDRESS}"),
+        (
+            "spark://my_master:7077",
+            "has a host that Spark does not take, my_master: it has letters, digits, hyphens and dots only"
+            + ADDRESS,
+        ),
+        ("local[0]", THREADS),
+        ("local[x]", THREADS),
+        ("local[]", THREADS),
+        ("local[2,0]", THREADS),
+        ("local[99999999999]", THREADS),
+        ("", MASTERS),
+        ("foo", MASTERS),
+        ("localhost", MASTERS),
+        ("127.0.0.1:7077", MASTERS),
+        ("mesos://a:1", MASTERS),
+        ("yarn-client", MASTERS),
+        ("k8s://", MASTERS),
+        ("sc://", MASTERS),
+        ("local-cluster[1,1]", MASTERS),
+    ],
+)
+def test_what_is_no_master_is_refused(master: str, told: str) -> None:
+    named = master or "''"
+    with pytest.raises(UsageError) as caught:
+        check_form(EngineOptions("spark", master=master))
+    assert str(caught.value) == f"--master {named}: {told}"
+    with pytest.raises(UsageError) as caught:
+        check_form(EngineOptions("spark", spark_conf={"spark.master": master}))
+    assert str(caught.value) == f"--spark-conf spark.master={master}: {told}"
+
+
+@pytest.mark.parametrize(
+    "master",
+    [
+        *("local", "local[1]", "local[*]", "local[08]", "local[2,4]", "local[* , 4]"),
+        *("local-cluster[2, 1, 1024]", "spark://h:7077"),
+        *("spark://h-1.example.com:7077,10.0.0.2:7078,[::1]:7077", "yarn", "k8s://https://host:6443"),
+        *("k8s://a", "sc://host", "sc://host:15002/;token=a"),
+    ],
+)
+def test_what_spark_takes_is_left_to_it(master: str) -> None:
+    check_form(EngineOptions("spark", master=master))
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("master", ["", "foo", "local[0]", "spark://127.0.0.1"])
+def test_no_java_starts_for_what_is_no_master(
+    master: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nor is a cluster's ``--scratch`` asked for."""
+    monkeypatch.setattr("rmqtool.engine.spark.find_java", None)
+    with pytest.raises(UsageError, match=r"^--master "):
+        open_engine(EngineOptions("spark", master=master))
+    store = str(fixture("plain-5.5.1"))
+    assert main(["verify", store, "--engine", "spark", "--master", master]) == ExitStatus.USAGE
+    assert f"--master {master or chr(39) * 2}: " in capsys.readouterr().err
