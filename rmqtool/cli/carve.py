@@ -9,11 +9,13 @@ import click
 
 from rmqtool.cli.case_record import case_option
 from rmqtool.cli.help import Command
+from rmqtool.cli.interruption import left_of_result
 from rmqtool.cli.options import A_PATH, shared_options
 from rmqtool.cli.session import Session
 from rmqtool.errors import UsageError
 from rmqtool.io.images import image_at
 from rmqtool.report.formats import Format, document_of, report_json
+from rmqtool.store.results import CARVE_REPORT
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -75,6 +77,7 @@ def carve_command(
     session = Session(options)
     if dry_run == (out is not None):
         raise UsageError("give --out DIR for the result, or --dry-run")
+    session.leaves(partial(left_of_result, out, CARVE_REPORT))
     session.begin_case(images=map(image_at, images))
     with session.output(whole=True, evidence=images) as stream:
         # Here, because help needs none of it.

@@ -113,7 +113,7 @@ def _explain(failure: BaseException, state: State, *, debug: bool) -> int:
     if debug:
         traceback.print_exception(failure)
     if isinstance(failure, KeyboardInterrupt | click.Abort):
-        state.error(f"interrupted; {state.interruption}")
+        state.error(state.interrupted)
         return ExitStatus.INTERRUPTED
     if isinstance(failure, click.ClickException):
         failure.show()

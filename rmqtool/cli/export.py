@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -9,9 +10,11 @@ import click
 from rmqtool.api.exporting import export
 from rmqtool.cli.engine_options import engine_of, engine_options, note_engine
 from rmqtool.cli.help import Command
+from rmqtool.cli.interruption import left_of_result, left_of_results
 from rmqtool.cli.options import A_STORE, is_fleet, max_findings_option, message_options, shared_options
 from rmqtool.cli.session import Session
 from rmqtool.columns.names import FileFormat, Partition, TextBodies
+from rmqtool.commands.export.model import REPORT_NAME
 from rmqtool.errors import UsageError
 
 if TYPE_CHECKING:
@@ -75,6 +78,8 @@ def export_command(paths: tuple[StorePath, ...], **options: Any) -> ExitStatus: 
     in the report _export.json beside the files. Nothing that fits a filter makes the exit status 1.
     """
     session = Session(options)
+    left = left_of_results if options["resume"] else left_of_result
+    session.leaves(partial(left, options["out"], REPORT_NAME))
     engine = engine_of(options)
     bounds = session.bounds(options)
     words = _words(options, bounds)
@@ -85,7 +90,7 @@ def export_command(paths: tuple[StorePath, ...], **options: Any) -> ExitStatus: 
     for store in stores:
         session.note_broker(store)
         session.note_settings(store)
-    with session.output(*stores) as stream:
+    with session.output(*stores, whole=True) as stream:
         report = export(
             stores, options["out"], left_out=left_out, engine=engine, progress=session.console, **words
         )

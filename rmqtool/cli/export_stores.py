@@ -54,7 +54,7 @@ def export_stores(
     """
     fleet = Fleet(session, paths, _FORMS, notes_brokers=True)
     question = ExportQuestion(words, session.fail_on, fleet.folders(out, "store="))
-    return fleet.ask(question, engine, travels=True, chosen=Format.TEXT)
+    return fleet.ask(question, engine, travels=True, then=session.tell_end, chosen=Format.TEXT)
 
 
 @dataclass(frozen=True)

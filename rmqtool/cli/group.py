@@ -12,6 +12,7 @@ from rmqtool import __version__
 from rmqtool.cli.help import write_examples
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import TextIO
 
     from click.shell_completion import CompletionItem
@@ -94,7 +95,7 @@ class State:
         case: What records the run, where ``--case`` asks for it.
         words: The command line.
         said: The sentence with which the command failed, if it did.
-        interruption: What Ctrl-C leaves, the end of a sentence.
+        interruption: Says what Ctrl-C leaves, the end of a sentence; nothing where nothing is written.
     """
 
     def __init__(self) -> None:
@@ -103,7 +104,13 @@ class State:
         self.case: Recording | None = None
         self.words: tuple[str, ...] = ()
         self.said: str | None = None
-        self.interruption = "what was written so far is incomplete"
+        self.interruption: Callable[[], str] = str
+
+    @property
+    def interrupted(self) -> str:
+        """Return the sentence with which the command ends on Ctrl-C."""
+        left = self.interruption()
+        return f"interrupted; {left}" if left else "interrupted"
 
     def error(self, sentence: str) -> None:
         """Say why the command ends."""

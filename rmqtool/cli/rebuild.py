@@ -10,6 +10,7 @@ import click
 from rmqtool.cli.case_record import case_option
 from rmqtool.cli.engine_options import engine_of, engine_options, note_engine
 from rmqtool.cli.help import Command
+from rmqtool.cli.interruption import left_of_result, left_of_results, left_of_rows
 from rmqtool.cli.lost_file import check_lost, lost_lines, lost_option
 from rmqtool.cli.options import (
     A_STORE,
@@ -18,12 +19,11 @@ from rmqtool.cli.options import (
     max_findings_option,
     part_options,
     shared_options,
-    state_of,
 )
 from rmqtool.cli.session import Session
 from rmqtool.errors import UsageError
-from rmqtool.io import location_of
 from rmqtool.report.formats import Format, document_of, report_json
+from rmqtool.store.results import REBUILD_REPORT
 
 if TYPE_CHECKING:
     from rmqtool.cli.options import StorePath
@@ -141,6 +141,8 @@ def rebuild_index_command(paths: tuple[StorePath, ...], **options: Any) -> ExitS
 
 def _rebuild(paths: tuple[StorePath, ...], parts: frozenset[str], options: dict[str, Any]) -> ExitStatus:
     session = Session(options)
+    left = left_of_results if is_fleet(paths) else left_of_result
+    session.leaves(partial(left, options["out"], REBUILD_REPORT))
     words = _words(session, parts, options)
     if is_fleet(paths):
         from rmqtool.cli.rebuild_stores import rebuild_stores
@@ -148,12 +150,7 @@ def _rebuild(paths: tuple[StorePath, ...], parts: frozenset[str], options: dict[
         return rebuild_stores(session, paths, words, options)
     if options["resume"]:
         raise UsageError("--resume is for several stores: a result of one is there as a whole, or not at all")
-    try:
-        return _run(session, paths[0], words, options)
-    except KeyboardInterrupt:
-        if options["lost"] is None and not _has_appeared(options["out"]):
-            state_of(click.get_current_context()).interruption = "nothing was written"
-        raise
+    return _run(session, paths[0], words, options)
 
 
 def _words(session: Session, parts: frozenset[str], options: dict[str, Any]) -> dict[str, Any]:
@@ -166,16 +163,13 @@ def _words(session: Session, parts: frozenset[str], options: dict[str, Any]) -> 
     }
 
 
-def _has_appeared(out: StorePath | None) -> bool:
-    return out is not None and bool(location_of(out).entries())
-
-
 def _run(session: Session, path: StorePath, words: dict[str, Any], options: dict[str, Any]) -> ExitStatus:
     engine = engine_of(options)
     store = session.open(path, reads_queues=True)
     session.note_settings(store)
     note_engine(options, engine, session.console)
-    check_lost(options)
+    if check_lost(options) is None and options["lost"] is not None:
+        session.leaves(left_of_rows)
     session.begin_case(store)
     with session.output(store, whole=True) as stream, lost_lines(options, store) as tell_lost:
         report = store.rebuild(

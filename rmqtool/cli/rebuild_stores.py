@@ -18,6 +18,7 @@ from rmqtool.report.escaping import escape_text
 from rmqtool.report.fleet import forms_of_made
 from rmqtool.report.formats import document_of
 from rmqtool.scan.log_end import LogExtent
+from rmqtool.store.results import REBUILD_REPORT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -97,8 +98,6 @@ class RebuildQuestion:
 
     def _made_before(self, store: Store, out: Target) -> dict[str, Any] | None:
         """Return the report of a result of this store, made with the same options; None if there is none."""
-        from rmqtool.commands.rebuild.run import REPORT_NAME
-
         words = self.words
         wanted = {
             "schema": RebuildReport.schema,
@@ -109,7 +108,7 @@ class RebuildQuestion:
             "settings": json_value(store.settings),
             "log": json_value(LogExtent.of(store.files)),
         }
-        return earlier_report(out, REPORT_NAME, wanted)
+        return earlier_report(out, REBUILD_REPORT, wanted)
 
 
 def _asked(words: Mapping[str, Any]) -> Asked:
@@ -141,9 +140,7 @@ def _check(options: dict[str, Any]) -> None:
 
 
 def _say_what_next(session: Session, out: Target | None, report: FleetReport[Made[RebuildReport]]) -> None:
-    if report.exit_status is ExitStatus.INTERRUPTED:
-        kept = "" if out is None else f"; what is complete lies in {out}, and --resume makes the rest"
-        session.console.error(f"interrupted{kept}")
+    session.tell_end(report)
     made = [one.report.report for one in report if one.report is not None and one.report.report is not None]
     ready = [one for one in made if one.is_installable]
     others = sum(bool(one.install_hint) and not one.is_installable for one in made)

@@ -78,6 +78,7 @@ def repair_command(
     the next one, or taken back by --undo.
     """
     session = Session(options)
+    session.leaves(lambda: "what was begun is finished by the next repair, or taken back by --undo")
     engine = engine_of(options)
     store = session.open(store_path)
     session.note_settings(store)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rmqtool.cli.help import Command
-from rmqtool.cli.options import A_PATH, shared_options, state_of
+from rmqtool.cli.options import A_PATH, shared_options
 from rmqtool.cli.session import Session
 from rmqtool.errors import UsageError
 from rmqtool.report.formats import Format, report_json
@@ -71,7 +71,7 @@ def replay_command(
     from rmqtool.commands.replay.model import ReplayRequest
     from rmqtool.commands.replay.run import replay
 
-    state_of(click.get_current_context()).interruption = "what was sent is in the ledger; the same goes on"
+    session.leaves(lambda: "what was sent is in the ledger; the same goes on")
     request = ReplayRequest(
         path=file,
         proxy=proxy,

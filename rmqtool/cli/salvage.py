@@ -9,12 +9,14 @@ import click
 
 from rmqtool.cli.case_record import case_option
 from rmqtool.cli.help import Command
+from rmqtool.cli.interruption import left_of_result
 from rmqtool.cli.options import A_PATH, A_STORE, part_options, shared_options
 from rmqtool.cli.session import Session
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, UsageError
 from rmqtool.io import location_of
 from rmqtool.report.formats import Format, document_of, report_json
 from rmqtool.report.whole_file import check_new_file, whole_output
+from rmqtool.store.results import SALVAGE_REPORT
 from rmqtool.times import parse_time
 
 if TYPE_CHECKING:
@@ -99,6 +101,7 @@ def salvage_command(
         raise UsageError("give --out DIR for the result, or --plan FILE for what would be done")
     if options["until_timestamp"] is not None:
         parse_time(options["until_timestamp"], session.zone)
+    session.leaves(partial(left_of_result, options["out"], SALVAGE_REPORT))
     stores = [session.open(path) for path in store_paths]
     session.note_settings(stores[0])
     if options["replay"] is not None:

@@ -11,9 +11,10 @@ import click
 from rmqtool.api.opening import kind_of_part
 from rmqtool.api.opening import open as open_store
 from rmqtool.cli.case_record import recording_of
+from rmqtool.cli.interruption import left_of_rows
 from rmqtool.cli.options import state_of
 from rmqtool.compiling import COMPILATION
-from rmqtool.errors import EnvironmentFailureError
+from rmqtool.errors import EnvironmentFailureError, ExitStatus
 from rmqtool.findings import FailOn
 from rmqtool.report.console import Console, ProgressMode
 from rmqtool.report.formats import Format
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
     from rmqtool.api.store import Store
     from rmqtool.cli.options import StorePath
+    from rmqtool.commands.fleet import FleetReport
     from rmqtool.io import Location
 
 _LINKS_NAMED = 5
@@ -225,6 +227,15 @@ class Session:
         for setting in store.settings.values():
             self.console.detail(f"{setting.name}={setting.value} ({setting.origin.value})")
 
+    def leaves(self, left: Callable[[], str]) -> None:
+        """Take what says what an interrupt leaves from now on; see `rmqtool.cli.interruption`."""
+        self._state.interruption = left
+
+    def tell_end(self, report: FleetReport[Any]) -> None:
+        """Say of a run over many stores that it was interrupted, and what that leaves, if it was."""
+        if report.exit_status is ExitStatus.INTERRUPTED:
+            self.console.error(self._state.interrupted)
+
     def output(
         self, *stores: Store, whole: bool = False, evidence: Iterable[Path] = ()
     ) -> AbstractContextManager[TextIO]:
@@ -247,6 +258,8 @@ class Session:
         if log_file is not None:
             self._state.log = _open_log(log_file, roots)
             self.console.log_to(self._state.log)
+        if not whole:
+            self.leaves(partial(left_of_rows, path))
         return whole_output(path, roots) if whole and path is not None else open_output(path, roots)
 
 

@@ -14,6 +14,12 @@ if TYPE_CHECKING:
     from rmqtool.io import Location
     from rmqtool.store.scratch import Target
 
+REBUILD_REPORT = "rebuild.json"
+SALVAGE_PAPERS = "salvage"
+SALVAGE_REPORT = f"{SALVAGE_PAPERS}/salvage.json"
+CARVE_REPORT = "carve/carve.json"
+"""Reports in results, by which these are known to be whole."""
+
 _FETCH = "Fetch what {out}/manifest.json lists, and hold it against its sizes and SHA-256. "
 
 

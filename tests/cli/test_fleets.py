@@ -12,11 +12,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 from xml.etree import ElementTree as ET
 
 import pytest
 
+from rmqtool.cli.export_stores import ExportQuestion
+from rmqtool.cli.rebuild_stores import RebuildQuestion
 from rmqtool.cli.verify_question import VerifyQuestion
 from rmqtool.commands.fleet.run import _Asking
 from rmqtool.errors import RefusedError
@@ -449,3 +451,70 @@ def test_one_session_of_spark_serves_all(run: Runner, fleet: Path) -> None:
         _steady(one) for one in run(*words).document["stores"]
     ]
     assert spark["exitStatus"] == 3
+
+
+def _interrupt(*_: object, **__: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("verify",), "interrupted"),
+        (("topics",), "interrupted"),
+        (("rebuild", "--compare", *LOCAL), "interrupted"),
+        (("rebuild", "--out", "OUT", *LOCAL), "interrupted; nothing was written"),
+        (("rebuild", "--out", "OUT", "--resume", *LOCAL), "interrupted; nothing was written"),
+        (("export", "--out", "OUT"), "interrupted; nothing was written"),
+        (("export", "--out", "OUT", "--resume"), "interrupted; nothing was written"),
+    ],
+    ids=" ".join,
+)
+def test_an_interrupt_before_the_first_store_says_what_is_true(
+    run: Runner,
+    fleet: Path,
+    words: tuple[str, ...],
+    told: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("rmqtool.cli.fleet.gathered", _interrupt)
+    out = tmp_path / "out"
+    command, *options = [str(out) if word == "OUT" else word for word in words]
+    done = run(command, fleet / "*" / "store", *options)
+    assert (done.status, done.err) == (130, f"error: {told}\n")
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("command", ["rebuild", "export"])
+def test_an_interrupt_amid_the_stores_tells_of_results_that_are_there(
+    run: Runner, fleet: Path, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if command == "export":
+        pytest.importorskip("pyarrow")
+    out, left = tmp_path / "out", [0]
+    words = (command, fleet / "[ad]" / "store", "--out", out, "--resume", *LOCAL)
+    question = {"rebuild": RebuildQuestion, "export": ExportQuestion}[command]
+    asked = question.__call__
+
+    def interrupted(self: Any, *arguments: Any) -> Any:  # noqa: ANN401 - passed on
+        if not left[0]:
+            raise KeyboardInterrupt
+        left[0] -= 1
+        return asked(self, *arguments)
+
+    monkeypatch.setattr(question, "__call__", interrupted)
+    assert "error: interrupted; nothing was written\n" in run(*words).err
+    left[0] = 1
+    made = f"error: interrupted; what is complete lies in {out}, and --resume makes the rest\n"
+    assert made in run(*words).err
+    monkeypatch.setattr("rmqtool.cli.fleet.gathered", _interrupt)
+    assert run(*words).err == made
+
+
+def test_topics_say_that_they_were_interrupted(
+    run: Runner, fleet: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rmqtool.cli.topics.TopicsQuestion.__call__", _interrupt)
+    done = run("topics", fleet / "[ad]" / "store")
+    assert (done.status, done.err) == (130, "error: interrupted\n")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rmqtool.cli.rebuild_stores import RebuildQuestion
 from rmqtool.io.object_writes import ObjectWriter
 from rmqtool.store.object_staging import MANIFEST_NAME
 from rmqtool.store.owners import owner_of
@@ -131,6 +132,26 @@ def test_a_store_that_fails_leaves_nothing_and_stops_nothing(
     assert objects_below(f"{out}/a-store") == {}
     assert whole_result(f"{out}/b-store")
     assert run_line(capsys, *words)[0] == 0
+
+
+def test_an_interrupt_looks_what_is_there(
+    proxy: Proxy, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, left = "s3://bucket/interrupted/out", [0]
+    words = ("rebuild", STORES, "--engine", "local", "--out", out, "--resume")
+    asked = RebuildQuestion.__call__
+
+    def interrupted(self: RebuildQuestion, *arguments: Any) -> Any:  # noqa: ANN401 - passed on
+        if not left[0]:
+            raise KeyboardInterrupt
+        left[0] -= 1
+        return asked(self, *arguments)
+
+    monkeypatch.setattr(RebuildQuestion, "__call__", interrupted)
+    assert "error: interrupted; nothing was written\n" in run_line(capsys, *words).err
+    left[0] = 1
+    told = f"error: interrupted; what is complete lies in {out}, and --resume makes the rest\n"
+    assert told in run_line(capsys, *words).err
 
 
 def _stores(text: str) -> list[dict[str, Any]]:

@@ -25,6 +25,7 @@ from rmqtool.io.images import refuse_same_device
 from rmqtool.projection import json_object
 from rmqtool.store import Origin
 from rmqtool.store.places import looks_like_store
+from rmqtool.store.results import CARVE_REPORT
 from rmqtool.store.staging import StagingArea
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from rmqtool.progress import Progress
     from rmqtool.store.staging import StagingHandle
 
-REPORT, MANIFEST = "carve/carve.json", "carve/SHA256SUMS"
+MANIFEST = "carve/SHA256SUMS"
 _LEVELS_TO_A_ROOT = 3
 
 
@@ -133,7 +134,7 @@ def _carved(
             written += _write_maps(staging, images, found, layout)
     report = _report(images, found, layout, str(request.out), clock)
     text = json.dumps(json_object(report), indent=1) + "\n"
-    written.append(_write_text(staging, REPORT, [text]))
+    written.append(_write_text(staging, CARVE_REPORT, [text]))
     _write_text(staging, MANIFEST, manifest_lines(written))
     return report
 

@@ -28,6 +28,7 @@ from rmqtool.reput.scratch import open_scratch
 from rmqtool.reput.unreachable import inspect_unreachable
 from rmqtool.scan.log_edge import FoundEdge
 from rmqtool.store.lock import lock_holder
+from rmqtool.store.results import REBUILD_REPORT
 from rmqtool.store.scratch import output_area, temporary_place
 
 if TYPE_CHECKING:
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
     from rmqtool.store.scratch import AnyArea, Target
 
 PARTS = frozenset({"consumequeue", "index"})
-REPORT_NAME = "rebuild.json"
 _DIRECTORIES = {
     "consumequeue": ("consumequeue", "consumequeue_ext", "batchconsumequeue"),
     "index": ("index",),
@@ -134,7 +134,7 @@ def rebuild(request: RebuildRequest, progress: Progress, engine: Engine | None =
             report = SalvagedMaker(request.store, area.handle, working, progress).make(report)
         if request.out is not None and not request.dry_run:
             progress.stage("publish", None)
-            with area.create_file(REPORT_NAME) as file:
+            with area.create_file(REBUILD_REPORT) as file:
                 file.write_at(0, (json.dumps(json_object(report), indent=1) + "\n").encode())
             area.publish()
     return report

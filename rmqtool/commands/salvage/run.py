@@ -21,6 +21,7 @@ from rmqtool.salvage.planned import PlannedLog
 from rmqtool.salvage.planning import Choices
 from rmqtool.salvage.writing import Written, write_found, writing_log
 from rmqtool.store.lock import lock_holder
+from rmqtool.store.results import SALVAGE_PAPERS
 from rmqtool.store.scratch import output_area
 from rmqtool.store.segments import StoreFile
 
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     from rmqtool.store import Store
     from rmqtool.store.scratch import AnyArea, Target
     from rmqtool.store.staging import StagingHandle
-
-PAPERS = "salvage"
 
 
 @dataclass(frozen=True)
@@ -233,5 +232,5 @@ def _write_papers(
         ("SHA256SUMS", manifest_lines(files)),
         ("salvage.json", [text]),
     ):
-        with handle.create_file(f"{PAPERS}/{name}") as file:
+        with handle.create_file(f"{SALVAGE_PAPERS}/{name}") as file:
             file.write_at(0, "".join(lines).encode("utf-8", "surrogateescape"))
