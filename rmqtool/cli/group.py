@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from importlib import import_module
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
@@ -109,7 +110,9 @@ class State:
     @property
     def interrupted(self) -> str:
         """Return the sentence with which the command ends on Ctrl-C."""
-        left = self.interruption()
+        left = ""
+        with suppress(KeyboardInterrupt):  # a second one, as an object store may not answer
+            left = self.interruption()
         return f"interrupted; {left}" if left else "interrupted"
 
     def error(self, sentence: str) -> None:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
+from unittest.mock import Mock
 
 import click
 import pytest
@@ -214,3 +215,10 @@ def test_quiet_and_verbose(run: Callable[..., Run], plain: Path) -> None:
 def test_remarks_as_json(run: Callable[..., Run], plain: Path) -> None:
     found = run("query", plain, "--offset", 0, "--progress", "json", "--scan")
     assert '{"type": "note", "message": "answered by the commit log"}' in found.err
+
+
+def test_a_second_interrupt_waits_for_nothing() -> None:
+    """Such as an object store that is asked what is there."""
+    state = group.State()
+    state.interruption = Mock(side_effect=KeyboardInterrupt)
+    assert state.interrupted == "interrupted"
