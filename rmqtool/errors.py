@@ -90,6 +90,39 @@ class SourceFailureError(RmqtoolError):
         return f"{self.path}: {self.reason}"
 
 
+class UnreachableError(SourceFailureError):
+    """What holds a store has not answered this process once, or not let it read what another has read.
+
+    Args:
+        path: The file that it was asked for, a URL.
+        reason: As of `SourceFailureError`.
+        cause: What happened, alone.
+    """
+
+    def __init__(self, path: str, reason: str, cause: str) -> None:
+        super().__init__(path, reason)
+        self.args = (path, reason, cause)
+        self.cause = cause
+
+
+class UnreachedError(RmqtoolError):
+    """A task cannot reach what holds its store: its machine may be to blame.
+
+    It is no `EnvironmentFailureError`, so that no check takes it for the file's own trouble.
+
+    Args:
+        service: What the names of all files there begin with, such as ``s3://bucket``.
+        reason: A whole sentence that names the machine, the service and the next step.
+    """
+
+    def __init__(self, service: str, reason: str) -> None:
+        super().__init__(service, reason)
+        self.service, self.reason = service, reason
+
+    def __str__(self) -> str:
+        return self.reason
+
+
 class UnansweredError(EnvironmentFailureError):
     """The structure that should answer a query cannot; the log itself may."""
 

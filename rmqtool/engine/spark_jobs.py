@@ -43,7 +43,8 @@ class Jobs(ABC):
         planner = Planner()
         while True:
             try:
-                done = self._collect(partial(run_planned, function), planner.tasks(items))
+                run = partial(run_planned, function, elsewhere=self._elsewhere)
+                done = self._collect(run, planner.tasks(items))
                 return planner.values(done)
             except UnseenFileError as failure:
                 if not planner.is_outdated(failure.path):

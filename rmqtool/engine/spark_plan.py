@@ -15,11 +15,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rmqtool.errors import EnvironmentFailureError
+from rmqtool.errors import EnvironmentFailureError, UnreachableError
 from rmqtool.io import LocalFiles, Location, ReadOnlyFile
 from rmqtool.io.object_store import Version
 from rmqtool.io.objects import ObjectFiles
-from rmqtool.io.planned import FileProof, PlannedFiles, proof_of, unseen
+from rmqtool.io.planned import FileProof, PlannedFiles, proof_of, unreached, unseen
 from rmqtool.store.object_handle import ObjectHandle, add_written, take_written
 from rmqtool.store.staging import StagingHandle
 
@@ -82,11 +82,19 @@ class PlannedResult(NamedTuple):
     written: Written
 
 
-def run_planned(function: Callable[[Any], Any], task: PlannedTask) -> PlannedResult:
+def run_planned(
+    function: Callable[[Any], Any], task: PlannedTask, *, elsewhere: bool = True
+) -> PlannedResult:
     """Run a function on an executor.
+
+    Args:
+        function: The function.
+        task: Its argument.
+        elsewhere: Whether this may be another machine than the command's, or have another environment.
 
     Raises:
         UnseenFileError: This machine does not see what the task names.
+        UnreachedError: It cannot reach an object store, and may be another than the command's.
         EnvironmentFailureError: As of the function, and on which machine.
     """
     try:
@@ -95,6 +103,10 @@ def run_planned(function: Callable[[Any], Any], task: PlannedTask) -> PlannedRes
         return PlannedResult(value, tuple(tail for one in sources for tail in one.tails()), take_written())
     except EnvironmentFailureError as failure:
         raise EnvironmentFailureError(f"executor {socket.gethostname()}: {failure}") from failure
+    except UnreachableError as failure:
+        if not elsewhere:
+            raise
+        raise unreached(failure) from failure
 
 
 class Planner:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from rmqtool.errors import DeniedError, SourceFailureError
+from rmqtool.errors import DeniedError, SourceFailureError, UnreachableError
 from rmqtool.io.object_urls import connect, one_line, request_errors
 from rmqtool.io.requests import pause
 from rmqtool.io.source import Kind, Status
@@ -123,6 +123,7 @@ class ObjectStore:
         self._top = top
         self._connection: Connection | None = None
         self._connecting = threading.Lock()
+        self._has_answered = False
 
     def status(self, path: str) -> Status | None:
         """Return what a name stands for; None if nothing has that name."""
@@ -168,16 +169,22 @@ class ObjectStore:
         seconds = PAUSE_S
         for attempt in range(1, ATTEMPTS + 1):
             try:
-                return ask()
+                answer = ask()
             except FileNotFoundError:
+                self._has_answered = True
                 raise
             except request_errors() as failure:
                 reason = one_line(failure)
                 if _DENIED.search(reason):
                     raise DeniedError(path, f"cannot be {done}: {reason}; {_CREDENTIALS}") from failure
                 if attempt == ATTEMPTS or not pause(seconds):
-                    told = f"cannot be {done}, tried {attempt} times: {reason}; {again}"
-                    raise SourceFailureError(path, told) from failure
+                    cause = f"cannot be {done}, tried {attempt} times: {reason}"
+                    if self._has_answered:
+                        raise SourceFailureError(path, f"{cause}; {again}") from failure
+                    raise UnreachableError(path, f"{cause}; {again}", f"{path} {cause}") from failure
+            else:
+                self._has_answered = True
+                return answer
             seconds *= 4
         raise AssertionError("the last attempt returns or raises")
 

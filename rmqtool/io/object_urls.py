@@ -13,7 +13,7 @@ import sys
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode, urlsplit
 
-from rmqtool.errors import EnvironmentFailureError, SourceFailureError, UsageError
+from rmqtool.errors import EnvironmentFailureError, UnreachableError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -87,7 +87,7 @@ def connect(top: str) -> Connection:
     Raises:
         ConnectionError, TimeoutError: Nobody listens there, and may do so when asked again.
         EnvironmentFailureError: pyarrow is not installed, or lacks what serves this scheme.
-        SourceFailureError: Nobody tells where the bucket is.
+        UnreachableError: Nobody tells where the bucket is.
     """
     from importlib.util import find_spec
 
@@ -113,9 +113,8 @@ def connect(top: str) -> Connection:
     ) as failure:  # pyarrow's ArrowInvalid is a ValueError
         raise EnvironmentFailureError(f"{top}: pyarrow cannot connect: {one_line(failure)}") from failure
     except OSError as failure:
-        raise SourceFailureError(
-            top, f"pyarrow cannot connect: {one_line(failure)}; see rmqtool help objects"
-        ) from failure
+        cause = f"pyarrow cannot connect: {one_line(failure)}"
+        raise UnreachableError(top, f"{cause}; see rmqtool help objects", cause) from failure
 
 
 def _s3(top: str, bucket: str) -> Connection:

@@ -12,7 +12,13 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, NoReturn
 
-from rmqtool.errors import DeniedError, EnvironmentFailureError, SourceFailureError, UsageError
+from rmqtool.errors import (
+    DeniedError,
+    EnvironmentFailureError,
+    SourceFailureError,
+    UnreachableError,
+    UsageError,
+)
 from rmqtool.io.object_pieces import ObjectPieces, PieceCache
 from rmqtool.io.object_store import ObjectStore
 from rmqtool.io.object_tree import ObjectTree
@@ -102,6 +108,7 @@ class ObjectFiles:
             DeniedError: It may not be read.
             EnvironmentFailureError: It is none, or was not there before, either.
             SourceFailureError: It is not what it was before, or the store does not answer.
+            UnreachableError: It may not be read, but whoever planned the task could read it.
         """
         with self._opening:
             opening = self._begun(path)
@@ -110,9 +117,11 @@ class ObjectFiles:
                 self._look_ahead(path)
         try:
             return opening.result()
-        except BaseException:
+        except BaseException as failure:
             with self._opening:
                 self._opened.pop(path, None)
+            if isinstance(failure, DeniedError) and path in self._planned:  # it was read where that was done
+                raise UnreachableError(path, failure.reason, str(failure)) from failure
             raise
 
     def version(self, path: str) -> Version | None:

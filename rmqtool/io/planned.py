@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from rmqtool.errors import EnvironmentFailureError, UnseenFileError
+from rmqtool.errors import EnvironmentFailureError, UnreachedError, UnseenFileError
 from rmqtool.io.local import Descriptor, LocalFiles, open_regular
 from rmqtool.io.source import Kind
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from rmqtool.errors import UnreachableError
     from rmqtool.io.source import Entry, Status
 
 FIRST_PAGE = 4096
@@ -38,6 +39,14 @@ NEXT_STEP = (
     "every executor must see it under this name and with the same bytes, as on a shared file system; or use"
     " --engine local"
 )
+
+_VARIABLES = {
+    "s3": "AWS_ENDPOINT_URL",
+    "gs": "GOOGLE_APPLICATION_CREDENTIALS",
+    "abfss": "AZURE_CLIENT_ID",
+    "hdfs": "CLASSPATH",
+}
+"""One that tells of where a service is, or who asks, by the scheme of its URLs; none is a secret."""
 
 
 class FileProof(NamedTuple):
@@ -193,4 +202,16 @@ def unseen(path: str, reason: str) -> UnseenFileError:
     """Return the error of an executor that does not see a file, or a directory."""
     return UnseenFileError(
         path, f"executor {socket.gethostname()} does not see {path} ({reason}): {NEXT_STEP}"
+    )
+
+
+def unreached(failure: UnreachableError) -> UnreachedError:
+    """Return the error of an executor that cannot reach an object store."""
+    scheme, _, rest = failure.path.partition("://")
+    service = f"{scheme}://{rest.partition('/')[0]}"
+    return UnreachedError(
+        service,
+        f"executor {socket.gethostname()} cannot reach {service} ({failure.cause}): it needs a way there, and"
+        " endpoint and credentials from the environment of executors, as by --spark-conf"
+        f" spark.executorEnv.{_VARIABLES[scheme]}=…: rmqtool help objects",
     )

@@ -15,7 +15,7 @@ import pytest
 
 from rmqtool.commands.fleet import FleetReport, Member, StoreOutcome, ask_members, gathered, member, run
 from rmqtool.engine import Engine, EngineOptions, LocalEngine, MapInterruptedError
-from rmqtool.errors import EnvironmentFailureError, ExitStatus, SourceFailureError
+from rmqtool.errors import EnvironmentFailureError, ExitStatus, SourceFailureError, UnreachedError
 from rmqtool.io import Location, location_of
 from rmqtool.progress import LimitedProgress, NullProgress
 
@@ -235,6 +235,25 @@ def test_a_store_that_no_executor_sees_spoils_no_other(members: Callable[..., An
     assert found.outcomes[1].status is ExitStatus.FAILED
     assert "/unseen/" in str(found.outcomes[1].failure)
     assert "not as the machine of this command does" in str(found.outcomes[1].failure)
+
+
+def test_what_no_executor_reaches_twice_is_not_tried_for_other_stores(members: Callable[..., Any]) -> None:
+    """Each takes as long as all attempts of all executors; what lies elsewhere is asked."""
+    engine = Tasks(EngineOptions("spark", jobs=7, master=CLUSTER))
+    stores = members("far/a", "far/b", "near", "far/c")
+    found = ask_members(stores, far_question, engine, Told(), travels=True, evidence=one_file)
+    assert reports(found) == [None, None, "local 1", None]
+    assert engine.maps == [1, 4, 1, 1]  # with the job of all, far/a has been the second
+    a, *others = (str(found.outcomes[number].failure) for number in (0, 1, 3))
+    assert a.endswith("/far: out of reach")
+    assert others == [f"{a} (tried twice for other stores, and not for this one)"] * 2
+
+
+def far_question(store: Stored, engine: Engine, progress: Progress) -> tuple[str, ExitStatus]:
+    service, far, _ = store.path.rpartition("/far/")
+    if far:
+        raise UnreachedError(f"{service}/far", f"{service}/far: out of reach")
+    return question(store, engine, progress)
 
 
 def test_a_store_whose_evidence_cannot_be_had_is_asked_from_here(members: Callable[..., Any]) -> None:

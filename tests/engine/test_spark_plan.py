@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import shutil
+import socket
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,8 +13,19 @@ import pytest
 import rmqtool
 from rmqtool.engine import EngineOptions
 from rmqtool.engine.spark_plan import PlannedTask, Planner, run_planned
-from rmqtool.errors import EnvironmentFailureError, ExitStatus, UnseenFileError
-from rmqtool.io import LocalFiles, location_of, planned
+from rmqtool.errors import (
+    DeniedError,
+    EnvironmentFailureError,
+    ExitStatus,
+    SourceFailureError,
+    UnreachableError,
+    UnreachedError,
+    UnseenFileError,
+)
+from rmqtool.io import LocalFiles, location_of, object_store, planned
+from rmqtool.io.object_store import ObjectStore, Version
+from rmqtool.io.object_urls import split_url
+from rmqtool.io.objects import ObjectFiles
 from rmqtool.io.planned import FIRST_PAGE, PlannedFiles, proof_of
 from rmqtool.store.staging import StagingHandle
 from tests.builders import InlineEngine, read_result
@@ -244,3 +256,70 @@ def test_what_comes_home_is_named_in_this_machine_s_files(tmp_path: Path) -> Non
 def test_what_cannot_be_opened_here_has_no_proof(tmp_path: Path) -> None:
     assert proof_of(str(tmp_path)) is None
     assert proof_of(str(tmp_path / "nothing")) is None
+
+
+@pytest.mark.parametrize(
+    ("url", "variable"),
+    [
+        ("s3://bucket/store", "AWS_ENDPOINT_URL"),
+        ("gs://bucket/store", "GOOGLE_APPLICATION_CREDENTIALS"),
+        ("abfss://box@account.dfs.core.windows.net/store", "AZURE_CLIENT_ID"),
+        ("hdfs://name:8020/store", "CLASSPATH"),
+    ],
+)
+def test_an_executor_that_cannot_reach_an_object_store_is_named(
+    url: str, variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(top: str) -> None:
+        raise ConnectionRefusedError(f"{top} refuses")
+
+    monkeypatch.setattr(object_store, "connect", refused)
+    monkeypatch.setattr(object_store, "PAUSE_S", 0)
+    (task,) = Planner().tasks([url])
+    service = url.removesuffix("/store")
+    why = f"{url} cannot be examined, tried 4 times: {service} refuses"
+    with pytest.raises(UnreachedError) as caught:
+        run_planned(status_there, task)
+    assert str(caught.value) == (
+        f"executor {socket.gethostname()} cannot reach {service} ({why}): it needs a way there, and endpoint"
+        " and credentials from the environment of executors, as by --spark-conf"
+        f" spark.executorEnv.{variable}=…: rmqtool help objects"
+    )
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert (str(again), again.service) == (str(caught.value), service)
+    with pytest.raises(UnreachableError, match=f"^{url}: cannot be examined") as own:
+        run_planned(status_there, task, elsewhere=False)
+    assert str(pickle.loads(pickle.dumps(own.value))) == str(own.value)
+
+
+def test_an_executor_without_credentials_has_no_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of an object that the command itself has opened."""
+
+    def denied(top: str) -> None:
+        raise OSError(f"{top}: ACCESS_DENIED")
+
+    monkeypatch.setattr(object_store, "connect", denied)
+    one, other = "s3://bucket/store/a", "s3://bucket/store/b"
+    files = ObjectFiles("s3://bucket", {one: Version(1, ())})
+    with pytest.raises(UnreachableError, match="ACCESS_DENIED; give credentials"):
+        files.open(one)
+    with pytest.raises(DeniedError):
+        files.open(other)
+
+
+def test_what_has_answered_once_is_within_reach(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever it does later, no environment is to blame."""
+    monkeypatch.setattr(object_store, "PAUSE_S", 0)
+    store = ObjectStore("s3://bucket")
+    assert store.read("s3://bucket/a", lambda: b"bytes") == b"bytes"
+
+    def broken() -> bytes:
+        raise OSError("reset")
+
+    with pytest.raises(SourceFailureError, match="tried 4 times: reset; nothing is said") as caught:
+        store.read("s3://bucket/a", broken)
+    assert not isinstance(caught.value, UnreachableError)
+
+
+def status_there(url: str) -> object:
+    return ObjectStore(split_url(url)[0]).status(url)

@@ -80,6 +80,10 @@ class Sent(Generic[S]):
     store: S
     files: frozenset[Location]
 
+    def is_below(self, service: str) -> bool:
+        """Tell whether all of it lies in an object store."""
+        return bool(self.files) and all(str(one).startswith(f"{service}/") for one in self.files)
+
 
 def sent_to_a_cluster(member: Member[S], evidence: Evidence[S]) -> Sent[S] | None:
     """Return what is sent of a store that is open; None if it is to be asked from here."""
@@ -96,6 +100,7 @@ def asked_elsewhere(ask: Ask[S, R], evidence: Evidence[S], sent: Sent[S]) -> Sto
 
     Raises:
         UnseenFileError: It does not.
+        UnreachableError: Nor does it reach what holds the store.
         RmqtoolError: Something was in the way, perhaps of this executor alone.
     """
     odd = min(sent.files ^ {*(evidence(sent.store) or ())}, key=str, default=None)

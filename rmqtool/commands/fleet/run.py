@@ -23,13 +23,13 @@ from rmqtool.commands.fleet.asked import asked, asked_apart, asked_elsewhere, lo
 from rmqtool.commands.fleet.member import Closable, Member
 from rmqtool.commands.fleet.model import FleetReport, StoreOutcome
 from rmqtool.engine import LocalEngine, MapInterruptedError, runs_elsewhere, usable_cpus
-from rmqtool.errors import ExitStatus, RmqtoolError
+from rmqtool.errors import ExitStatus, RmqtoolError, UnreachedError
 from rmqtool.progress import LimitedProgress, NullProgress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from rmqtool.commands.fleet.asked import Ask, Evidence
+    from rmqtool.commands.fleet.asked import Ask, Evidence, Sent
     from rmqtool.engine import Engine
     from rmqtool.progress import Progress
 
@@ -203,10 +203,10 @@ class _Asking(Generic[S, R]):
                 found = dict(enumerate(self._engine.map(self._task, tasks, advance)))
         except MapInterruptedError as stop:
             found, is_interrupted = stop.results, True
-        except RmqtoolError:
+        except RmqtoolError as failure:
             if self._evidence is None:
                 raise
-            self._ask_one_by_one(small)
+            self._ask_one_by_one(small, failure)
             return
         for place in sorted(found):
             self._take(numbers[place], found[place])
@@ -214,18 +214,35 @@ class _Asking(Generic[S, R]):
         if is_interrupted:
             raise KeyboardInterrupt
 
-    def _ask_one_by_one(self, small: Mapping[int, Any]) -> None:
+    def _ask_one_by_one(self, small: Mapping[int, Sent[S]], before: RmqtoolError) -> None:
         """Ask small stores by a job each, after one of them has ended the job of all.
+
+        What no executor reaches in two jobs in a row is not tried for the other stores there: each would
+        wait for all attempts of all executors, which take a minute.
+
+        Args:
+            small: What is sent of each.
+            before: What ended the job of all.
 
         Raises:
             KeyboardInterrupt: Ctrl-C.
         """
+        last, given_up = _service_of(before), dict[str, RmqtoolError]()
         for number, sent in small.items():
             member = self._members[number]
+            known = next((one for service, one in given_up.items() if sent.is_below(service)), None)
             try:
+                if known is not None:
+                    raise known
                 (outcome,) = self._engine.map(self._task, [sent])
+                last = None
             except RmqtoolError as failure:
                 outcome = replace(member.failed(failure), log_bytes=member.log_bytes)
+                service = _service_of(failure)
+                if service is not None and service == last and known is None:
+                    told = f"{failure} (tried twice for other stores, and not for this one)"
+                    given_up[service] = UnreachedError(service, told)
+                last = service
             self._take(number, outcome)
             self._progress.advance(self._done_bytes)
 
@@ -241,3 +258,8 @@ class _Asking(Generic[S, R]):
         for sentence in outcome.warnings:
             self._progress.warn(sentence if outcome.store in sentence else f"{outcome.store}: {sentence}")
         self._done_bytes += self._members[number].log_bytes
+
+
+def _service_of(failure: RmqtoolError) -> str | None:
+    """Return which object store executors could not reach, if that was it."""
+    return failure.service if isinstance(failure, UnreachedError) else None
