@@ -13,12 +13,15 @@ from rmqtool.io import Location
 from rmqtool.store.names import directory_around, real_path
 from rmqtool.store.staged_file import failure_of
 from rmqtool.store.staging import StagingArea, refuse_inside
+from rmqtool.store.temporary import TemporaryFolder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from rmqtool.store.object_staging import ObjectStagingArea
     from rmqtool.store.root import Store
+
+_PREFIX = "rmqtool-scratch-"
 
 Target: TypeAlias = Path | Location
 """Where a result goes."""
@@ -94,14 +97,16 @@ def _places(stores: Iterable[Store]) -> list[Location]:
 
 @contextlib.contextmanager
 def _directory(evidence_roots: Iterable[Path], place: Path | None = None) -> Iterator[Path]:
-    """Make a directory for temporary files, and remove it."""
+    """Make a directory for temporary files, and remove it; as well those that killed runs left there."""
     parent = place or temporary_place(evidence_roots)
     try:
-        made = tempfile.TemporaryDirectory(prefix="rmqtool-", dir=parent)
+        made = TemporaryFolder(_PREFIX, parent)
     except OSError as failure:
         raise failure_of(failure, parent) from failure
-    with made as path:
-        yield Path(path)
+    try:
+        yield made.path
+    finally:
+        made.remove()
 
 
 @contextlib.contextmanager

@@ -41,6 +41,7 @@ TOUCHES: dict[str, str] = {
     "store/results.py": WRITTEN,
     "store/staged_file.py": WRITTEN,
     "store/syncing.py": WRITTEN,
+    "store/temporary.py": WRITTEN,
     "store/names.py": WRITTEN,
     "store/disk.py": "changes a store: renames, new files and times below its root, for repair alone",
     "store/lock.py": "names the process that holds the lock, from /proc; holds it for repair",

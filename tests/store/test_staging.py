@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import pickle
 import signal
@@ -188,6 +189,14 @@ print("ready", flush=True)
 sys.stdin.read()
 """
 
+_KILLED_SCRATCH = """
+import os, signal
+from rmqtool.store.scratch import scratch_area
+with scratch_area([]) as area:
+    area.create_file("a").finish()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
 
 def test_what_a_killed_run_left_is_replaced_by_the_next(tmp_path: Path) -> None:
     out = tmp_path / "out"
@@ -356,6 +365,42 @@ class TestScratch:
             area.create_file("a").finish()
             assert area.handle.path.is_relative_to(place)
         assert list(place.iterdir()) == []
+
+    def test_what_a_killed_run_left_goes_with_the_next(self, place: Path) -> None:
+        """What a run at work has, or one on another machine, or nobody of ours, stays."""
+        (dead,) = self._left_in(place)
+        assert [*dead.rglob("a")], "half a result"
+        foreign, nobodys = place / "rmqtool-scratch-foreign", place / "rmqtool-scratch-nobodys"
+        for folder in (foreign, nobodys):
+            folder.mkdir()
+        (foreign / "marker").write_text("another.machine")
+        with scratch_area([]) as running, scratch_area([]) as area:
+            assert not dead.exists()
+            assert running.handle.path.is_dir()
+            assert area.handle.path.is_dir()
+        assert {*place.iterdir()} == {foreign, nobodys}
+
+    def test_a_folder_without_a_lock_is_nobody_s_to_remove(
+        self, place: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """As where the file system has none."""
+
+        def refused(file: int, how: int) -> None:
+            raise OSError(errno.ENOLCK, f"{file} {how}")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(fcntl, "flock", refused)
+            first = scratch_area([])
+            first.__enter__()
+        with scratch_area([]):
+            assert len([*place.iterdir()]) == 2
+        first.__exit__(None, None, None)
+        assert [*place.iterdir()] == []
+
+    def _left_in(self, place: Path) -> list[Path]:
+        command = [sys.executable, "-c", _KILLED_SCRATCH]
+        subprocess.run(command, check=False, env={**os.environ, "TMPDIR": str(place)})
+        return [*place.iterdir()]
 
     @pytest.mark.parametrize("root", ["tmp", "."])
     def test_it_is_not_made_in_the_evidence(self, root: str, place: Path, tmp_path: Path) -> None:

@@ -1,0 +1,78 @@
+"""Folders for temporary files that go with their process, or with the next one after a kill.
+
+A file in each is locked as long as its process lives: that tells the folder of a killed one. It names the
+machine, too, as not every file system that machines share shows the locks of others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import socket
+import tempfile
+from pathlib import Path
+
+_MARKER = "marker"
+_LONGEST = 4096
+
+
+class TemporaryFolder:
+    """Make a folder, and remove those of killed processes of this user beside it.
+
+    Args:
+        prefix: Its name begins so; no other kind of folder's may.
+        parent: Where it is made; None is where temporary files belong.
+
+    Attributes:
+        path: The folder.
+
+    Raises:
+        OSError: There is no place for it.
+    """
+
+    def __init__(self, prefix: str, parent: Path | str | None = None) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix=prefix, dir=parent)).resolve()
+        made = self.path / f".{_MARKER}"
+        self._marker = _locked(made, os.O_CREAT)
+        if self._marker is not None and _wrote_host(
+            self._marker
+        ):  # else nobody may take it for that of a killed process
+            made.rename(self.path / _MARKER)  # so that nobody finds it unlocked
+        for other in self.path.parent.glob(f"{prefix}*"):
+            if other != self.path and (marker := _locked(other / _MARKER)) is not None:
+                if os.read(marker, _LONGEST) == _host():
+                    shutil.rmtree(other, ignore_errors=True)
+                os.close(marker)
+
+    def remove(self) -> None:
+        """Remove the folder with all that is in it."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        if self._marker is not None:
+            os.close(self._marker)
+            self._marker = None
+
+
+def _host() -> bytes:
+    return os.fsencode(socket.gethostname())
+
+
+def _wrote_host(marker: int) -> bool:
+    """Write this machine's name; tell whether there was room for it."""
+    with contextlib.suppress(OSError):
+        return os.write(marker, _host()) == len(_host())
+    return False
+
+
+def _locked(path: Path, more: int = 0) -> int | None:
+    """Open and lock a file of this user's that nobody else has locked; None if there is none."""
+    with contextlib.suppress(OSError), contextlib.ExitStack() as undone:
+        file = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | more, 0o600)
+        undone.callback(os.close, file)
+        if os.fstat(file).st_uid != os.geteuid() or path.parent.lstat().st_uid != os.geteuid():
+            return None
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        undone.pop_all()
+        return file
+    return None
