@@ -17,6 +17,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
+_FINDING = (
+    "code=code.code severity file position length topic queue_id queue_offset physical_offset expected"
+    " observed message=sentence brokerEffect=code.broker_effect remedy"
+)
 _OTHERWISE = {
     "Damage": "file position physical_offset length code=code.code message",
     "CarveReport": "verdict images out records logs loose loose_bytes notes seconds",
@@ -28,10 +32,9 @@ _OTHERWISE = {
         "stores left_out out format partition columns asked logs engine messages log_bytes files findings"
         " counts=findings.counts seconds exit_status"
     ),
-    "Finding": (
-        "code=code.code severity file position length topic queue_id queue_offset physical_offset expected"
-        " observed message=sentence brokerEffect=code.broker_effect remedy"
-    ),
+    "ColumnFile": "name messages bytes topic?",
+    "Finding": _FINDING,
+    "StoreFinding": f"{_FINDING} store",
     "StoreOutcome": "store exitStatus=status failure warnings log_bytes seconds",
     "Prediction": (
         "store brokerVersion=release.name loads starts refusals recovery cut lost lost_messages?"

@@ -16,8 +16,9 @@ import pytest
 import rmqtool
 from rmqtool import projection, rows
 from rmqtool.check.model import Examined, VerifyReport
+from rmqtool.columns.names import ColumnFile
 from rmqtool.commands.carve import CarveReport
-from rmqtool.commands.export.model import ExportReport
+from rmqtool.commands.export.model import ExportReport, StoreFinding
 from rmqtool.commands.fleet import StoreOutcome
 from rmqtool.commands.rebuild.report import RebuildReport
 from rmqtool.commands.repair.model import RepairReport
@@ -35,7 +36,7 @@ from rmqtool.store import Setting
 
 PACKAGE = Path(rmqtool.__file__).parent
 OTHERWISE = [
-    rows.Damage,
+    *(rows.Damage, ColumnFile, StoreFinding),
     *(Finding, Prediction, RebuildReport, Setting, SkippedRange, Step, TagRule, UnreachableRange),
     *(CarveReport, ConfigChoice, ConfigCopy, ExportReport, RepairReport, StoreOutcome, VerifyReport),
 ]

@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING
 
 from rmqtool.api.arguments import check_least, filter_of, target_of, word_of
 from rmqtool.api.engines import engine_of
-from rmqtool.columns.names import ColumnChoice, FileForm, FileFormat, Partition, TextBodies, column_names
+from rmqtool.columns.names import (
+    ColumnChoice,
+    FileForm,
+    FileFormat,
+    Partition,
+    TextBodies,
+    column_names,
+    names_in_files,
+)
 from rmqtool.commands.export.model import ExportRequest, LeftOut
 from rmqtool.errors import UsageError
 from rmqtool.progress import NullProgress
@@ -97,13 +105,15 @@ def export(
         from_queue_offset=from_queue_offset,
     )
     partition = None if partition_by is None else word_of("partition_by", partition_by, Partition)
+    names = column_names(columns)
+    names_in_files(names, partition)
     options, working = engine_of(engine, jobs)
     request = ExportRequest(
         stores=tuple(store.files for store in opened),
         out=target_of(out),
         engine=options,
         form=FileForm(word_of("format", format, FileFormat), word_of("body", body, TextBodies), partition),
-        choice=ColumnChoice(column_names(columns), decompress),
+        choice=ColumnChoice(names, decompress),
         messages=wanted,
         from_offset=from_offset,
         to_offset=to_offset,

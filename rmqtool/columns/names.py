@@ -96,11 +96,13 @@ class ColumnFile:
         name: Path in the output, ``/`` between its components.
         messages: How many it holds.
         bytes: Its size.
+        topic: That of its folder, where the folder's name has not room for it; else None.
     """
 
     name: str
     messages: int
     bytes: int
+    topic: str | None = None
 
 
 @dataclass(frozen=True)
@@ -136,4 +138,19 @@ def column_names(names: Iterable[str] | None) -> tuple[str, ...]:
             raise UsageError(f"the column {name} is named twice")
     if not found:
         raise UsageError(f"no column is named; there are {', '.join(COLUMNS)}")
+    return found
+
+
+def names_in_files(names: Iterable[str], partition: Partition | None) -> tuple[str, ...]:
+    """Return the columns that files have: a topic that names their folder is left out.
+
+    Raises:
+        UsageError: None is left.
+    """
+    found = tuple(name for name in names if partition is not Partition.TOPIC or name != "topic")
+    if not found:
+        raise UsageError(
+            "the column topic alone, set apart by topic, leaves files without a column: name another column,"
+            " too, or set nothing apart"
+        )
     return found

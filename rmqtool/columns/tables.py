@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from contextlib import suppress
 from datetime import UTC, datetime
+from hashlib import sha256
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -13,7 +15,8 @@ import pyarrow as pa
 
 from rmqtool.columns.arrow import EARLIEST_MS, LATEST_MS, schema_of, truths
 from rmqtool.columns.files import Output, open_tables
-from rmqtool.columns.names import ColumnChoice, ColumnFile, Partition
+from rmqtool.columns.names import ColumnChoice, ColumnFile, Partition, names_in_files
+from rmqtool.store.names import LONGEST_COMPONENT_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,6 +33,14 @@ GROUP_BYTES = 64 << 20
 GROUP_ROWS = 1 << 20
 _OPEN_FILES = 64
 _DAY_MS = 86_400_000
+_DIGITS = 32
+"""So many of a digest: nobody finds two topics that have them alike."""
+
+_DIGEST = re.compile(f"~[0-9a-f]{{{_DIGITS}}}$")
+_CUT_ESCAPE = re.compile("%[0-9A-F]?$")
+_CUT_FROM = LONGEST_COMPONENT_BYTES - len("%0")
+"""A name that was cut has this length at least: part of an escape may have gone, too."""
+
 _SUFFIXES = {"parquet": "parquet", "arrow": "arrow", "ndjson": "ndjson", "csv": "csv"}
 _NO_DAY = "__HIVE_DEFAULT_PARTITION__"
 """What Hive calls a partition of rows without a value, and whoever reads its folders."""
@@ -52,20 +63,20 @@ class TableFiles:
         staging: Where they go.
         name: Of each file, without its ending; inside the folders of partitions.
         folder: Before those, empty or with ``/`` at its end.
-        choice: The columns of the files; a topic that names the folder is left out.
+        choice: The columns of the files; see `names_in_files`.
         form: How they are written.
     """
 
     def __init__(
         self, staging: StagingHandle, name: str, folder: str, choice: ColumnChoice, form: FileForm
     ) -> None:
-        left_out = {"topic"} if form.partition is Partition.TOPIC else set()
-        self._names = [one for one in choice.names if one not in left_out]
-        self._schema = schema_of(ColumnChoice(tuple(self._names)))
+        self._names = names_in_files(choice.names, form.partition)
+        self._schema = schema_of(ColumnChoice(self._names))
         self._staging, self._name, self._folder, self._form = staging, name, folder, form
         self._groups: dict[str, list[pa.RecordBatch]] = {}
         self._sizes: dict[str, int] = {}
         self._open: OrderedDict[str, _OpenFile] = OrderedDict()
+        self._topics: dict[str, str] = {}
         self._begun: dict[str, int] = {}
         self._done: list[ColumnFile] = []
 
@@ -78,8 +89,10 @@ class TableFiles:
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Take a batch."""
-        for place, part in _set_apart(batch, self._form.partition):
-            wanted = part.select(self._names)
+        for place, topic, part in _set_apart(batch, self._form.partition):
+            if topic is not None:
+                self._topics[place] = topic
+            wanted = part.select([*self._names])
             self._groups.setdefault(place, []).append(wanted)
             self._sizes[place] = self._sizes.get(place, 0) + wanted.nbytes
             rows = sum(one.num_rows for one in self._groups[place])
@@ -110,7 +123,7 @@ class TableFiles:
         count = self._begun[place] = self._begun.get(place, 0) + 1
         again = f"-{count}" if count > 1 else ""
         name = f"{self._folder}{place}{self._name}{again}.{_SUFFIXES[self._form.format]}"
-        return _OpenFile(self._staging, name, self._schema, self._form)
+        return _OpenFile(self._staging, name, self._schema, self._form, self._topics.get(place))
 
     def _close_oldest(self) -> None:
         _, file = self._open.popitem(last=False)
@@ -120,8 +133,10 @@ class TableFiles:
 class _OpenFile:
     """A file being written."""
 
-    def __init__(self, staging: StagingHandle, name: str, schema: pa.Schema, form: FileForm) -> None:
-        self._name = name
+    def __init__(
+        self, staging: StagingHandle, name: str, schema: pa.Schema, form: FileForm, topic: str | None
+    ) -> None:
+        self._name, self._topic = name, topic
         self._staged = staging.create_file(name)
         self._output = Output(self._staged)
         self._tables = open_tables(form.format, self._output, schema, form.bodies)
@@ -138,7 +153,7 @@ class _OpenFile:
             self.abandon()
             raise
         self._staged.finish()
-        return ColumnFile(self._name, self._messages, self._output.size_bytes)
+        return ColumnFile(self._name, self._messages, self._output.size_bytes, self._topic)
 
     def abandon(self) -> None:
         """Leave nothing; what pyarrow still writes, so that its writer is closed, goes nowhere."""
@@ -148,10 +163,12 @@ class _OpenFile:
         self._staged.abandon()
 
 
-def _set_apart(batch: pa.RecordBatch, partition: Partition | None) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Yield the parts of a batch, each with its folder, as Hive names it."""
+def _set_apart(
+    batch: pa.RecordBatch, partition: Partition | None
+) -> Iterator[tuple[str, str | None, pa.RecordBatch]]:
+    """Yield the parts of a batch, each with its folder, as Hive names it, and what that has not room for."""
     if partition is None:
-        yield "", batch
+        yield "", None, batch
         return
     column = batch[_SETS_APART[partition]]
     if partition is Partition.TOPIC:
@@ -161,7 +178,22 @@ def _set_apart(batch: pa.RecordBatch, partition: Partition | None) -> Iterator[t
         numbers = column.cast(pa.int64()).fill_null(np.iinfo(np.int64).max).to_numpy() // _DAY_MS
         values = {number: _day(number) for number in np.unique(numbers).tolist()}
     for number, value in values.items():
-        yield f"{partition}={quote(value, safe='')}/", _rows_of(batch, numbers == number)
+        folder, is_cut = folder_of(partition, value)
+        yield f"{folder}/", value if is_cut else None, _rows_of(batch, numbers == number)
+
+
+def folder_of(partition: Partition, value: str) -> tuple[str, bool]:
+    """Return the name of a folder, and whether it is cut and ends with a digest, for lack of room.
+
+    A value that only looks like that gets its own digest, so that none can be taken for another.
+    """
+    folder = f"{partition}={quote(value, safe='')}"
+    looks_cut = len(folder) >= _CUT_FROM and _DIGEST.search(folder) is not None
+    if len(folder) <= LONGEST_COMPONENT_BYTES and not looks_cut:
+        return folder, False
+    digest = sha256(value.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
+    kept = _CUT_ESCAPE.sub("", folder[: LONGEST_COMPONENT_BYTES - 1 - _DIGITS])
+    return f"{kept}~{digest}", True
 
 
 def _rows_of(batch: pa.RecordBatch, wanted: npt.NDArray[np.bool_]) -> pa.RecordBatch:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rmqtool.commands.export.model import StoreFinding
 from rmqtool.findings.wording import counted
 from rmqtool.report.escaping import escape_text
 from rmqtool.report.finding_text import finding_line
@@ -33,7 +34,8 @@ def _lines(report: ExportReport) -> Iterator[str]:
     yield f"{'files':<10} {counted(len(report.files), report.format + ' file', spec=',')}, {size}"
     yield f"{'seconds':<10} {report.seconds:.2f}"
     for finding in report.findings:
-        yield f"{finding.code.code} ({finding.severity}): {finding_line(finding)}"
+        store = f"{escape_text(finding.store)}: " if isinstance(finding, StoreFinding) else ""
+        yield f"{finding.code.code} ({finding.severity}): {store}{finding_line(finding)}"
     for code in report.findings.counts:
         more = report.findings.suppressed(code)
         if more:

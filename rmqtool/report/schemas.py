@@ -220,6 +220,12 @@ def _fleet_line(definitions: Definitions) -> Schema:
     return {"oneOf": [store, all_stores]}
 
 
+def _export(definitions: Definitions) -> Schema:
+    """Findings of several stores say whose they are; see `rmqtool.commands.export.model.StoreFinding`."""
+    definitions.defined["Finding"] = definitions.object(Finding, {"store": _TEXT}, "store")
+    return definitions.object(ExportReport)
+
+
 # --- info
 
 _STATE: dict[str, Schema] = {
@@ -308,7 +314,7 @@ _MADE: dict[str, tuple[int, Callable[[Definitions], Schema]]] = {
     "offsets-line": (1, _line("offsets", Progress, _offsets_facts())),
     "topics": (1, _topics),
     "topics-line": (1, _topics_line),
-    "export": (1, lambda definitions: definitions.object(ExportReport)),
+    "export": (1, _export),
     "case": (1, lambda definitions: definitions.object(CaseRecord, {"sha256": _TEXT})),
     "case-verify": (1, lambda definitions: definitions.object(CaseCheck, {"exitStatus": _STATUS})),
     "replay": (1, lambda definitions: definitions.object(ReplayReport, {"exitStatus": _STATUS})),

@@ -45,6 +45,7 @@ def test_what_fits_nothing_is_status_1(run: Callable[..., Run], tmp_path: Path) 
     ("words", "status", "told"),
     [
         (("--columns", "topic,bodi"), 2, "did you mean body"),
+        (("--columns", "topic", "--partition-by", "topic"), 2, "without a column"),
         (("--format", "xls"), 2, "xls"),
         (("--from-offset", "-1"), 2, "-1"),
     ],

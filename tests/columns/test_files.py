@@ -5,18 +5,25 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shutil
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
+import jsonschema
 import pytest
 
 import rmqtool
 from rmqtool.columns import missing, pieces, tables
 from rmqtool.columns.arrow import EARLIEST_MS, LATEST_MS, schema_of
-from rmqtool.columns.names import COLUMNS, ColumnChoice, FileFormat
+from rmqtool.columns.names import COLUMNS, ColumnChoice, FileFormat, Partition
 from rmqtool.commands.export import plan
 from rmqtool.errors import EnvironmentFailureError, RefusedError, UsageError
+from rmqtool.progress import KeptRemarks
 from rmqtool.projection import json_object
 from rmqtool.report.escaping import escape_controls
+from rmqtool.report.export_text import write_export_text
+from rmqtool.report.schemas import schema
 from tests.extra import library
 from tests.house.readme import DOCS
 from tests.scan.log_builder import open_file, record
@@ -246,6 +253,49 @@ def test_a_day_that_no_calendar_has_is_no_day(form: str, tmp_path: Path) -> None
     }
 
 
+def test_a_topic_too_long_for_a_folder_is_cut_and_stops_nothing(tmp_path: Path) -> None:
+    """Two that begin alike have a folder each, and the report has their names."""
+    log = tmp_path / "store" / "commitlog"
+    log.mkdir(parents=True)
+    topics = [b"Orders", b"x" + b"%" * 100, b"x" + b"%" * 101]
+    data = b""
+    for one in topics:
+        data += record(len(data), topic=one)
+    (log / f"{0:020}").write_bytes(data)
+    progress = KeptRemarks()
+    report = rmqtool.export(rmqtool.open(log), tmp_path / "out", partition_by="topic", progress=progress)
+    told = {one.name.partition("/")[0]: one.topic for one in report.files}
+    assert told.pop("topic=Orders") is None
+    assert {*told.values()} == {one.decode() for one in topics[1:]}
+    for name, topic in told.items():
+        assert topic is not None
+        assert len(name) <= 255
+        assert name.endswith(f"~{sha256(topic.encode()).hexdigest()[:32]}")
+        assert quote(topic).startswith(name.removeprefix("topic=")[:-33])
+    (sentence,) = progress.warnings
+    assert sentence.startswith("2 topics have a longer name than a folder can have")
+    document = json.loads((tmp_path / "out/_export.json").read_text())
+    jsonschema.validate(document, schema("export"))
+    assert sorted("topic" in one for one in document["files"]) == [False, True, True]
+
+
+def test_no_topic_is_taken_for_one_that_was_cut() -> None:
+    cut, is_cut = tables.folder_of(Partition.TOPIC, "y" * 300)
+    other = cut.removeprefix("topic=")
+    assert (len(cut), is_cut) == (255, True)
+    assert tables.folder_of(Partition.TOPIC, other)[0] != cut
+    assert tables.folder_of(Partition.TOPIC, other[100:]) == (f"topic={other[100:]}", False)
+
+
+@pytest.mark.parametrize("form", list(FileFormat))
+def test_files_without_a_column_are_refused(form: FileFormat, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="leaves files without a column"):
+        rmqtool.export(
+            rmqtool.open(PLAIN), tmp_path / "out", format=form, columns=["topic"], partition_by="topic"
+        )
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_few_files_are_open_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "_OPEN_FILES", 2)
     monkeypatch.setattr(tables, "GROUP_BYTES", 1)
@@ -264,6 +314,27 @@ def test_several_stores(tmp_path: Path) -> None:
     }
     assert report.messages == 2 * 163
     assert len(report.stores) == 2
+
+
+def test_findings_of_several_stores_say_whose_they_are(tmp_path: Path) -> None:
+    for name in "abc":
+        shutil.copytree(PLAIN, tmp_path / name)
+        path = next((tmp_path / name / "commitlog").iterdir())
+        data = bytearray(path.read_bytes())
+        data[150 if name != "b" else 0] ^= 1
+        path.write_bytes(data)
+    stores = [rmqtool.open(tmp_path / name) for name in "ab"]
+    report = rmqtool.export(stores, tmp_path / "out")
+    document = json.loads((tmp_path / "out/_export.json").read_text())
+    jsonschema.validate(document, schema("export"))
+    found = {(one["store"].rpartition("/")[2], one["code"]) for one in document["findings"]}
+    assert ("a", "CL-CRC") in found
+    assert {store for store, _ in found} == {"a", "b"}
+    text = io.StringIO()
+    write_export_text(report, text)
+    assert f"CL-CRC (error): {tmp_path}/a: commitlog/" in text.getvalue()
+    alone = rmqtool.export(rmqtool.open(tmp_path / "c"), tmp_path / "alone")
+    assert "store" not in json_object(alone)["findings"][0]
 
 
 def test_arrow_files(tmp_path: Path) -> None:

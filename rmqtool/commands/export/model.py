@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, ClassVar
 
 from rmqtool.columns.names import ColumnChoice
 from rmqtool.errors import ExitStatus
-from rmqtool.findings import FailOn
+from rmqtool.findings import FailOn, Finding
 from rmqtool.rows.messages import MessageFilter
 
 if TYPE_CHECKING:
@@ -33,6 +33,22 @@ class LeftOut:
 
     store: str
     reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreFinding(Finding):
+    """A finding in one of several stores, whose files have the same names.
+
+    Attributes:
+        store: the path of the store.
+    """
+
+    store: str
+
+    @classmethod
+    def of(cls, finding: Finding, store: str) -> StoreFinding:
+        """Return a finding with its store."""
+        return cls(**{one.name: getattr(finding, one.name) for one in fields(Finding)}, store=store)
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ def plan_of(request: ExportRequest, store: Store, folder: str, staging: StagingH
         end=request.to_offset,
         choice=request.choice,
         form=request.form,
+        store=str(store.place.path),
         staging=staging,
         folder=folder,
         max_findings=request.max_findings,

@@ -16,6 +16,7 @@ from rmqtool.commands.export.task import again, run_task
 from rmqtool.engine import opened_engine, runs_elsewhere
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import FindingLog
+from rmqtool.findings.wording import counted
 from rmqtool.lookup.log_ranges import ranges_of
 from rmqtool.progress import LimitedProgress
 from rmqtool.projection import json_object
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from rmqtool.columns.names import ColumnFile
     from rmqtool.columns.pieces import PieceEnd
     from rmqtool.commands.export.model import ExportRequest
-    from rmqtool.commands.export.task import ExportTask, TaskDone
+    from rmqtool.commands.export.task import ExportTask, StorePlan, TaskDone
     from rmqtool.engine import Engine
     from rmqtool.progress import Progress
     from rmqtool.rows.log_splits import Ranges
@@ -98,9 +99,19 @@ class _Export:
         for _, of_store in groupby(done, key=lambda one: self._tasks[one.name].plan.folder):
             self._take_store(list(of_store))
         self._require_stores()
+        self._tell_shortened()
         for store in self._stores:
             store.commitlog.close()
         self._progress.finish()
+
+    def _tell_shortened(self) -> None:
+        topics = {one.topic for one in self._files if one.topic is not None}
+        if topics:
+            folders = counted(len(topics), "topic has", "topics have", spec=",")
+            self._progress.warn(
+                f"{folders} a longer name than a folder can have: it is cut, and ends with ~ and a digest;"
+                f" {REPORT_NAME} has all of it, in topic of the file"
+            )
 
     def _require_stores(self) -> None:
         if not self._stores:
@@ -119,7 +130,7 @@ class _Export:
             self._left_out.append(LeftOut(str(store.place.path), str(failure)))
             return []
         self._stores.append(store)
-        self._note(others)
+        self._note(plan, others)
         return tasks
 
     def _ranges(self, store: Store) -> Ranges | None:
@@ -204,7 +215,7 @@ class _Export:
         if last is not None:
             plan = self._tasks[pairs[0][0].name].plan
             job, segment = plan.job(plan.choice), plan.edge.segments[last.piece.number]
-            self._note(after_segment(job, segment, last))
+            self._note(plan, after_segment(job, segment, last))
 
     def _drop(self, done: TaskDone) -> None:
         """Remove files that do not count."""
@@ -212,8 +223,8 @@ class _Export:
             self._staging.remove(file.name)
         done.files.clear()
 
-    def _note(self, found: Iterable[rows.Row]) -> None:
-        self._findings.extend(row.finding() for row in found if isinstance(row, Damage))
+    def _note(self, plan: StorePlan, found: Iterable[rows.Row]) -> None:
+        self._findings.extend(plan.finding(row) for row in found if isinstance(row, Damage))
 
 
 def _slim(task: ExportTask) -> ExportTask:

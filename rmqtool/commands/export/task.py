@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rmqtool import rows
 from rmqtool.columns.encoder import filled
 from rmqtool.columns.pieces import LogPlan, PieceEnd, piece_rows
+from rmqtool.commands.export.model import StoreFinding
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import FindingLog
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from rmqtool.columns.encoder import ColumnJob
     from rmqtool.columns.names import ColumnFile, FileForm
     from rmqtool.columns.pieces import Piece
+    from rmqtool.findings import Finding
     from rmqtool.store.staging import StagingHandle
 
 
@@ -25,16 +27,23 @@ class StorePlan(LogPlan):
     """What all tasks of one store share; picklable.
 
     Attributes:
+        store: Its path.
         form: How files are written.
         staging: Where they go.
         folder: Of this store in the output, empty or with ``/`` at its end.
         max_findings: Findings of one code that are kept in full.
     """
 
+    store: str
     form: FileForm
     staging: StagingHandle
     folder: str
     max_findings: int
+
+    def finding(self, damage: rows.Damage) -> Finding:
+        """Return what is wrong; with the store, if it is one of several."""
+        found = damage.finding()
+        return StoreFinding.of(found, self.store) if self.folder else found
 
 
 @dataclass(frozen=True)
@@ -106,7 +115,7 @@ def run_task(task: ExportTask) -> TaskDone:
                 done.remarks.extend(row.remarks)
                 files.add(batches.batch(row))
             elif isinstance(row, rows.Damage):
-                done.findings.add(row.finding())
+                done.findings.add(plan.finding(row))
         done.files = files.finish()
     return done
 
