@@ -36,9 +36,8 @@ class TemporaryFolder:
         self.path = Path(tempfile.mkdtemp(prefix=prefix, dir=parent)).resolve()
         made = self.path / f".{_MARKER}"
         self._marker = _locked(made, os.O_CREAT)
-        if self._marker is not None and _wrote_host(
-            self._marker
-        ):  # else nobody may take it for that of a killed process
+        # without the machine's name, nobody may take it for that of a killed process
+        if self._marker is not None and _wrote_host(self._marker):
             made.rename(self.path / _MARKER)  # so that nobody finds it unlocked
         for other in self.path.parent.glob(f"{prefix}*"):
             if other != self.path and (marker := _locked(other / _MARKER)) is not None:
