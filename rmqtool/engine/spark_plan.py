@@ -139,9 +139,15 @@ class Planner:
         return [one.value for one in done]
 
     def is_outdated(self, path: str) -> bool:
-        """Tell whether a file has changed here, too, and note that: a broker writes, or retention deletes."""
-        before, now = self._proofs.get(path), proof_of(path)
-        if before == now or path in self._moving:
+        """Tell whether a file has changed here, too, and note that: a broker writes, or retention deletes.
+
+        It never tells so of an object: no broker writes those.
+        """
+        before = self._proofs.get(path)
+        if isinstance(before, Version) or path in self._moving:
+            return False
+        now = proof_of(path)
+        if before == now:
             return False
         self._moving.add(path)
         self._proofs[path] = None if now is None else now.loosened()

@@ -198,6 +198,8 @@ class ObjectFiles:
 
     def _first_opened(self, path: str) -> ObjectHandle:
         status = self.status(path)
+        if status is None and path in self._planned:  # no finding: whoever planned the task has read it
+            _changed(path, "it is gone")
         if status is None:
             raise EnvironmentFailureError(f"{path}: cannot be opened: No such file or directory")
         if status.kind is Kind.HIDDEN:

@@ -14,8 +14,9 @@ import pyarrow.compute as pc
 from rmqtool import rows
 from rmqtool.columns.arrow import Batches
 from rmqtool.columns.encoder import filled
-from rmqtool.errors import EnvironmentFailureError
+from rmqtool.errors import EnvironmentFailureError, UnreachableError
 from rmqtool.findings import Severity
+from rmqtool.io.planned import unreached
 from rmqtool.projection import json_object
 from rmqtool.spark.options import Mode, Table
 from rmqtool.spark.shapes import STORE, row_batch, shape_of
@@ -65,6 +66,7 @@ class Reading:
 
         Raises:
             UnseenFileError: This machine does not see what the part names.
+            UnreachedError: Nor does it reach what holds the store.
             EnvironmentFailureError: A file cannot be read; with FAILFAST, also at the first damage.
         """
         try:
@@ -76,6 +78,8 @@ class Reading:
                 yield from self._rows(found, part.store)
         except EnvironmentFailureError as failure:
             raise EnvironmentFailureError(f"executor {socket.gethostname()}: {failure}") from failure
+        except UnreachableError as failure:
+            raise unreached(failure) from failure
 
     def _messages(
         self, found: Iterable[rows.Row], store: str, choice: ColumnChoice

@@ -504,6 +504,16 @@ def test_tasks_are_told_the_versions_that_were_planned(place: Location, tmp_path
         run_planned(_first_byte, task)
 
 
+def test_an_object_that_is_gone_where_a_task_runs_is_no_finding(place: Location, tmp_path: Path) -> None:
+    segment, planner = place / "commitlog/00000000000000000000", Planner()
+    (task,) = planner.tasks([(segment, segment.reader())])
+    task = pickle.loads(pickle.dumps(task))
+    (tmp_path / "store/commitlog" / segment.name).unlink()
+    with pytest.raises(SourceFailureError, match="it is gone"):
+        run_planned(_first_byte, task)
+    assert not planner.is_outdated(str(segment))
+
+
 def _first_byte(files: tuple[Location, ReadOnlyFile]) -> bytes:
     place, file = files
     assert file.source is place.source

@@ -13,11 +13,18 @@ import pytest
 import rmqtool
 from rmqtool.columns import missing
 from rmqtool.columns.names import COLUMNS
-from rmqtool.errors import EnvironmentFailureError, UnseenFileError, UsageError
+from rmqtool.errors import (
+    EnvironmentFailureError,
+    UnreachableError,
+    UnreachedError,
+    UnseenFileError,
+    UsageError,
+)
 from rmqtool.projection import json_object
 from rmqtool.rows import Damage, Item, Unit
 from rmqtool.spark import register
 from rmqtool.spark.plan import Part
+from rmqtool.spark.tasks import LogTask
 from tests.extra import library
 from tests.scan.log_builder import open_file, record
 from tests.spark.tables import batches, source, struct_of, table
@@ -306,6 +313,19 @@ def test_another_copy_is_refused(tmp_path: Path) -> None:
     shutil.copyfile(PLAIN / "commitlog" / f"{8192:020}", log / f"{0:020}")
     with pytest.raises(UnseenFileError, match="sees another"):
         batches(reader, [partition])
+
+
+def test_an_executor_that_reaches_no_object_store_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def rows(_task: LogTask) -> None:
+        raise UnreachableError("s3://bucket/store/commitlog", "no answer; see the manual", "no answer")
+
+    monkeypatch.setattr(LogTask, "rows", rows)
+    made = source(PLAIN)
+    reader = made.reader(struct_of(made.schema()))
+    with pytest.raises(
+        UnreachedError, match=r"executor \S+ cannot reach s3://bucket \(no answer\): it needs"
+    ):
+        batches(reader, reader.partitions())
 
 
 def test_without_pyarrow_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
