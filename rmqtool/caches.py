@@ -8,12 +8,17 @@ from pathlib import Path
 
 
 def user_cache() -> Path | None:
-    """Return where this user's caches are; None for a user without a home, as containers have them."""
+    """Return where this user's caches are; None for a user without a home, as containers have them.
+
+    Executors are told of a folder in the archive that is unpacked where they work. Other processes that have
+    their environment, as those that plan a table's read beside the driver, do not make it where they stand.
+    """
     base = os.environ.get("RMQTOOL_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     try:
-        return Path(base).expanduser()
+        folder = Path(base).expanduser()
     except RuntimeError:
         return None
+    return folder if folder.is_absolute() or folder.parent.is_dir() else None
 
 
 def is_private(folder: Path) -> bool:

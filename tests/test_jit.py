@@ -5,17 +5,14 @@ from __future__ import annotations
 import os
 import pwd
 import tempfile
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from rmqtool import jit
-from rmqtool.caches import is_private
+from rmqtool.caches import is_private, user_cache
 from rmqtool.compiling import COMPILATION
 from rmqtool.jit import cache_folder, kernel
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture(autouse=True)
@@ -149,3 +146,16 @@ def test_a_kernel_from_the_disk_can_be_called_by_one_that_is_compiled(
         return loaded(loaded(number))
 
     assert plus_two(1) == 3
+
+
+def test_a_pack_that_is_not_unpacked_here_is_not_made_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever plans for executors may have their environment, and stand in the evidence."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RMQTOOL_CACHE_DIR", "./pack/cache")
+    assert user_cache() is None
+    (tmp_path / "pack").mkdir()
+    assert user_cache() == Path("pack/cache")
+    monkeypatch.setenv("RMQTOOL_CACHE_DIR", "cache")
+    assert user_cache() == Path("cache")
