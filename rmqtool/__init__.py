@@ -3,8 +3,8 @@
 Rooms, lowest first; imports go down only (``tests/house`` enforces it):
 
 ``errors`` usage and environment errors, each with its exit status; ``topics`` names of the broker's own;
-``releases`` what each broker does with files; ``caches`` what is kept between runs; ``jit`` (on
-``numba_import``) how kernels are compiled; ``progress`` what is said while work goes on; ``projection``
+``releases`` what each broker does with files; ``caches`` what is kept between runs; ``jit``
+how kernels are compiled; ``progress`` what is said while work goes on; ``projection``
 results as JSON; ``schemas`` JSON Schemas of them; ``times`` as users give them;
 ``formats`` layouts as construct schemas; ``javacompat`` what Java does with strings and checksums;
 ``findings`` what can be wrong; ``io`` whence bytes come; ``store`` where files lie;

@@ -19,6 +19,10 @@ class ExitStatus(IntEnum):
     LOG_DAMAGED = 5
     INTERRUPTED = 130
 
+    def __call__(self) -> ExitStatus:
+        """Return itself, so that `FleetReport.exit_status` can be called as that of any other report."""
+        return self
+
 
 class RmqtoolError(Exception):
     """Something the tool could not do; the message names the path and the next step."""

@@ -5,8 +5,17 @@ the kernel took from another module nor a changed kernel it calls. So the cache 
 digest of every source a kernel can depend on: a changed layout or rule opens a new, empty folder.
 
 ``RMQTOOL_CACHE_DIR`` (or ``XDG_CACHE_HOME``) places the folder; where it cannot be written, a private
-folder in the system's temporary directory serves. It begins as a copy of the one that cannot be written, as
-that of an image, if whoever owns it could change this program, too.
+folder in the system's temporary directory serves, never one behind a link that somebody put there. It begins
+as a copy of the one that cannot be written, as that of an image, if whoever owns it could change this
+program, too.
+
+All private names of numba are here. Where a release lacks one, kernels are compiled by ``njit(cache=True)``,
+in the same folder, and each start loads them slower.
+
+numba takes settings from a ``.numba_config.yaml`` of the working directory, at its import and before each
+compilation, where PyYAML is installed; where it is not, it warns of the file. Whoever looks at evidence often
+stands in it: such a file must change nothing. PyYAML and coverage.py are loaded for nothing else. A process
+that has imported numba before has its own reasons, and keeps its settings.
 """
 
 from __future__ import annotations
@@ -18,8 +27,10 @@ import gc
 import hashlib
 import os
 import shutil
+import sys
 import tempfile
 import time
+import warnings
 from functools import cache, partial
 from importlib.resources import files
 from pathlib import Path
@@ -27,11 +38,61 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from rmqtool.caches import is_private, is_trusted, user_cache
 from rmqtool.compiling import COMPILATION
-from rmqtool.numba_import import CompileResultCacheImpl, FunctionCache, binding, ir, numba
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from importlib.resources.abc import Traversable
+
+
+@contextlib.contextmanager
+def _not_installed(*names: str) -> Iterator[None]:
+    """Let modules look for a while as if they were not there."""
+    loaded = {name: sys.modules[name] for name in names if name in sys.modules}
+    sys.modules.update(dict.fromkeys(names))  # type: ignore[arg-type] # None is what import refuses
+    try:
+        yield
+    finally:
+        for name in names:
+            del sys.modules[name]
+        sys.modules.update(loaded)
+
+
+def _import_unsteered() -> None:
+    with _not_installed("yaml", "coverage"), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "A Numba config file is found")
+        import numba.core.config
+    numba.core.config._config_fname = os.devnull
+
+
+if "numba" not in sys.modules:
+    _import_unsteered()
+
+import numba  # noqa: E402 - not before
+from llvmlite import binding, ir  # type: ignore[import-untyped] # noqa: E402 - as numba, which brings it
+from numba.core import cgutils, types  # noqa: E402
+from numba.extending import intrinsic  # noqa: E402
+
+try:
+    from numba.core.caching import CompileResultCacheImpl, FunctionCache
+    from numba.core.codegen import CPUCodeLibrary
+    from numba.core.options import DefaultOptions
+except ImportError:
+    CompileResultCacheImpl = FunctionCache = CPUCodeLibrary = DefaultOptions = object
+
+__all__ = [
+    "ROOMS_WITH_KERNELS",
+    "binding",
+    "cache_folder",
+    "cgutils",
+    "compile_kernels",
+    "entry",
+    "inlined",
+    "intrinsic",
+    "ir",
+    "kernel",
+    "numba",
+    "types",
+]
 
 ROOMS_WITH_KERNELS = ("formats", "javacompat", "scan", "dispatch", "reput")
 
@@ -114,6 +175,22 @@ def _take_turn(path: Path) -> int | None:
                 return turn
             time.sleep(0.02)
     return None
+
+
+def _has_private_names() -> bool:
+    """Tell whether this numba has all names that `_KernelCache` and `_compiled` use."""
+    needed = {
+        FunctionCache: ("_impl_class", "_load_overload", "load_overload", "save_overload", "cache_path"),
+        CompileResultCacheImpl: ("_locator_classes", "reduce", "rebuild", "filename_base"),
+        DefaultOptions: ("_nrt", "no_cfunc_wrapper", "forceinline"),
+        CPUCodeLibrary: ("_get_module_for_linking",),
+    }
+    if not all(hasattr(owner, name) for owner, names in needed.items() for name in names):
+        return False
+    return "_shared_module" in CPUCodeLibrary._get_module_for_linking.__code__.co_names
+
+
+_HAS_PRIVATE_NAMES = _has_private_names()
 
 
 class _KernelPlace:
@@ -203,8 +280,7 @@ class _KernelCache(FunctionCache):  # type: ignore[misc] # numba has no types
     """Loads machine code without what only the compiler needs, and makes it in one process at a time.
 
     ``FunctionCache.load_overload`` first fills the compiler's registries, 0.15 s at the first kernel. A
-    kernel that is on disk needs none of them, and the compiler fills them itself when one is not. These are
-    numba's own names: pyproject bounds its release.
+    kernel that is on disk needs none of them, and the compiler fills them itself when one is not.
     """
 
     _impl_class = _KernelResult
@@ -263,6 +339,8 @@ def inlined(function: _Kernel) -> _Kernel:
 
 
 def _compiled(function: _Kernel, *, inline: bool) -> _Kernel:
+    if not _HAS_PRIVATE_NAMES:
+        return cast("_Kernel", numba.njit(nogil=True, cache=True)(function))
     compiled = numba.njit(nogil=True, no_cfunc_wrapper=True, _nrt=False, forceinline=inline)(function)
     compiled._cache = _KernelCache(function)
     COMPILATION.kernels += 1

@@ -37,16 +37,16 @@ _OTHERWISE = {
     "StoreFinding": f"{_FINDING} store",
     "StoreOutcome": "store exitStatus=status failure warnings log_bytes seconds",
     "Prediction": (
-        "store brokerVersion=release.name loads starts refusals recovery cut lost lost_messages?"
-        " deleted_files dispatched_by_recovery reput queues index ignored_index_files missing_index_entries"
-        " hazards"
+        "store brokerVersion=release.name loads starts refusals recovery cut lost log_losses?"
+        " lost_messages? deleted_files dispatched_by_recovery reput queues index ignored_index_files"
+        " missing_index_entries forgets hazards"
     ),
     "RebuildReport": (
         "store log verdict out mode engine partial asked installable=is_installable settings"
         " doubtful_settings tag_items records bytes units index_entries queues files present account"
         " skipped more_skipped unreachable skipped_units skipped_units_by_queue older_generations"
-        " messagesNotIndexed=unindexed salvage_would_add lost_messages? findings counts=findings.counts"
-        " not_looked_at compared differences seconds exit_status"
+        " messagesNotIndexed=unindexed salvage_would_add log_losses lost_messages? findings"
+        " counts=findings.counts not_looked_at compared differences seconds exit_status"
     ),
     "RepairReport": (
         "store outcome steps left configs journal before after findings counts=findings.counts exit_status"
@@ -58,7 +58,7 @@ _OTHERWISE = {
     "UnreachableRange": "file=segment.label physicalOffset=start length reason records",
     "VerifyReport": (
         "store level result interrupted? notLookedAt=limits examined findings counts=findings.counts"
-        " picture? exit_status"
+        " log_losses? picture? exit_status"
     ),
 }
 """Members by class, where they are not just its fields: ``NAME=ATTRIBUTE`` for one of another name, ``?``

@@ -111,6 +111,7 @@ class Release:
         distrusts_blank_config: a file of settings that holds nothing but white space, or ``[]``, cannot be
             decoded, so that its ``.bak`` is taken, and one that cannot be decoded is deleted; older brokers
             take it for one without entries (5.4.0+, ``ConfigManager#load``).
+        verifies_property: knows ``forceVerifyPropCRC`` (5.2.0+, ``CommitLog#checkMessageAndReturnSize``).
         writes_whole_pages: with ``writeWithoutMmap`` a record is written together with what the buffer holds
             up to the next page of the file (5.5.0+, ``DefaultMappedFile``).
     """
@@ -136,6 +137,7 @@ class Release:
     needs_last_unit: bool = False
     accelerated_recovery: bool = False
     checks_stored_offset: bool = False
+    verifies_property: bool = False
     distrusts_blank_config: bool = False
     writes_whole_pages: bool = False
     rocksdb: str = ""
@@ -156,6 +158,7 @@ _5_3_3 = replace(
     halves_for_minimum=True,
     delay_table_after_recovery=False,
     reputs_from_queues=False,
+    verifies_property=True,
     clean_start=CleanStart.BY_QUEUES,
     needs_last_unit=True,
 )

@@ -77,3 +77,18 @@ def lite_topic_of(name: str) -> tuple[str, str] | None:
     marker = LMQ_PREFIX + LITE_SEPARATOR
     parent, _, lite = name.removeprefix(marker).partition(LITE_SEPARATOR)
     return (parent, lite) if name.startswith(marker) and parent and lite else None
+
+
+def is_own_group(group: str) -> bool:
+    """Tell whether a group is one of the broker's own (``SubscriptionGroupManager#init``)."""
+    return group.startswith(_OWN_GROUPS)
+
+
+_OWN_GROUPS = (
+    "TOOLS_CONSUMER",
+    "FILTERSRV_CONSUMER",
+    "SELF_TEST_C_GROUP",
+    "CID_ONS",
+    "CID_RMQ_SYS_",
+    "CID_SYS_RMQ",
+)

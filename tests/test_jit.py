@@ -90,6 +90,40 @@ def test_no_code_is_taken_from_a_folder_that_others_can_write(
     assert list(cache_folder().iterdir()) == []
 
 
+def test_the_folder_for_all_users_is_no_planted_link(
+    temporary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even into a directory that is this user's own: whoever made the link can lead it elsewhere later."""
+    monkeypatch.setenv("RMQTOOL_CACHE_DIR", "/proc/none")
+    own = cache_folder()
+    assert own.is_relative_to(temporary / f"rmqtool-{os.geteuid()}")
+    own.parent.rename(tmp_path / "elsewhere")
+    own.parent.symlink_to(tmp_path / "elsewhere")
+    assert cache_folder().parent == temporary
+    own.parent.unlink()
+    own.parent.mkdir(0o700)
+    own.symlink_to(tmp_path / "elsewhere" / own.name)
+    assert cache_folder().parent == temporary
+    assert not is_private(own)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives files away")
+def test_root_executes_nothing_that_somebody_else_can_exchange(
+    temporary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RMQTOOL_CACHE_DIR", str(tmp_path / "theirs" / "cache"))
+    assert cache_folder().is_relative_to(tmp_path / "theirs")
+    os.chown(tmp_path / "theirs", 65534, 65534)
+    assert cache_folder().is_relative_to(temporary / "rmqtool-0")
+    os.chown(temporary / "rmqtool-0", 65534, 65534)
+    assert cache_folder().parent == temporary
+    os.chown(temporary / "rmqtool-0", 0, 0)
+    temporary.chmod(0o777)
+    assert cache_folder().parent == temporary
+    temporary.chmod(0o1777)
+    assert cache_folder().is_relative_to(temporary / "rmqtool-0")
+
+
 def test_one_process_at_a_time_compiles_a_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     turn = jit._take_turn(tmp_path / "kernel.turn")
     assert turn is not None
@@ -146,6 +180,19 @@ def test_a_kernel_from_the_disk_can_be_called_by_one_that_is_compiled(
         return loaded(loaded(number))
 
     assert plus_two(1) == 3
+
+
+def test_without_private_names_numba_keeps_kernels_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert jit._HAS_PRIVATE_NAMES
+    monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path / "kept"))
+    monkeypatch.setattr(jit, "_HAS_PRIVATE_NAMES", False)
+    assert kernel(plus_one)(1) == 2
+    loaded = kernel(plus_one)
+    assert loaded(1) == 2
+    assert [len(loaded.stats.cache_hits)] == [1]  # type: ignore[attr-defined]
+    assert {one.suffix for one in (tmp_path / "kept").rglob("*.*")} >= {".nbi", ".nbc"}
 
 
 def test_a_pack_that_is_not_unpacked_here_is_not_made_here(

@@ -82,7 +82,7 @@ def time_ms(name: str, moment: Time | None, zone: tzinfo | None) -> int | None:
 def filter_of(
     zone: tzinfo | None,
     *,
-    topic: str | None,
+    topic: str | Iterable[str] | None,
     queue: int | None,
     tag: str | None,
     key: str | None,
@@ -99,8 +99,9 @@ def filter_of(
     from rmqtool.rows.messages import MessageFilter
 
     check_least(0, from_queue_offset=from_queue_offset)
+    topics = () if topic is None else names_of(topic)
     return MessageFilter(
-        topic=topic,
+        topic=topics if len(topics) > 1 else topics[0] if topics else None,
         queue_id=queue,
         tag=tag,
         key=key,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rmqtool.api.arguments import check_least, property_texts
-from rmqtool.carve.maps import read_map
+from rmqtool.carve.ranges import read_map
 from rmqtool.commands.carve import CarveReport, CarveRequest, carve
 from rmqtool.engine import EngineOptions
 from rmqtool.errors import UsageError

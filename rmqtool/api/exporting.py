@@ -37,7 +37,7 @@ def export(
     columns: Iterable[str] | None = None,
     body: str = "text",
     partition_by: str | None = None,
-    topic: str | None = None,
+    topic: str | Iterable[str] | None = None,
     queue: int | None = None,
     tag: str | None = None,
     key: str | None = None,
@@ -64,7 +64,7 @@ def export(
         columns: Names of columns, in order; None is all.
         body: How ndjson and csv have bodies: ``text``, ``hex`` or ``base64``.
         partition_by: ``topic`` or ``day``, of storing in UTC: folders ``topic=NAME`` or ``day=YYYY-MM-DD``.
-        topic: A glob over the stored topic.
+        topic: A glob over the stored topic, or several.
         queue: The queue's number.
         tag: The whole TAGS property.
         key: One of KEYS, or the unique key.

@@ -86,6 +86,9 @@ class Messages(Rows[Message]):
         require_library("pyarrow", "pandas")
         return self.to_arrow(columns).to_pandas(maps_as_pydicts="strict")
 
+    def _drawn(self) -> pa.Table:
+        return super()._drawn() if self._is_drawn else self.to_arrow()
+
     def _batches(self, choice: ColumnChoice) -> Iterator[pa.RecordBatch]:
         from rmqtool.columns.arrow import Batches
 

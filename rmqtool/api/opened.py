@@ -6,6 +6,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rmqtool.api.arguments import names_of
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.store import PathKind
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS
@@ -95,11 +96,13 @@ class OpenedStore:
 
         return summarise(self._examined(), max_findings)
 
-    def offsets(self, *, topic: str | None = None, group: str | None = None) -> tuple[ConsumerProgress, ...]:
+    def offsets(
+        self, *, topic: str | Iterable[str] = (), group: str | None = None
+    ) -> tuple[ConsumerProgress, ...]:
         """Hold consumer offsets against the bounds of their queues.
 
         Args:
-            topic: A glob over the topic.
+            topic: A glob over the topic, or several; none means all.
             group: A glob over the group; delay levels and the timer have none.
 
         Raises:
@@ -110,7 +113,7 @@ class OpenedStore:
 
         if self.kind != PathKind.STORE:
             raise UsageError(f"{self.location}: is no store root; offsets are held against all of a store")
-        return tuple(progress_of(self.files, topic, group))
+        return tuple(progress_of(self.files, names_of(topic), group))
 
     def close(self) -> None:
         """Give files back; asking the store again is an error."""

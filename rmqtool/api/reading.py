@@ -15,7 +15,7 @@ from rmqtool.rows.decompression import COMPRESSED_FLAG, decompressed
 from rmqtool.rows.inner_batches import with_inner_messages
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from datetime import tzinfo
 
     from rmqtool.api.arguments import Time
@@ -80,7 +80,7 @@ def reading_of(
     zone: tzinfo | None,
     kinds: frozenset[PathKind],
     *,
-    topic: str | None,
+    topic: str | Iterable[str] | None,
     queue: int | None,
     tag: str | None,
     key: str | None,

@@ -30,7 +30,7 @@ class ReadStore(OpenedStore):
     def messages(
         self,
         *,
-        topic: str | None = None,
+        topic: str | Iterable[str] | None = None,
         queue: int | None = None,
         tag: str | None = None,
         key: str | None = None,
@@ -50,7 +50,7 @@ class ReadStore(OpenedStore):
         not found so, but as columns: see `rmqtool help export` for what they leave out unread.
 
         Args:
-            topic: A glob over the stored topic.
+            topic: A glob over the stored topic, or several.
             queue: The queue's number.
             tag: The whole TAGS property.
             key: One of KEYS, or the unique key.
@@ -96,7 +96,7 @@ class ReadStore(OpenedStore):
         self,
         *,
         types: str | Iterable[str] = (),
-        topic: str | None = None,
+        topic: str | Iterable[str] | None = None,
         queue: int | None = None,
         tag: str | None = None,
         key: str | None = None,
@@ -122,7 +122,7 @@ class ReadStore(OpenedStore):
 
         Args:
             types: Kinds of files as of `rmqtool.open`; none means all.
-            topic: A glob over the stored topic.
+            topic: A glob over the stored topic, or several.
             queue: The queue's number.
             tag: The whole TAGS property; of units, its hash.
             key: One of KEYS, or the unique key.

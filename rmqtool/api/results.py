@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
+from rmqtool.columns.missing import require_library
 from rmqtool.errors import UnansweredError
 from rmqtool.findings import FindingLog
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
     from typing import Self
+
+    import pyarrow as pa
+    from _typeshed import DataclassInstance
 
     from rmqtool import rows
     from rmqtool.commands.diff.model import Comparison, Difference
@@ -32,9 +36,17 @@ class Rows(Iterator[R], Generic[R]):
         findings: The damage met so far.
     """
 
-    def __init__(self, rows_: Generator[R], findings: FindingLog, remarks: KeptRemarks) -> None:
+    def __init__(
+        self,
+        rows_: Generator[R],
+        findings: FindingLog,
+        remarks: KeptRemarks,
+        kind: type[DataclassInstance] | None = None,
+    ) -> None:
         self._rows = rows_
         self._remarks = remarks
+        self._kind = kind
+        self._table: pa.Table | None = None
         self.findings = findings
 
     def __iter__(self) -> Self:
@@ -56,6 +68,27 @@ class Rows(Iterator[R], Generic[R]):
     def close(self) -> None:
         """Draw no more rows, and give files back."""
         self._rows.close()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Hand over the rows that are left as columns: to ``polars.DataFrame``, ``pyarrow.table``, DuckDB.
+
+        They are drawn once and kept, as some readers ask twice.
+
+        Raises:
+            EnvironmentFailureError: pyarrow is not installed.
+        """
+        require_library("pyarrow")
+        if self._table is None:
+            self._table = self._drawn()
+        return self._table.__arrow_c_stream__(requested_schema)
+
+    def _drawn(self) -> pa.Table:
+        from rmqtool.columns.arrow import messages_table, rows_table
+        from rmqtool.columns.names import ColumnChoice
+
+        if self._kind is None:
+            return messages_table(cast("Iterator[rows.Row]", self), ColumnChoice())
+        return rows_table(cast("Iterator[DataclassInstance]", self), self._kind)
 
     def __enter__(self) -> Self:
         return self
@@ -89,7 +122,8 @@ def rows_of(
     """Return the rows of some kinds, at most so many."""
     findings = FindingLog()
     kept = collected(found, kinds, findings)
-    return Rows(kept if limit is None else first_of(kept, limit), findings, remarks)
+    kind = kinds[0] if isinstance(kinds, tuple) else kinds
+    return Rows(kept if limit is None else first_of(kept, limit), findings, remarks, cast("Any", kind))
 
 
 def first_of(found: Generator[R], limit: int) -> Generator[R]:

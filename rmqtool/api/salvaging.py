@@ -23,7 +23,7 @@ class SalvageOptions(TypedDict, total=False):
 
     Attributes:
         holes: What takes the place of lost messages: ``tombstone``, ``repeat``, ``filler`` or ``cut``.
-        keep_damaged: Give records back whose bodies are not what their checksums say, as they are.
+        keep_damaged: Give records back whose bodies or properties are damaged, as they are.
         include_stale: Give back what looks like old bytes behind a rewritten tail.
         topic: Globs of topics to take; messages of others become fillers.
         exclude_topic: Globs of topics to leave out.

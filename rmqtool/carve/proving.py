@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rmqtool.check.log.record_crcs import most_have_none
-from rmqtool.scan.loose_rows import Found
+from rmqtool.scan.loose_rows import DLEDGER_BYTES, Found
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,6 +38,7 @@ class Cause(StrEnum):
     INNER = "inner"  # it lies inside another record
     CONFLICT = "conflict"  # another record, proven as well, has its place
     STRADDLES = "straddles"  # it would lie in two files of its log
+    OFFSET = "offset"  # the records before and after it say that it lies elsewhere than it says
     STRAY = "stray"  # too few of its log
 
 
@@ -67,15 +68,26 @@ def prove(rows: Rows, sizes: Sequence[int]) -> Proven:
     marks = rows["marks"]
     wrong = marks & (Found.FRAME | Found.BODY)
     signature = (marks & Found.SIGNATURE != 0) & ~_forgiven(rows, wrong == 0)
-    doubtful = _has_doubtful_tail(rows, wrong == 0)
-    sound = (wrong == 0) & ~signature & ~doubtful
+    misplaced = _is_contradicted(rows, wrong == 0)
+    joined = np.append(
+        misplaced[1:], False
+    )  # what follows begins where they end, whatever it says of its place
+    doubtful = _has_doubtful_tail(rows, wrong == 0, marks | np.where(joined, Found.CHAINED, 0))
+    sound = (wrong == 0) & ~signature & ~doubtful & ~misplaced
     inner = _begins_inside(rows, sound)
     top = sound & ~inner
     cargo = _inside_damage(rows, top, (wrong != 0) & ~inner)
-    damaged = (wrong != 0) | signature | doubtful
+    damaged = (wrong != 0) | signature | doubtful | misplaced
     causes = np.select(
-        [sound & (inner | cargo), marks & Found.FRAME != 0, marks & Found.BODY != 0, signature, doubtful],
-        [Cause.INNER, Cause.FRAME, Cause.BODY, Cause.SIGNATURE, Cause.TAIL],
+        [
+            sound & (inner | cargo),
+            marks & Found.FRAME != 0,
+            marks & Found.BODY != 0,
+            signature,
+            misplaced,
+            doubtful,
+        ],
+        [Cause.INNER, Cause.FRAME, Cause.BODY, Cause.SIGNATURE, Cause.OFFSET, Cause.TAIL],
         "",
     )
     kept = (sound & inner) | cargo | (damaged & ~inner)
@@ -95,14 +107,13 @@ def _forgiven(rows: Rows, framed: Bools) -> Bools:
     return of_host[number]
 
 
-def _has_doubtful_tail(rows: Rows, framed: Bools) -> Bools:
+def _has_doubtful_tail(rows: Rows, framed: Bools, marks: Rows) -> Bools:
     """Return where topic and properties may be another's, though all lengths add up and the body is proven.
 
     No checksum protects them. They are believed where the record carries ``__CRC32#``; else as text, if the
     record that follows says that it does, or in one piece with the body's last sector. Where clients do send
     what is no text, more records than those that are damaged show it.
     """
-    marks = rows["marks"]
     chained, signed = marks & Found.CHAINED != 0, marks & Found.SIGNED != 0
     hosts, number = np.unique(rows["host"], return_inverse=True)
     odd = framed & chained & (marks & Found.TEXT != 0)
@@ -111,6 +122,25 @@ def _has_doubtful_tail(rows: Rows, framed: Bools) -> Bools:
     torn = (marks & Found.CROSSES != 0) & (marks & Found.ENDS == 0)
     doubtful: Bools = ~signed & np.where(chained, odd & ~usual, torn | (marks & Found.TEXT != 0))
     return doubtful
+
+
+def _is_contradicted(rows: Rows, framed: Bools) -> Bools:
+    """Return where the records that join one before and after belong together, and it says to lie elsewhere.
+
+    An offset that ``__CRC32#`` bears out is the record's own, wherever it was found.
+    """
+    found = np.zeros(len(rows), bool)
+    places = np.flatnonzero(framed)
+    position, shift = rows["position"][places], (rows["log_offset"] - rows["position"])[places]
+    stop = position + rows["total_size"][places]
+    apart = position[1:] - stop[:-1]
+    joined = ((apart == 0) | (apart == DLEDGER_BYTES)) & (
+        np.diff(rows["image"][places].astype(np.int64)) == 0
+    )
+    signed = rows["marks"][places[1:-1]] & Found.SIGNED != 0
+    between = joined[:-1] & joined[1:] & (shift[:-2] == shift[2:]) & (shift[1:-1] != shift[:-2]) & ~signed
+    found[places[1:-1][between]] = True
+    return found
 
 
 def _begins_inside(rows: Rows, outer: Bools) -> Bools:

@@ -15,7 +15,7 @@ from rmqtool.formats.message import BLANK, BLANK_MAGIC
 from rmqtool.scan.loose_kernels import first_changed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     import numpy.typing as npt
 
@@ -179,9 +179,3 @@ def _changed(image: Image, position: int) -> EnvironmentFailureError:
         f"{image.location}: the record at position {position} is not what it was a moment ago: the image"
         " changes while it is read, or its disk fails; make a copy of it, and carve that"
     )
-
-
-def manifest_lines(files: Sequence[Written]) -> Iterator[str]:
-    """Yield lines that ``sha256sum -c`` checks."""
-    for file in sorted(files, key=lambda one: one.label):
-        yield f"{file.sha256}  {file.label}\n"

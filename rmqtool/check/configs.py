@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqtool.doctor import BrokerTakes, CopyState, diagnose, diagnose_timer
+from rmqtool.doctor import ONLY_SHOWN, BrokerTakes, CopyState, diagnose, diagnose_timer
 from rmqtool.findings import Finding, Severity
 from rmqtool.findings.configs import CF_BACKUP, CF_FORGETS, CF_REFUSED, CF_TIMER
 from rmqtool.findings.places import IO_DENIED
@@ -22,8 +22,7 @@ _CODES = {
     BrokerTakes.NOTHING: CF_FORGETS,
     BrokerTakes.REFUSES: CF_REFUSED,
 }
-_ONLY_SHOWN = frozenset({"config/timermetrics", "config/transactionMetrics"})
-"""Counts that a broker reports, and makes anew."""
+_GROUP_OFFSETS = "config/consumerOffset.json"
 
 
 def config_findings(store: Store) -> Iterator[Finding]:
@@ -52,13 +51,21 @@ def _finding(one: ConfigDiagnosis) -> Finding:
         expected="sound",
         observed="missing" if file is None else str(file.state),
         message=f"{_copies(one)}; {_broker(one)}{_way_out(one)}",
-        severity_override=Severity.WARNING if one.file in _ONLY_SHOWN else None,
+        severity_override=Severity.WARNING if one.file in ONLY_SHOWN or _may_be_new(one) else None,
     )
 
 
+def _may_be_new(one: ConfigDiagnosis) -> bool:
+    """Tell whether nothing is damaged: groups are known, but perhaps none of them has ever read."""
+    return one.file == _GROUP_OFFSETS and all(copy.is_sound for copy in one.copies)
+
+
 def _copies(one: ConfigDiagnosis) -> str:
-    said = [str(copy) for copy in one.copies]
-    if one.copies[0].file != one.file:
+    said = [
+        f"{copy.file} lists nothing" if copy.is_sound and not copy.entries else str(copy)
+        for copy in one.copies
+    ]
+    if not one.copies or one.copies[0].file != one.file:
         said = [f"{one.file} is missing", *said]
     return ", ".join(said)
 

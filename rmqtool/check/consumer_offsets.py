@@ -24,6 +24,12 @@ _TABLES = ("offsetTable", "lmqOffsetTable")
 _CONSUMERS = ("consumerOffset.json", "lmqConsumerOffset.json")
 _DELAYS = "delayOffset.json"
 _CHECKER_GROUP = "CID_RMQ_SYS_TRANS"  # MixAll.CID_SYS_RMQ_TRANS
+_DELAY_FILE = f"config/{_DELAYS}"
+_DELAY_REMEDY = (
+    "Brokers before 4.9.2 (PR 3358) deliver nothing more of the level: with the broker stopped, set the"
+    " level's number in delayOffset.json, and in its .bak, to {}, the queue's end. Later ones go on there by"
+    " themselves."
+)
 TIMER_CHECKPOINT = "timercheck"
 
 
@@ -171,5 +177,6 @@ def _finding(consumed: Consumed, bounds: Bounds) -> Iterator[Finding]:
         queue_offset=consumed.offset,
         expected=limit,
         observed=consumed.offset,
+        remedy_override=_DELAY_REMEDY.format(limit) if is_ahead and consumed.file == _DELAY_FILE else None,
         message=f"{consumed.reader} stands at {consumed.offset} in {queue}, {where}, {limit}",
     )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rmqtool.check.generations import restarts, with_queues_gone
 from rmqtool.check.guard import run_guarded
+from rmqtool.check.lag import Lag, confirmed_lag, lag_of
 from rmqtool.check.log.illegal_queues import is_illegal
 from rmqtool.check.model import CheckInterruptedError, Examined
 from rmqtool.check.queues.report import tell_delay_table_once
@@ -20,15 +21,13 @@ from rmqtool.engine.sharing import together
 from rmqtool.errors import DeniedError, EnvironmentFailureError
 from rmqtool.findings import Finding, FindingLog, Structure
 from rmqtool.formats.consumequeue import UNIT_SIZE
-from rmqtool.recovery.first_file import Start, first_file, read_checkpoint
-from rmqtool.recovery.model import Refusal
-from rmqtool.recovery.switches import RecoverySwitches
 from rmqtool.reput.blocks import UNIT_COLUMNS
 from rmqtool.reput.indexes import index_stream
 from rmqtool.store.deleted_topics import KnownTopics
 from rmqtool.store.features import is_rocksdb
 from rmqtool.store.kinds import QUEUE_KINDS, PathKind
 from rmqtool.store.setting import Origin
+from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -73,7 +72,7 @@ def check_derived(
     derived = _DerivedChecks(request, log if request.level >= _EXPECTED_LEVEL else None, log)
     outcomes: list[_Outcome] = []
     try:
-        for one in derived_checks(_redispatch_start(request), log_cut=log_cut):
+        for one in derived_checks(_lag(request, log), log_cut=log_cut):
             if tasks := one.tasks(derived):
                 progress.stage(one.stage, None)
                 outcomes += engine.map(one.guarded, tasks)
@@ -111,9 +110,9 @@ class DerivedCheck:
         return partial(run_guarded, self.check, self.files, self.structure)
 
 
-def derived_checks(redispatch_start: int | None, *, log_cut: bool) -> tuple[DerivedCheck, ...]:
+def derived_checks(lag: Lag, *, log_cut: bool) -> tuple[DerivedCheck, ...]:
     """Return the checks of derived files, kind by kind, in their order."""
-    queues = partial(_check_queues, redispatch_start=redispatch_start, log_cut=log_cut)
+    queues = partial(_check_queues, lag=lag, log_cut=log_cut)
     return (
         DerivedCheck(
             frozenset(QUEUE_KINDS),
@@ -146,38 +145,27 @@ def _sum(outcomes: Sequence[_Outcome], max_findings: int) -> _Checked:
     return findings, examined
 
 
-def _redispatch_start(request: VerifyRequest) -> int | None:
-    """Return the physical offset from which the next start of a crashed broker dispatches anew.
-
-    Records below it that have no unit get none: they are missing, not late. None if no start will recover, or
-    the checkpoint that decides cannot be read.
-    """
+def _lag(request: VerifyRequest, log: LogResult | None) -> Lag:
+    """Return what a kill explains; nothing is known of it where no log is shown."""
+    if log is None:
+        return Lag()
     store = request.store
-    if store.abort is None or store.root is None or not store.log.segments:
-        return None
-    checkpoint = read_checkpoint(store.root / "checkpoint")
-    if isinstance(checkpoint, Refusal):
-        return None
-    release = store.settings.release
-    switches = RecoverySwitches.from_settings(store.settings, release)
-    try:
-        _, recovery = first_file(store.log.segments, Start(release, True, checkpoint, 0, switches))
-    except DeniedError:
-        return None
-    return recovery.physical_offset
+    lag = Lag() if store.abort is None and not request.live else lag_of(store, log.log_end)
+    confirmed = store.confirm_offset
+    return lag if confirmed is None else confirmed_lag(store, log.log_end, confirmed, lag)
 
 
-def _check_queues(task: QueueCheckTask, *, redispatch_start: int | None, log_cut: bool) -> _Checked:
+def _check_queues(task: QueueCheckTask, *, lag: Lag, log_cut: bool) -> _Checked:
     from rmqtool.check.queues.checks import check_queues
 
     cut = log_cut and not task.unclean  # an unclean start cuts the queues, too
     try:
-        return check_queues(task, redispatch_start=redispatch_start, log_cut=cut)
+        return check_queues(task, lag=lag, log_cut=cut)
     except EnvironmentFailureError:
         if len(task.queues) == 1:
             raise
     # One file that cannot be read: each queue by itself, so that only that one is left out.
-    check = partial(_check_queues, redispatch_start=redispatch_start, log_cut=log_cut)
+    check = partial(_check_queues, lag=lag, log_cut=log_cut)
     alone = [replace(task, queues=(queue,)) for queue in task.queues]
     return _sum(
         [run_guarded(check, _queue_evidence, Structure.CONSUMEQUEUE, one) for one in alone], task.max_findings
@@ -212,7 +200,11 @@ class _DerivedChecks:
         self._stale_stop = NEVER if log is None else log.stale_stop
         # One file of a queue is no queue: that others of its records have no unit says nothing.
         is_one_file = self._store.place.is_file
-        self._queue_level = min(self._level, _EXPECTED_LEVEL) if is_one_file else self._level
+        unread = [one for one in self._store.unread if one.unread is Structure.UNREAD]
+        self._no_light_queues = any(one.light_only for one in unread)
+        self._is_elsewhere = not all(one.light_only for one in unread)
+        limit = _EXPECTED_LEVEL if is_one_file or self._is_elsewhere else self._level
+        self._queue_level = min(self._level, limit)
         self._unclean = request.live or self._store.abort is not None
 
     def queue_tasks(self) -> list[QueueCheckTask]:
@@ -251,7 +243,9 @@ class _DerivedChecks:
             files = listed.found
             since = {} if batch or not plans else self._created_again(plans[batch], files)
             demanded = [key for key in plans[batch] if listed.covers(*key)] if plans else []
-            for topic, queue_id in sorted({*files, *demanded}):
+            for topic, queue_id in sorted({*files} if self._is_elsewhere else {*files, *demanded}):
+                if self._no_light_queues and topic.startswith(LMQ_PREFIX):
+                    continue  # what there is of them in files is as old as the setting
                 key = topic, queue_id
                 yield QueueCheck(
                     topic=topic,

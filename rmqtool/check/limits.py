@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqtool.check.model import MAX_LEVEL
-from rmqtool.findings.places import ST_DLEDGER, ST_ROCKSDB
+from rmqtool.findings import Structure
+from rmqtool.findings.places import ST_ONE_PATH, ST_ROCKSDB
 from rmqtool.store.kinds import QUEUE_KINDS, PathKind
 
 if TYPE_CHECKING:
@@ -42,7 +43,11 @@ def limits_of(request: VerifyRequest) -> Iterator[str]:
 
 
 def _other_layouts(store: Store) -> Iterator[str]:
-    if store.kind is PathKind.STORE:
-        for feature in store.features:
-            if feature.code in {ST_DLEDGER, ST_ROCKSDB}:
-                yield f"without {feature.label}: {feature.code.title}"
+    for feature in store.features:
+        if feature.unread is Structure.UNREAD_LOG:
+            is_path = feature.code is ST_ONE_PATH
+            what = f"{'' if is_path else 'without '}{feature.label}: {feature.code.title}"
+            yield f"{what}, so nothing was compared with the log"
+        elif feature.code is ST_ROCKSDB and store.kind in {PathKind.STORE, PathKind.CONSUMEQUEUE}:
+            what = " of light queues" if feature.light_only else ""
+            yield f"without {feature.label}: {feature.code.title}{what}"

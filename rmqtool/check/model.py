@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from rmqtool.engine import EngineOptions
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn, FindingCode, FindingLog, Findings, Structure
-from rmqtool.findings.start import NS_LOSES, NS_REBUILDS, NS_REFUSED
+from rmqtool.findings.start import NS_FORGETS, NS_LOSES, NS_REBUILDS, NS_REFUSED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from rmqtool.account.model import LogLosses
     from rmqtool.check.log.picture import LogPicture
     from rmqtool.store import Store
 
@@ -27,6 +28,7 @@ Result = Literal[
     "unreadable",
     "start-refused",
     "start-loses",
+    "start-forgets",
     "start-rebuilds",
     "incomplete",
 ]
@@ -40,9 +42,10 @@ _RESULTS: dict[ExitStatus, Result] = {
 _STARTS: dict[FindingCode, Result] = {
     NS_REFUSED: "start-refused",
     NS_LOSES: "start-loses",
+    NS_FORGETS: "start-forgets",
     NS_REBUILDS: "start-rebuilds",
 }
-_PREDICTED = frozenset({Structure.START, Structure.CATCH_UP})
+PREDICTED = frozenset({Structure.START, Structure.CATCH_UP})
 
 
 @dataclass(frozen=True)
@@ -107,6 +110,7 @@ class VerifyReport:
             report is no verdict; None for a run that came to its end.
         limits: what was not looked at, each the end of a sentence; empty for all of a store at level 3.
         picture: of the log, if that was asked and the log is there.
+        log_losses: messages that the log has lost, where something points to that; else None.
     """
 
     schema: ClassVar = "rmqtool.verify/2"
@@ -118,6 +122,7 @@ class VerifyReport:
     interrupted: str | None = None
     limits: tuple[str, ...] = ()
     picture: LogPicture | None = None
+    log_losses: LogLosses | None = None
 
     @property
     def result(self) -> Result:
@@ -133,7 +138,7 @@ class VerifyReport:
     @property
     def damage_status(self) -> ExitStatus:
         """Return the exit status of what is there, whatever the next start makes of it."""
-        return self.findings.exit_status(without=_PREDICTED)
+        return self.findings.exit_status(without=PREDICTED)
 
     def exit_status(self, fail_on: FailOn | str = FailOn.ERROR) -> ExitStatus:
         """Return 130 if it was interrupted, else the status of its findings (`rmqtool.findings.status`)."""
@@ -157,6 +162,7 @@ class VerifyRun:
         self.interrupted = report.interrupted
         self.limits = list(report.limits)
         self.picture = report.picture
+        self.log_losses = report.log_losses
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -185,6 +191,7 @@ class VerifyRun:
             interrupted=self.interrupted,
             limits=tuple(self.limits),
             picture=self.picture,
+            log_losses=self.log_losses,
         )
 
 

@@ -12,25 +12,38 @@ from rmqtool.findings.model import Structure, advises_rebuild
 
 if TYPE_CHECKING:
     from rmqtool.findings import FindingLog
+    from rmqtool.store import Store
 
 _REMEDY = (
     "The commit log is damaged: installing a rebuild now can lose messages that consumers still get. Compare"
     " with a replica first. What a rebuild would lose: rmqtool rebuild {store} --dry-run"
 )
 _SALVAGE = " What is left of the log, as a new store: rmqtool salvage {store} --out DIR"
+_KEEP = "Leave the queues where they are, and install no rebuild: it would not have {what}."
 _OF_THE_LOG = frozenset({Structure.COMMITLOG, Structure.START})
 
 
-def fit_remedies(findings: FindingLog, store: str) -> None:
-    """Advise no rebuild of derived files while the log that they would be made of is damaged, but a salvage.
+def fit_remedies(findings: FindingLog, store: Store) -> None:
+    """Advise no rebuild that loses messages: of a damaged log, or beside what is not made anew.
 
     Args:
         findings: of all structures; changed in place.
-        store: path of the store, for the command to run.
+        store: what they are of.
     """
-    if findings.exit_status(FailOn.ERROR) is not ExitStatus.LOG_DAMAGED:
-        return
-    place = shlex.quote(store)
+    if (elsewhere := (*store.unread, *store.queue_databases)) and store.root is not None:
+        _advise_no_rebuild(findings, _KEEP.format(what=elsewhere[0].sentence), store)
+    elif findings.exit_status(FailOn.ERROR) is ExitStatus.LOG_DAMAGED:
+        _advise_salvage(findings, shlex.quote(str(store.base)))
+
+
+def _advise_no_rebuild(findings: FindingLog, remedy: str, store: Store) -> None:
+    for finding in list(findings):
+        is_alone = finding.structure is Structure.INDEX and not store.is_log_unread
+        if advises_rebuild(finding.remedy, finding.structure) and not is_alone:
+            findings.exchange(finding, replace(finding, remedy_override=remedy))
+
+
+def _advise_salvage(findings: FindingLog, place: str) -> None:
     salvage = _SALVAGE.format(store=place)
     for finding in list(findings):
         if advises_rebuild(finding.remedy, finding.structure):

@@ -55,7 +55,7 @@ def verify(request: VerifyRequest, progress: Progress, engine: Engine | None = N
         progress.note("records may lie in what was not fetched: all is fetched, and looked at once more")
         run = _run(request, progress, engine)
     run.limits.extend(tails.limits())
-    fit_remedies(run.findings, str(request.store.base))
+    fit_remedies(run.findings, request.store)
     return run.report()
 
 

@@ -7,11 +7,17 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from rmqtool.account.log_losses import Account, log_losses
+from rmqtool.account.model import cut_finding, is_borne_out
+from rmqtool.account.survey import survey
 from rmqtool.check.checkpoint import check_checkpoint, is_log_cut
 from rmqtool.check.consumer_offsets import check_offsets, checked_half_offsets
+from rmqtool.check.contradictions import tell_contradicted
 from rmqtool.check.derived import check_derived
+from rmqtool.check.expiry import check_expiry
 from rmqtool.check.guard import run_guarded
 from rmqtool.check.log.checks import check_log
+from rmqtool.check.log.findings import unlisted_batch_topics
 from rmqtool.check.log.model import LogCheck, LogResult
 from rmqtool.check.model import CheckInterruptedError
 from rmqtool.check.window import check_window
@@ -19,10 +25,14 @@ from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.engine import opened_engine
 from rmqtool.errors import DeniedError, EnvironmentFailureError
 from rmqtool.findings import Finding, Severity, Structure
-from rmqtool.findings.places import IO_DENIED
+from rmqtool.findings.consumequeue import CQ_DANGLING, CQ_STALE_TAIL, CQ_SUPERFLUOUS
+from rmqtool.findings.index import IX_DANGLING
+from rmqtool.findings.places import IO_DENIED, ST_UNCONFIRMED
+from rmqtool.findings.records import CL_QOFF_GAP
 from rmqtool.jit import compile_kernels
 from rmqtool.reput.scratch import open_scratch
 from rmqtool.scan.page_tail import page_writer
+from rmqtool.store.kinds import UNIT_QUEUE_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,6 +46,11 @@ if TYPE_CHECKING:
 
 _DERIVED_LEVEL = 2
 """From here on derived files are held against the log."""
+
+_LOSS_SIGNS = frozenset(
+    code.code for code in (CL_QOFF_GAP, CQ_DANGLING, CQ_STALE_TAIL, CQ_SUPERFLUOUS, IX_DANGLING)
+)
+"""Where none of these is found, each message that a queue lists has its record."""
 
 _BALANCE_LEVEL = 3
 """From here on half messages, op messages and commits are held against each other."""
@@ -82,15 +97,24 @@ class _Contents:
                 log = self._log(readable, staging, engine) if len(readable) else None
         if denied:
             self._run.limits.append("parts of the log may not be read: nothing was compared with it")
-        log_cut = log is not None and not denied and self._is_log_cut(log)
+        partial_log = denied or store.is_log_unread
+        log_cut = log is not None and not partial_log and self._is_log_cut(log)
         with self._stage("derived"):
-            request = replace(self._request, level=min(self._request.level, 1)) if denied else self._request
+            request = self._request
+            if partial_log:
+                request = replace(request, level=min(request.level, _DERIVED_LEVEL - 1))
             findings, examined = check_derived(request, log, engine, self._progress, log_cut=log_cut)
             self._run.add(findings, examined)
+            if log is not None and not denied and self._request.level >= _DERIVED_LEVEL:
+                self._expiry(log)
+                tell_contradicted(self._request.store.log, self._run.findings)
+            if log is not None and not partial_log and not self._request.live:
+                self._account()
         if store.root is not None:
             with suppress(DeniedError):  # IO-DENIED of level 0 says so
                 self._consumers()
-                if not denied:
+                if not partial_log:
+                    self._tell_unconfirmed(log)
                     self._tell_window()
 
     @contextmanager
@@ -115,14 +139,49 @@ class _Contents:
         self._run.findings.extend(ahead)
         return is_log_cut(ahead)
 
+    def _expiry(self, log: LogResult) -> None:
+        """Tell what lay before the log's first byte."""
+        check = partial(check_expiry, log=log, findings=self._run.findings)
+        found = run_guarded(check, _no_files, Structure.COMMITLOG, self._request.store)
+        self._run.findings.extend([] if found is None else [found])
+
+    def _account(self) -> None:
+        """Tell what the log has lost, where units or items point to that: a sound log is read once."""
+        store, findings = self._request.store, self._run.findings
+        signs = _LOSS_SIGNS & findings.counts.keys()
+        if not signs or store.roots.keys().isdisjoint(UNIT_QUEUE_KINDS):
+            return
+        try:
+            looked = survey(store.log)
+        except DeniedError:
+            return  # IO-DENIED of level 0 says so
+        self._run.log_losses = losses = log_losses(Account(store, looked.start), looked)
+        if losses.beyond:
+            sure = store.abort is None and is_borne_out(store, looked.end, looked.latest_ms)
+            findings.add(cut_finding(losses, looked.end, sure=sure))
+
     def _consumers(self) -> None:
-        """Hold consumer offsets against the queues."""
+        """Hold consumer offsets against the queues, unless consumers read others."""
+        if any(one.unread is Structure.UNREAD and not one.light_only for one in self._request.store.unread):
+            return
         check = partial(check_offsets, max_findings=self._request.max_findings)
         found = run_guarded(check, _no_files, Structure.STORE, self._request.store)
         if isinstance(found, Finding):
             self._run.findings.add(found)
         else:
             self._run.findings.merge(found)
+
+    def _tell_unconfirmed(self, log: LogResult | None) -> None:
+        """Tell what of the log replicas have not confirmed, in controller mode."""
+        confirmed = self._request.store.confirm_offset
+        if log is None or confirmed is None or confirmed >= log.log_end:
+            return
+        start = max(confirmed, log.log_start)
+        message = f"{log.log_end - start} bytes from {start} on are not confirmed, by the checkpoint"
+        finding = Finding(
+            code=ST_UNCONFIRMED, physical_offset=start, length=log.log_end - start, message=message
+        )
+        self._run.findings.add(finding)
 
     def _tell_window(self) -> None:
         """Tell what the next start leaves without units; a running broker is past that."""
@@ -152,7 +211,7 @@ class _Contents:
 
     def _log(self, log: FileQueue, staging: StagingHandle, engine: Engine) -> LogResult:
         request = self._request
-        is_whole = len(log) == len(request.store.log)
+        is_whole = len(log) == len(request.store.log) and not request.store.is_log_unread
         is_asked = is_whole and request.level >= _BALANCE_LEVEL and len(request.store.commitlog)
         policy = DispatchPolicy.to_check(request.store.settings)
         check = LogCheck(
@@ -169,5 +228,6 @@ class _Contents:
         )
         result = check_log(check, engine, self._progress)
         self._run.add(result.findings, result.examined)
+        self._run.findings.extend(unlisted_batch_topics(request.store, result.plans))
         self._run.picture = result.picture
         return result

@@ -13,7 +13,6 @@ from rmqtool.store.kinds import DIRECTORY_NAMES, PathKind
 if TYPE_CHECKING:
     from rmqtool.store import Store
 
-_UNTOLD = {"ST-ROCKSDB", "ST-DLEDGER"}
 _QUEUES = DIRECTORY_NAMES[PathKind.CONSUMEQUEUE]
 
 
@@ -27,13 +26,13 @@ def check_window(store: Store, *, damaged: bool) -> list[Finding]:
     Raises:
         EnvironmentFailureError: a file cannot be opened or read.
     """
-    if store.kind is not PathKind.STORE or any(one.code.code in _UNTOLD for one in store.features):
+    if store.kind is not PathKind.STORE or store.unread:
         return []
     window = window_of(store)
     if window is None or window.reach <= window.log_start:
         return []
     limits = f"the newest {window.files} of the log's {window.log_files} files (commitLogRecoverMaxNum)"
-    starts = f"a start of {store.settings.release.name} looks at {limits}"
+    starts = f"a start of {window.release.name} looks at {limits}"
     if window.queue_end == NO_UNITS:
         return [_gone(window, starts)]
     if window.queue_end is not None:

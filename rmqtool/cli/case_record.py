@@ -57,8 +57,7 @@ def recording_of(context: click.Context, words: Sequence[str], progress: Progres
     directory = context.params.get("case")
     if directory is None:
         return None
-    from rmqtool.commands.case.facts import facts_now
-    from rmqtool.commands.case.recording import Recording
+    from rmqtool.commands.case.recording import Recording, facts_now
 
     facts = facts_now(__version__, words, dict(_options(context)))
     return Recording(directory, facts, _named(context.params), context.params.get("jobs"), progress)

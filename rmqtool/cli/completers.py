@@ -43,11 +43,12 @@ def complete_queue(
     context: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
     """Offer the queue ids of the topics on the line; of all topics without one."""
-    store, topic = _store_of(context), context.params.get("topic")
+    store, given = _store_of(context), context.params.get("topic") or ("*",)
     if store is None:
         return []
+    topics = [given] if isinstance(given, str) else given
     found = (queue for kind in UNIT_QUEUE_KINDS for queue in store.queues(kind))
-    numbers = {queue.queue_id for queue in found if topic is None or fnmatchcase(queue.topic or "", topic)}
+    numbers = {one.queue_id for one in found if any(fnmatchcase(one.topic or "", topic) for topic in topics)}
     return _items(map(str, sorted(number for number in numbers if number is not None)), incomplete)
 
 

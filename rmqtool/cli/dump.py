@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import chain
+from itertools import chain, product
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -125,6 +125,7 @@ def dump_command(
     options |= session.bounds(options)
     for store in stores:
         session.note_broker(store)
+        session.note_unread(store)
         session.note_settings(store)
     session.stream_data()
     with session.output(*stores) as stream:
@@ -149,7 +150,7 @@ def dump_command(
                 found, BodyFiles(body_dir, [root for one in stores for root in one.files.evidence_roots])
             )
         findings, count = _write(found, sink, limit)
-        is_missed = not count and not layout and any(options[name] is not None for name in _FILTERS)
+        is_missed = not count and not layout and any(options[name] not in {None, ()} for name in _FILTERS)
         status = findings.exit_status(session.fail_on)
         if is_missed and session.fail_on is not FailOn.NEVER:
             status = max(status, ExitStatus.NEGATIVE)
@@ -161,11 +162,13 @@ def dump_command(
 
 def _tell_missed(session: Session, stores: list[Store], options: dict[str, Any]) -> None:
     """Say that nothing is like that, and which topic may be meant."""
-    given = {word: options[name] for name, word in _FILTERS.items() if options[name] is not None}
-    asked = " ".join(f"{word} {value}" for word, value in given.items())
+    given = [(word, options[name]) for name, word in _FILTERS.items() if options[name] not in {None, ()}]
+    asked = " ".join(
+        f"{word} {one}" for word, value in given for one in (value if isinstance(value, tuple) else (value,))
+    )
     session.console.error(f"nothing for {asked} in {', '.join(store.location for store in stores)}")
-    for store in stores if options["topic"] is not None else ():
-        sentence = missing_topic(store.files, options["topic"], session.console)
+    for store, topic in product(stores, options["topic"]):
+        sentence = missing_topic(store.files, topic, session.console)
         if sentence is not None:
             session.console.note(f"hint: {sentence}")
 

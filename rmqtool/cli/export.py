@@ -89,6 +89,7 @@ def export_command(paths: tuple[StorePath, ...], **options: Any) -> ExitStatus: 
     stores, left_out = _stores(session, paths)
     for store in stores:
         session.note_broker(store)
+        session.note_unread(store)
         session.note_settings(store)
     with session.output(*stores, whole=True) as stream:
         report = export(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from textwrap import indent
 from typing import TYPE_CHECKING
 
@@ -46,6 +47,16 @@ class Command(click.Command):
         super().__init__(*arguments, **more)
         self.examples = examples
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the command line; an option that takes one value is given once."""
+        if not ctx.resilient_parsing:
+            _, _, met = self.make_parser(ctx).parse_args(list(args))
+            for parameter, times in Counter(met).items():
+                if times > 1 and _takes_one_value(parameter):
+                    name = max(parameter.opts, key=len)
+                    raise click.UsageError(f"{name} takes one value, and is given {times} times", ctx)
+        return super().parse_args(ctx, args)
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the command's own options, then those of each section."""
         sections: dict[str, list[tuple[str, str]]] = {_OPTIONS: []}
@@ -61,6 +72,12 @@ class Command(click.Command):
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the examples."""
         write_examples(self.examples, formatter)
+
+
+def _takes_one_value(parameter: click.Parameter) -> bool:
+    return isinstance(parameter, click.Option) and not (
+        parameter.is_flag or parameter.multiple or parameter.count
+    )
 
 
 def write_examples(examples: str, formatter: click.HelpFormatter) -> None:

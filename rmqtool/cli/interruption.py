@@ -17,13 +17,12 @@ _NOTHING = "nothing was written"
 
 
 def left_of_rows(path: Path | None = None) -> str:
-    """Say what is left of rows that are written as they are found; without one, their file is gone again.
+    """Say what is left of rows that are written as they are found: nothing in a file.
 
     Args:
         path: Of their file; None is standard output.
     """
-    is_there = path is None or location_of(path).is_there()
-    return "what was written so far is incomplete" if is_there else _NOTHING
+    return "what was written so far is incomplete" if path is None else _NOTHING
 
 
 def left_of_result(out: Target | None, name: str) -> str:

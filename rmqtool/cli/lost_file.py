@@ -13,7 +13,7 @@ from rmqtool.errors import UsageError
 from rmqtool.projection import json_object
 from rmqtool.report.formats import to_json
 from rmqtool.report.output import open_output
-from rmqtool.report.whole_file import check_new_file, staged_file
+from rmqtool.report.whole_file import check_output_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -55,18 +55,17 @@ def lost_lines(options: dict[str, Any], store: Store) -> Iterator[Callable[[Lost
 
     Raises:
         RefusedError: The file exists, or lies in the store.
+        UsageError: The report goes into the same file.
         EnvironmentFailureError: It cannot be written; nothing is left behind.
     """
     path = check_lost(options)
     if options["lost"] is None:
         yield None
-    elif path is None:
-        with open_output(None, ()) as stream:
-            yield lambda message: stream.write(_line(message))
-    else:
-        check_new_file(path, store.files.evidence_roots)
-        with staged_file(path) as write:
-            yield lambda message: write(_line(message).encode("utf-8", "backslashreplace"))
+        return
+    roots = store.files.evidence_roots
+    check_output_files([options["output"]], roots, new=[path])
+    with open_output(path, roots) as stream:
+        yield lambda message: stream.write(_line(message))
 
 
 def _line(message: LostMessage) -> str:

@@ -38,7 +38,13 @@ rmqtool offsets $STORE --group billing --out-of-range
 @click.command("offsets", cls=Command, examples=_EXAMPLES)
 @click.argument("store_path", type=A_STORE, metavar="STORE")
 @click.option(
-    "-t", "--topic", metavar="GLOB", shell_complete=complete_topic, help="Offsets in these topics only."
+    "-t",
+    "--topic",
+    "topics",
+    multiple=True,
+    metavar="GLOB",
+    shell_complete=complete_topic,
+    help="Offsets in these topics only; repeatable.",
 )
 @click.option(
     "-g", "--group", metavar="GLOB", shell_complete=complete_group, help="Offsets of these groups only."
@@ -47,7 +53,7 @@ rmqtool offsets $STORE --group billing --out-of-range
 @shared_options("text", "json", "ndjson", "csv")
 def offsets_command(
     store_path: StorePath,
-    topic: str | None,
+    topics: tuple[str, ...],
     group: str | None,
     out_of_range: bool,
     **shared: Any,  # noqa: ANN401 - what click makes of the shared options
@@ -61,12 +67,16 @@ def offsets_command(
     session = Session(shared)
     store = session.open(store_path)
     session.note_broker(store)
-    rows = store.offsets(topic=topic, group=group)
+    rows = store.offsets(topic=topics, group=group)
     is_complete = _warn(session, store)
     findings = FindingLog()
     findings.extend(finding for row in rows if (finding := row.finding()) is not None)
     if not rows:
-        session.console.error(f"no offsets in {store.location}: looked for {', '.join(CONFIG_FILES)}")
+        there = [
+            name for name in CONFIG_FILES if store.files.config and (store.files.config / name).is_there()
+        ]
+        looked = f"nothing in {', '.join(there)}" if there else f"looked for {', '.join(CONFIG_FILES)}"
+        session.console.error(f"no offsets in {store.location}: {looked}")
         return ExitStatus.NEGATIVE
     status = findings.exit_status(session.fail_on)
     if not is_complete and session.fail_on is not FailOn.NEVER:

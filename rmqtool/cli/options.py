@@ -235,7 +235,12 @@ def message_options(tag_help: str) -> Callable[[_Function], _Function]:
     """Return what adds the filters on messages that are read in the order of the log."""
     options = (
         click.option(
-            "-t", "--topic", metavar="GLOB", shell_complete=complete_topic, help="Only these topics."
+            "-t",
+            "--topic",
+            multiple=True,
+            metavar="GLOB",
+            shell_complete=complete_topic,
+            help="Only these topics; repeatable.",
         ),
         click.option(
             "--queue",

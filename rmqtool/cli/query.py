@@ -66,7 +66,7 @@ seq 0 9 | sed s/^/order-/ | rmqtool query $STORE -t TopicTest --keys-file -
 @click.command("query", cls=Command, examples=_EXAMPLES)
 @click.argument("store_path", type=A_STORE, metavar="STORE")
 @click.option("-t", "--topic", metavar="T", shell_complete=complete_topic, help="The stored topic.")
-@click.option("-k", "--key", metavar="K", help="Messages with this key, of --topic or of every topic.")
+@click.option("-k", "--key", metavar="K", help="Messages with this key or unique key, of --topic or of any.")
 @click.option("--unique-key", metavar="U", help="Messages with this unique key, likewise.")
 @click.option("--tag", metavar="TAG", help="Messages of the topic with this tag, all of TAGS.")
 @click.option(
@@ -127,6 +127,7 @@ def query_command(
     keys = _keys_of(options["keys_file"], options["topic"])
     answer = _ask(session, store, options, keys, explain=explain)
     session.note_broker(store)
+    session.note_unread(store)
     session.note_settings(store)
     bodies = BodyChoice.of(options)
     with session.output(store) as stream:

@@ -70,13 +70,6 @@ _OPTIONS = (
     click.option(
         "--resume", is_flag=True, help="Of several stores, leave out those whose result is in --out already."
     ),
-    click.option(
-        "--mode",
-        type=click.Choice(["broker"]),
-        default="broker",
-        show_default=True,
-        help="What a running master's dispatch builds from the start of the log.",
-    ),
     part_options("Only these topics; partial.", "Stop at this physical offset; partial."),
     click.option(
         "--tag-items",

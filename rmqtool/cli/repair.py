@@ -75,7 +75,7 @@ def repair_command(
     checkpoint, abort, files that are no part of the log, and damaged settings in config/ follow. The log is
     never changed. What is taken out is kept in the store, in rmqtool-repair-NNNN/, so that --undo brings back
     every byte. The broker must be stopped: its lock is held meanwhile. An interrupted repair is finished by
-    the next one, or taken back by --undo.
+    the next one, which asks as for any other, or taken back by --undo.
     """
     session = Session(options)
     session.leaves(lambda: "what was begun is finished by the next repair, or taken back by --undo")
@@ -122,8 +122,12 @@ def _agreed(session: Session, planned: RepairReport, stream: TextIO) -> bool:
     """
     session.console.close()
     if not sys.stdin.isatty():
+        waiting = planned.journal
+        what = "" if waiting is None else f"{waiting} was interrupted and waits to be finished; "
+        more = "" if waiting is None else ", or take it back with --undo"
         raise RefusedError(
-            "nothing was changed: there is nobody to ask here; look with --plan, then give --yes"
+            f"{planned.store}: {what}nothing was changed: there is nobody to ask here; look with --plan, then"
+            f" give --yes{more}"
         )
     from rmqtool.report.repair_text import write_repair_text
 

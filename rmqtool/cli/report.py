@@ -9,13 +9,13 @@ import click
 from rmqtool import __version__
 from rmqtool.cli.engine_options import engine_of, engine_options
 from rmqtool.cli.help import Command
-from rmqtool.cli.next_command import command_line, other_command
+from rmqtool.cli.next_command import command_line
 from rmqtool.cli.options import A_PATH, A_STORE, max_findings_option, shared_options
 from rmqtool.cli.session import Session
-from rmqtool.errors import EnvironmentFailureError, ExitStatus, UsageError
+from rmqtool.errors import EnvironmentFailureError, ExitStatus
 from rmqtool.findings.wording import counted
 from rmqtool.report.formats import Format, report_json
-from rmqtool.report.whole_file import check_new_file, write_whole
+from rmqtool.report.whole_file import check_output_files, write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,8 +32,6 @@ _EXAMPLES = """\
 rmqtool report $STORE -o report.html
 # what happened when, for Timesketch
 rmqtool report $STORE -o page.html --timeline events.jsonl
-# a skeleton of the store for a bug report, without what was sent
-rmqtool report $STORE --metadump skeleton
 # with the digest of every file of the log
 rmqtool report $STORE -o sealed.html --hash-log
 """
@@ -43,13 +41,6 @@ rmqtool report $STORE -o sealed.html --hash-log
 @click.argument("store_path", type=A_STORE, metavar="STORE")
 @click.option(
     "--timeline", type=A_PATH, metavar="FILE", help="Also write the events as JSON lines for Timesketch."
-)
-@click.option(
-    "--metadump",
-    type=A_PATH,
-    metavar="DIR",
-    help="Make DIR, a skeleton of the store for a bug report: bodies are zeros, names, keys and addresses"
-    " other ones; every finding is still found.",
 )
 @click.option("--hash-log", is_flag=True, help="SHA-256 of the log's files, too; reads them once more.")
 @max_findings_option("kept", 100)
@@ -65,17 +56,10 @@ def report_command(
     It is one file of HTML, without script, that fetches nothing, for a screen and for paper: the verdict and
     the next command, what is lost by topic, the files of the log, messages over time, topics, backlog, gaps,
     delays, findings, and on what all this rests. The exit status is that of verify --predict-recovery.
-
-    With --metadump and without -o, the skeleton alone is made.
     """
     session = Session(options)
     engine = engine_of(options)
     store = session.open(store_path)
-    if options["metadump"] is not None:
-        session.note_broker(store)
-        _write_metadump(session, store, options["metadump"])
-        if options["output"] is None and options["timeline"] is None:
-            return ExitStatus.CLEAN
     timeline = options["timeline"]
     if timeline is not None:
         _check_timeline(timeline, options["output"], store)
@@ -94,32 +78,7 @@ def report_command(
 
 
 def _check_timeline(timeline: Path, output: Path | None, store: Store) -> None:
-    check_new_file(timeline, store.files.evidence_roots)
-    if output is not None and timeline.resolve() == output.resolve():
-        raise UsageError(f"{timeline}: two outputs cannot be one file")
-
-
-def _write_metadump(session: Session, store: Store, out: Path) -> None:
-    """Make a skeleton, and say how to hand it on.
-
-    Raises:
-        UsageError: It is a part of a store only.
-        RefusedError: ``out`` exists, or lies in the store.
-        EnvironmentFailureError: Something cannot be read or written.
-    """
-    from rmqtool.commands.metadump import make_skeleton
-
-    made = make_skeleton(store.files, out, session.console)
-    session.console.close()
-    for place in made.left_out:
-        session.console.warn(f"left out of the skeleton: {place}")
-    session.console.note(
-        f"{out}: {counted(made.files, 'file')}, {made.bytes:,} bytes, mostly holes; look at it, then pack it:"
-        f" tar --sparse -czf skeleton.tar.gz {out}"
-    )
-    session.console.note(
-        f"to see the findings in it: {other_command('verify', out, more=['--predict-recovery'])}"
-    )
+    check_output_files([output], store.files.evidence_roots, new=[timeline])
 
 
 def _gather(

@@ -15,7 +15,8 @@ from rmqtool.cli.session import Session
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, UsageError
 from rmqtool.io import location_of
 from rmqtool.report.formats import Format, document_of, report_json
-from rmqtool.report.whole_file import check_new_file, whole_output
+from rmqtool.report.output import open_output
+from rmqtool.report.whole_file import check_output_files
 from rmqtool.store.results import SALVAGE_REPORT
 from rmqtool.times import parse_time
 
@@ -65,7 +66,9 @@ rmqtool salvage $STORE --out before --until-timestamp 2026-11-21T03:28:46Z
     " nothing, and queue offsets shift; or the log ends at the first hole.",
 )
 @click.option(
-    "--keep-damaged", is_flag=True, help="Give records back whose bodies fail their checksums, as they are."
+    "--keep-damaged",
+    is_flag=True,
+    help="Give records back whose bodies or properties fail their checksums or are torn, as they are.",
 )
 @click.option(
     "--include-stale", is_flag=True, help="Give back what looks like old bytes behind a rewritten tail."
@@ -135,9 +138,10 @@ def _plan(stores: list[Store], session: Session, options: dict[str, Any]) -> Sal
 
     if options["applied"] is not None:
         raise UsageError("--apply does what a plan says, --plan makes one: give one of them")
-    plan = stores[0].plan_salvage(stores[1:], progress=session.console, **_choices(options))
     roots = [root for store in stores for root in store.files.evidence_roots]
-    with whole_output(options["plan_path"], roots) as stream:
+    check_output_files([options["output"]], roots, new=[options["plan_path"]])
+    plan = stores[0].plan_salvage(stores[1:], progress=session.console, **_choices(options))
+    with open_output(options["plan_path"], roots) as stream:
         stream.write(plan_text(plan))
     return SalvageReport.of(plan)
 
@@ -170,14 +174,14 @@ def _check_replay(options: dict[str, Any], stores: list[Store]) -> None:
         raise UsageError("--replay is of the messages in --out; give that")
     roots = [root for store in stores for root in store.files.evidence_roots]
     out = location_of(options["out"]).local_path()
-    check_new_file(options["replay"], roots if out is None else [*roots, out])
+    check_output_files([options["output"]], roots if out is None else [*roots, out], new=[options["replay"]])
 
 
 def _write_replay(path: Path, out: StorePath, session: Session) -> None:
     """Write the messages of a new store, but for those that only stand for lost ones."""
     from rmqtool.report.sinks import open_sink
 
-    with whole_output(path, ()) as stream, session.open(out) as made:
+    with open_output(path, ()) as stream, session.open(out) as made:
         sink = open_sink(Format.REPLAY, stream, schema="", warn=session.console.warn)
         for row in made.dump(types="commitlog", row_types=("message", "inner-message"), unpack_batches=True):
             sink.add(row)

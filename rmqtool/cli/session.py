@@ -18,8 +18,8 @@ from rmqtool.errors import EnvironmentFailureError, ExitStatus
 from rmqtool.findings import FailOn
 from rmqtool.report.console import Console, ProgressMode
 from rmqtool.report.formats import Format
-from rmqtool.report.output import open_output, refuse_evidence
-from rmqtool.report.whole_file import whole_output
+from rmqtool.report.output import open_output
+from rmqtool.report.whole_file import refuse_evidence
 from rmqtool.store import PathKind
 from rmqtool.store.index_zone import zone_of_name
 from rmqtool.store.links import links_out
@@ -153,6 +153,8 @@ class Session:
     def note_opened(self, store: Store, *, reads_queues: bool) -> None:
         """Say what a store is, which links lead out of it, and in the end what of it was not fetched."""
         self.console.detail(f"{store.location}: {store.kind}")
+        for sentence in store.files.settings.unknown_names:
+            self.console.warn(sentence)
         click.get_current_context().call_on_close(partial(self._note_tails, store.files.base))
         self._note_links(store, in_topics=reads_queues)
 
@@ -187,6 +189,11 @@ class Session:
     def stream_data(self) -> None:
         """Draw no bar where rows scroll by while the work goes on."""
         self.console.draws_bars = self._shared.get("output") is not None or not sys.stdout.isatty()
+
+    def note_unread(self, store: Store) -> None:
+        """Warn of parts that hold messages, or queues that consumers see, in a form that is not read."""
+        for feature in store.files.unread:
+            self.console.warn(f"{feature.label}: {feature.code.title}; what it holds is not shown")
 
     def note_broker(self, store: Store) -> None:
         """Say when a broker is at work on the store; what is read may change under the reader."""
@@ -243,8 +250,7 @@ class Session:
 
         Args:
             stores: All that the command reads. Nothing is written anywhere before they are known.
-            whole: Whether a file appears complete or not at all, as that of a short report should; rows that
-                come as they are found stay, whatever ends the command.
+            whole: Whether all is written at the end; else rows come as they are found.
             evidence: What it reads besides.
 
         Raises:
@@ -260,7 +266,7 @@ class Session:
             self.console.log_to(self._state.log)
         if not whole:
             self.leaves(partial(left_of_rows, path))
-        return whole_output(path, roots) if whole and path is not None else open_output(path, roots)
+        return open_output(path, roots)
 
 
 def _open_log(path: Path, evidence_roots: Iterable[Path]) -> TextIO:

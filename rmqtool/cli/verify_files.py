@@ -12,7 +12,7 @@ from rmqtool.cli.lost_file import check_lost
 from rmqtool.errors import ExitStatus, UsageError
 from rmqtool.findings.wording import counted
 from rmqtool.io import local_name
-from rmqtool.report.whole_file import check_new_file, write_whole
+from rmqtool.report.whole_file import check_output_files, write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -67,11 +67,11 @@ class VerifyFiles:
         manifest = options["manifest"]
         self._manifest = None if manifest is None else _target("--manifest", manifest, MANIFEST_ACTIONS)
         self._baseline = self._lines = None
-        written = [target.path for target in self._reports]
-        written += [path for path in (options["output"], check_lost(options)) if path is not None]
+        new = [check_lost(options)]
         if self._manifest is not None and self._manifest.purpose == "write":
-            written.append(self._manifest.path)
-        _check_written(written, [root for store in stores for root in store.files.evidence_roots])
+            new.append(self._manifest.path)
+        reports = [options["output"], *(target.path for target in self._reports)]
+        check_output_files(reports, [root for store in stores for root in store.files.evidence_roots], new)
         if options["baseline"] is not None:
             from rmqtool.commands.verify.baseline_file import load_baseline
 
@@ -136,10 +136,3 @@ class VerifyFiles:
 
             for kind, path in self._reports:
                 write_whole(path, (junit if kind == "junit" else sarif)(verdicts, failures))
-
-
-def _check_written(paths: Sequence[Path], evidence_roots: Sequence[Path]) -> None:
-    for place, path in enumerate(paths):
-        check_new_file(path, evidence_roots)
-        if path.resolve() in {other.resolve() for other in paths[:place]} and not path.exists():
-            raise UsageError(f"{path}: two outputs cannot be one file")

@@ -61,7 +61,7 @@ def _keep_start(*, quiet: bool) -> None:
     from rmqtool.engine import require_spark
 
     require_spark()
-    from rmqtool.engine.spark_training import train_start
+    from rmqtool.engine.spark import train_start
 
     started = time.perf_counter()
     path, size_bytes = train_start()

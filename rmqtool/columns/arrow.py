@@ -5,12 +5,18 @@ Only this module and ``files`` know pyarrow, which is an extra of the package.
 
 from __future__ import annotations
 
+from dataclasses import fields
 from functools import cache
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
+from rmqtool import rows
+from rmqtool.columns.encoder import filled
+from rmqtool.errors import UsageError
+from rmqtool.projection import camel_case
 from rmqtool.rows.messages import TRANSACTION_TYPES, host_text
 from rmqtool.scan.column_layout import Long, Number, Text, Word
 
@@ -18,9 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     import numpy.typing as npt
+    from _typeshed import DataclassInstance
 
     from rmqtool.columns.names import ColumnChoice
-    from rmqtool.rows import Columns
+    from rmqtool.rows import Columns, Row
 
 EARLIEST_MS, LATEST_MS = -62_135_596_800_000, 253_402_300_799_999
 """Times of the years 1 to 9999, which whoever reads them has; a damaged record may state any other."""
@@ -59,6 +66,8 @@ _TYPES = {
     "msgId": pa.string(),
     "damage": _STRINGS,
 }
+_ROW_TYPES = {"int": pa.int64(), "str": pa.string(), "bool": pa.bool_()}
+_ROWS_AT_ONCE = 1 << 14
 _NULLABLE = frozenset({"tags", "uniqKey", "bornTimestamp", "storeTimestamp"})
 _LONGS = {
     "position": Long.POSITION,
@@ -131,6 +140,39 @@ class Batches:
         if name == "transactionType":
             numbers = columns.numbers[Number.SYS_FLAG, :count] >> _TRANSACTION_SHIFT & 3
         return pa.DictionaryArray.from_arrays(_plain(pa.int32(), numbers), _fixed_words(name), safe=False)
+
+
+def messages_table(found: Iterable[Row], choice: ColumnChoice) -> pa.Table:
+    """Return messages as a table."""
+    batches = Batches(choice)
+    parts = [batches.batch(part) for part in filled(found, choice) if isinstance(part, rows.Columns)]
+    return pa.Table.from_batches(parts, schema=batches.schema).unify_dictionaries()
+
+
+def rows_table(found: Iterable[DataclassInstance], kind: type[DataclassInstance]) -> pa.Table:
+    """Return rows of one type as a table; columns are the members of its objects.
+
+    Args:
+        found: The rows.
+        kind: Their type, where there is none.
+
+    Raises:
+        UsageError: They are of several types.
+    """
+    left = iter(found)
+    kept = [*islice(left, 1)]
+    kind = type(kept[0]) if kept else kind
+    types = {one.name: _ROW_TYPES.get(str(one.type).partition(" ")[0], pa.string()) for one in fields(kind)}
+    schema = pa.schema([(camel_case(name), type_) for name, type_ in types.items()])
+    batches = []
+    while kept := [*kept, *islice(left, _ROWS_AT_ONCE)]:
+        for other in {type(one) for one in kept}:
+            if [one.name for one in fields(other)] != [*types]:  # a Preblank has those of a Unit
+                raise UsageError(f"rows of {kind.__name__} and {other.__name__} have no columns in common")
+        columns = [pa.array([getattr(one, name) for one in kept], type_) for name, type_ in types.items()]
+        batches.append(pa.RecordBatch.from_arrays(columns, schema=schema))
+        kept = []
+    return pa.Table.from_batches(batches, schema=schema)
 
 
 class _Dictionary:

@@ -24,11 +24,16 @@ _UNSHOWN = r"\x00-\x1f\x7f-\x{9f}\x{61c}\x{200e}\x{200f}\x{2028}-\x{202e}\x{2066
 """What not any format may show as it is; see ``rmqtool.scan.json_kernels.is_harmful``."""
 
 _PLAIN = f"^[^{_UNSHOWN}]*$"
-_HARMFUL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
+_ESCAPED = re.compile("^[=+@-]|[\\\\\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
+"""What cells of csv escape as reports do: `rmqtool.report.escaping.escape_cell`."""
 
+_NOT_IN_BODIES = re.compile(
+    _ESCAPED.pattern.replace("^[", "^[\t\r").replace("\\\\\x00-\x1f", "\x00-\x08\x0b\x0c\x0e-\x1f")
+)
+"""Of bodies, tabs and ends of lines can be in a cell, but not first where a formula begins."""
 
-_HARMFUL_IN_BODIES = re.compile(_HARMFUL.pattern.replace("\x00-\x1f", "\x00-\x08\x0b\x0c\x0e-\x1f"))
-"""Of bodies, tabs and ends of lines can be in a cell."""
+_SPECIAL_IN_CELLS = r"^[=+@-]|\\"
+"""What of these characters other formats show."""
 
 
 class _Kind(StrEnum):
@@ -74,7 +79,7 @@ def csv_form(schema: pa.Schema, bodies: TextBodies) -> LineForm:
     """Return the form of csv: what is no number is quoted, lists and properties are JSON."""
     names = _names(schema)
     before = {name: "," if number else "" for number, name in enumerate(names)}
-    quoted = {_Kind.TEXT: _csv_text, _Kind.JSON: _csv_text, _Kind.BODY: _csv_cell}
+    quoted = {_Kind.TEXT: _csv_text, _Kind.JSON: _csv_cell, _Kind.BODY: _csv_cell}
     return LineForm(",".join(names) + "\n", before, "\n", "", True, quoted, bodies)
 
 
@@ -158,10 +163,11 @@ def _json_text(texts: pa.Array) -> pa.Array:
 
 
 def _csv_text(texts: pa.Array) -> pa.Array:
-    r"""Return texts as quoted cells; controls become ``\xNN`` or ``\uNNNN``."""
+    r"""Return texts as quoted cells; what is escaped becomes ``\xNN`` or ``\uNNNN``, a backslash two."""
     texts = texts.cast(pa.large_string())
-    if not _are_plain(texts):
-        texts = _each(texts, lambda text: _HARMFUL.sub(_escaped, text))
+    is_special = pc.match_substring_regex(texts, _SPECIAL_IN_CELLS)
+    if pc.any(is_special, min_count=0).as_py() or not _are_plain(texts):
+        texts = _each(texts, lambda text: _ESCAPED.sub(_escaped, text))
     return _csv_cell(texts)
 
 
@@ -181,6 +187,8 @@ def _each(texts: pa.Array, change: Callable[[str], str]) -> pa.Array:
 
 def _escaped(found: re.Match[str]) -> str:
     code = ord(found[0])
+    if found[0] == "\\":
+        return "\\\\"
     return f"\\x{code:02x}" if code <= 0xFF else f"\\u{code:04x}"
 
 
@@ -219,6 +227,6 @@ def _encoded(body: bytes, bodies: TextBodies, in_cells: bool) -> tuple[str, str]
     if bodies is TextBodies.TEXT:
         with suppress(UnicodeDecodeError):
             text = body.decode()
-            if not in_cells or not _HARMFUL_IN_BODIES.search(text):
+            if not in_cells or not _NOT_IN_BODIES.search(text):
                 return text, "utf-8"
     return base64.b64encode(body).decode(), "base64"

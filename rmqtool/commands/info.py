@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rmqtool import rows
+from rmqtool.account.model import LogLosses, cut_finding, is_borne_out
 from rmqtool.check.configs import config_findings
 from rmqtool.derived.checkpoint import read_checkpoint
 from rmqtool.derived.index_files import IndexFile
-from rmqtool.derived.queue_bounds import queue_bounds
+from rmqtool.derived.queue_bounds import messages_from, queue_bounds
 from rmqtool.errors import DeniedError, EnvironmentFailureError
 from rmqtool.findings import Finding, FindingLog, Findings, Severity
 from rmqtool.findings.places import IO_CHANGED, IO_DENIED
@@ -20,6 +21,7 @@ from rmqtool.store.kinds import UNIT_QUEUE_KINDS
 from rmqtool.store.layout import layout_findings
 from rmqtool.store.lock import lock_holder
 from rmqtool.store.unreadable import denied_finding
+from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -150,9 +152,6 @@ def summarise(store: Store, max_findings: int = 10) -> StoreSummary:
     log = None
     with denied.noted():
         log = _log_summary(store, findings)
-    start = log.start if log is not None else 0
-    queues = tuple(_queue_summaries(store, start, denied))
-    index = tuple(_index_summaries(store, denied))
     checkpoint = process = holder = None
     with denied.noted():
         checkpoint = read_checkpoint(store.checkpoint, [])
@@ -160,6 +159,14 @@ def summarise(store: Store, max_findings: int = 10) -> StoreSummary:
         process = _abort_process(store)
     with denied.noted():
         holder = None if store.root is None else lock_holder(store.root)
+    ends = _Ends(0 if log is None else log.start, None if log is None or holder else log.end)
+    queues = tuple(_queue_summaries(store, ends, denied))
+    index = tuple(_index_summaries(store, denied))
+    if ends.beyond and ends.end is not None:
+        losses = LogLosses(ends.beyond, ends.beyond, 0, ends.beyond, None, ())
+        latest_ms = None if log is None else log.last_store_timestamp_ms
+        sure = store.abort is None and is_borne_out(store, ends.end, latest_ms)
+        findings.add(cut_finding(losses, ends.end, sure=sure))
     return StoreSummary(
         path=str(store.place.path),
         kind=store.kind.value,
@@ -177,6 +184,26 @@ def summarise(store: Store, max_findings: int = 10) -> StoreSummary:
         lock_holder=None if holder is None else str(holder),
         findings=findings,
     )
+
+
+@dataclass
+class _Ends:
+    """Where the log begins and ends, and what queues list beyond it.
+
+    Attributes:
+        start: Physical offset of its first byte.
+        end: After its last record; None where that moves, or is not known.
+        beyond: Messages that lie there by the units at the ends of the queues.
+    """
+
+    start: int
+    end: int | None
+    beyond: int = 0
+
+    def take(self, queue: QueueFiles, max_offset: int) -> None:
+        """Add what a queue lists beyond the log; light queues list what others do."""
+        if self.end is not None and not (queue.topic or "").startswith(LMQ_PREFIX):
+            self.beyond += messages_from(queue, max_offset, max(self.end, self.start))
 
 
 class _Denied:
@@ -236,7 +263,7 @@ def _log_summary(store: Store, findings: FindingLog) -> LogSummary | None:
     )
 
 
-def _queue_summaries(store: Store, log_start: int, denied: _Denied) -> Iterator[QueueSummary]:
+def _queue_summaries(store: Store, ends: _Ends, denied: _Denied) -> Iterator[QueueSummary]:
     for kind in UNIT_QUEUE_KINDS:
         topics: list[str | None] = [None]
         with denied.noted():
@@ -245,11 +272,12 @@ def _queue_summaries(store: Store, log_start: int, denied: _Denied) -> Iterator[
             with denied.noted():
                 for queue in store.queues(kind, topic):
                     with denied.noted():
-                        yield _queue_summary(queue, log_start)
+                        yield _queue_summary(queue, ends)
 
 
-def _queue_summary(queue: QueueFiles, log_start: int) -> QueueSummary:
-    bounds = queue_bounds(queue, log_start)
+def _queue_summary(queue: QueueFiles, ends: _Ends) -> QueueSummary:
+    bounds = queue_bounds(queue, ends.start)
+    ends.take(queue, bounds.max_offset)
     queue.files.close()
     messages = bounds.max_offset - bounds.min_offset
     return QueueSummary(queue.kind.value, queue.topic, queue.queue_id, len(queue.files), *bounds, messages)

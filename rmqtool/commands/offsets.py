@@ -14,15 +14,16 @@ from typing import TYPE_CHECKING, ClassVar
 from rmqtool.check.consumer_offsets import consumed_offsets
 from rmqtool.derived.queue_bounds import queue_bounds
 from rmqtool.derived.queue_files import QueueFile
+from rmqtool.doctor import CONFIG_KINDS, CopyState
+from rmqtool.doctor.copies import read_copy
 from rmqtool.findings import Finding
 from rmqtool.findings.places import OF_AHEAD, OF_BEHIND
 from rmqtool.formats.consumequeue import UNIT_SIZE, UNITS
 from rmqtool.scan.record_at import record_at
-from rmqtool.store.broker_json import ConfigFileError, load_broker_json
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from rmqtool.check.consumer_offsets import Consumed
     from rmqtool.derived.queue_bounds import Bounds
@@ -46,7 +47,8 @@ class Progress:
         min_offset: Of the queue; None without one.
         max_offset: Of the queue; None without one.
         lag: Units still to be read; None without a queue, 0 for a reader that is ahead of it.
-        state: ``ok``, ``ahead`` of the queue's end, ``after`` its start, ``no-offset`` or ``no-queue``.
+        state: ``ok``, ``ahead`` of the queue's end, ``behind`` its start, ``no-offset``, ``no-queue``, or
+            ``not-read`` where a database may hold the queue.
         last_timestamp_ms: Store time of the message that was read last; None if it is not there.
     """
 
@@ -70,19 +72,19 @@ class Progress:
         return Finding(code=code, file=self.file, topic=self.topic, queue_id=self.queue_id)
 
 
-def progress_of(store: Store, topic: str | None = None, group: str | None = None) -> Iterator[Progress]:
+def progress_of(store: Store, topics: Sequence[str] = (), group: str | None = None) -> Iterator[Progress]:
     """Yield all offsets in ``config/``, by file, topic, reader and queue.
 
     Args:
         store: The store root.
-        topic: A glob over the topic.
+        topics: Globs over the topic; none means all.
         group: A glob over the group; delay levels and the timer have none.
 
     Raises:
         EnvironmentFailureError: A queue's directory or file cannot be read.
     """
     found = _Queues(store)
-    wanted = (one for one in sorted(consumed_offsets(store), key=_order) if _is_wanted(one, topic, group))
+    wanted = (one for one in sorted(consumed_offsets(store), key=_order) if _is_wanted(one, topics, group))
     for (file, topic_name, reader), offsets in groupby(wanted, key=lambda one: _order(one)[:3]):
         begun = {consumed.queue_id: consumed for consumed in offsets}
         others = found.queue_ids(topic_name) if reader.startswith(_GROUP) else ()
@@ -118,21 +120,23 @@ def unused_tables(store: Store) -> str | None:
 
 
 def undecodable_files(store: Store) -> Iterator[str]:
-    """Yield a sentence for every file of offsets that is there and cannot be decoded."""
-    for name in CONFIG_FILES:
-        try:
-            if store.config is not None:
-                load_broker_json(store.config / name)
-        except ConfigFileError as failure:
-            yield str(failure)
+    """Yield a sentence for every file of offsets that is there and holds nothing that can be decoded."""
+    config = store.config
+    for path in () if config is None else (config / name for name in CONFIG_FILES):
+        copy = read_copy(path, str(path), CONFIG_KINDS[path.name])
+        backup = read_copy(path.with_name(f"{path.name}.bak"), "", CONFIG_KINDS[path.name])
+        if copy.state is CopyState.DENIED:
+            yield f"{path}: {copy.reason}"
+        elif copy.state not in {CopyState.MISSING, CopyState.SOUND} and not backup.is_sound:
+            yield f"{copy}: what a broker makes of it, and what is left: rmqtool repair STORE --plan"
 
 
 def _order(consumed: Consumed) -> tuple[str, str, str, int]:
     return consumed.file, consumed.topic, consumed.reader, consumed.queue_id
 
 
-def _is_wanted(consumed: Consumed, topic: str | None, group: str | None) -> bool:
-    return (topic is None or fnmatchcase(consumed.topic, topic)) and (
+def _is_wanted(consumed: Consumed, topics: Sequence[str], group: str | None) -> bool:
+    return (not topics or any(fnmatchcase(consumed.topic, one) for one in topics)) and (
         group is None or fnmatchcase(consumed.reader, f"{_GROUP}{group}")
     )
 
@@ -140,7 +144,7 @@ def _is_wanted(consumed: Consumed, topic: str | None, group: str | None) -> bool
 def _progress(consumed: Consumed, bounds: Bounds | None, queues: _Queues) -> Progress:
     place = consumed.file, consumed.topic, consumed.queue_id, consumed.reader, consumed.offset
     if bounds is None:
-        return Progress(*place, None, None, None, "no-queue")
+        return Progress(*place, None, None, None, "not-read" if queues.in_database else "no-queue")
     low, high = bounds
     state = "ahead" if consumed.offset > high else "behind" if consumed.offset < low else "ok"
     lag = max(0, high - max(low, consumed.offset))
@@ -156,6 +160,7 @@ class _Queues:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._bounds: dict[tuple[str, int], Bounds | None] = {}
+        self.in_database = bool(store.queue_databases)
 
     def queue_ids(self, topic: str) -> Iterator[int]:
         """Yield the numbers of a topic's queues."""

@@ -52,6 +52,26 @@ def queue_bounds(queue: QueueFiles, log_start: int) -> Bounds:
     return Bounds(max_offset, max_offset)
 
 
+def messages_from(queue: QueueFiles, max_offset: int, physical_offset: int) -> int:
+    """Return how many messages at the end of a queue lie at a physical offset, or after it.
+
+    Args:
+        queue: A consume queue, or a batch consume queue, whose units are in order.
+        max_offset: Its end, as `queue_bounds` has it.
+        physical_offset: Most often after all of them: then only the last unit is read.
+    """
+    position = (max_offset - 1) * UNITS.size
+    if queue.kind is not PathKind.BATCHCONSUMEQUEUE:
+        segment = queue.files.segment_at(position)
+        if segment is None:
+            return 0
+        last = QueueFile(segment, UNITS).unit((position - segment.start) // UNITS.size)
+        if last.physical_offset < physical_offset:
+            return 0
+    bounds = queue_bounds(queue, physical_offset)
+    return bounds.max_offset - bounds.min_offset
+
+
 def first_holding(count: int, holds: Callable[[int], bool]) -> int:
     """Return the first of the numbers 0..count that holds, when all after it hold too; count if none."""
     low, high = 0, count

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 
 NOWHERE = -1
-_NOWHERE = NOWHERE
 
 
 class ItemMatch(IntEnum):

@@ -16,6 +16,7 @@ from rmqtool.dispatch.multi_kernels import is_blank, multi_dispatch
 from rmqtool.dispatch.policy import DispatchPolicy, Switch, Trait
 from rmqtool.dispatch.queue_kernels import find_queue, put_unit
 from rmqtool.dispatch.rows import ENTRY_ROW, KEYLESS_ROW, QUEUE_ROW, UNIT_ROW, Count, DispatchOutcome
+from rmqtool.formats.batch import INNER_BATCH_FLAG
 from rmqtool.formats.message import (
     TRANSACTION_COMMIT,
     TRANSACTION_MASK,
@@ -38,7 +39,7 @@ _UNITS, _ENTRIES, _KEYLESS, _END, _MESSAGES, _UNINDEXED = (count.value for count
 _INDEX, _MULTI, _MAX_LEVEL = Switch.INDEX.value, Switch.MULTI_DISPATCH.value, Switch.MAX_DELAY_LEVEL.value
 _UNTIL, _PASSES = Switch.UNTIL_TIMESTAMP.value, Switch.PASSES_STALLS.value
 _SCHEDULE, _BATCH, _NO_MULTI = Trait.SCHEDULE.value, Trait.BATCH.value, Trait.NO_MULTI_DISPATCH.value
-_EXCLUDED, _UNSAFE = Trait.EXCLUDED.value, Trait.UNSAFE.value
+_EXCLUDED, _UNSAFE, _INNER = Trait.EXCLUDED.value, Trait.UNSAFE.value, Trait.INNER_BATCHES.value
 _KEYS, _UNIQ_KEY, _TAGS, _DELAY, _QUEUES, _OFFSETS, _NUM, _BASE = (name.value for name in Property)
 _SECOND_MS = 1000
 
@@ -74,6 +75,17 @@ def _put_own_unit(
             return count
     put_unit(units, count, queue, base, row, tags_code, row.store_timestamp_ms, number)
     return count + 1
+
+
+@kernel
+def _is_inner_batch(row: Row, values: Int64s) -> bool:
+    """Whether the record holds an inner batch, which proves that its topic has batch queues.
+
+    Java: ``HookUtils#checkInnerBatch`` (5.0.0 to 5.5.1) refuses one for any other topic, and
+    ``BatchConsumeQueue#assignQueueOffset`` gives it INNER_BASE.
+    """
+    has_both = values[_NUM, 0] >= 0 and values[_BASE, 0] >= 0
+    return bool(row.sys_flag & INNER_BATCH_FLAG and has_both)
 
 
 @kernel
@@ -207,7 +219,7 @@ def dispatch(
         delays: delay in ms by level.
         tag_turns: see ``DispatchPolicy.tag_turns``.
         slots: the queue table's slots.
-        queues: the queue table's rows, of ``QUEUE_ROW``.
+        queues: the queue table's rows, of ``QUEUE_ROW``; ``Trait.INNER_BATCHES`` is set in them.
         names: the queue table's names.
         units: filled, of ``UNIT_ROW``.
         entries: filled, of ``ENTRY_ROW``.
@@ -232,6 +244,8 @@ def dispatch(
         traits = queues[queue].traits
         if traits & _EXCLUDED or row.store_timestamp_ms > switches[_UNTIL]:
             continue
+        if _is_inner_batch(row, value):
+            queues[queue].traits = traits | _INNER
         outcome, count = _DONE, counts[_UNITS]
         transaction = row.sys_flag & TRANSACTION_MASK
         if transaction in (TRANSACTION_NONE, TRANSACTION_COMMIT):

@@ -1,4 +1,4 @@
-"""Queue offsets that no record of the log carries: messages whose record is nowhere.
+"""Queue offsets along a log: the runs that records carry, and those between them that no record carries.
 
 Every record is followed as it comes, whatever made the broker skip it; the judge of what is missing is that
 of ``continuity``. A record waits for the next one of its queue, as that decides what its offset means.
@@ -34,11 +34,36 @@ class _State(IntEnum):
     OFFSET = len(Progress) + 1
     COUNT = len(Progress) + 2
     MISSING = len(Progress) + 3
+    PLACE = len(Progress) + 4  # of the record that waits
+    END = len(Progress) + 5
+    OPEN = len(Progress) + 6  # whether there is a run that goes on; the next are its fields
+    RUN_FIRST = len(Progress) + 7
+    RUN_STOP = len(Progress) + 8
+    RUN_PLACE = len(Progress) + 9
+    RUN_END = len(Progress) + 10
+    RUN_ANEW = len(Progress) + 11
 
+
+RUN_ROW = np.dtype(
+    [
+        ("queue", np.int64),  # its number
+        ("first", np.int64),  # queue offset
+        ("stop", np.int64),  # queue offset after the last
+        ("place", np.int64),  # physical offset of the first record
+        ("end", np.int64),  # after the last record
+        ("anew", np.int64),  # whether the queue offsets begin again here
+    ],
+    align=True,
+)
+"""Records of a queue whose queue offsets follow each other."""
 
 _WIDTH = len(Progress) + len(_State)
-_WAITS, _OFFSET, _COUNT, _MISSING = (place.value for place in _State)
-_GAP, _STARTED = Discontinuity.GAP.value, Progress.STARTED.value
+_WAITS, _OFFSET, _COUNT, _MISSING, _PLACE, _END = (place.value for place in list(_State)[:6])
+_OPEN, _RUN_FIRST, _RUN_STOP, _RUN_PLACE, _RUN_END, _RUN_ANEW = (place.value for place in list(_State)[6:])
+_GAP, _RESET, _OUT_OF_RANGE = (
+    kind.value for kind in (Discontinuity.GAP, Discontinuity.RESET, Discontinuity.OUT_OF_RANGE)
+)
+_STARTED, _NEXT = Progress.STARTED.value, Progress.NEXT.value
 _NUM, _BASE = Property.INNER_NUM.value, Property.INNER_BASE.value
 _NONE = -1
 
@@ -56,18 +81,40 @@ class OffsetGaps(NamedTuple):
 
 
 @kernel
-def _judge(state: Int64s, following: int) -> None:
-    """Judge the record that waits, if one does."""
-    if state[_WAITS]:
-        kind, expected, observed = follow_offset(state[_OFFSET], state[_COUNT], following, state)
-        if kind == _GAP:
-            state[_MISSING] += observed - expected
+def _close(number: int, state: Int64s, runs: Rows, filled: int) -> int:
+    """Put the run that is open, if one is, among the others."""
+    if state[_OPEN]:
+        one = runs[filled]
+        one.queue, one.first, one.stop = number, state[_RUN_FIRST], state[_RUN_STOP]
+        one.place, one.end, one.anew = state[_RUN_PLACE], state[_RUN_END], state[_RUN_ANEW]
+        state[_OPEN] = 0
+        return filled + 1
+    return filled
+
+
+@kernel
+def _judge(number: int, state: Int64s, following: int, runs: Rows, filled: int) -> int:
+    """Judge the record that waits, if one does; return how many runs there are then."""
+    if not state[_WAITS]:
+        return filled
+    kind, expected, observed = follow_offset(state[_OFFSET], state[_COUNT], following, state)
+    if kind == _GAP:
+        state[_MISSING] += observed - expected
+    if kind >= 0 and state[_NEXT] == expected + state[_COUNT]:
+        observed = expected  # it says something else, and the queue goes on as if it did not
+    if not state[_OPEN] or observed != state[_RUN_STOP]:
+        filled = _close(number, state, runs, filled)
+        state[_OPEN], state[_RUN_FIRST], state[_RUN_PLACE] = 1, observed, state[_PLACE]
+        state[_RUN_ANEW] = kind == _RESET
+    state[_RUN_STOP], state[_RUN_END] = observed + state[_COUNT], state[_END]
+    return filled
 
 
 def _example_of_follow_rows() -> tuple[object, ...]:
     rows, values = np.empty(0, MESSAGE_ROW), np.empty((0, len(Property), 2), np.int64)
     slots, totals, names = np.full(1, -1, np.int32), np.empty(0, TOTAL_ROW), np.empty(0, np.uint8)
-    return np.empty(1, np.uint8), rows, values, slots, totals, names, np.empty((0, _WIDTH), np.int64)
+    states, runs = np.empty((0, _WIDTH), np.int64), np.empty(0, RUN_ROW)
+    return np.empty(1, np.uint8), rows, values, slots, totals, names, states, runs
 
 
 @entry(_example_of_follow_rows)
@@ -80,8 +127,14 @@ def _follow_rows(
     totals: Rows,
     names: Buffer,
     states: Int64s,
-) -> None:
-    """Follow the queue offsets of a batch whose queues are all in the table; half messages have none."""
+    runs: Rows,
+) -> int:
+    """Follow the queue offsets of a batch whose queues are all in the table; half messages have none.
+
+    Returns:
+        How many runs ended, which are in ``runs``.
+    """
+    filled = 0
     for i in range(len(rows)):
         row = rows[i]
         kind = row.sys_flag & TRANSACTION_MASK
@@ -91,15 +144,21 @@ def _follow_rows(
         state, count = states[number], 1
         if values[i, _NUM, 0] >= 0 and values[i, _BASE, 0] >= 0:
             count = max(parse_short(buffer, values[i, _NUM, 0], values[i, _NUM, 1])[1], 1)
-        _judge(state, row.queue_offset)
+        filled = _judge(number, state, row.queue_offset, runs, filled)
         state[_WAITS], state[_OFFSET], state[_COUNT] = 1, row.queue_offset, count
+        state[_PLACE], state[_END] = row.log_offset, row.log_offset + row.total_size
+    return filled
 
 
-@entry(lambda: (np.empty((0, _WIDTH), np.int64),))
+@entry(lambda: (np.empty((0, _WIDTH), np.int64), np.empty(0, RUN_ROW)))
 @kernel
-def _judge_last(states: Int64s) -> None:
+def _judge_last(states: Int64s, runs: Rows) -> int:
+    """Judge what waits still; there is room for two runs of each queue."""
+    filled = 0
     for number in range(len(states)):
-        _judge(states[number], _NONE)
+        filled = _judge(number, states[number], _NONE, runs, filled)
+        filled = _close(number, states[number], runs, filled)
+    return filled
 
 
 class OffsetWalk:
@@ -113,6 +172,7 @@ class OffsetWalk:
         self._from_zero = from_zero
         self._queues = QueueTotals()
         self._states: Int64s = np.zeros((0, _WIDTH), np.int64)
+        self._runs: list[Rows] = []
 
     def add(self, batch: MessageBatch) -> None:
         """Take messages, in log order."""
@@ -122,12 +182,35 @@ class OffsetWalk:
             more = np.zeros((len(queues.rows) - len(self._states), _WIDTH), np.int64)
             more[:, _STARTED] = self._from_zero
             self._states = np.concatenate((self._states, more))
-        _follow_rows(
-            batch.buffer, batch.rows, batch.values, queues.slots, queues.rows, queues.names, self._states
+        runs = np.empty(len(batch.rows), RUN_ROW)  # each record ends one run at most
+        filled = _follow_rows(
+            batch.buffer,
+            batch.rows,
+            batch.values,
+            queues.slots,
+            queues.rows,
+            queues.names,
+            self._states,
+            runs,
         )
+        if filled:
+            self._runs.append(runs[:filled].copy())
 
     def finish(self) -> OffsetGaps:
         """Return what is missing; nothing can be taken after that."""
-        _judge_last(self._states)
+        runs = np.empty(2 * len(self._states), RUN_ROW)
+        self._runs.append(runs[: _judge_last(self._states, runs)])
         missing = self._states[:, _MISSING]
         return OffsetGaps(int(missing.sum()), int(np.count_nonzero(missing)))
+
+    def runs(self) -> dict[tuple[str, int], Rows]:
+        """Return the runs of each queue in log order, ``(n,)`` of ``RUN_ROW``, once it is finished."""
+        runs = np.concatenate([np.empty(0, RUN_ROW), *self._runs])
+        runs = runs[np.argsort(runs["queue"], kind="stable")]
+        bounds = np.searchsorted(runs["queue"], np.arange(len(self._states) + 1))
+        found: dict[tuple[str, int], Rows] = {}
+        for number, (key, _) in enumerate(self._queues):
+            mine = runs[bounds[number] : bounds[number + 1]]
+            if len(mine):
+                found[key] = np.concatenate((found[key], mine)) if key in found else mine
+        return found

@@ -14,7 +14,7 @@ from rmqtool.releases import DEFAULT
 from rmqtool.topics import SCHEDULE_TOPIC
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     import numpy.typing as npt
 
@@ -35,6 +35,7 @@ class Trait(IntFlag):
     NO_MULTI_DISPATCH = 4  # 5.1.1+: retry, system and schedule topics
     EXCLUDED = 8  # by the user's choice: as if the message were not there
     UNSAFE = 16  # the topic's name can be no directory: no units, index entries only
+    INNER_BATCHES = 32  # set by the dispatch: a record carries an inner batch, as only BatchCQ topics take
 
 
 class Switch(IntEnum):
@@ -106,6 +107,15 @@ class DispatchPolicy:
         """
         policy = cls.from_settings(settings)
         return policy if settings.touched_by_5_4 is False else replace(policy, tag_items=ALL_TAG_ITEMS)
+
+    def with_batch_topics(self, topics: Iterable[str]) -> DispatchPolicy:
+        """Return the policy by which further topics have batch queues: `Dispatcher.unknown_batch_topics`.
+
+        Brokers before 5.0.0 have none, whatever a record says.
+        """
+        if not self.release.batch_queues:
+            return self
+        return replace(self, batch_topics=self.batch_topics.union(topics))
 
     @property
     def partial(self) -> bool:

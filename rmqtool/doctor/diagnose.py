@@ -11,7 +11,7 @@ from rmqtool.doctor.copies import ConfigCopy, CopyState, entries_of, read_copy
 from rmqtool.doctor.effects import DELAYS, Offsets, Place, effects_of, offsets_of, proven_offsets
 from rmqtool.doctor.kinds import CONFIG_KINDS, OTHER_KEEPERS
 from rmqtool.doctor.model import BrokerTakes, ConfigChoice, ConfigDiagnosis
-from rmqtool.topics import LMQ_PREFIX, SCHEDULE_TOPIC
+from rmqtool.topics import LMQ_PREFIX, SCHEDULE_TOPIC, is_own_group
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -22,19 +22,23 @@ if TYPE_CHECKING:
     from rmqtool.store import Store
 
 _SUFFIXES = ("", ".bak", ".tmp")
-_TOPICS = "topics.json"
+_TOPICS, _OFFSETS, _GROUPS = "topics.json", "consumerOffset.json", "subscriptionGroup.json"
+_FORGETFUL = (BrokerTakes.FILE, BrokerTakes.BACKUP, BrokerTakes.REFUSES, BrokerTakes.NOTHING)
 _ENTRY_DEPTH = 2  # of members that are entries; what lies deeper are offsets by queue
 _READ_AND_WRITE = 6  # PermName: PERM_READ | PERM_WRITE
 
 
-def diagnose(store: Store) -> tuple[ConfigDiagnosis, ...]:
+def diagnose(store: Store, release: Release | None = None) -> tuple[ConfigDiagnosis, ...]:
     """Return the diagnosis of every JSON file of which a copy is there, by name.
 
     Nothing is said of a store whose settings RocksDB keeps.
 
     Args:
         store: a store root; of a part of one nothing is known.
+        release: of the broker that is started; None for that of the store's own, and where the files leave
+            that open, for the candidate that forgets most.
     """
+    releases = store.settings.candidates if release is None else (release,)
     config = store.config
     if config is None or any((config / name).is_directory() for name in OTHER_KEEPERS):
         return ()
@@ -45,8 +49,9 @@ def diagnose(store: Store) -> tuple[ConfigDiagnosis, ...]:
             read_copy(config / f"{kind.name}{suffix}", f"config/{kind.name}{suffix}", kind)
             for suffix in _SUFFIXES
         )
-        if any(copy.state is not CopyState.MISSING for copy in copies):
-            found.append(_diagnosis(kind, copies, store.settings.release, ends))
+        is_there = any(copy.state is not CopyState.MISSING for copy in copies)
+        if is_there or (not copies[0].entries and _is_needed(store, kind, ends)):
+            found.append(_diagnosis(store, kind, copies, releases, ends))
     return tuple(found)
 
 
@@ -71,12 +76,19 @@ def broker_takes(copies: tuple[ConfigCopy, ...], kind: ConfigKind, release: Rele
 
 
 def _diagnosis(
-    kind: ConfigKind, copies: tuple[ConfigCopy, ...], release: Release, ends: QueueEnds
+    store: Store,
+    kind: ConfigKind,
+    copies: tuple[ConfigCopy, ...],
+    releases: tuple[Release, ...],
+    ends: QueueEnds,
 ) -> ConfigDiagnosis:
-    takes = broker_takes(copies, kind, release)
+    takes = max((broker_takes(copies, kind, one) for one in releases), key=_FORGETFUL.index)
     there = tuple(copy for copy in copies if copy.state is not CopyState.MISSING)
     choices: tuple[ConfigChoice, ...] = ()
     obvious = True
+    lists_nothing = takes in {BrokerTakes.FILE, BrokerTakes.NOTHING} and not copies[0].entries
+    if lists_nothing and _is_needed(store, kind, ends):
+        takes = BrokerTakes.NOTHING
     if takes is not BrokerTakes.FILE:
         drafts = list(_drafts(kind, copies, ends))
         choices = tuple(_Judged(kind, copies, drafts, ends).choices())
@@ -84,9 +96,20 @@ def _diagnosis(
     return ConfigDiagnosis(f"config/{kind.name}", there, takes, kind.loses, choices, obvious)
 
 
+def _is_needed(store: Store, kind: ConfigKind, ends: QueueEnds) -> bool:
+    """Tell whether a file must list something: topics that have queues, offsets of groups that are known."""
+    if kind.name == _TOPICS:
+        return any(not topic.startswith(LMQ_PREFIX) for topic, _ in ends.topics())
+    if kind.name != _OFFSETS or store.config is None or not any(ends.topics()):
+        return False
+    groups = CONFIG_KINDS[_GROUPS]
+    known = read_copy(store.config / _GROUPS, f"config/{_GROUPS}", groups)
+    return any(not is_own_group(name) for _, name, _ in entries_of(known.document, groups))
+
+
 def _is_obvious(choices: tuple[ConfigChoice, ...], copies: tuple[ConfigCopy, ...]) -> bool:
     """Tell whether the first choice is sure to be right: a whole copy, with all that any other one knows."""
-    return bool(choices) and any(copy.is_sound for copy in copies) and not choices[0].missing
+    return bool(choices) and any(one.is_sound and one.entries for one in copies) and not choices[0].missing
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,5 +64,8 @@ CONFIG_KINDS: dict[str, ConfigKind] = {
 }
 """By name. A broker loads them by ``ConfigManager#load`` (4.9.8 to 5.5.1; some are only in 5.x)."""
 
+ONLY_SHOWN = frozenset({"config/timermetrics", "config/transactionMetrics"})
+"""Counts that a broker reports, and makes anew."""
+
 OTHER_KEEPERS = ("topics", "consumerOffsets", "subscriptionGroups", "rdb", "metadata")
 """Directories in ``config/`` where RocksDB keeps the same; JSON files beside them are old."""

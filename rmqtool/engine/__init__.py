@@ -5,15 +5,12 @@ travels is small (descriptors, numpy rows); bulk bytes go from the tasks straigh
 
 ``interface`` says what every engine promises; ``local`` keeps it with threads, because kernels release the
 GIL; ``spark`` keeps it with a Spark session in a private Java process (or on a cluster), built from
-``spark_java`` (which Java), ``spark_cache`` and ``spark_training`` (what it keeps of a start),
-``spark_master`` (is it a master, and there), ``spark_settings`` (configuration), ``spark_folder`` (its
-files), ``spark_jvm`` (the process; its death is ``processes``) and ``spark_session`` (what pyspark keeps
-globally). ``spark_live`` keeps it with a session that is somebody else's, and ``spark_connect`` with one at a
-server of Spark Connect. All are ``spark_map`` over ``spark_jobs``, which sends tasks to other machines as
-``spark_plan`` packs them, by ``spark_rdd`` where there is a Spark context, else by ``spark_frames``.
-``spark_task`` is what runs on an executor, in workers that ``spark_daemon`` forks here, mostly as
-``spark_twin``, a copy of this process. ``sharing`` puts small items together. Nothing heavy is imported
-before a Spark engine opens.
+``spark_java`` (which Java), ``spark_cache`` (files of Java for its next start), ``spark_master`` (is it a
+master, and there), ``spark_settings`` (configuration), ``spark_jvm`` (the process and its end) and
+``spark_private`` (all private names of pyspark). ``spark_live`` keeps it with a session that is open already,
+or with one at a server of Spark Connect. All send maps as ``spark_jobs``, to other machines as ``spark_plan``
+packs them; ``spark_task`` is what runs on an executor. ``sharing`` puts small items together. Nothing
+heavy is imported before a Spark engine opens.
 """
 
 from __future__ import annotations
@@ -94,15 +91,13 @@ def open_engine(options: EngineOptions) -> Engine:
         return LocalEngine(options.jobs, options.scratch)
     require_spark()
     # Here, because only the one who asks for Spark should pay for its modules.
-    from rmqtool.engine.spark_live import REMOTE, is_submitted, submitted_engine
+    from rmqtool.engine.spark_live import REMOTE, ConnectEngine, is_submitted, submitted_engine
     from rmqtool.engine.spark_settings import master_of
 
     if is_submitted(os.environ):
         return submitted_engine(options)
     check_master_form(options)
     if master_of(options).startswith(REMOTE):
-        from rmqtool.engine.spark_connect import ConnectEngine
-
         return ConnectEngine(options)
     from rmqtool.engine.spark import SparkEngine
 

@@ -4,38 +4,68 @@ from __future__ import annotations
 
 import atexit
 import os
+import shlex
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, TypeVar
 
 from rmqtool.engine.interface import EngineError, EngineOptions
-from rmqtool.engine.spark_daemon import copied
-from rmqtool.engine.spark_folder import DriverFolder
+from rmqtool.engine.spark_cache import StartCache
 from rmqtool.engine.spark_java import find_java
+from rmqtool.engine.spark_jobs import MappingEngine
 from rmqtool.engine.spark_jvm import DriverJvm
-from rmqtool.engine.spark_map import MappingEngine
 from rmqtool.engine.spark_master import another_line, check_master
-from rmqtool.engine.spark_settings import driver_command, is_private, master_of, worker_python
+from rmqtool.engine.spark_settings import (
+    class_path,
+    driver_command,
+    driver_settings,
+    is_private,
+    master_of,
+    worker_python,
+)
 from rmqtool.errors import EnvironmentFailureError
+from rmqtool.store.temporary import TemporaryFolder
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from concurrent.futures import Future
+    from pathlib import Path
 
+    from rmqtool.engine.spark_java import Java
     from rmqtool.engine.spark_jobs import Jobs
-    from rmqtool.engine.spark_jvm import GatewayAddress
-    from rmqtool.engine.spark_session import Session
+    from rmqtool.engine.spark_private import GatewayAddress, PublicSession, Session
 
 R = TypeVar("R")
 
+_PREFIX = "rmqtool-spark-"
 _CLUSTER_GRACE_S = 10.0
+_TRAINING_GRACE_S = 600.0
+"""For Java's end, at which it writes its cache for 20 s and more."""
 _UNREGISTERED = "All masters are unresponsive"
 """In the log of a driver that could connect, but got no answer for a minute (``StandaloneAppClient``)."""
+
+
+class DriverFolder(TemporaryFolder):
+    """Make the folder, inside the user's ``spark.local.dir`` if that is given.
+
+    Args:
+        conf: Spark's settings.
+
+    Raises:
+        EnvironmentFailureError: there is no place for it.
+    """
+
+    def __init__(self, conf: Mapping[str, str]) -> None:
+        try:
+            super().__init__(_PREFIX, conf.get("spark.local.dir", "").split(",")[0] or None)
+        except OSError as error:
+            raise EnvironmentFailureError(f"Spark has no place for temporary files: {error}") from error
 
 
 class SparkEngine(MappingEngine):
     """Run items as tasks of a Spark whose driver is a Java process of ours.
 
-    The constructor starts the Java process, imports what its workers need, and returns; a thread waits for
-    the process, and creates the context.
+    The constructor starts the Java process and returns; a thread waits for the process, and creates the
+    context. Where pyspark lacks a private name that this needs, the thread has it start a driver of its own.
 
     Args:
         options: see ``EngineOptions``.
@@ -59,13 +89,14 @@ class SparkEngine(MappingEngine):
             undone.callback(self._folder.remove)
             folder = self._folder.path
             command = driver_command(options, java, folder)
-            self._jvm = DriverJvm(command, folder, options.log_file or folder / "spark.log")
-            undone.callback(self._jvm.close, 0)
-            self._twin = copied(folder) if private else None  # while Java starts
+            self._driver = DriverJvm(command, folder, options.log_file or folder / "spark.log")
+            undone.callback(self._driver.close, 0)
             undone.pop_all()
         # At once, beside all that is imported: where the address lies, nobody else needs to find a secret.
-        address = self._threads.submit(self._jvm.address)
-        self._started: Future[Session] = self._threads.submit(_open_session, address, worker_python(options))
+        address = self._threads.submit(self._driver.address)
+        self._started: Future[Session | PublicSession] = self._threads.submit(
+            self._open_session, address, java
+        )
         atexit.register(self.close)
 
     def close(self) -> None:
@@ -74,13 +105,22 @@ class SparkEngine(MappingEngine):
             return
         self._closed = True
         atexit.unregister(self.close)
-        self._jvm.close(self._grace_s)
-        if self._twin is not None:
-            self._twin.close()
+        self._driver.close(self._grace_s)
         self._threads.shutdown()  # what it waited for has ended
         if self._started.exception() is None:
             self._started.result().close()
         self._folder.remove()
+
+    def _open_session(self, address: Future[GatewayAddress], java: Java) -> Session | PublicSession:
+        """Wait for the driver and create the context; runs in the engine's thread."""
+        # Imported while Java starts, and only then.
+        from rmqtool.engine.spark_private import PublicSession, Session, has_private_names
+
+        python = worker_python(self.options)
+        if has_private_names():
+            return Session(address.result(), python)
+        self._driver.close(0)
+        return PublicSession(driver_settings(self.options, self._folder.path), java.home, python)
 
     def _jobs(self) -> Jobs:
         return self._started.result().jobs
@@ -92,18 +132,30 @@ class SparkEngine(MappingEngine):
         try:
             return job.result()
         except EngineError as error:
-            if _UNREGISTERED in self._jvm.output():
+            if _UNREGISTERED in self._driver.output():
                 raise EnvironmentFailureError(another_line(master_of(self.options))) from error
-            if self._jvm.running:
+            if self._driver.running or self._started.result().has_own_driver:
                 raise
             raise EngineError(
-                f"Spark's Java process ended during the work{self._jvm.complaint()}", error.remote_traceback
+                f"Spark's Java process ended during the work{self._driver.complaint()}",
+                error.remote_traceback,
             ) from error
 
 
-def _open_session(address: Future[GatewayAddress], python: str) -> Session:
-    """Wait for the driver and create the context; runs in the engine's thread."""
-    # Imported while Java starts, and only then.
-    from rmqtool.engine.spark_session import Session
+def train_start() -> tuple[Path, int]:
+    """Start Spark, run a map, end it in order, and return the file that Java has made of it, and its bytes.
 
-    return Session(address.result(), python)
+    Raises:
+        EnvironmentFailureError: No Java can be found or started, or it makes no such file.
+    """
+
+    def start(flag: str) -> None:
+        conf = {"spark.driver.extraJavaOptions": shlex.quote(flag)}
+        options = EngineOptions("spark", master="local[2]", spark_conf=conf)
+        with SparkEngine(options, _TRAINING_GRACE_S) as engine:
+            for _ in range(2):
+                engine.map(len, ["", ""])
+
+    java = find_java(os.environ, launcher=False)
+    kept = StartCache(java, class_path({})).trained(start)
+    return kept, kept.stat().st_size

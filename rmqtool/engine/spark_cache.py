@@ -18,7 +18,7 @@ from rmqtool.engine.spark_java import feature_version
 from rmqtool.errors import EnvironmentFailureError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from rmqtool.engine.spark_java import Java
 
@@ -35,6 +35,7 @@ class StartCache:
 
     def __init__(self, java: Java, class_path: Sequence[str]) -> None:
         base = user_cache()
+        self._program = java.executable
         self._folder = None if base is None else base / "rmqtool" / "java"
         self._has_aot = (feature_version(java) or 0) >= _OLDEST_WITH_AOT
         places = hashlib.sha256("\n".join((str(java.home), *class_path)).encode())
@@ -77,6 +78,28 @@ class StartCache:
             )
         path = self._folder / f"{os.getpid()}.part"
         return path, f"-XX:{'AOTCacheOutput' if self._has_aot else 'ArchiveClassesAtExit'}={path}"
+
+    def trained(self, start: Callable[[str], None]) -> Path:
+        """Return the file, made now if it is not there.
+
+        Args:
+            start: Starts Spark with a flag of Java's, runs something, and ends it in order.
+
+        Raises:
+            EnvironmentFailureError: There is no folder for it, or this Java makes no such file.
+        """
+        if (found := self.path) is not None:
+            return found
+        partial, flag = self.training()
+        try:
+            start(flag)
+            if not partial.exists():
+                raise EnvironmentFailureError(
+                    f"{self._program} makes no cache of its start: use another Java"
+                )
+            return self.keep(partial)
+        finally:
+            partial.unlink(missing_ok=True)
 
     def keep(self, path: Path) -> Path:
         """Give the file that Java has written its name, and remove those of this Java and Spark before."""

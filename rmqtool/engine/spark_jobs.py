@@ -1,20 +1,106 @@
-"""Maps as jobs of Spark, one after the other, whatever they are made of there."""
+"""Maps as jobs of Spark: an engine's threads, and the jobs of a Spark context and of a session without one.
+
+`MappingEngine` is common to all Spark engines: a thread runs the map, the caller's thread hears of progress
+and of Ctrl-C.
+"""
 
 from __future__ import annotations
 
+import pickle
+import traceback
 import uuid
 from abc import ABC, abstractmethod
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from rmqtool.engine.interface import Engine, EngineError, EngineOptions, MapInterruptedError
 from rmqtool.engine.spark_plan import Planner, names_objects, run_planned
+from rmqtool.engine.spark_settings import is_private
+from rmqtool.engine.spark_task import failure_of, run_task
 from rmqtool.errors import UnseenFileError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+
+    import pyarrow as pa
+    from pyspark import SparkContext
+    from pyspark.sql import DataFrame
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+_PROGRESS_POLL_S = 0.1
+_PIECE_BYTES = 1 << 20
+
+
+class MappingEngine(Engine):
+    """Run items as Spark tasks.
+
+    Threads of its own do all the talking to Spark, so that the caller's stays free for progress and Ctrl-C.
+
+    Args:
+        options: see ``EngineOptions``.
+    """
+
+    name: str = "spark"
+
+    def __init__(self, options: EngineOptions) -> None:
+        self.options = options
+        self._closed = False
+        # One thread runs the jobs, the other asks how far they are.
+        self._threads = ThreadPoolExecutor(2, thread_name_prefix="rmqtool-spark")
+
+    def map(
+        self, function: Callable[[T], R], items: Sequence[T], progress: Callable[[int], None] | None = None
+    ) -> list[R]:
+        """Run the function on every item, see ``Engine.map``.
+
+        After a failure other attempts may still run for a moment; ``close`` ends them.
+        """
+        if self._closed:
+            raise EngineError("the Spark engine is closed already")
+        if not items:
+            return []
+        try:
+            jobs = self._jobs()
+            job = self._threads.submit(jobs.run, function, items)
+            self._follow(job, jobs, progress)
+        except KeyboardInterrupt:  # Spark hands over the results of a job in one piece, or none
+            self._abandon()
+            raise MapInterruptedError({}) from None
+        except BaseException:  # progress raised: nobody waits for the job any more
+            self._abandon()
+            raise
+        results = self._results(job)
+        if progress is not None:
+            progress(len(items))
+        return results
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give back what is the engine's own; see ``Engine.close``."""
+
+    @abstractmethod
+    def _jobs(self) -> Jobs:
+        """Return what runs maps, once Spark is ready."""
+
+    @abstractmethod
+    def _abandon(self) -> None:
+        """End a map that nobody waits for."""
+
+    def _results(self, job: Future[list[R]]) -> list[R]:
+        return job.result()
+
+    def _follow(self, job: Future[list[R]], jobs: Jobs, progress: Callable[[int], None] | None) -> None:
+        """Wait for the job and report completed tasks on the way."""
+        reported = 0
+        while not wait([job], None if progress is None else _PROGRESS_POLL_S).done:
+            asked = self._threads.submit(jobs.completed_tasks)
+            either: list[Future[Any]] = [job, asked]
+            wait(either, return_when=FIRST_COMPLETED)
+            if progress is not None and asked.done() and asked.result() > reported:
+                progress(reported := asked.result())
 
 
 class Jobs(ABC):
@@ -61,3 +147,110 @@ class Jobs(ABC):
     @abstractmethod
     def _collect(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
         """Run a map, each item as a task of its own that Spark balances and tries again."""
+
+
+class RddJobs(Jobs):
+    """Run maps over an RDD, one partition an item, by a Spark context.
+
+    Args:
+        context: an open one.
+    """
+
+    def __init__(self, context: SparkContext) -> None:
+        super().__init__(elsewhere=not is_private(context.master))
+        self._context = context
+
+    def completed_tasks(self) -> int:
+        """Count the tasks of the running map that are done; 0 when Spark cannot tell."""
+        from py4j.protocol import Py4JError
+
+        try:
+            tracker = self._context.statusTracker()
+            jobs = (tracker.getJobInfo(number) for number in tracker.getJobIdsForGroup(self.name))
+            running = [stage for job in jobs if job and job.status == "RUNNING" for stage in job.stageIds]
+            stages = (tracker.getStageInfo(stage) for stage in running)
+            return sum(stage.numCompletedTasks for stage in stages if stage is not None)
+        except (Py4JError, OSError):  # the job itself will tell what happened
+            return 0
+
+    def cancel(self) -> None:
+        """End the running map; it fails."""
+        self._context.cancelJobGroup(self.name)
+
+    def _collect(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
+        from py4j.protocol import Py4JError, Py4JJavaError
+
+        try:
+            self._context.setJobGroup(self.name, "rmqtool", interruptOnCancel=True)
+            tasks = self._context.parallelize(list(items), len(items))
+            results: list[R] = tasks.map(partial(run_task, function)).collect()
+        except Py4JJavaError as error:
+            raise failure_of(error.java_exception.toString()) from None
+        except (Py4JError, OSError, EOFError) as error:
+            raise EngineError("the connection to Spark broke", traceback.format_exc()) from error
+        return results
+
+
+class FrameJobs(Jobs):
+    """Run maps over a DataFrame, for sessions without a Spark context: Spark Connect's, and serverless ones.
+
+    Each number of a range is a partition, to which a broadcast join brings its item: a pickle. Results come
+    back in pieces, because a message of Spark Connect holds 128 MiB.
+
+    Args:
+        session: an open one.
+    """
+
+    def __init__(self, session: Any) -> None:  # noqa: ANN401 - pyspark's
+        super().__init__(elsewhere=True)
+        self._session = session
+        self._pieces: dict[int, list[bytes]] = {}
+
+    def completed_tasks(self) -> int:
+        """Count the tasks that are done and have none before them that is not: results come in order."""
+        return len(self._pieces)
+
+    def cancel(self) -> None:
+        """End the running map; it fails."""
+        self._session.interruptTag(self.name)
+
+    def _collect(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
+        from pyspark.errors import PySparkException
+
+        self._pieces = {}
+        self._session.addTag(self.name)  # to what this thread runs
+        try:
+            for number, piece in self._frame(function, items).toLocalIterator():
+                self._pieces.setdefault(number, []).append(piece)
+        except PySparkException as error:
+            raise failure_of(str(error)) from None
+        except OSError as error:
+            raise EngineError("the connection to Spark broke", traceback.format_exc()) from error
+        finally:
+            self._session.removeTag(self.name)
+        return [pickle.loads(b"".join(self._pieces.pop(number))) for number in range(len(items))]
+
+    def _frame(self, function: Callable[[T], R], items: Sequence[T]) -> DataFrame:
+        from pyspark.sql.types import BinaryType, LongType, StructField, StructType
+
+        number, binary = StructField("id", LongType(), nullable=False), BinaryType()
+        rows = [(place, pickle.dumps(item, pickle.HIGHEST_PROTOCOL)) for place, item in enumerate(items)]
+        packed = self._session.createDataFrame(rows, StructType([number, StructField("item", binary)]))
+        tasks = self._session.range(0, len(items), 1, len(items)).join(packed.hint("broadcast"), "id")
+        return tasks.mapInArrow(
+            partial(_run_batches, function), StructType([number, StructField("piece", binary)])
+        )
+
+
+def _run_batches(function: Callable[[T], R], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Run the function on the items of a partition, and yield each result in pieces."""
+    import pyarrow as pa
+
+    for batch in batches:
+        for number, item in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            result = pickle.dumps(run_task(function, pickle.loads(item)), pickle.HIGHEST_PROTOCOL)
+            for begin in range(0, len(result), _PIECE_BYTES):
+                piece = result[begin : begin + _PIECE_BYTES]
+                yield pa.RecordBatch.from_pydict(
+                    {"id": pa.array([number], pa.int64()), "piece": pa.array([piece], pa.binary())}
+                )

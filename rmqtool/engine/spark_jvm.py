@@ -2,37 +2,67 @@
 
 The process reads a pipe that only we hold open, and exits when that ends: whatever becomes of us, it does
 not stay. It leads a session of its own, so that Ctrl-C in the terminal does not reach it, and so that its
-Python workers can be found and ended with it.
+Python workers can be found and ended with it, however deep they are.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import re
+import signal
 import struct
 import subprocess
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from rmqtool.engine.processes import end_processes
 from rmqtool.engine.spark_java import ADVICE
+from rmqtool.engine.spark_private import ADDRESS_VARIABLE, GatewayAddress
 from rmqtool.errors import EnvironmentFailureError
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
     from rmqtool.engine.spark_settings import DriverCommand
+
+
+_TIMEOUT_S, _END_POLL_S = 2, 0.005
+
+
+def end_processes(leader: int) -> None:
+    """Kill all of a session or process group, and see them gone: none may write after this.
+
+    Args:
+        leader: the process that began it.
+    """
+    deadline = time.monotonic() + _TIMEOUT_S
+    while (members := list(_living_members(leader))) and time.monotonic() < deadline:
+        for pid in members:
+            with contextlib.suppress(ProcessLookupError):  # it was faster
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(_END_POLL_S)
+
+
+def _living_members(leader: int) -> Iterator[int]:
+    """Yield the processes of a session or group that are no zombies; nothing where there is no ``/proc``.
+
+    There workers end on their own: their daemon reads a pipe from the Java process.
+    """
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            text = entry.read_text(errors="replace")
+        except OSError:  # it ended while we looked
+            continue
+        # The fields after the command's name, which may hold anything: state, parent, group, session.
+        state, _, group, session = text.rpartition(")")[2].split()[:4]
+        if leader in {int(group), int(session)} and state != "Z":
+            yield int(entry.parent.name)
+
 
 _POLL_S = 0.005
 _START_TIMEOUT_S = 180
 _LONGEST_QUOTE = 300
-
-
-class GatewayAddress(NamedTuple):
-    """Where the process listens for us on loopback, and the secret it asks for."""
-
-    port: int
-    secret: str
 
 
 class DriverJvm:
@@ -51,7 +81,7 @@ class DriverJvm:
         self._log_path = log_path
         self._program = command.arguments[0]
         self._address_path = folder / "gateway-address"
-        environment = {**command.environment, "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._address_path)}
+        environment = {**command.environment, ADDRESS_VARIABLE: str(self._address_path)}
         try:
             with log_path.open("ab") as log:
                 self._log_start = log.tell()

@@ -1,25 +1,29 @@
-"""The engine on a Spark that is somebody else's: a live session, or the one of ``spark-submit``."""
+"""The engine on a Spark that runs already: a session, that of ``spark-submit``, a server of Spark Connect."""
 
 from __future__ import annotations
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rmqtool.engine.interface import EngineOptions
-from rmqtool.engine.spark_map import MappingEngine
-from rmqtool.engine.spark_settings import CLUSTER_SETTINGS
-from rmqtool.errors import UsageError
+from rmqtool.engine.spark_jobs import FrameJobs, Jobs, MappingEngine, RddJobs
+from rmqtool.engine.spark_master import check_master
+from rmqtool.engine.spark_private import is_stopped, submitted_conf
+from rmqtool.engine.spark_settings import CLUSTER_SETTINGS, master_of
+from rmqtool.errors import EnvironmentFailureError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyspark import SparkContext
 
-    from rmqtool.engine.spark_jobs import Jobs
-
+HOW_TO_GET_CONNECT = "pip install 'rmqtool[connect]'"
 REMOTE = "sc://"
 """Begins the URL of a server of Spark Connect."""
+_RETRIES = {"max_retries": 8, "max_backoff": 5000}
+"""Half a minute for a server that does not answer; pyspark's own patience is more than ten."""
 _GATEWAY = ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET")
 """By these ``spark-submit`` tells the application that it starts where its driver listens."""
 
@@ -84,17 +88,13 @@ def submitted_engine(options: EngineOptions) -> LiveSparkEngine:
 
 def submitted_master() -> str:
     """Return the master that ``spark-submit`` was given."""
-    from pyspark import SparkConf, SparkContext
-
-    SparkContext._ensure_initialized()
-    return str(SparkConf().get("spark.master"))
+    return str(submitted_conf().get("spark.master"))
 
 
 def _submitted_context() -> SparkContext:
-    from pyspark import SparkConf, SparkContext
+    from pyspark import SparkContext
 
-    SparkContext._ensure_initialized()
-    conf = SparkConf()
+    conf = submitted_conf()
     for name, value in {"spark.app.name": "rmqtool", **CLUSTER_SETTINGS}.items():
         conf.setIfMissing(name, value)
     return SparkContext.getOrCreate(conf)
@@ -103,12 +103,57 @@ def _submitted_context() -> SparkContext:
 def _jobs_of(session: Any) -> tuple[Jobs, str]:  # noqa: ANN401 - pyspark's
     """Return what runs maps on a session, by its context if it has one, and its master."""
     context = session if type(session).__name__ == "SparkContext" else getattr(session, "sparkContext", None)
-    if session.is_stopped if context is None else context._jsc is None:
+    if session.is_stopped if context is None else is_stopped(context):
         raise UsageError("that Spark session has been stopped: give one that is open, or engine='local'")
     if context is None:
-        from rmqtool.engine.spark_frames import FrameJobs
-
         return FrameJobs(session), REMOTE
-    from rmqtool.engine.spark_rdd import RddJobs
-
     return RddJobs(context), context.master
+
+
+class ConnectEngine(LiveSparkEngine):
+    """Run items as tasks of a cluster behind a server of Spark Connect; no Java runs here.
+
+    Args:
+        options: see ``EngineOptions``; the settings are those that a session may have.
+
+    Raises:
+        UsageError: jobs are given, which the server's cluster decides on.
+        EnvironmentFailureError: what Spark Connect needs is not installed, nobody answers, or the server
+            does not take a setting.
+    """
+
+    def __init__(self, options: EngineOptions) -> None:
+        if options.jobs is not None:
+            raise UsageError("--jobs says nothing to Spark Connect: the server's cluster has its own cores")
+        url = master_of(options)
+        check_master(url, options.spark_conf, os.environ)
+        self._session = _connected_session(url, options)
+        super().__init__(self._session, options)
+
+    def close(self) -> None:
+        """Release the session, which ends what still runs in it."""
+        if not self._closed:
+            super().close()
+            self._session.stop()
+
+
+def _connected_session(url: str, options: EngineOptions) -> Any:  # noqa: ANN401 - pyspark's
+    try:
+        from pyspark.sql.connect.client.retries import DefaultPolicy
+        from pyspark.sql.connect.session import SparkSession
+    except ImportError as error:
+        raise EnvironmentFailureError(
+            f"Spark Connect is not installed ({error}): {HOW_TO_GET_CONNECT} adds it"
+        ) from error
+    from pyspark.errors import PySparkException
+
+    try:
+        session = SparkSession.builder.remote(url).create()
+        session.client.set_retry_policies([DefaultPolicy(**_RETRIES)])
+        str(session.version)  # the first question that the server has to answer
+        for name in options.spark_conf.keys() - {"spark.master"}:
+            session.conf.set(name, options.spark_conf[name])
+    except PySparkException as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise EnvironmentFailureError(f"{url} gives no session of Spark Connect ({reason})") from error
+    return session

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rmqtool.engine import spark_daemon
 from rmqtool.engine.local import usable_cpus
 from rmqtool.engine.spark_cache import StartCache
 
@@ -116,27 +115,33 @@ def worker_python(options: EngineOptions) -> str:
 
 def driver_command(options: EngineOptions, java: Java, folder: Path) -> DriverCommand:
     """Compose the command for the options' master; what it writes goes to ``folder``."""
+    if is_private(master_of(options)):
+        return _private_command(options, java, folder)
+    return _cluster_command(options, java, folder)
+
+
+def driver_settings(options: EngineOptions, folder: Path) -> dict[str, str]:
+    """Return Spark's settings for the options' master; what a private driver writes goes to ``folder``."""
     master = master_of(options)
-    if is_private(master):
-        return _private_command(options, master, java, folder)
-    return _cluster_command(options, master, java, folder)
-
-
-def _private_command(options: EngineOptions, master: str, java: Java, folder: Path) -> DriverCommand:
-    user = options.spark_conf
-    settings = {
+    own = {"spark.master": master, "spark.submit.deployMode": "client"}
+    if not is_private(master):
+        return {**_quiet_settings(), **CLUSTER_SETTINGS, **_core_limit(options), **options.spark_conf, **own}
+    return {
         **_quiet_settings(),
         **_worker_socket_settings(folder),
-        "spark.python.daemon.module": spark_daemon.__name__,
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        **user,
+        **options.spark_conf,
+        **own,
         # These keep the process private, whatever the user's settings say.
-        "spark.master": master,
-        "spark.submit.deployMode": "client",
         "spark.driver.host": _LOOPBACK,
         "spark.driver.bindAddress": _LOOPBACK,
         "spark.local.dir": str(folder),
     }
+
+
+def _private_command(options: EngineOptions, java: Java, folder: Path) -> DriverCommand:
+    user = options.spark_conf
+    settings = driver_settings(options, folder)
     classes = class_path(user)
     arguments = [str(java.executable), "-cp", os.pathsep.join(classes), *_JVM_FLAGS]
     arguments += StartCache(java, classes).flags
@@ -158,9 +163,8 @@ def class_path(user: Mapping[str, str]) -> list[str]:
     return [*filter(None, own), *map(str, jars)]
 
 
-def _cluster_command(options: EngineOptions, master: str, java: Java, folder: Path) -> DriverCommand:
-    settings = {**_quiet_settings(), **CLUSTER_SETTINGS, **_core_limit(options), **options.spark_conf}
-    settings |= {"spark.master": master, "spark.submit.deployMode": "client"}
+def _cluster_command(options: EngineOptions, java: Java, folder: Path) -> DriverCommand:
+    settings = driver_settings(options, folder)
     home = Path(os.environ.get("SPARK_HOME") or _pyspark_folder())
     environment = {
         "SPARK_LOCAL_DIRS": str(folder),  # the driver's only: executors choose their own
@@ -214,7 +218,6 @@ def _private_environment(folder: Path) -> dict[str, str]:
         "SPARK_LOCAL_IP": _LOOPBACK,
         "SPARK_CONNECT_MODE": "0",
         "TMPDIR": str(folder),
-        **spark_daemon.told(folder),
         # Workers run this interpreter, and must find the modules that this process found.
         "PYTHONPATH": os.pathsep.join(str(Path(entry).absolute()) for entry in sys.path),
     }

@@ -7,7 +7,6 @@ from rmqtool.findings import (
     commitlog,
     configs,
     consumequeue,
-    dledger,
     index,
     places,
     records,
@@ -18,7 +17,7 @@ from rmqtool.findings.model import FindingCode
 
 CATALOG: dict[str, FindingCode] = {
     entry.code: entry
-    for module in (commitlog, records, transactions, dledger, consumequeue, index, places, start, configs)
+    for module in (commitlog, records, transactions, consumequeue, index, places, start, configs)
     for entry in vars(module).values()
     if isinstance(entry, FindingCode)
 }

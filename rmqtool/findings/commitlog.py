@@ -189,6 +189,39 @@ CL_GAP = FindingCode(
     remedy="Restore the missing file from a replica or a backup.",
     origin="MappedFileQueue#checkSelf, MappedFileQueue#load",
 )
+CL_EXPIRED = FindingCode(
+    code="CL-EXPIRED",
+    severity=Severity.INFO,
+    structure=Structure.COMMITLOG,
+    title="messages before the log's first byte",
+    meaning=(
+        "The log does not begin at 0: its first files are gone. Expiry does that, and a hand that removes "
+        "files. The age of the first record against fileReservedTime, and queue or index files that a broker "
+        "deletes with the log, tell them apart."
+    ),
+    broker_effect="Serves nothing of what lay there; consumers behind begin at what is left.",
+    remedy=(
+        "None if it has expired. Else put the files back from where they were moved, or from a replica, "
+        "before anything else is done: the queues and the index are what still proves those messages."
+    ),
+    origin="CleanCommitLogService#deleteExpiredFiles",
+)
+CL_LOST = FindingCode(
+    code="CL-LOST",
+    severity=Severity.ERROR,
+    structure=Structure.COMMITLOG,
+    title="log that ends before what its queues list",
+    meaning=(
+        "Units of the consume queues lead to messages beyond the log's last record: files of its end are"
+        " gone, or were cut short. With abort, a power cut took what was not flushed."
+    ),
+    broker_effect="Cuts the queues back to the log, and gives the queue offsets to new messages.",
+    remedy=(
+        "Keep the queues: they are the proof, and a rebuild leaves it out. Bring the missing files from a"
+        " replica or a backup. Which messages are lost: rmqtool rebuild STORE --dry-run --lost FILE."
+    ),
+    origin="CommitLog#recoverNormally, ConsumeQueue#truncateDirtyLogicFiles",
+)
 CL_STRAY = FindingCode(
     code="CL-STRAY",
     severity=Severity.ERROR,

@@ -23,10 +23,12 @@ CQ_PREBLANK_VISIBLE = FindingCode(
     structure=Structure.CONSUMEQUEUE,
     title="pre-blank units that count",
     meaning=(
-        "Pre-blank units although the log begins at 0: the trace of a partial rebuild. They pass as valid "
-        "units."
+        "Pre-blank units although the log begins at 0, the trace of a partial rebuild; or after a queue's "
+        "first unit, where a queue was made anew under load. They pass as valid units."
     ),
-    broker_effect="Reports a minimum offset inside the blank area; pulls there find nothing.",
+    broker_effect=(
+        "Keeps them and what follows; its minimum offset can lie among them, and pulls there find nothing."
+    ),
     remedy="Rebuild the consume queues from the log (rmqtool rebuild).",
     origin="ConsumeQueue#correctMinOffset",
 )

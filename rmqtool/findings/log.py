@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from rmqtool.findings.model import Severity
 from rmqtool.findings.status import FailOn, status_of
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.errors import ExitStatus
-    from rmqtool.findings.model import Finding, FindingCode, Severity, Structure
+    from rmqtool.findings.model import Finding, FindingCode, Structure
 
 
 class Findings:
@@ -41,6 +42,11 @@ class Findings:
     def counts(self) -> dict[str, int]:
         """Return how many findings of each code were met, kept or not."""
         return dict(self._counts)
+
+    @property
+    def errors(self) -> dict[Structure, int]:
+        """Return how many errors were met in each structure, kept or not."""
+        return {one: count for (severity, one), count in self._weights.items() if severity is Severity.ERROR}
 
     def suppressed(self, code: str) -> int:
         """Return how many findings of ``code`` are counted but not kept."""

@@ -31,7 +31,8 @@ class Structure(StrEnum):
     STORE = "store"
     START = "start"  # harm that the next start will do
     CATCH_UP = "catch-up"  # what the next start will do to derived files
-    UNREAD = "unread"  # what this user may not read
+    UNREAD = "unread"  # what this user may not read, or queues in a form that is not read here
+    UNREAD_LOG = "unread-log"  # a log, or a part of it, that was not read: nothing can be judged by the rest
 
 
 _REBUILT = frozenset({Structure.CONSUMEQUEUE, Structure.INDEX, Structure.CATCH_UP, Structure.STORE})

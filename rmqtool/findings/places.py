@@ -104,12 +104,17 @@ ST_ROCKSDB = FindingCode(
     structure=Structure.STORE,
     title="RocksDB instead of files",
     meaning=(
-        "The directory is a RocksDB database (CURRENT, MANIFEST-*): storeType=defaultRocksDB keeps consume "
-        "queues there, some versions the index too. It was not examined."
+        "The directory is a RocksDB database (CURRENT, MANIFEST-*, *.sst): storeType=defaultRocksDB keeps "
+        "consume queues there, some versions the index too, and combineCQUseRocksdbForLmq the light queues. "
+        "It was not examined; where consumers read their queues from it, the store is not judged."
     ),
     broker_effect="Reads it with its own library.",
-    remedy="Use the broker's exporter; rmqtool examines the commit log only.",
-    origin="RocksDBConsumeQueueStore (5.2.0+)",
+    remedy=(
+        "Leave the database and consumequeue/ where they are, and put no rebuilt queues in their place: the "
+        "broker would make a new database, of the newest files of the log alone. Give its settings "
+        "(-c broker.conf), which tell where it reads queues."
+    ),
+    origin="RocksDBConsumeQueueStore (5.2.0+), CombineConsumeQueueStore (5.3.4+)",
 )
 ST_ROCKSDB_BESIDE = FindingCode(
     code="ST-ROCKSDB-BESIDE",
@@ -129,11 +134,18 @@ ST_ROCKSDB_BESIDE = FindingCode(
 ST_DLEDGER = FindingCode(
     code="ST-DLEDGER",
     severity=Severity.WARNING,
-    structure=Structure.STORE,
+    structure=Structure.UNREAD_LOG,
     title="DLedger store",
-    meaning="There is a dledger-* directory: the commit log is a DLedger log with its own framing.",
+    meaning=(
+        "There is a dledger-* directory, or enableDLegerCommitLog is set: the commit log is a DLedger log "
+        "with its own framing. It was not examined: the store is not judged, and nothing is compared with "
+        "commitlog/, which has older messages at most."
+    ),
     broker_effect="Reads messages from there, and old ones from commitlog/.",
-    remedy="Use a build that reads DLedger logs; results about commitlog/ alone are incomplete.",
+    remedy=(
+        "Let the group's other members show what it has; make nothing anew from commitlog/ alone, and leave "
+        "queues and index where they are."
+    ),
     origin="DLedgerCommitLog",
 )
 ST_TIERED = FindingCode(
@@ -155,6 +167,65 @@ ST_COMPACTION = FindingCode(
     broker_effect="Reads compacted topics from there.",
     remedy="None needed.",
     origin="CompactionStore (5.1.0+)",
+)
+ST_COMPACTION_PAIRS = FindingCode(
+    code="ST-COMPACTION-PAIRS",
+    severity=Severity.ERROR,
+    structure=Structure.STORE,
+    title="compaction files do not pair",
+    meaning=(
+        "A file of compaction/compactionLog has none of its name in compactionCq, or the other way round, or "
+        "a name is no number (.delete): the broker was stopped between the renames of a compaction."
+    ),
+    broker_effect="Does not start (enableCompaction, on by default, 5.1.0+).",
+    remedy=(
+        "In a copy, move the file that has no partner, or is named .delete, out of the directory, and start "
+        "the broker on the copy."
+    ),
+    origin="CompactionLog.TopicPartitionLog#sanityCheck, CompactionStore#load",
+)
+ST_TIMER_GAP = FindingCode(
+    code="ST-TIMER-GAP",
+    severity=Severity.ERROR,
+    structure=Structure.STORE,
+    title="timer log file missing",
+    meaning=(
+        "Names or sizes of timerlog/ leave a gap, or it ends before the position that config/timercheck has: "
+        "units of timed messages are gone. The commit log may still have the messages."
+    ),
+    broker_effect="Starts without complaint, and never delivers messages whose chain leads through the gap.",
+    remedy=(
+        "Bring timerlog/, timerwheel and config/timercheck from a backup or a replica, all three of one "
+        "moment: a start does not make them anew from the commit log."
+    ),
+    origin="TimerLog#load, TimerMessageStore#recover (5.0.0+)",
+)
+ST_UNCONFIRMED = FindingCode(
+    code="ST-UNCONFIRMED",
+    severity=Severity.INFO,
+    structure=Structure.STORE,
+    title="records that replicas have not confirmed",
+    meaning=(
+        "The store is of a broker in controller mode (epochFileCheckpoint, enableControllerMode); records "
+        "lie behind the confirm offset of the checkpoint: not yet confirmed, or since it was written."
+    ),
+    broker_effect="Gives no consumer a record that is not confirmed, and may cut it when it becomes a slave.",
+    remedy="None needed. Ask the replicas which of them they have; a rebuild ends at the confirm offset.",
+    origin="CommitLog#getConfirmOffset, AutoSwitchHAService#truncateInvalidMsg (5.0.0+)",
+)
+ST_ONE_PATH = FindingCode(
+    code="ST-ONE-PATH",
+    severity=Severity.ERROR,
+    structure=Structure.UNREAD_LOG,
+    title="one of several log directories",
+    meaning=(
+        "The files of the commit log follow each other in one stride of several files: a broker with n "
+        "directories in storePathCommitLog puts each n-th file into one of them. Without the others the log "
+        "is not whole, and the store is not judged."
+    ),
+    broker_effect="With this directory alone it does not start, or loses what lies in the others.",
+    remedy="Give all directories: -c broker.conf, or -p storePathCommitLog=A,B.",
+    origin="MultiPathMappedFileQueue#tryCreateMappedFile, MultiPathMappedFileQueue#load (4.9.2+)",
 )
 ST_TIMER = FindingCode(
     code="ST-TIMER",

@@ -24,6 +24,19 @@ NS_LOSES = FindingCode(
     remedy="Do not start a broker on it: copy the store first, and compare it with a replica.",
     origin="CommitLog#recoverNormally, CommitLog#recoverAbnormally, MappedFileQueue#truncateDirtyFiles",
 )
+NS_FORGETS = FindingCode(
+    code="NS-FORGETS",
+    severity=Severity.ERROR,
+    structure=Structure.START,
+    title="the next start forgets settings",
+    meaning="A file in config/ holds nothing that the broker can read: what it forgets so is overwritten.",
+    broker_effect=(
+        "Starts without topics and deletes their queues, or without offsets: groups begin anew at the start"
+        " or the end of their queues, delayed messages are delivered again."
+    ),
+    remedy="Do not start a broker on it: rmqtool repair STORE --plan shows what is left of the file.",
+    origin="ConfigManager#load, ConfigManager#loadBak",
+)
 NS_REBUILDS = FindingCode(
     code="NS-REBUILDS",
     severity=Severity.ERROR,

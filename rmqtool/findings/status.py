@@ -27,6 +27,7 @@ _FAILING: dict[FailOn, frozenset[Severity]] = {
     FailOn.WARNING: frozenset({Severity.ERROR, Severity.WARNING}),
     FailOn.NEVER: frozenset(),
 }
+NOT_READ = frozenset({Structure.UNREAD, Structure.UNREAD_LOG})
 
 
 def exit_status(findings: Iterable[Finding], fail_on: FailOn | str = FailOn.ERROR) -> ExitStatus:
@@ -42,13 +43,16 @@ def status_of(weights: Iterable[tuple[Severity, Structure]], fail_on: FailOn) ->
     """Return the exit status of (severity, structure) pairs.
 
     Returns:
-        5 when the commit log is damaged, or the next start does harm; else 3 when something may not be read,
-        which no ``--fail-on`` makes good; 1 when only derived files are damaged; else 0.
+        3 when a part of the log was not read; else 5 when the commit log is damaged, or the next start does
+        harm; else 3 when something else was not read; no ``--fail-on`` makes a 3 good; 1 when only derived
+        files are damaged; else 0.
     """
     weights = set(weights)
+    if any(structure is Structure.UNREAD_LOG for _, structure in weights):
+        return ExitStatus.FAILED
     failing = {structure for severity, structure in weights if severity in _FAILING[fail_on]}
     if failing & {Structure.COMMITLOG, Structure.START}:
         return ExitStatus.LOG_DAMAGED
-    if any(structure is Structure.UNREAD for _, structure in weights):
+    if any(structure in NOT_READ for _, structure in weights):
         return ExitStatus.FAILED
     return ExitStatus.NEGATIVE if failing else ExitStatus.CLEAN

@@ -6,7 +6,7 @@ from rmqtool.findings.model import FindingCode, Severity, Structure
 
 CL_PREPARED = FindingCode(
     code="CL-PREPARED",
-    severity=Severity.ERROR,
+    severity=Severity.WARNING,
     structure=Structure.COMMITLOG,
     title="prepared offset without half message",
     meaning=(

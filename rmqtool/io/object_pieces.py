@@ -87,7 +87,7 @@ class ObjectPieces:
     def __init__(self, size_bytes: int, fetch: Fetch, cache: PieceCache) -> None:
         self._size_bytes = size_bytes
         self._fetch = fetch
-        self._cache = cache
+        self._piece_cache = cache
         self._pieces: list[Piece] = []
 
     def bytes_from(self, position: int, wanted: int) -> memoryview:
@@ -99,23 +99,23 @@ class ObjectPieces:
         return self._bytes_from(position, wanted, goes_on=True)
 
     def _bytes_from(self, position: int, wanted: int, *, goes_on: bool) -> memoryview:
-        with self._cache.lock:
+        with self._piece_cache.lock:
             piece = self._at(position, wanted, grows=goes_on)
-            self._cache.touch(piece)
+            self._piece_cache.touch(piece)
             if piece.follows and goes_on:
                 self._read_ahead(piece)
         try:
             data = piece.data.result()
         except BaseException:
-            with self._cache.lock:
-                self._cache.drop(piece)
+            with self._piece_cache.lock:
+                self._piece_cache.drop(piece)
             raise
         return memoryview(data)[position - piece.start :][:wanted]
 
     def begin(self, start: int = 0, stop: int = SMALLEST_BYTES) -> None:
         """Begin to fetch a range, at most; by default what whoever looks at the object reads first."""
         if start < self._size_bytes:
-            with self._cache.lock:
+            with self._piece_cache.lock:
                 self._at(start, stop - start, grows=False)
 
     def read(self, start: int, stop: int) -> bytearray:
@@ -148,5 +148,5 @@ class ObjectPieces:
         limit = self._pieces[number].start if number < len(self._pieces) else self._size_bytes
         stop = min(position + reach, limit)
         piece = Piece(position, stop, reach, follows, begin(self._fetch, position, stop))
-        self._cache.keep(piece, self._pieces)
+        self._piece_cache.keep(piece, self._pieces)
         return piece

@@ -63,7 +63,7 @@ class ObjectFiles:
         self._planned = planned or {}
         self._store = ObjectStore(top)
         self._tree = ObjectTree(self._store)
-        self._cache = PieceCache()
+        self._piece_cache = PieceCache()
         self._opened: dict[str, Future[ObjectHandle]] = {}
         self._wanted: set[str] = set()
         self._opening = threading.Lock()
@@ -217,7 +217,7 @@ class ObjectFiles:
             _changed(path, "it has been written anew")
         if difference := self._planned.get(path, opened.version).difference(opened.version):
             _changed(path, difference)
-        return ObjectHandle(path, opened, self._store, self._cache, samples=self.samples)
+        return ObjectHandle(path, opened, self._store, self._piece_cache, samples=self.samples)
 
 
 class ObjectHandle:

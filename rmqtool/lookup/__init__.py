@@ -1,8 +1,7 @@
 """LOOK-UPS. Messages by way of their queues, each read and compared before ``query`` or ``dump`` shows it.
 
 ``request`` is the question, ``context`` the question to a store with those who listen, ``explain`` collects
-what was met on the way. ``queue`` finds messages by queue offset, ``times`` by store time; ``queue_shape``
-tells what the files of a queue give to doubt, ``peek`` looks down the log past what queue or index know.
+what was met on the way. ``queue`` finds messages by queue offset, ``times`` by store time.
 
 Nothing here is trusted: queues only name candidates, and where they are damaged, that is said.
 """

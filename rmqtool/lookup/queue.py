@@ -1,30 +1,123 @@
-"""Messages by queue offset: the consume queue names the place, the record must agree."""
+"""Messages by queue offset: the consume queue names the place, the record must agree.
+
+The files of a queue show doubts by themselves: sizes, names, and the units at their edges. Beyond the last
+unit that a queue or an index knows, a short look down the log finds newer messages.
+"""
 
 from __future__ import annotations
 
 from itertools import count, islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqtool.derived.queue_bounds import first_holding, queue_bounds
 from rmqtool.derived.queue_files import QueueFile
 from rmqtool.formats.consumequeue import BATCH_UNIT_SIZE, BATCH_UNITS, PREBLANK_SIZE, UNIT_SIZE, UNITS
 from rmqtool.javacompat import parse_long
 from rmqtool.lookup.explain import Reason
-from rmqtool.lookup.peek import peek_after
-from rmqtool.lookup.queue_shape import file_doubts
 from rmqtool.rows.messages import has_unit
+from rmqtool.scan.classify import Defect
 from rmqtool.scan.record_at import record_at
+from rmqtool.scan.record_walk import walk
+from rmqtool.scan.records import Record
 from rmqtool.scan.window import Window
-from rmqtool.store import PathKind
 from rmqtool.store.features import is_rocksdb
+from rmqtool.store.kinds import KINDS, PathKind
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
+    from rmqtool.formats.consumequeue import Unit
     from rmqtool.lookup.context import QueryContext
-    from rmqtool.scan.records import Record
-    from rmqtool.store import QueueFiles, Segment, Store
+    from rmqtool.store import FileQueue, QueueFiles, Segment, Store
+    from rmqtool.store.settings import Settings
+
+
+_LOOKED_AT = 200
+
+
+class Look(NamedTuple):
+    """What a look down the log found.
+
+    Attributes:
+        record: The first record that was looked for; None if none was met.
+        is_complete: Whether all records of the stretch were looked at, if none was met.
+    """
+
+    record: Record | None
+    is_complete: bool
+
+
+def peek_after(log: FileQueue, start: int, stop: int | None, wanted: Callable[[Record], bool]) -> Look:
+    """Look at the first records after one place and before another.
+
+    Args:
+        log: The log.
+        start: Physical offset of a record that is not looked at; before the log, all of it is.
+        stop: Physical offset; None is the end of the log.
+        wanted: Which record is looked for.
+    """
+    if start >= log.start and record_at(log, start) is None:
+        return Look(None, is_complete=False)
+    events = walk(log.segments, max(start, log.start), stop)
+    seen = 0
+    for event in islice(events, _LOOKED_AT):
+        seen += 1
+        if isinstance(event, Defect) and event.ends_chain:
+            return Look(None, is_complete=False)
+        if isinstance(event, Record) and event.physical_offset > start and wanted(event):
+            return Look(event, is_complete=True)
+    return Look(None, is_complete=seen < _LOOKED_AT)
+
+
+def file_doubts(queue: QueueFiles, settings: Settings, log_start: int) -> Iterator[str]:
+    """Yield a sentence for everything that makes it possible that messages of a queue are missed.
+
+    Args:
+        queue: A consume queue, or a batch consume queue.
+        settings: Of the store.
+        log_start: Physical offset at which the log begins.
+    """
+    is_of_batches = queue.kind is PathKind.BATCHCONSUMEQUEUE
+    size = settings.batchconsumequeue_file_size if is_of_batches else settings.consumequeue_file_size
+    files = queue.files
+    for stray in files.strays:
+        yield f"{stray.label} {stray.reason}"
+    for segment in files:
+        if segment.size_bytes != size:
+            yield f"{segment.label} has {segment.size_bytes} bytes where the settings ask for {size}"
+    for gap in files.gaps(size):
+        yield f"between {gap.after.label} and {gap.before.label} files are missing"
+    if len(files) and files.start > 0 and log_start == 0:
+        yield f"the files before {files.segments[0].label} are missing, though the log goes back to 0"
+    yield from _edge_doubts(files.segments, queue.kind)
+
+
+def _edge_doubts(segments: tuple[Segment, ...], kind: PathKind) -> Iterator[str]:
+    """Yield which files lack a unit at their start or end, or lead back in the log."""
+    highest = -1
+    for segment in segments:
+        first, last = _edges(segment, kind)
+        if (first is None or last is None) and not (segment == segments[-1] and _ends_well(segment, first)):
+            yield f"{segment.label} has no unit at its start, or none at its end"
+        if first is not None and 0 <= first <= highest:
+            yield f"{segment.label} leads to a place of the log that the file before has passed"
+        highest = max([highest, *(one for one in (first, last) if one is not None)])
+
+
+def _edges(segment: Segment, kind: PathKind) -> tuple[int | None, int | None]:
+    """Return where first and last unit of a file lead to; None for an invalid, -1 for a pre-blank one."""
+    file: QueueFile[Any] = QueueFile(segment, KINDS[kind].units or UNITS)
+    first, last = (
+        None if unit.size <= 0 else -1 if unit.size == PREBLANK_SIZE else int(unit.physical_offset)
+        for unit in (file.unit(0), file.unit(max(0, file.room - 1)))
+    )
+    return first, last
+
+
+def _ends_well(segment: Segment, first: int | None) -> bool:
+    """Whether the last file of a queue begins with a unit, or holds nothing at all."""
+    return first is not None or Window(segment).skip_zeros(0) == segment.size_bytes
 
 
 class Entry(NamedTuple):
@@ -175,6 +268,9 @@ class QueueConsumer:
     def _explain_absence(self, entry: Entry) -> None:
         place, offset = f"{self.name} offset {entry.queue_offset}", entry.physical_offset
         missing = self._context.left_out.missing_part(offset)
+        if missing is not None or offset >= self._log.start:
+            unit = next(units_at(self.queue, offset), f"a unit of {self.name} #{entry.queue_offset}")
+            self._context.left_out.prove(offset, unit)
         if missing is not None:
             self._context.left_out.add(Reason.LOG_MISSING, offset)
             self._explain(Reason.LOG_MISSING, f"{place}: {missing}", entry)
@@ -288,6 +384,27 @@ def is_in_batch(queue_offset: int, entry: Entry, record: Record | None) -> bool:
     """Whether a batch holds an offset, as far as its record can tell."""
     size = 1 if record is None else parse_long(record.properties.get("INNER_NUM", "")) or 1
     return entry.queue_offset <= queue_offset and (record is None or queue_offset < entry.queue_offset + size)
+
+
+def units_at(queue: QueueFiles, physical_offset: int) -> Iterator[str]:
+    """Yield the units of a queue in order that lead to a physical offset: what each says of its message."""
+    if queue.kind is not PathKind.CONSUMEQUEUE:
+        return
+    files = [QueueFile(segment, UNITS) for segment in queue.files]
+
+    def leads_on(file: QueueFile[Unit], number: int) -> bool:
+        unit = file.unit(number)
+        return unit.size <= 0 or (unit.size != PREBLANK_SIZE and unit.physical_offset >= physical_offset)
+
+    first = first_holding(len(files), lambda number: leads_on(files[number], 0))
+    for file in files[max(first - 1, 0) : first + 1]:
+        row = first_holding(file.room, lambda number: leads_on(file, number))  # noqa: B023 - used at once
+        unit = file.unit(row) if row < file.room else None
+        if unit is not None and unit.physical_offset == physical_offset and unit.size > 0:
+            yield (
+                f"{queue.topic}/{queue.queue_id} #{file.first_number + row}, {unit.size} bytes with tags code"
+                f" {unit.tags_code} by its unit"
+            )
 
 
 def find_queue(store: Store, topic: str, queue_id: int) -> QueueFiles | None:

@@ -101,7 +101,7 @@ class QueryRequest:
     def key_question_of(self, topic: str) -> KeyQuestion | None:
         """Return the one key, or tag, that is asked for, of some topic."""
         if self.key is not None:
-            return KeyQuestion(topic, self.key)
+            return KeyQuestion(topic, self.key, either=True)
         if self.unique_key is not None:
             return KeyQuestion(topic, self.unique_key, unique=True)
         return None if self.tag is None else KeyQuestion(topic, self.tag, is_tag=True)

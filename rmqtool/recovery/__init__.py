@@ -6,14 +6,14 @@
 what stays missing, ``lost`` tells it message by message, and ``predict`` goes through it all in the broker's
 order. Nothing is written.
 
-The settings of ``switches`` count as the broker's release knows them. With DLedger, ``duplicationEnable``,
-``forceVerifyPropCRC`` or ``recheckReputOffsetFromCq`` nothing is predicted; a master without controller is
+The settings of ``switches`` count as the broker's release knows them. With DLedger, ``duplicationEnable``
+or ``recheckReputOffsetFromCq`` nothing is predicted; a master without controller is
 assumed.
 """
 
 from __future__ import annotations
 
-from rmqtool.recovery.lost import LostMessage, LostTotals
+from rmqtool.account.lost import LostMessage, LostTotals
 from rmqtool.recovery.model import Prediction
 from rmqtool.recovery.predict import NotPredictedError, predict_recovery
 

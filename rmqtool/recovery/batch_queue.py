@@ -44,7 +44,7 @@ class BatchQueue:
     """
 
     batch = True
-    holes = cut_again = 0
+    cut_again = 0
 
     def __init__(self, segments: list[Segment], file_size: int) -> None:
         self._size = file_size

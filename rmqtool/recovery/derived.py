@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rmqtool.account.lost import LostReason, QueuePlace
 from rmqtool.dispatch.grouping import order_by_queue
 from rmqtool.dispatch.rows import NO_EXT_UNIT
 from rmqtool.recovery.batch_queue import BatchQueue
-from rmqtool.recovery.lost import LostReason, QueuePlace
 from rmqtool.recovery.model import QueueOutcome
 from rmqtool.recovery.unit_queue import UnitQueue
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from rmqtool.account.lost import LostMessages
     from rmqtool.arrays import Int64s
     from rmqtool.recovery.drafts import DispatchDraft
     from rmqtool.recovery.index_files import IndexState
-    from rmqtool.recovery.lost import LostMessages
     from rmqtool.recovery.units import QueueKey
     from rmqtool.reput.dispatcher import Dispatcher
     from rmqtool.scan.walk import MessageBatch
@@ -153,7 +153,7 @@ class Derived:
             appended=tally.appended,
             misplaced=tally.misplaced,
             dropped=tally.dropped,
-            missing=tally.missing + queue.holes + queue.cut_again,
+            missing=tally.missing + queue.cut_again,
         )
 
     def _put(self, key: QueueKey, units: npt.NDArray[np.void]) -> int:

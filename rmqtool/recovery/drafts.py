@@ -8,8 +8,18 @@ from typing import TYPE_CHECKING
 from rmqtool.recovery.model import Dispatched, Prediction
 
 if TYPE_CHECKING:
-    from rmqtool.recovery.lost import LostTotals
-    from rmqtool.recovery.model import Cut, IndexFileOutcome, Loss, QueueOutcome, Recovery, Refusal, Reput
+    from rmqtool.account.lost import LostTotals
+    from rmqtool.account.model import LogLosses
+    from rmqtool.recovery.model import (
+        Cut,
+        Forgotten,
+        IndexFileOutcome,
+        Loss,
+        QueueOutcome,
+        Recovery,
+        Refusal,
+        Reput,
+    )
     from rmqtool.releases import Release
 
 
@@ -38,6 +48,7 @@ class PredictionDraft:
     recovery: Recovery | None = None
     cut: Cut | None = None
     lost: list[Loss] = field(default_factory=list)
+    log_losses: LogLosses | None = None
     lost_messages: LostTotals | None = None
     deleted_files: list[str] = field(default_factory=list)
     dispatched_by_recovery: DispatchDraft = field(default_factory=DispatchDraft)
@@ -46,6 +57,7 @@ class PredictionDraft:
     index: list[IndexFileOutcome] = field(default_factory=list)
     ignored_index_files: list[str] = field(default_factory=list)
     missing_index_entries: int = 0
+    forgets: list[Forgotten] = field(default_factory=list)
     hazards: list[str] = field(default_factory=list)
 
     @property

@@ -10,6 +10,7 @@ from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats.checkpoint import Checkpoint
 from rmqtool.formats.message import HEAD_SIZES, MAGIC_V1, MAGIC_V2, decode_head
 from rmqtool.javacompat import wrap_int
+from rmqtool.recovery.log_walk import holds_property
 from rmqtool.recovery.model import Recovery, Refusal
 from rmqtool.releases import CleanStart, UncleanStart
 from rmqtool.scan.records import check_record
@@ -201,10 +202,12 @@ def _first_record(segment: Segment, start: Start) -> MessageHead | None:
             0,
             records,
             base=segment.start,
-            check_crc=start.switches.check_crc,
+            check_crc=start.switches.check_body,
             read_body=True,
         )
-        return checked.record.head if checked.record else None
+        record = checked.record
+        is_bad = record is None or (start.switches.check_property and not holds_property(record))
+        return None if record is None or is_bad else record.head
     head = decode_head(segment.read_at(0, max(HEAD_SIZES), []))
     magics = (MAGIC_V1, MAGIC_V2) if records.knows_v2 else (MAGIC_V1,)
     return head if head is not None and head.magic in magics else None

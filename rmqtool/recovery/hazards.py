@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.findings.wording import counted
 from rmqtool.scan.page_tail import PAGE_BYTES
+from rmqtool.store.setting import Origin
 from rmqtool.topics import SCHEDULE_TOPIC
 
 if TYPE_CHECKING:
@@ -13,7 +14,16 @@ if TYPE_CHECKING:
 
     from rmqtool.recovery.drafts import PredictionDraft
     from rmqtool.releases import Release
-    from rmqtool.store import Settings
+    from rmqtool.store import Setting, Settings
+
+_SHOWN_BY_FILES = (
+    "maxHashSlotNum",
+    "maxIndexNum",
+    "enableConsumeQueueExt",
+    "enableMultiDispatch",
+    "enableLmq",
+)
+"""Settings that stop no start where they are not what the files show: keys or queues are missed after it."""
 
 
 def hazards_of(prediction: PredictionDraft) -> list[str]:
@@ -40,9 +50,19 @@ def window_hazards(prediction: PredictionDraft, window: int | None, log_files: i
     return [f"Deleting consumequeue/ before this start is no cure, as it looks at {seen}: {cure}."]
 
 
-def settings_hazards(settings: Settings, release: Release) -> list[str]:
-    """Return what follows from the settings alone."""
-    hazards = []
+def settings_hazards(settings: Settings, shown: Settings, release: Release) -> list[str]:
+    """Return what follows from the settings alone.
+
+    Args:
+        settings: the broker's.
+        shown: those that the files of the store show.
+        release: whose rules apply.
+    """
+    hazards = [sentence if sentence.endswith("?") else f"{sentence}." for sentence in settings.unknown_names]
+    for name in _SHOWN_BY_FILES:
+        one, other = settings[name], shown[name]
+        if other.origin is Origin.INFERRED and one.value != other.value:
+            hazards.append(f"The files show {name}={_text(other)}; the broker has {_text(one)}, {one.note}.")
     size = settings.commitlog_file_size
     if release.writes_whole_pages and settings["writeWithoutMmap"].value and size % PAGE_BYTES:
         hazards.append(
@@ -55,6 +75,11 @@ def settings_hazards(settings: Settings, release: Release) -> list[str]:
             " read; if it is not, the start reads more of the log and puts index entries twice."
         )
     return hazards
+
+
+def _text(setting: Setting) -> str:
+    value = setting.value
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _delayed(prediction: PredictionDraft) -> Iterator[str]:

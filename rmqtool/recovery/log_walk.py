@@ -6,10 +6,13 @@ import zlib
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from rmqtool.dispatch.recovery_kernels import first_bad_crc
+from rmqtool.dispatch.recovery_kernels import first_bad_crc, first_bad_property
+from rmqtool.javacompat.checksums import PROP_CRC_SIZE, masked_crc32, parse_prop_crc_digits
 from rmqtool.scan.gap_walk import GapWalk
 from rmqtool.scan.gaps import Gap, Outcome
+from rmqtool.scan.records import check_record
 from rmqtool.scan.walk import SegmentWalk
+from rmqtool.scan.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
 
     from rmqtool.recovery.switches import RecoverySwitches
     from rmqtool.releases import RecordRules
+    from rmqtool.scan.records import Record
     from rmqtool.scan.walk import MessageBatch
     from rmqtool.store.segments import Segment
 
@@ -83,7 +87,11 @@ class RecoveryWalk:
 
     def _first_bad(self, walk: SegmentWalk, batch: MessageBatch) -> int:
         """Return the row that ends the log, as many as there are if none does."""
-        good = _first_bad_crc(walk, batch) if self.switches.check_crc else len(batch.rows)
+        good = len(batch.rows)
+        if self.switches.check_property:
+            good = _first_bad_property(walk, batch)
+        elif self.switches.check_crc:
+            good = _first_bad_crc(walk, batch)
         if self.switches.check_offsets:
             stored = batch.rows["physical_offset"][:good]
             outside = (stored < walk.segment.start) | (stored > walk.segment.stop)
@@ -106,6 +114,24 @@ def _first_bad_crc(walk: SegmentWalk, batch: MessageBatch) -> int:
             return 0
         value, position, left = zlib.crc32(data, value), position + len(data), left - len(data)
     return int(value & 0x7FFFFFFF == row["body_crc"])
+
+
+def _first_bad_property(walk: SegmentWalk, batch: MessageBatch) -> int:
+    if not walk.window.cut:
+        return int(first_bad_property(batch.buffer, batch.rows, batch.base))
+    position = int(batch.rows["log_offset"][0]) - walk.segment.start
+    found = check_record(Window(walk.segment), position, base=walk.segment.start)
+    return int(found.record is not None and holds_property(found.record))
+
+
+def holds_property(record: Record) -> bool:
+    """Tell whether the property ``__CRC32#`` of a record is there and holds, as ``forceVerifyPropCRC`` asks.
+
+    Java: ``CommitLog#checkMessageAndReturnSize`` (5.3.3).
+    """
+    digits = record.properties.get("__CRC32#")
+    sum_of_bytes = masked_crc32(record.raw[:-PROP_CRC_SIZE])
+    return digits is not None and parse_prop_crc_digits(digits) == sum_of_bytes
 
 
 def true_batches(segment: Segment, start: int, stop: int, records: RecordRules) -> Iterator[MessageBatch]:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 if TYPE_CHECKING:
-    from rmqtool.recovery.lost import LostTotals
+    from rmqtool.account.lost import LostTotals
+    from rmqtool.account.model import LogLosses
     from rmqtool.releases import Release
 
 
@@ -17,10 +18,25 @@ class Refusal:
     Attributes:
         file: path relative to the store.
         reason: the end of a sentence that begins with the path.
+        remedy: a whole sentence on what cures it; None where only that of the finding is known.
     """
 
     file: str
     reason: str
+    remedy: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """A file of settings that a start finds nothing in.
+
+    Attributes:
+        file: path relative to the store.
+        loses: what the broker has forgotten then, as a sentence goes on.
+    """
+
+    file: str
+    loses: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +179,7 @@ class Prediction:
         recovery: which recovery runs; None when loading is refused before.
         cut: where it ends the log; None for a log without files.
         lost: true records after the cut, by topic.
+        log_losses: messages that the log has lost already; None for a log without files.
         lost_messages: all messages that are lost, added up; None unless they are asked for one by one.
         deleted_files: files it deletes, relative to the store.
         dispatched_by_recovery: what recovery dispatches.
@@ -171,6 +188,7 @@ class Prediction:
         index: the index files afterwards, in order.
         ignored_index_files: entries of the index directory that the broker passes over.
         missing_index_entries: index entries that the log demands, and that are not there and are not put.
+        forgets: files of settings that it finds nothing in.
         hazards: whole sentences on what else will go wrong.
     """
 
@@ -181,6 +199,7 @@ class Prediction:
     recovery: Recovery | None = None
     cut: Cut | None = None
     lost: tuple[Loss, ...] = ()
+    log_losses: LogLosses | None = None
     lost_messages: LostTotals | None = None
     deleted_files: tuple[str, ...] = ()
     dispatched_by_recovery: Dispatched = Dispatched()
@@ -189,6 +208,7 @@ class Prediction:
     index: tuple[IndexFileOutcome, ...] = ()
     ignored_index_files: tuple[str, ...] = ()
     missing_index_entries: int = 0
+    forgets: tuple[Forgotten, ...] = ()
     hazards: tuple[str, ...] = ()
 
     @property

@@ -6,7 +6,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from rmqtool.findings import Finding
-from rmqtool.findings.start import NS_LOSES, NS_REBUILDS, NS_REFUSED, NS_SKIPPED
+from rmqtool.findings.start import NS_FORGETS, NS_LOSES, NS_REBUILDS, NS_REFUSED, NS_SKIPPED
 from rmqtool.findings.wording import counted
 from rmqtool.store.kinds import DIRECTORY_NAMES, PathKind
 
@@ -23,9 +23,10 @@ class StartOutcome(IntEnum):
 
     WHOLE = 0  # all is kept as it is
     REBUILDS = 1  # derived files are deleted or made anew
-    LOSES = 2  # true records are cut off
-    HANGS = 3
-    REFUSED = 4
+    FORGETS = 2  # settings: topics and their queues, or offsets
+    LOSES = 3  # true records are cut off
+    HANGS = 4
+    REFUSED = 5
 
 
 def outcome_of(prediction: Prediction) -> StartOutcome:
@@ -36,6 +37,8 @@ def outcome_of(prediction: Prediction) -> StartOutcome:
         return StartOutcome.HANGS
     if prediction.lost:
         return StartOutcome.LOSES
+    if prediction.forgets:
+        return StartOutcome.FORGETS
     return StartOutcome.REBUILDS if _changes(prediction) else StartOutcome.WHOLE
 
 
@@ -49,7 +52,7 @@ def start_findings(prediction: Prediction) -> Iterator[Finding]:
     broker = f"a {prediction.release.name} broker"
     for refusal in prediction.refusals:
         message = f"{broker} does not start: {refusal.file} {refusal.reason}"
-        yield Finding(code=NS_REFUSED, file=refusal.file, message=message)
+        yield Finding(code=NS_REFUSED, file=refusal.file, message=message, remedy_override=refusal.remedy)
     outcome = outcome_of(prediction)
     if outcome is StartOutcome.HANGS and prediction.reput is not None:
         place = prediction.reput.stalled_at
@@ -66,8 +69,13 @@ def start_findings(prediction: Prediction) -> Iterator[Finding]:
             observed=lost,
             message=f"{broker} ends the log here and loses {counted(lost, 'message')} after it",
         )
+    for one in prediction.forgets if prediction.starts else ():
+        message = f"{broker} finds nothing in {one.file} and forgets {one.loses}"
+        yield Finding(code=NS_FORGETS, file=one.file, message=message)
     if outcome is StartOutcome.REBUILDS:
-        message = f"{broker} starts, loses no message, and {' and '.join(_changes(prediction))}"
+        losses = prediction.log_losses
+        none = "no more messages" if losses is not None and losses.messages else "no message"
+        message = f"{broker} starts, loses {none}, and {' and '.join(_changes(prediction))}"
         yield Finding(code=NS_REBUILDS, message=message)
 
 

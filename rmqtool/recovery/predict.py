@@ -9,20 +9,24 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from rmqtool.account.log_losses import Account, log_losses
+from rmqtool.account.lost import LostMessages, LostReason
+from rmqtool.account.survey import LogSurvey
 from rmqtool.dispatch.policy import DispatchPolicy
+from rmqtool.doctor import ONLY_SHOWN, BrokerTakes, diagnose
 from rmqtool.errors import UsageError
-from rmqtool.findings.commitlog import CL_PHY_MISMATCH
+from rmqtool.findings.commitlog import CL_PHY_MISMATCH, CL_PROP_CRC
 from rmqtool.formats.message import RECORD_STARTS
 from rmqtool.recovery.derived import DispatchStallError
 from rmqtool.recovery.drafts import PredictionDraft
 from rmqtool.recovery.first_file import Start, acceleration_refusal, first_file, skip_refusal
 from rmqtool.recovery.hazards import hazards_of, settings_hazards, window_hazards
-from rmqtool.recovery.log_walk import RecoveryWalk
-from rmqtool.recovery.losses import count_missing, lost_records, lost_units
-from rmqtool.recovery.lost import LostMessages, LostReason
+from rmqtool.recovery.log_walk import RecoveryWalk, holds_property
+from rmqtool.recovery.losses import count_missing, lost_records
 from rmqtool.recovery.model import (
     Cut,
     Dispatched,
+    Forgotten,
     Prediction,
     Recovery,
     Refusal,
@@ -30,7 +34,6 @@ from rmqtool.recovery.model import (
 )
 from rmqtool.recovery.reput import catch_up
 from rmqtool.recovery.store_files import LoadedStore, load_store
-from rmqtool.recovery.survey import survey
 from rmqtool.recovery.switches import RecoverySwitches
 from rmqtool.recovery.unit_queue import EmptyLastFileError
 from rmqtool.reput.dispatcher import Dispatcher
@@ -43,15 +46,19 @@ from rmqtool.store.kinds import PathKind
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from rmqtool.account.lost import LostMessage, LostTotals
+    from rmqtool.dispatch.offset_gaps import OffsetGaps
     from rmqtool.findings import FindingCode
-    from rmqtool.recovery.lost import LostMessage, LostTotals
     from rmqtool.releases import Release
     from rmqtool.scan.walk import MessageBatch
     from rmqtool.store import Settings, Store
     from rmqtool.store.segments import Segment
 
-_NOT_PREDICTED = ("ST-ROCKSDB", "ST-DLEDGER")
-_NOT_FOLLOWED = ("duplicationEnable", "forceVerifyPropCRC", "recheckReputOffsetFromCq")
+_REBUILD = (
+    "Put queues and index from rmqtool rebuild in place of the present ones, set abort aside if it is there,"
+    " and start the broker: what it makes queues of is in the log."
+)
+_NOT_FOLLOWED = ("duplicationEnable", "recheckReputOffsetFromCq")
 """Settings, off by default, with which a recovery ends the log, or begins its dispatch, elsewhere."""
 
 
@@ -65,7 +72,7 @@ def predict_recovery(
     """Predict what a broker does with a store when it starts.
 
     Args:
-        store: a whole store; its settings are taken for the broker's.
+        store: a whole store; see `Settings.of_broker` for what is taken for the broker's settings.
         release: the broker's.
         tell_lost: is told every message that is lost; None if nobody asks.
 
@@ -76,33 +83,45 @@ def predict_recovery(
     """
     if store.kind is not PathKind.STORE or store.root is None:
         raise UsageError(f"{store.base}: a start is predicted for whole stores; give the store root")
-    for feature in store.features:
-        if feature.code.code in _NOT_PREDICTED:
-            raise NotPredictedError(
-                f"{feature.label}: {feature.code.title}; a start of such a store is not predicted"
-            )
+    for feature in (*store.unread, *store.queue_databases):
+        raise NotPredictedError(f"{feature.sentence}; a start of such a store is not predicted")
+    if store.confirm_offset is not None:
+        raise NotPredictedError(
+            "controller mode: what replicas have not confirmed may be cut; a start with that is not predicted"
+        )
+    settings = store.settings.of_broker(release)
     for name in _NOT_FOLLOWED:
-        if store.settings[name].value:
+        if settings[name].value:
             raise NotPredictedError(f"{name}=true; a start with that is not predicted")
-    prediction = PredictionDraft(str(store.base), release, hazards=settings_hazards(store.settings, release))
-    loaded = load_store(store, store.root, prediction)
+    hazards = settings_hazards(settings, store.settings, release)
+    prediction = PredictionDraft(str(store.base), release, hazards=hazards)
+    prediction.forgets += (
+        Forgotten(one.file, one.loses)
+        for one in diagnose(store, release)
+        if one.broker is BrokerTakes.NOTHING and one.file not in ONLY_SHOWN
+    )
+    loaded = load_store(store, store.root, settings, prediction)
     lost = None if tell_lost is None else LostMessages(store.commitlog, tell_lost)
     loaded.derived.lost = lost
+    looking = LogSurvey(store.commitlog)
+    account = Account(store, store.commitlog.start if len(store.commitlog) else 0)
     if prediction.loads:
-        switches = RecoverySwitches.from_settings(store.settings, release)
-        _Start(loaded, prediction, broker_policy(store.settings, release, loaded), switches).run()
-    if lost is not None:
-        prediction.lost_messages = _lost_totals(store, prediction, lost)
+        switches = RecoverySwitches.from_settings(settings, release)
+        policy = broker_policy(settings, release, loaded)
+        _Start(loaded, prediction, policy, switches, looking, account).run()
+    if len(store.commitlog):
+        looking.pass_over(looking.reached, store.commitlog.stop)
+        looked = looking.finish()
+        prediction.log_losses = log_losses(account, looked, lost)
+        if lost is not None:
+            prediction.lost_messages = _lost_totals(looked.gaps, prediction, lost)
     return prediction.finish()
 
 
-def _lost_totals(store: Store, prediction: PredictionDraft, lost: LostMessages) -> LostTotals:
-    """Tell what only units know, and add up; a place of a unit may be lost that leads to no record."""
-    looked = survey(store.commitlog)
-    if prediction.cut is not None:
-        lost_units(store, looked, lost)
+def _lost_totals(gaps: OffsetGaps, prediction: PredictionDraft, lost: LostMessages) -> LostTotals:
+    """Add up what was told; a place of a unit may be lost that leads to no record."""
     without_unit = sum(queue.missing + queue.dropped for queue in prediction.queues)
-    return lost.totals(looked.gaps, without_unit - lost.reasons.get(LostReason.NO_UNIT, 0))
+    return lost.totals(gaps, without_unit - lost.reasons.get(LostReason.NO_UNIT, 0))
 
 
 def broker_policy(settings: Settings, release: Release, loaded: LoadedStore) -> DispatchPolicy:
@@ -127,7 +146,10 @@ class _Start:
         prediction: PredictionDraft,
         policy: DispatchPolicy,
         switches: RecoverySwitches,
+        looking: LogSurvey,
+        account: Account,
     ) -> None:
+        self.looking, self.account = looking, account
         self.loaded, self.prediction, self.policy = loaded, prediction, policy
         self.derived, self.log = loaded.derived, loaded.log
         self.release = prediction.release
@@ -210,7 +232,7 @@ class _Start:
             except EmptyLastFileError as failure:
                 label = f"consumequeue/{topic}/{queue_id}/{failure}"
                 reason = "is the queue's last file and has no unit when 5.3 looks for the last one: it fails"
-                self.prediction.refusals.append(Refusal(label, reason))
+                self.prediction.refusals.append(Refusal(label, reason, _REBUILD))
 
     def _catch_up(self, end: int) -> None:
         if not self.release.reputs_from_queues:
@@ -226,7 +248,9 @@ class _Start:
         prediction, derived = self.prediction, self.derived
         if prediction.cut is not None:
             end = prediction.cut.physical_offset
-            _, prediction.missing_index_entries = count_missing(self.log, end, self.policy, derived)
+            _, prediction.missing_index_entries = count_missing(
+                self.looking, end, self.policy, derived, self.account
+            )
         for _, queue in sorted(derived.queues.items()):
             prediction.deleted_files += queue.deleted
         prediction.deleted_files += derived.index.deleted
@@ -251,12 +275,14 @@ def cut_at(
     position = end - segment.start
     window = Window(segment)
     found = check_record(
-        window, position, release.records, base=segment.start, check_crc=switches.check_crc, read_body=True
+        window, position, release.records, base=segment.start, check_crc=switches.check_body, read_body=True
     )
     start = RECORD_STARTS.padded(window.read_at(position, RECORD_STARTS.size))
     code: FindingCode | None = failure_code(found.outcome, start, segment.stop - end)
     reason = found.reason
-    if found.record is not None:
+    if found.record is not None and switches.check_property and not holds_property(found.record):
+        code, reason = CL_PROP_CRC, "a record without a property __CRC32# that holds (forceVerifyPropCRC)"
+    elif found.record is not None:
         code, reason = CL_PHY_MISMATCH, "PHYSICALOFFSET is outside the file"
     elif found.success:
         code, reason = None, "the end of the last file"

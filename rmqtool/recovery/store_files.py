@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import EnvironmentFailureError
@@ -24,12 +24,15 @@ from rmqtool.store.broker_json import (
     read_config_text,
 )
 from rmqtool.store.kinds import DIRECTORY_NAMES, PathKind
+from rmqtool.store.setting import DEFINITIONS, Origin
+from rmqtool.store.side_layout import unpaired_compaction
 
 if TYPE_CHECKING:
     from rmqtool.io import Location
     from rmqtool.recovery.drafts import PredictionDraft
     from rmqtool.recovery.units import QueueKey
-    from rmqtool.store import Store
+    from rmqtool.releases import Release
+    from rmqtool.store import Setting, Settings, Store
     from rmqtool.store.segments import Segment
 
 # What the broker reads before, with or after the store; one that cannot be decoded keeps it from starting.
@@ -59,41 +62,59 @@ class LoadedStore:
     unclean: bool
 
 
-def load_store(store: Store, root: Location, prediction: PredictionDraft) -> LoadedStore:
-    """Load a store; refusals and deletions are added to ``prediction``.
+def load_store(store: Store, root: Location, settings: Settings, prediction: PredictionDraft) -> LoadedStore:
+    """Load a store as a broker with ``settings`` does; refusals and deletions are added to ``prediction``.
 
     Raises:
         EnvironmentFailureError: a directory may not be read.
     """
     release, unclean = prediction.release, store.abort is not None
-    log = load_files(store.commitlog.directories, store.base, store.settings.commitlog_file_size, release)
-    prediction.refusals += log.refusals
+    log = load_files(store.commitlog.directories, store.base, settings.commitlog_file_size, release)
+    prediction.refusals += _explained(log.refusals, settings["mappedFileSizeCommitLog"])
     prediction.deleted_files += log.deleted.values()
     prediction.refusals += _config_refusals(root)
+    prediction.refusals += _compaction_refusals(settings, root, release)
     checkpoint = read_checkpoint(root / "checkpoint")
     if isinstance(checkpoint, Refusal):
         prediction.refusals.append(checkpoint)
         checkpoint = Checkpoint()
     batch_topics = _batch_topics(root) if release.batch_queues else frozenset()
     derived = Derived(
-        _load_queues(store, root, batch_topics, prediction),
-        _load_index(store, root, checkpoint.index_msg_timestamp_ms if unclean else None, prediction),
-        store.settings.consumequeue_file_size,
-        store.settings.batchconsumequeue_file_size,
+        _load_queues(store, root, settings, batch_topics, prediction),
+        _load_index(
+            *(store, root, settings.index_geometry.items),
+            checkpoint.index_msg_timestamp_ms if unclean else None,
+            prediction,
+        ),
+        settings.consumequeue_file_size,
+        settings.batchconsumequeue_file_size,
         batch_topics,
     )
     return LoadedStore(log.segments, derived, checkpoint, unclean)
 
 
+def _compaction_refusals(settings: Settings, root: Location, release: Release) -> list[Refusal]:
+    """Return what keeps the compaction service from loading, and with it the store (5.1.0+)."""
+    setting = settings["enableCompaction"]
+    if not setting.value or not DEFINITIONS[setting.name].is_known_to(release):
+        return []
+    return [Refusal(label, reason) for label, reason in unpaired_compaction(root)]
+
+
 def _load_queues(
-    store: Store, root: Location, batch_topics: frozenset[str], prediction: PredictionDraft
+    store: Store,
+    root: Location,
+    settings: Settings,
+    batch_topics: frozenset[str],
+    prediction: PredictionDraft,
 ) -> dict[QueueKey, Queue]:
-    settings, release = store.settings, prediction.release
+    release = prediction.release
     queues: dict[QueueKey, Queue] = {}
     size = settings.consumequeue_file_size
     for one in load_queues(_tree(root, PathKind.CONSUMEQUEUE), store.base, size, release):
-        _note(one, prediction, one.topic in batch_topics)
-        ext = _load_ext(store, root, one, prediction) if settings.enable_consume_queue_ext else None
+        wrong_type = one.topic in batch_topics
+        _note(root, one, prediction, wrong_type, settings["mappedFileSizeConsumeQueue"])
+        ext = _load_ext(store, root, settings, one, prediction) if settings.enable_consume_queue_ext else None
         try:
             queue = UnitQueue(one.files.segments, size, one.files.deleted, ext)
         except ExtFailureError as failure:
@@ -103,17 +124,20 @@ def _load_queues(
     if release.batch_queues:
         size = settings.batchconsumequeue_file_size
         for one in load_queues(_tree(root, PathKind.BATCHCONSUMEQUEUE), store.base, size, release):
-            _note(one, prediction, one.topic not in batch_topics)
+            wrong_type = one.topic not in batch_topics
+            _note(root, one, prediction, wrong_type, settings["mapperFileSizeBatchConsumeQueue"])
             prediction.deleted_files += one.files.deleted.values()
             queues[one.topic, one.queue_id] = BatchQueue(one.files.segments, size)
     return queues
 
 
-def _load_ext(store: Store, root: Location, queue: LoadedQueue, prediction: PredictionDraft) -> ExtQueue:
+def _load_ext(
+    store: Store, root: Location, settings: Settings, queue: LoadedQueue, prediction: PredictionDraft
+) -> ExtQueue:
     directory = _tree(root, PathKind.CONSUMEQUEUE_EXT) / queue.topic / str(queue.queue_id)
-    size = store.settings.consumequeue_ext_file_size
+    size = settings.consumequeue_ext_file_size
     files = load_files((directory,), store.base, size, prediction.release)
-    prediction.refusals += files.refusals
+    prediction.refusals += _explained(files.refusals, settings["mappedFileSizeConsumeQueueExt"])
     return ExtQueue(files.segments, size, files.deleted)
 
 
@@ -121,17 +145,28 @@ def _tree(root: Location, kind: PathKind) -> Location:
     return root / DIRECTORY_NAMES[kind]
 
 
-def _note(queue: LoadedQueue, prediction: PredictionDraft, wrong_type: bool) -> None:
-    prediction.refusals += queue.files.refusals
+def _explained(refusals: list[Refusal], size: Setting) -> list[Refusal]:
+    """Say where a size comes from that the broker's file does not name."""
+    if size.origin is not Origin.DEFAULT or not size.note:
+        return refusals
+    return [replace(one, reason=f"{one.reason} ({size.name}, {size.note})") for one in refusals]
+
+
+def _note(
+    root: Location, queue: LoadedQueue, prediction: PredictionDraft, wrong_type: bool, size: Setting
+) -> None:
+    prediction.refusals += _explained(queue.files.refusals, size)
     if wrong_type:  # ConsumeQueueStore#queueTypeShouldBe (5.3.3)
         reason = f"says otherwise of topic {queue.topic} than the directory that its queues lie in"
+        if not (root / "config" / "topics.json").is_there():
+            reason = f"is not there to give topic {queue.topic} queue.type=BatchCQ, and it has batch queues"
         prediction.refusals.append(Refusal("config/topics.json", reason))
 
 
 def _load_index(
-    store: Store, root: Location, index_ms: int | None, prediction: PredictionDraft
+    store: Store, root: Location, items: int, index_ms: int | None, prediction: PredictionDraft
 ) -> IndexState:
-    index = IndexState(store.settings.index_geometry.items)
+    index = IndexState(items)
     directory = _tree(root, PathKind.INDEX)
     places = [directory / name for name, _ in directory.entries()]
     index.load(places, store.base, prediction.release, index_ms)

@@ -23,6 +23,8 @@ class RecoverySwitches:
         window: files that are walked back at most (``commitLogRecoverMaxNum``); None without a limit.
         check_offsets: ``checkCommitLogOffsetOnRecover``: a PHYSICALOFFSET outside its file ends the log.
         accelerated: ``enableAcceleratedRecovery``: an unclean start reads from the checkpoint's offset on.
+        check_property: ``forceVerifyPropCRC``: the property ``__CRC32#`` is checked in place of the body, and
+            a record without one fails.
     """
 
     check_crc: bool = True
@@ -30,6 +32,12 @@ class RecoverySwitches:
     window: int | None = None
     check_offsets: bool = False
     accelerated: bool = False
+    check_property: bool = False
+
+    @property
+    def check_body(self) -> bool:
+        """Whether bodies are checked."""
+        return self.check_crc and not self.check_property
 
     @classmethod
     def from_settings(cls, settings: Settings, release: Release) -> RecoverySwitches:
@@ -44,6 +52,9 @@ class RecoverySwitches:
             window=recover_window(settings, release),
             check_offsets=release.checks_stored_offset and is_on("checkCommitLogOffsetOnRecover"),
             accelerated=release.accelerated_recovery and is_on("enableAcceleratedRecovery"),
+            check_property=release.verifies_property
+            and is_on("checkCRCOnRecover")
+            and is_on("forceVerifyPropCRC"),
         )
 
 

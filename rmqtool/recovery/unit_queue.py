@@ -49,7 +49,6 @@ class UnitQueue:
 
     Attributes:
         found: max offset as recovery of the queue finds it.
-        holes: zero units that truncation takes for units, before others that count.
         cut_again: units appended by the start that its truncation drops.
     """
 
@@ -71,7 +70,8 @@ class UnitQueue:
         self._chunks: list[tuple[int, Units]] = []
         self._gone = dict(deleted or {})
         self._seen_end = -1
-        self.holes = self.cut_again = 0
+        self._hole: int | None = None
+        self.cut_again = 0
         if self._starts:
             self._recover()
         self.found = self.maximum
@@ -166,9 +166,14 @@ class UnitQueue:
             self._correct_minimum_4(log_start)
 
     def _coverage(self) -> list[tuple[int, int]]:
-        """Return first offset and last end of the records in each run of files that join."""
-        heads = [at for at in self._starts if at - self._size not in self._starts]
-        tails = [at for at in self._starts if at + self._size not in self._starts]
+        """Return first offset and last end of the records in each run of files that join.
+
+        A run ends before a zero unit that truncation took for one: its record has no unit.
+        """
+        heads = [at for at in self._starts if at - self._size not in self._starts or at == self._hole]
+        tails = [
+            at for at in self._starts if at + self._size not in self._starts or at + self._size == self._hole
+        ]
         return [
             (self._first_offset(head, tail), self._last_end(head, tail))
             for head, tail in zip(heads, tails, strict=True)
@@ -254,7 +259,7 @@ class UnitQueue:
         kept = (units.physical_offsets >= 0) & (units.sizes > 0) & (units.physical_offsets < physical_offset)
         kept[0] = True
         count = len(kept) if kept.all() else int(kept.argmin())
-        self.holes = int(units.sizes[0] <= 0 and count > 1)
+        self._hole = self._starts[-1] if units.sizes[0] <= 0 and count > 1 else None
         self._place(self._starts[-1] + count * UNIT_SIZE)
         self._state[State.MAX_PHYSICAL_OFFSET] = units.physical_offsets[count - 1] + units.sizes[count - 1]
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from rmqtool.io import Location
     from rmqtool.recovery.loading import LoadedQueue
+    from rmqtool.releases import Release
     from rmqtool.store import Store
 
 NO_UNITS = -1
@@ -32,6 +33,7 @@ class Window:
     """What the next start reads of a log that has more files than it looks at.
 
     Attributes:
+        release: whose start it is.
         files: files that it looks at, ``commitLogRecoverMaxNum``.
         log_files: files that the log has.
         log_start: physical offset of the log's first byte.
@@ -39,6 +41,7 @@ class Window:
         queue_end: where the consume queues end; ``NO_UNITS`` without units; None at or after ``reach``.
     """
 
+    release: Release
     files: int
     log_files: int
     log_start: int
@@ -47,22 +50,25 @@ class Window:
 
 
 def window_of(store: Store) -> Window | None:
-    """Return the window of the next start by the release that the store is of; None if it reads all it needs.
+    """Return the window of the next start; None if it reads all it needs.
+
+    Where the files leave the release open, it is that of the newest candidate: older ones read all.
 
     Raises:
         EnvironmentFailureError: a file cannot be opened or read.
     """
-    release, root, segments = store.settings.release, store.root, store.commitlog.segments
-    files = recover_window(store.settings, release)
+    release, root, segments = store.settings.candidates[-1], store.root, store.commitlog.segments
+    settings = store.settings.of_broker(release)
+    files = recover_window(settings, release)
     if files is None or root is None or len(segments) <= files:
         return None
     checkpoint = read_checkpoint(root / "checkpoint")
     checkpoint = Checkpoint() if isinstance(checkpoint, Refusal) else checkpoint
-    switches = RecoverySwitches.from_settings(store.settings, release)
+    switches = RecoverySwitches.from_settings(settings, release)
     start = Start(release, store.abort is not None, checkpoint, NO_UNITS, switches)
     _, recovery = first_file(segments, start)
     reach = recovery.physical_offset
-    return Window(files, len(segments), segments[0].start, reach, _queue_end(store, root, reach))
+    return Window(release, files, len(segments), segments[0].start, reach, _queue_end(store, root, reach))
 
 
 def _queue_end(store: Store, root: Location, reach: int) -> int | None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqtool import rows
-from rmqtool.errors import EnvironmentFailureError
-from rmqtool.report.output import refuse_evidence
-from rmqtool.report.whole_file import write_whole
+from rmqtool.errors import EnvironmentFailureError, RefusedError
+from rmqtool.report.whole_file import refuse_evidence, write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -47,4 +46,6 @@ class BodyFiles:
             return
         index = f"-{message.index}" if isinstance(message, rows.InnerMessage) else ""
         path = self._directory / f"{message.physical_offset:020d}{index}.body"
+        if path.exists():  # of another store, too, a record at this place may have been written
+            raise RefusedError(f"{path}: exists; give --body-dir a new directory")
         write_whole(path, message.body, sync=False)

@@ -24,6 +24,7 @@ _CAUSES = {
     "inner": "inside another record",
     "conflict": "another record has its place",
     "straddles": "would lie in two files",
+    "offset": "the records around them say that they lie elsewhere",
     "stray": "too few of their log",
 }
 

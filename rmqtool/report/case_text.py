@@ -34,9 +34,6 @@ def _lines(check: CaseCheck) -> Iterator[str]:
         yield from _record(record)
     for digest in check.missing:
         yield f"ERROR {digest}: is the digest of no record here"
-    for run in check.unrecorded:
-        state = "at work" if run.at_work else "killed; the next run will record it"
-        yield f"no record  {run.started or ''}  {shlex.join(run.command)}: {state}"
     if check.files is not None:
         yield f"files  {', '.join(f'{count:,} {state}' for state, count in check.files.items()) or 'none'}"
     for file in check.differing:

@@ -90,15 +90,13 @@ class Console:
             )
 
     def compiling(self, ready: int, kernels: int, under_way: bool) -> None:
-        """Show that kernels are being compiled, as `rmqtool.compiling` tells it; on a terminal only.
-
-        Where rows scroll by and no bar is drawn, one sentence says it.
-        """
+        """Show that kernels are being compiled: a bar on a terminal, one sentence where no bar is drawn."""
         if self._draws_bar():
             self._shown_bar().compiling(ready, kernels, under_way)
-        elif under_way and not self._said_compiling and self._is_watched():
+        elif under_way and not self._said_compiling and not self._quiet and self._mode is ProgressMode.AUTO:
             self._said_compiling = True
-            self._say("note", f"compiling once, about {expected_s(0, max(0, kernels - ready), 0.0)} s")
+            seconds = expected_s(0, max(0, kernels - ready), 0.0)
+            self._say("note", f"compiling once, about {seconds} s; the next runs need none of it")
 
     def note(self, sentence: str) -> None:
         """Say something worth knowing."""

@@ -7,6 +7,9 @@ import re
 # C0 and C1 controls, line separators, and the marks that turn the direction of writing
 _HARMFUL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
 
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+"""What makes a spreadsheet take the text of a cell for a formula."""
+
 
 def escape_text(text: str) -> str:
     r"""Return ``text`` on one line: control characters as ``\xNN`` or ``\uNNNN``, a backslash doubled."""
@@ -28,9 +31,15 @@ def escape_json(text: str) -> str:
     return text if text.isascii() and "\x7f" not in text else _HARMFUL_JSON.sub(_escape_json, text)
 
 
+def escape_cell(text: str) -> str:
+    r"""Return ``text`` as `escape_text` does, and what begins a formula in a spreadsheet as ``\xNN``."""
+    shown = escape_text(text)
+    return f"\\x{ord(shown[0]):02x}{shown[1:]}" if shown.startswith(FORMULA_STARTS) else shown
+
+
 def is_cell_text(text: str) -> bool:
-    """Tell whether text can be a cell of csv as it is: no control but ends of lines and tabs."""
-    return not _HARMFUL.search(text.translate(_LAYOUT))
+    """Tell whether text can be a cell of csv as it is: no formula, no control but ends of lines and tabs."""
+    return not text.startswith(FORMULA_STARTS) and not _HARMFUL.search(text.translate(_LAYOUT))
 
 
 _LAYOUT = {ord(character): None for character in "\t\n\r"}

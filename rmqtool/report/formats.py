@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from rmqtool.projection import json_object
-from rmqtool.report.escaping import escape_controls, escape_json
+from rmqtool.report.escaping import escape_cell, escape_json
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -48,7 +48,7 @@ def _indented(value: object, indent: int) -> str:
 
 
 def csv_cell(value: object) -> object:
-    """Return a value for a cell of csv: harmless text, a number, nothing for None, and JSON for the rest."""
+    """Return a value for a cell of csv: harmless text, a number, nothing for None, JSON for the rest."""
     if isinstance(value, str):
-        return escape_controls(value)
+        return escape_cell(value)
     return to_json(value) if isinstance(value, list | dict | bool) else value

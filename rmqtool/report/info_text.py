@@ -6,7 +6,9 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from rmqtool.findings import Severity
+from rmqtool.findings.commitlog import CL_LOST
 from rmqtool.findings.places import IO_DENIED
+from rmqtool.findings.status import NOT_READ
 from rmqtool.findings.wording import counted
 from rmqtool.report.escaping import escape_text
 from rmqtool.report.tables import Tables
@@ -72,12 +74,16 @@ def _verdict(summary: StoreSummary) -> str:
         for severity, word in ((Severity.ERROR, "error"), (Severity.WARNING, "warning"))
         if severities[severity]
     ]
+    if lost := sum(int(one.expected or 0) for one in summary.findings if one.code is CL_LOST):
+        found.insert(0, f"{counted(lost, 'message', spec=',')} lost from the log's end")
     if summary.lock_holder:
         found.insert(0, "in use by a broker")
     elif summary.abort:
         found.insert(0, "not stopped cleanly")
     if summary.denied:
         found.insert(0, "not all of it may be read")
+    elif any(one.structure in NOT_READ for one in summary.findings):
+        found.insert(0, "not all of it is read")
     verdict = ", ".join(found) or "stopped cleanly, names and sizes in order"
     if summary.kind != PathKind.STORE.value and not found:
         verdict = "names and sizes in order"

@@ -17,6 +17,7 @@ from rmqtool.findings.places import RM_INTERNAL
 from rmqtool.projection import json_object
 from rmqtool.report.escaping import escape_text
 from rmqtool.report.finding_text import finding_line
+from rmqtool.report.verify_headline import next_command, verdict_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -53,8 +54,9 @@ def _suite(verdict: Verdict) -> ET.Element:
     suite = ET.Element("testsuite", name=_text(escape_text(report.store)), time=_seconds(_time(verdict)))
     properties = ET.SubElement(suite, "properties")
     facts = {"level": report.level, "result": report.result, "exitStatus": int(verdict.status)}
-    for name, value in {**facts, **json_object(report.examined)}.items():
-        ET.SubElement(properties, "property", name=name, value=str(value))
+    said = {"verdict": verdict_line(verdict), "next": next_command(verdict) or ""}
+    for name, value in {**facts, **said, **json_object(report.examined)}.items():
+        ET.SubElement(properties, "property", name=name, value=_text(str(value)))
     cases = _cases(verdict)
     suite.extend(cases)
     suite.set("tests", str(len(cases)))

@@ -12,6 +12,7 @@ from rmqtool.topics import TopicKind
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rmqtool.account.model import LogLosses
     from rmqtool.recovery import LostTotals
 
 _LISTED = 20
@@ -22,8 +23,22 @@ _REASONS = {
     "unreachable": "after the end of a broker's way",
     "left-out": "in the present queues only",
     "damaged": "whose record is damaged, a unit leads there",
+    "missing": "known by their neighbours in the queue only, no record and no unit",
     "gone": "known by their unit only, the log has nothing there",
 }
+
+
+def log_loss_facts(losses: LogLosses | None) -> Iterator[tuple[str, str]]:
+    """Yield names and values of what a log has lost already, by queue; nothing where that is nothing."""
+    if losses is None or not losses.messages:
+        return
+    by = [f"{losses.listed:,} that units lead to"] if losses.listed else []
+    by += [f"{losses.unlisted:,} by the queue offsets on both sides"] if losses.unlisted else []
+    yield "log lost", f"{counted(losses.messages, 'message', spec=',')}: {', '.join(by)}"
+    ranked = sorted(losses.queues, key=lambda one: -one.messages)
+    names = [f"{escape_text(one.topic)}/{one.queue_id} {one.messages:,}" for one in ranked[:_LISTED]]
+    more = f", and {len(ranked) - _LISTED:,} more queues" if len(ranked) > _LISTED else ""
+    yield "of queues", ", ".join(names) + more
 
 
 def lost_facts(lost: LostTotals) -> Iterator[tuple[str, str]]:

@@ -6,13 +6,13 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any, get_args
 
 from rmqtool import rows
+from rmqtool.account.lost import LostMessage
 from rmqtool.commands.decode_id import Reading
 from rmqtool.commands.diff.model import Difference
 from rmqtool.commands.offsets import Progress
 from rmqtool.commands.topics import TopicTotals
 from rmqtool.findings import CATALOG
 from rmqtool.projection import camel_case, columns_of
-from rmqtool.recovery.lost import LostMessage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

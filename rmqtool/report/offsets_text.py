@@ -25,25 +25,28 @@ _WORDS = {
     "behind": "below the start",
     "no-offset": "not begun",
     "no-queue": "no such queue",
+    "not-read": "queue in RocksDB, not read",
 }
 
 
 def write_offsets_text(
     rows: Sequence[Progress], stream: TextIO, zone: tzinfo | None, *, color: bool | None
 ) -> None:
-    """Write a line of totals, one line an offset and one a reader."""
+    """Write a line of totals, one line a reader and one an offset, those that lag most first."""
     states = Counter(row.state for row in rows)
     parts = [f"{states[state]} {words}" for state, words in _WORDS.items() if words and states[state]]
     lag = sum(row.lag or 0 for row in rows)
     stream.write(", ".join([f"{counted(len(rows), 'offset')}, lag {lag}", *parts]) + "\n\n")
     columns = ("reader", "topic", "queue", "offset", "min", "max", "lag", "last read", "")
     tables = Tables(stream, color=color)
-    tables.table("Offsets", columns, [_cells(row, zone) for row in rows[:_LISTED]])
+    totals = sorted(reader_totals(rows).items(), key=lambda one: -one[1]["lag"])
+    if len(totals) > 1:
+        readers = [(escape_text(name), *map(str, total.values())) for name, total in totals[:_LISTED]]
+        tables.table("Readers", ("reader", "queues", "lag", "out of range"), readers)
+    ordered = sorted(rows, key=lambda row: -(row.lag or 0))[:_LISTED]
+    tables.table("Offsets", columns, [_cells(row, zone) for row in ordered], spare=("min", "last read"))
     if len(rows) > _LISTED:
         stream.write(f"… {len(rows) - _LISTED} more, see --format ndjson\n")
-    readers = [(escape_text(name), *map(str, total.values())) for name, total in reader_totals(rows).items()]
-    if len(readers) > 1:
-        tables.table("Readers", ("reader", "queues", "lag", "out of range"), readers[:_LISTED])
 
 
 def _cells(row: Progress, zone: tzinfo | None) -> tuple[str, ...]:

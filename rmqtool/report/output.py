@@ -1,56 +1,51 @@
-"""The stream that data goes to: standard output, or a new file that does not lie in the evidence."""
+"""The stream of a command's data: standard output, or a file that does not lie in the evidence."""
 
 from __future__ import annotations
 
 import io
 import os
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from rmqtool.errors import EnvironmentFailureError, RefusedError
-from rmqtool.store.names import directory_around
+from rmqtool.errors import EnvironmentFailureError
+from rmqtool.report.whole_file import check_output_files, staged_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
     from typing import BinaryIO, TextIO
 
+_STANDARD_OUTPUT = "standard output"
+
 
 @contextmanager
-def open_output(path: Path | None, evidence_roots: Iterable[Path]) -> Iterator[TextIO]:
-    """Open the output for text.
+def open_output(path: Path | None, evidence_roots: Sequence[Path]) -> Iterator[TextIO]:
+    """Open the output for text; a file appears when the command has written all of it.
 
     Names of files need not be UTF-8 and decoded text may hold lone surrogates; both are written as escapes.
-    A file is gone again if the command fails before its first row; later, what is written stays.
 
     Args:
-        path: A file that must not exist yet, a device or a FIFO; None is standard output.
+        path: A file, which is replaced, a device or a FIFO; None is standard output.
         evidence_roots: Directories that nothing is written into.
 
     Raises:
-        RefusedError: The file exists, or lies in the evidence.
+        RefusedError: The file lies in the evidence.
         EnvironmentFailureError: It cannot be created.
     """
     if path is None:
         with _standard_output() as stream:
             yield stream
         return
-    refuse_evidence(path, evidence_roots)
-    is_special = path.exists() and not path.is_file()
-    try:
-        buffer = path.open("wb" if is_special else "xb")
-    except FileExistsError as failure:
-        raise RefusedError(f"{path}: exists; remove it or give -o another name") from failure
-    except OSError as failure:
-        raise EnvironmentFailureError(f"{path}: cannot be created: {failure.strerror}") from failure
-    try:
-        with _OutputStream(buffer, str(path)) as stream:
+    check_output_files([path], evidence_roots)
+    with staged_file(path) as file:
+        stream = _OutputStream(file, str(path))
+        try:
             yield stream
-    except BaseException:
-        if path.is_file() and not path.stat().st_size:
-            path.unlink()
-        raise
+            stream.flush()
+        finally:
+            with suppress(BrokenPipeError, EnvironmentFailureError):  # the first failure has been raised
+                stream.detach()
 
 
 class _OutputStream(io.TextIOWrapper):
@@ -89,21 +84,10 @@ class _OutputStream(io.TextIOWrapper):
             raise self._named(failure) from failure
 
     def _named(self, failure: OSError) -> EnvironmentFailureError:
+        incomplete = "what was written is incomplete, " if self._place == _STANDARD_OUTPUT else ""
         return EnvironmentFailureError(
-            f"{self._place}: cannot be written: {failure.strerror}; what was written is incomplete,"
-            " -o FILE writes elsewhere"
+            f"{self._place}: cannot be written: {failure.strerror}; {incomplete}-o FILE writes elsewhere"
         )
-
-
-def refuse_evidence(path: Path, evidence_roots: Iterable[Path]) -> None:
-    """Refuse to write to a path inside the store that is read.
-
-    Raises:
-        RefusedError: It lies there.
-    """
-    root = directory_around(path, evidence_roots)
-    if root is not None:
-        raise RefusedError(f"{path}: lies in {root}, which is only read; write elsewhere")
 
 
 @contextmanager
@@ -114,7 +98,7 @@ def _standard_output() -> Iterator[TextIO]:
     if buffer is None:
         yield sys.stdout
         return
-    stream = _OutputStream(buffer, "standard output")
+    stream = _OutputStream(buffer, _STANDARD_OUTPUT)
     try:
         yield stream
         stream.flush()

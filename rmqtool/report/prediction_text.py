@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.findings.wording import counted
 from rmqtool.report.escaping import escape_text
-from rmqtool.report.lost_text import lost_facts
+from rmqtool.report.lost_text import log_loss_facts, lost_facts
 from rmqtool.report.times import size_text
 
 if TYPE_CHECKING:
@@ -28,8 +28,7 @@ def prediction_title(prediction: Prediction) -> str:
 
 def prediction_facts(prediction: Prediction) -> Iterator[tuple[str, str]]:
     """Yield names and values of what it does, in the order in which it does it."""
-    for refusal in prediction.refusals[:_LISTED]:
-        yield "refuses", escape_text(f"{refusal.file} {refusal.reason}")
+    yield from _refused(prediction)
     recovery, cut = prediction.recovery, prediction.cut
     if recovery is not None:
         place = f"from {escape_text(recovery.file)}" if recovery.file else "of an empty log"
@@ -53,8 +52,19 @@ def prediction_facts(prediction: Prediction) -> Iterator[tuple[str, str]]:
         yield "beware", escape_text(hazard)
 
 
+def _refused(prediction: Prediction) -> Iterator[tuple[str, str]]:
+    """Yield why it does not start, with the remedy where one is known, and what settings it forgets."""
+    for refusal in prediction.refusals[:_LISTED]:
+        yield "refuses", escape_text(f"{refusal.file} {refusal.reason}")
+    for remedy in dict.fromkeys(one.remedy for one in prediction.refusals if one.remedy is not None):
+        yield "remedy", escape_text(remedy)
+    for one in prediction.forgets:
+        yield "forgets", escape_text(f"{one.loses} ({one.file})")
+
+
 def _lost(prediction: Prediction) -> Iterator[tuple[str, str]]:
-    """Yield what the start loses: all of it where that was asked for, else what it cuts off."""
+    """Yield what is lost before the start, and by it: one by one where that was asked for."""
+    yield from log_loss_facts(prediction.log_losses)
     if prediction.lost_messages is not None:
         yield from lost_facts(prediction.lost_messages)
     elif prediction.lost:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rmqtool.findings.wording import counted
 from rmqtool.report.escaping import escape_text
 from rmqtool.report.finding_text import finding_line
-from rmqtool.report.lost_text import lost_facts
+from rmqtool.report.lost_text import log_loss_facts, lost_facts
 from rmqtool.report.times import size_text
 from rmqtool.times import time_text
 
@@ -48,6 +48,8 @@ def _lines(report: RebuildReport) -> Iterator[str]:
     yield from _skipped(report)
     yield from _unreachable(report)
     yield from _without_unit(report)
+    for name, text in log_loss_facts(report.log_losses):
+        yield f"{name:<14} {text}"
     if report.lost_messages is not None:
         for name, text in lost_facts(report.lost_messages):
             yield f"{name:<14} {text}"

@@ -19,6 +19,7 @@ _LISTED = 20
 _HEADLINES = {
     RepairOutcome.NOTHING: "nothing to repair",
     RepairOutcome.PLANNED: "nothing is changed yet",
+    RepairOutcome.INTERRUPTED: "an interrupted repair waits to be finished; these moves are left",
     RepairOutcome.DONE: "repaired",
     RepairOutcome.FINISHED: "an interrupted repair is finished",
     RepairOutcome.ROLLED_BACK: "taken back: the store was no better for it",
@@ -50,7 +51,9 @@ def _lines(report: RepairReport) -> Iterator[str]:
         yield from _diagnosis(diagnosis)
     if report.after is not None:
         yield f"{'findings':<14} {_counts(report.before)}; now {_counts(report.after)}"
-    if report.journal is not None and report.outcome is not RepairOutcome.UNDONE:
+    if report.outcome is RepairOutcome.INTERRUPTED:
+        yield f"{'or undo':<14} rmqtool repair --undo; {report.journal}/journal.ndjson tells all its moves"
+    elif report.journal is not None and report.outcome is not RepairOutcome.UNDONE:
         yield f"{'undo':<14} rmqtool repair --undo; what was there before is in {report.journal}/"
 
 

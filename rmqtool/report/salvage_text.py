@@ -64,14 +64,22 @@ def _account(report: SalvageReport) -> Iterator[str]:
 
 def _left_out(report: SalvageReport) -> Iterator[str]:
     words = {
-        "body": "whose body is not what its checksum says",
+        "body": "whose body is not what its checksum says: --keep-damaged gives it back",
+        "properties": "whose properties are torn, or fail its own checksum: --keep-damaged gives it back",
         "stale": "that looks like old bytes: --include-stale gives it back",
         "fields": "that is contradicted in what it says of its queue",
         "room": "that leaves no room for what must stand beside it",
-        "conflict": "of another copy that differs from a proven one",
+        "conflict": "that differs from another copy's",
+    }
+    grounds = {
+        "units": "more of the copies' queues list the other",
+        "neighbours": "queue offsets and store times around it go on with the other",
+        "nothing": "nothing tells, so the earlier copy's stays",
     }
     for cause, count in sorted(report.left_out.items()):
         yield f"{'left out':<14} {counted(count, 'record')} {words[cause]}; in lost+found/"
+    for one, count in sorted(report.conflicts.items()):
+        yield f"{'copies differ':<14} {counted(count, 'record')} put aside: {grounds[one]}"
     if report.odd_times:
         yield f"{'odd times':<14} {counted(report.odd_times, 'record')} whose store time is out of order"
 

@@ -108,18 +108,21 @@ def _verdict(definitions: Definitions) -> dict[str, Schema]:
     gone: Schema = {"type": ["integer", "null"]}
     baseline = {"known": _COUNT, "knownByNumber": _COUNTS, "new": _COUNTS, "gone": gone}
     more = {"part": _TEXT, "predictions": array_of(definitions.of(Prediction)), "baseline": closed(baseline)}
+    more |= {"verdict": _TEXT, "next": _TEXT_OR_NULL}
     _finding(definitions)
     return {**definitions.object(VerifyReport)["properties"], **more}
 
 
 def _verify(definitions: Definitions) -> Schema:
-    return closed(_verdict(definitions), ["interrupted", "part", "predictions", "baseline", "picture"])
+    return closed(
+        _verdict(definitions), ["interrupted", "part", "predictions", "baseline", "picture", "logLosses"]
+    )
 
 
 def _verify_line(definitions: Definitions) -> Schema:
     members = {name: one for name, one in _verdict(definitions).items() if name not in {"findings", "schema"}}
     del members["predictions"]
-    summary = _summary("verify", members, "interrupted part baseline picture")
+    summary = _summary("verify", members, "interrupted part baseline picture logLosses")
     prediction = definitions.object(Prediction, {"type": {"const": "prediction"}})
     return {"oneOf": [definitions.of(Finding), prediction, summary]}
 

@@ -52,14 +52,38 @@ class Tables:
                 for line in others:
                     self._write(" " * margin + line)
 
-    def table(self, title: str, columns: Sequence[str], lines: Sequence[tuple[str, ...]]) -> None:
-        """Draw a table, numbers to the right, an empty line above it; nothing when it has no lines."""
+    def table(
+        self,
+        title: str,
+        columns: Sequence[str],
+        lines: Sequence[tuple[str, ...]],
+        spare: Sequence[str] = (),
+    ) -> None:
+        """Draw a table, numbers to the right, an empty line above it; nothing when it has no lines.
+
+        Args:
+            title: Above it.
+            columns: Their names.
+            lines: A cell for each column.
+            spare: Columns that are left out, the first one first, where the terminal is too narrow.
+        """
         if not lines:
             return
         if self._begun:
             self._write("")
-        self._write(self._ink(title, "bold"))
+        left_out = []
+        for name in spare:
+            if self._excess(_natural_widths([columns, *lines])) <= 0:
+                break
+            left_out.append(name)
+            place = columns.index(name)
+            columns = (*columns[:place], *columns[place + 1 :])
+            lines = [(*cells[:place], *cells[place + 1 :]) for cells in lines]
         widths = self._widths([columns, *lines])
+        if left_out:
+            title = f"{title} (wider terminals and --format csv have {', '.join(left_out)})"
+        for part in wrapped(title, self._width):
+            self._write(self._ink(part, "bold"))
         if widths is None:
             self._blocks(columns, lines)
             return
@@ -76,12 +100,10 @@ class Tables:
 
     def _widths(self, rows: Sequence[Sequence[str]]) -> list[int] | None:
         """Return the columns' widths, the widest made narrower where need be; None if that is not enough."""
-        cells = list(zip(*rows, strict=True))
-        widths = [max(map(columns_of, column)) for column in cells]
-        if self._width is None:
-            return widths
+        widths = _natural_widths(rows)
+        excess = self._excess(widths)
+        cells = zip(*rows, strict=True)
         least = [max(max(map(columns_of, cell.split()), default=0) for cell in column) for column in cells]
-        excess = 2 + sum(widths) + _GAP * (len(widths) - 1) - self._width
         while excess > 0:
             slack = [width - low for width, low in zip(widths, least, strict=True)]
             if not any(slack):
@@ -90,6 +112,10 @@ class Tables:
             widths[place] -= 1
             excess -= 1
         return widths
+
+    def _excess(self, widths: Sequence[int]) -> int:
+        """Return by how many columns a table is wider than the terminal; elsewhere it never is."""
+        return 0 if self._width is None else 2 + sum(widths) + _GAP * (len(widths) - 1) - self._width
 
     def _row(self, cells: Sequence[str], widths: list[int], right: list[bool], style: str) -> None:
         broken = [wrapped(cell, width) for cell, width in zip(cells, widths, strict=True)]
@@ -113,6 +139,10 @@ class Tables:
     def _write(self, line: str) -> None:
         self._begun = True
         self._stream.write(line + "\n")
+
+
+def _natural_widths(rows: Sequence[Sequence[str]]) -> list[int]:
+    return [max(map(columns_of, column)) for column in zip(*rows, strict=True)]
 
 
 def _padded(text: str, width: int, *, right: bool = False) -> str:

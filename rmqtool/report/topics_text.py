@@ -23,6 +23,7 @@ _COLUMNS = (
     *("topic", "messages", "size", "share", "oldest", "newest", "rate", "largest", "at"),
     *("backlog", "slowest"),
 )
+_SPARE = ("at", "rate", "oldest", "largest", "slowest", "share", "backlog")
 _LISTED = 20
 _HOUR_S = 3600
 
@@ -44,7 +45,7 @@ def write_topics_text(
     by_queue = any(row.queue_id is not None for row in report)
     columns = (_COLUMNS[0], "queue", *_COLUMNS[1:]) if by_queue else _COLUMNS
     lines = [_cells(row, zone, by_queue=by_queue) for row in report]
-    tables.table("Queues" if by_queue else "Topics", columns, lines)
+    tables.table("Queues" if by_queue else "Topics", columns, lines, spare=_SPARE)
     if report.truncated:
         rows = counted(report.more, "row", spec=",")
         stream.write(f"… {rows} more, all of them: {escape_text(all_command)}\n")

@@ -7,11 +7,14 @@ from itertools import groupby
 from posixpath import basename, join
 from typing import TYPE_CHECKING
 
+from rmqtool.check.model import PREDICTED
 from rmqtool.errors import ExitStatus
-from rmqtool.findings import Severity
+from rmqtool.findings import Severity, Structure
+from rmqtool.findings.configs import CF_FORGETS, CF_REFUSED
 from rmqtool.findings.index import IX_GONE
-from rmqtool.findings.places import IO_DENIED, ST_DOUBT
+from rmqtool.findings.places import IO_DENIED, OF_AHEAD, ST_DOUBT
 from rmqtool.findings.start import NS_SKIPPED
+from rmqtool.findings.status import NOT_READ
 from rmqtool.findings.wording import counted
 from rmqtool.io.object_urls import is_object_url
 from rmqtool.io.owners import as_owner
@@ -20,15 +23,19 @@ from rmqtool.report.escaping import escape_text
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from rmqtool.check.model import VerifyReport
     from rmqtool.commands.verify.verdict import Verdict
     from rmqtool.recovery.model import Prediction
     from rmqtool.recovery.outcome import StartOutcome
 
+_MADE_ANEW = {Structure.CONSUMEQUEUE, Structure.INDEX}
 _DAMAGE = {
     ExitStatus.NEGATIVE: "Damage outside the commit log",
     ExitStatus.LOG_DAMAGED: "The commit log is damaged",
     ExitStatus.FAILED: "No verdict, not all of it may be read",
 }
+
+_SETTINGS = {CF_FORGETS.code, CF_REFUSED.code}
 
 
 def headline(verdict: Verdict) -> str:
@@ -51,6 +58,8 @@ def next_command(verdict: Verdict) -> str | None:
 def _damage(verdict: Verdict) -> str:
     report = verdict.report
     status = report.damage_status
+    if status is ExitStatus.FAILED and names_limits(report):
+        return _not_judged(report)
     if status is not ExitStatus.CLEAN:
         said = _DAMAGE[status]
         if status is ExitStatus.NEGATIVE and not report.examined.commitlog_files:
@@ -63,7 +72,26 @@ def _damage(verdict: Verdict) -> str:
     if missing and status is not ExitStatus.LOG_DAMAGED:
         entries = counted(missing, "entry that the log asks for", "entries that the log asks for", spec=",")
         said += f", but the index lacks {entries}" if not status else f"; the index lacks {entries}"
+    if lost := log_losses(verdict):
+        said += f"; {counted(lost, 'message is', 'messages are', spec=',')} lost from the log"
+    ahead = report.findings.counts.get(OF_AHEAD.code, 0)
+    if ahead:
+        offsets = counted(ahead, "consumer offset lies", "consumer offsets lie", spec=",")
+        said += f"{', but' if not status else ';'} {offsets} beyond the end of a queue"
     return f"{said}, settings in doubt" if ST_DOUBT.code in report.findings.counts else said
+
+
+def _not_judged(report: VerifyReport) -> str:
+    """Say what was not read, and whether what was read is damaged."""
+    rest = report.findings.exit_status(without={*PREDICTED, *NOT_READ})
+    damage = f"; {_DAMAGE[rest][0].lower()}{_DAMAGE[rest][1:]}" if rest else ""
+    return f"No verdict, not all of it was read ({'; '.join(map(escape_text, report.limits))}){damage}"
+
+
+def log_losses(verdict: Verdict) -> int:
+    """Return how many messages the log has lost already, as far as that was looked for."""
+    known = (verdict.report.log_losses, *(one.log_losses for one in verdict.predictions))
+    return max((one.messages for one in known if one is not None), default=0)
 
 
 def _starts(verdict: Verdict) -> Iterator[str]:
@@ -75,26 +103,37 @@ def _starts(verdict: Verdict) -> Iterator[str]:
     damaged = verdict.report.damage_status is not ExitStatus.CLEAN
     ordered = sorted(verdict.predictions, key=outcome_of, reverse=True)
     for outcome, alike in groupby(ordered, key=outcome_of):
-        yield _start(outcome, list(alike)) + (" more" if damaged and outcome is StartOutcome.WHOLE else "")
+        more = " more" if (damaged or log_losses(verdict)) and outcome is StartOutcome.WHOLE else ""
+        yield _start(outcome, list(alike), lost=bool(log_losses(verdict))) + more
     if NS_SKIPPED.code in verdict.report.findings.counts:
         yield "what the next start does is not known"
 
 
-def _start(outcome: StartOutcome, predictions: Sequence[Prediction]) -> str:
+def _start(outcome: StartOutcome, predictions: Sequence[Prediction], *, lost: bool) -> str:
     from rmqtool.recovery.outcome import StartOutcome, lost_messages
 
     names = [one.release.name for one in predictions]
     brokers = f"a {' or '.join([', '.join(names[:-1]), names[-1]] if names[1:] else names)} broker"
     if outcome is StartOutcome.LOSES:
         counts = sorted({lost_messages(one) for one in predictions})
-        lost = counted(counts[-1], "message", spec=",")
-        return f"the next start of {brokers} loses {'up to ' if counts[1:] else ''}{lost}"
+        cut = counted(counts[-1], "message", spec=",") if not lost else f"{counts[-1]:,} more"
+        forgets = _forgets(predictions)
+        also = f" and forgets {forgets}" if forgets else ""
+        return f"the next start of {brokers} loses {'up to ' if counts[1:] else ''}{cut}{also}"
+    none = "no more messages" if lost else "no message"
     return {
+        StartOutcome.FORGETS: f"{brokers} will start and forget {_forgets(predictions)}",
         StartOutcome.REFUSED: f"{brokers} will not start on it",
         StartOutcome.HANGS: f"{brokers} will never get through its start",
-        StartOutcome.REBUILDS: f"{brokers} will start, lose no message, and put queues or index right first",
+        StartOutcome.REBUILDS: f"{brokers} will start, lose {none}, and put queues or index right first",
         StartOutcome.WHOLE: f"{brokers} will start and lose nothing",
     }[outcome]
+
+
+def _forgets(predictions: Sequence[Prediction]) -> str:
+    """Return what starts forget, by the names of the files."""
+    files = {basename(one.file): None for prediction in predictions for one in prediction.forgets}
+    return " and ".join(f"what {name} held" for name in files)
 
 
 def _next_words(verdict: Verdict) -> list[str] | None:
@@ -105,13 +144,19 @@ def _next_words(verdict: Verdict) -> list[str] | None:
     if IO_DENIED.code in report.findings.counts:
         denied = next(one for one in report.findings if one.code is IO_DENIED)
         return [*as_owner(join(store, denied.file or "")), *_verify(verdict)]
-    status = report.findings.exit_status()
-    if status is ExitStatus.LOG_DAMAGED:
-        if verdict.predictions or NS_SKIPPED.code in report.findings.counts:
-            return _copy(store, verdict.given)
-        return ["rmqtool", "verify", store, *verdict.given, "--predict-recovery"]
-    if report.damage_status is ExitStatus.NEGATIVE or IX_GONE.code in report.findings.counts:
-        return ["rmqtool", "rebuild", store, *verdict.given, "--out", _beside(store, "rebuilt")]
+    is_log_damaged = report.findings.exit_status(without={*NOT_READ, *PREDICTED}) is ExitStatus.LOG_DAMAGED
+    is_of_settings = not _SETTINGS.isdisjoint(report.findings.counts) and not is_object_url(store)
+    if is_of_settings and not is_log_damaged:
+        return ["rmqtool", "repair", store, *verdict.given, "--plan"]
+    is_unread = any(one.structure in NOT_READ for one in report.findings)
+    if report.findings.exit_status(without=NOT_READ) is ExitStatus.LOG_DAMAGED:
+        is_foreseen = verdict.predictions or NS_SKIPPED.code in report.findings.counts
+        ask = ["rmqtool", "verify", store, *verdict.given, "--predict-recovery"]
+        return _copy(store, verdict.given) if is_unread or is_foreseen else ask
+    derived = report.findings.exit_status(without=set(Structure) - _MADE_ANEW)
+    if (derived or IX_GONE.code in report.findings.counts) and not is_unread:
+        kept = ["--lost", _beside(store, "lost.ndjson")] if log_losses(verdict) else []
+        return ["rmqtool", "rebuild", store, *verdict.given, "--out", _beside(store, "rebuilt"), *kept]
     return None
 
 
@@ -132,6 +177,12 @@ def _verify(verdict: Verdict) -> list[str]:
     path = report.store if verdict.part is None else join(report.store, verdict.part)
     level = [] if report.level == 3 else ["--level", str(report.level)]
     return ["rmqtool", "verify", path, *verdict.given, *level]
+
+
+def names_limits(report: VerifyReport) -> bool:
+    """Tell whether the first line says what was not looked at."""
+    status = report.damage_status
+    return not status or (status is ExitStatus.FAILED and IO_DENIED.code not in report.findings.counts)
 
 
 def is_healthy(verdict: Verdict) -> bool:

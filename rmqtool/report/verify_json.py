@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from rmqtool.commands.verify.roots import label_of_root
 from rmqtool.findings import Finding
 from rmqtool.projection import columns_of, json_object
-from rmqtool.report.escaping import escape_text
+from rmqtool.report.formats import csv_cell
+from rmqtool.report.verify_headline import next_command, verdict_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,7 +30,12 @@ def verify_document(verdict: Verdict) -> dict[str, Any]:
         document["part"] = verdict.part
     if verdict.predictions:
         document["predictions"] = [json_object(prediction) for prediction in verdict.predictions]
-    return document | _compared(verdict) | {"exitStatus": int(verdict.status)}
+    said = {
+        "verdict": verdict_line(verdict),
+        "next": next_command(verdict),
+        "exitStatus": int(verdict.status),
+    }
+    return document | _compared(verdict) | said
 
 
 def verify_lines(verdict: Verdict) -> Iterator[dict[str, Any]]:
@@ -54,7 +60,7 @@ def write_verify_csv(verdict: Verdict, stream: TextIO) -> None:
     writer = csv.writer(stream, lineterminator="\n")
     rows = list(finding_objects(verdict))
     writer.writerow(rows[0] if rows else FINDING_COLUMNS)
-    writer.writerows([_cell(value) for value in row.values()] for row in rows)
+    writer.writerows([csv_cell(value) for value in row.values()] for row in rows)
 
 
 def explain_document(entries: Sequence[FindingCode]) -> dict[str, Any]:
@@ -67,7 +73,7 @@ def write_explanations_csv(entries: Sequence[FindingCode], stream: TextIO) -> No
     writer = csv.writer(stream, lineterminator="\n")
     objects = [json_object(entry) for entry in entries]
     writer.writerow(objects[0])
-    writer.writerows(one.values() for one in objects)
+    writer.writerows([csv_cell(value) for value in one.values()] for one in objects)
 
 
 def finding_objects(verdict: Verdict) -> Iterator[dict[str, Any]]:
@@ -75,10 +81,6 @@ def finding_objects(verdict: Verdict) -> Iterator[dict[str, Any]]:
     for (finding, known), root in zip(verdict.findings(), verdict.roots.of, strict=True):
         value = json_object(finding) | {"root": None if root is None else label_of_root(root)}
         yield value if verdict.comparison is None else value | {"known": known}
-
-
-def _cell(value: object) -> object:
-    return escape_text(value) if isinstance(value, str) else value
 
 
 def _compared(verdict: Verdict) -> dict[str, Any]:

@@ -6,28 +6,30 @@ from typing import TYPE_CHECKING
 
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import CATALOG, Severity
-from rmqtool.findings.start import NS_LOSES, NS_REBUILDS, NS_REFUSED
+from rmqtool.findings.start import NS_FORGETS, NS_LOSES, NS_REBUILDS, NS_REFUSED
 from rmqtool.findings.wording import counted
 from rmqtool.report.escaping import escape_text
 from rmqtool.report.finding_groups import grouped, worst_of
 from rmqtool.report.finding_text import finding_line
+from rmqtool.report.folding import wrapped
 from rmqtool.report.prediction_text import prediction_facts, prediction_title
 from rmqtool.report.tables import Tables
 from rmqtool.report.terminal import SEVERITY_STYLES
 from rmqtool.report.times import size_text
-from rmqtool.report.verify_headline import headline, is_healthy, next_command
+from rmqtool.report.verify_headline import headline, is_healthy, names_limits, next_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import TextIO
 
+    from rmqtool.check.model import Examined
     from rmqtool.commands.verify.verdict import Verdict
     from rmqtool.findings import Finding, FindingCode
 
 _LISTED = 5
 """Findings of one code that are shown; ndjson has them all."""
 
-_IN_PREDICTIONS = {NS_REFUSED, NS_LOSES, NS_REBUILDS}
+_IN_PREDICTIONS = {NS_REFUSED, NS_LOSES, NS_FORGETS, NS_REBUILDS}
 """What they say stands in the first line, and in the prediction."""
 
 _WORDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
@@ -45,12 +47,22 @@ class _Page(Tables):
 
     def command(self, text: str) -> None:
         """Write what to type next, on one line whatever the width: it is there to be pasted."""
-        self._write(f"Next: {text}")
+        self._write(self._ink(f"Next: {text}", "bold"))
+
+    def again(self, title: str, command: str | None) -> None:
+        """End a terminal's page as it began, as that may have scrolled away."""
+        if self._width is None:
+            return
+        self._write("")
+        if command is not None:
+            self.command(command)
+        for line in wrapped(title, self._width):
+            self._write(self._ink(line, "bold"))
 
     def entry(self, finding: Finding) -> None:
         """Write what is the same for all findings of a code, given one of them."""
-        for name, text in (("Broker", finding.code.broker_effect), ("Remedy", finding.remedy)):
-            self.paragraph(f"{name}: {escape_text(text)}", 2, "dim")
+        self.paragraph(f"Broker: {escape_text(finding.code.broker_effect)}", 2)
+        self.paragraph(f"Remedy: {escape_text(finding.remedy)}", 2, "bold")
 
 
 def write_verify_text(verdict: Verdict, stream: TextIO, *, color: bool | None, notes: bool = False) -> None:
@@ -67,12 +79,18 @@ def write_verify_text(verdict: Verdict, stream: TextIO, *, color: bool | None, n
     command = next_command(verdict)
     if command is not None:
         page.command(command)
-    for findings in grouped(verdict.report.findings):
-        if findings[0].code not in _IN_PREDICTIONS and (notes or worst_of(findings) is not Severity.INFO):
-            _write_group(page, verdict, findings)
+    groups = [
+        findings
+        for findings in grouped(verdict.report.findings)
+        if findings[0].code not in _IN_PREDICTIONS and (notes or worst_of(findings) is not Severity.INFO)
+    ]
+    for findings in groups:
+        _write_group(page, verdict, findings)
     for prediction in verdict.predictions:
         stream.write("\n")
         page.pairs(prediction_title(prediction), list(prediction_facts(prediction)))
+    if groups or verdict.predictions:
+        page.again(headline(verdict), command)
 
 
 def write_explanations(entries: Sequence[FindingCode], stream: TextIO, *, color: bool | None) -> None:
@@ -103,13 +121,12 @@ def _facts(verdict: Verdict) -> Iterator[tuple[str, str]]:
         yield "part", escape_text(verdict.part)
     if report.interrupted is not None:
         yield "interrupted", f"{report.interrupted}; what is said below is what was looked at before"
-    if report.limits and report.damage_status:  # else the first line says so
+    if report.limits and not names_limits(report):
         yield "not looked at", escape_text("; ".join(report.limits))
-    log = f"{_several(examined.commitlog_files, 'file')}, {_several(examined.records, 'record')}"
-    yield "commit log", f"{log}, {size_text(examined.bytes)}"
-    units = _several(examined.units, "consume queue unit")
-    yield "queues", f"{_several(examined.consume_queues, 'queue')}, {units}"
-    yield "index", f"{_several(examined.index_files, 'file')}, {_several(examined.items, 'index item')}"
+    if report.level:
+        yield from _figures(examined)
+    else:
+        yield "contents", "not read; --level 1, 2 or 3 reads them"
     if not is_healthy(verdict):
         yield "findings", _counts(verdict)
     compared = verdict.comparison
@@ -124,13 +141,21 @@ def _facts(verdict: Verdict) -> Iterator[tuple[str, str]]:
         yield "exit status", f"{int(verdict.status)}, {_status_text(verdict)}"
 
 
+def _figures(examined: Examined) -> Iterator[tuple[str, str]]:
+    log = f"{_several(examined.commitlog_files, 'file')}, {_several(examined.records, 'record')}"
+    yield "commit log", f"{log}, {size_text(examined.bytes)}"
+    units = _several(examined.units, "consume queue unit")
+    yield "queues", f"{_several(examined.consume_queues, 'queue')}, {units}"
+    yield "index", f"{_several(examined.index_files, 'file')}, {_several(examined.items, 'index item')}"
+
+
 def _status_text(verdict: Verdict) -> str:
     looked = "the commit log itself passed"
     if not verdict.report.examined.commitlog_files:
         looked = "the commit log was not looked at"
     return {
         ExitStatus.NEGATIVE: looked,
-        ExitStatus.FAILED: "what may not be read was left out",
+        ExitStatus.FAILED: "what was not read may be damaged",
         ExitStatus.LOG_DAMAGED: "read this before a broker is started on it",
         ExitStatus.INTERRUPTED: "run it again to know",
     }[verdict.status]

@@ -1,54 +1,68 @@
-"""A file that appears complete or not at all."""
+"""Files of output: each appears complete or not at all, replaces a regular file, and lies in no evidence."""
 
 from __future__ import annotations
 
-import io
 import os
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from rmqtool.errors import EnvironmentFailureError, RefusedError
-from rmqtool.report.output import refuse_evidence
+from rmqtool.errors import EnvironmentFailureError, RefusedError, UsageError
+from rmqtool.store.names import directory_around, real_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
-    from typing import BinaryIO, TextIO
+    from typing import BinaryIO
 
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 _MODE = 0o644  # minus umask
+_PERMISSIONS = 0o777
 
 
-def check_new_file(path: Path, evidence_roots: Iterable[Path]) -> None:
-    """Check, before the work begins, that a result can be written to a path.
-
-    Raises:
-        RefusedError: The file exists, or lies in the evidence.
-        EnvironmentFailureError: There is no directory for it.
-    """
-    refuse_evidence(path, evidence_roots)
-    if os.path.lexists(path) and not _is_special(path):
-        raise RefusedError(f"{path}: exists; remove it or give another name")
-    if not path.absolute().parent.is_dir():
-        raise EnvironmentFailureError(f"{path}: cannot be created: there is no directory {path.parent}")
-
-
-@contextmanager
-def whole_output(path: Path, evidence_roots: Iterable[Path]) -> Iterator[TextIO]:
-    """Collect text, and write it as a new file when all of it is there; a command that fails writes none.
+def refuse_evidence(path: Path, evidence_roots: Iterable[Path]) -> None:
+    """Refuse to write to a path inside the store that is read.
 
     Raises:
-        RefusedError: The file exists, or lies in the evidence.
-        EnvironmentFailureError: It cannot be written; nothing is left behind.
+        RefusedError: It lies there.
     """
-    check_new_file(path, evidence_roots)
-    text = io.StringIO()
-    yield text
-    write_whole(path, text.getvalue().encode("utf-8", "backslashreplace"))
+    root = directory_around(path, evidence_roots)
+    if root is not None:
+        raise RefusedError(f"{path}: lies in {root}, which is only read; write elsewhere")
+
+
+def check_output_files(
+    paths: Iterable[Path | None], evidence_roots: Sequence[Path], new: Iterable[Path | None] = ()
+) -> None:
+    """Check, before the work begins, that results can be written to some paths.
+
+    Args:
+        paths: Reports, which replace what is there; None is none.
+        evidence_roots: Directories that nothing is written into.
+        new: Files that prove something, such as a manifest or lost messages; they replace nothing.
+
+    Raises:
+        RefusedError: One lies in the evidence, or a new one is there.
+        UsageError: Two are one file, or one is a directory.
+        EnvironmentFailureError: There is no directory for one.
+    """
+    proofs = [path for path in new if path is not None]
+    for path in proofs:
+        if path.is_symlink() or (path.exists() and not _is_special(path)):
+            raise RefusedError(f"{path}: exists; remove it or give another name")
+    every = [path for path in paths if path is not None] + proofs
+    for number, path in enumerate(every):
+        refuse_evidence(path, evidence_roots)
+        if path.is_dir():
+            raise UsageError(f"{path}: is a directory; give the name of a file")
+        real = real_path(path)
+        if not real.parent.is_dir():
+            raise EnvironmentFailureError(f"{path}: cannot be created: there is no directory {real.parent}")
+        if not _is_special(path) and real in map(real_path, every[:number]):
+            raise UsageError(f"{path}: two outputs cannot be one file")
 
 
 def write_whole(path: Path, data: bytes, *, sync: bool = True) -> None:
-    """Write a new file under a hidden name beside it, and give it its own name when it is complete.
+    """Write a file under a hidden name beside it, and give it its own name when it is complete.
 
     Args:
         path: The file.
@@ -56,48 +70,48 @@ def write_whole(path: Path, data: bytes, *, sync: bool = True) -> None:
         sync: Whether it must outlive a loss of power; costs some milliseconds.
 
     Raises:
-        RefusedError: The file exists by now.
-        EnvironmentFailureError: It cannot be written; nothing is left behind.
+        EnvironmentFailureError: It cannot be written; what was there stays, nothing else is left behind.
     """
-    with staged_file(path, sync=sync) as write:
-        write(data)
+    with staged_file(path, sync=sync) as file, _named(path):
+        file.write(data)
 
 
 @contextmanager
-def staged_file(path: Path, *, sync: bool = True) -> Iterator[Callable[[bytes], object]]:
-    """Take a new file piece by piece; it gets its name when all went well, and never exists in part.
+def staged_file(path: Path, *, sync: bool = True) -> Iterator[BinaryIO]:
+    """Open a file that gets its name when all went well; a device or a FIFO receives bytes as they come.
+
+    It keeps the permissions of the file that it replaces; a link stays, and the file it leads to is replaced.
 
     Args:
-        path: The file; to a device or a FIFO the pieces are passed as they come.
+        path: The file.
         sync: Whether it must outlive a loss of power.
 
-    Yields:
-        What writes a piece.
-
     Raises:
-        RefusedError: The file exists by now.
-        EnvironmentFailureError: It cannot be written; nothing is left behind.
+        EnvironmentFailureError: It cannot be created or completed; what was there stays.
     """
     if _is_special(path):
-        with _told(path):
+        with _named(path):
             device = path.open("wb")
         with _closed_after(device):
-            yield _writer(path, device)
-            with _told(path):
+            yield device
+            with _named(path):
                 device.flush()
         return
-    attempt = path.with_name(f".{path.name[:100]}.{os.urandom(4).hex()}")
+    target = real_path(path)
+    attempt = target.with_name(f".{target.name[:100]}.{os.urandom(4).hex()}")
     try:
-        with _told(path):
+        with _named(path):
             descriptor = os.open(attempt, _FLAGS, _MODE)
+            if target.exists():
+                os.fchmod(descriptor, target.stat().st_mode & _PERMISSIONS)
         with _closed_after(os.fdopen(descriptor, "wb")) as file:
-            yield _writer(path, file)
-            with _told(path):
+            yield file
+            with _named(path):
                 file.flush()
                 if sync:
                     os.fsync(file.fileno())
-        with _told(path):
-            _publish(attempt, path)
+        with _named(path):
+            attempt.replace(target)
     finally:
         attempt.unlink(missing_ok=True)
 
@@ -112,37 +126,15 @@ def _closed_after(file: BinaryIO) -> Iterator[BinaryIO]:
             file.close()
 
 
-def _writer(path: Path, file: BinaryIO) -> Callable[[bytes], object]:
-    def write(data: bytes) -> None:
-        with _told(path):
-            file.write(data)
-
-    return write
-
-
 @contextmanager
-def _told(path: Path) -> Iterator[None]:
-    """Say of what failed which file it was."""
+def _named(path: Path) -> Iterator[None]:
+    """Name the file in the error of an operation on it."""
     try:
         yield
-    except FileExistsError as failure:
-        raise RefusedError(f"{path}: exists; remove it or give another name") from failure
     except BrokenPipeError:  # the reader has gone
         raise
     except OSError as failure:
         raise EnvironmentFailureError(f"{path}: cannot be written: {failure.strerror}") from failure
-
-
-def _publish(attempt: Path, path: Path) -> None:
-    """Give a complete file its name, without replacing another's; some file systems know no hard links."""
-    try:
-        path.hardlink_to(attempt)
-    except FileExistsError:
-        raise
-    except OSError:
-        if os.path.lexists(path):
-            raise
-        attempt.rename(path)
 
 
 def _is_special(path: Path) -> bool:

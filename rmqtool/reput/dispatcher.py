@@ -128,6 +128,16 @@ class Dispatcher:
         is_unsafe = self.queues.rows["traits"][: len(self.queues)] & Trait.UNSAFE
         return [self.key(number) for number in np.flatnonzero(is_unsafe).tolist()]
 
+    def unknown_batch_topics(self) -> frozenset[str]:
+        """Return topics whose records carry inner batches though the policy gives them plain queues.
+
+        What was put for these is wrong: dispatch anew with `DispatchPolicy.with_batch_topics`. Settings that
+        are not there (config/topics.json, the queues' own files) leave the records as the only evidence.
+        """
+        traits = self.queues.rows["traits"][: len(self.queues)]
+        is_unknown = (traits & (Trait.INNER_BATCHES | Trait.BATCH)) == Trait.INNER_BATCHES
+        return frozenset(self.key(number)[0] for number in np.flatnonzero(is_unknown).tolist())
+
     def _run(self, batch: MessageBatch, row: int) -> tuple[int, int]:
         queues = self.queues
         return dispatch(

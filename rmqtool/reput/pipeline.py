@@ -121,6 +121,7 @@ class ReputResult:
         absurd_units: units whose queue offset has no byte address, by queue.
         blocks: units and index entries, in log order.
         plans: the queues.
+        batch_topics: topics with batch queues, those among them that records alone prove.
         seconds: wall time of each stage.
     """
 
@@ -136,6 +137,7 @@ class ReputResult:
     absurd_units: dict[tuple[str, int], int] = field(default_factory=dict)
     blocks: list[Block] = field(default_factory=list, repr=False)
     plans: list[QueuePlan] = field(default_factory=list, repr=False)
+    batch_topics: frozenset[str] = frozenset()
     seconds: dict[str, float] = field(default_factory=dict)
 
 
@@ -164,9 +166,12 @@ def run_reput(plan: ReputPlan, engine: Engine, watcher: Watcher, *, emit: bool =
     seconds: dict[str, float] = {}
     with _timed(seconds, "scan"):
         reports = _scan(plan, engine, watcher)
+        if unknown := frozenset().union(*(report.batch_topics for report in reports)):
+            plan = replace(plan, policy=plan.policy.with_batch_topics(unknown))
+            reports = _scan(plan, engine, watcher)
     with _timed(seconds, "place"):
         chain = _follow(plan, engine, reports)
-        result = ReputResult(chain, seconds=seconds)
+        result = ReputResult(chain, batch_topics=plan.policy.batch_topics, seconds=seconds)
         for report in chain.reports:
             result.records += report.records
             result.messages += report.messages

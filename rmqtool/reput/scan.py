@@ -92,6 +92,7 @@ class SplitReport:
         findings: what the judge says of the records.
         sound_crcs: records that carry a property ``__CRC32#`` that holds.
         unsafe: ``(topic, queue id)`` of the queues whose topic can be no directory.
+        batch_topics: topics that prove to have batch queues though the policy did not know it.
     """
 
     split: Split
@@ -113,6 +114,7 @@ class SplitReport:
     findings: FindingLog = field(default_factory=FindingLog)
     sound_crcs: int = 0
     unsafe: list[tuple[str, int]] = field(default_factory=list)
+    batch_topics: frozenset[str] = frozenset()
 
     @property
     def split_stop(self) -> int:
@@ -192,8 +194,8 @@ def _report(task: ScanTask, scan: _Scan, first_log_offset: int | None, findings:
         scan.dispatcher.queues,
         wide=task.policy.wide,
     )
-    unsafe = scan.dispatcher.unsafe()
-    if not unsafe:  # these are told by each split that has them
+    unsafe, batch_topics = scan.dispatcher.unsafe(), scan.dispatcher.unknown_batch_topics()
+    if not (unsafe or batch_topics):  # these are told by each split that has them
         _KNOWN.keep(task.policy, scan.dispatcher.queues)
     stalled, mismatches = scan.stalled_at is not None, walk.mismatches
     if scan.stalled_at is not None:  # the walk is ahead of what is dispatched
@@ -218,4 +220,5 @@ def _report(task: ScanTask, scan: _Scan, first_log_offset: int | None, findings:
         findings=findings,
         sound_crcs=0 if scan.check is None else scan.check.sound_crcs,
         unsafe=unsafe,
+        batch_topics=batch_topics,
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.scan.plain_kernels import RowFilter
+from rmqtool.scan.plain_kernels import GLOBS_APART, RowFilter
 from rmqtool.scan.prefilter import EARLIEST_MS, LATEST_MS
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ class KernelFilter:
 
     Attributes:
         numbers: By ``RowFilter``, int64.
-        topic: A glob of ``*`` and ``?``, uint8; not looked at if none is wanted.
+        topic: Globs of ``*`` and ``?``, ``GLOBS_APART`` between them, uint8; not looked at if none is wanted.
         tag: The tag, uint8.
         key: The key or unique key, uint8.
     """
@@ -51,5 +51,6 @@ class KernelFilter:
         numbers[RowFilter.HAS_TAG] = messages.tag is not None
         numbers[RowFilter.HAS_KEY] = messages.key is not None
         numbers[RowFilter.ODD_FLAGS] = odd_flags
-        texts = (messages.topic, messages.tag, messages.key)
-        return cls(numbers, *(np.frombuffer((text or "").encode(), np.uint8) for text in texts))
+        globs = bytes([GLOBS_APART]).join(topic.encode() for topic in messages.topics)
+        texts = (globs, (messages.tag or "").encode(), (messages.key or "").encode())
+        return cls(numbers, *(np.frombuffer(text, np.uint8) for text in texts))

@@ -42,7 +42,7 @@ class MessageFilter:
     """What a message must be like; None asks for nothing.
 
     Attributes:
-        topic: A glob over the stored topic.
+        topic: A glob over the stored topic, or several.
         queue_id: The queue.
         tag: The whole TAGS property.
         key: One of KEYS, or the unique key.
@@ -53,7 +53,7 @@ class MessageFilter:
             may hold what is wanted.
     """
 
-    topic: str | None = None
+    topic: str | tuple[str, ...] | None = None
     queue_id: int | None = None
     tag: str | None = None
     key: str | None = None
@@ -84,16 +84,23 @@ class MessageFilter:
 
         Bytes of the command line that are no UTF-8 are surrogates in a text.
         """
-        texts = (self.topic, self.tag, self.key)
-        return "[" not in (self.topic or "") and all(map(_is_unicode, texts))
+        texts = (*self.topics, self.tag, self.key)
+        return all("[" not in topic for topic in self.topics) and all(map(_is_unicode, texts))
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """Return the globs over the stored topic; none where any will do."""
+        return () if self.topic is None else (self.topic,) if isinstance(self.topic, str) else self.topic
 
     def _may_hold(self, sys_flag: int) -> bool:
         return self.inside_batches and bool(sys_flag & INNER_BATCH_FLAG)
 
     def admits_queue(self, topic: str | None, queue_id: int | None) -> bool:
         """Whether messages of a queue can be like that."""
-        return (self.topic is None or (topic is not None and fnmatchcase(topic, self.topic))) and (
-            self.queue_id is None or queue_id == self.queue_id
+        if self.queue_id not in {None, queue_id}:
+            return False
+        return self.topic is None or (
+            topic is not None and any(fnmatchcase(topic, one) for one in self.topics)
         )
 
 

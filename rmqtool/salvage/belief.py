@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.salvage.causes import Cause
+from rmqtool.salvage.causes import DAMAGED_CAUSES, Cause
 from rmqtool.salvage.chains import Gap, Linker, runs_of
 from rmqtool.salvage.claims import FieldJudge
 from rmqtool.salvage.evidence import confirmed_units
-from rmqtool.salvage.rows import by_queue
+from rmqtool.salvage.heads import HeadJudge
+from rmqtool.salvage.rows import Mark, by_queue
 from rmqtool.salvage.stale import StaleJudge, odd_times
+from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,23 +39,32 @@ class Belief:
         evidence: what queues list.
         from_zero: whether the log begins at 0, so every queue begins at 0, too.
         include_stale: believe what looks stale.
+        keep_damaged: give damaged records back, too, unless their queue has no place for them.
 
     Attributes:
         places: physical offsets of the records, ``(n,)``.
         cause: why records are left out, ``(n,)`` of ``Cause``.
         chains: by queue number.
         broken: whether the queue offsets of a queue do more than go up by one, by queue number.
+        unproven: units of damaged records that nothing bears out, ``(m,)``.
     """
 
     def __init__(
-        self, survey: Survey, evidence: QueueEvidence, *, from_zero: bool, include_stale: bool = False
+        self,
+        survey: Survey,
+        evidence: QueueEvidence,
+        *,
+        from_zero: bool,
+        include_stale: bool = False,
+        keep_damaged: bool = False,
     ) -> None:
         self.survey = survey
         self.evidence = evidence
         self.from_zero = from_zero
         records, units = survey.records, survey.units
         self.cause = np.zeros(len(records), np.uint8)
-        self.cause[survey.damaged] = Cause.BODY
+        self.cause[survey.damaged] = Cause.PROPERTIES
+        self.cause[(records["marks"] & Mark.BODY_CRC) != 0] = Cause.BODY
         self.places = np.ascontiguousarray(records["log_offset"])  # else each search copies them
         self.record_of = np.searchsorted(self.places, units["log_offset"])
         self.confirmed = confirmed_units(survey, evidence)
@@ -61,7 +72,9 @@ class Belief:
         self.chains: dict[int, Chain] = {}
         if not include_stale:
             StaleJudge(self).judge()
+        self.unproven = np.isin(self.cause, DAMAGED_CAUSES)[self.record_of]
         self._link()
+        self._judge_heads(keep_damaged=keep_damaged)
         if FieldJudge(self).leave_out_doubles():
             self._link()
         FieldJudge(self).judge()
@@ -71,6 +84,52 @@ class Belief:
         """Return which records are believed and whole, ``(n,)``."""
         kept: Bools = self.cause == Cause.NONE
         return kept
+
+    @cached_property
+    def listed_elsewhere(self) -> Bools:
+        """Tell which records an ordinary queue lists at another queue offset than they say, ``(n,)``."""
+        records, units = self.survey.records, self.survey.units
+        listed_there = np.zeros(len(records), bool)
+        light = {self.survey.queues[number] for number in np.unique(units["queue"][units["light"]])}
+        for key, listed in self.evidence.units.items():
+            if key in light or key[0].startswith(LMQ_PREFIX) or not len(records):
+                continue
+            place = np.searchsorted(self.places, listed["log_offset"])
+            place = np.minimum(place, len(records) - 1)
+            met = (records["log_offset"][place] == listed["log_offset"]) & (
+                records["total_size"][place] == listed["size"]
+            )
+            listed_there[place[met]] = True
+        listed_there[self.record_of[self.confirmed]] = False
+        return listed_there
+
+    def _judge_heads(self, *, keep_damaged: bool) -> None:
+        """Link the damaged records whose heads something bears out; give them back if that is wanted."""
+        doubtful = np.flatnonzero(self.unproven)
+        if len(doubtful):
+            self.unproven[doubtful[HeadJudge(self).borne_out(doubtful)]] = False
+        if keep_damaged:
+            stalls = (self.survey.records["marks"] & Mark.STALLS) != 0
+            self.cause[np.isin(self.cause, DAMAGED_CAUSES) & ~stalls & ~self._out_of_place()] = Cause.NONE
+            self.unproven &= ~self.kept[self.record_of]
+        if len(doubtful):
+            self._link()
+
+    def _out_of_place(self) -> Bools:
+        """Tell which records would stand in another's place, or shift others, in a queue, ``(n,)``."""
+        chained = np.array([queue in self.chains for queue in range(len(self.survey.queues))], bool)
+        strays = self.unproven & chained[self.survey.units["queue"]]
+        out = self.listed_elsewhere.copy()
+        out[self.record_of[strays]] = True
+        return out
+
+    @property
+    def open(self) -> Bools:
+        """Tell of which records left out nobody knows whose message they were, ``(n,)``."""
+        told = np.zeros(len(self.cause), bool)
+        own = self.unproven & ~self.survey.units["light"]
+        told[self.record_of[own]] = True
+        return told & ~self.listed_elsewhere & ~self.kept
 
     @property
     def times(self) -> Int64s:
@@ -137,12 +196,13 @@ class Belief:
         """Find in every queue the records that follow each other."""
         units = self.survey.units
         cause = self.cause[self.record_of]
-        fresh = (cause != Cause.STALE) & (cause != Cause.FIELDS)
+        fresh = (cause != Cause.STALE) & (cause != Cause.FIELDS) & ~self.unproven
         queues = by_queue(units, len(self.survey.queues), fresh)
         runs = [runs_of(self.survey, rows) for rows in queues]
         self.broken = np.array([len(cuts) > 2 for cuts in runs], bool)
         self._taken_before = self._without_doubt(queues, runs)
         for number, (rows, cuts) in enumerate(zip(queues, runs, strict=True)):
+            self.chains.pop(number, None)
             if len(rows):
                 self.chains[number] = Linker(self, number, rows, cuts).chain()
 
@@ -165,13 +225,16 @@ class Belief:
         topic, queue_id = self.survey.queues[queue]
         if (topic, queue_id) in self.evidence.units:
             return True
+        if 0 <= queue_id < self.evidence.declared.get(topic, 0):
+            return True
         return 0 <= queue_id <= self._largest_ids.get(topic, -1)
 
     @cached_property
     def _largest_ids(self) -> dict[str, int]:
         """Return the largest queue id of each topic that more than one record has."""
         found: dict[str, int] = {}
-        counts = np.bincount(self.survey.units["queue"], minlength=len(self.survey.queues))
+        sound = ~self.survey.damaged[self.record_of]
+        counts = np.bincount(self.survey.units["queue"][sound], minlength=len(self.survey.queues))
         for number in np.flatnonzero(counts > 1):
             topic, queue_id = self.survey.queues[number]
             found[topic] = max(found.get(topic, -1), queue_id)

@@ -14,3 +14,7 @@ class Cause(IntEnum):
     FIELDS = 3  # what it says of its queue is contradicted
     CHOICE = 4  # the user's choice: topic, time or offset
     ROOM = 5  # it leaves no room for what must stand beside it
+    PROPERTIES = 6  # its properties are torn, or its own __CRC32# fails though the body holds
+
+
+DAMAGED_CAUSES = (Cause.BODY, Cause.PROPERTIES)

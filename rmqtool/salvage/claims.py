@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.formats.message import SMALLEST_RECORD
-from rmqtool.salvage.causes import Cause
+from rmqtool.salvage.causes import DAMAGED_CAUSES, Cause
 from rmqtool.salvage.chains import Gap, runs_of
 from rmqtool.salvage.rows import Mark
-from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
     from rmqtool.arrays import Bools, Int64s
@@ -91,12 +90,15 @@ class FieldJudge:
         self._count_kept()
         gaps = list(self.belief.gaps())
         tight = [gap for gap in gaps if self._lacks_room(gap)]
-        elsewhere = self._listed_elsewhere()
+        elsewhere = self.belief.listed_elsewhere
         for record in np.flatnonzero((self._suspects() | elsewhere) & self.belief.kept):
             unit = self._own_unit(int(record))
             refuted = elsewhere[record] and not self._vouched(unit)
             if refuted or self._claimed(int(record), gaps if self._is_alone(unit) else tight):
                 self.cause[record] = Cause.FIELDS
+                self._count_kept()
+            elif unit is not None and self._is_made_up(unit):
+                self.cause[record], self.belief.unproven[unit] = Cause.FIELDS, True
                 self._count_kept()
         self._leave_out_intruders()
         self._forget_left_out()
@@ -121,23 +123,6 @@ class FieldJudge:
     def _count_kept(self) -> None:
         sizes = np.where(self.belief.kept, self.survey.records["total_size"], 0).astype(np.int64)
         self._kept_before = np.concatenate([[0], np.cumsum(sizes)])
-
-    def _listed_elsewhere(self) -> Bools:
-        """Tell which records an ordinary queue lists at another queue offset than they say, ``(n,)``."""
-        records, units = self.survey.records, self.survey.units
-        listed_there = np.zeros(len(records), bool)
-        light = {self.survey.queues[number] for number in np.unique(units["queue"][units["light"]])}
-        for key, listed in self.evidence.units.items():
-            if key in light or key[0].startswith(LMQ_PREFIX) or not len(records):
-                continue
-            place = np.searchsorted(self.places, listed["log_offset"])
-            place = np.minimum(place, len(records) - 1)
-            met = (records["log_offset"][place] == listed["log_offset"]) & (
-                records["total_size"][place] == listed["size"]
-            )
-            listed_there[place[met]] = True
-        listed_there[self.record_of[self.confirmed]] = False
-        return listed_there
 
     def _suspects(self) -> Bools:
         """Return records that stand alone or in no chain, and plain ones in no queue at all, ``(n,)``."""
@@ -185,9 +170,10 @@ class FieldJudge:
     def _claimed_by_an_end(self, record: int, offset: int, own: int | None) -> bool:
         """Whether it is the record that would come next in a queue like its own, which ends before it."""
         units = self.survey.units
+        least = 0 if own is not None and self._is_unheard_of(own) else _SHORT
         for chain in self.belief.chains.values():
             rows = chain.rows[self.record_of[chain.rows] != record]
-            if len(rows) <= _SHORT or self.record_of[rows[-1]] > record:
+            if len(rows) <= least or self.record_of[rows[-1]] > record:
                 continue
             end = int(units["queue_offset"][rows[-1]] + units["count"][rows[-1]])
             if chain.queue == own:
@@ -223,17 +209,32 @@ class FieldJudge:
         """Whether a record is all there is of its queue."""
         return unit is None or len(self.belief.chains[int(self.survey.units["queue"][unit])].rows) == 1
 
+    def _is_unheard_of(self, queue: int) -> bool:
+        """Whether nothing but one record tells of a queue."""
+        chain = self.belief.chains.get(queue)
+        return (chain is None or len(chain.rows) <= 1) and not self.belief.is_likely(queue)
+
+    def _is_made_up(self, unit: int) -> bool:
+        """Whether one record alone tells of a queue that ``topics.json`` lacks, and of messages before it."""
+        number, offset = (int(self.survey.units[name][unit]) for name in ("queue", "queue_offset"))
+        if not self.from_zero or not offset or not self._is_alone(unit) or not self._is_unheard_of(number):
+            return False
+        topic, known = self.survey.queues[number][0], self.evidence.declared
+        return topic in known or any(_one_letter_apart(topic, one) for one in known)
+
     def _own_unit(self, record: int) -> int | None:
         """Return the unit of a record in its own queue; None if it has none."""
         first, last = np.searchsorted(self.record_of, [record, record + 1])
         return int(first) if first < last else None
 
     def _resembles(self, queue: int, own: int | None, record: int) -> bool:
-        """Whether one damaged byte turns a queue into the one that a record claims."""
+        """Whether a damaged byte, or more where nobody knows that, makes a queue into the claimed one."""
         topic, queue_id = self.survey.queues[queue]
         if own is None:
             return int(self.survey.records["queue_id"][record]) == queue_id
         claimed_topic, claimed_id = self.survey.queues[own]
+        if self._is_unheard_of(own):
+            return claimed_topic == topic or claimed_id == queue_id
         if claimed_topic == topic:
             return _one_byte_apart(claimed_id, queue_id, 4)
         return claimed_id == queue_id and _one_letter_apart(claimed_topic, topic)
@@ -241,9 +242,7 @@ class FieldJudge:
     def _forget_left_out(self) -> None:
         """Take out of the chains what contradicts them; what is damaged still shows where it stood."""
         for chain in self.belief.chains.values():
-            good = (self.cause[self.record_of[chain.rows]] == Cause.NONE) | (
-                self.cause[self.record_of[chain.rows]] == Cause.BODY
-            )
+            good = np.isin(self.cause[self.record_of[chain.rows]], (Cause.NONE, *DAMAGED_CAUSES))
             if not good.all():
                 chain.resets = frozenset(int(good[:reset].sum()) for reset in chain.resets if good[reset])
                 chain.rows = chain.rows[good]

@@ -1,7 +1,7 @@
 """Several copies of one log as one: a hole of the first is healed, record by record, from the others.
 
 A record heals if it is whole and believed in its own copy and lies in a hole of the copies before. Where two
-copies hold different records, both proven, the earlier copy's stays and the other is told and kept aside.
+copies hold different records, both proven, one stays (``disputes``), and the other is kept aside.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from rmqtool.errors import UsageError
 from rmqtool.salvage.belief import Belief
-from rmqtool.salvage.model import Found
+from rmqtool.salvage.disputes import Disputes, overlaps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from rmqtool.arrays import Bools
     from rmqtool.salvage.evidence import QueueEvidence
+    from rmqtool.salvage.model import Found
     from rmqtool.salvage.survey import Survey
 
     Rows = npt.NDArray[Any]
@@ -34,7 +35,7 @@ class Merged:
     Attributes:
         survey: all of them, as if it were one log.
         healed: records that the first copy does not have.
-        conflicts: records of later copies that differ from what stays, one for each place.
+        conflicts: records that differ from what stays in their place.
     """
 
     survey: Survey
@@ -42,8 +43,20 @@ class Merged:
     conflicts: tuple[Found, ...] = ()
 
 
-def merge(surveys: Sequence[Survey], evidence: QueueEvidence, *, include_stale: bool) -> Merged:
+def merge(
+    surveys: Sequence[Survey],
+    evidence: QueueEvidence,
+    *,
+    of_copies: Sequence[QueueEvidence],
+    include_stale: bool,
+) -> Merged:
     """Put copies together, the first leads.
+
+    Args:
+        surveys: of the copies.
+        evidence: what the queues of all copies list.
+        of_copies: what those of each list.
+        include_stale: believe what looks stale.
 
     Raises:
         UsageError: they are no copies of one log: they share places, and not one record.
@@ -51,21 +64,21 @@ def merge(surveys: Sequence[Survey], evidence: QueueEvidence, *, include_stale: 
     merged = surveys[0]
     if len(surveys) == 1:
         return Merged(merged)
-    healed, conflicts = 0, []
+    conflicts: list[Found] = []
     merged = _believed(merged, evidence, include_stale=include_stale)
     for number, other in enumerate(surveys[1:], 1):
         other.records["source"] = number
         good = _believed(other, evidence, include_stale=include_stale, only=True)
-        same, taken, other_bytes = _compared(merged, good)
-        if not same.any() and other_bytes.any():
+        same, taken, differing = _compared(merged, good)
+        if not same.any() and differing.any():
             raise UsageError(f"{other.log.directories[0]}: no copy of this log: no record is the same")
-        differing = good.records[other_bytes]
-        conflicts += [
-            Found(int(row["log_offset"]), int(row["total_size"]), number, "conflict") for row in differing
-        ]
+        if differing.any():
+            whole = _where(merged, ~merged.damaged)
+            won, aside = Disputes(whole, good, differing, taken, of_copies).settle()
+            taken |= won
+            conflicts += aside
         merged = _joined(merged, good, taken)
-        healed += int(taken.sum())
-    return Merged(merged, healed, tuple(conflicts))
+    return Merged(merged, int((merged.records["source"] != 0).sum()), tuple(conflicts))
 
 
 def _believed(survey: Survey, evidence: QueueEvidence, *, include_stale: bool, only: bool = False) -> Survey:
@@ -83,13 +96,8 @@ def _where(survey: Survey, keep: Bools) -> Survey:
 
 def _compared(survey: Survey, other: Survey) -> tuple[Bools, Bools, Bools]:
     """Tell of each record of another copy whether it is the same, fills a hole, or differs, ``(n,)`` each."""
-    sound = survey.records[~survey.damaged]
-    starts, stops = sound["log_offset"], sound["log_offset"] + sound["total_size"]
-    rows = other.records
-    after = np.searchsorted(stops, rows["log_offset"], "right")
-    met = np.zeros(len(rows), bool)
-    some = after < len(starts)
-    met[some] = starts[after[some]] < (rows["log_offset"] + rows["total_size"])[some]
+    sound, rows = survey.records[~survey.damaged], other.records
+    met, after = overlaps(rows, sound)
     same = np.zeros(len(rows), bool)
     theirs = sound[after[met]]
     same[met] = (theirs["log_offset"] == rows["log_offset"][met]) & (
@@ -99,15 +107,9 @@ def _compared(survey: Survey, other: Survey) -> tuple[Bools, Bools, Bools]:
 
 
 def _joined(survey: Survey, other: Survey, taken: Bools) -> Survey:
-    """Add records of another copy; damaged ones in their place go."""
+    """Add records of another copy; what lies in their place goes."""
     healing = _where(other, taken)
-    rows = survey.records
-    starts = healing.records["log_offset"]
-    stops = starts + healing.records["total_size"]
-    after = np.searchsorted(stops, rows["log_offset"], "right")
-    covered = np.zeros(len(rows), bool)
-    some = after < len(starts)
-    covered[some] = starts[after[some]] < (rows["log_offset"] + rows["total_size"])[some]
+    covered, _ = overlaps(survey.records, healing.records)
     survey = _where(survey, ~covered)
     numbers = {key: number for number, key in enumerate(survey.queues)}
     turned = np.array([numbers.setdefault(key, len(numbers)) for key in other.queues], np.int32)

@@ -5,6 +5,7 @@ A queue is believed about what it lists, if that fits into the log; one that lie
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats.consumequeue import BATCH_UNITS, PREBLANK_SIZE, UNITS
 from rmqtool.formats.message import SMALLEST_RECORD
 from rmqtool.salvage.rows import by_queue
+from rmqtool.store.broker_json import ConfigFileError, load_broker_json, queue_counts
 from rmqtool.store.kinds import PathKind
 
 if TYPE_CHECKING:
@@ -48,10 +50,12 @@ class QueueEvidence:
     Attributes:
         units: by topic and queue id, ``(n,)`` of ``LISTED_ROW`` by queue offset.
         unread: sentences about what could not be read.
+        declared: by topic, how many queues ``topics.json`` gives it.
     """
 
     units: dict[tuple[str, int], Rows] = field(default_factory=dict)
     unread: list[str] = field(default_factory=list)
+    declared: dict[str, int] = field(default_factory=dict)
 
     def of(self, key: tuple[str, int]) -> Rows:
         """Return the units of a queue; none of one that is not there."""
@@ -73,11 +77,13 @@ class QueueEvidence:
             if len(rows) > len(self.of(key)):
                 self.units[key] = rows
         self.unread += other.unread
+        for topic, queues in other.declared.items():
+            self.declared[topic] = max(queues, self.declared.get(topic, 0))
 
 
 def read_evidence(store: Store) -> QueueEvidence:
     """Read all queues of a store; what cannot be read proves nothing."""
-    evidence = QueueEvidence()
+    evidence = QueueEvidence(declared=_declared(store))
     for kind in (PathKind.CONSUMEQUEUE, PathKind.BATCHCONSUMEQUEUE):
         try:
             queues = list(store.queues(kind))
@@ -87,6 +93,14 @@ def read_evidence(store: Store) -> QueueEvidence:
         for queue in queues:
             _read(queue, evidence)
     return evidence
+
+
+def _declared(store: Store) -> dict[str, int]:
+    if store.root is None:
+        return {}
+    with suppress(ConfigFileError):  # repair tells of it
+        return queue_counts(load_broker_json(store.root / "config" / "topics.json"))
+    return {}
 
 
 def _read(queue: QueueFiles, evidence: QueueEvidence) -> None:
@@ -122,9 +136,12 @@ def confirmed_units(survey: Survey, evidence: QueueEvidence) -> npt.NDArray[np.b
     """Tell which units of a survey a queue lists right there, ``(m,)``."""
     units = survey.units
     confirmed = np.zeros(len(units), bool)
-    if not evidence.units:
+    if not evidence.units or not len(units):
         return confirmed
+    starts = np.ascontiguousarray(survey.records["log_offset"])
+    sizes = survey.records["total_size"][np.searchsorted(starts, units["log_offset"])]
     for key, rows in zip(survey.queues, by_queue(units, len(survey.queues)), strict=True):
         listed = evidence.at(key, units["queue_offset"][rows])
-        confirmed[rows] = (listed["size"] > 0) & (listed["log_offset"] == units["log_offset"][rows])
+        here = (listed["size"] > 0) & (listed["log_offset"] == units["log_offset"][rows])
+        confirmed[rows[here]] = listed["size"][here] == sizes[rows[here]]
     return confirmed

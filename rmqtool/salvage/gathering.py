@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rmqtool.dispatch.policy import DispatchPolicy
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from rmqtool.salvage.planning import Choices
     from rmqtool.store import FileQueue, Store
 
+_UNLISTED = (
+    "topic {0} has batch queues, as its records carry inner batches, and config/topics.json does not say so:"
+    ' before a broker starts, put "{0}" with the attribute queue.type=BatchCQ into it'
+)
 _LARGEST_FILLER = 4 << 20
 _SAMPLE = 64
 _LOOPBACK = bytes((127, 0, 0, 1, 0, 0, 0x2A, 0x9F))
@@ -80,22 +84,26 @@ class Copies:
         """
         with timed(seconds, "survey"):
             surveys = list(self._surveys(engine, progress))
-            evidence = QueueEvidence()
-            for store in self.stores:
-                evidence.add(read_evidence(store))
+            evidence, of_copies = QueueEvidence(), [read_evidence(store) for store in self.stores]
+            for one in of_copies:
+                evidence.add(one)
         with timed(seconds, "plan"):
             progress.stage("plan", None)
-            merged = merge(surveys, evidence, include_stale=choices.include_stale)
-            return Planner(
+            merged = merge(surveys, evidence, of_copies=of_copies, include_stale=choices.include_stale)
+            unlisted = frozenset().union(*(one.batch_topics for one in surveys))
+            plan = Planner(
                 merged,
                 evidence,
                 choices,
                 self._form(merged.survey),
                 self.file_size,
-                self.stores[0].settings.batch_topics,
+                self.stores[0].settings.batch_topics | unlisted,
                 tuple(str(store.base) for store in self.stores),
                 tuple(self.sources()),
             ).plan()
+            return replace(
+                plan, notes=(*plan.notes, *(_UNLISTED.format(topic) for topic in sorted(unlisted)))
+            )
 
     def _surveys(self, engine: Engine, progress: Progress) -> Iterator[Survey]:
         compared = len(self.stores) > 1

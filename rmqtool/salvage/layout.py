@@ -1,8 +1,9 @@
 """What takes the place of what is lost: every byte of the new log between the records that stay.
 
-Lost messages get their tombstones in the holes between their queue's neighbours, in the order of their queue
-offsets, those first whose last hole comes first. What a hole has left is filled; a hole at the end of a file
-becomes a BLANK; after the log's last record there are zeros.
+Lost messages get their tombstones in the holes between the neighbours of all their queues, those first whose
+last hole comes first; within a hole they lie in the order of their places, as far as anything names those.
+What a hole has left is filled; a hole at the end of a file becomes a BLANK; after the log's last record there
+are zeros.
 """
 
 from __future__ import annotations
@@ -32,12 +33,14 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.salvage.ground import Ground, Piece
+    from rmqtool.salvage.light import Bounds, LightNames
     from rmqtool.salvage.making import Properties
     from rmqtool.salvage.model import Lost, RecordForm
 
     Rows = npt.NDArray[Any]
 
-_BARE = 2  # the rank of the smallest tombstones
+_BARE = 2  # the rank of the smallest tombstones that stand in all their queues
+_NAMELESS = 3  # of those that stand in no light queue
 _LARGEST_BATCH = (1 << 15) - 1  # INNER_NUM is a short, and so is a unit's batchSize
 
 
@@ -55,22 +58,25 @@ class Layout:
     form: RecordForm
     batch_topics: Collection[str] = ()
 
-    def fill(self, lost: Sequence[Lost]) -> tuple[list[Part], list[Lost], int]:
+    def fill(self, names: LightNames) -> tuple[list[Part], list[Lost], int]:
         """Return what the free pieces become, what is lost with what was placed, and the log's end.
 
         Args:
-            lost: in the order of each queue's offsets; those not ``placed`` are left alone.
+            names: what is lost in the order of each queue's offsets, with where its tombstones may lie; what
+                is not ``placed`` is left alone.
         """
+        lost = names.lost
         reach = max(
             [self.ground.end, *(self._stop_of(one) for one in lost if one.placed and not one.in_light)]
         )
         pieces = self.ground.pieces(reach)
         queue = Waiting(
             [
-                self._wanted(number, one, pieces)
-                for number, one in enumerate(lost)
+                self._wanted(number, one, bounds, pieces)
+                for number, (one, bounds) in enumerate(zip(lost, names.bounds, strict=True))
                 if one.placed and not one.in_light
-            ]
+            ],
+            [_room(piece) for piece in pieces],
         )
         parts: list[Part] = []
         end = self.ground.end
@@ -79,7 +85,7 @@ class Layout:
             end = max([end, *(part.stop for part in made)])
             parts += made
             parts += self._rest(piece, made, is_tail=piece.start >= self.ground.end and piece is pieces[-1])
-        return parts, self._settled(lost, queue.without_place()), end
+        return *names.settle(parts, self._settled(lost, queue.without_place())), end
 
     @staticmethod
     def _settled(lost: Sequence[Lost], without: dict[int, int]) -> list[Lost]:
@@ -102,34 +108,29 @@ class Layout:
     def _stop_of(one: Lost) -> int:
         return one.start if one.physical_offset is None else one.physical_offset + (one.size or 0)
 
-    def _wanted(self, number: int, one: Lost, pieces: list[Piece]) -> Wanted:
-        at = one.start if one.physical_offset is None else one.physical_offset
-        stop = one.stop if one.physical_offset is None else at + (one.size or 0)
-        first = max(bisect_right(pieces, at, key=lambda piece: piece.start) - 1, 0)
-        while first < len(pieces) and pieces[first].stop <= at:
+    def _wanted(self, number: int, one: Lost, bounds: Bounds, pieces: list[Piece]) -> Wanted:
+        first = max(bisect_right(pieces, bounds.start, key=lambda piece: piece.start) - 1, 0)
+        while first < len(pieces) and pieces[first].stop <= bounds.start:
             first += 1
-        last = bisect_left(pieces, stop, key=lambda piece: piece.start) - 1
-        topic, queue_id = one.topic, one.queue_id
-        batch = topic in self.batch_topics
-        inner = (_inner(one) if batch else ()) + light_properties(one.light)
-        full, short, bare = (
-            record_size(self.form, topic, properties + inner, body)
-            for properties, body in (_content(rank, topic, queue_id, 0) for rank in range(_BARE + 1))
+        last = bisect_left(pieces, bounds.stop, key=lambda piece: piece.start) - 1
+        batch = one.topic in self.batch_topics
+        sizes = tuple(
+            record_size(self.form, one.topic, *_content(rank, one, 0, batch=batch))
+            for rank in range(_NAMELESS + 1)
         )
-        return Wanted(one, number, first, max(last, -1), (full, short, bare), batch)
+        return Wanted(one, number, bounds.start, first, max(last, -1), sizes, batch)
 
     def _tombstones(self, number: int, piece: Piece, queue: Waiting) -> list[Part]:
-        room = piece.stop - piece.start - (END_FILE_MIN_BLANK_LENGTH if piece.to_end else 0)
-        at, made = piece.start, []
+        left, chosen = _room(piece), []
         time_ms = self._time_before(piece.start)
-        usual = next((rank for rank in range(_BARE) if queue.due_size(number, rank) <= room), _BARE)
+        usual = next((rank for rank in range(_BARE) if queue.fits(number, rank)), _BARE)
         full: set[tuple[str, int]] = set()  # queues of which a tombstone waits: later ones must, too
         for wanted in queue.at(number):
             key = wanted.lost.topic, wanted.lost.queue_id
             if key in full:
                 continue
-            rank, left = usual, piece.start + room - at
-            while wanted.last == number and rank < _BARE and wanted.left * wanted.sizes[rank] > left:
+            rank = usual
+            while wanted.last == number and rank < _NAMELESS and wanted.left * wanted.sizes[rank] > left:
                 rank += 1
             size = wanted.sizes[rank]
             count = min(wanted.left, left // size)
@@ -137,9 +138,13 @@ class Layout:
                 full.add(key)
             if not count:
                 continue
-            made.append(self._part(wanted, at, size, count, time_ms, rank))
-            wanted.done += count
-            at += size * count
+            chosen.append((wanted, self._part(wanted, size, count, time_ms, rank)))
+            queue.take(wanted, count)
+            left -= size * count
+        at, made = piece.start, []
+        for _, part in sorted(chosen, key=lambda one: (one[0].start, one[0].number)):
+            made.append(replace(part, start=at))
+            at += part.length
         return self._padded(piece, made, at)
 
     def _padded(self, piece: Piece, made: list[Part], at: int) -> list[Part]:
@@ -158,12 +163,13 @@ class Layout:
         made.append(replace(last, length=last.length + left))
         return made
 
-    def _part(self, wanted: Wanted, at: int, size: int, count: int, time_ms: int, rank: int) -> Part:
+    @staticmethod
+    def _part(wanted: Wanted, size: int, count: int, time_ms: int, rank: int) -> Part:
         lost = wanted.lost
-        properties, body = _content(rank, lost.topic, lost.queue_id, time_ms)
+        properties, body = _content(rank, lost, time_ms, batch=wanted.batch)
         return Part(
             PartKind.TOMBSTONES,
-            at,
+            0,
             size * count,
             records=count,
             messages=lost.count if wanted.batch else count,
@@ -171,7 +177,7 @@ class Layout:
             queue_id=lost.queue_id,
             queue_offset=lost.queue_offset + wanted.done,
             store_timestamp_ms=time_ms,
-            properties=properties + (_inner(lost) if wanted.batch else ()) + light_properties(lost.light),
+            properties=properties,
             body=body,
         )
 
@@ -199,9 +205,18 @@ class Layout:
         return int(kept["store_timestamp_ms"][max(number, 0)])
 
 
-def _content(rank: int, topic: str, queue_id: int, time_ms: int) -> tuple[Properties, str]:
+def _room(piece: Piece) -> int:
+    """Return the bytes that tombstones can take."""
+    return piece.stop - piece.start - (END_FILE_MIN_BLANK_LENGTH if piece.to_end else 0)
+
+
+def _content(rank: int, lost: Lost, time_ms: int, *, batch: bool) -> tuple[Properties, str]:
     """Return properties and body of a tombstone, the less of them the higher the rank."""
-    return (tombstone_content, short_content, bare_content)[rank](topic, queue_id, time_ms)
+    content = (tombstone_content, short_content, bare_content)[min(rank, _BARE)]
+    properties, body = content(lost.topic, lost.queue_id, time_ms)
+    inner = _inner(lost) if batch else ()
+    light = light_properties(lost.light) if rank < _NAMELESS else ()
+    return properties + inner + light, body
 
 
 def in_batches(lost: Iterable[Lost], batch_topics: Collection[str]) -> Iterator[Lost]:

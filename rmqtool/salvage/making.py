@@ -42,6 +42,9 @@ _V1_LARGEST_TOPIC = 127
 _NO_OFFSET = "-"
 """What no broker takes for a queue offset: ``TransactionalMessageServiceImpl#getLong`` makes -1 of it."""
 
+_LIGHT = ("INNER_MULTI_DISPATCH", "INNER_MULTI_QUEUE_OFFSET")
+_LARGEST_LIGHT = (1 << 15) - 1 - 512
+
 _TIME_DIGITS = 13  # of a time in milliseconds, up to the year 2286
 
 Properties = tuple[tuple[str, str], ...]
@@ -92,10 +95,22 @@ def light_properties(queues: Sequence[tuple[str, int]]) -> Properties:
     if not queues:
         return ()
     names, offsets = zip(*queues, strict=True)
-    return (
-        ("INNER_MULTI_DISPATCH", ",".join(names)),
-        ("INNER_MULTI_QUEUE_OFFSET", ",".join(map(str, offsets))),
-    )
+    return (_LIGHT[0], ",".join(names)), (_LIGHT[1], ",".join(map(str, offsets)))
+
+
+def names_light(properties: Properties) -> bool:
+    """Return whether a record stands in light queues."""
+    return any(name == _LIGHT[0] for name, _ in properties)
+
+
+def with_light(properties: Properties, queues: Sequence[tuple[str, int]]) -> Properties:
+    """Return properties that put a record into these light queues, and no others."""
+    return tuple(one for one in properties if one[0] not in _LIGHT) + light_properties(queues)
+
+
+def has_room_for(light: Properties) -> bool:
+    """Return whether a record can hold these beside other properties: the length of all is a short."""
+    return sum(len(name) + len(value.encode()) + 2 for name, value in light) <= _LARGEST_LIGHT
 
 
 def record_size(form: RecordForm, topic: str, properties: Properties, body: str = "") -> int:

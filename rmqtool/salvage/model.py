@@ -28,6 +28,14 @@ class Holes(StrEnum):
     CUT = "cut"  # the log ends at the first of them
 
 
+class Grounds(StrEnum):
+    """What decides between the records of two copies."""
+
+    UNITS = "units"  # more of the copies' queues list the one
+    NEIGHBOURS = "neighbours"  # queue offsets and store times around it go on with the one
+    NOTHING = "nothing"  # the earlier copy's stays
+
+
 class PartKind(StrEnum):
     """What a range of the new log is."""
 
@@ -87,15 +95,16 @@ class Lost:
         count: how many follow each other.
         start: physical offset after the record before them.
         stop: physical offset of the record after them.
-        cause: ``hole`` (no bytes of them), ``body`` (a body whose checksum fails, in ``lost+found/``), or
-            ``listed`` (a queue names place and size).
+        cause: ``hole`` (no bytes of them), ``body`` (a body whose checksum fails, in ``lost+found/``),
+            ``properties`` (torn, or a record whose ``__CRC32#`` fails, likewise), or ``listed`` (a queue
+            names place and size).
         physical_offset: where it was, if a queue or its own damaged record says so; None otherwise.
         size: bytes it had, likewise.
         tags_code: of the queue's unit, likewise.
         placed: whether a tombstone, or a repeated unit, stands in its place.
         light: names of light queues that the message stood in, too, with its queue offset in each.
         from_start: whether they are the queue's first, and only the log's beginning at 0 tells of them.
-        in_light: whether this is such a queue: the message stood in another, whose tombstone names this one.
+        in_light: whether this is such a queue, and the tombstone is that of another queue, which names it.
         after_ms: store time of the record before.
         before_ms: store time of the record after; None at the log's end.
     """
@@ -130,6 +139,8 @@ class Found:
         topic: what they say of their queue, if they are a record.
         queue_id: likewise.
         queue_offset: likewise.
+        is_open: whether nothing bears that out: whose message it was is not known.
+        chosen_by: of a record that differs from another copy's: what decided between them.
     """
 
     physical_offset: int
@@ -139,6 +150,8 @@ class Found:
     topic: str | None = None
     queue_id: int | None = None
     queue_offset: int | None = None
+    is_open: bool = False
+    chosen_by: Grounds | None = None
 
     @property
     def name(self) -> str:
@@ -202,7 +215,7 @@ class SalvagePlan:
         queues: the account of each queue.
         partial: the user left messages out.
         healed: records taken from other copies than the first.
-        conflicts: places where two copies hold different, proven records.
+        conflicts: physical offsets of records put aside for those of another copy that differ.
         odd_times: records given back whose store time is out of order between two that are in order.
         notes: sentences.
     """

@@ -13,9 +13,8 @@ from rmqtool.projection import camel_case, json_object
 from rmqtool.salvage.model import PLAN_SCHEMA, PartKind, SalvagePlan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
-    from rmqtool.salvage.writing import Written
 
 _RESCUED, _LOST = "+", "-"
 
@@ -106,9 +105,3 @@ def rescue_map(plan: SalvagePlan) -> Iterator[str]:
 
 def _map_line(entry: tuple[int, int, str]) -> str:
     return f"0x{entry[0]:08X}  0x{entry[1]:08X}  {entry[2]}\n"
-
-
-def manifest_lines(files: Iterable[Written]) -> Iterator[str]:
-    """Yield lines that ``sha256sum -c`` checks."""
-    for file in sorted(files, key=lambda one: one.label):
-        yield f"{file.sha256}  {file.label}\n"

@@ -16,7 +16,7 @@ from rmqtool.salvage.belief import Belief
 from rmqtool.salvage.causes import Cause
 from rmqtool.salvage.ground import Ground
 from rmqtool.salvage.layout import Layout, in_batches
-from rmqtool.salvage.light import LightRoom, attach_light, light_queues
+from rmqtool.salvage.light import LightNames, LightRoom, light_queues
 from rmqtool.salvage.losses import LossFinder
 from rmqtool.salvage.making import smallest_filler
 from rmqtool.salvage.model import Found, Holes, Part, PartKind, SalvagePlan
@@ -39,7 +39,7 @@ class Choices:
 
     Attributes:
         holes: what takes the place of lost messages.
-        keep_damaged: give records back whose bodies are not what their checksums say.
+        keep_damaged: give records back whose bodies or properties are damaged.
         include_stale: give back what looks stale.
         until_timestamp_ms: nothing stored later.
         until_offset: nothing from this physical offset on.
@@ -97,13 +97,12 @@ class Planner:
             EnvironmentFailureError: there is nothing to give back.
         """
         survey = self.merged.survey
-        if self.choices.keep_damaged:
-            survey.records["marks"] &= 0xFF ^ 0b11
         self.belief = belief = Belief(
             survey,
             self.evidence,
             from_zero=survey.log.start == 0,
             include_stale=self.choices.include_stale,
+            keep_damaged=self.choices.keep_damaged,
         )
         self._choose()
         ground = self._ground()
@@ -114,7 +113,8 @@ class Planner:
             ground = self._ground()
             lost = []
         layout = Layout(ground, self.form, self.batch_topics)
-        made, told, end = layout.fill(lost)
+        queues = light_queues(self.merged.survey, self.evidence)
+        made, told, end = layout.fill(LightNames(lost, queues, LightRoom(ground, self.form)))
         parts = sorted([*made, *self._records(ground), *self._blanks(ground)], key=lambda part: part.start)
         plan = SalvagePlan(
             tool_version=version("rmqtool"),
@@ -244,8 +244,7 @@ class Planner:
         horizon = ground.end if choices.limited else NEVER
         finder = LossFinder(self.belief, self.evidence, choices.takes, horizon)
         placed = self.choices.holes in (Holes.TOMBSTONE, Holes.REPEAT)
-        lost = [replace(one, placed=placed) for one in in_batches(finder.lost(), self.batch_topics)]
-        return attach_light(lost, light_queues(self.merged.survey), LightRoom(ground, self.form))
+        return [replace(one, placed=placed) for one in in_batches(finder.lost(), self.batch_topics)]
 
     def _timed(self, lost: list[Lost], end: int) -> Iterator[Lost]:
         """Say of each loss between which times it lies."""
@@ -265,7 +264,7 @@ class Planner:
         """Yield the bytes of the first copy, and of others that differ, that the new log does not have."""
         survey, belief = self.merged.survey, self.belief
         records = survey.records
-        queue_of = np.full(len(records), -1)
+        queue_of, unknown = np.full(len(records), -1), belief.open
         own = ~survey.units["light"]
         queue_of[belief.record_of[own]] = survey.units["queue"][own]
         for number in np.flatnonzero(~belief.kept & (belief.cause != Cause.CHOICE)):
@@ -274,6 +273,7 @@ class Planner:
             yield Found(
                 int(row["log_offset"]), int(row["total_size"]), int(row["source"]),
                 Cause(belief.cause[number]).name.lower(), topic, queue_id, int(row["queue_offset"]),
+                bool(unknown[number]),
             )  # fmt: skip
         yield from self.merged.conflicts
         yield from self._torn()

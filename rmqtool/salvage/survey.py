@@ -10,6 +10,7 @@ Memory goes with the number of records: some 70 bytes for each.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from rmqtool.check.log.record_checks import RecordChecker
 from rmqtool.findings import FindingLog
 from rmqtool.findings.commitlog import CL_CRC, CL_PROP_CRC
 from rmqtool.formats.message import (
+    RECORD_STARTS,
     TRANSACTION_MASK,
     TRANSACTION_PREPARED,
     TRANSACTION_ROLLBACK,
@@ -29,9 +31,11 @@ from rmqtool.salvage.rows import DAMAGED, RECORD_ROW, UNIT_ROW, Mark
 from rmqtool.scan.check_kernels import check_records
 from rmqtool.scan.field_kernels import HIT_ROW, MAX_HITS, Check
 from rmqtool.scan.fingerprint_kernels import fingerprints
-from rmqtool.scan.gap_walk import GapWalk, SplitEnd
+from rmqtool.scan.gap_walk import GapWalk, SplitEnd, find_after_zeros
 from rmqtool.scan.gaps import Gap, Outcome
+from rmqtool.scan.rows import rules_of
 from rmqtool.scan.splits import plan_splits, stitch
+from rmqtool.scan.walk import SegmentWalk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -49,6 +53,7 @@ if TYPE_CHECKING:
 
 SPLIT_BYTES = 64 << 20
 _HITS = 64 * MAX_HITS
+_AHEAD_BYTES = 1 << 20
 _NONE, _BODY, _RECORD, _STALLS = (np.uint8(mark) for mark in (0, Mark.BODY_CRC, Mark.RECORD_CRC, Mark.STALLS))
 
 
@@ -75,6 +80,7 @@ class SplitSurvey(SplitEnd):
     log_offset: int
     sound_crcs: int
     unreadable: list[UnreadableRange]
+    batch_topics: frozenset[str]
 
 
 @dataclass
@@ -89,6 +95,7 @@ class Survey:
         blanks: where each file's BLANK lies, by the file's start.
         sound_crcs: records that carry a property ``__CRC32#`` that holds.
         unreadable: ranges that the disk did not deliver, as physical offset and length.
+        batch_topics: topics that prove to have batch queues though the policy did not know it.
     """
 
     log: FileQueue
@@ -98,6 +105,7 @@ class Survey:
     blanks: dict[int, int] = field(default_factory=dict)
     sound_crcs: int = 0
     unreadable: list[tuple[int, int]] = field(default_factory=list)
+    batch_topics: frozenset[str] = frozenset()
 
     @property
     def damaged(self) -> npt.NDArray[np.bool_]:
@@ -115,6 +123,9 @@ class _Reader:
         self.dispatcher = Dispatcher(task.policy, passes_stalls=True)
         self.records: list[Rows] = []
         self.own_queues: list[Rows] = []
+        self.outcome, self.log_offset = Outcome.STOP, task.split.start
+        self._searched: tuple[int, int, int | None] = 0, 0, None
+        self._ends_in_doubt = False
         self._hits = np.empty(_HITS, HIT_ROW)
         self._sums = np.zeros(1, np.int64)
 
@@ -123,23 +134,101 @@ class _Reader:
         return int(self._sums[0])
 
     def run(self, first_log_offset: int) -> None:
-        for part in self.walk.parts(first_log_offset, self._task.split.stop):
-            if not isinstance(part, Gap) and len(part.rows):
-                self._take(part)
+        """Read from a record on; where a record lies hidden below a frame, go on from there."""
+        due: int | None = first_log_offset
+        while due is not None:
+            due = self._read_from(due)
+        if self.outcome is Outcome.STOP and self._ends_in_doubt:
+            self.outcome, self.log_offset = Outcome.MISMATCH, self._task.split.stop
 
-    def _take(self, batch: MessageBatch) -> None:
+    def _read_from(self, due: int) -> int | None:
+        self._ends_in_doubt = False
+        for part in self.walk.parts(due, self._task.split.stop):
+            if isinstance(part, Gap):
+                self._ends_in_doubt = False
+            elif len(part.rows) and (hidden := self._take(part)) is not None:
+                return hidden
+        self.outcome, self.log_offset = self.walk.outcome, self.walk.log_offset
+        return None
+
+    def _take(self, batch: MessageBatch) -> int | None:
+        """Take the true records of a batch, up to the first that hides one; return where that one lies."""
+        before = self._sums.copy()
         own = batch.rows["physical_offset"] == batch.rows["log_offset"]
+        marks = np.zeros(len(batch.rows), np.uint8)
+        self._check(batch, marks)
+        doubtful = ~own | (marks != 0)
+        self._ends_in_doubt = bool(doubtful[-1])
+        doubtful[-1] = True
+        doubtful[batch.gaps["row"][batch.gaps["row"] > 0] - 1] = True
+        hidden = None
+        body_stops = batch.base + batch.rows["body_start"] + np.maximum(batch.rows["body_length"], 0)
+        for number in np.flatnonzero(doubtful):
+            proven = not marks[number] & _BODY
+            hidden = self._hidden_by(batch.rows[number], int(body_stops[number]), proven=proven)
+            if hidden is not None:
+                own[number:] = False
+                break
         if not own.all():
             batch = replace(batch, rows=batch.rows[own], values=batch.values[own])
-        if not len(batch.rows):
-            return
+            marks = np.zeros(len(batch.rows), np.uint8)
+            self._sums[:] = before
+            self._check(batch, marks)
+        if len(batch.rows):
+            self._add(batch, marks)
+        return hidden
+
+    def _hidden_by(self, row: Rows, body_stop: int, *, proven: bool) -> int | None:
+        """Return where the first true record begins in what a frame takes; a proven body is the frame's own.
+
+        What a body carries ends before its frame does: such is no record of the log, if another record
+        follows the frame.
+        """
+        start, stop = int(row["log_offset"]), int(row["log_offset"] + row["total_size"])
+        if proven:
+            return self._find(body_stop, stop)
+        hidden = self._find_ahead(start + 1, stop)
+        if hidden is None or hidden >= body_stop or self._find(stop, stop + 1) is None:
+            return hidden
+        return hidden if self._chain_stop(hidden, stop) >= stop else None
+
+    def _chain_stop(self, start: int, reach: int) -> int:
+        """Return where the records end that follow each other from one on and begin before a place."""
+        due: int | None = start
+        while due is not None and due < reach:
+            segment = self._task.split.segment
+            data = segment.read_at(due - segment.start, RECORD_STARTS.size, [])
+            start = due + RECORD_STARTS.padded(data).total_size
+            due = self._find(start, start + 1)
+        return start
+
+    def _find_ahead(self, start: int, stop: int) -> int | None:
+        """Return what `_find` does; the bytes of many frames of another log are searched once."""
+        known_from, known_to, _ = self._searched
+        if not known_from <= start <= known_to or (stop > known_to and self._searched[2] is None):
+            ahead = max(stop, start + _AHEAD_BYTES)
+            found = self._find(start, ahead)
+            self._searched = start, ahead if found is None else found, found
+        found = self._searched[2]
+        return found if found is not None and start <= found < stop else None
+
+    def _find(self, start: int, stop: int) -> int | None:
+        stop = min(stop, self._task.split.stop)
+        return find_after_zeros(self._search, start, stop) if start < stop else None
+
+    @cached_property
+    def _search(self) -> SegmentWalk:
+        """A walk of its own: a batch is valid until its walk goes on."""
+        rules = rules_of(self._task.policy.release.records)
+        return SegmentWalk(self._task.split.segment, rules, stops_at_mismatch=True)
+
+    def _add(self, batch: MessageBatch, marks: Rows) -> None:
         records = np.zeros(len(batch.rows), RECORD_ROW)
         for name in ("log_offset", "store_timestamp_ms", "queue_offset", "total_size", "queue_id"):
             records[name] = batch.rows[name]
         kind = batch.rows["sys_flag"] & TRANSACTION_MASK
         plain = (kind != TRANSACTION_PREPARED) & (kind != TRANSACTION_ROLLBACK)
-        records["marks"] = np.where(plain, Mark.PLAIN, 0)
-        self._check(batch, records["marks"])
+        records["marks"] = np.where(plain, Mark.PLAIN, 0) | marks
         if self._task.fingerprints:
             fingerprints(batch.buffer, batch.rows, batch.base, batch.cut, records["fingerprint"])
         row = self.dispatcher.dispatch(batch)
@@ -149,7 +238,7 @@ class _Reader:
         self.records.append(records)
 
     def _check(self, batch: MessageBatch, marks: Rows) -> None:
-        if batch.cut:  # longer than a window: read piece by piece
+        if batch.cut and len(batch.rows):  # longer than a window: read piece by piece
             findings = FindingLog(1)
             checker = RecordChecker(self._task.split.segment, findings)
             checker.check(batch)
@@ -186,10 +275,11 @@ def survey_split(task: SurveyTask) -> SplitSurvey:
         records=records,
         units=_units_of(dispatcher.taken().units),
         queues=[dispatcher.key(number) for number in range(len(dispatcher.queues))],
-        outcome=reader.walk.outcome,
-        log_offset=reader.walk.log_offset,
+        outcome=reader.outcome,
+        log_offset=reader.log_offset,
         sound_crcs=reader.sound_crcs,
         unreadable=reader.walk.unreadable,
+        batch_topics=dispatcher.unknown_batch_topics(),
     )
 
 
@@ -227,6 +317,9 @@ def survey_log(
     done = np.cumsum([0, *(split.stop - split.start for split in splits)])
     tell = None if progress is None else lambda count: progress(int(done[count]))
     found = engine.map(survey_split, tasks, tell)
+    if unknown := frozenset().union(*(one.batch_topics for one in found)):
+        policy = policy.with_batch_topics(unknown)
+        return replace(survey_log(log, policy, engine, compared=compared), batch_topics=unknown)
 
     def reread(result: SplitSurvey, due: int) -> SplitSurvey:
         task = SurveyTask(result.split, policy, compared, due)

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 if TYPE_CHECKING:
     from rmqtool.salvage.model import Lost
 
@@ -16,17 +18,20 @@ class Wanted:
 
     Attributes:
         lost: which.
+        number: in what is lost.
+        start: physical offset from which they can lie.
         first: number of the first piece that they may be in.
         last: number of the last.
-        sizes: bytes of a tombstone that says what it is, of one that does not, and of the smallest.
+        sizes: bytes of a tombstone that says what it is, and of ever smaller ones.
         batch: one tombstone stands for all.
     """
 
     lost: Lost
     number: int
+    start: int
     first: int
     last: int
-    sizes: tuple[int, int, int]
+    sizes: tuple[int, ...]
     batch: bool
     done: int = 0
 
@@ -37,9 +42,20 @@ class Wanted:
 
 
 class Waiting:
-    """The lost that wait for a place, by the last piece that they may be in."""
+    """The lost that wait for a place, by the last piece that they may be in.
 
-    def __init__(self, wanted: list[Wanted]) -> None:
+    Args:
+        wanted: all of them.
+        rooms: bytes that each piece has for tombstones.
+    """
+
+    def __init__(self, wanted: list[Wanted], rooms: list[int]) -> None:
+        self._rooms = np.array(rooms, np.int64)
+        ranks = max((len(one.sizes) for one in wanted), default=0)
+        self._due = np.zeros((ranks, len(rooms)), np.int64)
+        for one in wanted:
+            if one.last >= 0:
+                self._due[:, one.last] += one.left * np.array(one.sizes)
         self._coming = sorted(wanted, key=lambda one: (one.first, one.number), reverse=True)
         self._open: list[tuple[int, int, Wanted]] = []
         self._missed: dict[int, int] = {}
@@ -57,9 +73,18 @@ class Waiting:
         # A lone record with a damaged queue id invents such losses: real ones come first.
         return sorted(ready, key=lambda one: one.lost.from_start)
 
-    def due_size(self, piece: int, rank: int) -> int:
-        """Return the bytes of all that have to go into a piece; ``rank`` is the number of a size."""
-        return sum(one.left * one.sizes[rank] for one in self.at(piece) if one.last == piece)
+    def fits(self, piece: int, rank: int) -> bool:
+        """Return whether tombstones of a size, by its number, leave room for all that must go nearby."""
+        stop = max((one.last for one in self.at(piece)), default=-1) + 1
+        if not stop:
+            return True
+        due, rooms = self._due[rank, piece:stop], self._rooms[piece:stop]
+        return bool((np.cumsum(due) <= np.cumsum(rooms)).all())
+
+    def take(self, one: Wanted, count: int) -> None:
+        """Note that some have a place."""
+        one.done += count
+        self._due[:, one.last] -= count * np.array(one.sizes)
 
     def without_place(self) -> dict[int, int]:
         """Return how many of each lost have no tombstone."""

@@ -29,7 +29,7 @@ from rmqtool.findings.commitlog import (
     CL_TRANSIENT,
 )
 from rmqtool.findings.places import IO_UNREADABLE
-from rmqtool.findings.records import CL_NUMBER
+from rmqtool.findings.records import CL_NUMBER, CL_PROPERTIES
 from rmqtool.findings.wording import counted
 from rmqtool.formats.message import (
     BLANK_MAGIC,
@@ -58,7 +58,7 @@ TORN_REMEDY = (
 """Of the last record of a store that was not stopped cleanly."""
 
 _LARGEST_TEAR_BYTES = 64 << 20
-_OF_RECORDS = (CL_CRC, CL_PROP_CRC, CL_PHY_MISMATCH, CL_NUMBER)
+_OF_RECORDS = (CL_CRC, CL_PROP_CRC, CL_PHY_MISMATCH, CL_NUMBER, CL_PROPERTIES)
 _REASONS = {
     Outcome.BAD_MAGIC: "0x{magic:08X} is no magic of a record",
     Outcome.BAD_LENGTH: "TOTALSIZE {total_size}: a part runs past the end of the file or of the record",

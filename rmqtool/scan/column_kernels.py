@@ -359,7 +359,7 @@ def encode_columns(
         first: index of the first row.
         segment_start: physical offset of the file's first byte.
         wanted: see ``RowFilter``.
-        topic: a glob of ``*`` and ``?`` over the topic, if one is wanted.
+        topic: globs of ``*`` and ``?`` over the topic, ``GLOBS_APART`` between them, if one is wanted.
         tag: the tag that is wanted, if one is.
         key: the key or unique key that is wanted, if one is.
         takes: what is written, by ``Take``.

@@ -220,9 +220,15 @@ def _checked(
         marks |= Found.SIGNED if sound and int(digits[::-1]) == signed else Found.SIGNATURE
     if not topic or not _is_text(topic, frozenset()):
         marks |= Found.TEXT
-    if not _is_text(properties, _SEPARATORS | _TEXT_BYTES):
+    if not _is_list(properties) or not _is_text(properties, _SEPARATORS | _TEXT_BYTES):
         marks |= Found.TEXT
     return marks, zlib.crc32(tail, crc)
+
+
+def _is_list(properties: bytes) -> bool:
+    """Whether each piece of a list of properties is one; see ``scan_properties``."""
+    pieces = [piece.partition(b"\1") for piece in properties.split(b"\2") if piece]
+    return all(name and separator for name, separator, _ in pieces)
 
 
 def _is_text(data: bytes, allowed: frozenset[int]) -> bool:

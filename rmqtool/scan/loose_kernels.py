@@ -238,7 +238,7 @@ def _examine(buffer: Buffer, at: int, base: int, row: Row, found: Row) -> int:
     empty = row.topic_stop == row.topic_start
     if empty or not is_text(buffer, row.topic_start, row.topic_stop, 0):
         marks |= _TEXT
-    if not is_text(buffer, properties, properties + row.properties_length, 1):
+    if row.stray_pieces or not is_text(buffer, properties, properties + row.properties_length, 1):
         marks |= _TEXT
     if (base + row.body_start + row.body_length) // _SECTOR != (base + stop - 1) // _SECTOR:
         marks |= _CROSSES

@@ -25,7 +25,7 @@ class Found(IntFlag):
     BODY = 2  # the body is not what BODYCRC says
     SIGNATURE = 4  # the record is not what its property __CRC32# says
     SIGNED = 8  # it is what its property __CRC32# says
-    TEXT = 16  # topic or properties are no text
+    TEXT = 16  # topic or properties are no text, or these are no list of properties
     CHAINED = 32  # after it stands the record that says to lie there, or a BLANK
     ENDS = 64  # after it stand zeros, or the image ends
     CROSSES = 128  # topic and properties, which no checksum protects, lie in more than one sector

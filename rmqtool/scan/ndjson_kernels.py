@@ -218,7 +218,7 @@ def encode_ndjson(
         segment_start: physical offset of the file's first byte.
         label: the file's name as a JSON string.
         wanted: see ``RowFilter``.
-        topic: a glob of ``*`` and ``?`` over the topic, if one is wanted.
+        topic: globs of ``*`` and ``?`` over the topic, ``GLOBS_APART`` between them, if one is wanted.
         tag: the tag that is wanted, if one is.
         key: the key or unique key that is wanted, if one is.
         parts: room for the places of properties, ``(MAX_PROPERTIES, 4)``.

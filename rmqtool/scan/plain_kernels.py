@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from rmqtool.arrays import Buffer, Int64s, Row
 
 
+GLOBS_APART = 0xFF
+"""Stands between globs over a topic; no byte of UTF-8."""
+
+
 class RowFilter(IntEnum):
     """Places in the array of numbers that the kernel takes."""
 
@@ -216,7 +220,7 @@ def is_wanted(
         return False
     if row.queue_offset < wanted[_QUEUE_OFFSET] or (wanted[_HAS_QUEUE] and row.queue_id != wanted[_QUEUE_ID]):
         return False
-    if wanted[_HAS_TOPIC] and not matches(buffer, row.topic_start, row.topic_stop, topic):
+    if wanted[_HAS_TOPIC] and not _matches_any(buffer, row.topic_start, row.topic_stop, topic):
         return False
     tag_start, tag_stop = values[_TAGS, 0], values[_TAGS, 1]
     if wanted[_HAS_TAG] and (tag_start < 0 or not _equals(buffer, tag_start, tag_stop, tag)):
@@ -236,6 +240,17 @@ def _has_key(buffer: Buffer, values: Int64s, key: Buffer) -> bool:
         if _equals(buffer, at, end, key):
             return True
         at, end = next_key(buffer, end, values[_KEYS, 1])
+    return False
+
+
+@kernel
+def _matches_any(buffer: Buffer, start: int, stop: int, globs: Buffer) -> bool:
+    first = 0
+    for place in range(len(globs) + 1):
+        if place == len(globs) or globs[place] == GLOBS_APART:
+            if matches(buffer, start, stop, globs[first:place]):
+                return True
+            first = place + 1
     return False
 
 

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 
 _STARTS = message.RECORD_STARTS
+_PROPERTIES_LENGTH_BYTES = 2
+_ZEROS = bytes(4)
 _LARGEST_HEAD = max(message.HEAD_SIZES)
 _WIDEST_HOSTS = (8, 20, 20, 20)  # bytes of the wider host by variant: it is read through an array, too
 
@@ -84,6 +86,18 @@ class Record:
         width = message.TOPIC_LENGTHS[self.head.magic]
         (length,) = width.unpack_from(self.raw, start)
         return self.raw[start + width.size : start + width.size + length]
+
+    @property
+    def properties_bytes(self) -> bytes:
+        """Return the properties as stored, all that follows the topic and their length."""
+        width = message.TOPIC_LENGTHS[self.head.magic].size
+        start = self.body_start + self.body_length + width + len(self.topic_bytes)
+        return self.raw[start + _PROPERTIES_LENGTH_BYTES :]
+
+    @property
+    def has_torn_properties(self) -> bool:
+        """Whether zeros stand in the properties, which are text: a page of them never reached the disk."""
+        return _ZEROS in self.properties_bytes
 
     @property
     def body_crc_holds(self) -> bool:

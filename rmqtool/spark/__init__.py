@@ -1,8 +1,8 @@
 """SPARK'S TABLES. Stores as a data source of a session: ``spark.read.format("rocketmq-store")``.
 
 ``options`` is what a reader is told, ``shapes`` the columns of each table, ``filters`` what a query leaves
-out, ``plan`` the tasks, ``tasks`` the work on a store and ``reading`` what becomes of it; ``source``,
-``stream`` and ``admission`` are what Spark calls, ``types`` its types. Messages are read as ``export`` reads
+out, ``plan`` the tasks, ``tasks`` the work on a store and ``reading`` what becomes of it; ``source`` and
+``stream`` are what Spark calls. Messages are read as ``export`` reads
 them, in the same pieces; files are proven as those of the Spark engine are. Nothing here is loaded before it
 is asked for.
 """

@@ -83,7 +83,7 @@ class StoreSource(DataSource):  # type: ignore[misc]
         if self.read_options.pushes_filters:
             raise UsageError("pushFilters: Spark hands a stream no filters; use options like topic and begin")
         if find_spec("pyspark.sql.streaming.datasource") is not None:
-            from rmqtool.spark.admission import AdmittingStreamReader
+            from rmqtool.spark.stream import AdmittingStreamReader
 
             return AdmittingStreamReader(self.read_options, schema)
         if self.read_options.max_bytes is not None:
@@ -123,7 +123,7 @@ class StoreReader(DataSourceReader):  # type: ignore[misc]
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         from rmqtool.spark.filters import Narrowed
         from rmqtool.spark.shapes import shape_of
-        from rmqtool.spark.types import arrow_schema, checked_names
+        from rmqtool.spark.stream import arrow_schema, checked_names
 
         self._left: Narrowed = Narrowed(options)
         self._names = checked_names(shape_of(options), schema)

@@ -129,6 +129,18 @@ def topic_names(topics_json: object) -> frozenset[str]:
     return frozenset(_topic_table(topics_json))
 
 
+def queue_counts(topics_json: object) -> dict[str, int]:
+    """Return how many queues ``topics.json`` gives each topic; the larger of those to write and to read."""
+    return {topic: _queue_count(config) for topic, config in _topic_table(topics_json).items()}
+
+
+def _queue_count(config: object) -> int:
+    numbers = (
+        [config.get(name) for name in ("readQueueNums", "writeQueueNums")] if isinstance(config, dict) else []
+    )
+    return max((number for number in numbers if isinstance(number, int)), default=0)
+
+
 def _topic_table(topics_json: object) -> dict[str, object]:
     table = topics_json.get("topicConfigTable") if isinstance(topics_json, dict) else None
     return table if isinstance(table, dict) else {}

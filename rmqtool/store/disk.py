@@ -2,21 +2,31 @@
 
 It offers few primitives, each of which the kernel does whole or not at all, and knows nothing of stores.
 What is done with them, and how it is undone, stands in `rmqtool.store.journal`.
+
+No primitive leaves the root, whoever renames what meanwhile: each begins at the directory that was the root
+when the run began, by device and inode, and opens the directories of a path one in the other
+(``openat``, ``O_NOFOLLOW``). The last name is never followed either.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from rmqtool.store.syncing import sync_directory
-
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
+_FILE = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # a pipe must not make anybody wait
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+_PRIVATE = 0o700
+_NOBODY_ELSE_WRITES = 0o755
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 class Node(NamedTuple):
@@ -27,12 +37,22 @@ class Node(NamedTuple):
         mode: Permissions.
         modified_ns: When it was changed last.
         device: Of its file system.
+        size: Bytes of a regular file; None of all else.
+        names: How many names it has (``st_nlink``).
+        is_ours: Whether it belongs to whom the root belongs to, or to the caller.
     """
 
     is_directory: bool
     mode: int
     modified_ns: int
     device: int = 0
+    size: int | None = None
+    names: int = 1
+    is_ours: bool = True
+
+
+Identity = tuple[int, int]
+"""Device and inode."""
 
 
 class Disk(Protocol):
@@ -46,8 +66,12 @@ class Disk(Protocol):
         """Return the names in a directory, sorted."""
         ...
 
-    def read(self, path: str) -> bytes:
-        """Return the bytes of a file."""
+    def read(self, path: str, limit: int) -> bytes:
+        """Return the bytes of a file, no more than so many."""
+        ...
+
+    def make_private(self, path: str) -> Identity:
+        """Make a directory that only the caller can look into or write, until it is handed over."""
         ...
 
     def make_directory(self, path: str) -> None:
@@ -56,6 +80,10 @@ class Disk(Protocol):
 
     def write_new(self, path: str, data: bytes, mode: int) -> None:
         """Write a file that is not there yet."""
+        ...
+
+    def hand_over(self, path: str, made: Identity) -> None:
+        """Let a private directory, and all in it, belong to whom the root belongs to."""
         ...
 
     def rename(self, source: str, target: str) -> None:
@@ -84,50 +112,112 @@ class LocalDisk:
     """
 
     root: Path
+    _status: os.stat_result = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Note which directory it is, and whose."""
+        object.__setattr__(self, "_status", self.root.stat())
 
     def node(self, path: str) -> Node | None:
         """Return what a name stands for; None if there is nothing."""
         try:
-            found = (self.root / path).lstat()
+            with self._around(path) as (parent, name):
+                found = os.stat(name, dir_fd=parent, follow_symlinks=False)
         except FileNotFoundError:
             return None
         mode = found.st_mode
-        return Node(stat.S_ISDIR(mode), stat.S_IMODE(mode), found.st_mtime_ns, found.st_dev)
+        return Node(
+            stat.S_ISDIR(mode),
+            stat.S_IMODE(mode),
+            found.st_mtime_ns,
+            found.st_dev,
+            found.st_size if stat.S_ISREG(mode) else None,
+            found.st_nlink,
+            found.st_uid in {os.geteuid(), self._status.st_uid},
+        )
 
     def names(self, path: str) -> list[str]:
         """Return the names in a directory, sorted."""
-        return sorted(os.listdir(self.root / path))  # noqa: PTH208 - names are wanted, not paths
+        with self._opened(path) as directory:
+            return _names(directory)
 
-    def read(self, path: str) -> bytes:
-        """Return the bytes of a file."""
-        return (self.root / path).read_bytes()
+    def read(self, path: str, limit: int) -> bytes:
+        """Return the bytes of a file, no more than so many.
+
+        Raises:
+            OSError: It is no regular file (``EINVAL``), or larger (``EFBIG``).
+        """
+        with self._around(path) as (parent, name):
+            descriptor = os.open(name, _FILE, dir_fd=parent)
+        with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise OSError(errno.EINVAL, "Is no regular file", str(self.root / path))
+            data = file.read(limit + 1)
+        if len(data) > limit:
+            raise OSError(errno.EFBIG, f"Is larger than {limit:,} bytes", str(self.root / path))
+        return data
+
+    def make_private(self, path: str) -> Identity:
+        """Make a directory that only the caller can look into or write, until it is handed over."""
+        with self._around(path) as (parent, name):
+            os.mkdir(name, _PRIVATE, dir_fd=parent)
+        with self._opened(path) as directory:
+            return _identity_of(os.fstat(directory))
 
     def make_directory(self, path: str) -> None:
-        """Make a directory that belongs to whom the root belongs to."""
-        (self.root / path).mkdir()
-        self._adopt(path)
+        """Make a directory in one that is there."""
+        with self._around(path) as (parent, name):
+            os.mkdir(name, dir_fd=parent)
 
     def write_new(self, path: str, data: bytes, mode: int) -> None:
-        """Write a file that is not there yet, and that belongs to whom the root belongs to."""
-        descriptor = os.open(self.root / path, _NEW_FILE, mode)
+        """Write a file that is not there yet."""
+        with self._around(path) as (parent, name):
+            descriptor = os.open(name, _NEW_FILE, mode, dir_fd=parent)
         try:
             while data:
                 data = data[os.write(descriptor, data) :]
             os.fchmod(descriptor, mode)
         finally:
             os.close(descriptor)
-        self._adopt(path)
 
-    def adopt_all(self, path: str) -> None:
-        """Let a whole tree belong to whom the root belongs to: a broker has to write there.
+    @contextmanager
+    def writing_into(self, path: str, made: Identity) -> Iterator[Path]:
+        """Return a path of a private directory for those who open files by their names.
+
+        Where somebody else can rename what lies in the root, it leads by a descriptor to that very directory
+        (``/proc/PID/fd``), whatever has its name by then.
 
         Raises:
-            OSError: This user may not give it away.
+            OSError: Something else has its name (``ESTALE``), or this system has no such paths (``EPERM``).
         """
-        self._adopt(path)
-        for folder, directories, files in os.walk(self.root / path):
-            for name in (*directories, *files):
-                self._adopt(os.path.join(folder, name))  # noqa: PTH118 - as many as there are files
+        is_mine = self._status.st_uid == os.geteuid() and not self._status.st_mode & _OTHERS_WRITE
+        with self._opened(path) as directory:
+            _check_identity(directory, made, self.root / path)
+            if is_mine:
+                yield self.root / path
+                return
+            place = Path(f"/proc/{os.getpid()}/fd/{directory}")
+            if not place.is_dir():
+                raise OSError(
+                    errno.EPERM,
+                    "Others can rename what is in there: run this as its owner, whom alone it lets write",
+                    str(self.root),
+                )
+            yield place
+
+    def hand_over(self, path: str, made: Identity) -> None:
+        """Let a private directory, and all in it, belong to whom the root belongs to: a broker has to write.
+
+        Raises:
+            OSError: Something else has its name, or this user may not give it away.
+        """
+        owner = self._status
+        with self._opened(path) as directory:
+            _check_identity(directory, made, self.root / path)
+            for name in _names(directory):
+                _give(directory, name, owner)
+            _chown(directory, owner)
+            os.fchmod(directory, stat.S_IMODE(owner.st_mode) & _NOBODY_ELSE_WRITES)
 
     def rename(self, source: str, target: str) -> None:
         """Give something another name, which nothing has.
@@ -135,30 +225,110 @@ class LocalDisk:
         Raises:
             FileExistsError: Something has it.
         """
-        if self.node(target) is not None:
-            raise FileExistsError(17, "File exists", str(self.root / target))
-        (self.root / source).rename(self.root / target)
+        with self._around(source) as (before, old), self._around(target) as (after, new):
+            try:
+                os.stat(new, dir_fd=after, follow_symlinks=False)
+            except FileNotFoundError:
+                os.rename(old, new, src_dir_fd=before, dst_dir_fd=after)
+            else:
+                raise FileExistsError(errno.EEXIST, "File exists", str(self.root / target))
 
     def set_modified(self, path: str, modified_ns: int) -> None:
         """Set when something was changed last; the time of the last access stays."""
-        place = self.root / path
-        accessed_ns = place.lstat().st_atime_ns
-        os.utime(place, ns=(accessed_ns, modified_ns), follow_symlinks=False)
+        with self._around(path) as (parent, name):
+            found = os.stat(name, dir_fd=parent, follow_symlinks=False)
+            times = found.st_atime_ns, modified_ns
+            os.utime(name, ns=times, dir_fd=parent, follow_symlinks=False)
 
     def sync(self, path: str) -> None:
         """Flush a file's bytes, or a directory's entries and times."""
-        sync_directory(self.root / path)
+        with self._around(path) as (parent, name):
+            descriptor = os.open(name, _FILE, dir_fd=parent)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
 
     def remove(self, path: str) -> None:
         """Remove a file, or an empty directory."""
-        node = self.node(path)
-        if node is not None and node.is_directory:
-            (self.root / path).rmdir()
-        else:
-            (self.root / path).unlink()
+        with self._around(path) as (parent, name):
+            if stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
+                os.rmdir(name, dir_fd=parent)
+            else:
+                os.unlink(name, dir_fd=parent)
 
-    def _adopt(self, path: str) -> None:
-        owner, place = self.root.stat(), self.root / path
-        found = place.lstat()
-        if (found.st_uid, found.st_gid) != (owner.st_uid, owner.st_gid):
-            os.chown(place, owner.st_uid, owner.st_gid, follow_symlinks=False)
+    @contextmanager
+    def _around(self, path: str) -> Iterator[tuple[int, str]]:
+        """Open the directory that a name is in; of the root itself, the root and ``.``."""
+        _check_path(path)
+        folder, _, name = path.rpartition("/")
+        with self._opened(folder) as parent:
+            try:
+                yield parent, name or "."
+            except OSError as failure:
+                if failure.filename == name:  # which means nothing without its directory
+                    failure.filename = str(self.root / path)
+                raise
+
+    @contextmanager
+    def _opened(self, path: str) -> Iterator[int]:
+        """Open a directory, part by part; links are not followed.
+
+        Raises:
+            OSError: A part is a link or no directory (``ENOTDIR``), the path leaves the root (``EINVAL``), or
+                the root has been exchanged (``ESTALE``).
+        """
+        _check_path(path)
+        directory = os.open(self.root, _DIRECTORY)
+        try:
+            _check_identity(directory, _identity_of(self._status), self.root)
+            for part in path.split("/") if path else ():
+                try:
+                    above, directory = directory, os.open(part, _DIRECTORY, dir_fd=directory)
+                except OSError as failure:
+                    failure.filename = str(self.root / path)
+                    if failure.errno in {errno.ENOTDIR, errno.ELOOP}:
+                        failure.strerror = f"{part} is a link, or no directory: nothing is changed behind it"
+                    raise
+                os.close(above)
+            yield directory
+        finally:
+            os.close(directory)
+
+
+def _check_path(path: str) -> None:
+    if path and ("\0" in path or not {"", ".", ".."}.isdisjoint(path.split("/"))):
+        raise OSError(errno.EINVAL, "Is no path below the root", path)
+
+
+def _names(directory: int) -> list[str]:
+    return sorted(os.listdir(directory))
+
+
+def _identity_of(status: os.stat_result) -> Identity:
+    return status.st_dev, status.st_ino
+
+
+def _check_identity(descriptor: int, expected: Identity, place: Path) -> None:
+    if _identity_of(os.fstat(descriptor)) != expected:
+        raise OSError(errno.ESTALE, "Is another directory than before: somebody has exchanged it", str(place))
+
+
+def _give(parent: int, name: str, owner: os.stat_result) -> None:
+    """Give away what lies in a private directory; it is this run's own, with one name."""
+    status = os.stat(name, dir_fd=parent, follow_symlinks=False)
+    flags = _DIRECTORY if stat.S_ISDIR(status.st_mode) else _FILE
+    descriptor = os.open(name, flags, dir_fd=parent)
+    try:
+        if stat.S_ISDIR(status.st_mode):
+            for below in _names(descriptor):
+                _give(descriptor, below, owner)
+        _chown(descriptor, owner)
+    finally:
+        os.close(descriptor)
+
+
+def _chown(descriptor: int, owner: os.stat_result) -> None:
+    found = os.fstat(descriptor)
+    if (found.st_uid, found.st_gid) != (owner.st_uid, owner.st_gid):
+        os.fchown(descriptor, owner.st_uid, owner.st_gid)

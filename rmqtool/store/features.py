@@ -1,44 +1,63 @@
-"""What brokers keep in a store root beside the structures that are examined: one row for each kind of place.
+"""Places that brokers keep in a store root beside the structures that are examined: one row for each kind.
 
 A row names a path, the release that first makes it, and the finding that names it to people. So the rows say
-which broker was here, too (`rmqtool.store.broker_version`), and a new kind of place is a new row.
+which broker was here, too (`rmqtool.store.broker_version`), and a new kind of place is a new row. Where such
+a place holds the log, or the queues that consumers read, nothing that lies beside it tells how the store is:
+files and settings decide that together.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import EnvironmentFailureError
+from rmqtool.findings.model import Structure
 from rmqtool.findings.places import (
     ST_COMPACTION,
     ST_DLEDGER,
+    ST_ONE_PATH,
     ST_POP,
     ST_ROCKSDB,
     ST_ROCKSDB_BESIDE,
     ST_TIERED,
     ST_TIMER,
 )
+from rmqtool.store.setting import DEFINITIONS, Origin
+from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from rmqtool.findings import FindingCode
     from rmqtool.io import Location
+    from rmqtool.store.segments import FileQueue
+    from rmqtool.store.settings import Settings
 
 ROCKSDB_STORE = "rocksdbstore"
 """Made by every start of 5.4.0+ (``DefaultMessageStore#<init>``), empty unless a setting has a use for it."""
 
-_DATABASE = ("CURRENT", "MANIFEST-*")
+_TABLES = "*.sst"
+_DATABASE = ("CURRENT", "MANIFEST-*", _TABLES)
 _FILE_QUEUES = "consumequeue"
-_QUEUE_DATABASES = (_FILE_QUEUES, "consumequeue_rocksdb")
+QUEUE_DATABASES = (_FILE_QUEUES, "consumequeue_r", "consumequeue_rocksdb")
+_SETTINGS_DATABASES = ("config/topics", "config/consumerOffsets", "config/metadata")
+"""Databases that only ``storeType=defaultRocksDB`` makes (``BrokerController#<init>``, 5.1.4+)."""
+_DLEDGER = ("data", "index", "currterm", "checkpoint")
 _QUEUE_FILES = "*/*/" + 20 * "[0-9]"
 _ROCKSDB_FILE = re.compile(
     r"CURRENT|IDENTITY|LOCK|LOG(\.old\.[0-9]+)?|(MANIFEST|OPTIONS)-[0-9]+|[0-9]{6,}\.(log|sst|blob|dbtmp)"
 )
 _ROWS = re.compile(r"[0-9]{6,}\.(log|sst|blob)")
+_ROCKSDB_TYPE = "defaultRocksDB"
+_LIGHT = "which alone holds the light queues (combineCQUseRocksdbForLmq)"
+_PERHAPS_LIGHT = "which may alone hold the light queues: give combineCQUseRocksdbForLmq"
+_ALONE = "the only form of the queues that is here"
+_UNSETTLED = "or beside them: the broker's settings (-c broker.conf) tell which queues it reads"
+_FEWEST_GAPS = 2
+"""Alike gaps from which on a log is taken for a part of one that lies in several directories."""
 _LISTED = 100
 """Places of one row that are told one by one."""
 
@@ -51,7 +70,7 @@ class KnownPlace:
         path: relative to the root; the last part may be a glob.
         since: the release that first makes it; for what all brokers have in common, the oldest one known.
         code: what names it to people; None where it is examined, or of no interest.
-        holds: what must be in it, names or globs; else it is another thing of that name.
+        holds: names or globs, one of which must be in it; else it is another thing of that name.
     """
 
     path: str
@@ -65,7 +84,7 @@ class KnownPlace:
 
 
 PLACES = (
-    KnownPlace("consumequeue", "5.2.0", ST_ROCKSDB, _DATABASE),
+    KnownPlace(_FILE_QUEUES, "5.2.0", ST_ROCKSDB, _DATABASE),
     KnownPlace("consumequeue_r", "5.2.0", ST_ROCKSDB, _DATABASE),
     KnownPlace("consumequeue_rocksdb", "5.5.0", ST_ROCKSDB, _DATABASE),
     KnownPlace("index", "5.2.0", ST_ROCKSDB, _DATABASE),
@@ -76,7 +95,7 @@ PLACES = (
     KnownPlace("config/metadata", "5.3.4", ST_ROCKSDB, _DATABASE),
     KnownPlace(ROCKSDB_STORE, "5.4.0", ST_ROCKSDB_BESIDE),
     KnownPlace("kvStore", "5.3.2", ST_POP, _DATABASE),
-    KnownPlace("dledger-*", "4.5.0", ST_DLEDGER, ("data",)),
+    KnownPlace("dledger-*", "4.5.0", ST_DLEDGER, _DLEDGER),
     KnownPlace("timerwheel", "5.0.0", ST_TIMER),
     KnownPlace("timerwheel.[0-9]*", "5.3.4", ST_TIMER),
     KnownPlace("timerlog", "5.0.0", ST_TIMER),
@@ -104,33 +123,111 @@ class Feature:
         code: What it is.
         label: Its path relative to the store.
         is_empty: Whether it is there and holds nothing, as is normal for it.
+        unread: ``UNREAD_LOG`` where the log, or a part of it, is in it; ``UNREAD`` where queues are that
+            nothing else holds; None for what the rest is complete without.
+        light_only: Whether no other queues than light ones are in it.
+        note: Why it counts, where its name does not say so.
     """
 
     code: FindingCode
     label: str
     is_empty: bool = False
+    unread: Structure | None = None
+    light_only: bool = False
+    note: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """Return what it is."""
+        return f"{self.label}: {self.code.title}{f', {self.note}' if self.note else ''}"
 
 
-def features_of(root: Location) -> tuple[Feature, ...]:
-    """Name what a store root holds beside the structures that are examined."""
+def features_of(root: Location, settings: Settings) -> tuple[Feature, ...]:
+    """Name what a store root holds, or should by its settings, beside the structures that are examined."""
     found = []
     for place in PLACES:
         if place.code is not None:
             for path in islice(place.found_in(root), _LISTED):
-                code = _code_of(root, place.path, place.code)
                 is_empty = place.path == ROCKSDB_STORE and not _has_rows(path)
-                found.append(Feature(code, path.relative_to(root), is_empty))
-    return tuple(found)
+                unread = Structure.UNREAD_LOG if place.code is ST_DLEDGER else None
+                found.append(Feature(place.code, path.relative_to(root), is_empty, unread))
+    queues = [one for one in found if one.label in QUEUE_DATABASES]
+    others = [one for one in found if one.label not in QUEUE_DATABASES]
+    if settings["enableDLegerCommitLog"].value and not any(one.code is ST_DLEDGER for one in found):
+        label = f"dledger-{settings['dLegerSelfId'].value or '*'}"
+        note = "which enableDLegerCommitLog asks for, is not here"
+        others.insert(0, Feature(ST_DLEDGER, label, unread=Structure.UNREAD_LOG, note=note))
+    return (*_queue_features(root, settings, queues), *others)
 
 
-def _code_of(root: Location, path: str, code: FindingCode) -> FindingCode:
-    """Return what a place is: queues in RocksDB are a copy where file queues are there as well.
+def _queue_features(root: Location, settings: Settings, databases: list[Feature]) -> Iterator[Feature]:
+    """Yield where queues are that are not read: settings tell which of two forms consumers see.
 
-    A broker that writes its queues twice reads the file queues
-    (``MessageStoreConfig#rocksdbCQDoubleWriteEnable``, 5.3.3+).
+    Java: ``DefaultMessageStore#createConsumeQueueStore`` (5.3.3), ``CombineConsumeQueueStore`` (5.3.4+).
     """
-    is_copy = path in _QUEUE_DATABASES and _has_queue_files(root / _FILE_QUEUES)
-    return ST_ROCKSDB_BESIDE if is_copy else code
+    has_files = _has_queue_files(root / _FILE_QUEUES)
+    note = _why_unread(root, settings, has_files=has_files, has_database=bool(databases))
+    light_only = note in {_LIGHT, _PERHAPS_LIGHT}
+    if not databases and note:
+        yield Feature(
+            ST_ROCKSDB, _FILE_QUEUES, unread=Structure.UNREAD, light_only=light_only, note=f"{note}, not here"
+        )
+    for one in databases:
+        if note:
+            yield replace(one, unread=Structure.UNREAD, light_only=light_only, note=note)
+        elif _lacks_tables(root, root / one.label):
+            note_of_tables = "its tables (.sst) are gone"
+            yield replace(one, unread=Structure.UNREAD, note=note_of_tables)
+        else:
+            yield replace(one, code=ST_ROCKSDB_BESIDE)
+
+
+def _why_unread(root: Location, settings: Settings, *, has_files: bool, has_database: bool) -> str:
+    """Return why the file queues do not hold all that consumers see; empty where they do."""
+    reads, writes_both = settings["storeType"], settings["rocksdbCQDoubleWriteEnable"].value
+    light = settings["combineCQUseRocksdbForLmq"]
+    is_open = reads.origin is not Origin.GIVEN and not settings.is_told
+    prefers = writes_both and settings["combineCQPreferCQType"].value == _ROCKSDB_TYPE
+    made_by = next((one for one in _SETTINGS_DATABASES if _holds(root / one, _DATABASE)), None)
+    reasons = (
+        (reads.value == _ROCKSDB_TYPE, f"which storeType={_ROCKSDB_TYPE} reads"),
+        (prefers, f"which combineCQPreferCQType={_ROCKSDB_TYPE} reads"),
+        (writes_both and light.value, _LIGHT),
+        (has_database and not has_files, _ALONE),
+        (has_database and not writes_both and is_open, _UNSETTLED),
+        (has_database and writes_both and _may_hold_light(root, settings), _PERHAPS_LIGHT),
+        (made_by and is_open and not has_database, f"which a broker with {made_by}/ reads"),
+    )
+    return next((reason for holds, reason in reasons if holds), "")
+
+
+def _may_hold_light(root: Location, settings: Settings) -> bool:
+    """Tell whether light queues may be in the database alone (5.5.0+), as no file has any."""
+    setting = settings["combineCQUseRocksdbForLmq"]
+    is_known = DEFINITIONS[setting.name].is_known_to(settings.release)
+    if not is_known or setting.origin is Origin.GIVEN or settings.is_told:
+        return False
+    return not any((root / _FILE_QUEUES).matching(f"{LMQ_PREFIX}*"))
+
+
+def _lacks_tables(root: Location, database: Location) -> bool:
+    """Tell whether a database has no row although its broker wrote and stopped, which flushes rows."""
+    return (root / "abort").status() is None and not _has_rows(database)
+
+
+def split_log(log: FileQueue) -> Iterator[Feature]:
+    """Yield a log that is the files of one of several directories: all lie apart by as many files.
+
+    Java: ``MultiPathMappedFileQueue#tryCreateMappedFile`` (4.9.2+): file k lies in directory k mod n.
+    """
+    gaps = list(log.gaps())
+    strides = {(gap.found - gap.after.start, gap.after.size_bytes) for gap in gaps}
+    if len(gaps) < _FEWEST_GAPS or len(gaps) < len(log) - 1 or len(strides) > 1:
+        return
+    stride, size = strides.pop()
+    if size > 0 and stride > size and stride % size == 0:
+        note = f"1 of {stride // size} (storePathCommitLog): the files between are in the others"
+        yield Feature(ST_ONE_PATH, log.segments[0].path.parent.name, unread=Structure.UNREAD_LOG, note=note)
 
 
 def is_rocksdb(directory: Location) -> bool:
@@ -151,7 +248,7 @@ def rocksdb_files(directory: Location, names: Iterable[str]) -> set[str]:
 
 
 def _holds(directory: Location, names: tuple[str, ...]) -> bool:
-    return all(any(directory.matching(name)) for name in names)
+    return not names or any(any(directory.matching(name)) for name in names)
 
 
 def _has_queue_files(directory: Location) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import EnvironmentFailureError, UsageError
@@ -18,10 +19,26 @@ if TYPE_CHECKING:
 CONF_NOTE = "broker.conf"
 OPTION_NOTE = "-p"
 
+_CONTROLLED = "enableControllerMode"  # of BrokerConfig
 _LARGEST_CONF = 1 << 20
 
 
-def given_settings(broker_conf: Path | None, properties: Iterable[str]) -> dict[str, Setting]:
+class GivenSettings(dict[str, Setting]):
+    """Settings of origin "given" by name.
+
+    Attributes:
+        conf: The broker's properties file; a broker has the defaults of its release for all that it does not
+            name. None without one.
+        unknown_names: Sentences on names in that file that no broker reads.
+        is_controlled: Whether the broker runs in controller mode; None where that is not named.
+    """
+
+    conf: Path | None = None
+    unknown_names: tuple[str, ...] = ()
+    is_controlled: bool | None = None
+
+
+def given_settings(broker_conf: Path | None, properties: Iterable[str]) -> GivenSettings:
     """Read what was given; single properties win over the file.
 
     Args:
@@ -29,22 +46,29 @@ def given_settings(broker_conf: Path | None, properties: Iterable[str]) -> dict[
         properties: Texts ``NAME=VALUE``.
 
     Returns:
-        Settings of origin "given" by name. Where a broker would silently ignore the file's value, the setting
-        is absent, as it is for the broker.
+        What was given. Where a broker would silently ignore the file's value, the setting is absent, as it is
+        for the broker.
 
     Raises:
         UsageError: The file cannot be used, a property has no ``=`` or a name that no broker has, or a value
             makes no sense.
     """
     single = dict(_name_and_value(text) for text in properties)
-    given = {}
+    given, found = GivenSettings(), {}
     if broker_conf is not None:
-        for name, text in read_broker_conf(broker_conf).items():
+        found = read_broker_conf(broker_conf)
+        given.conf = broker_conf
+        given.unknown_names = tuple(
+            f"{broker_conf}: no broker reads {name}{_near(name)}" for name in found if not _is_known(name)
+        )
+        for name, text in found.items():
             if name in DEFINITIONS and name not in single and not _is_ignored(name, text):
                 given[name] = _read(name, text, CONF_NOTE)
     for name, text in single.items():
         if name in DEFINITIONS:
             given[name] = _read(name, text.strip(), OPTION_NOTE)
+    if (controlled := {**found, **single}.get(_CONTROLLED)) is not None:
+        given.is_controlled = controlled.strip().lower() == "true"
     return given
 
 
@@ -66,6 +90,7 @@ def read_broker_conf(path: Path) -> dict[str, str]:
         raise UsageError(f"{path}: {failure}") from failure
 
 
+@cache
 def known_broker_properties() -> frozenset[str]:
     """Return every property that a broker of 4.9.8 to 5.5.1 reads from its file.
 
@@ -81,13 +106,21 @@ def _name_and_value(text: str) -> tuple[str, str]:
     name = name.strip()
     if not separator:
         raise UsageError(f"-p {text!r}: expected NAME=VALUE")
-    if name not in DEFINITIONS and name not in (known := known_broker_properties()):
-        from difflib import get_close_matches
-
-        close = get_close_matches(name, sorted(known | DEFINITIONS.keys()), n=1)
-        hint = f"; did you mean {close[0]}?" if close else ""
-        raise UsageError(f"-p {text!r}: no broker has a property {name!r}{hint}")
+    if not _is_known(name):
+        raise UsageError(f"-p {text!r}: no broker has a property {name!r}{_near(name)}")
     return name, value
+
+
+def _is_known(name: str) -> bool:
+    return name in DEFINITIONS or name in known_broker_properties()
+
+
+def _near(name: str) -> str:
+    """Ask for the known name that is nearest to one that no broker has; nothing if none is near."""
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, sorted(known_broker_properties() | DEFINITIONS.keys()), n=1)
+    return f"; did you mean {close[0]}?" if close else ""
 
 
 def _is_ignored(name: str, text: str) -> bool:

@@ -22,6 +22,7 @@ from rmqtool.store.broker_version import (
     places_since,
     rocksdb_of_last_start,
 )
+from rmqtool.store.files import TREE_DEPTH
 from rmqtool.store.geometry import Geometry, geometry_of_size, infer_geometry, own_geometry
 from rmqtool.store.index_zone import infer_index_zone
 from rmqtool.store.kinds import PathKind
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from datetime import timezone
 
     from rmqtool.io import Location
-    from rmqtool.store.files import StoreFiles
+    from rmqtool.store.files import QueueFiles, StoreFiles
     from rmqtool.store.segments import Segment, StoreFile
 
     _Asked = tuple[Segment, bool | None]
@@ -190,10 +191,17 @@ class SettingsInference:
 
     def _sample(self, kind: PathKind) -> Iterator[FileQueue]:
         """Yield the files of some queues; what may not be read is no evidence (level 0 reports it)."""
-        with suppress(EnvironmentFailureError):
-            for queue in islice(self._store.queues(kind), _SAMPLED_QUEUES):
-                with suppress(EnvironmentFailureError):
-                    yield queue.files
+        for queue in islice(self._queues(kind), _SAMPLED_QUEUES):
+            with suppress(EnvironmentFailureError):
+                yield queue.files
+
+    def _queues(self, kind: PathKind) -> Iterator[QueueFiles]:
+        """Yield queues topic by topic: one directory that may not be read hides no other."""
+        root = self._store.roots.get(kind)
+        is_tree = root is not None and root.depth == TREE_DEPTH
+        for topic in self._topics(kind) if is_tree else [None]:
+            with suppress(EnvironmentFailureError):
+                yield from self._store.queues(kind, topic)
 
     def _first_magics_v2(self) -> tuple[str, str] | None:
         for segment in chain(self._log.segments[:1], self._log.segments[-2:]):

@@ -17,13 +17,20 @@ dropped; and as a name that is staged or set aside is used once, the names that 
 has to be noted on the way. `finish` goes up to n, `undo` down to 0; both may be killed anywhere and be run
 again. Names that fit no k have been changed by somebody else: then nothing is touched.
 
+A journal lies in the store, so anybody may have written it who can write there: `Journal.parse` takes none
+whose lines do not follow from each other, or that names anything but a place below the root on one side and
+the same place in its own directory on the other; `read_journal` none that belongs to a third party. Which
+places a repair may touch at all is for the caller to say.
+
 What a kill can leave behind: between the removal of the last directory and the next call the modification
 time of the root itself is not what it was; of nothing else.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -32,14 +39,21 @@ from rmqtool.errors import RefusedError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from rmqtool.store.disk import Disk
+    from rmqtool.store.disk import Disk, Node
 
 JOURNAL = "rmqtool-repair-"
 STAGED, ASIDE, KEPT = "staged", "aside", "kept"
+REBUILT = "rebuilt"
 _FILE = "journal.ndjson"
 _NEW, _GONE = f".{JOURNAL}new-", f".{JOURNAL}gone-"
+_OWN = frozenset({STAGED, ASIDE, KEPT, REBUILT, _FILE})
+_NAME = re.compile(rf"{JOURNAL}([0-9]{{4,9}})")
+_LEFT = re.compile(rf"\.{JOURNAL}(?:new|gone)-([0-9]{{1,19}})")
 _MODE = 0o644
-_VERSION = 1
+_VERSION, _UNCHAINED = 2, 1
+_DIGEST = "sha256"
+_LARGEST = 1 << 28
+_LATEST_NS = 1 << 63
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +73,10 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """A decided change.
+    """A decided change; its file is a line for the whole, then a line a move.
+
+    The last member of a line is the SHA-256 of that of the line before and of the line's own text. Version 1
+    had none.
 
     Attributes:
         name: Of its directory.
@@ -74,30 +91,46 @@ class Journal:
     facts: Mapping[str, Any]
 
     def text(self) -> str:
-        """Return its file: a line for the whole, then a line a move."""
+        """Return its file."""
         head = {"journal": _VERSION, "moves": len(self.moves), "times": dict(self.times), **self.facts}
         steps = (
             {"step": number, "move": one.source, "to": one.target, "why": one.why}
             for number, one in enumerate(self.moves, 1)
         )
-        return "".join(json.dumps(line) + "\n" for line in (head, *steps))
+        digest, lines = "", []
+        for line in (head, *steps):
+            digest = _chained(digest, line)
+            lines.append(json.dumps({**line, _DIGEST: digest}) + "\n")
+        return "".join(lines)
 
     @classmethod
     def parse(cls, name: str, text: str) -> Journal:
         """Return the journal of a file.
 
         Raises:
-            RefusedError: It is no journal, or not all of it.
+            RefusedError: It is no journal, not all of it, or names what no repair moves.
         """
         try:
-            head, *steps = map(json.loads, text.splitlines())
+            lines = [json.loads(line) for line in text.splitlines()]
+            head, *steps = lines
+            version = head["journal"]
+            if version != _UNCHAINED:
+                _check_chain(lines)
             moves = tuple(Move(one["move"], one["to"], one["why"]) for one in steps)
-            version, count, times = (head.pop(key) for key in ("journal", "moves", "times"))
-        except (ValueError, KeyError, TypeError, AttributeError) as failure:
-            raise RefusedError(f"{name}/{_FILE}: is no journal of a repair ({failure})") from failure
-        if (version, count) != (_VERSION, len(moves)):
-            raise RefusedError(f"{name}/{_FILE}: is of version {version}, with {len(moves)} of {count} moves")
+            count, times = (head.pop(key) for key in ("moves", "times"))
+            del head["journal"]
+            _check_places(name, moves, times)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as failure:
+            raise _refusal(name, f"is no journal of a repair ({failure})") from failure
+        if version not in {_VERSION, _UNCHAINED} or count != len(moves):
+            raise _refusal(name, f"is of version {version}, with {len(moves)} of {count} moves")
         return cls(name, moves, times, head)
+
+    def place(self, move: Move) -> tuple[str, str]:
+        """Return the name in the store that a move is about, and in which directory here its other one is."""
+        place = _place(self.name, move)
+        inside = move.target if place == move.source else move.source
+        return place, inside.split("/")[1]
 
 
 class Draft:
@@ -105,17 +138,22 @@ class Draft:
 
     Args:
         disk: The root.
+
+    Attributes:
+        name: Of the directory.
+        identity: Of the directory, which only the caller can look into until it is decided.
     """
 
     def __init__(self, disk: Disk) -> None:
         sweep(disk)
         self._disk = disk
-        self._times = {"": _modified(disk, "")}
+        self._root = _directory(disk, "")
+        self._times = {"": self._root.modified_ns}
         self._moves: list[tuple[str, str, str]] = []
-        number = max((int(name.removeprefix(JOURNAL)) for name in journals(disk)), default=0) + 1
+        number = max(map(_number, journals(disk)), default=0) + 1
         self._final = f"{JOURNAL}{number:04d}"
         self.name = f"{_NEW}{self._times['']}"
-        disk.make_directory(self.name)
+        self.identity = disk.make_private(self.name)
         for name in (STAGED, ASIDE, KEPT):
             disk.make_directory(f"{self.name}/{name}")
 
@@ -155,6 +193,7 @@ class Draft:
         journal = Journal(self._final, tuple(Move(*one) for one in self._moves), self._times, facts)
         disk = self._disk
         disk.write_new(f"{self.name}/{_FILE}", journal.text().encode(), _MODE)
+        disk.hand_over(self.name, self.identity)
         _sync_tree(disk, self.name)
         disk.rename(self.name, self._final)
         disk.sync("")
@@ -166,11 +205,13 @@ class Draft:
 
     def _note(self, path: str) -> None:
         """Note the time of the directory that a name is in, and of what is moved if that is a directory."""
-        parent = path.rpartition("/")[0]
-        self._times.setdefault(parent, _modified(self._disk, parent))
-        node = self._disk.node(path)
+        parent, node = path.rpartition("/")[0], self._disk.node(path)
+        around = _directory(self._disk, parent)
+        self._times.setdefault(parent, around.modified_ns)
         if node is not None and node.is_directory:
             self._times.setdefault(path, node.modified_ns)
+        if any(one.device != self._root.device for one in (around, node or around)):
+            raise RefusedError(f"{path}: lies on another file system than the store; nothing was changed")
 
     def _make_parents(self, base: str, path: str) -> None:
         for component in path.split("/")[:-1]:
@@ -181,36 +222,63 @@ class Draft:
 
 def journals(disk: Disk) -> list[str]:
     """Return the names of the journals in a root, the oldest first."""
-    return [
-        name for name in disk.names("") if name.startswith(JOURNAL) and name.removeprefix(JOURNAL).isdecimal()
-    ]
+    return sorted((name for name in disk.names("") if _NAME.fullmatch(name)), key=_number)
 
 
 def read_journal(disk: Disk, name: str) -> Journal:
     """Return the journal of that name.
 
     Raises:
-        RefusedError: It is none.
+        RefusedError: It is none, or belongs neither to whom the root belongs to nor to the caller.
     """
-    return Journal.parse(name, disk.read(f"{name}/{_FILE}").decode("utf-8", "replace"))
+    for path in (name, *(f"{name}/{one}" for one in (_FILE, STAGED, ASIDE, KEPT))):
+        node = _node(disk, name, path)
+        if node is None or node.is_directory != (path != f"{name}/{_FILE}"):
+            raise _refusal(name, f"is none of a repair: {path} is not what a repair makes")
+        if not node.is_ours:
+            raise _refusal(name, f"is not taken: {path} belongs neither to the store's owner nor to you")
+    try:
+        data = disk.read(f"{name}/{_FILE}", _LARGEST)
+    except OSError as failure:
+        raise _refusal(name, f"cannot be read ({failure.strerror})") from failure
+    return Journal.parse(name, data.decode("utf-8", "replace"))
+
+
+def is_done(disk: Disk, journal: Journal) -> bool:
+    """Return whether all moves have been done, whatever has become of the store's names since."""
+    inside = f"{journal.name}/"
+    last = {path: end for one in journal.moves for path, end in ((one.source, False), (one.target, True))}
+    return all(
+        (_node(disk, journal.name, path) is not None) == end
+        for path, end in last.items()
+        if path.startswith(inside)
+    )
 
 
 def done_moves(disk: Disk, journal: Journal) -> int:
     """Return how many of the moves are done.
 
     Raises:
-        RefusedError: The names that are there are not those of any place between before and after.
+        RefusedError: The names that are there are not those of any place between before and after, or what is
+            to be put in is neither a directory nor a regular file of its own.
     """
-    there = {path: disk.node(path) is not None for one in journal.moves for path in (one.source, one.target)}
+    there = {
+        path: _node(disk, journal.name, path) for one in journal.moves for path in (one.source, one.target)
+    }
+    for path, node in there.items():
+        if node is not None and path.startswith(f"{journal.name}/{STAGED}/") and not _is_plain(node):
+            raise _refusal(journal.name, f"is not taken: {path} is a link, or no file of its own")
     expected: dict[str, bool] = {}
     for move in journal.moves:
         expected.setdefault(move.source, True)
         expected.setdefault(move.target, False)
-    if there == expected:
+    wrong = {path for path, node in there.items() if (node is not None) != expected[path]}
+    if not wrong:
         return 0
     for number, move in enumerate(journal.moves, 1):
-        expected |= {move.source: False, move.target: True}
-        if there == expected:
+        for path, end in ((move.source, False), (move.target, True)):
+            (wrong.discard if (there[path] is not None) == end else wrong.add)(path)
+        if not wrong:
             return number
     raise RefusedError(
         f"{journal.name}: somebody else has renamed, made or removed files since the repair; nothing is"
@@ -233,11 +301,19 @@ def undo(disk: Disk, journal: Journal) -> None:
     """Take the moves back that are done, restore the times, and remove the journal.
 
     Raises:
-        RefusedError: As for `done_moves`.
+        RefusedError: As for `done_moves`; or what was set aside has got company, which is not removed.
         OSError: A rename failed; the store is where it was before that.
     """
     for move in reversed(journal.moves[: done_moves(disk, journal)]):
         _rename(disk, move.target, move.source)
+    for path in (f"{journal.name}/{ASIDE}", f"{journal.name}/{KEPT}"):
+        for below in _below(disk, path):
+            node = disk.node(below)
+            if node is not None and not node.is_directory:
+                raise RefusedError(
+                    f"{below}: the store is as before the repair, but this was not set aside by it, and is"
+                    " not removed; move it away, and run repair --undo again"
+                )
     for path, modified_ns in journal.times.items():
         if path:
             disk.set_modified(path, modified_ns)
@@ -248,13 +324,90 @@ def undo(disk: Disk, journal: Journal) -> None:
 
 
 def sweep(disk: Disk) -> None:
-    """Remove what killed runs left that was not decided yet, or is undone, and restore the root's time."""
+    """Remove what killed runs left that was not decided yet, or is undone, and restore the root's time.
+
+    What has such a name and something else in it is none of theirs, and stays.
+    """
     for name in disk.names(""):
-        for prefix in (_NEW, _GONE):
-            if name.startswith(prefix) and name.removeprefix(prefix).isdecimal():
-                _remove_tree(disk, name)
-                disk.set_modified("", int(name.removeprefix(prefix)))
-                disk.sync("")
+        found = _LEFT.fullmatch(name)
+        node = None if found is None else disk.node(name)
+        if found is None or node is None or not (node.is_directory and node.is_ours):
+            continue
+        if int(found[1]) >= _LATEST_NS:
+            continue
+        if all(one in _OWN or one.startswith(f".{REBUILT}.") for one in disk.names(name)):
+            _remove_tree(disk, name)
+            disk.set_modified("", int(found[1]))
+            disk.sync("")
+
+
+def _number(name: str) -> int:
+    return int(name.removeprefix(JOURNAL))
+
+
+def _chained(before: str, line: Mapping[str, Any]) -> str:
+    """Return the digest of a line after one of another digest."""
+    return hashlib.sha256(f"{before}{json.dumps(line)}".encode()).hexdigest()
+
+
+def _check_chain(lines: list[dict[str, Any]]) -> None:
+    """Take the digests out of lines; raise ValueError where one does not follow from the line before."""
+    before = ""
+    for number, line in enumerate(lines, 1):
+        said = line.pop(_DIGEST)
+        before = _chained(before, line)
+        if said != before:
+            raise ValueError(f"line {number} is not what a repair wrote: it has been changed since")
+
+
+def _place(name: str, move: Move) -> str:
+    """Return the name in the store that a move is about.
+
+    Raises:
+        ValueError: It is no move between the store and the journal's own directory.
+    """
+    for one in (ASIDE, KEPT):
+        if move.target == f"{name}/{one}/{move.source}":
+            return move.source
+    for one in (STAGED, KEPT):
+        if move.source == f"{name}/{one}/{move.target}":
+            return move.target
+    raise ValueError(f"it moves {move.source!r} to {move.target!r}")
+
+
+def _check_places(name: str, moves: tuple[Move, ...], times: dict[str, int]) -> None:
+    """Raise ValueError where a move, or a time, is of anything but the store below the root."""
+    timed = {""}
+    for move in moves:
+        place = _place(name, move)
+        place.encode("utf-8", "surrogateescape")
+        is_name = "\0" not in place and {"", ".", ".."}.isdisjoint(place.split("/"))
+        if not is_name or place.startswith((JOURNAL, f".{JOURNAL}")) or not isinstance(move.why, str):
+            raise ValueError(f"it moves {move.source!r} to {move.target!r}")
+        timed |= {place, place.rpartition("/")[0]}
+    if "" not in times or not times.keys() <= timed:
+        raise ValueError("it sets times of other directories than those that it changes")
+    if not all(type(one) is int and 0 <= one < _LATEST_NS for one in times.values()):
+        raise ValueError("it sets times that are none")
+
+
+def _is_plain(node: Node) -> bool:
+    return node.is_directory or (node.size is not None and node.names == 1)
+
+
+def _node(disk: Disk, name: str, path: str) -> Node | None:
+    """Return what a name stands for that a journal names."""
+    try:
+        return disk.node(path)
+    except OSError as failure:
+        raise _refusal(name, f"is not taken: {path}: {failure.strerror}") from failure
+
+
+def _refusal(name: str, why: str) -> RefusedError:
+    return RefusedError(
+        f"{name}/{_FILE}: {why}; nothing was changed. Look at it, and move {name} out of the store if it is"
+        " none of yours"
+    )
 
 
 def _rename(disk: Disk, source: str, target: str) -> None:
@@ -263,11 +416,11 @@ def _rename(disk: Disk, source: str, target: str) -> None:
         disk.sync(parent)
 
 
-def _modified(disk: Disk, path: str) -> int:
+def _directory(disk: Disk, path: str) -> Node:
     node = disk.node(path)
     if node is None or not node.is_directory:
         raise RefusedError(f"{path}: is no directory; nothing is moved there")
-    return node.modified_ns
+    return node
 
 
 def _sync_tree(disk: Disk, path: str) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import DeniedError, EnvironmentFailureError
-from rmqtool.findings import Finding, Severity
+from rmqtool.findings import Finding, Severity, Structure
 from rmqtool.findings.commitlog import CL_GAP, CL_STRAY
 from rmqtool.findings.consumequeue import CQ_FILE_NAME, CQ_GAP_FILE, CQ_STRAY, CQ_STRAY_DIR, CQ_TYPE
 from rmqtool.findings.places import (
@@ -19,6 +19,7 @@ from rmqtool.findings.places import (
     ST_DLEDGER,
     ST_DOUBT,
     ST_NO_COMMITLOG,
+    ST_ONE_PATH,
     ST_PATH,
     ST_SETTINGS,
 )
@@ -30,6 +31,7 @@ from rmqtool.store.index_layout import index_findings
 from rmqtool.store.kinds import QUEUE_KINDS, PathKind
 from rmqtool.store.listing import label_of
 from rmqtool.store.setting import Origin
+from rmqtool.store.side_layout import side_findings
 from rmqtool.store.unreadable import denied_finding
 
 if TYPE_CHECKING:
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 
     from rmqtool.findings import FindingCode
     from rmqtool.io import Location
+    from rmqtool.store.features import Feature
     from rmqtool.store.files import QueueFiles
     from rmqtool.store.root import Store
     from rmqtool.store.segments import FileQueue, Gap, StoreFile, Stray
@@ -66,9 +69,13 @@ def log_file_findings(store: Store) -> Iterator[Finding]:
 
 def _root_findings(store: Store) -> Iterator[Finding]:
     if store.kind is not PathKind.STORE:
+        if not store.place.is_file and store.kind in {PathKind.COMMITLOG, *QUEUE_KINDS, PathKind.INDEX}:
+            of_queues = store.kind is PathKind.CONSUMEQUEUE
+            yield from (
+                _feature(one) for one in store.unread if of_queues or one.unread is Structure.UNREAD_LOG
+            )
         return
-    for feature in store.features:
-        yield Finding(code=feature.code, file=feature.label, message=f"{feature.label}: {feature.code.title}")
+    yield from map(_feature, store.features)
     for root in store.roots.values():
         for path in root.paths:
             if path.name != "checkpoint":
@@ -79,6 +86,13 @@ def _root_findings(store: Store) -> Iterator[Finding]:
     if store.abort is not None:
         yield Finding(code=ST_ABORT, file="abort")
     yield from _doubts(store)
+    if store.root is not None:
+        yield from side_findings(store.root)
+
+
+def _feature(feature: Feature) -> Finding:
+    label, unread = feature.label, feature.unread
+    return Finding(code=feature.code, file=label, message=feature.sentence, structure_override=unread)
 
 
 def _doubts(store: Store) -> Iterator[Finding]:
@@ -158,7 +172,8 @@ def _file_queue_findings(
     else:
         for file in wrong:
             yield _wrong_size(stray, size, file)
-    for found in queue.gaps(size):
+    one_path = gap is CL_GAP and any(feature.code is ST_ONE_PATH for feature in store.unread)
+    for found in () if one_path else queue.gaps(size):
         yield _gap(gap, found)
     if stray is CQ_STRAY:
         yield from _misnamed(queue, size)
@@ -179,12 +194,28 @@ def _stray(store: Store, queue: FileQueue, entry: Stray, code: FindingCode) -> F
     5.1.3+ deletes that at start (``MappedFileQueue#doLoad``, 5.3.3); older brokers refuse to start.
     """
     text = f"{entry.label} {entry.reason}"
+    if code is CL_STRAY and not entry.name.isdecimal():
+        return _foreign(entry, text)
     names = [file.path.name for file in queue] + [other.name for other in queue.strays]
     is_last = entry.size_bytes == 0 and entry.name == max(names)
     if not (is_last and store.settings.release.deletes_empty_last_file):
         return Finding(code=code, file=entry.label, message=text)
     text += ": left by a kill; 5.1.3 and later delete it at start, older brokers do not start"
     return Finding(code=code, file=entry.label, message=text, severity_override=Severity.WARNING)
+
+
+def _foreign(entry: Stray, text: str) -> Finding:
+    """Return the finding about what was never a file of the log: nothing of the log is lost by it.
+
+    ``MappedFileQueue#doLoad`` (4.5.0 to 5.5.1) gives up at its size, ``Long#parseLong`` at its name.
+    """
+    return Finding(
+        code=CL_STRAY,
+        file=entry.label,
+        message=f"{text}: a stray file, which stops the start; the log itself is not concerned",
+        structure_override=Structure.STORE,
+        remedy_override="Move it out of the directory before the next start.",
+    )
 
 
 def _contradiction(setting: str, size: int, file: StoreFile) -> Finding:

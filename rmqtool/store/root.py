@@ -6,10 +6,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import DeniedError, EnvironmentFailureError, UsageError
+from rmqtool.findings import Structure
+from rmqtool.formats.checkpoint import CHECKPOINTS
 from rmqtool.io import location_of
-from rmqtool.store.features import Feature, features_of
+from rmqtool.store.features import QUEUE_DATABASES, Feature, features_of, split_log
 from rmqtool.store.files import Root, StoreFiles
-from rmqtool.store.given import OPTION_NOTE, given_settings
+from rmqtool.store.given import OPTION_NOTE, GivenSettings, given_settings
 from rmqtool.store.inference import SettingsInference
 from rmqtool.store.kinds import DIRECTORY_NAMES, QUEUE_KINDS, PathKind
 from rmqtool.store.links import links_out
@@ -24,8 +26,9 @@ if TYPE_CHECKING:
     from rmqtool.store.segments import FileQueue
     from rmqtool.store.setting import Setting
 
-    _Opened = tuple[Place, Mapping[PathKind, Root], Mapping[str, Setting]]
+    _Opened = tuple[Place, Mapping[PathKind, Root], GivenSettings]
 
+EPOCHS = "epochFileCheckpoint"
 _SPLITTER = ","
 """Default of the system property ``rocketmq.broker.multiPathSplitter``."""
 
@@ -53,7 +56,7 @@ class Store(StoreFiles):
         self,
         place: Place,
         roots: Mapping[PathKind, Root],
-        given: Mapping[str, Setting],
+        given: GivenSettings,
         *,
         broker_version: str | None = None,
         timezone: str | None = None,
@@ -102,6 +105,19 @@ class Store(StoreFiles):
                 f"{self.place.path}: no commit log there to {purpose}; give a store root, or its commitlog/"
             )
 
+    def require_read_log(self) -> None:
+        """Check that no part of the log is in a form that is not read: results would hide its messages.
+
+        Raises:
+            EnvironmentFailureError: One is.
+        """
+        for feature in self.parts:
+            if feature.unread is Structure.UNREAD_LOG:
+                raise EnvironmentFailureError(
+                    f"{self.base}: {feature.sentence}: that part of the log is not read, and what is made"
+                    " without it would hide its messages; leave queues and index as they are"
+                )
+
     @property
     def abort(self) -> Location | None:
         """Return the path of ``abort``, if it is there: the store was not stopped cleanly, or runs."""
@@ -125,7 +141,43 @@ class Store(StoreFiles):
     @property
     def parts(self) -> tuple[Feature, ...]:
         """Return the same, and those that are there and empty."""
-        return features_of(self.root) if self.root is not None else ()
+        found = features_of(self.root, self.settings) if self.root is not None else ()
+        with suppress(DeniedError):  # IO-DENIED says so
+            found = (*found, *split_log(self.around.commitlog))
+        return found
+
+    @property
+    def unread(self) -> tuple[Feature, ...]:
+        """Return the parts that hold the log, or queues that consumers see, in a form that is not read."""
+        return tuple(feature for feature in self.parts if feature.unread is not None)
+
+    @property
+    def queue_databases(self) -> tuple[Feature, ...]:
+        """Return the databases of queues that are there, or should be: files never take their place."""
+        return tuple(
+            one for one in self.parts if one.unread is Structure.UNREAD or one.label in QUEUE_DATABASES
+        )
+
+    @property
+    def confirm_offset(self) -> int | None:
+        """Return to where replicas have confirmed the log, by the checkpoint; None without controller mode.
+
+        What lies behind it may be cut, and no consumer has seen it (``CommitLog#getConfirmOffset``, 5.0.0+).
+
+        Raises:
+            DeniedError: The checkpoint may not be read.
+        """
+        told, file = self.settings.is_controlled, self.around.checkpoint
+        has_epochs = self.root is not None and (self.root / EPOCHS).is_there()
+        if told is False or not (told or has_epochs):
+            return None
+        head = b"" if file is None else file.read_at(0, CHECKPOINTS.size, [])
+        return CHECKPOINTS.padded(head).confirm_phy_offset
+
+    @property
+    def is_log_unread(self) -> bool:
+        """Whether a part of the log is in a form that is not read: the files are not all of it."""
+        return any(feature.unread is Structure.UNREAD_LOG for feature in self.parts)
 
     @property
     def evidence_roots(self) -> tuple[Path, ...]:

@@ -103,7 +103,7 @@ class Definition:
             record decides", and for what the broker's machine decides.
         until: The first release that has no such setting any more; empty while there is one.
         is_size: Whether a defaulted value is worth a warning, because everything is misread if it is wrong.
-        note: What the default means when it is not plain.
+        note: What stands for the default where the files of a store are read, when it is not plain.
     """
 
     name: str
@@ -114,7 +114,11 @@ class Definition:
     note: str = ""
 
     def default(self, release: Release) -> SettingValue:
-        """Return the default in a release; in one that does not have the setting, that of the nearest."""
+        """Return what a store of a release is read with where nothing tells; None where ``note`` says why."""
+        return None if self.note else self.configured(release)
+
+    def configured(self, release: Release) -> SettingValue:
+        """Return a broker's default in a release; in one that has no such setting, that of the nearest."""
         held = [value for since, value in self.defaults if _AGE[since] <= _AGE[release.name]]
         return held[-1] if held else self.defaults[0][1]
 
@@ -202,7 +206,7 @@ def _read_definitions() -> Iterator[Definition]:
         held = [(since, text) for since, _, text in (step.partition("=") for step in steps)]
         until = held[-1][0] if held[-1][1] == _ABSENT else ""
         defaults = tuple(
-            (since, None if name in _NOTES or text in {_OF_THE_MACHINE, _NULL} else read(name, text))
+            (since, None if text in {_OF_THE_MACHINE, _NULL} else read(name, text))
             for since, text in held
             if text != _ABSENT
         )

@@ -16,11 +16,12 @@ from rmqtool.store.kinds import PathKind
 from rmqtool.store.setting import CONCERNING, DEFINITIONS, Origin, Setting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
     from datetime import tzinfo
 
     from rmqtool.javacompat import DelayLevels
     from rmqtool.releases import Release
+    from rmqtool.store.given import GivenSettings
     from rmqtool.store.inference import Inferred, SettingsInference
     from rmqtool.store.setting import SettingValue
 
@@ -38,8 +39,8 @@ class Settings:
     """Settings of one store, each settled when it is first asked for; picklable (that settles them all).
 
     Args:
-        given: Settings that the user gave, by name.
-        evidence: Infers the others from the files.
+        given: Settings that the user gave, and the file that they stand in.
+        evidence: Infers the others from the files; None where nothing is to be inferred any more.
         broker_version: a release or a line of them, when the user says so.
         timezone: Zone of the index files' names, when the user says so.
 
@@ -49,12 +50,13 @@ class Settings:
 
     def __init__(
         self,
-        given: Mapping[str, Setting],
-        evidence: SettingsInference,
+        given: GivenSettings,
+        evidence: SettingsInference | None,
         *,
         broker_version: str | None = None,
         timezone: str | None = None,
     ) -> None:
+        self._given = given
         self._settled = dict(given)
         self._evidence: SettingsInference | None = evidence
         if broker_version is not None:
@@ -81,14 +83,53 @@ class Settings:
         for name in (*(one for one in CONCERNING if one in known | given), *others, *own):
             yield self[name]
 
-    def __getstate__(self) -> tuple[dict[str, Setting], frozenset[str], bool | None]:
-        return {setting.name: setting for setting in self}, self.batch_topics, self.touched_by_5_4
+    def __getstate__(self) -> tuple[GivenSettings, dict[str, Setting], frozenset[str], bool | None]:
+        settled = {setting.name: setting for setting in self}
+        return self._given, settled, self.batch_topics, self.touched_by_5_4
 
-    def __setstate__(self, state: tuple[dict[str, Setting], frozenset[str], bool | None]) -> None:
-        self._settled = state[0]
+    def __setstate__(
+        self, state: tuple[GivenSettings, dict[str, Setting], frozenset[str], bool | None]
+    ) -> None:
+        self._given, self._settled = state[:2]
         self._evidence = None
-        self.__dict__["batch_topics"] = state[1]
-        self.__dict__["touched_by_5_4"] = state[2]
+        self.__dict__["batch_topics"] = state[2]
+        self.__dict__["touched_by_5_4"] = state[3]
+
+    @property
+    def unknown_names(self) -> tuple[str, ...]:
+        """Return sentences on names in the broker's file that no broker reads."""
+        return self._given.unknown_names
+
+    @property
+    def is_controlled(self) -> bool | None:
+        """Return whether the broker runs in controller mode; None where that is not given."""
+        return self._given.is_controlled
+
+    @property
+    def is_told(self) -> bool:
+        """Return whether the broker's own file is given: what that does not name has the broker's default."""
+        return self._given.conf is not None
+
+    def of_broker(self, release: Release) -> Settings:
+        """Return the settings of a broker of a release that is started on the store.
+
+        They are those of its file, if that was given, and the release's defaults for the rest: the broker
+        does not infer. Without the file, what the store's files tell is taken for what is in it.
+        """
+        made = Settings(self._given, self._evidence)
+        if INDEX_TIMEZONE in self._settled:
+            made._settled[INDEX_TIMEZONE] = self._settled[INDEX_TIMEZONE]
+        if self._given.conf is not None:
+            note = f"the default of {release.name}: {self._given.conf} does not name it"
+            for name, definition in DEFINITIONS.items():
+                value = definition.configured(release)
+                made._settled.setdefault(name, Setting(name, value, Origin.DEFAULT, note))
+        else:
+            for name, one in self._settled.items():
+                if one.origin is not Origin.DEFAULT or (name in DEFINITIONS and DEFINITIONS[name].is_size):
+                    made._settled[name] = one
+        made._settled[BROKER_VERSION] = Setting(BROKER_VERSION, release.name, Origin.GIVEN)
+        return made
 
     def defaulted_sizes(self) -> list[Setting]:
         """Return the sizes that had to be assumed, of the structures that such a store has."""
@@ -173,6 +214,12 @@ class Settings:
     def release(self) -> Release:
         """Return whose rules apply: the broker's that wrote the store last."""
         return release_named(str(self[BROKER_VERSION].value))
+
+    @property
+    def candidates(self) -> tuple[Release, ...]:
+        """Return the releases that may have written the store last, oldest first; one if it is known."""
+        names = self[BROKER_VERSION].candidates
+        return tuple(map(release_named, names)) or (self.release,)
 
     def rules_of(self, release: Release) -> Release:
         """Return a release's rules as settings bend them (``CommitLog#borrowCheckMessageBuffer``, 5.5.1)."""

@@ -131,8 +131,10 @@ class StagingArea:
     """
 
     def __init__(self, out: Path, evidence_roots: Iterable[Path] = (), own: Path | None = None) -> None:
-        self.out = real_path(out)
-        if own is None or not self.out.is_relative_to(real_path(own)):
+        if own is not None and out.is_relative_to(own):
+            self.out = out  # as it is: it can lead by a descriptor, which no link replaces
+        else:
+            self.out = real_path(out)
             _refuse_evidence(self.out, evidence_roots)
         _refuse_contents(self.out)
         self._made_parents = _make_parents(self.out.parent)

@@ -309,6 +309,7 @@ EDITS: tuple[Edit, ...] = (
     Edit("all queues lag by five", _lag(5)),
     Edit("zero unit", _zero_unit),
     Edit("queue file without a unit", _empty_next_queue_file),
+    Edit("queue file without a unit, all queues lag", _all_of(_lag(1), _empty_next_queue_file)),
     Edit("queue file of no size", _unsized_next_queue_file),
     Edit("dangling unit", _dangling_unit),
     Edit("first queue file missing", _queue_file(0, lambda path: path.unlink())),

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import random
 import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+import rmqtool
+from rmqtool.recovery import predict_recovery
+from rmqtool.releases import RELEASES
+from rmqtool.scan.record_walk import walk
+from rmqtool.scan.records import Record
+from rmqtool.store import open_store
 from rmqtool.store.broker_json import parse_broker_json
 from tests.broker import jvm
 from tests.broker.ext_cases import EXT_EDITS
@@ -16,10 +23,10 @@ from tests.broker.starts import Case, judged
 from tests.broker.stores import fixture_store, fixture_stores
 from tests.damage.cases import load_cases
 from tests.damage.running import damaged_copy
+from tests.recovery.states import is_not_predicted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from rmqtool.recovery import Prediction
     from tests.damage.cases import Case as DamageCase
@@ -30,7 +37,8 @@ EACH_VERSION = pytest.mark.parametrize("version", jvm.VERSIONS)
 # 5.4.0 and 5.5 start by the same rules but for what fixtures and cases show: one store of 5.4.0 will do.
 RULES = [version for version in jvm.VERSIONS if version != "5.4.0"]
 EACH_RULES = pytest.mark.parametrize("version", RULES)
-_OF_THE_BROKER_AROUND = {"CF-BACKUP", "CF-FORGETS", "CF-REFUSED", "ST-DLEDGER", "ST-ROCKSDB"}
+# The store alone loads compaction files that do not pair; whole brokers were seen not to start on them.
+_OF_THE_BROKER_AROUND = {"CF-BACKUP", "CF-FORGETS", "CF-REFUSED", "ST-COMPACTION-PAIRS"}
 _DAMAGED = [
     (kind, version)
     for kind in ("plain", "segments", "expiredhead")
@@ -119,12 +127,14 @@ def test_every_damage_case(version: jvm.Version, tmp_path: Path) -> None:
 def _is_for_a_store(damage: DamageCase, version: jvm.Version) -> bool:
     """Whether a store's classes meet it: not config files, nor a FIFO that is opened for ever.
 
+    Nor stores whose start the prediction refuses: ``tests/recovery`` has those.
+
     Nor, in 4.9, a size that exhausts the heap, which many stores share here.
     """
     if version == "4.9.8" and damage.code == "CL-HUGE-SIZE":
         return False
     fifo = any("fifo" in edit for edit in damage.edits)
-    return not (fifo or damage.code in _OF_THE_BROKER_AROUND)
+    return not (fifo or damage.code in _OF_THE_BROKER_AROUND or is_not_predicted(damage))
 
 
 def _decodes(path: Path) -> bool:
@@ -152,3 +162,101 @@ def test_brokers_killed_while_they_write(version: jvm.Version, tmp_path: Path) -
                     (root / "checkpoint").unlink()
                 cases.append(Case(f"{number}, {what}, on {reader}", root, conf))
         assert _report(judged(reader, cases, count_missing=True)) == ""
+
+
+_OTHER_FILES = {
+    "empty": "",
+    "the old name": "mapedFileSizeConsumeQueue=200",
+    "the old names": "mapedFileSizeCommitLog=8192\nmapedFileSizeConsumeQueue=200\nmaxHashSlotNum=25",
+    "no size of the queues": "mappedFileSizeCommitLog=8192\nmaxHashSlotNum=25\nmaxIndexNum=40",
+    "no size of the log": "mappedFileSizeConsumeQueue=200\nmaxHashSlotNum=25\nmaxIndexNum=40",
+    "no slots and items": "mappedFileSizeCommitLog=8192\nmappedFileSizeConsumeQueue=200",
+}
+
+
+@EACH_VERSION
+def test_a_file_of_settings_that_does_not_name_what_the_store_has(
+    version: jvm.Version, tmp_path: Path
+) -> None:
+    """A broker has the defaults of its release for all that its own file does not name."""
+    cases = []
+    for kind in ("plain", "ext", "lmq"):
+        for number, (name, text) in enumerate(_OTHER_FILES.items()):
+            store = fixture_store(f"{kind}-{version}")
+            root = store.copy_to(tmp_path / f"{kind}-{number}")
+            for path in sorted((root / "index").iterdir())[1:]:
+                path.unlink()  # each would grow to 420 MB
+            conf = tmp_path / f"{kind}-{number}.conf"
+            conf.write_text(text)
+            cases.append(Case(f"{kind}: {name}", root, conf))
+    outcomes = list(judged(version, cases))
+    assert _report(iter(outcomes)) == ""
+    assert [prediction.loads for _, prediction, _ in outcomes] == [
+        False,
+        False,
+        False,
+        False,
+        False,
+        True,
+    ] * 3
+
+
+@EACH_VERSION
+def test_what_cures_a_queue_whose_last_file_has_no_unit(version: jvm.Version, tmp_path: Path) -> None:
+    """Queues from rebuild, installed without ``abort``: 5.3 and 5.4 refuse before, and start after."""
+    store = fixture_store(f"plain-{version}")
+    edit = next(one for one in EDITS if one.name == "queue file without a unit, all queues lag")
+    root, cured = store.copy_to(tmp_path / "refused"), store.copy_to(tmp_path / "cured")
+    for one in (root, cured):
+        edit.apply(one, store.conf)
+    prediction = predict_recovery(open_store(root, broker_conf=store.conf), RELEASES[version])
+    assert prediction.loads is not RELEASES[version].needs_last_unit
+    assert all("rmqtool rebuild" in (one.remedy or "") for one in prediction.refusals)
+    rebuilt = tmp_path / "rebuilt"
+    with rmqtool.open(cured, broker_conf=store.conf) as opened:
+        opened.rebuild(rebuilt, engine="local")
+    for name in ("consumequeue", "index"):
+        shutil.rmtree(cured / name)
+        shutil.copytree(rebuilt / name, cured / name)
+    cases = [Case("as it was", root, store.conf), Case("cured", cured, store.conf)]
+    outcomes = list(judged(version, cases))
+    assert _report(iter(outcomes)) == ""
+    assert [one.loads for _, one, _ in outcomes] == [not RELEASES[version].needs_last_unit, True]
+
+
+def _flip_late(root: Path, at: int) -> None:
+    """Spoil a byte of the last record but two."""
+    log = open_store(root).commitlog
+    offset = [one for one in walk(log.segments) if isinstance(one, Record)][-3].physical_offset + at
+    segment = log.segment_at(offset)
+    assert segment is not None
+    with Path(str(segment.path)).open("r+b") as file:
+        file.seek(offset - segment.start)
+        byte = file.read(1)[0]
+        file.seek(offset - segment.start)
+        file.write(bytes([byte ^ 1]))
+
+
+@pytest.mark.parametrize("version", [version for version in RULES if version != "4.9.8"])
+def test_a_start_that_verifies_the_property(version: jvm.Version, tmp_path: Path) -> None:
+    """With ``forceVerifyPropCRC`` a record without ``__CRC32#``, or with a wrong one, ends the log."""
+    cases = []
+    for kind in ("propcrc", "plain"):
+        store = fixture_store(f"{kind}-{version}")
+        conf = tmp_path / f"{kind}.conf"
+        conf.write_text(f"{store.conf.read_text('utf-8')}\nforceVerifyPropCRC=true\n", "utf-8")
+        for unclean in (False, True):
+            for name, at in (("as it is", None), ("a body", 100), ("a store time", 60), ("a body CRC", 8)):
+                root = store.copy_to(tmp_path / f"{kind}-{name.replace(' ', '-')}-{unclean}")
+                if at is not None:
+                    _flip_late(root, at)
+                if unclean:
+                    (root / "abort").touch()
+                cases.append(Case(f"{kind}, {name}, abort {unclean}", root, conf))
+    outcomes = list(judged(version, cases))
+    assert _report(iter(outcomes)) == ""
+    lost = {case.name: sum(one.messages for one in prediction.lost) for case, prediction, _ in outcomes}
+    # 5.3.4 and later join the checksum to the last property of a batch, and refuse that record themselves.
+    assert (lost["propcrc, as it is, abort True"] == 0) is (version == "5.3.3")
+    assert lost["propcrc, a body, abort True"] >= 3
+    assert lost["plain, as it is, abort True"] > 0

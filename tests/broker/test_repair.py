@@ -78,6 +78,42 @@ def test_brokers_serve_what_was_repaired(version: jvm.Version, tmp_path: Path) -
     assert names
 
 
+@pytest.mark.parametrize("version", ["4.9.8", "5.3.3", "5.5.1"])
+def test_a_broker_serves_no_message_less_after_a_repair_of_what_a_kill_left(
+    version: jvm.Version, tmp_path: Path
+) -> None:
+    """Where its own recovery would have made good what queues lack, a repair has done so before."""
+    names = [f"crash-{version}", f"plain-{version}", f"plain-{version}", f"segments-{version}"]
+    lost = ["", "Orders/0/00000000000000000200", "Payments/0/00000000000000000600", ""]
+    found = []
+    for number, (name, unit_file) in enumerate(zip(names, lost, strict=True)):
+        store = fixture_store(name)
+        for kind in ("before", "after"):
+            root = store.copy_to(tmp_path / f"{number}-{kind}")
+            (root / "abort").write_text("4711")
+            if unit_file:
+                (root / "consumequeue" / unit_file).unlink()
+            if kind == "after":
+                assert repaired(root, store.conf, version).exit_status() == 0
+                assert not (root / "abort").exists()
+            found.append(jvm.Found(root, store.conf))
+    rows = [_served(one) for one in jvm.serve(version, found)]
+    for number, name in enumerate(names):
+        before, after = rows[2 * number], rows[2 * number + 1]
+        assert before, name
+        assert before <= after, name
+    assert len(rows[3]) == len(rows[5]) == 163  # all that the log has
+
+
+def _served(rows: list[jvm.Row]) -> set[tuple[str, int, int]]:
+    """Return which messages a broker gave out."""
+    return {
+        (row["topic"], row["queueId"], row["queueOffset"])
+        for row in rows
+        if row["type"] == "message" and row["status"] == "FOUND"
+    }
+
+
 def _finds(rows: list[jvm.Row]) -> set[tuple[str, str, str, int]]:
     """Return which keys find which messages."""
     return {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import shutil
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -22,6 +23,7 @@ from tests.broker.stores import fixture_store
 from tests.builders import InlineEngine
 from tests.salvage.campaign import made_places, records_of, topic_of
 from tests.salvage.incidents import bit_rot, lost_segment
+from tests.salvage.light_stores import EVIDENCE, faults, lose_neighbours, places_in, write_store
 from tests.scan.log_builder import blank, record
 
 if TYPE_CHECKING:
@@ -41,6 +43,7 @@ CASES: list[Case] = [
     *(("5.3.3", kind) for kind in ("batch tombstone", "batch repeat")),
     *(("5.5.1", kind) for kind in ("megabytes", "batch tombstone", "batch repeat", "dup info", "compaction")),
     ("5.5.1", "checked records"),
+    *((version, f"{evidence} tell") for version in ("4.9.8", "5.3.3", "5.5.1") for evidence in EVIDENCE),
 ]
 
 
@@ -53,12 +56,15 @@ class Made:
         survivors: records of the damaged log that are whole, by physical offset.
         written: records of the salvaged log.
         compacted: a topic that the broker compacts.
+        is_batch: whether a queue's unit stands for several messages.
+    is_batch: a unit stands for several messages.
     """
 
     found: jvm.Found
     survivors: dict[int, bytes]
     written: dict[int, bytes]
     compacted: str | None = None
+    is_batch: bool = False
 
 
 def salvaged(root: Path, conf: Path, before: dict[int, bytes], holes: Holes = Holes.TOMBSTONE) -> Made:
@@ -93,7 +99,20 @@ def batch(holes: Holes, folder: Path, version: jvm.Version) -> Made:
     for place in streams[20:30:3]:
         log.flip(log.body_at(place), 1)
     shutil.rmtree(root / "batchconsumequeue")
-    return salvaged(root, store.conf, before, holes)
+    return replace(salvaged(root, store.conf, before, holes), is_batch=True)
+
+
+def neighbours(folder: Path, evidence: str) -> Made:
+    """Make a store that lost neighbouring messages, which stood in several light queues."""
+    chance = random.Random(10 + EVIDENCE.index(evidence))
+    root = write_store(folder, chance, queues=2, lights=5, count=300)
+    before = records_of(root / "commitlog")
+    lose_neighbours(root, chance, evidence)
+    made = salvaged(root, root.with_name("broker.conf"), before)
+    found, counts = faults(made.found.root)
+    assert not found
+    assert counts[True] > 0 == counts[False]
+    return made
 
 
 def dup_info(folder: Path) -> Made:
@@ -191,6 +210,8 @@ def make(case: Case, folder: Path) -> Made:
             return checked_records(folder, version)
         case "dup info":
             return dup_info(folder)
+        case _ if kind.endswith(" tell"):
+            return neighbours(folder, kind.removesuffix(" tell"))
         case _:
             return megabytes(folder)
 
@@ -238,6 +259,10 @@ def check(made: Made, rows: list[jvm.Row]) -> None:
             assert row["physicalOffset"] == place
         elif b"KEYS\x01" in raw:  # what has none is left out
             assert (row["msgQueueOffset"], row["bodyCrc"]) == (head.queue_offset, head.body_crc)
+    if made.compacted is None and not made.is_batch:
+        for place, raw in made.written.items():
+            for key in places_in(raw):
+                assert found[key]["physicalOffset"] == place, key
 
 
 @pytest.mark.parametrize("case", CASES, ids=" ".join)

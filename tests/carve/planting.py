@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rmqtool.carve.images import open_image
+from rmqtool.carve.images import open_image, search
 from rmqtool.carve.layout import Layout, lay_out
-from rmqtool.carve.search import search
 from rmqtool.formats.message import MAGIC_V1, MAGIC_V2
 from tests.builders import InlineEngine, LogBuilder
 from tests.io.memory import MemoryFile, MemorySource

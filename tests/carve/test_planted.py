@@ -7,6 +7,8 @@ import random
 import pytest
 
 from rmqtool.carve.proving import Cause
+from rmqtool.javacompat import masked_crc32
+from rmqtool.javacompat.checksums import PROP_CRC_NAME, PROP_CRC_SIZE
 from rmqtool.scan.loose import find_loose, find_plainly
 from rmqtool.store import Origin
 from tests.carve.planting import (
@@ -174,6 +176,35 @@ def test_what_is_not_proven_is_kept_loose(fields: dict[str, bytes], at: int, cau
     assert layout.logs == ()
     assert layout.causes == [cause]
     assert layout.loose["total_size"].tolist() == [len(raw)]
+
+
+@pytest.mark.parametrize("flipped", [1, 7])
+def test_an_own_offset_that_both_neighbours_contradict_is_not_believed(flipped: int) -> None:
+    rng = random.Random(15)
+    log = planted(rng, 40, file_size=FILE)
+    place = [*log.records][11]
+    data = bytearray(b"".join(log.files.values()))
+    data[place + 28 + flipped] ^= 2
+    layout = carved(bytes(data))
+    assert len(layout.logs) == 1
+    assert places(layout) == [one for one in log.records if one != place]
+    assert layout.causes == [Cause.OFFSET]
+    assert layout.loose["total_size"].tolist() == [len(log.records[place])]
+
+
+def test_an_offset_that_the_record_s_own_checksum_bears_out_is_believed() -> None:
+    unsigned = record(9000, properties=bytes(PROP_CRC_SIZE))[:-PROP_CRC_SIZE]
+    digits = f"{masked_crc32(unsigned):010d}"[::-1].encode()
+    signed = unsigned + PROP_CRC_NAME + digits + b"\2"
+    first = record(0)
+    image = first + signed + record(len(first) + len(signed))
+    assert places(carved(image)) == [0, len(first) + len(signed), 9000]
+
+
+@pytest.mark.parametrize("properties", [b"no pair at all", b"a\1b\2torn", b"a\1b\2\1value\2"])
+def test_a_list_of_properties_that_is_none_is_refused(properties: bytes) -> None:
+    assert carved(bytes(8) + record(1000, properties=properties) + bytes(99)).causes == [Cause.TAIL]
+    assert places(carved(bytes(8) + record(1000, properties=b"a\1\2\2b\1c") + bytes(99))) == [1000]
 
 
 def test_topic_and_properties_in_the_body_s_sector_are_believed() -> None:

@@ -250,6 +250,19 @@ def test_items_of_records_that_a_truncation_left_are_a_warning(plain: EditedStor
     assert log.exit_status() == 0
 
 
+@pytest.mark.parametrize("inserted", [True, False], ids=["beside its own", "in its place"])
+def test_an_item_of_what_a_start_has_cut_is_a_warning(plain: EditedStore, inserted: bool) -> None:
+    """Between items whose entries follow each other it is left over; where an entry lacks, it has rotted."""
+    path = plain.index_paths[-1]
+    if inserted:
+        for item in range(int.from_bytes(path.read_bytes()[36:40], "big") - 1, ITEM - 1, -1):
+            plain.put_item(path, item + 1, plain.item(path, item))
+        change_header(path, INDEX_COUNT, 1)
+    change_item(plain, KEY_HASH, 1, file=-1)
+    found = [one for one in plain.check_index() if one.code.code == "IX-WRONG"]
+    assert [one.severity for one in found] == [Severity.WARNING if inserted else Severity.ERROR]
+
+
 def test_a_running_broker_appends_meanwhile(plain: EditedStore) -> None:
     """Items and slots that came since the header was read are no damage."""
     hide_last_item(plain)

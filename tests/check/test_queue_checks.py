@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from rmqtool.check.expected import ExpectedUnits
+from rmqtool.check.lag import Lag
 from rmqtool.check.queues.checks import check_queues
 from rmqtool.dispatch.policy import NEVER
 from rmqtool.findings import Severity
@@ -116,8 +117,8 @@ CASES: dict[str, tuple[Callable[[EditedStore], None], dict[str, int], dict[str, 
     ),
     "pre-blank unit inside": (
         lambda store: preblank(store, 15),
-        {"CQ-BAD-UNIT": 1},
-        {"CQ-BAD-UNIT": 1, "CQ-MISSING-MSG": 1},
+        {"CQ-PREBLANK-VISIBLE": 1},
+        {"CQ-MISSING-MSG": 1, "CQ-PREBLANK-VISIBLE": 1},
     ),
     "pre-blank units though the log begins at 0": (
         lambda store: preblank(store, 0),
@@ -223,8 +224,8 @@ def test_what_no_start_dispatches_again_is_no_lag(plain: EditedStore) -> None:
     zero(plain, *range(5, LAST + 1))
     end = plain.demands.log_end
     assert plain.check_queues(unclean=True).exit_status() == 0
-    assert plain.check_queues(unclean=True, redispatch_start=plain.demands.log_start).exit_status() == 0
-    assert plain.check_queues(unclean=True, redispatch_start=end).exit_status() == 1
+    assert plain.check_queues(unclean=True, lag=Lag(plain.demands.log_start)).exit_status() == 0
+    assert plain.check_queues(unclean=True, lag=Lag(end)).exit_status() == 1
 
 
 def test_units_beyond_a_log_that_lost_its_end_are_errors(plain: EditedStore) -> None:

@@ -187,7 +187,7 @@ def test_spark_finds_the_same_in_the_same_order(plain: Path) -> None:
 
 
 @pytest.mark.parametrize("recovers_all", [True, False], ids=["recovers all", "recovers the end"])
-def test_a_lost_queue_is_lag_only_where_the_next_start_makes_it_anew(
+def test_lost_units_are_lag_only_where_the_next_start_makes_them_anew(
     tmp_path: Path, recovers_all: bool
 ) -> None:
     """After a crash a start dispatches from one file on: from the first if the checkpoint has no times."""
@@ -198,7 +198,19 @@ def test_a_lost_queue_is_lag_only_where_the_next_start_makes_it_anew(
         (root / "checkpoint").write_bytes(bytes(4096))
     else:  # as if the last flush was long after the last record
         (root / "checkpoint").write_bytes((1 << 50).to_bytes(8, "big") * 3 + bytes(4072))
-    shutil.rmtree(next((root / "consumequeue").iterdir()))
+    queue = next((root / "consumequeue").iterdir()) / "0"
+    for file in queue.iterdir():
+        file.write_bytes(bytes(file.stat().st_size))
     report = run(root)
     assert report.findings.counts["CQ-MISSING-MSG"] > 0
     assert report.exit_status() == (ExitStatus.CLEAN if recovers_all else ExitStatus.NEGATIVE)
+
+
+def test_queues_in_files_and_in_a_database_are_not_judged_without_settings(tmp_path: Path) -> None:
+    """Which of them consumers read, only the broker's settings tell."""
+    root = shutil.copytree(STORES / "plain-5.3.3", tmp_path / "store")
+    for name in ("CURRENT", "MANIFEST-000004", "000012.sst"):
+        (root / "consumequeue" / name).write_text("x")
+    report = verify(VerifyRequest(open_store(root)), Silent())
+    assert report.exit_status() is ExitStatus.FAILED
+    assert "ST-ROCKSDB" in report.findings.counts

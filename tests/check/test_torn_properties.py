@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rmqtool.commands.query import Query, QueryRequest
+from rmqtool.errors import ExitStatus
+from rmqtool.store import open_store
+from tests.commands.rebuilding import Listener
 from tests.damage.edits import edited
 from tests.damage.running import verified
 from tests.store.fixture_stores import fixture
@@ -18,3 +22,13 @@ def test_zeros_for_properties_are_told_as_a_tear(tmp_path: Path) -> None:
     (found,) = [one for one in verified(root).findings if one.code.code == "CL-PROPERTIES"]
     assert "zeros stand for text, the record is torn, as by a full disk" in found.code.remedy
     assert "the sender encodes" not in found.code.remedy
+    assert verified(root).exit_status() == ExitStatus.LOG_DAMAGED
+
+
+def test_a_query_warns_of_a_torn_message(tmp_path: Path) -> None:
+    """Zeros for a part of the text are enough: what stands before them looks sound."""
+    tear = {"record": 30, "field": "properties", "plus": 60, "zero": 20}
+    root, listener = edited(fixture("plain-5.3.3"), tmp_path / "store", [tear]), Listener()
+    (row,) = Query(open_store(root), QueryRequest(offset=9700), listener).run()
+    assert row.damage == ["CL-PROPERTIES"]
+    assert any("damaged: compare with a replica" in warning for warning in listener.warnings)

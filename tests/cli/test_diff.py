@@ -326,3 +326,20 @@ def test_what_the_disk_does_not_deliver_is_damage_of_the_log(
     notes = " ".join(found.document["notes"])
     assert log in notes
     assert queue in notes
+
+
+def test_logs_that_do_not_touch_are_no_slave_that_lags(run: Callable[..., Run], tmp_path: Path) -> None:
+    logs = [shutil.copytree(STORES / "plain-5.3.3" / "commitlog", tmp_path / name) for name in ("a", "b")]
+    for path in logs[0].iterdir():
+        if int(path.name) >= 16384:
+            path.unlink()
+    for path in logs[1].iterdir():
+        if int(path.name) < 32768:
+            path.unlink()
+    found = run("diff", *logs)
+    assert found.status == 1
+    assert "the logs do not touch: A ends at 16384, before B begins at 32768" in found.out
+    assert "16384 bytes between are in neither" in found.out
+    assert "as a slave that lags" not in found.out
+    turned = run("diff", *reversed(logs), "--format", "json")
+    assert "B ends at 16384, before A begins at 32768" in differences(turned)[0]["message"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import resource
 import zlib
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from tests.check.log_store import Log, with_record_crc
 from tests.damage.cases import load_cases
 from tests.damage.running import damaged_copy
 from tests.scan.log_builder import record
+from tests.store.fixture_stores import fixture
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -150,6 +152,31 @@ def test_filters_keep_exactly_what_they_say(
     expected = [one for one in of_type(run("dump", log, "--format", "ndjson"), "message") if holds(one)]
     assert expected
     assert of_type(run("dump", log, "--format", "ndjson", *words), "message") == expected
+
+
+def test_several_topics_are_shown_whatever_the_format(run: Callable[..., Run], tmp_path: Path) -> None:
+    store = fixture("plain-5.5.1")
+    two = ("-t", "Topic*", "--topic", "Orders")
+    counts = dict.fromkeys(("TopicTest", "Orders"), 0)
+    for row in of_type(run("dump", store, *two, "--format", "ndjson"), "message"):
+        counts[row["topic"]] += 1
+    assert counts == {"TopicTest": 97, "Orders": 32}
+    assert len(run("dump", store, *two, "--format", "replay").out.splitlines()) == 129
+    assert len(of_type(run("dump", store / "consumequeue", *two, "--format", "ndjson"), "unit")) == 129
+    assert len(of_type(run("dump", store, *two, "-t", "[P]ay*", "--format", "ndjson"), "message")) > 129
+    run("export", store, *two, "-o", tmp_path / "out", "--format", "ndjson")
+    (file,) = (tmp_path / "out").glob("*.ndjson")
+    assert len(file.read_text().splitlines()) == 129
+    report = json.loads((tmp_path / "out" / "_export.json").read_text())
+    assert report["asked"]["messages"]["topic"] == ["Topic*", "Orders"]
+
+
+def test_each_topic_that_is_not_there_is_named(run: Callable[..., Run], plain: Path) -> None:
+    found = run("dump", plain, "-t", "TopicTset", "-t", "Orderz", "--format", "ndjson")
+    assert found.status == 1
+    assert "nothing for --topic TopicTset --topic Orderz" in found.err
+    assert "no topic TopicTset; near it: TopicTest" in found.err
+    assert "no topic Orderz; near it: Orders" in found.err
 
 
 def test_times_bound_messages_inclusively(run: Callable[..., Run], plain: Path) -> None:

@@ -52,6 +52,34 @@ def test_version(run: Callable[..., Run]) -> None:
     assert run("--version").out.startswith("rmqtool ")
 
 
+@pytest.mark.parametrize("name", group.COMMANDS)
+def test_an_option_of_one_value_is_given_once(name: str) -> None:
+    """Never the last one silently; flags and repeatable options may be said again."""
+    command = group.ROOT.get_command(click.Context(group.ROOT), name)
+    assert command is not None
+    options = [one for one in command.params if isinstance(one, click.Option)]
+    for one in options:
+        value = () if one.is_flag else (_a_value(one.type),)
+        words = [word for _ in range(2) for word in (one.opts[0], *value)]
+        if one.is_flag or one.multiple:
+            command.parse_args(click.Context(command, resilient_parsing=True), words)
+            continue
+        with pytest.raises(
+            click.UsageError, match=f"{max(one.opts, key=len)} takes one value, and is given 2"
+        ):
+            command.parse_args(click.Context(command), words)
+
+
+def _a_value(kind: object) -> str:
+    return str(kind.choices[0]) if isinstance(kind, click.Choice) else "1"
+
+
+def test_the_last_of_two_values_is_not_taken_silently(run: Callable[..., Run], plain: Path) -> None:
+    found = run("query", plain, "-t", "TopicTest", "--topic", "Orders", "--key", "order-1")
+    assert (found.status, found.out) == (2, "")
+    assert "--topic takes one value, and is given 2 times" in found.err
+
+
 def test_a_wrong_command_is_a_usage_error_with_the_closest_name(run: Callable[..., Run]) -> None:
     found = run("inof", ".")
     assert found.status == 2
@@ -159,7 +187,7 @@ def test_a_full_disk_is_named() -> None:
     assert b"error: /dev/full: cannot be written: No space left" in err
 
 
-def test_output_into_the_evidence_or_over_a_file_is_refused(
+def test_output_into_the_evidence_is_refused_and_over_a_file_replaces_it(
     run: Callable[..., Run], plain_copy: Path, tmp_path: Path
 ) -> None:
     inside = run("dump", plain_copy, "-o", plain_copy / "commitlog" / "dump.txt")
@@ -167,8 +195,10 @@ def test_output_into_the_evidence_or_over_a_file_is_refused(
     assert not (plain_copy / "commitlog" / "dump.txt").exists()
     there = tmp_path / "there"
     there.write_text("mine")
-    assert run("dump", plain_copy, "-o", there).status == 4
+    assert run("dump", plain_copy, "-o", there, "--limit", "many").status == 2
     assert there.read_text() == "mine"
+    assert run("dump", plain_copy, "-o", there, "--limit", 1).status == 0
+    assert "TopicTest" in there.read_text()
 
 
 @pytest.mark.parametrize("name", ["log", "commitlog/00000000000000008192"])

@@ -130,12 +130,12 @@ def test_a_short_report_is_there_whole_or_not_at_all(words: tuple[str, ...], tmp
     ids=" ".join,
 )
 def test_rows_that_do_not_fit_are_told_of(words: tuple[str, ...], tmp_path: Path) -> None:
-    """What is written before stays, as far as it goes."""
+    """Nothing of a file is left."""
     target = tmp_path / "file"
     done = limited(tmp_path, *words, "-o", str(target))
     assert done.returncode == 3
     assert f"error: {target}: cannot be written: File too large".encode() in done.stderr
-    assert target.stat().st_size == LIMIT_BYTES
+    assert list(tmp_path.iterdir()) == []
     full = limited(tmp_path, *words, "-o", "/dev/full", limit=1 << 20)
     assert full.returncode == 3
     assert b"error: /dev/full: cannot be written: No space left on device" in full.stderr

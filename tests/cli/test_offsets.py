@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.cli.conftest import STORES
+from tests.store.fixture_stores import fixture
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -143,3 +144,29 @@ def test_a_store_without_config_says_so(run: Callable[..., Run], plain_copy: Pat
     assert (found.status, found.out) == (1, "")
     assert "consumerOffset.json" in found.err
     assert run("offsets", plain_copy / "index").status == 2
+
+
+def test_several_topics(run: Callable[..., Run], plain: Path) -> None:
+    rows = run("offsets", plain, "-t", "Orders", "-t", "TopicT*", "--format", "ndjson").objects[:-1]
+    assert {row["topic"] for row in rows} == {"Orders", "TopicTest"}
+
+
+@pytest.mark.parametrize(("data", "state"), [(b"", "empty"), (bytes(300), "zero-filled")])
+def test_a_file_that_holds_nothing_is_called_that(
+    run: Callable[..., Run], tmp_path: Path, data: bytes, state: str
+) -> None:
+    root = shutil.copytree(fixture("plain-5.3.3"), tmp_path / "store")
+    (root / "config" / "consumerOffset.json").write_bytes(data)
+    found = run("offsets", root)
+    assert found.status == 1
+    assert f"{root}/config/consumerOffset.json is {state}" in found.err
+    assert "no offsets in" in found.err
+    assert "nothing in consumerOffset.json" in found.err
+
+
+def test_queues_of_a_database_are_not_missing(run: Callable[..., Run], tmp_path: Path) -> None:
+    root = shutil.copytree(fixture("plain-5.3.3"), tmp_path / "store")
+    shutil.rmtree(root / "consumequeue")
+    found = run("offsets", root, "-p", "storeType=defaultRocksDB")
+    assert "no such queue" not in found.out
+    assert "queue in RocksDB, not read" in found.out

@@ -60,6 +60,18 @@ def codes(done: Run) -> set[str]:
     return {one["code"] for one in done.document["findings"] if one["severity"] != "info"}
 
 
+@pytest.mark.parametrize("topic", ["%DLQ%billing", "Payments"])
+def test_a_topic_that_may_not_be_read_makes_no_strays_of_the_others(
+    verify: Callable[..., Run], store: Path, topic: str
+) -> None:
+    """File sizes are inferred from all queues that may be read; nobody is advised to move these out."""
+    (store / "consumequeue" / topic).chmod(0)
+    found = verify(store, "--format", "json")
+    assert "CQ-STRAY" not in codes(found)
+    assert "IO-DENIED" in codes(found)
+    assert found.status == 3
+
+
 def test_a_log_that_may_not_be_read_is_not_damaged(store: Path, verify: Callable[..., Run]) -> None:
     for path in (store / "commitlog").iterdir():
         path.chmod(0)

@@ -351,3 +351,11 @@ def test_a_delayed_message_is_found_by_its_key_before_its_delivery(run: Callable
     assert row["physicalOffset"] in [one["physicalOffset"] for one in found]
     newest = run("query", store, "-k", row["keys"][0], "--format", "ndjson", "-m", "1").objects
     assert newest == found[-1:]
+
+
+def test_a_log_that_is_not_read_is_named(run: Callable[..., Run], plain_copy: Path) -> None:
+    data = plain_copy / "dledger-n0" / "data"
+    data.mkdir(parents=True)
+    (data / f"{0:020d}").write_bytes(bytes(4096))
+    for words in (("query", plain_copy, "-k", "order-1"), ("dump", plain_copy, "--limit", "1")):
+        assert "dledger-n0: DLedger store; what it holds is not shown" in run(*words).err

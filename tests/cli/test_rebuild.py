@@ -76,7 +76,6 @@ def test_differences_are_status_1(run: Callable[..., Run], plain_copy: Path) -> 
         (("--dry-run", "--master", "local[1]"), 2),
         (("--dry-run", "--until-timestamp", "soon"), 2),
         (("--dry-run", "--until-offset", "-1"), 2),
-        (("--dry-run", "--mode", "salvage"), 2),
         (("--dry-run", "--timezone", "Nowhere"), 2),
     ],
 )

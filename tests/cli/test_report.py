@@ -131,14 +131,16 @@ def test_the_timeline_is_what_timesketch_imports(run: Runner, tmp_path: Path) ->
     assert kinds["Finding (info)"] >= 1
 
 
-@pytest.mark.parametrize("name", ["page.html", "events.jsonl"])
-def test_what_exists_stays(run: Runner, tmp_path: Path, name: str) -> None:
-    (tmp_path / name).write_text("mine")
-    words = ("-o", tmp_path / "page.html", "--timeline", tmp_path / "events.jsonl")
-    found = run("report", STORES / "plain-5.5.1", *words)
+def test_a_page_is_made_anew_and_a_timeline_stays(run: Runner, tmp_path: Path) -> None:
+    page, events = tmp_path / "page.html", tmp_path / "events.jsonl"
+    for path in (page, events):
+        path.write_text("mine")
+    found = run("report", STORES / "plain-5.5.1", "-o", page, "--timeline", events)
     assert found.status == 4
-    assert name in found.err
-    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {name: "mine"}
+    assert "events.jsonl" in found.err
+    assert {path.read_text() for path in tmp_path.iterdir()} == {"mine"}
+    assert run("report", STORES / "plain-5.5.1", "-o", page).status == 0
+    assert page.read_text().startswith("<!DOCTYPE html>")
 
 
 def test_nothing_is_written_into_the_store(run: Runner, plain_copy: Path, tmp_path: Path) -> None:

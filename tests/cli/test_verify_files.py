@@ -22,18 +22,21 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize("option", ["-o", "--report=junit:", "--report=sarif:", "--manifest=write:"])
-def test_no_output_replaces_a_file_or_lies_in_the_evidence(
+def test_no_output_lies_in_the_evidence_and_a_manifest_replaces_no_other(
     run: Callable[..., Run], plain_copy: Path, tmp_path: Path, option: str
 ) -> None:
-    taken = tmp_path / "taken"
-    taken.write_text("mine")
     before = state_of(plain_copy)
-    for path in (taken, plain_copy / "inside", plain_copy / "index" / "inside"):
+    for path in (plain_copy / "inside", plain_copy / "index" / "inside"):
         words = [option, path] if option == "-o" else [f"{option}{path}"]
         done = run("verify", plain_copy, *words)
         assert (done.status, done.out) == (4, "")
-    assert taken.read_text() == "mine"
     assert state_of(plain_copy) == before
+    taken = tmp_path / "taken"
+    taken.write_text("mine")
+    words = [option, taken] if option == "-o" else [f"{option}{taken}"]
+    is_proof = option.startswith("--manifest")
+    assert run("verify", plain_copy, *words).status == (4 if is_proof else 0)
+    assert (taken.read_text() == "mine") is is_proof
 
 
 def test_evidence_is_left_alone(run: Callable[..., Run], plain_copy: Path, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from tests.broker.stores import fixture_store
 from tests.cli.conftest import STORES
 from tests.damage.cases import load_cases
 from tests.damage.running import damaged_copy
@@ -90,20 +91,21 @@ def test_other_layouts_have_a_report_and_no_prediction(
 ) -> None:
     store = case(code, 1, tmp_path)
     done = run("verify", store, "--predict-recovery")
-    assert done.status == 0
-    assert done.out.startswith("No damage found in what was looked at (without ")
+    assert done.status == 3
+    assert done.out.startswith("No verdict, not all of it was read (without ")
     assert "what the next start does is not known" in done.out.splitlines()[0]
     assert "\n  prediction skipped: " in done.out
+    assert "Next: " not in done.out
     document = run("verify", store, "--predict-recovery", "--format", "json").document
     assert document["counts"]["NS-SKIPPED"] == 1
 
 
 def test_settings_that_change_a_recovery_leave_it_unknown(run: Callable[..., Run], plain: Path) -> None:
     """A real 5.5.1 with this one served 66 of 75 messages of a sound store."""
-    done = run("verify", plain, "--predict-recovery", "-p", "forceVerifyPropCRC=true")
+    done = run("verify", plain, "--predict-recovery", "-p", "duplicationEnable=true")
     assert done.status == 0
     assert "what the next start does is not known" in done.out.splitlines()[0]
-    assert "prediction skipped: forceVerifyPropCRC=true; a start with that is not predicted" in done.out
+    assert "prediction skipped: duplicationEnable=true; a start with that is not predicted" in done.out
 
 
 # What was not looked at
@@ -227,3 +229,36 @@ def test_a_light_queue_named_twice_is_no_damage(run: Callable[..., Run]) -> None
         assert (done.status, done.document["counts"]["LMQ-TWICE"]) == (0, 9)
         found = [one for one in done.document["findings"] if one["code"] == "LMQ-TWICE"]
         assert [one["observed"] for one in found] == [2, 3, 2, 2, 3, 2, 2, 3, 2]
+
+
+def test_a_start_that_forgets_its_settings_is_no_good_news(run: Callable[..., Run], tmp_path: Path) -> None:
+    """Headline, status, Next and prediction say what the finding says."""
+    root = fixture_store("plain-5.5.1").copy_to(tmp_path / "store")
+    for name in ("topics.json", "consumerOffset.json"):
+        (root / "config" / name).write_bytes(b"")
+    found = run("verify", root, "--predict-recovery")
+    forgets = "a 5.5.1 broker will start and forget what consumerOffset.json held and what topics.json held"
+    assert found.out.startswith(f"Damage outside the commit log; {forgets}: ")
+    assert found.status == 5
+    assert f"Next: rmqtool repair {root} --plan" in found.out
+    assert "forgets   its topics, and deletes their consume queues (config/topics.json)" in found.out
+    assert f"Next: rmqtool repair {root} --plan" in run("verify", root).out
+    document = run("verify", root, "--predict-recovery", "--format", "json").document
+    assert document["result"] == "start-forgets"
+    files = [one["file"] for one in document["predictions"][0]["forgets"]]
+    assert files == ["config/consumerOffset.json", "config/topics.json"]
+
+
+def test_offsets_beyond_their_queues_stand_in_the_first_line(run: Callable[..., Run], tmp_path: Path) -> None:
+    root = fixture_store("plain-5.3.3").copy_to(tmp_path / "store")
+    path = root / "config" / "consumerOffset.json"
+    path.write_text(path.read_text().replace("{0:9", "{0:99"))
+    found = run("verify", root)
+    assert found.status == 0
+    assert found.out.startswith("No damage found, but 1 consumer offset lies beyond the end of a queue: ")
+
+
+def test_level_0_has_no_figures_of_what_it_does_not_read(run: Callable[..., Run]) -> None:
+    found = run("verify", fixture_store("plain-5.3.3").root, "--level", 0)
+    assert "contents  not read; --level 1, 2 or 3 reads them" in found.out
+    assert " 0 records" not in found.out

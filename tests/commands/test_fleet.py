@@ -283,7 +283,7 @@ def no_files(store: Stored) -> list[Location]:
 def test_a_job_that_is_interrupted_tells_what_was_done(members: Callable[..., Any]) -> None:
     found = ask_members(members("a", "b", "c"), question, Tasks(stops_after=1), Told(), travels=True)
     assert [int(one.status) for one in found] == [0, 130, 130]
-    assert found.exit_status is ExitStatus.INTERRUPTED
+    assert found.exit_status is found.exit_status() is ExitStatus.INTERRUPTED
 
 
 @pytest.mark.parametrize("how", ["stop", "odd"])

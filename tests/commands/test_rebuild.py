@@ -57,6 +57,19 @@ def test_every_byte_is_the_brokers(store: FixtureStore, tmp_path: Path) -> None:
     assert fingerprint(store.root) == before
 
 
+@pytest.mark.parametrize("version", ["5.3.3", "5.4.0", "5.5.1"])
+def test_records_prove_batch_queues(version: str, tmp_path: Path) -> None:
+    """Without the batch queues and topics.json, inner batches tell the topic's queue type; and it is said."""
+    store, listener, root = fixture_store(f"batchcq-{version}"), Listener(), tmp_path / "store"
+    shutil.copytree(store.root, root)
+    shutil.rmtree(root / "batchconsumequeue")
+    (root / "config" / "topics.json").unlink()
+    out = tmp_path / "out"
+    rebuild_store(root, store.conf, out, tag_items=_of_one_broker(store), listener=listener)
+    assert compare_derived(store.expected, out) == []
+    assert any("queue.type=BatchCQ" in warning for warning in listener.warnings)
+
+
 def _of_one_broker(store: FixtureStore) -> TagItems:
     """Return the tag items that the store's last broker makes from the log alone, whoever wrote it before."""
     return TagItems.of(RELEASES[store.version])

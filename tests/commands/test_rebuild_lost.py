@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import rmqtool
-from rmqtool.recovery.lost import LostReason
+from rmqtool.account.lost import LostReason
 from tests.damage.cases import Case, load_cases
 from tests.damage.lost_model import PlainLog, units_of
 from tests.damage.mutations import Mutator
@@ -40,24 +40,32 @@ def check(root: Path, out: Path) -> tuple[rmqtool.RebuildReport, list[rmqtool.Lo
     report = store.rebuild(out, lost=told.append, jobs=1)
     there = {(one.topic, one.queue_id, one.physical_offset) for one in units_of(root)}
     made = {(one.topic, one.queue_id, one.physical_offset) for one in units_of(out)}
-    listed = Counter((one.topic, one.queue_id, one.physical_offset) for one in told)
+    messages = Counter((one.topic, one.queue_id, one.queue_offset) for one in told)
+    assert [message for message, count in messages.items() if count > 1] == []
+    placed = (one for one in told if one.physical_offset is not None)
+    listed = Counter((one.topic, one.queue_id, one.physical_offset) for one in placed)
     assert [place for place, count in listed.items() if count > 1] == []
     reasons = Counter(one.reason for one in told)
     assert (reasons[LostReason.SKIPPED], reasons[LostReason.UNREACHABLE]) == (
         report.account.skipped,
         report.account.unreachable,
     )
-    assert report.fewer_messages == sum(place in there - made for place in listed)
+    log = PlainLog.of(root)
+    # After a kill the next start takes away the units that lead beyond the log: nobody sees those messages.
+    seen = there if not (root / "abort").exists() else {one for one in there if one[2] < log.end}
+    assert report.fewer_messages == sum(place in seen - made for place in listed)
     for one in told:
-        if one.reason not in _OF_RECORDS:
-            assert (one.topic, one.queue_id, one.physical_offset) in there - made
-    for at, record in PlainLog.of(root).records.items():
+        if one.reason not in {*_OF_RECORDS, LostReason.MISSING}:
+            # A record that lies elsewhere than it says gets a unit, too, which leads to none.
+            without = set() if one.reason in {LostReason.GONE, LostReason.DAMAGED} else made
+            assert (one.topic, one.queue_id, one.physical_offset) in there - without
+    for at, record in log.records.items():
         place = record.topic, record.head.queue_id, at
         if place in there - made:
             assert place in listed
     totals = report.lost_messages
     assert totals is not None
-    assert (totals.messages, totals.bytes) == (len(told), sum(one.size for one in told))
+    assert (totals.messages, totals.bytes) == (len(told), sum(one.size or 0 for one in told))
     assert totals.reasons == {reason.value: count for reason, count in reasons.items()}
     return report, told
 

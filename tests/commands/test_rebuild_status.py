@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -71,16 +72,29 @@ class TestOrdinaryEnds:
         log.write(last + 60, bytes(log.head(last).total_size - 60))
         (root / "abort").touch()
         report = rebuilt(root)
-        assert report.findings.counts == {"CL-HALF-RECORD": 1}
+        assert report.findings.counts == {"CL-HALF-RECORD": 1, "CL-LOST": 1}  # its unit came to the disk
         assert report.exit_status() == ExitStatus.CLEAN
         assert json_object(report)["skipped"] == []
         assert report.records == fixture_store("plain-5.3.3").recipe["records"] - 1
 
     def test_a_log_that_ends_with_its_segment(self, root: Path, log: LogCopy) -> None:
+        """Nothing knows of more than it has: queues, index and checkpoint are gone, too."""
         log.remove_segment(len(log.segments) - 1)
+        for name in ("consumequeue", "index"):
+            shutil.rmtree(root / name)
+        (root / "checkpoint").unlink()
         report = rebuilt(root)
         assert report.exit_status() == ExitStatus.CLEAN
         assert report.findings.counts == {}
+
+    def test_a_last_file_that_is_gone_is_damage_where_its_units_are_there(
+        self, root: Path, log: LogCopy
+    ) -> None:
+        log.remove_segment(len(log.segments) - 1)
+        report = rebuilt(root)
+        assert report.exit_status() == ExitStatus.LOG_DAMAGED
+        assert report.findings.counts == {"CL-LOST": 1}
+        assert not report.is_installable
 
 
 class TestDamage:

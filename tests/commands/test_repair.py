@@ -82,7 +82,8 @@ def spoil_small(root: Path) -> None:
 
 
 def lose_queues(root: Path) -> None:
-    shutil.rmtree(root / "consumequeue")
+    for topic in ("Orders", "TopicTest"):  # others show the size of the files
+        shutil.rmtree(root / "consumequeue" / topic)
 
 
 def spoil_all(root: Path) -> None:
@@ -185,6 +186,32 @@ def test_nothing_is_swapped_that_would_show_less(root: Path) -> None:
     assert picture(root) == before
 
 
+def test_what_a_start_would_make_good_is_mended_before_abort_is_set_aside(root: Path) -> None:
+    """A lag after a kill is no error while ``abort`` is there; without it nobody would make it good."""
+    (root / "abort").write_text("1")
+    last = root / "consumequeue/Orders/0/00000000000000000200"
+    last.unlink()
+    kept = repair(root, only=["abort"])
+    assert (kept.outcome, [one.path for one in kept.left]) == ("nothing-to-do", ["abort"])
+    done = repair(root)
+    assert [one.path for one in done.steps] == ["consumequeue", "index", "abort", "checkpoint"]
+    assert (done.exit_status(), "CQ-MISSING-MSG" in (done.after or {})) == (0, False)
+    assert last.exists()
+
+
+def test_no_queues_of_a_size_that_nothing_shows_are_put_in(root: Path) -> None:
+    """A broker of another size does not start on them."""
+    shutil.rmtree(root / "consumequeue")
+    before = picture(root)
+    refused = repair(root)
+    assert refused.outcome == "nothing-to-do"
+    assert all("no file shows mappedFileSizeConsumeQueue" in one.why for one in refused.left)
+    assert {one.path for one in refused.left} == {"consumequeue", "index"}
+    assert picture(root) == before
+    done = rmqtool.open(root, broker_conf=root / "broker.conf").repair()
+    assert (done.outcome, done.exit_status()) == ("done", 0)
+
+
 def test_the_checkpoint_says_where_the_log_ends(tmp_path: Path) -> None:
     root = shutil.copytree(fixture("plain-5.5.1"), tmp_path / "store")
     last = list(rmqtool.open(root / "commitlog"))[-1]
@@ -239,8 +266,15 @@ def test_an_interrupted_repair_is_finished_or_taken_back(
         repair(root)
     assert "consumequeue" in done
     monkeypatch.undo()
-    with pytest.raises(RefusedError, match="interrupted"):
-        repair(root, plan=True)
+    half = picture(root)
+    for options in ({"plan": True}, {"agreed": lambda _: False}):
+        shown = repair(root, **options)
+        assert (shown.outcome, shown.journal, shown.exit_status()) == ("interrupted", f"{JOURNAL}0001", 1)
+        assert [(one.action, one.path) for one in shown.steps[:2]] == [
+            ("set-aside", "index"),
+            ("put-in", "index"),
+        ]
+        assert picture(root) == half
     copy = tmp_path / "copy"
     shutil.copytree(root, copy)
     assert repair(root, undo=True).outcome == "undone"

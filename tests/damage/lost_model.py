@@ -57,6 +57,11 @@ class PlainLog:
         }
         return cls(log.start, records)
 
+    @property
+    def end(self) -> int:
+        """Return the physical offset after the last record; 0 of a log without any."""
+        return max((at + len(one.raw) for at, one in self.records.items()), default=0)
+
     def holds(self, physical_offset: int) -> bool:
         """Whether a place lies in a true record."""
         return any(at <= physical_offset < at + len(one.raw) for at, one in self.records.items())

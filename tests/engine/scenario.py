@@ -5,7 +5,6 @@ Run as ``python -m tests.engine.scenario WAY FOLDER``.
 
 from __future__ import annotations
 
-import os
 import sys
 from functools import partial
 from pathlib import Path
@@ -31,8 +30,6 @@ def main(way: str, folder: Path) -> int:
 def use(engine: Engine, way: str, stay: partial[None]) -> int:
     if way == "sleep":
         engine.map(stay, [SLEEP_S, SLEEP_S], lambda completed: None)
-    if way == "descend":
-        return 0 if engine.map(tasks.grandparent, [0]) == [os.getpid()] else 1
     if way == "fail":
         engine.map(tasks.refuse_three, [3])
     engine.map(stay, [0.0])

@@ -62,11 +62,6 @@ def fail_once(folder: Path, number: int) -> int:
     raise ValueError(f"first attempt at {number}")
 
 
-def grandparent(_: int) -> int:
-    """Return the process that started the one that started this one."""
-    return int(Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()[1])
-
-
 def leave_mark(folder: Path, number: int) -> int:
     """Leave a file, and take long enough for the engine to notice a failure elsewhere."""
     if number == 0:

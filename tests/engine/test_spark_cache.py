@@ -24,7 +24,7 @@ from rmqtool.engine import EngineOptions, open_engine
 with open_engine(EngineOptions("spark", jobs=2)) as engine:
     print(engine.map(len, ["", "ab"]))
 """
-_TRAIN = "from rmqtool.engine.spark_training import train_start; train_start()"
+_TRAIN = "from rmqtool.engine.spark import train_start; train_start()"
 
 
 def java_of(folder: Path, version: str) -> Java:

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from rmqtool.engine.spark_folder import DriverFolder
+from rmqtool.engine.spark import DriverFolder
 from tests.engine.cluster import REPOSITORY
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _KILLED = """
 import os, signal, sys
-from rmqtool.engine.spark_folder import DriverFolder
+from rmqtool.engine.spark import DriverFolder
 folder = DriverFolder({"spark.local.dir": sys.argv[1]})
 os.kill(os.getpid(), signal.SIGKILL)
 """

@@ -11,6 +11,7 @@ import pytest
 
 from tests.builders import read_result
 from tests.engine.cluster import REPOSITORY
+from tests.engine.test_spark_private import WITHOUT_PRIVATE_NAMES
 from tests.store.fixture_stores import fixture
 
 if TYPE_CHECKING:
@@ -54,6 +55,12 @@ def run(words: list[str], environment: dict[str, str], folder: Path) -> subproce
     )
     assert done.returncode == 0, done.stderr
     return done
+
+
+def test_the_private_names_are_there_and_can_be_done_without(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    assert run(["-c", WITHOUT_PRIVATE_NAMES], environment, tmp_path).stdout == "[0, 2]\n[0, 2]\n"
 
 
 def test_a_rebuild_gives_the_same_bytes(environment: dict[str, str], tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ pytestmark = [
 class Scenario:
     """A running scenario and everything that it starts, known by a mark in the environment."""
 
-    def __init__(self, way: str, folder: Path, threads: str = "1") -> None:
+    def __init__(self, way: str, folder: Path) -> None:
         self.mark = f"RMQTOOL_TEST_SCENARIO={uuid.uuid4()}"
         name, _, value = self.mark.partition("=")
         self.temporary = folder / "t"
@@ -44,7 +44,6 @@ class Scenario:
                 **os.environ,
                 name: value,
                 "TMPDIR": str(self.temporary),
-                "OPENBLAS_NUM_THREADS": threads,  # with more than one there is no twin
             },
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -80,19 +79,13 @@ def wait_until(condition: Callable[[], bool], what: str, timeout_s: float = 120.
         time.sleep(0.05)
 
 
-@pytest.mark.parametrize("threads", ["1", "2"])
 @pytest.mark.parametrize(("way", "status"), [("succeed", 0), ("fail", 4), ("forget", 0)])
-def test_nothing_is_printed_and_nothing_stays(tmp_path: Path, way: str, status: int, threads: str) -> None:
+def test_nothing_is_printed_and_nothing_stays(tmp_path: Path, way: str, status: int) -> None:
     """``forget`` never closes its engine: the end of the process has to do."""
-    scenario = Scenario(way, tmp_path, threads)
+    scenario = Scenario(way, tmp_path)
     assert scenario.finish() == (status, b"", b"")
     assert scenario.living() == []
     assert list(scenario.temporary.iterdir()) == []
-
-
-def test_workers_come_of_a_copy_of_this_process(tmp_path: Path) -> None:
-    assert Scenario("descend", tmp_path).finish() == (0, b"", b"")
-    assert Scenario("descend", tmp_path / "threads", "2").finish() == (1, b"", b"")
 
 
 def test_ctrl_c_ends_everything_at_once(tmp_path: Path) -> None:

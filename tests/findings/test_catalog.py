@@ -20,7 +20,6 @@ from rmqtool.findings import (
     commitlog,
     configs,
     consumequeue,
-    dledger,
     index,
     places,
     records,
@@ -29,7 +28,7 @@ from rmqtool.findings import (
 )
 
 RECORDED = Path(__file__).with_name("codes.txt").read_text("ascii").split()
-MODULES = (commitlog, records, transactions, dledger, configs, consumequeue, index, places, start)
+MODULES = (commitlog, records, transactions, configs, consumequeue, index, places, start)
 
 
 def test_every_entry_is_found_under_its_own_id() -> None:
@@ -71,7 +70,7 @@ def test_origin_is_a_java_name_or_says_that_there_is_none() -> None:
 def test_only_the_log_counts_as_the_log() -> None:
     """Exit status 5 is for damage that nothing can rebuild."""
     of_the_log = {entry.code for entry in CATALOG.values() if entry.structure is Structure.COMMITLOG}
-    assert of_the_log == {code for code in CATALOG if code.startswith(("CL-", "DL-", "ST-NO-COMMITLOG"))}
+    assert of_the_log == {code for code in CATALOG if code.startswith(("CL-", "ST-NO-COMMITLOG"))}
 
 
 def test_an_entry_stays_itself_on_the_way_from_another_process() -> None:

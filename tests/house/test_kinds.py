@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rmqtool.check.derived import derived_checks
+from rmqtool.check.lag import Lag
 from rmqtool.commands.diff.run import QUEUE_DIFFS
 from rmqtool.commands.dump.layouts import layout_rows
 from rmqtool.commands.dump.run import DUMPS
@@ -33,7 +34,7 @@ def test_every_kind_can_be_dumped() -> None:
 
 def test_every_derived_kind_is_compared_and_checked() -> None:
     derived = DIRECTORY_NAMES.keys() - {PathKind.COMMITLOG}
-    checked = [kind for one in derived_checks(None, log_cut=False) for kind in one.kinds]
+    checked = [kind for one in derived_checks(Lag(), log_cut=False) for kind in one.kinds]
     assert sorted(checked) == sorted(derived)
     assert set(QUEUE_DIFFS) == set(QUEUE_KINDS)
     assert all(KINDS[kind].units for kind in QUEUE_KINDS if kind is not PathKind.CONSUMEQUEUE_EXT)

@@ -49,17 +49,18 @@ def whole_result(url: str) -> dict[str, bytes]:
     return found
 
 
-_OF_THE_CLOCK = {"seconds", "made", "modified"}
+_OF_THE_PLACE = {"seconds", "made", "modified", "next"}
+"""What the clock says, and what to do next: a store on a disk is copied, one elsewhere is salvaged."""
 
 
 def _plain(value: object) -> object:
-    """Return a result without what the clock says."""
+    """Return a result without what the clock says, and what to do next."""
     if isinstance(value, dict):
-        return {key: _plain(one) for key, one in value.items() if key not in _OF_THE_CLOCK}
+        return {key: _plain(one) for key, one in value.items() if key not in _OF_THE_PLACE}
     return [_plain(one) for one in value] if isinstance(value, list) else value
 
 
 def alike(text: str, store: str) -> object:
-    """Return what a command printed of a store, without its place and what the clock says."""
+    """Return what a command printed of a store, without its place, the clock, and what to do next."""
     text = text.replace(store, "STORE")
     return _plain(json.loads(text)) if text.startswith("{\n") else text

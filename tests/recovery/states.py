@@ -13,8 +13,16 @@ from tests.recovery.logs import FILE_BYTES, RECORD_BYTES, TinyLog
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from tests.damage.cases import Case
+
+_BY_OTHER_RULES = {"ST-DLEDGER", "ST-ONE-PATH", "ST-ROCKSDB", "ST-UNCONFIRMED"}
 FILES = 14
 TIME = TinyLog.time_ms
+
+
+def is_not_predicted(damage: Case) -> bool:
+    """Tell whether a case's store recovers by rules that are not followed: its prediction is refused."""
+    return damage.code in _BY_OTHER_RULES or "rocksdbCQDoubleWriteEnable=true" in damage.properties
 
 
 @dataclass(frozen=True)

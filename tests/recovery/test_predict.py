@@ -10,17 +10,25 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rmqtool.account.lost import LostReason
 from rmqtool.errors import UsageError
 from rmqtool.projection import json_object
 from rmqtool.recovery import Prediction, predict_recovery
+from rmqtool.recovery.predict import NotPredictedError
 from rmqtool.releases import RELEASES
 from rmqtool.scan.record_walk import walk
 from rmqtool.scan.records import Record
 from rmqtool.store import open_store
+from tests.broker.start_cases import EDITS
 from tests.broker.stores import fixture_store
+from tests.damage.cases import load_cases
+from tests.damage.running import damaged_copy
+from tests.recovery.states import is_not_predicted
 
 if TYPE_CHECKING:
+    from rmqtool.recovery import LostMessage
     from rmqtool.releases import Release
+    from tests.damage.cases import Case
 
 EACH_RELEASE = pytest.mark.parametrize("release", RELEASES.values(), ids=list(RELEASES))
 
@@ -97,6 +105,40 @@ def test_stray_file_stops_the_broker(root: Path, release: Release) -> None:
     assert prediction.recovery is None
 
 
+@EACH_RELEASE
+def test_a_broker_infers_nothing(root: Path, tmp_path: Path, release: Release) -> None:
+    """All that its own file does not name is the default of that release, whatever the files suggest."""
+    conf = tmp_path / "broker.conf"
+    conf.write_text("mapedFileSizeConsumeQueue=200\n")
+    store = open_store(root, broker_conf=conf)
+    assert store.settings.consumequeue_file_size == 200  # what is read with
+    prediction = predict_recovery(store, release)
+    assert {refusal.file.partition("/")[0] for refusal in prediction.refusals} == {
+        "commitlog",
+        "consumequeue",
+    }
+    reason = next(one.reason for one in prediction.refusals if one.file.startswith("consumequeue"))
+    default = f"the default of {release.name}: {conf} does not name it"
+    assert reason == f"has 200 bytes instead of 6000000 (mappedFileSizeConsumeQueue, {default})"
+    unread = f"{conf}: no broker reads mapedFileSizeConsumeQueue; did you mean mappedFileSizeConsumeQueue?"
+    assert prediction.hazards[0] == unread
+    assert _predict(root, release).loads
+
+
+def test_what_the_files_show_and_the_broker_has_not_is_a_hazard(tmp_path: Path) -> None:
+    conf = tmp_path / "broker.conf"
+    conf.write_text("mappedFileSizeCommitLog=8192\nmappedFileSizeConsumeQueue=200\n")
+    store = open_store(fixture_store("ext-5.5.1").root, broker_conf=conf)
+    prediction = predict_recovery(store, RELEASES["5.5.1"])
+    assert prediction.starts
+    told = [text.partition(";")[0] for text in prediction.hazards]
+    assert told == [
+        "The files show maxHashSlotNum=25",
+        "The files show maxIndexNum=40",
+        "The files show enableConsumeQueueExt=true",
+    ]
+
+
 def test_lag_costs_a_unit_in_5_3_and_none_in_4_9(root: Path) -> None:
     """5.3 passes over the first record that was not dispatched; 4.9 dispatches it."""
     last = _records(root)[-1]
@@ -113,6 +155,21 @@ def test_lag_costs_a_unit_in_5_3_and_none_in_4_9(root: Path) -> None:
     assert sum(one.appended for one in old.queues) == 1
     assert sum(one.missing for one in new.queues) == 1
     assert any("none will come" in text for text in new.hazards)
+
+
+@pytest.mark.parametrize("version", ["4.9.8", "5.5.1"])
+def test_a_zero_unit_that_truncation_keeps_costs_one_message(tmp_path: Path, version: str) -> None:
+    """The record that the unit led to is missing once in the sum, and once in the list."""
+    store = fixture_store(f"expiredhead-{version}")
+    root = store.copy_to(tmp_path / "store")
+    next(one for one in EDITS if one.name == "zero unit").apply(root, store.conf)
+    lost: list[LostMessage] = []
+    prediction = predict_recovery(open_store(root, broker_conf=store.conf), RELEASES[version], lost.append)
+    without = [one for one in prediction.queues if one.missing + one.dropped]
+    assert [(one.topic, one.queue_id, one.missing + one.dropped) for one in without] == [
+        (one.topic, one.queue_id, 1) for one in lost if one.reason is LostReason.NO_UNIT
+    ]
+    assert len(without) == 1
 
 
 @EACH_RELEASE
@@ -163,6 +220,19 @@ def test_start_on_rocksdb_queues_is_refused(root: Path) -> None:
     _rocksdb(root / "consumequeue")
     with pytest.raises(UsageError, match="consumequeue: RocksDB"):
         _predict(root, RELEASES["5.3.3"])
+
+
+@pytest.mark.parametrize(
+    "case",
+    [one for one in load_cases() if is_not_predicted(one)],
+    ids=lambda one: f"{one.code}: {one.name}",
+)
+def test_a_store_that_recovers_by_other_rules_is_refused(case: Case, tmp_path: Path) -> None:
+    root, conf = damaged_copy(case, tmp_path), tmp_path / "broker.conf"
+    settings = fixture_store(case.store).conf.read_text("utf-8")
+    conf.write_text("\n".join([settings, *case.properties, ""]), "utf-8")
+    with pytest.raises(NotPredictedError, match=r"a start .* is not predicted"):
+        predict_recovery(open_store(root, broker_conf=conf), RELEASES["5.5.1"])
 
 
 @EACH_RELEASE

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import io
 import json
-from typing import TYPE_CHECKING
+
+import pytest
 
 from rmqtool.compiling import Compilation, expected_s
 from rmqtool.report.console import Console, ProgressMode
 from rmqtool.report.times import size_text
 from rmqtool.times import time_text
-
-if TYPE_CHECKING:
-    import pytest
 
 
 def test_remarks_in_text(capsys: pytest.CaptureFixture[str]) -> None:
@@ -94,9 +92,12 @@ def test_compiling_is_said_with_a_bar_that_moves(monkeypatch: pytest.MonkeyPatch
     assert "compiling once" not in terminal.getvalue().rpartition("afterwards")[2]
 
 
-def test_compiling_is_said_in_one_sentence_where_rows_scroll_by(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_compiling_is_said_in_one_sentence_where_no_bar_is(
+    monkeypatch: pytest.MonkeyPatch, is_terminal: bool
+) -> None:
     stream = io.StringIO()
-    monkeypatch.setattr(stream, "isatty", lambda: True)
+    monkeypatch.setattr(stream, "isatty", lambda: is_terminal)
     monkeypatch.setattr("sys.stderr", stream)
     console = Console()
     console.draws_bars = False
@@ -104,7 +105,7 @@ def test_compiling_is_said_in_one_sentence_where_rows_scroll_by(monkeypatch: pyt
         console.compiling(ready, 100, under_way=True)
     console.compiling(100, 100, under_way=False)
     console.close()
-    assert stream.getvalue() == "compiling once, about 30 s\n"
+    assert stream.getvalue() == "compiling once, about 30 s; the next runs need none of it\n"
 
 
 def test_how_long_compiling_takes_is_known_better_after_some_kernels() -> None:
@@ -113,10 +114,10 @@ def test_how_long_compiling_takes_is_known_better_after_some_kernels() -> None:
     assert expected_s(10, 90, 10.0) == 100
 
 
-def test_compiling_is_no_remark_where_no_bar_is(capsys: pytest.CaptureFixture[str]) -> None:
-    console = Console()
-    console.compiling(0, 2, under_way=True)
-    console.close()
+def test_compiling_is_no_remark_where_nobody_wants_one(capsys: pytest.CaptureFixture[str]) -> None:
+    for console in (Console(quiet=True), Console(ProgressMode.NEVER), Console(ProgressMode.JSON)):
+        console.compiling(0, 2, under_way=True)
+        console.close()
     assert capsys.readouterr().err == ""
 
 

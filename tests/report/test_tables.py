@@ -79,3 +79,16 @@ def test_a_folded_line_keeps_its_parts(width: int | None) -> None:
     text = fold(parts, width, 6, "   0  ")
     assert all(part in text for part in parts)
     assert ("\n" in text) is (width is not None)
+
+
+def test_spare_columns_leave_where_a_table_is_too_wide_and_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    lines = [("TopicTest", "0", "1234567890123", "29.5 KiB"), ("Orders", "12", "7", "332 B")]
+    for width, gone in ((80, ""), (40, "queue"), (22, "queue, offset")):
+        stream = Terminal()
+        monkeypatch.setenv("COLUMNS", str(width))
+        Tables(stream).table("Queues", COLUMNS, lines, spare=("queue", "offset"))
+        text = " ".join(stream.getvalue().split())
+        assert (f"--format csv have {gone})" in text) is bool(gone)
+        assert ("1234567890123" in text) is ("offset" not in gone)
+        assert "29.5 KiB" in text

@@ -1,4 +1,4 @@
-"""A report file is complete or not there; nothing is replaced, nothing is written into the evidence."""
+"""A report file is complete or as it was before; nothing is written into the evidence."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from rmqtool.errors import EnvironmentFailureError, RefusedError
-from rmqtool.report.whole_file import check_new_file, write_whole
+from rmqtool.errors import EnvironmentFailureError, RefusedError, UsageError
+from rmqtool.report.output import open_output
+from rmqtool.report.whole_file import check_output_files, write_whole
 
 
 def names(directory: Path) -> list[str]:
@@ -21,22 +22,53 @@ def test_file_appears_with_its_bytes_and_nothing_beside_it(tmp_path: Path) -> No
     assert names(tmp_path) == ["report"]
 
 
-def test_existing_file_is_kept(tmp_path: Path) -> None:
+def test_existing_file_is_replaced_with_its_permissions(tmp_path: Path) -> None:
     path = tmp_path / "report"
-    path.write_text("mine")
-    with pytest.raises(RefusedError, match="exists"):
-        check_new_file(path, [])
-    with pytest.raises(RefusedError, match="exists"):
-        write_whole(path, b"bytes")
-    assert path.read_text() == "mine"
+    path.write_text("of yesterday, and longer")
+    path.chmod(0o600)
+    check_output_files([path], [])
+    write_whole(path, b"bytes")
+    assert path.read_bytes() == b"bytes"
+    assert path.stat().st_mode & 0o777 == 0o600
     assert names(tmp_path) == ["report"]
 
 
-def test_link_that_leads_nowhere_is_something_that_exists(tmp_path: Path) -> None:
+def test_existing_file_stays_when_its_successor_fails(tmp_path: Path) -> None:
     path = tmp_path / "report"
-    path.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(RefusedError, match="exists"):
-        check_new_file(path, [])
+    path.write_text("of yesterday")
+
+    def interrupted() -> None:
+        with open_output(path, []) as stream:
+            stream.write("half of it")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert path.read_text() == "of yesterday"
+    assert names(tmp_path) == ["report"]
+
+
+def test_link_stays_and_leads_to_the_new_file(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    path = tmp_path / "report"
+    path.symlink_to(tmp_path / "elsewhere" / "file")
+    write_whole(path, b"bytes")
+    assert path.is_symlink()
+    assert (tmp_path / "elsewhere" / "file").read_bytes() == b"bytes"
+
+
+def test_link_into_the_evidence_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "store").mkdir()
+    path = tmp_path / "report"
+    path.symlink_to(tmp_path / "store" / "abort")
+    with pytest.raises(RefusedError, match="only read"):
+        check_output_files([path], [tmp_path / "store"])
+
+
+def test_two_outputs_are_two_files(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "report")
+    with pytest.raises(UsageError, match="two outputs"):
+        check_output_files([tmp_path / "report", tmp_path / "link"], [])
 
 
 def test_failure_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,27 +81,17 @@ def test_failure_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.Monke
     assert names(tmp_path) == []
 
 
-def test_file_system_without_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(self: Path, target: Path) -> None:
-        raise PermissionError(1, "Operation not permitted")
-
-    monkeypatch.setattr(Path, "hardlink_to", refuse)
-    write_whole(tmp_path / "report", b"bytes")
-    assert (tmp_path / "report").read_bytes() == b"bytes"
-    assert names(tmp_path) == ["report"]
-
-
 def test_evidence_is_only_read(tmp_path: Path) -> None:
     with pytest.raises(RefusedError, match="only read"):
-        check_new_file(tmp_path / "store" / "report", [tmp_path / "store"])
+        check_output_files([tmp_path / "store" / "report"], [tmp_path / "store"])
 
 
 def test_directory_must_be_there(tmp_path: Path) -> None:
     with pytest.raises(EnvironmentFailureError, match="no directory"):
-        check_new_file(tmp_path / "nowhere" / "report", [])
+        check_output_files([tmp_path / "nowhere" / "report"], [])
 
 
 def test_device_is_written_to_directly() -> None:
-    check_new_file(Path("/dev/null"), [])
+    check_output_files([Path("/dev/null"), Path("/dev/null")], [])
     write_whole(Path("/dev/null"), b"bytes")
     assert Path("/dev/null").is_char_device()

@@ -13,13 +13,17 @@ from rmqtool.engine import EngineOptions
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats import message
 from rmqtool.progress import NullProgress
+from rmqtool.salvage.evidence import read_evidence
 from rmqtool.store import open_store
 from rmqtool.store.broker_json import batch_queue_topics
 from tests.builders import InlineEngine
-from tests.salvage.damages import Scene, damage
+from tests.salvage.damages import KINDS, damage
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
+
+    from tests.salvage.damages import Kind, Scene
 
 _UNIT = struct.Struct(">qiq")
 _PREBLANK = 0x7FFFFFFF
@@ -36,6 +40,7 @@ class Outcome:
         strange: places of records in the result that never were, and are not ours.
         changed: places of records in the result of which damage changed what no checksum protects.
         misplaced: survivors whose queue does not have them at their queue offset.
+        invented: messages said to be lost that never were: topic, queue id, queue offset, and how many.
         report: of the salvage; None if nothing could be given back.
     """
 
@@ -44,11 +49,12 @@ class Outcome:
     strange: list[int] = field(default_factory=list)
     changed: list[int] = field(default_factory=list)
     misplaced: list[int] = field(default_factory=list)
+    invented: list[tuple[str, int, int, int]] = field(default_factory=list)
     report: SalvageReport | None = None
 
     @property
     def bad(self) -> bool:
-        return bool(self.missing or self.strange or self.misplaced)
+        return bool(self.missing or self.strange or self.misplaced or self.invented)
 
 
 def records_of(log: Path) -> dict[int, bytes]:
@@ -74,9 +80,11 @@ def made_places(out: Path) -> set[int]:
     }
 
 
-def run(source: Path, folder: Path, seed: int) -> tuple[Outcome, list[str]]:
+def run(
+    source: Path, folder: Path, seed: int, kinds: Mapping[str, Kind] = KINDS
+) -> tuple[Outcome, list[str]]:
     """Damage, salvage and judge."""
-    scene, names = damage(source, folder / "damaged", seed)
+    scene, names = damage(source, folder / "damaged", seed, kinds)
     out = folder / "out"
     store = open_store(scene.root, broker_conf=source / "broker.conf")
     request = SalvageRequest((store,), EngineOptions("local"))
@@ -89,7 +97,29 @@ def run(source: Path, folder: Path, seed: int) -> tuple[Outcome, list[str]]:
         outcome.missing = sorted(survivors)
         return outcome, names
     _judge(outcome, scene, survivors, out)
+    outcome.invented = list(invented(out, spans_of(source, scene.truth.values())))
     return outcome, names
+
+
+def spans_of(source: Path, records: Iterable[bytes]) -> dict[tuple[str, int], int]:
+    """Return the end of each queue that a store and its records have."""
+    ends: dict[tuple[str, int], int] = {}
+    for key, rows in read_evidence(open_store(source, broker_conf=source / "broker.conf")).units.items():
+        ends[key] = int((rows["queue_offset"] + rows["count"]).max())
+    for raw in records:
+        head = message.decode_head(raw)
+        assert head is not None
+        key = topic_of(raw), head.queue_id
+        ends[key] = max(ends.get(key, 0), head.queue_offset + 1)
+    return ends
+
+
+def invented(out: Path, ends: Mapping[tuple[str, int], int]) -> Iterator[tuple[str, int, int, int]]:
+    """Yield what a salvage says to be lost, and is beyond the end of its queue, or of none."""
+    for line in (out / "salvage" / "lost.ndjson").read_text("utf-8").splitlines():
+        one = json.loads(line)
+        if one["queueOffset"] + one["count"] > ends.get((one["topic"], one["queueId"]), 0):
+            yield one["topic"], one["queueId"], one["queueOffset"], one["count"]
 
 
 def _judge(outcome: Outcome, scene: Scene, survivors: dict[int, bytes], out: Path) -> None:
@@ -154,6 +184,7 @@ def summary(outcomes: list[Outcome]) -> Counter[str]:
         counts["strange"] += len(one.strange)
         counts["changed"] += len(one.changed)
         counts["misplaced"] += len(one.misplaced)
+        counts["invented"] += sum(count for _, _, _, count in one.invented)
         if one.report is not None:
             counts["given back"] += one.report.records
             counts["lost"] += one.report.lost.proven

@@ -1,9 +1,10 @@
-"""Damage of whole stores, the same for the same seed: twelve kinds, alone and together."""
+"""Damage of whole stores, the same for the same seed: kinds of it, alone and together."""
 
 from __future__ import annotations
 
 import random
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -11,9 +12,10 @@ from tests.broker.log_damage import LogCopy
 from tests.scan.log_builder import record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Mapping
     from pathlib import Path
 
+Kind = Callable[["Scene"], None]
 _QUEUES = ("consumequeue", "batchconsumequeue", "consumequeue_ext", "index")
 _BLOCK = 512
 
@@ -187,7 +189,7 @@ def rewrite_tail(scene: Scene) -> None:
         shutil.rmtree(scene.root / name, ignore_errors=True)
 
 
-KINDS: dict[str, Callable[[Scene], None]] = {
+KINDS: dict[str, Kind] = {
     function.__name__: function
     for function in (
         flip_body, flip_queue_field, flip_frame, zero_block, garbage_block, lose_segment, cut_segment,
@@ -196,7 +198,86 @@ KINDS: dict[str, Callable[[Scene], None]] = {
 }  # fmt: skip
 
 
-def damage(source: Path, root: Path, seed: int) -> tuple[Scene, list[str]]:
+def lie_in_damage(scene: Scene) -> None:
+    """A byte of a body, and what the record says of its queue."""
+    place = scene.some_record()
+    length = max(scene.log.head(place).body_length, 0)
+    if length:
+        _flip(scene, scene.log.body_at(place) + scene.chance.randrange(length))
+        scene.chance.choice((_another_queue_id, _another_letter, _another_offset))(scene, place)
+
+
+def lie_of_queue_id(scene: Scene) -> None:
+    _another_queue_id(scene, scene.some_record())
+
+
+def lie_of_topic(scene: Scene) -> None:
+    _another_letter(scene, scene.some_record())
+
+
+def lie_of_offset(scene: Scene) -> None:
+    _another_offset(scene, scene.some_record())
+
+
+def _another_queue_id(scene: Scene, place: int) -> None:
+    """Other bytes in a queue id: one, or two."""
+    for at in scene.chance.sample(range(12, 16), scene.chance.choice((1, 2))):
+        _flip(scene, place + at)
+
+
+def _another_offset(scene: Scene, place: int) -> None:
+    for at in {27, scene.chance.randrange(20, 28)}:
+        _flip(scene, place + at)
+
+
+def _another_letter(scene: Scene, place: int) -> None:
+    at = scene.log.topic_at(place)
+    length = scene.log.properties_length_at(place) - at
+    letter = at + scene.chance.randrange(length)
+    scene.put(letter, bytes([scene.chance.choice(b"abcXYZ%0")]))
+
+
+def hide_records(scene: Scene) -> None:
+    """An old frame that lies elsewhere than it says runs over whole records, into a later one."""
+    chain = [place for place in scene.chance.choice(scene.log.records) if place in scene.truth]
+    if len(chain) < 4:
+        return
+    first = scene.chance.randrange(len(chain) - 3)
+    hidden = scene.chance.randint(1, min(3, len(chain) - first - 3))
+    start, end = chain[first], chain[first + 1 + hidden]
+    if scene.log.head(end).total_size < _BLOCK // 4:
+        return
+    inside = scene.now(chain[first + 1], end - chain[first + 1])
+    old = {
+        "physicalOffset": scene.some_record() + 8 * scene.log.segment_size,
+        "storeTimestamp": scene.log.head(start).store_timestamp_ms - 9000,
+        "properties": b"",
+    }
+    length = end - start + _BLOCK // 8
+    body = bytes(length - len(record(start, body=b"", **old)))
+    scene.put(start, record(start, body=body, **old))
+    scene.put(chain[first + 1], inside)
+
+
+def other_property(scene: Scene) -> None:
+    """A byte of the properties."""
+    place = scene.some_record()
+    start = scene.log.properties_length_at(place) + 2
+    stop = place + scene.log.head(place).total_size
+    if start < stop:
+        _flip(scene, scene.chance.randrange(start, stop))
+
+
+HEADS: dict[str, Kind] = KINDS | {
+    function.__name__: function
+    for function in (
+        lie_in_damage, lie_of_queue_id, lie_of_topic, lie_of_offset, hide_records, other_property,
+    )
+}  # fmt: skip
+"""All kinds, those of heads that lie, too."""
+
+
+def damage(source: Path, root: Path, seed: int, kinds: Mapping[str, Kind] = KINDS) -> tuple[Scene, list[str]]:
     """Copy a store and damage it; one to three kinds, and its queues in half of all cases.
 
     Returns:
@@ -206,10 +287,10 @@ def damage(source: Path, root: Path, seed: int) -> tuple[Scene, list[str]]:
     papers = shutil.ignore_patterns("broker.conf", "recipe.toml", "SHA256SUMS", "reference")
     shutil.copytree(source, root, ignore=papers)
     scene = Scene(root, LogCopy(root), chance)
-    names = chance.sample(sorted(KINDS), chance.choice((1, 1, 2, 3)))
+    names = chance.sample(sorted(kinds), chance.choice((1, 1, 2, 3)))
     names.sort(key=lambda name: name != "rewrite_tail")
     for name in names:
-        KINDS[name](scene)
+        kinds[name](scene)
     if chance.random() < 0.3:
         for name in _QUEUES:
             shutil.rmtree(root / name, ignore_errors=True)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,10 +16,12 @@ from rmqtool.cli import main
 from rmqtool.errors import ExitStatus, RefusedError, UsageError
 from rmqtool.formats import message
 from rmqtool.formats.consumequeue import BATCH_UNITS, BatchUnit
+from rmqtool.formats.manifest import parse_line
 from rmqtool.salvage.layout import in_batches
 from rmqtool.salvage.model import AccountError, Lost, PartKind
 from rmqtool.salvage.papers import plan_text, read_plan
 from tests.broker.log_damage import LogCopy
+from tests.broker.stores import fixture_store
 from tests.salvage.campaign import Outcome, made_places, records_of, run, summary
 from tests.salvage.incidents import INCIDENTS, bit_rot, drop_queues, lost_segment
 from tests.scan.log_builder import record
@@ -119,6 +123,19 @@ def test_the_papers_agree_with_the_result(damaged: Path, tmp_path: Path) -> None
     assert {status for _, _, status in pieces} == {"+", "-"}
     parts = report.bytes
     assert parts.records + parts.tombstones + parts.fillers + parts.blank + parts.zeros == parts.log
+
+
+def test_names_with_ends_of_lines_are_listed_as_sha256sum_does(damaged: Path, tmp_path: Path) -> None:
+    name = os.fsdecode(b"odd\nname\\of \xff.json")
+    (damaged / "config" / name).write_text("{}", "utf-8")
+    out = tmp_path / "out"
+    opened(damaged).salvage(out)
+    assert (out / "config" / name).exists()
+    listed = [parse_line(line) for line in (out / "salvage" / "SHA256SUMS").read_bytes().splitlines()]
+    files = {os.fsencode(label) for label in tree(out) if not label.startswith("salvage/")}
+    assert {line.name for line in listed if line is not None} == files
+    command = ["sha256sum", "--check", "--strict", "--quiet", "salvage/SHA256SUMS"]
+    assert subprocess.run(command, cwd=out, check=False).returncode == 0
 
 
 def test_a_plan_is_done_to_the_letter_and_refused_for_another_log(damaged: Path, tmp_path: Path) -> None:
@@ -240,6 +257,29 @@ def test_after_an_incident_every_survivor_is_there(incident: str, damaged: Path,
 def test_a_store_without_queues(damaged: Path, tmp_path: Path) -> None:
     drop_queues(damaged)
     assert opened(damaged).salvage(tmp_path / "out").is_whole
+
+
+@pytest.mark.parametrize("version", ["5.3.3", pytest.param("5.5.1", marks=pytest.mark.full)])
+@pytest.mark.parametrize(
+    "gone",
+    [
+        ("batchconsumequeue",),
+        pytest.param(("batchconsumequeue", "consumequeue", "config"), id="all"),
+    ],
+)
+def test_inner_batches_tell_of_their_batch_queues(
+    version: str, gone: tuple[str, ...], tmp_path: Path
+) -> None:
+    source = fixture(f"batchcq-{version}")
+    papers = shutil.ignore_patterns("broker.conf", "recipe.toml", "SHA256SUMS", "reference", *gone)
+    root = shutil.copytree(source, tmp_path / "store", ignore=papers)
+    report = rmqtool.open(root, broker_conf=source / "broker.conf").salvage(tmp_path / "out")
+    assert report.is_whole
+    assert tree(tmp_path / "out" / "commitlog") == tree(root / "commitlog")
+    expected = fixture_store(source.name).expected
+    for name in ("batchconsumequeue", "consumequeue"):
+        assert tree(tmp_path / "out" / name) == tree(expected / name)
+    assert any("queue.type=BatchCQ" in note for note in report.notes) == ("config" in gone)
 
 
 def judged(seeds: range, folder: Path, names: list[str]) -> list[Outcome]:

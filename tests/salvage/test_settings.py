@@ -9,6 +9,7 @@ import pytest
 
 import rmqtool
 from rmqtool.doctor import diagnose
+from rmqtool.errors import EnvironmentFailureError
 from rmqtool.store import open_store
 from rmqtool.store.broker_json import parse_broker_json
 from tests.store.fixture_stores import fixture
@@ -72,3 +73,11 @@ def test_nothing_left_is_said(root: Path) -> None:
     assert not written.exists()
     assert told.problem is not None
     assert "restore it from a backup" in told.problem
+
+
+def test_a_log_that_is_not_read_is_not_left_out_of_a_new_store(root: Path) -> None:
+    (root / "dledger-n0" / "data").mkdir(parents=True)
+    (root / "dledger-n0" / "data" / f"{0:020d}").write_bytes(bytes(4096))
+    with pytest.raises(EnvironmentFailureError, match=r"dledger-n0.*not read.*copy it into a directory"):
+        rmqtool.open(root).salvage(root.with_name("out"))
+    assert not root.with_name("out").exists()

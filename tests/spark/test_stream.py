@@ -17,8 +17,7 @@ from tests.spark.test_tables import PLAIN, expected
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rmqtool.spark.admission import AdmittingStreamReader
-    from rmqtool.spark.stream import StoreStreamReader
+    from rmqtool.spark.stream import AdmittingStreamReader, StoreStreamReader
 
 stream_module = library("rmqtool.spark.stream")
 limits = library("pyspark.sql.streaming.datasource")

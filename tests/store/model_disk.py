@@ -6,7 +6,7 @@ import errno
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqtool.store.disk import Node
+from rmqtool.store.disk import Identity, Node
 
 if TYPE_CHECKING:
     import random
@@ -93,17 +93,28 @@ class ModelDisk:
         inode = self._find(path)
         if inode is None:
             return None
-        return Node(isinstance(inode, _Directory), inode.mode, inode.modified_ns)
+        size = len(inode.data) if isinstance(inode, _File) else None
+        return Node(isinstance(inode, _Directory), inode.mode, inode.modified_ns, size=size)
 
     def names(self, path: str) -> list[str]:
         inode = self._find(path)
         assert isinstance(inode, _Directory)
         return sorted(inode.entries)
 
-    def read(self, path: str) -> bytes:
+    def read(self, path: str, limit: int) -> bytes:
         inode = self._find(path)
         assert isinstance(inode, _File)
+        assert len(inode.data) <= limit
         return inode.data
+
+    def make_private(self, path: str) -> Identity:
+        self.make_directory(path)
+        return 0, 0
+
+    def hand_over(self, path: str, made: Identity) -> None:
+        self._count()
+        assert self._find(path) is not None
+        assert made == (0, 0)
 
     def make_directory(self, path: str) -> None:
         self._count()

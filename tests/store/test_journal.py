@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import copy
 import errno
+import json
 import os
 import random
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -21,6 +22,7 @@ from rmqtool.store.journal import (
     JOURNAL,
     Draft,
     Journal,
+    Move,
     done_moves,
     finish,
     journals,
@@ -321,6 +323,123 @@ def test_journals_are_numbered_and_undone_one_after_the_other(tmp_path: Path) ->
     take_back(disk)
     take_back(disk)
     assert _picture_of(root) == BEFORE
+
+
+NAME = f"{JOURNAL}0001"
+SMALL = (Move("abort", f"{NAME}/aside/abort"), Move(f"{NAME}/staged/checkpoint", "checkpoint"))
+
+
+def test_a_journal_is_read_as_it_was_written_also_one_without_digests() -> None:
+    journal = Journal(NAME, SMALL, {"": 5}, {"why": "\u20ac"})
+    assert Journal.parse(NAME, journal.text()) == journal
+    lines = [json.loads(line) for line in journal.text().splitlines()]
+    lines[0]["journal"] = 1
+    for line in lines:
+        del line["sha256"]
+    assert Journal.parse(NAME, "\n".join(map(json.dumps, lines))) == journal
+
+
+def test_a_journal_of_which_a_line_was_changed_dropped_or_added_is_refused() -> None:
+    lines = Journal(NAME, SMALL, {"": 5}, {}).text().splitlines()
+    other = Journal(NAME, (*SMALL[::-1],), {"": 6}, {}).text().splitlines()
+    for changed in (
+        [lines[0].replace('"": 5', '"": 6'), *lines[1:]],
+        [lines[0], lines[1].replace("abort", "index"), lines[2]],
+        [lines[0], lines[1], other[2]],
+        [other[0], *lines[1:]],
+        [lines[0], lines[2], lines[1]],
+        lines[:2],
+        [*lines, lines[2]],
+    ):
+        with pytest.raises(RefusedError, match=rf"{NAME}/journal.ndjson: is .* out of the store"):
+            Journal.parse(NAME, "\n".join(changed))
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        (f"{NAME}/staged/x", "../out"),
+        (f"{NAME}/staged/../out", "../out"),
+        (f"{NAME}/staged//etc/out", "/etc/out"),
+        ("/etc/passwd", f"{NAME}/aside//etc/passwd"),
+        ("config/../../x", f"{NAME}/aside/config/../../x"),
+        ("config/./x", f"{NAME}/aside/config/./x"),
+        ("a\0b", f"{NAME}/aside/a\0b"),
+        ("\ud800", f"{NAME}/aside/\ud800"),
+        ("", f"{NAME}/aside/"),
+        ("abort", "checkpoint"),
+        ("abort", f"{JOURNAL}0002/aside/abort"),
+        (f"{JOURNAL}0002/journal.ndjson", f"{NAME}/aside/{JOURNAL}0002/journal.ndjson"),
+        (f"{NAME}/staged/x", f"{NAME}/staged/x"),
+        (1, [2]),
+    ],
+)
+def test_a_journal_that_leads_out_of_the_store_is_refused(source: Any, target: Any) -> None:  # noqa: ANN401
+    for move in (Move(source, target), Move(target, source)):
+        with pytest.raises(RefusedError, match=r"is no journal .* out of the store"):
+            Journal.parse(NAME, Journal(NAME, (move,), {"": 0}, {}).text())
+
+
+@pytest.mark.parametrize(
+    "times",
+    [{}, {"": -1}, {"": 1 << 63}, {"": 1.5}, {"": 0, "/etc": 1}, {"": 0, "..": 1}, {"": 0, "config": 1}],
+)
+def test_a_journal_that_sets_other_times_is_refused(times: dict[str, Any]) -> None:
+    with pytest.raises(RefusedError, match="is no journal"):
+        Journal.parse(NAME, Journal(NAME, SMALL, times, {}).text())
+
+
+def test_what_has_the_name_of_a_draft_and_is_none_is_not_swept_away(tmp_path: Path) -> None:
+    for name in ("new-5", "gone-5", "new-99999999999999999999", "gone-9999999999999999999"):
+        (tmp_path / f".{JOURNAL}{name}" / "of somebody else").mkdir(parents=True)
+    (tmp_path / "outside" / "staged").mkdir(parents=True)
+    (tmp_path / f".{JOURNAL}gone-6").symlink_to(tmp_path / "outside")
+    before = sorted(tmp_path.rglob("*"))
+    sweep(LocalDisk(tmp_path))
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_no_call_to_a_disk_leaves_the_root(tmp_path: Path) -> None:
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    outside.mkdir()
+    (outside / "x").write_text("x")
+    root.mkdir()
+    (root / "link").symlink_to(outside)
+    (root / "file").symlink_to(outside / "x")
+    disk = LocalDisk(root)
+    before = _stamps(outside)
+    for path in ("link/x", "../outside/x", f"{outside}/x", "./file", "link/", "a\0b"):
+        for call in (
+            disk.node,
+            disk.names,
+            disk.remove,
+            disk.sync,
+            disk.make_directory,
+            disk.make_private,
+            lambda one: disk.read(one, 9),
+            lambda one: disk.write_new(one, b"y", 0o600),
+            lambda one: disk.set_modified(one, 5),
+            lambda one: disk.rename(one, "new"),
+            lambda one: disk.rename("file", one),
+        ):
+            with pytest.raises(OSError, match=r"nothing is changed|no path below|Not a directory"):
+                call(path)
+    with pytest.raises(OSError, match="symbolic"):
+        disk.read("file", 9)
+    disk.set_modified("file", 5)  # of the link itself
+    assert (root / "file").lstat().st_mtime_ns == 5
+    root.rename(tmp_path / "moved")
+    root.mkdir()
+    with pytest.raises(OSError, match="exchanged"):
+        disk.make_directory("new")
+    assert (_stamps(outside), [*root.iterdir()]) == (before, [])
+
+
+def _stamps(folder: Path) -> dict[str, tuple[int, bytes]]:
+    return {
+        path.name: (path.stat().st_mtime_ns, b"" if path.is_dir() else path.read_bytes())
+        for path in (folder, *folder.iterdir())
+    }
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"journal":2,"moves":0,"times":{}}', '{"journal":1', "\0"])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqtool.findings import Severity, exit_status
+from rmqtool.findings import Severity, Structure, exit_status
 from rmqtool.io import location_of
 from rmqtool.store import open_store
 from rmqtool.store.features import is_rocksdb
@@ -131,15 +131,45 @@ DAMAGE: dict[str, tuple[Callable[[Path], None], str, int, set[str]]] = {
 
 
 def test_queues_that_are_written_twice(root: Path) -> None:
-    """By rocksdbCQDoubleWriteEnable: the files of RocksDB lie beside the topics, which the broker reads."""
-    sound = _codes(root)
+    """By rocksdbCQDoubleWriteEnable: RocksDB's files lie beside the topics; settings tell which are read."""
+    sound, setting = _codes(root), "rocksdbCQDoubleWriteEnable=true"
     _rocksdb(root / "consumequeue")
+    assert _codes(root) == sound + Counter(["ST-ROCKSDB"])
     copied = sound + Counter(["ST-ROCKSDB-BESIDE"])
-    assert _codes(root) == copied
+    assert _codes(root, setting) == _codes(root, "storeType=default") == copied
     (root / "consumequeue" / "000004.txt").touch()
-    assert _codes(root) == copied + Counter(["CQ-STRAY-DIR"])
+    assert _codes(root, setting) == copied + Counter(["CQ-STRAY-DIR"])
     _rocksdb(root / "consumequeue_rocksdb")
-    assert _codes(root)["ST-ROCKSDB-BESIDE"] == 2
+    assert _codes(root, setting)["ST-ROCKSDB-BESIDE"] == 2
+    (root / "consumequeue" / "000004.log").unlink()  # and no table, though the broker stopped cleanly
+    assert "ST-ROCKSDB" in _codes(root, setting)
+
+
+# Settings, and whether the rest can be judged.
+ELSEWHERE = {
+    "storeType=defaultRocksDB": Structure.UNREAD,
+    "rocksdbCQDoubleWriteEnable=true": None,
+    "rocksdbCQDoubleWriteEnable=true combineCQPreferCQType=defaultRocksDB": Structure.UNREAD,
+    "rocksdbCQDoubleWriteEnable=true combineCQUseRocksdbForLmq=true": Structure.UNREAD,
+    "combineCQUseRocksdbForLmq=true": None,
+    "enableDLegerCommitLog=true dLegerSelfId=n0": Structure.UNREAD_LOG,
+}
+
+
+@pytest.mark.parametrize("properties", ELSEWHERE)
+def test_settings_that_put_log_or_queues_where_nothing_is_read(root: Path, properties: str) -> None:
+    unread = ELSEWHERE[properties]
+    store = open_store(root, properties=properties.split())
+    assert [one.unread for one in store.unread] == ([] if unread is None else [unread])
+    assert exit_status(layout_findings(store)) == (0 if unread is None else 3)
+
+
+@pytest.mark.parametrize("lost", ["CURRENT", "MANIFEST-000005"])
+def test_what_is_left_of_a_database_is_one(root: Path, lost: str) -> None:
+    shutil.rmtree(root / "consumequeue")
+    _rocksdb(root / "consumequeue")
+    (root / "consumequeue" / lost).unlink()
+    assert exit_status(layout_findings(open_store(root))) == 3
 
 
 def test_what_every_start_of_5_4_makes_is_named_and_no_finding(root: Path) -> None:

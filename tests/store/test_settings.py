@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import pickle
+import re
 import shutil
+from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
+import rmqtool
 from rmqtool.errors import UsageError
 from rmqtool.projection import json_object
+from rmqtool.recovery.switches import RECOVER_FILES
 from rmqtool.releases import NEWEST, OLDEST, RELEASES
 from rmqtool.store import Origin, open_store
 from rmqtool.store.given import known_broker_properties
 from rmqtool.store.setting import CONCERNING, DEFINITIONS
 from tests.store.fixture_stores import STORE_ROOTS, fixture
 from tests.store.index_builder import build_index
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PLAIN = fixture("plain-4.9.8")
 INFERRED = ("mappedFileSizeCommitLog", "mappedFileSizeConsumeQueue", "maxHashSlotNum", "maxIndexNum")
@@ -203,6 +204,65 @@ def test_defaults_are_those_of_the_release() -> None:
     assert DEFINITIONS["enableLmq"].default(NEWEST) is None
     for definition in DEFINITIONS.values():
         assert definition.defaults, definition.name
+
+
+def test_a_broker_has_the_defaults_of_its_own_release(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not those of the release that wrote the store: the next default that changes shows."""
+    steps = (("4.9.8", True), ("5.4.0", False))
+    changed = replace(DEFINITIONS["checkCRCOnRecover"], defaults=steps)
+    monkeypatch.setitem(DEFINITIONS, "checkCRCOnRecover", changed)
+    settings = open_store(PLAIN).settings
+    assert settings["checkCRCOnRecover"].value is True
+    found = {
+        name: settings.of_broker(release)["checkCRCOnRecover"].value for name, release in RELEASES.items()
+    }
+    assert found == {name: name < "5.4.0" for name in RELEASES}
+    given = open_store(PLAIN, properties=["checkCRCOnRecover=true"]).settings
+    assert given.of_broker(NEWEST)["checkCRCOnRecover"].value is True
+
+
+def test_of_a_file_a_broker_has_what_it_names_and_defaults(tmp_path: Path) -> None:
+    conf = tmp_path / "broker.conf"
+    conf.write_text("mappedFileSizeConsumeQueue=400\nnamesrvAddr=a:9876\nmapedFileSizeCommitLog=1\nxyz=1\n")
+    for store in (
+        opened := open_store(fixture("lmq-5.5.1"), broker_conf=conf),
+        pickle.loads(pickle.dumps(opened)),
+    ):
+        settings = store.settings.of_broker(NEWEST)
+        assert settings.consumequeue_file_size == 400
+        assert settings.commitlog_file_size == 1 << 30
+        assert (store.settings.enable_lmq, settings.enable_lmq) == (True, False)
+        assert store.settings.commitlog_file_size == 8192
+        assert store.settings.unknown_names == (
+            f"{conf}: no broker reads mapedFileSizeCommitLog; did you mean mappedFileSizeCommitLog?",
+            f"{conf}: no broker reads xyz",
+        )
+
+
+def test_defaults_that_are_quoted_are_those_of_the_table() -> None:
+    window = {DEFINITIONS["commitLogRecoverMaxNum"].configured(release) for release in RELEASES.values()}
+    assert window == {RECOVER_FILES}
+    array = DEFINITIONS["maxCheckMessageReuseBufferSize"]
+    kept = {
+        release.records.kept_array: array.configured(release)
+        for release in RELEASES.values()
+        if array.is_known_to(release)
+    }
+    assert all(one == other for one, other in kept.items())
+    package = Path(rmqtool.__file__).parent
+    texts = [package.parent / "README.md", *package.rglob("*.md"), *package.rglob("*.py")]
+    quoted = 0
+    for path in texts:
+        text = " ".join(path.read_text("utf-8").replace('"', " ").split())
+        for number in re.findall(r"newest (\d+) files", text):
+            assert int(number) == RECOVER_FILES, path
+            quoted += 1
+        for name, value in re.findall(r"(\w+)`*\W{1,3}default:? `*(\w+)", text):
+            if name in DEFINITIONS and value not in {"if", "of"}:
+                assert value.lower() in {
+                    str(DEFINITIONS[name].configured(one)).lower() for one in RELEASES.values()
+                }, path
+    assert quoted > 2
 
 
 def test_settings_of_other_releases_are_taken_and_shown_only_if_given() -> None:

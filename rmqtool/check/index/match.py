@@ -33,6 +33,11 @@ if TYPE_CHECKING:
 
 
 _COMPLETE = 3
+_MOST_HELD = 64
+
+
+OTHER_KEY = "has a hash that no key of its record has"
+"""How a finding begins about an item that contradicts the keys of its record."""
 
 
 @dataclass
@@ -61,6 +66,72 @@ class MatchedFile:
     expired: int = 0
 
 
+class _Strangers:
+    """Items of no record, or of none of its keys: rotten, or left by a start after a crash.
+
+    Such a start cuts the log and keeps a full index file, whose items of what was cut stay: new records lie
+    there, and their items follow (``IndexService#load``, ``CommitLog#recoverAbnormally``, 4.9.8 to 5.5.1).
+    So no entry is without an item between those before and those after, as one is where an item has rotted.
+    """
+
+    def __init__(self) -> None:
+        self._last_row = -1
+        self._held: list[tuple[FileReport, Items, Bools, Bools]] = []
+
+    def feed(
+        self,
+        report: FileReport,
+        items: Items,
+        found: Int64s,
+        matches: npt.NDArray[np.uint8],
+        lost: Bools,
+    ) -> None:
+        """Take consecutive items; ``lost`` are those where no record begins."""
+        other = matches == ItemMatch.OTHER_KEY
+        taken = np.flatnonzero(matches == ItemMatch.TAKEN)
+        if not (self._held or other.any() or lost.any()):
+            self._last_row = int(found[taken[-1]]) if len(taken) else self._last_row
+            return
+        rows = np.concatenate([[self._last_row], found[taken]])
+        is_joined = np.append(np.diff(rows) == 1, [False])
+        gap = np.searchsorted(taken, np.arange(len(items)))  # taken ones before each item
+        if len(taken):
+            self._settle(left_over=bool(is_joined[0]))
+        is_open = gap == len(taken)
+        left = is_joined[gap] & ~is_open
+        _report_strangers(report, items, other & left, lost & left, left_over=True)
+        _report_strangers(report, items, other & ~left & ~is_open, lost & ~left & ~is_open, left_over=False)
+        if (is_open & (other | lost)).any():
+            self._held.append((report, items, other & is_open, lost & is_open))
+        self._last_row = int(rows[-1])
+        if len(self._held) > _MOST_HELD:
+            self.finish()
+
+    def finish(self) -> None:
+        """Report those after the last item that has an entry: they are rotten."""
+        self._settle(left_over=False)
+
+    def _settle(self, *, left_over: bool) -> None:
+        for report, items, other, lost in self._held:
+            _report_strangers(report, items, other, lost, left_over=left_over)
+        self._held = []
+
+
+def _report_strangers(
+    report: FileReport, items: Items, other: Bools, lost: Bools, *, left_over: bool
+) -> None:
+    severity = Severity.WARNING if left_over else None
+    said = ": a start after a crash left it" if left_over else ""
+    report.items(
+        IX_DANGLING,
+        items,
+        lost,
+        f"points at a place where no record with keys begins{said}",
+        severity=severity,
+    )
+    report.items(IX_WRONG, items, other, f"{OTHER_KEY}{said}", severity=severity)
+
+
 class IndexMatch:
     """Goes through all files of the index, in the order of their names.
 
@@ -77,6 +148,7 @@ class IndexMatch:
         self._files: list[tuple[FileReport, MatchedFile]] = []
         self._times = _Times()
         self._tagged: set[int] = set()  # windows in which an entry of tags has an item
+        self._strangers = _Strangers()
         self._spoiled = [np.zeros(0, np.int64)]  # where messages lie with an item of none of their keys
 
     def open(self, report: FileReport) -> None:
@@ -112,7 +184,7 @@ class IndexMatch:
                 self._tagged.add(window)
         self._spoiled.append(np.unique(offsets[matches == ItemMatch.OTHER_KEY]))
         self._note_taken(file, found[matches == ItemMatch.TAKEN])
-        self._tell(report, file, items, matches)
+        self._tell(report, file, items, matches, found)
         self._check_times(report, items, matches, times_ms)
         self._last_offset = int(offsets[-1])
 
@@ -136,6 +208,7 @@ class IndexMatch:
 
     def finish(self) -> None:
         """Judge items beyond the log's end, and say which entries are not there."""
+        self._strangers.finish()
         if not self._task.live:  # what came since the log was read
             self._tell_beyond()
         if self._task.level >= _COMPLETE:
@@ -149,7 +222,12 @@ class IndexMatch:
             file.last = max(file.last, int(found.max()))
 
     def _tell(
-        self, report: FileReport, file: MatchedFile, items: Items, matches: npt.NDArray[np.uint8]
+        self,
+        report: FileReport,
+        file: MatchedFile,
+        items: Items,
+        matches: npt.NDArray[np.uint8],
+        found: Int64s,
     ) -> None:
         offsets = items.physical_offsets
         nowhere = matches == ItemMatch.NOWHERE
@@ -160,11 +238,7 @@ class IndexMatch:
         sentence = f"points at an old record after the log's end, {self._task.log_end}: a truncation left it"
         report.items(IX_DANGLING, items, is_left_over, sentence, severity=Severity.WARNING)
         self._hold_beyond(report, file, items, beyond & ~is_left_over, matches == ItemMatch.TAKEN)
-        lost = nowhere & ~expired & ~beyond
-        report.items(IX_DANGLING, items, lost, "points at a place where no record with keys begins")
-        report.items(
-            IX_WRONG, items, matches == ItemMatch.OTHER_KEY, "has a hash that no key of its record has"
-        )
+        self._strangers.feed(report, items, found, matches, nowhere & ~expired & ~beyond)
         if self._task.level < _COMPLETE:
             return
         repeated = matches == ItemMatch.REPEATED

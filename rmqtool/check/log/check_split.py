@@ -81,6 +81,7 @@ class CheckReport(SplitEnd):
         findings: what the records say.
         unreadable: ranges of the file that the disk did not deliver.
         illegal_queues: where queues begin whose name or id no broker would give, by raw topic and queue id.
+        batch_topics: topics that prove to have batch queues though the policy did not know it.
         census: what was counted, if that was asked.
     """
 
@@ -98,6 +99,7 @@ class CheckReport(SplitEnd):
     findings: FindingLog = field(default_factory=FindingLog)
     unreadable: list[UnreadableRange] = field(default_factory=list)
     illegal_queues: dict[tuple[bytes, int], int] = field(default_factory=dict)
+    batch_topics: frozenset[str] = frozenset()
     census: SplitCensus | None = None
 
 
@@ -173,7 +175,8 @@ def check_split(task: CheckTask) -> CheckReport:
     )
     met = check.dispatcher.first_log_offsets.items()
     illegal = {queue: log_offset for queue, log_offset in met if is_illegal(*queue)}
-    if not illegal:  # these are told by each split that has them
+    batch_topics = check.dispatcher.unknown_batch_topics()
+    if not (illegal or batch_topics):  # these are told by each split that has them
         _KNOWN.keep(task.policy, check.dispatcher.queues)
     return CheckReport(
         split=split,
@@ -190,5 +193,6 @@ def check_split(task: CheckTask) -> CheckReport:
         findings=check.findings,
         unreadable=walk.unreadable,
         illegal_queues=illegal,
+        batch_topics=batch_topics,
         census=None if check.census is None else check.census.taken(),
     )

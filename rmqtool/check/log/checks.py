@@ -6,6 +6,7 @@ The log is cut into splits that an engine checks (``check_split``); their report
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rmqtool.check.log.damage import LogEnd, damage_findings
@@ -56,6 +57,10 @@ def check_log(check: LogCheck, engine: Engine, watcher: Watcher) -> LogResult:
     reader = LogReader(check, engine)
     try:
         reader.read(watcher)
+        if unknown := reader.unknown_batch_topics:
+            check = replace(check, policy=check.policy.with_batch_topics(unknown))
+            reader = LogReader(check, engine)
+            reader.read(watcher)
         return _LogChecker(check, engine, reader).run()
     except KeyboardInterrupt:
         raise log_so_far(reader, check) from None

@@ -9,6 +9,7 @@ from rmqtool.check.log.record_crcs import most_have_none
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import Finding, FindingLog, Severity, Structure
 from rmqtool.findings.commitlog import CL_PROP_CRC
+from rmqtool.findings.consumequeue import CQ_TYPE
 from rmqtool.findings.places import IO_CHANGED
 from rmqtool.findings.records import CL_TS_BACK
 from rmqtool.times import utc_text
@@ -20,8 +21,30 @@ if TYPE_CHECKING:
     from rmqtool.check.log.record_runs import RecordRun
     from rmqtool.check.log.segment_scan import SegmentScan
     from rmqtool.io.reading import UnreadableRange
+    from rmqtool.reput.queues import QueuePlan
     from rmqtool.reput.scan import SplitReport
+    from rmqtool.store import Store
     from rmqtool.store.segments import Segment
+
+
+def unlisted_batch_topics(store: Store, plans: Iterable[QueuePlan]) -> Iterator[Finding]:
+    """Yield the topics whose records carry inner batches while no setting gives them batch queues.
+
+    A 5.x broker goes by config/topics.json alone (``ConsumeQueueStore#findOrCreateConsumeQueue``).
+    """
+    known = store.settings.batch_topics
+    for topic in sorted({plan.topic for plan in plans if plan.batch} - known if store.root else ()):
+        entry = f'"{topic}" with the attribute queue.type=BatchCQ'
+        yield Finding(
+            code=CQ_TYPE,
+            file="config/topics.json",
+            topic=topic,
+            expected="BatchCQ",
+            message=f"topic {topic} has batch queues, as its records carry inner batches, and"
+            " config/topics.json does not say so: a broker makes simple queues of it",
+            remedy_override=f"Before the next start, put {entry} into config/topics.json; then rebuild the"
+            " consume queues (rmqtool rebuild).",
+        )
 
 
 def record_findings(reports: Sequence[CheckReport | SplitReport], max_findings: int) -> FindingLog:

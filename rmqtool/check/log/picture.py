@@ -212,11 +212,14 @@ def _parts(scan: SegmentScan, end: int) -> Iterator[Stretch]:
         if run is not None:
             yield run
             run = None
+        if part.start < end:  # zeros amid the log are a hole, as any other bytes are
+            yield Stretch(Lies.DAMAGED, part.start, part.stop)
+            continue
         if part.data_start > part.start and part.begins_with_zeros:
             yield Stretch(Lies.ZEROS, part.start, min(part.data_start, part.stop))
         if not part.zero:
             start = part.data_start if part.begins_with_zeros else part.start
-            yield Stretch(Lies.REST if part.start >= end else Lies.DAMAGED, start, part.stop)
+            yield Stretch(Lies.REST, start, part.stop)
     if run is not None:
         yield run
 

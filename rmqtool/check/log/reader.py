@@ -93,6 +93,12 @@ class LogReader:
             raise
 
     @property
+    def unknown_batch_topics(self) -> frozenset[str]:
+        """Return topics that records prove to have batch queues though the policy does not know it."""
+        found = (one.batch_topics for one in self.outcomes if isinstance(one, CheckReport))
+        return frozenset().union(*found)
+
+    @property
     def stale_from(self) -> int | None:
         """Return where copies of older records begin after the log's end; None if none do."""
         return self._edge.stale_from

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.check.expected import ExpectedUnits
+from rmqtool.check.lag import Lag
 from rmqtool.check.model import Examined
 from rmqtool.check.queues.ext import NO_EXT_TIME, ExtQueue
 from rmqtool.check.queues.match import UnitMatch
@@ -28,17 +29,17 @@ if TYPE_CHECKING:
 
 
 _AGAINST_LOG, _COMPLETE = 2, 3
+_UNKNOWN = Lag()
 
 
 def check_queues(
-    task: QueueCheckTask, *, redispatch_start: int | None = None, log_cut: bool = False
+    task: QueueCheckTask, *, lag: Lag = _UNKNOWN, log_cut: bool = False
 ) -> tuple[FindingLog, Examined]:
     """Check some queues.
 
     Args:
         task: the queues, and what the log demands of them.
-        redispatch_start: physical offset from which the next start dispatches anew; a record below it that
-            has no unit gets none. None if no start does that, or it is not known.
+        lag: what a kill explains of an unclean store.
         log_cut: the log is known to have lost its end (the checkpoint is later): units beyond it are errors.
 
     Raises:
@@ -47,7 +48,7 @@ def check_queues(
     unmatched = UnmatchedUnits(task.blocks)
     reports, examined = [], Examined()
     for check in task.queues:
-        run = _QueueRun(task, check, unmatched, redispatch_start=redispatch_start, log_cut=log_cut)
+        run = _QueueRun(task, check, unmatched, lag=lag, log_cut=log_cut)
         run.run()
         reports.append(run.report)
         examined += Examined(consume_queues=check.files is not None, units=run.order.counted)
@@ -67,11 +68,11 @@ class _QueueRun:
         check: QueueCheck,
         unmatched: UnmatchedUnits,
         *,
-        redispatch_start: int | None,
+        lag: Lag,
         log_cut: bool,
     ) -> None:
         self._task, self._check = task, check
-        self._redispatch_start = redispatch_start
+        self._lag = lag
         self.report = QueueReport(check, task.max_findings)
         self.order = UnitOrder(self.report, task)
         # Alone, no queue tells whether the others have ext units.
@@ -113,13 +114,13 @@ class _QueueRun:
         if self._match is None:
             self.order.judge_tail()
             return
-        ranges = missing_ranges(self._expected, self._match.matched)
+        ranges = missing_ranges(self._expected, self._match.matched, self._lag.dispatched)
         if self._match.finish(_slots(ranges, self._match.tail)):
             self.report.confirm_pending()
         else:
             self.report.drop_pending()
         if self._task.level >= _COMPLETE:
-            report_missing(self.report, self._task, ranges, self._redispatch_start)
+            report_missing(self.report, self._task, ranges, self._lag)
 
     def _tell_reading(self, reader: QueueReader) -> None:
         for segment, ranges in reader.unreadable:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from rmqtool.findings import FindingCode
 
 
+OTHER_TAGS = "has tagsCode"
+"""How a finding begins about a unit that contradicts the tags of its record."""
+
 _SECOND_MS = 1000
 _INT_MIN, _INT_MAX = -(1 << 31), (1 << 31) - 1
 
@@ -148,7 +151,7 @@ class FieldCheck:
 
 
 def _tell_tags(wanted: int, found: int) -> Detail:
-    return Detail(f"has tagsCode {found}, its record {wanted}", wanted, found)
+    return Detail(f"{OTHER_TAGS} {found}, its record {wanted}", wanted, found)
 
 
 def _tell_delay(wanted: int, found: int) -> Detail:

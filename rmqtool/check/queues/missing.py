@@ -15,8 +15,9 @@ from rmqtool.formats.consumequeue import UNIT_SIZE
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from rmqtool.arrays import Bools, Int64s
+    from rmqtool.arrays import Bools, Int64s, Row
     from rmqtool.check.expected import ExpectedUnits
+    from rmqtool.check.lag import Lag
     from rmqtool.check.queues.report import QueueReport
     from rmqtool.check.tasks import QueueCheckTask
     from rmqtool.store.segments import Segment
@@ -35,6 +36,7 @@ RANGE_ROW = np.dtype(
         ("is_head", np.bool_),
         ("is_tail", np.bool_),
         ("is_superseded", np.bool_),
+        ("is_dispatched", np.bool_),
     ]
 )
 """Ranges as rows: where every other unit is gone there are half as many of them as records."""
@@ -50,6 +52,7 @@ class MissingRange(NamedTuple):
         is_head: no record before them has a unit: the queue begins after them, if it is there.
         is_tail: no record after them has a unit: the queue lags.
         is_superseded: later records have the same queue offsets: the topic was deleted and created again.
+        is_dispatched: it is certain that the dispatch came past them.
     """
 
     physical_offset: int
@@ -58,9 +61,10 @@ class MissingRange(NamedTuple):
     is_head: bool
     is_tail: bool
     is_superseded: bool
+    is_dispatched: bool
 
 
-def missing_ranges(expected: ExpectedUnits, matched: tuple[int, int]) -> Ranges:
+def missing_ranges(expected: ExpectedUnits, matched: tuple[int, int], dispatched: int = 0) -> Ranges:
     """Return the records without unit, ``(n,)`` of ``RANGE_ROW`` in log order.
 
     Those that the append rule never puts are left out: queue offsets that no file can have.
@@ -68,6 +72,7 @@ def missing_ranges(expected: ExpectedUnits, matched: tuple[int, int]) -> Ranges:
     Args:
         expected: all records, those with units marked.
         matched: numbers of the first and the last that have one, -1 if none has.
+        dispatched: physical offset that the dispatch came to for certain.
 
     Raises:
         EnvironmentFailureError: a block file cannot be read.
@@ -80,7 +85,7 @@ def missing_ranges(expected: ExpectedUnits, matched: tuple[int, int]) -> Ranges:
         queue_offsets = expected.queue_offsets(window)
         rows = expected.unseen(window)
         if len(rows):
-            ranges.append(_ranges_of(expected, window, rows, queue_offsets, least_later, matched))
+            ranges.append(_ranges_of(expected, window, rows, queue_offsets, least_later, matched, dispatched))
         least_later = min(least_later, int(queue_offsets[_is_possible(queue_offsets)].min(initial=_NEVER)))
     return _joined(np.concatenate(ranges[::-1]))
 
@@ -92,6 +97,7 @@ def _ranges_of(
     queue_offsets: Int64s,
     least_later: int,
     matched: tuple[int, int],
+    dispatched: int,
 ) -> Ranges:
     offsets = expected.rows(window).physical_offsets
     possible = _is_possible(queue_offsets)
@@ -102,7 +108,8 @@ def _ranges_of(
     is_superseded = (queue_offsets >= later)[rows]
     numbers = rows + expected.firsts[window]
     is_head, is_tail = (numbers < matched[0]) | (matched[0] < 0), numbers > matched[1]
-    kind = is_head * 4 + is_superseded * 2 + is_tail
+    is_dispatched = offsets[rows] < dispatched
+    kind = is_dispatched * 8 + is_head * 4 + is_superseded * 2 + is_tail
     is_first = np.ones(len(rows), np.bool_)
     is_first[1:] = (np.diff(rows) != 1) | (np.diff(kind) != 0)
     firsts = np.flatnonzero(is_first)
@@ -111,7 +118,7 @@ def _ranges_of(
     found["queue_offset"] = queue_offsets[rows[firsts]]
     found["records"] = np.diff(firsts, append=len(rows))
     found["is_head"], found["is_tail"] = is_head[firsts], is_tail[firsts]
-    found["is_superseded"] = is_superseded[firsts]
+    found["is_superseded"], found["is_dispatched"] = is_superseded[firsts], is_dispatched[firsts]
     return found
 
 
@@ -125,7 +132,7 @@ def _joined(ranges: Ranges) -> Ranges:
         return ranges
     is_first = ~(ranges["is_head"] | ranges["is_tail"])
     is_first[:1] = True
-    for name in ("is_head", "is_tail", "is_superseded"):
+    for name in ("is_head", "is_tail", "is_superseded", "is_dispatched"):
         is_first[1:] |= ranges[name][1:] != ranges[name][:-1]
     firsts = np.flatnonzero(is_first)
     joined = ranges[firsts]
@@ -133,9 +140,7 @@ def _joined(ranges: Ranges) -> Ranges:
     return joined
 
 
-def report_missing(
-    report: QueueReport, task: QueueCheckTask, ranges: Ranges, redispatch_start: int | None
-) -> None:
+def report_missing(report: QueueReport, task: QueueCheckTask, ranges: Ranges, lag: Lag) -> None:
     """Report records without unit.
 
     What lies at the end of an unclean log is dispatched again by the next start; in a clean store no start
@@ -145,34 +150,52 @@ def report_missing(
         report: of the queue.
         task: what is known of the store.
         ranges: the records, ``(n,)`` of ``RANGE_ROW``.
-        redispatch_start: physical offset from which the next start dispatches anew. None if no start does
-            that, or it is not known.
+        lag: what a kill explains.
     """
     is_gone = ranges["is_head"] & report.check.deleted
     if report.check.since is not None:
         is_gone |= ranges["is_head"] & (ranges["physical_offset"] < report.check.since)
     _report_deleted(report, ranges[is_gone])
     ranges = ranges[~is_gone]
+    if lag.is_controlled:  # nobody was to see them
+        ranges = ranges[~ranges["is_tail"] | ranges["is_dispatched"]]
     is_lag = ranges["is_tail"] & task.unclean
-    if redispatch_start is not None:
-        is_lag &= ranges["physical_offset"] >= redispatch_start
+    if lag.redispatched is not None:
+        is_lag &= ranges["physical_offset"] >= lag.redispatched
+    against = {int(row): _against_lag(report, ranges[row], lag) for row in np.flatnonzero(is_lag)}
+    is_lag[[row for row, reason in against.items() if reason]] = False
     is_late = is_lag | ranges["is_superseded"]
     shown = report.log.max_per_code
     for number, row in enumerate(ranges[:shown]):
         severity = Severity.WARNING if is_late[number] else None
-        _report_range(report, MissingRange._make(row.item()), severity, is_lag=bool(is_lag[number]))
+        sentence = _sentence(MissingRange._make(row.item()), is_lag=bool(is_lag[number]))
+        _report_range(report, MissingRange._make(row.item()), severity, sentence + against.get(number, ""))
     for severity, rest in ((None, ~is_late[shown:]), (Severity.WARNING, is_late[shown:])):
         count = int(ranges["records"][shown:][rest].sum())
         report.add(CQ_MISSING_MSG, "more records without unit", severity=severity, count=count)
 
 
+def _against_lag(report: QueueReport, row: Row, lag: Lag) -> str:
+    """Return why no kill explains that records at a queue's end have no unit; empty if one does."""
+    if row["physical_offset"] < (lag.unflushed if row["is_dispatched"] else lag.behind):
+        return f"; a kill explains no more than the last {lag.flush_ms / 1000:g} s"
+    if not row["is_dispatched"]:
+        return ""
+    files, last = report.check.files, int(row["queue_offset"] + row["records"] - 1)
+    if files is None or not len(files):
+        return "; a kill does not explain that the queue is gone"
+    if not report.check.batch and files.segment_at(last * UNIT_SIZE) is None:
+        return "; a kill does not explain that the file of their units is gone"
+    return ""
+
+
 def _report_range(
-    report: QueueReport, missing: MissingRange, severity: Severity | None, *, is_lag: bool
+    report: QueueReport, missing: MissingRange, severity: Severity | None, sentence: str
 ) -> None:
     segment = _file_of(report, missing)
     report.add(
         CQ_MISSING_MSG,
-        _sentence(missing, is_lag=is_lag),
+        sentence,
         segment=segment,
         position=None if segment is None else missing.queue_offset * UNIT_SIZE - segment.start,
         count=missing.records,

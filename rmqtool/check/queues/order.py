@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from rmqtool.store.segments import Segment
 
 
+_VISIBLE = Detail("is a pre-blank unit after the first unit: it passes as valid, and leads to no message")
+
+
 class UnitOrder:
     """Goes through the units of one queue.
 
@@ -74,7 +77,12 @@ class UnitOrder:
             is_preblank: Bools = np.zeros(len(units), np.bool_)
         else:
             is_preblank, is_misplaced = self._preblanks(units, offsets, sizes)
-            is_bad |= is_misplaced
+            is_visible = is_misplaced & (offsets == 0) & (units.column("tagsCode") == 0)
+            is_bad |= is_misplaced & ~is_visible
+            is_preblank |= is_visible
+            self._report.report(
+                Problem(CQ_PREBLANK_VISIBLE, units, np.flatnonzero(is_visible), lambda _: _VISIBLE)
+            )
         self.counted += int(np.count_nonzero(~is_zero))
         self._zero_runs(units, is_zero)
         self._report.report(
@@ -243,7 +251,7 @@ def _is_bad_batch(units: Units) -> Bools:
 def _tell_bad(units: Units, row: int) -> Detail:
     offset, size = int(units.rows["physicalOffset"][row]), int(units.rows["size"][row])
     if size == PREBLANK_SIZE:
-        return Detail("is a pre-blank unit, or of its size, after the first unit", observed=size)
+        return Detail("is of a pre-blank unit's size after the first unit, and is none", observed=size)
     return Detail(f"cannot be: offset {offset}, size {size}", observed=size)
 
 

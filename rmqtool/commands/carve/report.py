@@ -91,7 +91,8 @@ class CarveReport:
         loose: how many records are in no log, by cause: ``frame`` their lengths do not add up, ``body``
             BODYCRC fails, ``signature`` __CRC32# fails, ``tail`` topic and properties may be another's,
             ``inner`` they lie inside another record, ``conflict`` another has their place, ``straddles``
-            they would lie in two files, ``stray`` too few of their log.
+            they would lie in two files, ``offset`` the records around say that they lie elsewhere, ``stray``
+            too few of their log.
         loose_bytes: how much of them is kept.
         notes: sentences.
         seconds: wall time of each stage.

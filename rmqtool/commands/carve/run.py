@@ -11,16 +11,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rmqtool.carve.images import open_image
+from rmqtool.carve.images import open_image, search
 from rmqtool.carve.layout import lay_out
 from rmqtool.carve.loose import names_of_hosts, write_loose
-from rmqtool.carve.maps import NOT_READ, UNREADABLE, USED, map_lines
-from rmqtool.carve.ranges import length_of
-from rmqtool.carve.search import search
-from rmqtool.carve.writing import LOG_DIRECTORY, FileTask, HashedFile, manifest_lines, write_log_file
+from rmqtool.carve.ranges import NOT_READ, UNREADABLE, USED, length_of, map_lines
+from rmqtool.carve.writing import LOG_DIRECTORY, FileTask, HashedFile, write_log_file
 from rmqtool.commands.carve.report import CarvedImage, CarvedLog, CarveReport
 from rmqtool.engine import EngineOptions, open_engine
 from rmqtool.errors import UsageError
+from rmqtool.formats.manifest import manifest_lines
 from rmqtool.io.images import refuse_same_device
 from rmqtool.projection import json_object
 from rmqtool.store import Origin
@@ -31,10 +30,9 @@ from rmqtool.store.staging import StagingArea
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from rmqtool.carve.images import Image
+    from rmqtool.carve.images import Image, SearchResult
     from rmqtool.carve.layout import Layout, LogLayout
     from rmqtool.carve.ranges import Ranges
-    from rmqtool.carve.search import SearchResult
     from rmqtool.carve.writing import Written
     from rmqtool.engine import Engine
     from rmqtool.io import Location
@@ -135,7 +133,7 @@ def _carved(
     report = _report(images, found, layout, str(request.out), clock)
     text = json.dumps(json_object(report), indent=1) + "\n"
     written.append(_write_text(staging, CARVE_REPORT, [text]))
-    _write_text(staging, MANIFEST, manifest_lines(written))
+    _write_text(staging, MANIFEST, manifest_lines((file.label, file.sha256) for file in written))
     return report
 
 

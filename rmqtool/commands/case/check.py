@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from rmqtool.check.digests import hash_all
 from rmqtool.check.store_files import ListedFile
-from rmqtool.commands.case.directory import CaseDirectory, read_record
+from rmqtool.commands.case.directory import BrokenSealError, CaseDirectory, read_record
 from rmqtool.commands.case.model import Afterwards
-from rmqtool.commands.case.sealing import BrokenSealError
 from rmqtool.errors import EnvironmentFailureError, ExitStatus
 from rmqtool.findings import FailOn
 from rmqtool.io import Kind, location_of
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from rmqtool.commands.case.sealing import Sealed
+    from rmqtool.commands.case.directory import Sealed
     from rmqtool.progress import Progress
 
 
@@ -88,21 +87,6 @@ class FileLine:
     reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class UnrecordedRun:
-    """A run that began and has no record.
-
-    Attributes:
-        command: its words.
-        started: when it began.
-        at_work: whether it still goes on; else it was killed, which the next run will record.
-    """
-
-    command: tuple[str, ...]
-    started: str | None
-    at_work: bool
-
-
 _STATUS = {
     CaseResult.INTACT: ExitStatus.CLEAN,
     CaseResult.FILES_DIFFER: ExitStatus.NEGATIVE,
@@ -120,7 +104,6 @@ class CaseCheck:
         records: each of them.
         head: digest of the last record, to be noted elsewhere: a chain cannot tell that its end is gone.
         missing: digests that were asked for, and are no record's.
-        unrecorded: runs without a record.
         files: how many files are in which state; null where nobody asked.
         differing: the files that are not as they were.
     """
@@ -131,7 +114,6 @@ class CaseCheck:
     records: tuple[RecordLine, ...]
     head: str | None
     missing: tuple[str, ...]
-    unrecorded: tuple[UnrecordedRun, ...]
     files: Mapping[str, int] | None
     differing: tuple[FileLine, ...]
 
@@ -160,10 +142,8 @@ def check_case(
     Raises:
         EnvironmentFailureError: There are no records, or one cannot be read.
     """
-    case = CaseDirectory(directory)
-    places = case.records()
-    unrecorded = tuple(_unrecorded(case))
-    if not places and not unrecorded:
+    places = CaseDirectory(directory).records()
+    if not places:
         raise EnvironmentFailureError(f"{directory}: holds no records; give the DIR of --case")
     lines: list[RecordLine] = []
     last: dict[str, _Said] = {}
@@ -187,18 +167,9 @@ def check_case(
         records=tuple(lines),
         head=lines[-1].sha256 if lines else None,
         missing=missing,
-        unrecorded=unrecorded,
         files=dict(Counter(one.state.value for one in states)) if files else None,
         differing=differing,
     )
-
-
-def _unrecorded(case: CaseDirectory) -> Iterator[UnrecordedRun]:
-    for one in case.begun():
-        words = one.run.get("command")
-        yield UnrecordedRun(
-            tuple(map(str, words if isinstance(words, list) else [])), one.run.get("started"), one.at_work
-        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,25 +1,22 @@
 """The directory of a case: numbered records that appear whole, one after the other, whoever else is at work.
 
-Beside the records lie ``.lock``, held while one is added, and a ``.begun-XXXXXXXX.json`` for every run at
-work, which that run holds locked. One that nobody holds any more is of a run that was killed; who adds the
-next record makes one of it.
+Beside the records lies ``.lock``, held while one is added. The last member of a record is the digest of
+all bytes before that member.
 """
 
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
 import re
 import secrets
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from rmqtool.commands.case.model import CaseOutcome, CaseRecord, RunFacts
-from rmqtool.commands.case.sealing import BrokenSealError, Sealed, seal, unseal
-from rmqtool.errors import EnvironmentFailureError, RefusedError
+from rmqtool.errors import RefusedError
 from rmqtool.io import location_of
 from rmqtool.projection import json_object
 from rmqtool.store.staged_file import failure_of
@@ -29,29 +26,67 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from rmqtool.commands.case.model import CaseRecord
     from rmqtool.io import Location
 
-_LOCK, _BEGUN, _ATTEMPT = ".lock", ".begun-", ".attempt-"
+
+_HEAD, _END = ',\n "sha256": "', '"\n}\n'
+_SEAL = re.compile(re.escape(_HEAD).encode() + rb"([0-9a-f]{64})" + re.escape(_END).encode())
+SEAL_BYTES = len(_HEAD) + 64 + len(_END)
+"""``head -c -82 0001.json | sha256sum`` prints the digest."""
+
+
+class BrokenSealError(ValueError):
+    """Bytes are no record, or not the ones that were sealed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """A record as it was read.
+
+    Attributes:
+        document: what it says.
+        sha256: its digest.
+    """
+
+    document: dict[str, Any]
+    sha256: str
+
+
+def seal(record: CaseRecord) -> bytes:
+    """Return the bytes of a record's file."""
+    text = json.dumps(json_object(record), indent=1).removesuffix("\n}")
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return f"{text}{_HEAD}{digest}{_END}".encode()
+
+
+def unseal(data: bytes) -> Sealed:
+    """Return what a record's file says.
+
+    Raises:
+        BrokenSealError: It was altered, or never was a record.
+    """
+    body, tail = data[:-SEAL_BYTES], data[-SEAL_BYTES:]
+    found = _SEAL.fullmatch(tail)
+    if found is None:
+        raise BrokenSealError("has no digest at its end")
+    digest = hashlib.sha256(body).hexdigest()
+    if digest != found[1].decode():
+        raise BrokenSealError(f"is not what was recorded: its SHA-256 is {digest}")
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError) as failure:
+        raise BrokenSealError(f"is no JSON: {failure}") from failure
+    if not isinstance(document, dict):
+        raise BrokenSealError("is no record")
+    return Sealed(document, digest)
+
+
+_LOCK, _ATTEMPT = ".lock", ".attempt-"
 _RECORD = re.compile(r"(\d{4,})\.json")
 _LARGEST = 1 << 30
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 _MODE = 0o644  # minus umask
-_KILLED = "the process ended without a word: killed, or out of power; this was noted by the next run"
-
-
-@dataclass(frozen=True, slots=True)
-class Begun:
-    """A run that has no record.
-
-    Attributes:
-        name: of its file.
-        run: what it said when it began; empty if that cannot be read.
-        at_work: whether it is still going on.
-    """
-
-    name: str
-    run: dict[str, Any]
-    at_work: bool
 
 
 class CaseDirectory:
@@ -63,7 +98,6 @@ class CaseDirectory:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._marker: tuple[Path, int] | None = None
 
     def records(self) -> dict[int, Location]:
         """Return the files of all records by their numbers, ascending.
@@ -75,39 +109,23 @@ class CaseDirectory:
         named = ((_RECORD.fullmatch(entry.name), entry.name) for entry in place.entries())
         return dict(sorted((int(found[1]), place / name) for found, name in named if found is not None))
 
-    def begun(self) -> list[Begun]:
-        """Return the runs that have no record, by the names of their files."""
-        place = location_of(self.path)
-        return [
-            Begun(entry.name, _facts(place / entry.name), _is_held(self.path / entry.name))
-            for entry in place.entries()
-            if entry.name.startswith(_BEGUN)
-        ]
-
-    def begin(self, run: RunFacts) -> None:
-        """Note that a run begins; make the directory if it is not there.
+    def prepare(self) -> None:
+        """Make the directory if it is not there, and look whether a record can be added.
 
         Raises:
             RefusedError: It holds something else, or its last record was altered.
             EnvironmentFailureError: It cannot be written.
         """
-        with self._told():
+        with self._failures_named():
             self.path.mkdir(exist_ok=True)
             names = {entry.name for entry in location_of(self.path).entries()}
             if names and _LOCK not in names and not self.records():
                 raise RefusedError(f"{self.path}: is no directory of a case: it holds other things")
             with self._locked():
                 self._last()
-                path = self.path / f"{_BEGUN}{secrets.token_hex(4)}.json"
-                descriptor = os.open(path, _NEW, _MODE)
-                self._marker = path, descriptor
-                with suppress(OSError):  # a file system without flock: nobody takes it for a dead one
-                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                _write_all(descriptor, json.dumps(json_object(run)).encode())
-                os.fsync(descriptor)
 
     def append(self, make: Callable[[int, str | None], CaseRecord]) -> tuple[Path, str]:
-        """Add the record of the run that began.
+        """Add the record of a run.
 
         Args:
             make: Returns it, given its number and the digest of the one before.
@@ -119,21 +137,12 @@ class CaseDirectory:
             RefusedError: The record before was altered since the run began.
             EnvironmentFailureError: It cannot be written; nothing of it is there.
         """
-        with self._told(), self._locked():
-            added = self._add(make)
-            if self._marker is not None:
-                path, descriptor = self._marker
-                path.unlink(missing_ok=True)
-                os.close(descriptor)
-                self._marker = None
-            return added
-
-    def _add(self, make: Callable[[int, str | None], CaseRecord]) -> tuple[Path, str]:
-        number, previous = self._last()
-        data = seal(make(number + 1, previous))
-        path = self.path / f"{number + 1:04d}.json"
-        self._publish(data, path)
-        return path, unseal(data).sha256
+        with self._failures_named(), self._locked():
+            number, previous = self._last()
+            data = seal(make(number + 1, previous))
+            path = self.path / f"{number + 1:04d}.json"
+            self._publish(data, path)
+            return path, unseal(data).sha256
 
     def _last(self) -> tuple[int, str | None]:
         """Return number and digest of the last record, 0 and None if there is none.
@@ -177,29 +186,21 @@ class CaseDirectory:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Hold the lock; clean up, and note runs that were killed, before anything else is done."""
+        """Hold the lock, and remove what a run that was killed amid its record has left."""
         descriptor = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE)
         try:
             with suppress(OSError):  # a file system without flock: that no file is replaced has to do
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
-            self._note_killed()
+            for entry in location_of(self.path).entries():
+                if entry.name.startswith(_ATTEMPT):
+                    (self.path / entry.name).unlink(missing_ok=True)
             yield
         finally:
             os.close(descriptor)
 
-    def _note_killed(self) -> None:
-        for entry in location_of(self.path).entries():
-            if entry.name.startswith(_ATTEMPT):
-                (self.path / entry.name).unlink(missing_ok=True)
-        for one in self.begun():
-            run = None if one.at_work else RunFacts.parse(one.run)
-            if run is not None:
-                self._add(partial(_killed, run))
-                (self.path / one.name).unlink(missing_ok=True)
-
     @contextmanager
-    def _told(self) -> Iterator[None]:
-        """Say of what failed where it was."""
+    def _failures_named(self) -> Iterator[None]:
+        """Name the directory in errors of the operating system."""
         try:
             yield
         except OSError as failure:
@@ -214,34 +215,6 @@ def read_record(place: Location) -> Sealed:
         EnvironmentFailureError: It cannot be read.
     """
     return unseal(place.read_head(_LARGEST))
-
-
-def _killed(run: RunFacts, number: int, previous: str | None) -> CaseRecord:
-    return CaseRecord(number, previous, run, None, CaseOutcome.KILLED, None, _KILLED)
-
-
-def _facts(place: Location) -> dict[str, Any]:
-    """Return what a run said when it began; nothing if it was killed amid that."""
-    try:
-        found = json.loads(place.read_head(_LARGEST))
-    except (EnvironmentFailureError, ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _is_held(path: Path) -> bool:
-    """Tell whether a run is at work, or may be."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return True
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
 
 
 def _write_all(descriptor: int, data: bytes) -> None:

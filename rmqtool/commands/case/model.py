@@ -19,7 +19,6 @@ class CaseOutcome(StrEnum):
     FAILED = "failed"
     INTERRUPTED = "interrupted"
     CRASHED = "crashed"
-    KILLED = "killed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,24 +117,6 @@ class RunFacts:
     started: str
     options: Mapping[str, CaseOption]
 
-    @classmethod
-    def parse(cls, found: Mapping[str, Any]) -> RunFacts | None:
-        """Return the facts of which a JSON object was made; None if it is another object."""
-        try:
-            who = found["operator"]
-            return cls(
-                found["rmqtool"],
-                found["python"],
-                found["platform"],
-                tuple(found["command"]),
-                found["directory"],
-                Operator(who["login"], who["uid"], who["sudoUser"], who["host"]),
-                found["started"],
-                {name: CaseOption(one["value"], one["origin"]) for name, one in found["options"].items()},
-            )
-        except (KeyError, TypeError, AttributeError):
-            return None
-
 
 @dataclass(frozen=True, slots=True)
 class CaseRecord:
@@ -145,10 +126,10 @@ class CaseRecord:
         number: counted from 1.
         previous: the digest of the record before; null in the first.
         run: what was known when it began.
-        ended: when it ended, in UTC; null if it was killed.
+        ended: when it ended, in UTC.
         outcome: how it ended.
-        exit_status: what it returned; null if it was killed.
-        message: the sentence with which it failed; of a run that was killed, how that is known.
+        exit_status: what it returned.
+        message: the sentence with which it failed.
         settings: of the stores that were read.
         inputs: the files that were read, as they were before.
         outputs: the files that were made or changed, as they were after.
@@ -160,9 +141,9 @@ class CaseRecord:
     number: int
     previous: str | None
     run: RunFacts
-    ended: str | None
+    ended: str
     outcome: CaseOutcome
-    exit_status: int | None
+    exit_status: int
     message: str | None = None
     settings: tuple[StoreSettings, ...] = ()
     inputs: tuple[CaseFile, ...] = ()

@@ -1,20 +1,28 @@
-"""A run that is being recorded: from the files that it is going to read to the record."""
+"""The record of a run in the making: who, where, when, with what; the digests of its files; the outcome."""
 
 from __future__ import annotations
 
+import getpass
+import os
+import platform
+import pwd
+import socket
 import time
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rmqtool.check.digests import Hashed, hash_all
 from rmqtool.check.store_files import ListedFile, files_below, store_files
 from rmqtool.commands.case.directory import CaseDirectory
-from rmqtool.commands.case.facts import utc_text
 from rmqtool.commands.case.model import (
     Afterwards,
     CaseFile,
     CaseOutcome,
     CaseRecord,
+    Operator,
+    RunFacts,
     StoreSettings,
     counters_of,
 )
@@ -27,13 +35,57 @@ from rmqtool.store.staging import refuse_inside
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
     from typing import Any
 
-    from rmqtool.commands.case.model import RunFacts
+    from rmqtool.commands.case.model import CaseOption
     from rmqtool.io import Location
     from rmqtool.progress import Progress
     from rmqtool.store import Store
+
+
+_NS_A_S = 1_000_000_000
+
+
+def facts_now(version: str, command: Iterable[str], options: Mapping[str, CaseOption]) -> RunFacts:
+    """Return the facts of a run that begins in this process.
+
+    Args:
+        version: Of this tool.
+        command: Its words.
+        options: By name.
+    """
+    return RunFacts(
+        rmqtool=version,
+        python=platform.python_version(),
+        platform=f"{platform.system()} {platform.release()} {platform.machine()}",
+        command=tuple(command),
+        directory=str(Path.cwd()),
+        operator=Operator(_login(), os.getuid(), os.environ.get("SUDO_USER"), socket.gethostname()),
+        started=utc_text(time.time_ns()),
+        options=options,
+    )
+
+
+def _login() -> str:
+    """Return the user's name by the number, which no variable of the environment can change."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # as in a container
+        pass
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())
+
+
+def utc_text(time_ns: int) -> str:
+    """Return a time in nanoseconds since 1970 as ISO 8601 has it, in UTC and without loss."""
+    seconds, rest = divmod(time_ns, _NS_A_S)
+    try:
+        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:09d}Z"
+    except (OverflowError, ValueError, OSError):  # a file's time may be of any year
+        return f"{time_ns} ns"
+
 
 _INPUTS, _OUTPUTS = "case: SHA-256 of inputs", "case: SHA-256 of outputs"
 _NOT_HASHED = "the run was interrupted before this file was read for its digest"
@@ -117,7 +169,7 @@ class Recording:
             for store in stores
         )
         self._changing = tuple(stores) if in_place else ()
-        self._case.begin(self._run)
+        self._case.prepare()
         self._has_begun = True
         self._before = self._made().files
         seen = self._read(stores, images)

@@ -1,31 +1,132 @@
-"""Commit logs by physical offset: bounds, and the records of the range that both hold."""
+"""Commit logs by physical offset: bounds, the records of the range that both hold, and their differences."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from rmqtool.commands.diff.align import LogBounds
 from rmqtool.commands.diff.chain import Chain
 from rmqtool.commands.diff.model import Change, Difference, DifferenceLimiter
-from rmqtool.commands.diff.records import record_difference
-from rmqtool.findings.commitlog import CL_STRAY
+from rmqtool.findings.commitlog import CL_CRC, CL_PHY_MISMATCH, CL_STRAY
+from rmqtool.formats import layout
+from rmqtool.formats.message import HEAD
+from rmqtool.releases import LENIENT
 from rmqtool.scan.classify import Defect
 from rmqtool.scan.log_edge import FoundEdge
 from rmqtool.scan.log_end import find_log_end
+from rmqtool.scan.records import Record, check_record
+from rmqtool.scan.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqtool.arrays import Bools, Int64s
     from rmqtool.commands.diff.chain import Starts
-    from rmqtool.commands.diff.model import Comparison
+    from rmqtool.commands.diff.model import Comparison, Value
+    from rmqtool.findings import FindingCode
     from rmqtool.io.reading import UnreadableRange
     from rmqtool.scan.log_end import LogEnd
     from rmqtool.store import FileQueue, Store
     from rmqtool.store.segments import Segment
+
+
+_SHOWN_BYTES = 20
+_WINDOW_BYTES = 4096
+_NAMES = [field.name for field in layout(HEAD, sysFlag=0)]
+_DAMAGED = {(True, True): "both", (True, False): "a", (False, True): "b", (False, False): None}
+
+
+class _Side(NamedTuple):
+    record: Record | None
+    damage: str | None = None
+    code: FindingCode | None = None
+
+
+def record_difference(a: FileQueue, b: FileQueue, log_offset: int, begins: tuple[bool, bool]) -> Difference:
+    """Return what differs between the records, or whatever lies there, at a physical offset.
+
+    Args:
+        a: The log of A.
+        b: The log of B.
+        log_offset: Physical offset.
+        begins: Whether A, and whether B, should have a record there.
+    """
+    ours, theirs = (
+        _look(files, log_offset) if one else _Side(None) for files, one in zip((a, b), begins, strict=True)
+    )
+    left, right = _texts(ours.record, theirs.record)
+    known = ours.record or theirs.record
+    return Difference(
+        "commitlog",
+        Change.CHANGED,
+        f"the records at {log_offset} differ: {_reason(ours, theirs) or ', '.join(left)}",
+        topic=None if known is None else known.topic,
+        queue_id=None if known is None else known.head.queue_id,
+        queue_offset=None if known is None else known.head.queue_offset,
+        physical_offset=log_offset,
+        a=left,
+        b=right,
+        damaged=_DAMAGED[ours.damage is not None, theirs.damage is not None],
+        code=next((side.code.code for side in (ours, theirs) if side.code), None),
+    )
+
+
+def _reason(ours: _Side, theirs: _Side) -> str:
+    return "; ".join(f"{name}: {side.damage}" for name, side in (("A", ours), ("B", theirs)) if side.damage)
+
+
+def _look(files: FileQueue, log_offset: int) -> _Side:
+    """Return the record at a place, and what is wrong with it."""
+    segment = files.segment_at(log_offset)
+    if segment is None:
+        return _Side(None, "no file of the log is there")
+    window, position = Window(segment, _WINDOW_BYTES), log_offset - segment.start
+    window.focus(position)
+    checked = check_record(window, position, LENIENT, base=segment.start)
+    record = checked.record
+    if record is None:
+        return _Side(None, None if checked.success else checked.reason)
+    if not record.body_crc_holds:
+        return _Side(record, "the body's CRC-32 is not BODYCRC", CL_CRC)
+    if record.head.physical_offset != log_offset:
+        return _Side(record, f"PHYSICALOFFSET is {record.head.physical_offset}", CL_PHY_MISMATCH)
+    return _Side(record)
+
+
+def _texts(ours: Record | None, theirs: Record | None) -> tuple[dict[str, Value], dict[str, Value]]:
+    if ours is None or theirs is None:
+        return _what(ours), _what(theirs)
+    left, right = _fields(ours), _fields(theirs)
+    return _unequal(left, right, ours, theirs), _unequal(right, left, theirs, ours)
+
+
+def _what(record: Record | None) -> dict[str, Value]:
+    return {"record": "none" if record is None else f"{record.head.total_size} bytes"}
+
+
+def _fields(record: Record) -> dict[str, Value]:
+    values = (value.hex() if isinstance(value, bytes) else value for value in record.head)
+    return {**dict(zip(_NAMES, values, strict=True)), "topic": record.topic}
+
+
+def _unequal(
+    left: dict[str, Value], right: dict[str, Value], mine: Record, yours: Record
+) -> dict[str, Value]:
+    found = {name: value for name, value in left.items() if value != right[name]}
+    if mine.properties != yours.properties:
+        found["properties"] = {
+            name: value for name, value in mine.properties.items() if yours.properties.get(name) != value
+        }
+    if mine.body != yours.body:
+        pairs = enumerate(zip(mine.body, yours.body, strict=False))
+        at = next(
+            (number for number, (one, other) in pairs if one != other), min(len(mine.body), len(yours.body))
+        )
+        found[f"body from {at}"] = mine.body[at : at + _SHOWN_BYTES].hex()
+    return found
 
 
 _STRETCH_BYTES = 8 << 20
@@ -70,6 +171,9 @@ def _chain(store: Store, end: int) -> Chain:
 def _bounds(reaches: LogBounds) -> Iterator[Difference]:
     """Say how far the logs reach; that is no damage."""
     (a, b), (a_end, b_end) = reaches.starts, reaches.ends
+    if a < a_end and b < b_end and (a_end <= b or b_end <= a):
+        yield _apart(reaches)
+        return
     if a != b:
         later = "B" if a < b else "A"
         sentence = f"the logs start at {a} and {b}: {later} has deleted {abs(a - b)} bytes that have expired"
@@ -81,6 +185,22 @@ def _bounds(reaches: LogBounds) -> Iterator[Difference]:
             " as a slave that lags, or an older copy"
         )
         yield _bound(Change.ENDS, sentence, "end", a_end, b_end)
+
+
+def _apart(reaches: LogBounds) -> Difference:
+    """Say that two logs share no byte: one is no slave of the other that merely lags."""
+    (a, b), (a_end, b_end) = reaches.starts, reaches.ends
+    early, late, end, start = ("A", "B", a_end, b) if a_end <= b else ("B", "A", b_end, a)
+    between = f"{start - end} bytes between are in neither" if end < start else "no byte is in both"
+    sentence = f"the logs do not touch: {early} ends at {end}, before {late} begins at {start}; {between}"
+    return Difference(
+        _STRUCTURE,
+        Change.STARTS,
+        sentence,
+        physical_offset=end,
+        a={"start": a, "end": a_end},
+        b={"start": b, "end": b_end},
+    )
 
 
 def _bound(change: Change, sentence: str, name: str, a: int, b: int) -> Difference:

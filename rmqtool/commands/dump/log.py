@@ -66,7 +66,7 @@ def _through_queue(store: Store, request: DumpRequest, progress: Progress) -> It
     ranges = (wanted.from_queue_offset, wanted.begin_ms, wanted.end_ms)
     if PathKind.CONSUMEQUEUE not in store.roots or ranges == (None, None, None):
         return None
-    if wanted.topic is None or wanted.queue_id is None or _is_glob(wanted.topic):
+    if not isinstance(wanted.topic, str) or wanted.queue_id is None or _is_glob(wanted.topic):
         return None
     if (request.from_offset, request.to_offset, request.on_corrupt) != (None, None, "resync"):
         return None
@@ -87,7 +87,7 @@ def _queue_messages(
 ) -> Iterator[rows.Row]:
     make = MessageRows(store.commitlog, store.settings.delay_levels)
     request = QueryRequest(
-        topic=wanted.topic, queue_id=wanted.queue_id, begin_ms=wanted.begin_ms, end_ms=wanted.end_ms
+        topic=queue.topic, queue_id=wanted.queue_id, begin_ms=wanted.begin_ms, end_ms=wanted.end_ms
     )
     way_out = "dump the commitlog directory to read the log itself"
     context = QueryContext(store, request, LimitedProgress(progress), way_out=way_out)

@@ -1,10 +1,10 @@
 """``query``: the messages that answer a question, each read and compared before it is shown.
 
 ``run`` is the way from a question to messages. Which structure answers: the log at one place (``by_id``),
-``index`` (``by_key``: what a client keeps of the hits; ``broker_hits``: exactly as a broker finds them), the
+``index`` (``by_key``: the hits that a client keeps, or those of a broker), the
 queues (`rmqtool.lookup`), ``by_tag`` (tag items of the index, else tags codes in the queues), ``scan`` (the
-log itself, when told to; ``log_answers``). ``index_coverage`` tells what the index does not hold of the log,
-``miss_reasons`` looks for reasons why it has nothing, ``hints`` for what was meant; ``consumption`` tells
+log itself, when told to; ``log_answers``). ``miss_reasons`` finds reasons why the
+index has nothing, and what was meant; ``consumption`` tells
 whether a group has consumed what was found.
 
 Nothing here is trusted: index and queues only name candidates, and where they are damaged, that is said.

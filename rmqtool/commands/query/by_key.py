@@ -1,22 +1,118 @@
-"""Messages by key through the index: what a client keeps of the hits, or what a broker gives."""
+"""Messages by key through the index: the hits that a client keeps, or all that a broker returns.
+
+A broker returns other keys of the same hash, and repeats, too.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
-from rmqtool.commands.query.broker_hits import broker_hits
-from rmqtool.commands.query.index import IndexSearch
+from rmqtool.commands.query.index import IndexSearch, header_times, index_files
 from rmqtool.commands.query.miss_reasons import explain_absence
+from rmqtool.derived.index_files import LARGEST_LONG
 from rmqtool.findings.wording import counted
 from rmqtool.lookup.explain import Reason
 from rmqtool.scan.record_at import record_at
+from rmqtool.times import time_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from rmqtool.derived.index_files import IndexFile
     from rmqtool.lookup.context import QueryContext
     from rmqtool.lookup.request import KeyQuestion
     from rmqtool.scan.records import Record
+
+
+def broker_hits(context: QueryContext, questions: Sequence[KeyQuestion]) -> list[list[int]]:
+    """Return the physical offsets that a broker's index gives for each key, ascending.
+
+    Java: ``IndexService#queryOffset``, ``DefaultMessageStore#queryMessage`` (4.9.8, 5.3.3), which sorts them.
+    """
+    request = context.request
+    begin_ms = request.begin_ms or 0
+    end_ms = LARGEST_LONG if request.end_ms is None else request.end_ms
+    walks = [_Walk(context, question.key_hash, begin_ms, end_ms) for question in questions]
+    found: list[list[int]] = [[] for _ in questions]
+    sought = context.limit.sought
+    for file in _consulted(context, begin_ms, end_ms):
+        for walk, hits in zip(walks, found, strict=True):
+            hits.extend(islice(walk.hits(file), None if sought is None else sought - len(hits)))
+        if all(len(hits) == sought for hits in found):
+            break
+    return [_cut(context, hits) for hits in found]
+
+
+def _cut(context: QueryContext, hits: list[int]) -> list[int]:
+    """Return as many of the newest hits as wanted, ascending; they come as a broker meets them."""
+    return sorted(context.limit.newest(hits[::-1]))
+
+
+def _consulted(context: QueryContext, begin_ms: int, end_ms: int) -> Iterator[IndexFile]:
+    """Yield the files that a broker walks: newest first, none after one that begins too early."""
+    for index_file in index_files(context):
+        header, label = index_file.header, index_file.file.label
+        if index_file.is_short:
+            continue
+        first = header.begin_timestamp_ms
+        if index_file.is_time_matched(begin_ms, end_ms):
+            yield index_file
+        else:
+            message = f"{label}: ruled out, its header says {header_times(header)}"
+            context.explanation.add(Reason.FILE_OUT_OF_TIME, message, label)
+        if first < begin_ms:
+            message = f"{label} begins before the time asked for: no older file is looked at"
+            context.explanation.add(Reason.FILE_NOT_NEEDED, message, label)
+            return
+
+
+@dataclass(frozen=True, slots=True)
+class _Walk:
+    """A broker's way through the chain of one key."""
+
+    context: QueryContext
+    key_hash: int
+    begin_ms: int
+    end_ms: int
+
+    def hits(self, index_file: IndexFile) -> Iterator[int]:
+        """Yield the hits of one file, newest first.
+
+        Java: ``IndexFile#selectPhyOffset`` (4.9.8, 5.3.3). It also follows a link that does not descend,
+        round and round; here that ends the chain, and is said.
+        """
+        header = index_file.header
+        if not index_file.has_items:
+            return
+        slot = self.key_hash % index_file.slots
+        number, newest = index_file.slot(slot), header.index_count
+        label = index_file.file.label
+        message = f"{label}: slot {slot} leads to item {number}"
+        self.context.explanation.add(Reason.FILE_WALKED, message, label, slot=slot, item=number)
+        while 0 < number <= newest:
+            item = index_file.item(number)
+            if item is None or item.time_diff < 0:
+                return
+            time_ms = header.begin_timestamp_ms + item.time_diff * 1000
+            if item.key_hash == self.key_hash:
+                if self.begin_ms <= time_ms <= self.end_ms:
+                    yield item.physical_offset
+                else:
+                    self._explain_time(label, number, time_ms)
+            if item.previous == number or time_ms < self.begin_ms:
+                return
+            if item.previous > number:
+                what = f"{label} is damaged: item {number} is followed by item {item.previous}"
+                self.context.explain_doubt(Reason.CHAIN_BROKEN, what, label, item=number)
+                return
+            number = item.previous
+
+    def _explain_time(self, label: str, number: int, time_ms: int) -> None:
+        message = f"{label}: item {number} is left out, its time is {time_text(time_ms)}"
+        self.context.explanation.add(Reason.ITEM_OUT_OF_TIME, message, label, item=number)
+
 
 Match = tuple["KeyQuestion | None", "Record"]
 

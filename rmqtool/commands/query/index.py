@@ -1,26 +1,123 @@
-"""Messages by key: the index names candidates, the records decide."""
+"""Messages by key: the index names candidates, the records decide; how much of the log the index covers."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from rmqtool.commands.query.index_coverage import IndexCoverage
 from rmqtool.derived.index_files import LARGEST_LONG, IndexFile, warn_of_assumed_geometry
 from rmqtool.dispatch.index_keys import item_keys
 from rmqtool.findings.wording import counted
+from rmqtool.formats.message import TRANSACTION_MASK, TRANSACTION_ROLLBACK
 from rmqtool.javacompat import index_key_hash
 from rmqtool.lookup.explain import Reason
+from rmqtool.lookup.queue import peek_after, units_at
+from rmqtool.rows.messages import keys_of
 from rmqtool.scan.record_at import record_at
+from rmqtool.store.kinds import PathKind
 from rmqtool.times import time_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from rmqtool.formats.index import Header, Item
     from rmqtool.lookup.context import QueryContext
     from rmqtool.lookup.request import KeyQuestion
     from rmqtool.scan.records import Record
+    from rmqtool.store import Store
+
+
+def is_indexed(record: Record) -> bool:
+    """Whether a broker puts a record into the index.
+
+    Java: ``IndexService#buildIndex`` (4.9.8, 5.3.3).
+    """
+    return not is_rolled_back(record) and bool(keys_of(record))
+
+
+def is_rolled_back(record: Record) -> bool:
+    """Whether the record says that its transaction was rolled back."""
+    return record.head.sys_flag & TRANSACTION_MASK == TRANSACTION_ROLLBACK
+
+
+def coverage(store: Store) -> tuple[int, int] | None:
+    """Return physical offsets of the first and the last indexed message; None without items."""
+    headers: list[Header] = []
+    for file in store.index_files:
+        index_file = IndexFile(file, store.settings.index_geometry)
+        file.close()
+        if index_file.has_items:
+            headers.append(index_file.header)
+    if not headers:
+        return None
+    return min(one.begin_phy_offset for one in headers), max(one.end_phy_offset for one in headers)
+
+
+class IndexCoverage:
+    """Goes along with a search through the index files, newest first, and tells what lies between them.
+
+    A broker indexes every message once, in the order of the log: where one file ends the next begins, and
+    between the two, before the first and after the last there is no message with keys.
+
+    Args:
+        context: The question that is searched for.
+    """
+
+    def __init__(self, context: QueryContext) -> None:
+        self._context = context
+        self._log = context.store.commitlog
+        self._newer: tuple[str, int] | None = None
+
+    def pass_file(self, index_file: IndexFile) -> None:
+        """Look at what lies after a file and before the newer one."""
+        header, label = index_file.header, index_file.file.label
+        if index_file.last_item == 0:
+            return
+        end = header.end_phy_offset
+        if self._newer is None:
+            self._look_behind_all(end)
+        else:
+            self._look_between(label, end, *self._newer)
+        self._newer = label, header.begin_phy_offset
+
+    def finish(self) -> None:
+        """Look at what lies before the oldest file."""
+        start = self._log.start - 1
+        if self._newer is None:
+            self._look(Reason.INDEX_BEHIND, "the index files hold nothing", None, start, None)
+            return
+        begin = self._newer[1]
+        what = f"the index begins with log offset {begin}"
+        self._look(Reason.INDEX_BEGINS_LATER, what, begin, start, begin)
+
+    def _look_behind_all(self, end: int) -> None:
+        self._look(Reason.INDEX_BEHIND, f"the index goes up to log offset {end}", end, end, None)
+
+    def _look(self, reason: Reason, what: str, edge: int | None, start: int, stop: int | None) -> None:
+        """Look beyond an edge of what the index covers."""
+        look = peek_after(self._log, start, stop, is_indexed)
+        self._tell(reason, what, look.record, {"physicalOffset": edge})
+        if look.record is None and not look.is_complete:
+            message = f"{what}: what lies beyond is not indexed, or has no keys"
+            self._context.explanation.add(reason, message, physicalOffset=edge)
+
+    def _look_between(self, label: str, end: int, newer: str, begin: int) -> None:
+        facts = {"physicalOffset": end, "nextPhysicalOffset": begin}
+        if end > begin:
+            message = f"{label} ends with log offset {end}, and {newer} begins with {begin}"
+            self._context.explain_doubt(Reason.INDEX_GAP, message, label, **facts)
+            return
+        look = peek_after(self._log, end, begin, is_indexed)
+        what = f"{label} goes up to log offset {end}, {newer} begins with {begin}"
+        self._tell(Reason.INDEX_GAP, what, look.record, facts)
+
+    def _tell(self, reason: Reason, what: str, lost: Record | None, facts: Mapping[str, int | None]) -> None:
+        if lost is None:
+            return
+        offset = lost.physical_offset
+        message = f"{what}: the message at log offset {offset} has keys and is not indexed"
+        self._context.explain_doubt(reason, message, None, unindexedPhysicalOffset=offset, **facts)
+
 
 _SUSPICIOUS = (Reason.NO_RECORD, Reason.WRONG_RECORD)
 
@@ -157,6 +254,9 @@ class IndexSearch:
             reason, why = refusal
             if reason is not Reason.RECORD_OUT_OF_TIME:  # those are counted with their times
                 self._context.left_out.add(reason, item.physical_offset)
+            borne_out = item.physical_offset <= index_file.header.end_phy_offset
+            if reason in {Reason.LOG_MISSING, Reason.NO_RECORD} and borne_out:
+                self._context.left_out.prove(item.physical_offset, self._proof(index_file, item, search))
             message = f"{place} leads to log offset {item.physical_offset}: {why}"
             if reason in _SUSPICIOUS:
                 self._context.doubt(message)
@@ -167,6 +267,15 @@ class IndexSearch:
         file, offset = index_file.file.label, item.physical_offset
         tell = self._explanation.advise if reason is Reason.OTHER_KIND else self._explanation.add
         tell(reason, message, file, item=number, physicalOffset=offset)
+
+    def _proof(self, index_file: IndexFile, item: Item, search: _Search) -> str:
+        """Return what is known of a message that a hit leads to and the log has not."""
+        topic, stored_ms = search.question.topic, index_file.header.begin_timestamp_ms + item.time_diff * 1000
+        queues = self._context.store.queues(PathKind.CONSUMEQUEUE, topic)
+        units = [unit for queue in queues for unit in units_at(queue, item.physical_offset)]
+        by_unit = f", {units[0]}" if units else ""
+        stored = f"stored about {time_text(stored_ms)}"
+        return f"{search.question.key} of {topic}, or a key with its hash: {stored}{by_unit}"
 
     def _refusal(self, offset: int, search: _Search) -> tuple[Reason, str] | None:
         """Say why what lies at an offset is no answer; None if it is one."""
@@ -184,8 +293,7 @@ class IndexSearch:
         question = search.question
         if not question.answered_by(record):
             if replace(question, unique=not question.unique).answered_by(record):
-                kind, option = ("a key", "--key") if question.unique else ("the unique key", "--unique-key")
-                return Reason.OTHER_KIND, f"{question.key} is {kind} of that message, ask with {option}"
+                return Reason.OTHER_KIND, f"{question.key} is a key of that message, ask with --key"
             other = f"{record.topic} {record.properties.get('KEYS', '')}".rstrip()
             return Reason.COLLISION, f"another key with the same hash, of {other}"
         time_ms = record.head.store_timestamp_ms

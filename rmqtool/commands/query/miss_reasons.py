@@ -1,16 +1,20 @@
-"""Why the index has nothing: what can be told without reading the whole log."""
+"""Reasons why the index has nothing, and corrections of a question that found nothing, without a walk."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rmqtool.commands.query.index import IndexSearch
-from rmqtool.commands.query.index_coverage import coverage, is_rolled_back
+from rmqtool.commands.query.by_id import spellings
+from rmqtool.commands.query.index import IndexSearch, coverage, is_rolled_back
+from rmqtool.javacompat import split_keys
 from rmqtool.lookup.explain import Reason
+from rmqtool.lookup.queue import find_queue, queues_problem
 from rmqtool.lookup.request import QueryRequest
+from rmqtool.lookup.topic_names import some, topics_of, unknown_topic
 from rmqtool.store import PathKind
 from rmqtool.store.features import is_rocksdb
+from rmqtool.store.kinds import UNIT_QUEUE_KINDS
 from rmqtool.topics import DEAD_LETTER_PREFIX, HALF_TOPIC, RETRY_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC
 
 if TYPE_CHECKING:
@@ -20,6 +24,7 @@ if TYPE_CHECKING:
     from rmqtool.lookup.request import KeyQuestion
     from rmqtool.scan.records import Record
     from rmqtool.store import Store
+
 
 _SOUGHT_ELSEWHERE = 20  # keys that are looked up under every topic
 _SYSTEM_TOPICS = {
@@ -108,7 +113,7 @@ def _explain_other_topics(context: QueryContext, question: KeyQuestion) -> None:
         replace(question, topic=topic, unique=unique)
         for topic in names
         if topic != question.topic
-        for unique in ((False,) if question.is_tag else (question.unique, not question.unique))
+        for unique in ((False,) if question.is_tag or question.either else (True, False))
     ]
     for other, found in zip(others, IndexSearch(beside).answers(others), strict=True):
         if found:
@@ -126,3 +131,49 @@ def _role(topic: str) -> str:
     roles = [role for prefix, role in _PREFIXES.items() if topic.startswith(prefix)]
     role = _SYSTEM_TOPICS.get(topic, roles[0] if roles else "")
     return f", {role}" if role else ""
+
+
+def advise(context: QueryContext) -> None:
+    """Tell what else the user may have meant."""
+    topic, queue_id = context.request.topic, context.request.queue_id
+    if topic is not None and not _advise_topic(context, topic) and queue_id is not None:
+        _advise_queue(context, topic, queue_id)
+    outside = context.left_out.outside
+    if outside is not None:
+        context.explanation.advise(Reason.RECORD_OUT_OF_TIME, outside)
+    question = context.request.key_question_of(topic or "")
+    if question is not None:
+        _advise_key(context, question)
+
+
+def _advise_topic(context: QueryContext, topic: str) -> bool:
+    """Tell of a topic that is not there, and names near it; return whether there was cause to."""
+    known = topics_of(context.store, context.progress)
+    if not known or topic in known:
+        return False
+    context.explanation.advise(Reason.TOPIC_UNKNOWN, unknown_topic(topic, known), topic=topic)
+    return True
+
+
+def _advise_queue(context: QueryContext, topic: str, queue_id: int) -> None:
+    store = context.store
+    if queues_problem(store) is not None or find_queue(store, topic, queue_id) is not None:
+        return
+    ids = sorted(one.queue_id or 0 for kind in UNIT_QUEUE_KINDS for one in store.queues(kind, topic))
+    has = f"the topic has the queues {some(map(str, ids))}" if ids else "the topic has none"
+    message = f"there is no queue {topic}/{queue_id}; {has}"
+    context.explanation.advise(Reason.QUEUE_MISSING, message, topic=topic, queueId=queue_id)
+
+
+def _advise_key(context: QueryContext, question: KeyQuestion) -> None:
+    key, prefix = question.key, f"{question.topic}#"
+    if key.startswith(prefix):
+        message = f"the index joins topic and key by itself: ask for {key.removeprefix(prefix)!r} alone"
+        context.explanation.advise(Reason.KEY_FORM, message)
+    if question.unique and len(spellings(key)) > 1:
+        message = f"clients write unique keys in upper case: ask for {key.upper()}"
+        context.explanation.advise(Reason.KEY_FORM, message)
+    if not question.unique and not question.is_tag and " " in key:
+        pieces = ", ".join(split_keys(key)) or "none"
+        message = f"KEYS is cut at every space, so {key!r} is never indexed as a whole; ask for {pieces}"
+        context.explanation.advise(Reason.KEYS_SPLIT, message)

@@ -1,4 +1,4 @@
-"""From a question to messages: which structure answers, and what is said about it."""
+"""The way from a question to messages: the structure that answers, and damage that it met."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from rmqtool.commands.query.by_key import indexed, with_collisions
-from rmqtool.commands.query.defects import MetDefects, tell_absent, tell_lost
 from rmqtool.commands.query.miss_reasons import (
     INDEX,
     QUEUES,
@@ -15,6 +14,9 @@ from rmqtool.commands.query.miss_reasons import (
     index_problem,
     part_problem,
 )
+from rmqtool.findings import Finding, FindingLog, Severity
+from rmqtool.findings.commitlog import CL_GAP, CL_LOST
+from rmqtool.findings.records import CL_PROPERTIES
 from rmqtool.findings.wording import counted
 from rmqtool.lookup.context import QueryContext
 from rmqtool.lookup.explain import Explanation, Reason
@@ -23,7 +25,8 @@ from rmqtool.rows import Damage, Message
 from rmqtool.rows.messages import MessageRows
 from rmqtool.scan.classify import Defect
 from rmqtool.scan.log_edge import FoundEdge
-from rmqtool.scan.record_walk import walk_log
+from rmqtool.scan.log_end import LogExtent
+from rmqtool.scan.record_walk import record_defects, walk_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -31,12 +34,106 @@ if TYPE_CHECKING:
     from rmqtool.commands.query.by_key import Match
     from rmqtool.commands.query.consumption.judge import ConsumptionJudge
     from rmqtool.commands.query.log_answers import LogAnswers
-    from rmqtool.findings import FindingLog
-    from rmqtool.lookup.limit import Limit
+    from rmqtool.lookup.context import Limit
     from rmqtool.lookup.request import KeyQuestion, QueryRequest
     from rmqtool.progress import Progress
     from rmqtool.scan.records import Record
     from rmqtool.store import Store
+
+
+_EXAMINED = 20
+"""Places at which the log is looked at for its damage."""
+
+
+class MetDefects:
+    """Takes note of defects.
+
+    Args:
+        rows: Tells where they lie.
+        progress: Told of each.
+
+    Attributes:
+        findings: What was met.
+    """
+
+    def __init__(self, rows: MessageRows, progress: Progress) -> None:
+        self._rows = rows
+        self._progress = progress
+        self.findings = FindingLog()
+
+    def note(self, defect: Defect) -> None:
+        """Take note of one."""
+        row = self._rows.row(defect)
+        if isinstance(row, Damage):
+            self.findings.add(row.finding())
+        self._progress.warn(f"{defect.code.code}: {defect.message}")
+
+    def of_record(self, record: Record) -> Iterator[Damage]:
+        """Yield what is wrong with a record that is shown; its row says so, and nothing is told besides."""
+        for defect in (*record_defects(record), *_torn_properties(record)):
+            row = self._rows.row(defect)
+            if isinstance(row, Damage):
+                self.findings.add(row.finding())
+                yield row
+
+
+def _torn_properties(record: Record) -> Iterator[Defect]:
+    if record.has_torn_properties:
+        sentence = f"zeros stand in the properties of the record at {record.physical_offset}: they are torn"
+        yield Defect(CL_PROPERTIES, record.physical_offset, len(record.raw), sentence, Severity.ERROR)
+
+
+def _tell_lost(context: QueryContext, defects: MetDefects, progress: Progress) -> None:
+    """Name the damage of the log where index or queue promise a record, and the messages that it has lost.
+
+    A wrong item or unit leads to a place where the log is sound: nothing is said of that here.
+    """
+    lost = {*context.left_out.lost, *_in_damage(context, defects), *_beyond(context, defects)}
+    _tell_missing(context, defects, progress)
+    for offset, proof in islice(sorted(context.left_out.proofs.items()), _EXAMINED):
+        if offset in lost:
+            progress.warn(
+                f"lost from the log at physical offset {offset}: {proof}; a replica may have it: query that"
+            )
+
+
+def _in_damage(context: QueryContext, defects: MetDefects) -> Iterator[int]:
+    """Yield the promised places that lie in damage, of which note is taken."""
+    edge = FoundEdge.of(context.store)
+    noted: set[int] = set()
+    for offset in sorted(set(context.left_out.absent))[:_EXAMINED]:
+        for event in islice(walk_log(edge, offset, offset + 1), 1):
+            if isinstance(event, Defect) and event.ends_chain:
+                yield offset
+                if event.physical_offset not in noted:
+                    noted.add(event.physical_offset)
+                    defects.note(event)
+
+
+def _beyond(context: QueryContext, defects: MetDefects) -> list[int]:
+    """Return the promised places after the log's last record; there must have been records once."""
+    places = [offset for offset in context.left_out.proofs if offset >= context.store.commitlog.start]
+    if not places:
+        return []
+    end = LogExtent.of(context.store).end
+    beyond = [offset for offset in places if offset >= end]
+    if beyond:
+        message = f"the log ends at {end}, and was longer once"
+        defects.findings.add(Finding(code=CL_LOST, physical_offset=end, message=message))
+    return beyond
+
+
+def _tell_missing(context: QueryContext, defects: MetDefects, progress: Progress) -> None:
+    """Say how many hits lie where files of the log are missing, and count that as damage of the log."""
+    lost = context.left_out.lost
+    if not lost:
+        return
+    parts = {context.left_out.missing_part(offset): offset for offset in lost}
+    for part, offset in parts.items():
+        defects.findings.add(Finding(code=CL_GAP, physical_offset=offset, message=part or ""))
+    hits = counted(len(lost), "hit lies", "hits lie")
+    where = "; ".join(part for part in parts if part)
+    progress.warn(f"{hits} where a file of the log is missing ({where}): the answer is incomplete")
 
 
 class Query:
@@ -118,10 +215,9 @@ class Query:
         if damaged:
             what = counted(damaged, "message shown is", "messages shown are")
             self._progress.warn(f"{what} damaged: compare with a replica")
-        tell_absent(self._context, self._defects)
-        tell_lost(self._context, self._defects, self._progress)
+        _tell_lost(self._context, self._defects, self._progress)
         if not shown:
-            from rmqtool.commands.query.hints import advise
+            from rmqtool.commands.query.miss_reasons import advise
 
             advise(self._context)
         if self.limit.words is not None:

@@ -17,7 +17,8 @@ _INSTALL = (
     " the log does, 5.3.2 and later lose a record doing so, and 5.4.0 and later look at the newest"
     " commitLogRecoverMaxNum (10) files of the log only: do not delete {names} for a start to make them anew,"
     " as all before those files would get no unit and no index entry. A start that still finds abort deletes"
-    " index files that are newer than the checkpoint."
+    " index files that are newer than the checkpoint. Before that, rmqtool verify {store}: it compares queues"
+    " and index with the log, which shows damage that a rebuild cannot see; keep what you move away."
 )
 _PARTIAL = "This result is partial: a broker must not start on it."
 _DAMAGED = (
@@ -33,15 +34,39 @@ _DOUBTFUL = (
     "Do not install this result before {names} are sure: give the broker's with -c broker.conf or"
     " -p {first}=N, and rebuild again. What is known of them: rmqtool info {store}"
 )
+_HIDES = (
+    "Do not install this result yet: the queues that are there prove messages that the log has lost, and it"
+    " leaves them out. Keep a list of them first: rmqtool rebuild {store} --dry-run --lost FILE, and bring"
+    " them from a replica if there is one; then rebuild with --lost"
+)
+_NOT_COMPARED = (
+    "Do not install this result: what is there could not be compared with it ({reason}), so consumers may see"
+    " fewer messages than now"
+)
+_DATABASES = (
+    "Leave {names} where it is, and do not install this result: the broker keeps queues in that database, and"
+    " would make a new one of the newest files of the log alone"
+)
+
+
+def _harm(report: RebuildReport, store: str) -> str:
+    """Return what speaks against a result even if it is whole; empty if nothing does."""
+    if report.is_log_damaged:
+        return _DAMAGED.format(store=store)
+    if report.fewer_messages or report.fewer_entries:
+        return _FEWER.format(store=store)
+    if report.hides_losses:
+        return _HIDES.format(store=store)
+    if report.databases:
+        return _DATABASES.format(names=" and ".join(report.databases))
+    return _NOT_COMPARED.format(reason=report.uncompared[0]) if report.uncompared else ""
 
 
 def install_hint(report: RebuildReport) -> str:
     """Return what to do next: how to put a result in place, or why not; empty if there is nothing."""
     store = shlex.quote(report.store)
-    if report.is_log_damaged:
-        return _DAMAGED.format(store=store)
-    if report.fewer_messages or report.fewer_entries:
-        return _FEWER.format(store=store)
+    if harm := _harm(report, store):
+        return harm
     if report.out is None:
         return ""
     if report.partial:
@@ -50,5 +75,5 @@ def install_hint(report: RebuildReport) -> str:
         names = " and ".join(report.doubtful_settings)
         return _DOUBTFUL.format(names=names, first=next(iter(report.doubtful_settings)), store=store)
     names = " and ".join(f"{name}/" for name in sorted(report.files) if report.files[name])
-    told = _INSTALL.format(names=names or "derived directories", out=shlex.quote(report.out))
+    told = _INSTALL.format(names=names or "derived directories", out=shlex.quote(report.out), store=store)
     return fetch_hint(report.out) + told

@@ -15,13 +15,14 @@ from rmqtool.topics import HALF_TOPIC, OP_TOPIC, ROCKSDB_HALF_TOPIC, ROCKSDB_OP_
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from rmqtool.account.lost import LostTotals
+    from rmqtool.account.model import LogLosses
     from rmqtool.commands.rebuild.compare import FileDifference
     from rmqtool.commands.rebuild.generations import Dropped
     from rmqtool.commands.rebuild.present import Present
     from rmqtool.commands.rebuild.run import RebuildRequest
     from rmqtool.dispatch.tag_evidence import TagRule
     from rmqtool.findings import FindingLog
-    from rmqtool.recovery.lost import LostTotals
     from rmqtool.reput.damage import SkippedRange
     from rmqtool.reput.pipeline import ReputPlan, ReputResult
     from rmqtool.reput.unreachable import UnreachableRange
@@ -45,6 +46,7 @@ class Made:
         older_generations: queues of topics that were created again, without their older messages.
         present: what is there, held against the result; None for a part of one.
         lost: messages that the result has not; None unless they are asked for.
+        log_losses: messages that the log has lost.
     """
 
     plan: ReputPlan
@@ -56,6 +58,7 @@ class Made:
     older_generations: tuple[Dropped, ...]
     present: Present | None
     lost: LostTotals | None
+    log_losses: LogLosses
 
     @property
     def account(self) -> Account:
@@ -123,6 +126,7 @@ def report_of(
         salvage_would_add=RecordCount(account.skipped + account.unreachable, left_bytes),
         salvaged=None,
         lost_messages=made.lost,
+        log_losses=made.log_losses,
         findings=made.findings,
         not_looked_at=_not_looked_at(request.store, result),
         compared=differences is not None,

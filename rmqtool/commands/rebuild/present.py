@@ -17,7 +17,6 @@ from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats.consumequeue import PREBLANK, UNITS
 from rmqtool.formats.index import HEADERS
 from rmqtool.reput.kept import end_of, kept_units, no_units
-from rmqtool.scan.record_at import holds_bytes
 from rmqtool.store.features import is_rocksdb
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS, PathKind
 
@@ -25,16 +24,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from rmqtool.arrays import Bools
+    from rmqtool.commands.rebuild.lost import LogAccount
     from rmqtool.derived.live_units import LiveUnits
     from rmqtool.formats.consumequeue import Unit
     from rmqtool.reput.kept import KeptUnits, QueueEnd
     from rmqtool.reput.pipeline import ReputPlan, ReputResult
     from rmqtool.reput.queues import QueuePlan
     from rmqtool.store import QueueFiles, Store
-
-
-_MOST_LOOKS = 64
-"""Units past the log's last record that are looked up in the log: there is nothing but a torn record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +60,7 @@ class Present:
         fewer_by_queue: ``fewer_messages``, by topic and queue id.
         index_entries: of the index that is there, files of expired messages left out; None without one.
         unread: what could not be held against it, and why.
+        databases: of queues, relative to the store, which are not made anew.
     """
 
     queues: int
@@ -73,6 +70,7 @@ class Present:
     fewer_by_queue: tuple[QueueMessages, ...]
     index_entries: int | None
     unread: tuple[str, ...]
+    databases: tuple[str, ...]
 
 
 @dataclass
@@ -85,6 +83,7 @@ class _Tally:
     fewer: dict[tuple[str, int], int] = field(default_factory=dict)
     entries: int | None = None
     unread: list[str] = field(default_factory=list)
+    databases: tuple[str, ...] = ()
 
     def present(self) -> Present:
         """Return what is known by now."""
@@ -96,6 +95,7 @@ class _Tally:
             fewer_by_queue=tuple(QueueMessages(*key, count) for key, count in sorted(self.fewer.items())),
             index_entries=self.entries,
             unread=tuple(self.unread),
+            databases=self.databases,
         )
 
 
@@ -103,7 +103,8 @@ def compare_with_present(
     store: Store,
     plan: ReputPlan,
     result: ReputResult,
-    tell_lost: Callable[[tuple[str, int], LiveUnits], object] | None = None,
+    account: LogAccount,
+    tell_lost: Callable[[tuple[str, int], LiveUnits, LogAccount], object] | None = None,
 ) -> Present:
     """Compare a result with what is there; what cannot be read of that is said, and is no failure.
 
@@ -111,6 +112,7 @@ def compare_with_present(
         store: what is there.
         plan: what was to be made.
         result: how that went.
+        account: of the log, which is made where units lead to what the result has not.
         tell_lost: is told, by topic and queue id, units there that the queue made does not lead to; None:
             nobody is.
 
@@ -119,8 +121,10 @@ def compare_with_present(
     """
     tally = _Tally()
     if "consumequeue" in plan.parts:
+        tally.databases = tuple(one.label for one in store.queue_databases)
+        tally.unread += [one.sentence for one in store.queue_databases if one.unread is not None]
         for kind in UNIT_QUEUE_KINDS:
-            _Queues(store, plan, result, kind, tally, tell_lost).compare()
+            _Queues(store, plan, result, kind, tally, account, tell_lost).compare()
     if plan.makes_index:
         tally.entries = _entries(store, plan, tally)
     return tally.present()
@@ -150,10 +154,11 @@ class _Queues:
         result: ReputResult,
         kind: PathKind,
         tally: _Tally,
-        tell_lost: Callable[[tuple[str, int], LiveUnits], object] | None,
+        account: LogAccount,
+        tell_lost: Callable[[tuple[str, int], LiveUnits, LogAccount], object] | None,
     ) -> None:
         self._store, self._plan, self._result = store, plan, result
-        self._tell_lost = tell_lost
+        self._account, self._tell_lost = account, tell_lost
         self._kind, self._tally = kind, tally
         sizes = plan.queue_geometry
         self._is_batch = kind is PathKind.BATCHCONSUMEQUEUE
@@ -218,40 +223,34 @@ class _Queues:
     def _count(self, queue: QueueFiles, key: tuple[str, int], made: KeptUnits) -> None:
         """Count what one has and the other has not."""
         there = all_live_units(queue)
-        there = there.only(self._is_alive(there))
+        there = there.only(there.physical_offsets >= self._plan.log.start)
+        missing = ~np.isin(there.physical_offsets, made.physical_offsets)
+        is_lost = missing & ~_replaced(there, made, is_batch=self._is_batch)
+        if missing.any():
+            # What is made of a record that lies elsewhere than it says leads nowhere, and replaces no unit.
+            is_lost |= missing & self._account.lists_lost(key, there.physical_offsets)
+            proves = self._account.proves(key, there.physical_offsets)
+            if not self._account.is_log_cut:  # a start cuts off what lies beyond the log
+                proves &= there.physical_offsets < self._account.looked.end
+            there, is_lost = there.only(proves | ~is_lost), is_lost[proves | ~is_lost]
         self._tally.messages += int(there.messages.sum())
-        lost = there.only(_lost(there, made, is_batch=self._is_batch))
+        lost = there.only(is_lost)
         if fewer := int(lost.messages.sum()):
             self._tally.fewer[key] = fewer
             if self._tell_lost is not None:
-                self._tell_lost(key, lost)
+                self._tell_lost(key, lost, self._account)
         is_new = ~np.isin(made.physical_offsets, there.physical_offsets)
         self._tally.more += int(made.messages[is_new].sum())
 
-    def _is_alive(self, there: LiveUnits) -> Bools:
-        """Tell which units lead to a record, or to a place where one can have been: no expired one."""
-        log, chain = self._plan.log, self._result.chain
-        offsets = there.physical_offsets
-        alive = np.asarray((offsets >= log.start) & (offsets < log.stop))
-        if chain.stop >= log.stop:  # the whole log was read
-            beyond = np.flatnonzero(alive & (offsets >= chain.end))
-            alive[beyond] = False
-            torn = beyond[:_MOST_LOOKS] if self._store.abort is None else ()  # else a start expects it
-            for row in torn:
-                alive[row] = holds_bytes(log, int(offsets[row]))
-        return alive
 
+def _replaced(there: LiveUnits, made: KeptUnits, *, is_batch: bool) -> Bools:
+    """Tell which units were wrong: their place in the queue another record takes by its own right.
 
-def _lost(there: LiveUnits, made: KeptUnits, *, is_batch: bool) -> Bools:
-    """Tell which units lead to messages that the queue made does not lead to.
-
-    One whose place another record takes by its own right was wrong, unless the log has its record in this
-    queue and the append rule skips it: of a topic that was created anew, the messages that live.
+    It is not taken from one that the append rule skips, and whose record the log has in this queue: of a
+    topic that was created anew, the messages that live.
     """
-    missing = ~np.isin(there.physical_offsets, made.physical_offsets)
     keys = made.queue_offsets
     if not is_batch:
         numbers = made.first_number + np.arange(len(made))
         keys = numbers[numbers == made.queue_offsets]
-    replaced = np.isin(there.keys, keys) & ~np.isin(there.physical_offsets, made.left_out)
-    return np.asarray(missing & ~replaced)
+    return np.asarray(np.isin(there.keys, keys) & ~np.isin(there.physical_offsets, made.left_out))

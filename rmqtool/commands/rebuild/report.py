@@ -13,13 +13,14 @@ from rmqtool.findings.wording import counted
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from rmqtool.account.lost import LostTotals
+    from rmqtool.account.model import LogLosses
     from rmqtool.commands.rebuild.asked import Asked
     from rmqtool.commands.rebuild.compare import FileDifference
     from rmqtool.commands.rebuild.generations import Dropped
     from rmqtool.commands.rebuild.present import Present
     from rmqtool.dispatch.tag_evidence import TagRule
     from rmqtool.findings import Findings
-    from rmqtool.recovery.lost import LostTotals
     from rmqtool.reput.damage import SkippedRange
     from rmqtool.reput.unreachable import UnreachableRange
     from rmqtool.scan.log_end import LogExtent
@@ -135,6 +136,7 @@ class RebuildReport:
         salvage_would_add: true records in ranges that were not dispatched.
         salvaged: what became of the damage with ``--salvage``; else None.
         lost_messages: messages that the result has not, added up; None unless they are asked for one by one.
+        log_losses: messages that the log has lost: no record of it has them.
         findings: what is wrong with the log.
         not_looked_at: what of the log was not checked, and verify checks.
         compared: whether the present files were compared.
@@ -170,6 +172,7 @@ class RebuildReport:
     salvage_would_add: RecordCount
     salvaged: Salvaged | None
     lost_messages: LostTotals | None
+    log_losses: LogLosses
     findings: Findings
     not_looked_at: tuple[str, ...]
     compared: bool
@@ -202,6 +205,11 @@ class RebuildReport:
         return () if self.present is None else self.present.unread
 
     @property
+    def databases(self) -> tuple[str, ...]:
+        """Return where the broker keeps queues in a form that is not made anew."""
+        return () if self.present is None else self.present.databases
+
+    @property
     def fewer_entries(self) -> int:
         """Return how many index entries are lost with the records that are not dispatched.
 
@@ -219,11 +227,19 @@ class RebuildReport:
             return f"{self.salvaged.next_start} {self._made()} over all true records"
         damage = "The commit log is damaged: " if self.is_log_damaged else ""
         if fewer := self._fewer():
-            return f"{damage}{fewer}"
+            return f"{damage}{fewer}{self._lost()}"
+        if self.uncompared:
+            return f"{damage}No verdict, what is there was not all read: {self._made()}"
         doubt = f"Settings in doubt ({', '.join(self.doubtful_settings)}): " if self.doubtful_settings else ""
         part = "A part, as asked: " if self.partial else ""
-        plain = "" if damage or doubt or part else "Complete: "
-        return f"{damage}{doubt}{part}{plain}{self._made()}"
+        lost = self._lost()
+        plain = "" if damage or doubt or part or lost else "Complete: "
+        return f"{damage}{doubt}{part}{plain}{self._made()}{lost}"
+
+    def _lost(self) -> str:
+        """Return what the log itself has lost; empty if nothing."""
+        lost = self.log_losses.messages
+        return f"; the log has lost {counted(lost, 'message', spec=',')}" if lost else ""
 
     def _fewer(self) -> str:
         """Return what consumers or look-ups would miss; empty if nothing."""
@@ -242,6 +258,8 @@ class RebuildReport:
         made = f"{counted(self.units, 'message', spec=',')} in {counted(self.queues, 'queue', spec=',')}"
         if self.present is None:
             return made
+        if self.uncompared:
+            return made
         if not self.present.queues:
             return f"{made}; no queue is there now"
         more = (
@@ -257,16 +275,22 @@ class RebuildReport:
         return install_hint(self)
 
     @property
+    def hides_losses(self) -> bool:
+        """Whether the present queues prove messages that the log has lost, and nothing keeps that proof."""
+        return bool(self.log_losses.messages) and self.lost_messages is None
+
+    @property
     def is_installable(self) -> bool:
         """Whether a broker may start on the result, as far as that can be told."""
-        fewer = self.fewer_messages or self.fewer_entries
-        return not (
-            self.out is None or self.partial or self.doubtful_settings or self.is_log_damaged or fewer
-        )
+        harm = self.fewer_messages or self.fewer_entries or self.uncompared or self.databases
+        harm = harm or self.hides_losses
+        return not (self.out is None or self.partial or self.doubtful_settings or self.is_log_damaged or harm)
 
     def exit_status(self, fail_on: FailOn | str = FailOn.ERROR) -> ExitStatus:
-        """Return 5 for a damaged log, 1 for files that differ or for less than is there, else 0."""
+        """Return 5 for a damaged log, 3 where what is there was not read, 1 for other or less than that."""
         status = self.findings.exit_status(FailOn(fail_on))
+        if self.uncompared and status is not ExitStatus.LOG_DAMAGED:
+            return ExitStatus.FAILED
         less = self.differences or self.fewer_messages or self.fewer_entries
         if status == ExitStatus.CLEAN and less and FailOn(fail_on) is not FailOn.NEVER:
             return ExitStatus.NEGATIVE

@@ -8,17 +8,20 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from rmqtool.check.log.findings import unlisted_batch_topics
 from rmqtool.check.log.record_checks import RecordChecker
 from rmqtool.commands.rebuild.asked import Asked
 from rmqtool.commands.rebuild.compare import compare_derived
 from rmqtool.commands.rebuild.generations import GenerationChoice, Generations
 from rmqtool.commands.rebuild.judging import assumed_delay_table, delay_findings, judge_log
+from rmqtool.commands.rebuild.lost import LogAccount, RebuildLosses
 from rmqtool.commands.rebuild.made import Made, report_of
 from rmqtool.commands.rebuild.present import compare_with_present
 from rmqtool.dispatch.policy import NEVER, DispatchPolicy
 from rmqtool.dispatch.tag_evidence import TagRule, tag_rule
 from rmqtool.engine import EngineOptions, opened_engine, runs_elsewhere
 from rmqtool.errors import EnvironmentFailureError, RefusedError, UsageError
+from rmqtool.findings.records import CL_QOFF_GAP
 from rmqtool.jit import compile_kernels
 from rmqtool.projection import json_object
 from rmqtool.reput.damage import inspect_skips
@@ -27,6 +30,7 @@ from rmqtool.reput.queues import QueueGeometry
 from rmqtool.reput.scratch import open_scratch
 from rmqtool.reput.unreachable import inspect_unreachable
 from rmqtool.scan.log_edge import FoundEdge
+from rmqtool.scan.log_end import find_log_end
 from rmqtool.store.lock import lock_holder
 from rmqtool.store.results import REBUILD_REPORT
 from rmqtool.store.scratch import output_area, temporary_place
@@ -36,14 +40,13 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from rmqtool.commands.rebuild.lost import RebuildLosses
+    from rmqtool.account.lost import LostMessage
     from rmqtool.commands.rebuild.present import Present
     from rmqtool.commands.rebuild.report import RebuildReport
     from rmqtool.dispatch.tag_items import TagItems
     from rmqtool.engine import Engine
     from rmqtool.findings import FindingLog
     from rmqtool.progress import Progress
-    from rmqtool.recovery.lost import LostMessage
     from rmqtool.reput.pipeline import ReputResult
     from rmqtool.store import Store
     from rmqtool.store.scratch import AnyArea, Target
@@ -173,12 +176,7 @@ def _check(request: RebuildRequest, progress: Progress) -> None:
         raise UsageError("--lost is of a whole rebuild: give no topics, no --until-..., and make the queues")
     if request.salvage and (request.out is None or request.tell_lost or is_partial or _is_part(request)):
         raise UsageError("--salvage is of all queues and the index: give --out, and no choice of messages")
-    if not len(store.commitlog):
-        places = ", ".join(str(directory) for directory in store.commitlog.directories)
-        raise EnvironmentFailureError(
-            f"{places or store.base}: no commit log segment there; give a store root, or its log's place with"
-            " -p storePathCommitLog=DIR"
-        )
+    _check_log(store)
     temporary_place(store.evidence_roots)  # Spark writes there, too
     holder = None if store.root is None or request.live else lock_holder(store.root)
     if holder is not None:
@@ -198,6 +196,16 @@ def _check(request: RebuildRequest, progress: Progress) -> None:
         progress.warn(
             f"{name} is in doubt, {store.settings[name].value} taken: {doubt}; give the broker's with"
             f" -c broker.conf or -p {name}=N; --compare waits for that"
+        )
+
+
+def _check_log(store: Store) -> None:
+    store.require_read_log()
+    if not len(store.commitlog):
+        places = ", ".join(str(directory) for directory in store.commitlog.directories)
+        raise EnvironmentFailureError(
+            f"{places or store.base}: no commit log segment there; give a store root, or its log's place with"
+            " -p storePathCommitLog=DIR"
         )
 
 
@@ -226,7 +234,9 @@ def _staging(request: RebuildRequest) -> AbstractContextManager[AnyArea]:
 
 
 def _plan(request: RebuildRequest, area: AnyArea, tags: TagRule | None) -> ReputPlan:
-    settings = request.store.settings
+    settings, until = request.store.settings, request.until_offset
+    if until is None:
+        until = _unconfirmed_from(request.store)
     sizes = QueueGeometry(
         settings.consumequeue_file_size,
         settings.consumequeue_ext_file_size,
@@ -241,9 +251,16 @@ def _plan(request: RebuildRequest, area: AnyArea, tags: TagRule | None) -> Reput
         queue_geometry=sizes,
         index_geometry=settings.index_geometry,
         zone=settings.index_timezone,
-        until_offset=NEVER if request.until_offset is None else request.until_offset,
+        until_offset=NEVER if until is None else until,
         max_findings=request.max_findings,
     )
+
+
+def _unconfirmed_from(store: Store) -> int | None:
+    """Return where records begin that replicas have not confirmed: no consumer is to see them."""
+    confirmed = store.confirm_offset
+    is_behind = confirmed is not None and confirmed < find_log_end(FoundEdge.of(store)).end
+    return confirmed if is_behind else None
 
 
 def _run(request: RebuildRequest, area: AnyArea, engine: Engine, progress: Progress) -> Made:
@@ -252,6 +269,10 @@ def _run(request: RebuildRequest, area: AnyArea, engine: Engine, progress: Progr
         progress.note(f"tag items: {tags.value} ({tags.origin.value}: {tags.reason})")
     choice = GenerationChoice(request.store, request.generations)
     plan = _plan(request, area, tags)
+    if request.until_offset is None and plan.until_offset != NEVER:
+        progress.warn(
+            f"controller mode: what lies behind {plan.until_offset}, the confirm offset, is left out"
+        )
     edge = FoundEdge.of(request.store, plan.log)
     plan = replace(plan, judge=partial(RecordChecker, stop=edge.stale_from), choose=choice)
     emit = request.compare or not (request.dry_run or request.salvage)
@@ -261,20 +282,31 @@ def _run(request: RebuildRequest, area: AnyArea, engine: Engine, progress: Progr
     unreachable = inspect_unreachable(plan, result, engine)
     for sentence in choice.unsettled:
         progress.warn(sentence)
+    for finding in unlisted_batch_topics(request.store, result.plans):
+        progress.warn(f"{finding.message}. {finding.remedy}")
     findings = judge_log(request.store, plan, result, skipped, edge, engine)
-    present, losses = None, None
+    present, losses, account = None, None, LogAccount(request.store, plan.log)
     if request.tell_lost is not None:
-        from rmqtool.commands.rebuild.lost import RebuildLosses
-
         losses = RebuildLosses(plan, result, edge, request.tell_lost)
         losses.tell_records()
     if not plan.is_partial:  # a part is meant to be less
-        present = _compare_with_present(request, plan, result, findings, progress, losses)
-    lost = None if losses is None else losses.totals()
+        present = _compare_with_present(request, plan, result, findings, progress, account, losses)
+    gaps = bool(skipped or unreachable or CL_QOFF_GAP.code in findings.counts)
+    from_log = account.losses(asked=gaps or losses is not None, lost=None if losses is None else losses.lost)
+    findings.extend(account.findings(from_log))
+    lost = None if losses is None else losses.totals(account)
     result.seconds["survey"] = round(time.perf_counter() - start, 3)
-    damaged = tuple(part for part in skipped if part.damage)
     return Made(
-        plan, result, damaged, tuple(unreachable), findings, tags, tuple(choice.dropped), present, lost
+        plan,
+        result,
+        skipped=tuple(part for part in skipped if part.damage),
+        unreachable=tuple(unreachable),
+        findings=findings,
+        tags=tags,
+        older_generations=tuple(choice.dropped),
+        present=present,
+        lost=lost,
+        log_losses=from_log,
     )
 
 
@@ -284,10 +316,12 @@ def _compare_with_present(
     result: ReputResult,
     findings: FindingLog,
     progress: Progress,
+    account: LogAccount,
     losses: RebuildLosses | None,
 ) -> Present:
     """Compare all of a result with the queues and the index that are there."""
-    present = compare_with_present(request.store, plan, result, None if losses is None else losses.tell_units)
+    tell = None if losses is None else losses.tell_units
+    present = compare_with_present(request.store, plan, result, account, tell)
     try:
         findings.extend(delay_findings(request.store, plan, result))
         if (doubt := assumed_delay_table(request.store, result)) is not None:

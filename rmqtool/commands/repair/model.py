@@ -42,10 +42,14 @@ class RepairOutcome(StrEnum):
 
     NOTHING = "nothing-to-do"
     PLANNED = "planned"
+    INTERRUPTED = "interrupted"  # one that waits to be finished
     DONE = "done"
     FINISHED = "finished"  # one that was interrupted
     ROLLED_BACK = "rolled-back"  # the store was no better for it
     UNDONE = "undone"
+
+
+_UNSETTLED = frozenset({RepairOutcome.PLANNED, RepairOutcome.INTERRUPTED, RepairOutcome.ROLLED_BACK})
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +186,7 @@ class RepairReport:
     def exit_status(self, fail_on: FailOn | str = FailOn.ERROR) -> ExitStatus:
         """Return the status of what is wrong now; 1 at least where something waits or was rolled back."""
         status = self.findings.exit_status(FailOn(fail_on))
-        waits = self.outcome in {RepairOutcome.PLANNED, RepairOutcome.ROLLED_BACK} or self.left
+        waits = self.outcome in _UNSETTLED or self.left
         if status is ExitStatus.CLEAN and waits and FailOn(fail_on) is not FailOn.NEVER:
             return ExitStatus.NEGATIVE
         return status

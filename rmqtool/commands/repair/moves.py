@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from rmqtool.commands.repair.model import RepairAction, RepairPart
 from rmqtool.commands.repair.plan import DERIVED, QUEUES, Plan, swap_refusal
+from rmqtool.doctor import CONFIG_KINDS
 from rmqtool.errors import EnvironmentFailureError, RefusedError
-from rmqtool.store.journal import STAGED, Draft, Journal
+from rmqtool.store.journal import ASIDE, KEPT, REBUILT, STAGED, Draft, Journal
+from rmqtool.store.listing import digits_of, label_of
+from rmqtool.store.segments import NAME_DIGITS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
     from rmqtool.store import Store
     from rmqtool.store.disk import LocalDisk
 
-_REBUILT = "rebuilt"
+_DERIVED_NAMES = frozenset(name for names in DERIVED.values() for name in names)
 _EXPIRED = "all its messages are expired; its files tell where the next one goes"
 
 
@@ -49,16 +52,21 @@ def _rebuilt(request: RepairRequest, disk: LocalDisk, draft: Draft, plan: Plan) 
     """Rebuild into the draft; return the directories that came of it."""
     if not plan.rebuilt:
         return set()
-    own = disk.root / draft.name
     parts = frozenset(part.value for part in plan.rebuilt)
-    refusal = swap_refusal(request.rebuild(parts, own / _REBUILT, own))
+    with disk.writing_into(draft.name, draft.identity) as own:
+        if own != disk.root / draft.name and request.engine.kind != "local":
+            raise RefusedError(
+                f"{request.store.base}: others than you can rename what lies in there, and Spark's processes"
+                " find files by their names alone; nothing was changed. Run repair as the store's owner, or"
+                " with --engine local"
+            )
+        refusal = swap_refusal(request.rebuild(parts, own / REBUILT, own))
     if refusal is not None:
         raise RefusedError(f"{request.store.base}: {refusal}; nothing was changed")
-    disk.adopt_all(f"{draft.name}/{_REBUILT}")
     names = [name for part in plan.rebuilt for name in DERIVED[part]]
-    found = {name for name in names if disk.node(f"{draft.name}/{_REBUILT}/{name}") is not None}
+    found = {name for name in names if disk.node(f"{draft.name}/{REBUILT}/{name}") is not None}
     for name in found:
-        draft.stage(f"{_REBUILT}/{name}", name)
+        draft.stage(f"{REBUILT}/{name}", name)
     return found
 
 
@@ -94,14 +102,13 @@ def _plan_moves(draft: Draft, plan: Plan, rebuilt: set[str], kept: list[str], *,
         draft.put_in("lock", "so that no broker starts meanwhile")
     for path in kept:
         draft.keep(path, _EXPIRED)
-    derived = {name for names in DERIVED.values() for name in names}
     last = (RepairPart.CHECKPOINT, RepairPart.ABORT)
     for step in sorted(plan.steps, key=lambda one: last.index(one.part) if one.part in last else -1):
         if step.path in QUEUES and step.path not in rebuilt:
             continue  # there is nothing to put in its place: all its messages are expired
         if step.action is not RepairAction.PUT_IN:
             draft.take_out(step.path, step.why)
-        is_made = step.path in rebuilt if step.path in derived else step.path in plan.texts
+        is_made = step.path in rebuilt if step.path in _DERIVED_NAMES else step.path in plan.texts
         if step.action is not RepairAction.SET_ASIDE and is_made:
             draft.put_in(step.path, step.why)
     told = {step.path for step in plan.steps}
@@ -120,6 +127,61 @@ def _facts(request: RepairRequest, before: VerifyReport) -> dict[str, Any]:
         "findings": before.findings.counts,
         "log": log_facts(request.store),
     }
+
+
+def check_journal(journal: Journal, store: Store, disk: LocalDisk) -> None:
+    """Refuse a journal that moves what no repair moves, as one that somebody else has put there.
+
+    Raises:
+        RefusedError: It does, or lacks what a repair notes.
+    """
+    counts = journal.facts.get("findings")
+    is_whole = isinstance(counts, dict) and all(type(one) is int for one in counts.values())
+    if not is_whole or not isinstance(journal.facts.get("log"), list):
+        raise _not_ours(journal, "it does not say which log it was made for, and what was wrong")
+    for move in journal.moves:
+        place, directory = journal.place(move)
+        if not _is_movable(place, directory) and not (
+            directory == ASIDE and _is_stray(place, journal, store, disk)
+        ):
+            raise _not_ours(journal, f"it moves {place}, which no repair does")
+
+
+def part_of(place: str) -> RepairPart:
+    """Return the part that a name in a store belongs to."""
+    first = place.partition("/")[0]
+    small = {"config": RepairPart.SETTINGS, "checkpoint": RepairPart.CHECKPOINT, "abort": RepairPart.ABORT}
+    derived = {name: part for part, names in DERIVED.items() for name in names}
+    return (small | derived | {"lock": RepairPart.ABORT}).get(first, RepairPart.STRAYS)
+
+
+def _not_ours(journal: Journal, why: str) -> RefusedError:
+    return RefusedError(
+        f"{journal.name}/journal.ndjson: is no journal of a repair: {why}; nothing was changed. Look at it,"
+        f" and move {journal.name} out of the store if it is none of yours"
+    )
+
+
+def _is_movable(place: str, directory: str) -> bool:
+    """Tell whether `_plan_moves` moves that name to or from that directory of a journal."""
+    first, *rest = place.split("/")
+    if directory == KEPT:
+        return first in QUEUES and len(rest) in {1, 2}
+    if first == "config":
+        return len(rest) == 1 and rest[0] in CONFIG_KINDS
+    small = {"lock"} if directory == STAGED else {"abort"}
+    return place in _DERIVED_NAMES | small | {"checkpoint"}
+
+
+def _is_stray(place: str, journal: Journal, store: Store, disk: LocalDisk) -> bool:
+    """Tell whether a name in a log's directory is none of the log: its files are never moved."""
+    parent, _, name = place.rpartition("/")
+    if parent not in {label_of(one, store.base) for one in store.commitlog.directories}:
+        return False
+    if digits_of(name, NAME_DIGITS) is None:
+        return True
+    nodes = (disk.node(place), disk.node(f"{journal.name}/{ASIDE}/{place}"))
+    return all(node is None or not node.size for node in nodes)
 
 
 def log_facts(store: Store) -> list[list[Any]]:

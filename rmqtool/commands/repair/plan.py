@@ -76,7 +76,7 @@ class _Planner:
         )
         self._settings()
         self._strays()
-        complete = self._derived()
+        complete = not self._unread() and self._derived()
         self._abort(complete=complete)
         self._checkpoint(complete=complete)
 
@@ -138,6 +138,15 @@ class _Planner:
             else:
                 self._add(RepairPart.STRAYS, RepairAction.SET_ASIDE, stray.label, f"it {stray.reason}")
 
+    def _unread(self) -> bool:
+        """Tell whether the log or queues are in a form that is not read: then nothing is sure of the rest."""
+        for feature in self._store.unread:
+            self._leave(RepairPart.QUEUES, feature.label, f"{feature.code.title}: it is not read")
+        if is_controlled := self._store.confirm_offset is not None:
+            why = "controller mode: what replicas have not confirmed is for the broker to keep or to cut"
+            self._leave(RepairPart.QUEUES, "consumequeue", why)
+        return bool(self._store.unread) or is_controlled
+
     def _derived(self) -> bool:
         """Plan to swap in what is rebuilt; tell whether queues and index will be complete."""
         damaged = {part for part in DERIVED if self._is_damaged(part)}
@@ -160,20 +169,31 @@ class _Planner:
                     self._put(part, name, "made anew from the log")
         return wanted == damaged
 
+    @property
+    def _waits_for_recovery(self) -> bool:
+        """Whether a repair may take from a broker the recovery that makes good what a kill left undone."""
+        return self._store.abort is not None and self._request.wants(RepairPart.ABORT)
+
     def _is_damaged(self, part: RepairPart) -> bool:
-        return any(
-            one.structure is _STRUCTURES[part] and one.severity is Severity.ERROR for one in self._findings
-        )
+        """Tell whether a part has errors; a lag is none while ``abort`` has the next start make it good."""
+        least = {Severity.ERROR, Severity.WARNING} if self._waits_for_recovery else {Severity.ERROR}
+        return any(one.structure is _STRUCTURES[part] and one.severity in least for one in self._findings)
 
     def _swap_refusal(self, parts: set[RepairPart]) -> str | None:
         """Return why queues and index must not be exchanged; None if they may."""
-        for feature in self._store.features:
-            if feature.code.code.startswith("ST-ROCKSDB") and feature.label.split("/")[0] in QUEUES:
-                return f"{feature.label} holds a RocksDB database, which is not made anew"
+        for feature in (*self._store.unread, *self._store.queue_databases):
+            return f"{feature.sentence}, which is not made anew"
         for name in (name for part in parts for name in DERIVED[part]):
             place = self._root / name
             if place.kind() not in {None, Kind.DIRECTORY} or place.real() != self._root.real() / name:
                 return f"{name} is no directory of the store root itself: rebuild with --out, and install it"
+        defaulted = [one for one in self._store.settings.defaulted_sizes() if _is_of(one.name, parts)]
+        if defaulted:
+            name, value = defaulted[0].name, defaulted[0].value
+            return (
+                f"no file shows {name}, and files of another size stop a broker: give its own with"
+                f" -c broker.conf or -p {name}=N; the default, of brokers that name none, is {value}"
+            )
         return swap_refusal(self._request.rebuild(frozenset(part.value for part in parts), None, None))
 
     def _abort(self, *, complete: bool) -> None:
@@ -183,7 +203,9 @@ class _Planner:
             why = f"the log is damaged: either start can cut it; {_SALVAGE}"
             self._leave(RepairPart.ABORT, "abort", why)
         elif not complete:
-            why = "without it a start does not complete queues and index, which are not mended here"
+            why = (
+                "with it a start completes queues and index, without it it does not; they are not mended here"
+            )
             self._leave(RepairPart.ABORT, "abort", why)
         else:
             why = "log, queues and index are complete: the next start need not cut or delete anything"
@@ -209,6 +231,12 @@ class _Planner:
             self._put(RepairPart.CHECKPOINT, "checkpoint", f"{why}the times of the log's end")
 
 
+def _is_of(setting: str, parts: set[RepairPart]) -> bool:
+    """Tell whether a size is one of files that are made anew."""
+    part = RepairPart.INDEX if setting in {"maxHashSlotNum", "maxIndexNum"} else RepairPart.QUEUES
+    return setting != "mappedFileSizeCommitLog" and part in parts
+
+
 def swap_refusal(rebuilt: Rebuilt) -> str | None:
     """Return why what was rebuilt must not be put in place; None if it may."""
     if rebuilt.fewer_messages or rebuilt.fewer_entries:
@@ -226,9 +254,12 @@ def swap_refusal(rebuilt: Rebuilt) -> str | None:
 
 
 def is_worse(before: Findings, after: Findings) -> bool:
-    """Tell whether a store has errors of a code after its repair of which it had fewer before."""
-    counts = before.counts
-    return any(
+    """Tell whether a store has more errors of a code, or of a structure, than before its repair.
+
+    What a start makes good while ``abort`` is there is an error without it.
+    """
+    counts, errors = before.counts, before.errors
+    return any(number > errors.get(structure, 0) for structure, number in after.errors.items()) or any(
         number > counts.get(code, 0) for code, number in after.counts.items() if code in _error_codes(after)
     )
 

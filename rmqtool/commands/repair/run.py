@@ -8,11 +8,8 @@ from typing import TYPE_CHECKING
 
 from rmqtool.check.model import VerifyRequest
 from rmqtool.check.run import verify
-from rmqtool.commands.repair.model import (
-    RepairOutcome,
-    RepairReport,
-)
-from rmqtool.commands.repair.moves import decide, log_facts, told
+from rmqtool.commands.repair.model import RepairAction, RepairOutcome, RepairReport, RepairStep
+from rmqtool.commands.repair.moves import check_journal, decide, log_facts, part_of, told
 from rmqtool.commands.repair.plan import Plan, is_worse, make_plan
 from rmqtool.errors import RefusedError, UsageError
 from rmqtool.recovery import predict_recovery
@@ -22,6 +19,7 @@ from rmqtool.store.journal import (
     Journal,
     done_moves,
     finish,
+    is_done,
     journals,
     read_journal,
     sweep,
@@ -43,15 +41,13 @@ def plan_repair(request: RepairRequest, progress: Progress) -> RepairReport:
 
     Raises:
         UsageError: it is no store root of this machine, or a choice is none.
-        RefusedError: a broker holds the store's lock, or an interrupted repair waits to be finished.
+        RefusedError: a broker holds the store's lock, or the newest journal is none of a repair.
         EnvironmentFailureError: a file cannot be read.
     """
     disk = _disk_of(request.store)
-    waiting = _unfinished(disk)
+    waiting = _unfinished(request.store, disk)
     if waiting is not None:
-        raise RefusedError(
-            f"{request.store.base}: {waiting.name} was interrupted; run repair to finish it, or repair --undo"
-        )
+        return _interrupted(request, disk, waiting)
     report = _verified(request, request.store, progress)
     plan = make_plan(request, report.findings)
     return _report(request, plan, report, RepairOutcome.PLANNED if plan.steps else RepairOutcome.NOTHING)
@@ -67,19 +63,22 @@ def repair(
     Args:
         request: what to do.
         progress: is told of stages and remarks.
-        agreed: is shown the plan and tells whether it is to be carried out.
+        agreed: is shown the plan, or what an interrupted repair has left to do, and tells whether it is to be
+            carried out.
 
     Raises:
         UsageError: it is no store root of this machine, or a choice is none.
-        RefusedError: a broker holds the store's lock, or has worked on it since the repair was interrupted.
+        RefusedError: a broker holds the store's lock, or has worked on it since the repair was interrupted;
+            or the newest journal is none of a repair.
         EnvironmentFailureError: a file cannot be read or written; the store is as it was, or the next run
             finishes.
     """
     disk = _disk_of(request.store)
     with _locked(request.store):
-        waiting = _unfinished(disk)
+        waiting = _unfinished(request.store, disk)
         if waiting is not None:
-            return _finish_waiting(request, disk, waiting, progress)
+            left = _interrupted(request, disk, waiting)
+            return _finish_waiting(request, disk, waiting, progress) if agreed(left) else left
         before = _verified(request, request.store, progress)
         plan = make_plan(request, before.findings)
         planned = _report(request, plan, before, RepairOutcome.PLANNED)
@@ -96,7 +95,8 @@ def undo_repair(request: RepairRequest) -> RepairReport:
 
     Raises:
         UsageError: it is no store root of this machine.
-        RefusedError: there is none, a broker holds the store's lock, or it has worked on it since.
+        RefusedError: there is none, it is none of a repair, a broker holds the store's lock, or it has worked
+            on it since.
         EnvironmentFailureError: a file cannot be renamed; run it again.
     """
     disk = _disk_of(request.store)
@@ -105,7 +105,7 @@ def undo_repair(request: RepairRequest) -> RepairReport:
         names = journals(disk)
         if not names:
             raise RefusedError(f"{request.store.base}: there is no repair to undo")
-        journal = read_journal(disk, names[-1])
+        journal = _journal(request.store, disk, names[-1])
         if journal.facts["log"] != log_facts(request.store):
             raise RefusedError(
                 f"{request.store.base}: the log has changed since {journal.name}: queues of before that would"
@@ -115,17 +115,37 @@ def undo_repair(request: RepairRequest) -> RepairReport:
     return RepairReport(str(request.store.base), RepairOutcome.UNDONE, journal=journal.name)
 
 
+def _interrupted(request: RepairRequest, disk: LocalDisk, journal: Journal) -> RepairReport:
+    """Return what an interrupted repair has left to do.
+
+    Raises:
+        RefusedError: a broker has worked on the store since.
+    """
+    if journal.facts["log"] != log_facts(request.store):
+        raise RefusedError(
+            f"{request.store.base}: {journal.name} was interrupted, and the log has changed since; what was"
+            f" set aside is kept in {journal.name}/, {journal.name}/journal.ndjson says what was moved where"
+        )
+    steps = []
+    for move in journal.moves[done_moves(disk, journal) :]:
+        place = journal.place(move)[0]
+        action = RepairAction.SET_ASIDE if place == move.source else RepairAction.PUT_IN
+        steps.append(RepairStep(part_of(place), action, place, move.why))
+    return RepairReport(
+        str(request.store.base),
+        RepairOutcome.INTERRUPTED,
+        tuple(steps),
+        journal=journal.name,
+        before=journal.facts["findings"],
+    )
+
+
 def _finish_waiting(
     request: RepairRequest,
     disk: LocalDisk,
     journal: Journal,
     progress: Progress,
 ) -> RepairReport:
-    if journal.facts["log"] != log_facts(request.store):
-        raise RefusedError(
-            f"{request.store.base}: {journal.name} was interrupted, and the log has changed since; what was"
-            f" set aside is kept in {journal.name}/, {journal.name}/journal.ndjson says what was moved where"
-        )
     with told():
         finish(disk, journal)
     after = _verified(request, request.store.afresh(), progress)
@@ -198,15 +218,22 @@ def _disk_of(store: Store) -> LocalDisk:
     path = None if store.root is None else store.root.local_path()
     if store.kind is not PathKind.STORE or path is None:
         raise UsageError(f"{store.base}: whole stores are repaired; give the store root")
-    return LocalDisk(path)
+    with told():
+        return LocalDisk(path)
 
 
-def _unfinished(disk: LocalDisk) -> Journal | None:
+def _journal(store: Store, disk: LocalDisk, name: str) -> Journal:
+    journal = read_journal(disk, name)
+    check_journal(journal, store, disk)
+    return journal
+
+
+def _unfinished(store: Store, disk: LocalDisk) -> Journal | None:
     """Return the newest repair if it was interrupted."""
     with told():
         for name in journals(disk)[-1:]:
-            journal = read_journal(disk, name)
-            if done_moves(disk, journal) < len(journal.moves):
+            journal = _journal(store, disk, name)
+            if not is_done(disk, journal) and done_moves(disk, journal) < len(journal.moves):
                 return journal
     return None
 

@@ -127,7 +127,10 @@ def _predictions(store: Store, run: VerifyRun) -> tuple[Prediction, ...]:
 
 
 def _losses(predictions: Sequence[Prediction], picture: LogPicture | None) -> tuple[TopicLoss, ...]:
-    """Add up by topic what the next start cuts off and what is gone by the queue offsets."""
+    """Add up by topic what the next start cuts off and what the log has lost.
+
+    Without a prediction, queue offsets between those of the log tell.
+    """
     cut: Counter[str] = Counter()
     cut_bytes: Counter[str] = Counter()
     missing: Counter[str] = Counter()
@@ -135,7 +138,10 @@ def _losses(predictions: Sequence[Prediction], picture: LogPicture | None) -> tu
         for loss in prediction.lost:
             cut[loss.topic] += loss.messages
             cut_bytes[loss.topic] += loss.bytes
-    for gap in () if picture is None else picture.offset_gaps:
+    accounts = [one.log_losses for one in predictions if one.log_losses is not None]
+    for queue in accounts[0].queues if accounts else ():
+        missing[queue.topic] += queue.messages
+    for gap in () if picture is None or accounts else picture.offset_gaps:
         missing[gap.topic] += gap.missing
     total = cut + missing
     losses = (TopicLoss(topic, cut[topic], cut_bytes[topic], missing[topic]) for topic in total)

@@ -72,7 +72,7 @@ class TopicLoss:
         topic: as stored.
         next_start: messages that the next start cuts off.
         next_start_bytes: their size.
-        missing: queue offsets that no record of the log carries, between such that some do.
+        missing: messages that the log has lost: units, or the queue offsets on both sides, prove them.
     """
 
     topic: str

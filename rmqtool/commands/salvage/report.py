@@ -52,11 +52,13 @@ class LostMessages:
         proven: all that are known of, by gaps in queue offsets, queues that list them, or their own records.
         placed: of them, those with a tombstone or a repeated unit in their place.
         by_cause: how many by cause, see ``Lost``.
+        open: damaged records of which nothing tells whose messages they were: they may be among the proven.
     """
 
     proven: int
     placed: int
     by_cause: Mapping[str, int]
+    open: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +74,12 @@ class SalvageReport:
         healed: of them, those that the first copy does not have.
         bytes: of the new log.
         lost: messages.
-        left_out: true records that are not given back, by cause: ``body`` their checksum fails, ``stale``
-            old bytes, ``fields`` contradicted, ``room`` too little room beside them, ``conflict`` of another
-            copy.
+        left_out: true records that are not given back, by cause: ``body`` their checksum fails,
+            ``properties`` these are torn, or ``__CRC32#`` fails though the body holds, ``stale`` old bytes,
+            ``fields`` contradicted, ``room`` too little room beside them, ``conflict`` of another copy.
+        conflicts: of records put aside for those of another copy, how many by what decided: ``units`` more
+            copies' queues list the other, ``neighbours`` queue offsets and store times around it go on with
+            the other, ``nothing`` the other is of an earlier copy.
         odd_times: records given back whose store time is out of order.
         queues: the account of each queue.
         units: units written.
@@ -94,6 +99,7 @@ class SalvageReport:
     bytes: LogBytes
     lost: LostMessages
     left_out: Mapping[str, int]
+    conflicts: Mapping[str, int]
     odd_times: int
     queues: tuple[QueueAccount, ...]
     units: int | None
@@ -134,9 +140,13 @@ class SalvageReport:
                 plan.stop - plan.start,
             ),
             lost=LostMessages(
-                sum(causes.values()), sum(one.count for one in plan.lost if one.placed), dict(causes)
+                sum(causes.values()),
+                sum(one.count for one in plan.lost if one.placed),
+                dict(causes),
+                sum(one.is_open for one in plan.found),
             ),
             left_out=dict(Counter(one.cause for one in plan.found if one.cause != "torn")),
+            conflicts=dict(Counter(one.chosen_by.value for one in plan.found if one.chosen_by is not None)),
             odd_times=plan.odd_times,
             queues=plan.queues,
             units=units,
@@ -164,6 +174,8 @@ class SalvageReport:
             missing = self.lost.proven - self.lost.placed
             told = f"{records} given back, {counted(self.lost.proven, 'message', spec=',')} lost"
             told += f", {missing:,} of them with nothing in their place." if missing else "."
+        if self.lost.open:
+            told += f" {counted(self.lost.open, 'damaged record', spec=',')} of an unknown queue."
         if self.lost.proven > self.lost.placed and self.holes is not Holes.CUT:
             told += _SHIFTED
         return told + (_PARTIAL if self.partial else "")

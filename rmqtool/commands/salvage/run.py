@@ -10,13 +10,15 @@ from rmqtool.commands.salvage.report import SalvageReport
 from rmqtool.dispatch.policy import NEVER
 from rmqtool.engine import EngineOptions, opened_engine, runs_elsewhere
 from rmqtool.errors import EnvironmentFailureError, RefusedError, UsageError
+from rmqtool.findings.places import ST_DLEDGER
+from rmqtool.formats.manifest import manifest_lines
 from rmqtool.projection import json_object
 from rmqtool.salvage.compaction import copy_compaction
 from rmqtool.salvage.companions import copy_config, copy_timer, write_checkpoint
 from rmqtool.salvage.derived import DerivedMaker
 from rmqtool.salvage.gathering import Copies, timed
 from rmqtool.salvage.model import Holes, PartKind, SourceFile
-from rmqtool.salvage.papers import lost_lines, manifest_lines, plan_text, rescue_map
+from rmqtool.salvage.papers import lost_lines, plan_text, rescue_map
 from rmqtool.salvage.planned import PlannedLog
 from rmqtool.salvage.planning import Choices
 from rmqtool.salvage.writing import Written, write_found, writing_log
@@ -45,7 +47,7 @@ class SalvageRequest:
         stores: copies of one log; the first leads.
         engine: where the stages run.
         holes: what takes the place of lost messages.
-        keep_damaged: give records back whose bodies are not what their checksums say, as they are.
+        keep_damaged: give records back whose bodies or properties are damaged, as they are.
         include_stale: give back what looks stale.
         topics: globs of topics to take; empty takes all.
         exclude_topics: globs of topics to leave out.
@@ -130,6 +132,12 @@ def _check(request: SalvageRequest) -> None:
         store.base.source.fetch_tails()  # every true record counts, wherever it lies
         if not len(store.commitlog):
             raise EnvironmentFailureError(f"{store.base}: no commit log segment there; give a store root")
+        for feature in store.unread:
+            if feature.code is ST_DLEDGER:
+                raise EnvironmentFailureError(
+                    f"{store.base}: {feature.sentence}: that part of the log is not read, and a result would"
+                    " hide its messages; to salvage commitlog/ alone, copy it into a directory of its own"
+                )
         holder = None if store.root is None or request.live else lock_holder(store.root)
         if holder is not None:
             raise RefusedError(
@@ -229,7 +237,7 @@ def _write_papers(
         ("plan.json", [plan_text(plan)]),
         ("lost.ndjson", lost_lines(plan)),
         ("log.map", rescue_map(plan)),
-        ("SHA256SUMS", manifest_lines(files)),
+        ("SHA256SUMS", manifest_lines((file.label, file.sha256) for file in files)),
         ("salvage.json", [text]),
     ):
         with handle.create_file(f"{SALVAGE_PAPERS}/{name}") as file:

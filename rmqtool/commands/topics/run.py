@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.commands.topics.model import LogParts, TopicOrder, TopicsReport, TopicTotals
-from rmqtool.commands.topics.segment import SegmentTotals
+from rmqtool.commands.topics.scan import SegmentTotals
 from rmqtool.engine import LocalEngine
 from rmqtool.findings import Finding, FindingLog, Severity
 from rmqtool.findings.commitlog import CL_HALF_RECORD

@@ -14,6 +14,7 @@ from rmqtool.findings.consumequeue import (
     CQ_GAP_FILE,
     CQ_MISPLACED,
     CQ_MISSING_MSG,
+    CQ_STALE_TAIL,
     CQ_STRAY,
 )
 from rmqtool.findings.index import IX_DANGLING
@@ -23,7 +24,7 @@ from rmqtool.findings.start import NS_LOSES
 if TYPE_CHECKING:
     from rmqtool.findings import Findings
 
-_POINTING = {CQ_DANGLING, IX_DANGLING, NS_LOSES}
+_POINTING = {CQ_DANGLING, CQ_STALE_TAIL, IX_DANGLING, NS_LOSES}
 _OF_FILES = {CQ_GAP_FILE, CQ_FILE_NAME, CQ_STRAY}
 _OF_UNITS = {CQ_MISSING_MSG, CQ_MISPLACED, CQ_DANGLING}
 _Queue = tuple[str, int]

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rmqtool.jit import kernel
-from rmqtool.numba_import import binding, cgutils, intrinsic, ir, numba, types
+from rmqtool.jit import binding, cgutils, intrinsic, ir, kernel, numba, types
 
 if TYPE_CHECKING:
     from rmqtool.arrays import Buffer

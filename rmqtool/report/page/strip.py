@@ -103,16 +103,14 @@ def strip_of(picture: LogPicture, cut: int | None, clock: Clock, hurt: Iterable[
     files = picture.files
     ranges = sorted(hurt)
     a_row = max(-(-len(files) // _MOST_ROWS), 1)
-    firsts = range(0, len(files), a_row)
-    pieces = [
-        list(_pieces(files[max(first - 1, 0) : first + a_row], first > 0, cut, ranges)) for first in firsts
-    ]
+    named = list(_lines(files, a_row, cut, ranges))
+    pieces = [found for _, found in named]
     room = max(_MOST_BARS // max(len(pieces), 1), _FEWEST_BARS)
     lines = [_thinned(_laid(found), room) for found in pieces]
-    scale = max((line[-1].until for line in lines if line), default=1)
+    scale = max((line[-1].until for line in lines if line and line[0].piece.kind != MISSING), default=1)
     rows = tuple(
-        Row(number * ROW_HEIGHT, _label(files[first]), tuple(_bars(line, scale, clock)))
-        for number, (first, line) in enumerate(zip(firsts, lines, strict=True))
+        Row(number * ROW_HEIGHT, label, tuple(_bars(line, scale, clock)))
+        for number, ((label, _), line) in enumerate(zip(named, lines, strict=True))
     )
     notable = [one for found in pieces for one in found if one.kind in NOTABLE]
     met = {one.kind for found in pieces for one in found}
@@ -129,8 +127,16 @@ def strip_of(picture: LogPicture, cut: int | None, clock: Clock, hurt: Iterable[
     )
 
 
-def _label(file: LogFile) -> str:
-    return shown(file.file.rpartition("/")[2], 24)
+def _lines(
+    files: Sequence[LogFile], a_row: int, cut: int | None, hurt: Sequence[Range]
+) -> Iterator[tuple[str, list[Piece]]]:
+    """Yield the lines and their labels; missing files have one of their own where each file has one."""
+    for first in range(0, len(files), a_row):
+        pieces = list(_pieces(files[max(first - 1, 0) : first + a_row], first > 0, cut, hurt))
+        if a_row == 1 and pieces and pieces[0].kind == MISSING:
+            gap = pieces.pop(0)
+            yield f"{gap.start:020d}", [gap]
+        yield shown(files[first].file.rpartition("/")[2], 24), pieces
 
 
 def _pieces(
@@ -165,12 +171,12 @@ def _divided(one: Stretch, cut: int | None, hurt: Sequence[Range]) -> Iterator[P
 
 
 def _laid(pieces: Sequence[Piece]) -> list[Laid]:
-    """Place pieces one after the other; what is not there takes a tenth of the rest at most."""
+    """Place pieces one after the other; files that are not there take no more room than those that are."""
     there = sum(one.stop - one.start for one in pieces if one.kind != MISSING)
     found, at = [], 0
     for one in pieces:
         length = max(one.stop - one.start, 0)
-        length = min(length, there // 10 + 1) if one.kind == MISSING else length
+        length = min(length, there) if one.kind == MISSING and there else length
         found.append(Laid(at, at + length, one))
         at += length
     return found

@@ -196,15 +196,18 @@ def _lost_total(report: StoreReport) -> str:
     if start:
         parts.append(f"the next start cuts off {start:,} messages")
     if missing:
-        at_least = "at least " if picture is not None and picture.more_offset_gaps else ""
-        parts.append(f"{at_least}{missing:,} queue offsets are in no record of the log")
+        known = any(one.log_losses is not None for one in report.predictions)
+        at_least = "at least " if not known and picture is not None and picture.more_offset_gaps else ""
+        verb = "message is" if missing == 1 else "messages are"
+        parts.append(f"{at_least}{missing:,} {verb} in no record of the log")
     if parts:
         told = "; ".join(parts)
         return f"{told[0].upper()}{told[1:]}."
     if picture is None:
         return "There is no commit log that could tell."
-    known = "" if report.predictions else " What the next start does is not known."
-    return f"Queue offsets have no gap, and no start is foreseen that cuts messages off.{known}"
+    if not report.predictions:
+        return "Queue offsets have no gap. What the next start does is not known."
+    return "Nothing proves that the log has lost a message, and no start is foreseen that cuts messages off."
 
 
 def _moments(report: StoreReport) -> Iterator[Moment]:

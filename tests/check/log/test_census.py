@@ -158,6 +158,18 @@ def test_the_files_are_filled_from_end_to_end(tmp_path: Path) -> None:
     assert sum(one.records for file in found.files for one in file.stretches) == 59
 
 
+def test_zeros_amid_the_log_are_a_hole_and_as_wide_as_it_is(tmp_path: Path) -> None:
+    log = Log().fill(12)
+    start, stop = log.places[3], log.places[7]
+    queue = log.write(tmp_path)
+    path = next(one for one in sorted(tmp_path.rglob("0000*")) if one.is_file())
+    with path.open("r+b") as file:
+        file.seek(start)
+        file.write(bytes(stop - start - 44))  # the end of the last record is left
+    kinds = [(one.what, one.start, one.stop) for one in picture_at_any_split(queue).files[0].stretches]
+    assert (Lies.DAMAGED, start, stop) in kinds
+
+
 def test_gaps_of_queue_offsets_are_added_up_without_single_wild_ones(tmp_path: Path) -> None:
     log = Log()
     for offset in (0, 1, 5, 6, 1_000_000, 7, 8):

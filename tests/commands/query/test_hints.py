@@ -38,7 +38,6 @@ def advice(**question: Any) -> list[Step]:  # noqa: ANN401 - any field of a ques
         ({"topic": "TopicTest", "key": "TopicTest#hot"}, Reason.KEY_FORM, "ask for 'hot' alone"),
         ({"topic": "TopicTest", "unique_key": "c0a8" * 8}, Reason.KEY_FORM, f"ask for {'C0A8' * 8}"),
         ({"topic": "TopicTest", "unique_key": CLIENT_ID.lower()}, Reason.KEY_FORM, f"ask for {CLIENT_ID}"),
-        ({"topic": "TopicTest", "key": UNIQUE_KEY}, Reason.OTHER_KIND, "ask with --unique-key"),
         ({"topic": "TopicTest", "unique_key": "hot"}, Reason.OTHER_KIND, "ask with --key"),
         ({"topic": "TopicTest", "key": "hot cold"}, Reason.KEYS_SPLIT, "ask for hot, cold"),
         ({"msg_id": "7F000001" + OFFSET_ID[8:]}, Reason.ID, "of the broker 127.0.0.1:10911"),
@@ -52,6 +51,11 @@ def advice(**question: Any) -> list[Step]:  # noqa: ANN401 - any field of a ques
 def test_what_was_meant(question: dict[str, Any], reason: Reason, words: str) -> None:
     (said,) = [step for step in advice(**question) if step.reason is reason]
     assert words in said.message
+
+
+def test_a_unique_key_is_found_as_a_key() -> None:
+    query = Query(open_store(PLAIN), QueryRequest(topic="TopicTest", key=UNIQUE_KEY), Console(quiet=True))
+    assert [one.uniq_key for one in query.run()] == [UNIQUE_KEY]
 
 
 def test_a_unique_id_that_is_not_there_is_no_id_of_another_broker() -> None:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqtool.commands.verify.manifest import check_manifest, load_manifest, make_manifest
-from rmqtool.commands.verify.manifest_lines import ManifestLine, parse_line
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.findings import Finding, FindingLog
+from rmqtool.formats.manifest import ManifestLine, parse_line
 from rmqtool.report.console import Console, ProgressMode
 from rmqtool.store import Store, open_store
 from tests.store.fixture_stores import fixture

@@ -107,7 +107,7 @@ def test_what_there_is_to_be_told() -> None:
     page = Page(render(reports.report()))
     for part in (
         "loses 6 messages",
-        "The next start cuts off 3 messages; at least 9 queue offsets are in no record of the log.",
+        "The next start cuts off 3 messages; at least 9 messages are in no record of the log.",
         "last write before the crash",
         "the next start ends the log here",
         "20 silent minutes in all",
@@ -144,6 +144,8 @@ def test_the_strip_shows_the_cut_and_files_that_are_not_there() -> None:
         ("records", "records: physical offsets 320 to 350"),
         (CUT, "records that the next start cuts off: physical offsets 350 to 400"),
     ]
+    assert [(row.label, len(row.bars)) for row in strip.rows] == [("0", 2), (f"{100:020d}", 1), ("3", 4)]
+    assert strip.rows[1].bars[0].width == 1000
     assert [one[1:3] for one in strip.notable] == [(100, 300), (310, 320), (350, 400)]
 
 

@@ -1,0 +1,177 @@
+"""One look at a log: the runs of queue offsets that its records carry, and bytes that hold no true record."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rmqtool.dispatch.offset_gaps import OffsetGaps, OffsetWalk
+from rmqtool.releases import NEWEST
+from rmqtool.scan.gap_walk import GapWalk
+from rmqtool.scan.gaps import Gap, Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from rmqtool.arrays import Bools, Int64s, Rows
+    from rmqtool.scan.walk import MessageBatch
+    from rmqtool.store.segments import FileQueue, Segment
+
+
+_END = (1 << 63) - 1
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What is in a log, and what is not.
+
+    Attributes:
+        start: physical offset of its first byte.
+        gaps: queue offsets between those of its true records.
+        runs: queue offsets that follow each other, by topic and queue id, ``(n,)`` of ``RUN_ROW``.
+        starts: ``(n,)`` ascending, physical offsets at which bytes without a true record begin; what lies
+            between files and after the last is among them.
+        stops: ``(n,)``, physical offsets at which such bytes end; ranges neither touch nor overlap.
+        blanks: ``(k, 2)`` ascending, start and stop of the BLANKs, which are among those bytes.
+        latest_ms: highest store time of its records; None without any.
+    """
+
+    start: int
+    gaps: OffsetGaps
+    runs: Mapping[tuple[str, int], Rows]
+    starts: Int64s
+    stops: Int64s
+    blanks: Int64s
+    latest_ms: int | None
+
+    @property
+    def end(self) -> int:
+        """Return the physical offset after the last true record."""
+        return int(self.starts[-1])
+
+    def without_record(self, physical_offsets: Int64s) -> Bools:
+        """Tell which places, ``(n,)``, lie in bytes without a true record."""
+        number = np.searchsorted(self.starts, physical_offsets, "right") - 1
+        return np.asarray((number >= 0) & (physical_offsets < self.stops[number]))
+
+    def is_free(self, physical_offsets: Int64s, sizes: Int64s) -> Bools:
+        """Tell which ranges, ``(n,)``, lie in bytes without a true record from end to end."""
+        number = np.searchsorted(self.starts, physical_offsets, "right") - 1
+        return np.asarray((number >= 0) & (physical_offsets + sizes <= self.stops[number]))
+
+    def room(self, start: int, stop: int) -> int:
+        """Return the bytes between two places that neither a true record nor a BLANK takes."""
+        first, last = np.searchsorted(self.blanks[:, 0], [start, stop])
+        blank = int((self.blanks[first:last, 1] - self.blanks[first:last, 0]).sum())
+        return self._free_before(stop) - self._free_before(start) - blank
+
+    def _free_before(self, place: int) -> int:
+        number = int(np.searchsorted(self.starts, place, "left")) - 1
+        if number < 0:
+            return 0
+        whole = int(self._sums[number])
+        return whole + min(place, int(self.stops[number])) - int(self.starts[number])
+
+    @cached_property
+    def _sums(self) -> Int64s:
+        """Bytes of the ranges before each."""
+        lengths = (self.stops - self.starts)[:-1]  # the last has no end
+        return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+
+
+@dataclass
+class LogSurvey:
+    """A survey in the making: what is fed to it must come in log order.
+
+    Attributes:
+        log: whose.
+        reached: physical offset up to which it was taken in.
+    """
+
+    log: FileQueue
+    reached: int = 0
+    _offsets: OffsetWalk = field(init=False)
+    _ranges: list[Int64s] = field(default_factory=list)
+    _blanks: list[tuple[int, int]] = field(default_factory=list)
+    _latest_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        self._offsets = OffsetWalk(from_zero=self.log.start == 0)
+
+    def batches(self, segment: Segment, start: int, stop: int) -> Iterator[MessageBatch]:
+        """Yield the true records of a part of a file, and take them.
+
+        Raises:
+            EnvironmentFailureError: the file cannot be opened or read.
+        """
+        walk = GapWalk(segment, NEWEST.records)
+        self.reached = stop
+        first = walk.guess(start, stop)
+        self._add(start, stop if first is None else first)
+        for part in () if first is None else walk.parts(first, stop):
+            if isinstance(part, Gap):
+                self._add(part.start, part.stop)
+            elif len((batch := self._true(part)).rows):
+                self._offsets.add(batch)
+                latest_ms = int(batch.rows["store_timestamp_ms"].max())
+                self._latest_ms = max(latest_ms, latest_ms if self._latest_ms is None else self._latest_ms)
+                yield batch
+        if walk.outcome is Outcome.BLANK:
+            self._add(walk.log_offset, stop)
+            self._blanks.append((walk.log_offset, segment.stop))
+
+    def pass_over(self, start: int, stop: int) -> None:
+        """Take all of a range in, of which nothing else is asked."""
+        for segment in self.log:
+            if segment.stop > start and segment.start < stop:
+                for _ in self.batches(segment, max(start, segment.start), min(stop, segment.stop)):
+                    pass
+                segment.close()
+
+    def finish(self) -> Survey:
+        """Return what was found; nothing can be taken after that."""
+        self._add(self.log.stop, _END)
+        for one, two in pairwise(self.log.segments):
+            self._add(one.stop, two.start)
+        ranges = np.concatenate(self._ranges)
+        ranges = ranges[np.argsort(ranges[:, 0], kind="stable")]
+        reach = np.maximum.accumulate(ranges[:, 1])
+        first = np.concatenate([[True], ranges[1:, 0] > reach[:-1]])
+        last = np.concatenate([first[1:], [True]])
+        gaps = self._offsets.finish()
+        runs = self._offsets.runs()
+        blanks = np.array(sorted(self._blanks), np.int64).reshape(-1, 2)
+        return Survey(self.log.start, gaps, runs, ranges[first, 0], reach[last], blanks, self._latest_ms)
+
+    def _add(self, start: int, stop: int) -> None:
+        if start < stop:
+            self._ranges.append(np.array([[start, stop]], np.int64))
+
+    def _true(self, batch: MessageBatch) -> MessageBatch:
+        """Return the true records of a batch; what they are not holds none."""
+        rows = batch.rows
+        if len(batch.gaps):
+            self._ranges.append(np.column_stack((batch.gaps["start"], batch.gaps["stop"])))
+        true = rows["log_offset"] == rows["physical_offset"]
+        if true.all():
+            return batch
+        others = rows[~true]
+        self._ranges.append(
+            np.column_stack((others["log_offset"], others["log_offset"] + others["total_size"]))
+        )
+        return replace(batch, rows=rows[true], values=batch.values[true])
+
+
+def survey(log: FileQueue) -> Survey:
+    """Look at all of a log.
+
+    Raises:
+        EnvironmentFailureError: a file cannot be opened or read.
+    """
+    made = LogSurvey(log)
+    made.pass_over(log.start, log.stop)
+    return made.finish()

@@ -1,0 +1,94 @@
+"""Records whose properties changed since they were dispatched: unit and index item still say what they were.
+
+No checksum covers properties by default. A unit has the hash of the tags, index items those of the keys;
+either can rot by itself, and a sender can write odd properties. But two of the three that agree against a
+record are no accident, nor are zeros where text belongs: then the log is damaged, not what was made of it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from rmqtool.check.index.match import OTHER_KEY
+from rmqtool.check.queues.fields import OTHER_TAGS
+from rmqtool.findings import Finding, Severity
+from rmqtool.findings.consumequeue import CQ_SIZE_TAG
+from rmqtool.findings.index import IX_WRONG
+from rmqtool.findings.records import CL_PROPERTIES
+from rmqtool.scan.record_at import record_at
+from rmqtool.topics import SCHEDULE_TOPIC
+
+if TYPE_CHECKING:
+    from rmqtool.findings import FindingLog
+    from rmqtool.scan.records import Record
+    from rmqtool.store.segments import FileQueue
+
+_WITNESSES = 2
+_UNIT, _ITEM, _FORM = "the tags code of its unit", "an index item", "their form"
+
+
+def tell_contradicted(log: FileQueue, findings: FindingLog) -> None:
+    """Make errors of the log of those records; ``findings`` has what queues, index and records say.
+
+    Raises:
+        EnvironmentFailureError: a file of the log cannot be opened or read.
+    """
+    odd = {one.physical_offset: one for one in findings if one.code is CL_PROPERTIES}
+    witnesses: dict[int, set[str]] = defaultdict(set)
+    for finding in findings:
+        witness = _witness(finding)
+        if witness is not None and finding.physical_offset is not None:
+            witnesses[finding.physical_offset].add(witness)
+    for place, against in sorted(witnesses.items()):
+        record = record_at(log, place)
+        if record is None:
+            continue
+        reason = (
+            "zeros stand in them, as where a page was never written" if record.has_torn_properties else ""
+        )
+        if not reason and len(against) >= _WITNESSES:
+            reason = f"{' and '.join(sorted(against))} contradict them"
+        if not reason:
+            continue
+        message = f"the record's properties are not those that it was stored with: {reason}"
+        told = odd.get(place)
+        if told is not None:
+            error = replace(told, message=message, severity_override=Severity.ERROR, remedy_override=_REMEDY)
+            findings.exchange(told, error)
+        else:
+            findings.add(_error(log, record, message))
+
+
+_REMEDY = (
+    "Compare with a replica. The present queue and index are what still shows what the record was: a rebuild"
+    " would make them of the damaged properties."
+)
+
+
+def _witness(finding: Finding) -> str | None:
+    if finding.code is CL_PROPERTIES:
+        return _FORM
+    if finding.code is IX_WRONG and OTHER_KEY in finding.message:
+        return _ITEM
+    if finding.code is CQ_SIZE_TAG and OTHER_TAGS in finding.message and finding.topic != SCHEDULE_TOPIC:
+        return _UNIT
+    return None
+
+
+def _error(log: FileQueue, record: Record, message: str) -> Finding:
+    segment = log.segment_at(record.physical_offset)
+    return Finding(
+        code=CL_PROPERTIES,
+        file=None if segment is None else segment.label,
+        position=None if segment is None else record.physical_offset - segment.start,
+        length=len(record.raw),
+        topic=record.topic,
+        queue_id=record.head.queue_id,
+        queue_offset=record.head.queue_offset,
+        physical_offset=record.physical_offset,
+        message=message,
+        severity_override=Severity.ERROR,
+        remedy_override=_REMEDY,
+    )

@@ -1,0 +1,117 @@
+"""The messages before the log's first byte: how many there were, and whether they can have expired.
+
+A broker deletes a log file once it has not been written for ``fileReservedTime`` hours, or earlier when the
+disk runs full, and in the same minute the queue and index files that lie wholly before what is left
+(``CleanCommitLogService``, ``CleanConsumeQueueService``, ``IndexService#deleteExpiredFile``, 4.9.8, 5.3.3).
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from rmqtool.errors import DeniedError
+from rmqtool.findings import Finding, Severity
+from rmqtool.findings.commitlog import CL_EXPIRED
+from rmqtool.findings.consumequeue import CQ_EXPIRED, CQ_MIN_WRONG
+from rmqtool.findings.wording import counted
+from rmqtool.formats.index import HEADER_SIZE, HEADERS
+from rmqtool.recovery.first_file import read_checkpoint
+from rmqtool.recovery.model import Refusal
+from rmqtool.scan.log_end import first_record
+from rmqtool.store.setting import Origin
+from rmqtool.times import utc_text
+from rmqtool.topics import LMQ_PREFIX
+
+if TYPE_CHECKING:
+    from rmqtool.check.log.model import LogResult
+    from rmqtool.findings import FindingLog
+    from rmqtool.store import Store
+
+_HOUR_MS = 3_600_000
+_NS_PER_MS = 1_000_000
+_WRITTEN_WHILE_RUNNING = ("checkpoint", "abort", "config/consumerOffset.json", "config/delayOffset.json")
+
+
+def check_expiry(store: Store, log: LogResult, findings: FindingLog) -> Finding | None:
+    """Return what lies before the log's first byte and by what it may have gone; None if it begins at 0.
+
+    Args:
+        store: the evidence.
+        log: what it holds.
+        findings: those about queues and index.
+
+    Raises:
+        EnvironmentFailureError: a file cannot be opened or read, for another reason than permissions.
+    """
+    if log.log_start <= 0 or store.root is None:
+        return None
+    severity, sentence = _judged(store, log, _whole_files(store, log.log_start, findings))
+    return Finding(
+        code=CL_EXPIRED,
+        file=store.log.segments[0].label,
+        physical_offset=log.log_start,
+        message=f"{_before(log, findings)}. {sentence}",
+        severity_override=severity,
+    )
+
+
+def _before(log: LogResult, findings: FindingLog) -> str:
+    """Return how many messages there were, by the queue offsets of the first records and by units left."""
+    firsts = [
+        plan.shape.first_queue_offset
+        for plan in log.plans
+        if plan.shape.first_queue_offset > 0 and not plan.topic.startswith(LMQ_PREFIX)
+    ]
+    messages, queues = counted(sum(firsts), "message"), counted(len(firsts), "queue")
+    left = counted(findings.counts.get(CQ_EXPIRED.code, 0), "unit still leads", "units still lead")
+    place = f"before {log.log_start}, the log's first byte"
+    return f"{messages} of {queues} lay {place}, by the queue offsets of what is left; {left} there"
+
+
+def _whole_files(store: Store, log_start: int, findings: FindingLog) -> int:
+    """Return how many queue and index files lie wholly before the log, which a broker deletes with it."""
+    count = findings.counts.get(CQ_MIN_WRONG.code, 0)
+    with suppress(DeniedError):  # IO-DENIED of level 0 says so
+        for file in store.index_files[:-1]:
+            header = HEADERS.padded(file.read_at(0, HEADER_SIZE, []))
+            file.close()
+            count += header.index_count > 1 and header.end_phy_offset < log_start
+    return count
+
+
+def _judged(store: Store, log: LogResult, whole_files: int) -> tuple[Severity, str]:
+    """Hold the age of the first record, than which all before it were older, against fileReservedTime."""
+    reserved = store.settings["fileReservedTime"]
+    hours = int(str(reserved.value))
+    left = f"; {counted(whole_files, 'file')} of queues and index that a broker deletes with it" * (
+        whole_files > 0
+    )
+    left += (" is" if whole_files == 1 else " are") + " there" if left else ""
+    first = first_record(store.log.segments)
+    if first is None:
+        return Severity.WARNING, f"The log does not begin with a record whose age could tell of expiry{left}"
+    stored_ms, sign_ms = first.head.store_timestamp_ms, _last_sign_ms(store, log)
+    age = f"The first record there was stored {utc_text(stored_ms)}, {(sign_ms - stored_ms) / _HOUR_MS:.1f} h"
+    age += f" before the broker's last sign, {utc_text(sign_ms)}"
+    limit = f"fileReservedTime is {hours} h" + ("" if reserved.origin is Origin.GIVEN else " by default")
+    if sign_ms - stored_ms >= hours * _HOUR_MS:
+        return Severity.INFO, f"{age}; {limit}: they may have expired{left}"
+    if whole_files:
+        return Severity.ERROR, f"{age}; {limit}: they have not expired{left}: no broker has deleted them"
+    other = "a full disk deletes earlier, and a new slave begins where its master's last file does"
+    return Severity.WARNING, f"{age}; {limit}: they have not expired by age; {other}"
+
+
+def _last_sign_ms(store: Store, log: LogResult) -> int:
+    """Return the latest time that anything in the store tells: records, checkpoint, file times."""
+    assert store.root is not None
+    checkpoint = read_checkpoint(store.root / "checkpoint")
+    times = [0 if log.latest_ms is None else log.latest_ms]
+    if not isinstance(checkpoint, Refusal):
+        times += checkpoint.physic_msg_timestamp_ms, checkpoint.logics_msg_timestamp_ms
+    for name in _WRITTEN_WHILE_RUNNING:
+        status = (store.root / name).status()
+        if status is not None:
+            times.append(status.modified_ns // _NS_PER_MS)
+    return max(times)

@@ -1,0 +1,197 @@
+"""The lag that a kill explains: records whose units were not put yet, or not flushed.
+
+A killed process loses no unit that it put, as pages of mapped files outlive it; a machine that fails loses
+those since the last flush (``FlushConsumeQueueService#doFlush``, 4.9.8 to 5.5.1), and a queue that ends there
+keeps its file. So what is missing is lag only if no unit, index item or checkpoint proves that the dispatch
+came past it, or if its place lies in a file that is there; and only within the time between two flushes.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from rmqtool.derived.queue_bounds import first_holding
+from rmqtool.derived.queue_files import QueueFile
+from rmqtool.dispatch.policy import NEVER
+from rmqtool.errors import DeniedError, EnvironmentFailureError
+from rmqtool.formats.checkpoint import Checkpoint
+from rmqtool.formats.consumequeue import BATCH_UNITS, PREBLANK_SIZE, UNITS
+from rmqtool.formats.index import HEADER_SIZE, HEADERS
+from rmqtool.formats.message import HEAD_SIZES, MAGIC_V1, MAGIC_V2, decode_head
+from rmqtool.recovery.first_file import Start, first_file, read_checkpoint
+from rmqtool.recovery.model import Refusal
+from rmqtool.recovery.switches import RecoverySwitches
+from rmqtool.scan.log_edge import FoundEdge
+from rmqtool.scan.log_end import find_log_end
+from rmqtool.scan.resync import find_true
+from rmqtool.scan.window import Window
+from rmqtool.store.kinds import UNIT_QUEUE_KINDS, PathKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.formats.consumequeue import BatchUnit, Unit
+    from rmqtool.store import Store
+    from rmqtool.store.segments import FileQueue
+
+_MAGICS = frozenset({MAGIC_V1, MAGIC_V2})
+_LAST_INDEX_FILES = 2
+_BEHIND_MS = 5_000
+"""By so much a dispatch under load may run behind the log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """What a kill explains of records without units; all are physical offsets.
+
+    Attributes:
+        redispatched: from here on the next start dispatches again; a record before it gets no unit any more.
+            None if no start does that, or it is not known.
+        dispatched: records before it have been dispatched; nothing proves that of later ones.
+        unflushed: units of records from here on may not have been flushed.
+        behind: the same of records of which nothing proves that they were dispatched.
+        flush_ms: the time between two flushes.
+        is_controlled: controller mode: the broker dispatches no further than replicas have confirmed.
+    """
+
+    redispatched: int | None = None
+    dispatched: int = 0
+    unflushed: int = 0
+    behind: int = 0
+    flush_ms: int = 0
+    is_controlled: bool = False
+
+
+def lag_of(store: Store, log_end: int) -> Lag:
+    """Return what a kill explains in a store that was not stopped cleanly.
+
+    Args:
+        store: the evidence, with a log.
+        log_end: physical offset after the last true record of the log.
+
+    Raises:
+        EnvironmentFailureError: a file cannot be opened or read, for another reason than permissions.
+    """
+    root, log = store.root, store.log
+    if root is None or not len(log):
+        return Lag()
+    found = read_checkpoint(root / "checkpoint")
+    checkpoint = Checkpoint() if isinstance(found, Refusal) else found
+    redispatched = None if isinstance(found, Refusal) else _redispatched(store, checkpoint)
+    last = find_log_end(FoundEdge.of(store)).last
+    if last is None:
+        return Lag(redispatched)
+    dispatched = _dispatched(store, log_end, checkpoint)
+    flush_ms = int(str(store.settings["flushConsumeQueueThoroughInterval"].value))
+    last_ms = last.head.store_timestamp_ms
+    unflushed = stored_from(log, log_end, last_ms - flush_ms)
+    behind = stored_from(log, log_end, last_ms - flush_ms - _BEHIND_MS)
+    if checkpoint.logics_physical_offset <= log_end:  # 5.5.0+: where the last full flush ended
+        unflushed = max(unflushed, checkpoint.logics_physical_offset)
+        behind = max(behind, checkpoint.logics_physical_offset)
+    return Lag(redispatched, dispatched, unflushed, behind, flush_ms)
+
+
+def confirmed_lag(store: Store, log_end: int, confirm_offset: int, lag: Lag) -> Lag:
+    """Return the same for a store of controller mode: what no replica has confirmed is not dispatched yet.
+
+    The checkpoint's offset may be old; a unit proves that its record was confirmed, too.
+    """
+    ends = [end for end in _queue_ends(store) if end <= log_end]
+    return replace(lag, dispatched=max([confirm_offset, *ends]), is_controlled=True)
+
+
+def _redispatched(store: Store, checkpoint: Checkpoint) -> int | None:
+    if store.abort is None:
+        return None
+    starts = []
+    for release in store.settings.candidates:  # the latest start of them: what lies before it gets no unit
+        switches = RecoverySwitches.from_settings(store.settings.of_broker(release), release)
+        with suppress(DeniedError):
+            _, recovery = first_file(store.log.segments, Start(release, True, checkpoint, 0, switches))
+            starts.append(recovery.physical_offset)
+    return max(starts, default=None)
+
+
+def _dispatched(store: Store, log_end: int, checkpoint: Checkpoint) -> int:
+    """Return how far the dispatch has come for certain: by queues, index and checkpoint.
+
+    Brokers make ``consumequeue/`` when they start (``DefaultMessageStore``, 4.9.8 to 5.5.1): where it is
+    gone, a kill explains nothing.
+    """
+    queues = store.roots.get(PathKind.CONSUMEQUEUE)
+    if queues is not None and queues.paths[0].kind() is None:
+        return log_end
+    ends = [store.log.start, *_queue_ends(store), *_index_ends(store)]
+    reached = max(end for end in ends if end <= log_end)
+    written_ms = checkpoint.logics_msg_timestamp_ms  # the store time of a record that was put
+    if written_ms > 0 and reached < log_end:
+        reached = max(reached, stored_from(store.log, log_end, written_ms))
+    return reached
+
+
+def _queue_ends(store: Store) -> Iterator[int]:
+    """Yield where the record of each queue's last unit ends."""
+    for kind in UNIT_QUEUE_KINDS:
+        with suppress(EnvironmentFailureError):  # the check of that queue says so
+            for queue in store.queues(kind):
+                yield _queue_end(queue.files, is_batch=kind is PathKind.BATCHCONSUMEQUEUE)
+
+
+def _queue_end(files: FileQueue, *, is_batch: bool) -> int:
+    for segment in reversed(files.segments):
+        file: QueueFile[BatchUnit] | QueueFile[Unit]
+        file = QueueFile(segment, BATCH_UNITS) if is_batch else QueueFile(segment, UNITS)
+        count = first_holding(file.room, lambda number: file.unit(number).size <= 0)  # noqa: B023
+        last = file.unit(count - 1) if count else None
+        segment.close()
+        if last is not None and last.size != PREBLANK_SIZE:
+            return int(last.physical_offset) + int(last.size)
+    return 0
+
+
+def _index_ends(store: Store) -> Iterator[int]:
+    """Yield where the last record of the last index files begins, and a byte more: queues come before."""
+    with suppress(EnvironmentFailureError):  # the check of the index says so
+        for file in store.index_files[-_LAST_INDEX_FILES:]:
+            header = HEADERS.padded(file.read_at(0, HEADER_SIZE, []))
+            file.close()
+            if header.index_count > 1:
+                yield header.end_phy_offset + 1
+
+
+def stored_from(log: FileQueue, log_end: int, time_ms: int) -> int:
+    """Return a physical offset from which on records were stored at ``time_ms`` or later, by halves.
+
+    Raises:
+        EnvironmentFailureError: a file of the log cannot be opened or read.
+    """
+    low, high = log.start, log_end
+    while low < high:
+        middle = (low + high) // 2
+        found = _record_from(log, middle, high)
+        if found is None or found[1] >= time_ms:
+            high = middle
+        else:
+            low = found[0] + 1
+    return low
+
+
+def _record_from(log: FileQueue, start: int, stop: int) -> tuple[int, int] | None:
+    """Return where the first true record from ``start`` on lies, and its store time; None before ``stop``."""
+    while start < stop:
+        segment = log.segment_at(start)
+        if segment is None:  # a hole between two files
+            later = [one.start for one in log.segments if one.start > start]
+            start = min(later, default=NEVER)
+            continue
+        window = Window(segment)
+        position = find_true(window, start - segment.start, segment.start, stop - segment.start)
+        if position is not None:
+            head = decode_head(window.read_at(position, max(HEAD_SIZES)))
+            if head is not None and head.magic in _MAGICS:
+                return segment.start + position, head.store_timestamp_ms
+        start = segment.stop
+    return None

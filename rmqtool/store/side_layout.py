@@ -1,0 +1,97 @@
+"""Names of files beside log, queues and index that a start, or a delivery, depends on: compaction, timer."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from rmqtool.errors import EnvironmentFailureError
+from rmqtool.findings import Finding
+from rmqtool.findings.places import ST_COMPACTION_PAIRS, ST_TIMER_GAP
+from rmqtool.findings.wording import counted
+from rmqtool.formats.timer import TIMER_CHECKPOINTS
+from rmqtool.io import Kind
+from rmqtool.store.listing import digits_of
+from rmqtool.store.segments import NAME_DIGITS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.io import Location
+    from rmqtool.io.source import Status
+
+_LOGS, _QUEUES = "compaction/compactionLog", "compaction/compactionCq"
+_TIMER_LOG, _TIMER_CHECKPOINT = "timerlog", "config/timercheck"
+
+
+def side_findings(root: Location) -> Iterator[Finding]:
+    """Yield what is wrong with names beside the structures that are examined, of what may be listed."""
+    for label, reason in unpaired_compaction(root):
+        yield Finding(code=ST_COMPACTION_PAIRS, file=label, message=f"{label} {reason}")
+    yield from _timer_findings(root)
+
+
+def unpaired_compaction(root: Location) -> Iterator[tuple[str, str]]:
+    """Yield the files of compaction topics that keep a broker from loading, relative to the root, and why.
+
+    Each file of a log has one of the same name in its queue, and none has another name than a number
+    (``CompactionLog.TopicPartitionLog#sanityCheck``, ``CompactionStore#load``, 5.3.3, 5.5.1). Queues without
+    a log are not looked at by it.
+    """
+    for topic in _names(root / _LOGS, Kind.DIRECTORY):
+        for queue in _names(root / _LOGS / topic, Kind.DIRECTORY):
+            sides = [f"{side}/{topic}/{queue}" for side in (_LOGS, _QUEUES)]
+            names = [_names(root / side, Kind.FILE) for side in sides]
+            for side, own, others in ((sides[0], *names), (sides[1], *reversed(names))):
+                for name in sorted(own):
+                    if not name.isdecimal():
+                        yield f"{side}/{name}", "is named by no number: a compaction left it that was stopped"
+                    elif name not in others:
+                        other = sides[side == sides[0]]
+                        yield f"{side}/{name}", f"has no file of its name in {other}"
+
+
+def _timer_findings(root: Location) -> Iterator[Finding]:
+    """Yield the files of the timer log that are not there: their neighbours, or the checkpoint, tell."""
+    directory = root / _TIMER_LOG
+    files = sorted(name for name in _names(directory, Kind.FILE) if digits_of(name, NAME_DIGITS) is not None)
+    sizes = {name: status.size_bytes for name, status in _entries(directory)}
+    for one, two in pairwise(files):
+        if (missing := int(two) - int(one) - sizes[one]) > 0:
+            yield _timer_gap(int(one) + sizes[one], missing, f"between {one} and {two}")
+    end = int(files[-1]) + sizes[files[-1]] if files else 0
+    flushed = _flushed(root / _TIMER_CHECKPOINT)
+    if flushed > end:
+        yield _timer_gap(
+            end, flushed - end, f"before {flushed}, to which {_TIMER_CHECKPOINT} says it was written"
+        )
+
+
+def _timer_gap(position: int, length: int, where: str) -> Finding:
+    text = f"{_TIMER_LOG} lacks {counted(length, 'byte')} from {position} on, {where}"
+    return Finding(code=ST_TIMER_GAP, file=_TIMER_LOG, length=length, expected=position, message=text)
+
+
+def _flushed(path: Location) -> int:
+    """Return the position to which the timer log was flushed; 0 where nothing tells."""
+    if not path.is_regular():
+        return 0
+    with suppress(EnvironmentFailureError):
+        found = TIMER_CHECKPOINTS.decode(path.read_head(TIMER_CHECKPOINTS.size, []))
+        return 0 if found is None else found.last_timer_log_flush_pos
+    return 0
+
+
+def _names(directory: Location, kind: Kind) -> set[str]:
+    return {name for name, status in _entries(directory) if status.kind is kind}
+
+
+def _entries(directory: Location) -> list[tuple[str, Status]]:
+    """Return what is in a directory; nothing where it is none, or may not be listed: IO-DENIED says that."""
+    if directory.kind() is not Kind.DIRECTORY:
+        return []
+    try:
+        return list(directory.entries())
+    except EnvironmentFailureError:
+        return []

@@ -1,0 +1,81 @@
+"""A message that the log has lost: what its unit and its index item still say of it."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rmqtool.commands.query import Query, QueryRequest
+from rmqtool.errors import ExitStatus
+from rmqtool.findings import FailOn
+from rmqtool.store import open_store
+from tests.store.fixture_stores import fixture
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Warnings:
+    """Progress that keeps warnings."""
+
+    def __init__(self) -> None:
+        self.warnings: list[str] = []
+
+    def warn(self, sentence: str) -> None:
+        self.warnings.append(sentence)
+
+    def __getattr__(self, _name: str) -> Any:  # noqa: ANN401 - everything else that is said
+        return lambda *_: None
+
+
+@pytest.fixture(scope="module")
+def cut(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a store without the last file of its log."""
+    store = tmp_path_factory.mktemp("cut") / "store"
+    shutil.copytree(fixture("plain-5.3.3"), store)
+    (store / "commitlog" / "00000000000000049152").unlink()
+    return store
+
+
+@pytest.mark.parametrize(
+    ("question", "place", "words"),
+    [
+        (
+            {"topic": "TopicTest", "queue_id": 0, "queue_offset": 22, "max_messages": 1},
+            50898,
+            ("TopicTest/0 #22, 258 bytes", "tags code 2598920"),
+        ),
+        (
+            {"topic": "TopicTest", "key": "order-145", "max_messages": 64},
+            53640,
+            ("order-145 of TopicTest", "stored about 2026-11-21 03:28:4", "TopicTest/1 #24, 366 bytes"),
+        ),
+        ({"key": "order-148"}, 54600, ("order-148 of Orders", "Orders/0 #11, 404 bytes")),
+    ],
+)
+def test_a_lost_message_is_named_by_what_is_left_of_it(
+    cut: Path, question: dict[str, Any], place: int, words: tuple[str, ...]
+) -> None:
+    said = Warnings()
+    query = Query(open_store(cut), QueryRequest(**question), said)
+    assert list(query.run()) == []
+    (lost,) = [one for one in said.warnings if one.startswith("lost from the log")]
+    assert f"at physical offset {place}:" in lost
+    assert all(word in lost for word in words)
+    assert query.findings.exit_status(FailOn.ERROR) is ExitStatus.LOG_DAMAGED
+
+
+def test_a_wrong_unit_proves_no_message_where_the_log_is_sound(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    shutil.copytree(fixture("plain-5.3.3"), store)
+    queue = min((store / "consumequeue" / "TopicTest" / "0").iterdir())
+    with queue.open("r+b") as file:
+        file.write((100).to_bytes(8, "big"))  # amid the first record
+    said = Warnings()
+    question = QueryRequest(topic="TopicTest", queue_id=0, queue_offset=0, max_messages=1)
+    query = Query(open_store(store), question, said)
+    assert list(query.run()) == []
+    assert not any(one.startswith("lost") for one in said.warnings)
+    assert query.findings.exit_status(FailOn.ERROR) is ExitStatus.CLEAN

@@ -1,0 +1,269 @@
+"""Journals that somebody else put into a store, and roots that others can write: nothing outside changes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import rmqtool
+from rmqtool.commands.rebuild import run as rebuild_module
+from rmqtool.commands.repair.moves import log_facts
+from rmqtool.errors import EnvironmentFailureError, RefusedError
+from rmqtool.reput.pipeline import run_reput
+from rmqtool.store.journal import JOURNAL, Journal, Move
+from tests.store.fixture_stores import fixture
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.runs import Run
+
+NAME = f"{JOURNAL}0001"
+LAST = "commitlog/00000000000000049152"
+Picture = dict[str, tuple[int, int, int, int, bytes | None]]
+
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="gives files away")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A store beside a directory that is none of it."""
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "x").write_text("x")
+    return shutil.copytree(fixture("plain-5.3.3"), tmp_path / "store")
+
+
+def picture(folder: Path) -> Picture:
+    found: Picture = {}
+    for path in (folder, *folder.rglob("*")):
+        status = path.lstat()
+        data = path.read_bytes() if path.is_file() and not path.is_symlink() else None
+        found[str(path)] = (status.st_mode, status.st_uid, status.st_mtime_ns, status.st_nlink, data)
+    return found
+
+
+def plant(root: Path, *moves: tuple[str, str], times: dict[str, Any] | None = None, **facts: object) -> Path:
+    """Write a journal, with digests that are right, that was interrupted before its first move."""
+    place = root / NAME
+    for name in ("staged", "aside", "kept"):
+        (place / name).mkdir(parents=True, exist_ok=True)
+    (place / "staged" / "x").write_text("x")
+    known = {"findings": {}, "log": log_facts(rmqtool.open(root).files), **facts}
+    steps = tuple(Move(source, target, "planted") for source, target in moves)
+    (place / "journal.ndjson").write_text(Journal(NAME, steps, times or {"": 5}, known).text())
+    return place
+
+
+def assert_refused(root: Path, match: str = "out of the store") -> None:
+    before = picture(root.parent)
+    calls: tuple[dict[str, Any], ...] = ({}, {"plan": True}, {"undo": True})
+    for options in calls:
+        with pytest.raises(RefusedError, match=match):
+            rmqtool.open(root).repair(**options)
+    assert picture(root.parent) == before
+
+
+@pytest.mark.parametrize(
+    "move",
+    [
+        (f"{NAME}/staged/x", "../out"),
+        (f"{NAME}/staged/x", "{outside}/y"),
+        (f"{NAME}/staged/x", "{outside}/x"),
+        ("{outside}/x", f"{NAME}/aside/x"),
+        (f"{NAME}/staged/x", "x"),
+        (LAST, f"{NAME}/aside/{LAST}"),
+        (f"{NAME}/staged/{LAST}", LAST),
+        (f"{NAME}/staged/commitlog/x", "commitlog/x"),
+        ("commitlog", f"{NAME}/aside/commitlog"),
+        ("consumequeue", f"{NAME}/kept/consumequeue"),
+        ("config", f"{NAME}/aside/config"),
+        ("config/broker.conf", f"{NAME}/aside/config/broker.conf"),
+        ("recipe.toml", f"{NAME}/aside/recipe.toml"),
+        ("lock", f"{NAME}/aside/lock"),
+        ("index/20260101000000000", f"{NAME}/aside/index/20260101000000000"),
+    ],
+    ids=" to ".join,
+)
+def test_a_journal_moves_what_a_repair_moves_and_nothing_else(move: tuple[str, str], root: Path) -> None:
+    source, target = (one.format(outside=root.parent / "outside") for one in move)
+    plant(root, (source, target))
+    assert_refused(root)
+
+
+@pytest.mark.parametrize("facts", [{"log": None}, {"findings": 5}, {"findings": {"X": "many"}}])
+def test_a_journal_without_what_a_repair_notes_is_refused(facts: dict[str, Any], root: Path) -> None:
+    plant(root, ("abort", f"{NAME}/aside/abort"), **facts)
+    assert_refused(root)
+
+
+@pytest.mark.parametrize("kind", ["link", "hard link", "pipe", "theirs"])
+def test_only_files_of_its_own_are_put_in(kind: str, root: Path) -> None:
+    place = plant(
+        root, ("checkpoint", f"{NAME}/aside/checkpoint"), (f"{NAME}/staged/checkpoint", "checkpoint")
+    )
+    staged = place / "staged" / "checkpoint"
+    if kind == "link":
+        staged.symlink_to(root.parent / "outside" / "x")
+    elif kind == "hard link":
+        staged.hardlink_to(root.parent / "outside" / "x")
+    elif kind == "pipe":
+        os.mkfifo(staged)
+    else:
+        (place / "staged").rename(root.parent / "outside" / "staged")
+        (place / "staged").symlink_to(root.parent / "outside" / "staged")
+    assert_refused(root)
+
+
+@pytest.mark.parametrize("kind", ["link", "file", "pipe", "link inside", "nothing"])
+def test_what_is_no_directory_with_a_journal_is_refused(kind: str, root: Path) -> None:
+    place = root / NAME
+    if kind == "link":
+        place.symlink_to(root.parent / "outside")
+    elif kind == "file":
+        place.write_text("x")
+    else:
+        plant(root, ("abort", f"{NAME}/aside/abort"))
+        (place / "journal.ndjson").unlink()
+        if kind == "pipe":
+            os.mkfifo(place / "journal.ndjson")
+        elif kind == "link inside":
+            (place / "journal.ndjson").symlink_to(root.parent / "outside" / "x")
+    assert_refused(root)
+
+
+def test_a_directory_that_became_a_link_is_not_gone_through(root: Path) -> None:
+    place = plant(
+        root,
+        ("config/topics.json", f"{NAME}/aside/config/topics.json"),
+        (f"{NAME}/staged/config/topics.json", "config/topics.json"),
+    )
+    (place / "aside" / "config").mkdir()
+    (place / "staged" / "config").mkdir()
+    (place / "staged" / "config" / "topics.json").write_text("{}")
+    (root / "config").rename(root.parent / "outside" / "config")
+    (root / "config").symlink_to(root.parent / "outside" / "config")
+    assert_refused(root, "behind it")
+
+
+@as_root
+def test_a_journal_of_a_third_party_is_refused(root: Path) -> None:
+    place = plant(root, ("checkpoint", f"{NAME}/aside/checkpoint"))
+    for path in (place, place / "journal.ndjson", place / "aside"):
+        os.chown(path, 4711, 4711)
+        assert_refused(root, "neither to the store's owner nor to you")
+        os.chown(path, 0, 0)
+    os.chown(root, 4711, 4711)
+    os.chown(place, 4711, 4711)
+    assert rmqtool.open(root).repair(plan=True).outcome == "interrupted"
+
+
+def test_a_planted_journal_of_lawful_moves_is_shown_and_asked_for(
+    run: Callable[..., Run], root: Path
+) -> None:
+    """As in the beginning of a repair; what it moves stays in the store, and comes back."""
+    plant(root, ("checkpoint", f"{NAME}/aside/checkpoint"))
+    before = picture(root.parent)
+    alone = run("repair", root)
+    assert (alone.status, NAME in alone.err, "--plan" in alone.err) == (4, True, True)
+    assert "--yes" in alone.err
+    shown = run("repair", root, "--plan")
+    assert (shown.status, "set aside      checkpoint: planted" in shown.out) == (1, True)
+    assert picture(root.parent) == before
+    assert "1 CP-MISSING" in run("repair", root, "--yes").out
+    assert (root / NAME / "aside" / "checkpoint").exists()
+    assert run("repair", root, "--undo").status == 0
+    assert {path.name for path in root.iterdir()} == {path.name for path in fixture("plain-5.3.3").iterdir()}
+
+
+def test_what_came_into_a_journal_since_is_not_removed_with_it(root: Path) -> None:
+    (root / "abort").write_text("1")
+    assert rmqtool.open(root).repair().outcome == "done"
+    (root / NAME / "aside" / "notes").write_text("of the operator")
+    with pytest.raises(RefusedError, match=f"{NAME}/aside/notes: .* --undo again"):
+        rmqtool.open(root).repair(undo=True)
+    assert (root / NAME / "aside" / "notes").exists()
+    (root / NAME / "aside" / "notes").unlink()
+    assert rmqtool.open(root).repair(undo=True).outcome == "undone"
+    assert (root / "abort").read_text() == "1"
+
+
+def test_a_store_that_crashed_after_a_repair_can_be_repaired_again(root: Path) -> None:
+    for number in (1, 2):
+        (root / "abort").write_text("1")
+        done = rmqtool.open(root).repair()
+        assert (done.outcome, done.journal) == ("done", f"{JOURNAL}000{number}")
+
+
+def _lose_queues(root: Path) -> None:
+    (root / "abort").write_text("1")
+    shutil.rmtree(root / "consumequeue" / "Orders")
+
+
+@as_root
+def test_root_repairs_the_store_of_another_user(root: Path) -> None:
+    """What was made belongs to that user, and nothing of it can be reached by names while it is made."""
+    _lose_queues(root)
+    for path in (root, *root.rglob("*")):
+        os.chown(path, 4711, 4712)
+    assert rmqtool.open(root).repair().outcome == "done"
+    assert {(path.lstat().st_uid, path.lstat().st_gid) for path in (root, *root.rglob("*"))} == {(4711, 4712)}
+    assert (root / NAME).stat().st_mode & 0o777 == root.stat().st_mode & 0o755
+    assert rmqtool.open(root).repair(undo=True).outcome == "undone"
+
+
+@as_root
+@pytest.mark.few(1)
+@pytest.mark.parametrize("what", ["", "/staged", "/rebuilt"])
+def test_root_writes_nowhere_else_when_a_draft_is_exchanged(
+    what: str, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a link to a directory of root's own, amid the rebuild; inside of a draft only root can rename."""
+    outside = root.parent / "outside"
+    _lose_queues(root)
+    os.chown(root, 4711, 4712)
+    before = picture(outside)
+
+    def exchanging(*given: Any, **options: Any) -> Any:  # noqa: ANN401 - as `run_reput`
+        if options["emit"]:
+            (draft,) = root.glob(f".{JOURNAL}new-*")
+            assert draft.stat().st_mode & 0o777 == 0o700
+            assert draft.stat().st_uid == 0
+            place = root / f"{draft.name}{what}"
+            if place.exists():
+                place.rename(root / "moved")
+            place.symlink_to(outside)
+        return run_reput(*given, **options)
+
+    monkeypatch.setattr(rebuild_module, "run_reput", exchanging)
+    with pytest.raises((EnvironmentFailureError, RefusedError)):
+        rmqtool.open(root).repair()
+    assert picture(outside) == before
+    assert not list(root.glob(f"{JOURNAL}*"))
+
+
+@as_root
+def test_root_gives_nothing_away_but_its_own_draft(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a directory of root's own lies in the store, and gets the draft's name."""
+    _lose_queues(root)
+    os.chown(root, 4711, 4712)
+    secret = root / "backup"
+    secret.mkdir(0o700)
+    (secret / "key").write_text("secret")
+
+    def exchanging(*given: Any, **options: Any) -> Any:  # noqa: ANN401 - as `run_reput`
+        found = run_reput(*given, **options)
+        if options["emit"]:
+            (draft,) = root.glob(f".{JOURNAL}new-*")
+            draft.rename(root / "moved")
+            secret.rename(draft)
+        return found
+
+    monkeypatch.setattr(rebuild_module, "run_reput", exchanging)
+    with pytest.raises((EnvironmentFailureError, RefusedError)):
+        rmqtool.open(root).repair()
+    (kept,) = root.rglob("key")
+    assert (kept.read_text(), kept.stat().st_uid, kept.parent.stat().st_uid) == ("secret", 0, 0)

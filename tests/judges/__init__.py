@@ -1,0 +1,1 @@
+"""Two checkouts side by side: the same commands on the same stores, and all differences of the results."""

@@ -1,0 +1,159 @@
+"""Stores whose messages stand in several light queues each, holes over neighbouring ones, and the model."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter, defaultdict
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import rmqtool
+from rmqtool.commands.salvage import SalvageRequest, salvage
+from rmqtool.engine import EngineOptions
+from rmqtool.formats import message
+from rmqtool.progress import NullProgress
+from rmqtool.store import open_store
+from tests.broker.log_damage import LogCopy
+from tests.builders import InlineEngine
+from tests.salvage.campaign import made_places, records_of, topic_of
+from tests.scan.log_builder import blank, record
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Iterator
+    from pathlib import Path
+
+FILE_SIZE = 8192
+_TOPICS = ("Mqtt", "Orders")
+_SETTINGS = {
+    "mappedFileSizeCommitLog": FILE_SIZE,
+    "mappedFileSizeConsumeQueue": 600,
+    "maxHashSlotNum": 25,
+    "maxIndexNum": 40,
+    "enableLmq": "true",
+    "enableMultiDispatch": "true",
+}
+EVIDENCE = ("all queues", "no queues", "some queues", "no light queues", "light queues alone")
+
+
+def write_store(folder: Path, chance: random.Random, *, queues: int, lights: int, count: int) -> Path:
+    """Write a store and its ``broker.conf`` beside it; return its root."""
+    folder.mkdir(parents=True)
+    conf = folder / "broker.conf"
+    conf.write_text("".join(f"{name}={value}\n" for name, value in _SETTINGS.items()), "utf-8")
+    files, at, ends = [bytearray()], 0, Counter[tuple[str, int]]()
+    for number in range(count):
+        topic, queue_id = chance.choice(_TOPICS), chance.randrange(queues)
+        names = [
+            f"%LMQ%{one}" for one in chance.sample(range(lights), min(lights, chance.choice((0, 1, 1, 2, 3))))
+        ]
+        properties = f"KEYS\x01k{number}\x02TAGS\x01T{number % 3}"
+        if names:
+            offsets = ",".join(str(ends[name, 0]) for name in names)
+            properties += f"\x02INNER_MULTI_DISPATCH\x01{','.join(names)}"
+            properties += f"\x02INNER_MULTI_QUEUE_OFFSET\x01{offsets}"
+        fields = {
+            "topic": topic.encode(),
+            "queueId": queue_id,
+            "queueOffset": ends[topic, queue_id],
+            "properties": properties.encode(),
+            "body": b"x" * chance.randrange(1, 120),
+            "storeTimestamp": 1_650_000_000_000 + number,
+        }
+        one = record(at, **fields)
+        if at % FILE_SIZE + len(one) + 8 > FILE_SIZE:
+            files[-1] += blank(FILE_SIZE - at % FILE_SIZE)
+            at = FILE_SIZE * len(files)
+            files.append(bytearray())
+            one = record(at, **fields)
+        files[-1] += one
+        at += len(one)
+        ends.update([(topic, queue_id), *((name, 0) for name in names)])
+    root = folder / "store"
+    (root / "commitlog").mkdir(parents=True)
+    for number, data in enumerate(files):
+        (root / "commitlog" / f"{number * FILE_SIZE:020d}").write_bytes(data.ljust(FILE_SIZE, b"\0"))
+    (root / "config").mkdir()
+    table = {
+        topic: {"topicName": topic, "readQueueNums": queues, "writeQueueNums": queues, "perm": 6}
+        for topic in _TOPICS
+    }
+    (root / "config" / "topics.json").write_text(json.dumps({"topicConfigTable": table}), "utf-8")
+    rmqtool.open(root, broker_conf=conf).rebuild(folder / "made")
+    for name in ("consumequeue", "index"):
+        shutil.copytree(folder / "made" / name, root / name)
+    return root
+
+
+def lose_neighbours(root: Path, chance: random.Random, evidence: str) -> None:
+    """Zero some neighbouring records, in one to four places, and lose queues."""
+    log = LogCopy(root)
+    places = [place for segment in log.records for place in segment]
+    for _ in range(chance.choice((1, 1, 2, 4))):
+        first, count = chance.randrange(len(places)), chance.choice((2, 3, 5, 9, 20, 60))
+        for place in places[first : first + count]:
+            log.write(place, bytes(log.head(place).total_size))
+    for queue in sorted((root / "consumequeue").iterdir()):
+        is_light = queue.name.startswith("%LMQ%")
+        gone = {
+            "all queues": False,
+            "no queues": True,
+            "some queues": chance.random() < 0.5,
+            "no light queues": is_light,
+            "light queues alone": not is_light,
+        }
+        if gone[evidence]:
+            shutil.rmtree(queue)
+
+
+def salvaged(root: Path, conf: Path, out: Path) -> None:
+    """Salvage a store."""
+    request = SalvageRequest((open_store(root, broker_conf=conf),), EngineOptions("local"))
+    salvage(request, out, NullProgress(), InlineEngine())
+
+
+def places_in(raw: bytes) -> Iterator[tuple[str, int, int]]:
+    """Yield topic, queue id and queue offset of every unit that a broker makes of a record."""
+    head = message.decode_head(raw)
+    assert head is not None
+    if head.sys_flag & message.TRANSACTION_MASK in {4, 12}:
+        return
+    yield topic_of(raw), head.queue_id, head.queue_offset
+    at = message.HEAD_SIZES[message.host_variant(head.sys_flag)] + max(head.body_length, 0)
+    width = message.TOPIC_LENGTHS[head.magic]
+    at += width.size + int.from_bytes(raw[at : at + width.size], "big") + message.PROPERTIES_LENGTH.size
+    pairs = (one.partition("\x01") for one in raw[at:].decode("utf-8", "replace").split("\x02"))
+    properties = {name: value for name, _, value in pairs}
+    names = properties.get("INNER_MULTI_DISPATCH", "").split(",")
+    offsets = properties.get("INNER_MULTI_QUEUE_OFFSET", "").split(",")
+    if len(names) == len(offsets) and offsets != [""]:
+        for name, offset in zip(names, offsets, strict=True):
+            yield name, 0 if name.startswith("%LMQ%") else head.queue_id, int(offset)
+
+
+def faults(out: Path) -> tuple[list[str], Counter[bool]]:
+    """Return where queue offsets go down along a salvaged log at a tombstone, or a placed loss is not there.
+
+    Also how many lost messages have a tombstone, and how many none.
+    """
+    rows: defaultdict[tuple[str, int], list[tuple[int, bool]]] = defaultdict(list)
+    made = made_places(out)
+    for place, raw in sorted(records_of(out / "commitlog").items()):
+        for topic, queue_id, offset in places_in(raw):
+            rows[topic, queue_id].append((offset, place in made))
+    found = [
+        f"{key}: {after[0]} after {before[0]}"
+        for key, of in rows.items()
+        for before, after in pairwise(of)
+        if after[0] <= before[0] and (before[1] or after[1])
+    ]
+    counts: Counter[bool] = Counter()
+    for line in (out / "salvage" / "lost.ndjson").read_text("utf-8").splitlines():
+        one = json.loads(line)
+        counts[one["placed"]] += one["count"]
+        due = range(one["queueOffset"], one["queueOffset"] + one["count"])
+        there = {offset for offset, is_made in rows[one["topic"], one["queueId"]] if is_made}
+        if one["placed"] and not {*due} <= there:
+            found.append(f"no tombstone: {line}")
+    return found, counts

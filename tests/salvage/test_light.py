@@ -1,0 +1,61 @@
+"""Tombstones of messages that stood in several light queues: in every queue they go up along the log."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.broker.log_damage import LogCopy
+from tests.salvage.light_stores import EVIDENCE, faults, lose_neighbours, salvaged, write_store
+from tests.store.fixture_stores import fixture
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def _lost_neighbours(folder: Path, seed: int) -> tuple[int, int]:
+    """Return how many lost messages have a tombstone, and how many none."""
+    chance = random.Random(seed)
+    queues, lights = chance.choice((1, 2, 4)), chance.choice((1, 3, 8))
+    root = write_store(
+        folder / str(seed), chance, queues=queues, lights=lights, count=chance.choice((90, 400))
+    )
+    evidence = EVIDENCE[seed % len(EVIDENCE)]
+    lose_neighbours(root, chance, evidence)
+    salvaged(root, root.with_name("broker.conf"), root.with_name("out"))
+    found, counts = faults(root.with_name("out"))
+    assert not found, f"seed {seed}, {evidence}: {found}"
+    shutil.rmtree(root.parent)
+    return counts[True], counts[False]
+
+
+@pytest.mark.parametrize("seed", [0, 2])
+def test_neighbours_lost_in_one_hole(seed: int, tmp_path: Path) -> None:
+    placed, without = _lost_neighbours(tmp_path, seed)
+    assert placed > 0 == without
+
+
+@pytest.mark.full
+def test_many_neighbours_lost(tmp_path: Path) -> None:
+    """Where a queue's own units are gone, nothing may tell of a message that a light queue lists."""
+    counts = [_lost_neighbours(tmp_path, seed) for seed in range(100, 140)]
+    placed, without = (sum(one) for one in zip(*counts, strict=True))
+    assert placed > 100 * without
+
+
+@pytest.mark.parametrize("name", ["lmq-4.9.8", "lmq-5.5.1", "lmqtwice-5.5.1"])
+@pytest.mark.parametrize("queues", [True, pytest.param(False, marks=pytest.mark.full)])
+def test_neighbours_lost_in_fixtures(name: str, queues: bool, tmp_path: Path) -> None:
+    papers = shutil.ignore_patterns("broker.conf", "recipe.toml", "SHA256SUMS", "reference")
+    root = shutil.copytree(fixture(name), tmp_path / "store", ignore=papers)
+    log = LogCopy(root)
+    for place in log.records[0][2:9]:
+        log.write(place, bytes(log.head(place).total_size))
+    if not queues:
+        shutil.rmtree(root / "consumequeue")
+    salvaged(root, fixture(name) / "broker.conf", tmp_path / "out")
+    found, counts = faults(tmp_path / "out")
+    assert (found, counts[True] > 0) == ([], True)
