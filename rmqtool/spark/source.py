@@ -83,7 +83,7 @@ class StoreSource(DataSource):  # type: ignore[misc]
         if self.read_options.pushes_filters:
             raise UsageError("pushFilters: Spark hands a stream no filters; use options like topic and begin")
         if find_spec("pyspark.sql.streaming.datasource") is not None:
-            from rmqtool.spark.stream import AdmittingStreamReader
+            from rmqtool.spark.admission import AdmittingStreamReader
 
             return AdmittingStreamReader(self.read_options, schema)
         if self.read_options.max_bytes is not None:

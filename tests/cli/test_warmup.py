@@ -55,7 +55,7 @@ def test_nothing_is_compiled_afterwards(tmp_path: Path) -> None:
     done = run(tmp_path, "-m", "rmqtool", "warmup")
     assert done.returncode == 0, done.stderr
     assert str(tmp_path) in done.stdout
-    assert done.stderr == ""
+    assert done.stderr.startswith("compiling once, about ")
     before = kernels(tmp_path)
     assert before
     for words in (

@@ -17,7 +17,8 @@ from tests.spark.test_tables import PLAIN, expected
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rmqtool.spark.stream import AdmittingStreamReader, StoreStreamReader
+    from rmqtool.spark.admission import AdmittingStreamReader
+    from rmqtool.spark.stream import StoreStreamReader
 
 stream_module = library("rmqtool.spark.stream")
 limits = library("pyspark.sql.streaming.datasource")
