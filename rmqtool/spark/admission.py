@@ -1,4 +1,4 @@
-"""Streams in batches of some bytes, which Spark has from 4.2 on: older lines lack the classes imported here."""
+"""Streams in batches of some bytes, which Spark has from 4.2 on; older lines lack the classes used here."""
 
 from __future__ import annotations
 
