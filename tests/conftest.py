@@ -1,7 +1,7 @@
 """Settings for all tests, and the tiers of the suite.
 
-`pytest` alone runs what needs neither Maven nor patience, on all cores. What is marked with one of `TIERS` is
-run when a file is named, or with ``-m``; `.ci/run` runs it all.
+`pytest` runs what needs neither Maven nor patience, on all cores where no file is named. A test of one of
+`TIERS` runs where it is named (``FILE::TEST``), or with ``-m``; `.ci/run` runs them all.
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., Run]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
-    """Leave the tiers out where no file is named, and share the whole suite out to all cores."""
+    """Leave the tiers out where no test is named, and share the whole suite out to all cores."""
     option = config.option
-    names_files = any(".py" in argument for argument in config.args)
-    if not option.markexpr and not names_files:
+    names_tests = any("::" in argument for argument in config.args)
+    if not option.markexpr and not names_tests:
         option.markexpr = f"not ({' or '.join(TIERS)})"
     whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS
     plain = option.usepdb or option.collectonly
