@@ -99,7 +99,7 @@ class OpenedStore:
     def offsets(
         self, *, topic: str | Iterable[str] = (), group: str | None = None
     ) -> tuple[ConsumerProgress, ...]:
-        """Hold consumer offsets against the bounds of their queues.
+        """Return consumer lag and out-of-range offsets.
 
         Args:
             topic: A glob over the topic, or several; none means all.

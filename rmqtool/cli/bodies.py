@@ -30,7 +30,7 @@ body_options = adding(
         click.option(
             "--unpack-batches",
             is_flag=True,
-            help="Also the messages in inner batches (5.x), a row each.",
+            help="Also show the messages in inner batches (5.x), a row each.",
         ),
     )
 )

@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     from rmqtool.errors import ExitStatus
 
 _EXAMPLES = """\
-# what is in a file that has lost its name
+# what is in a file without a name
 rmqtool carve $STORE/commitlog/00000000000000000000 --dry-run
-# a store out of nameless files, of a disk image or a device just as well
+# a store from files without names; a disk image or a device works, too
 rmqtool carve $STORE/commitlog/* --out carved
-# the size of the log's files is known
+# the same, with a known size of the log's files
 rmqtool carve $STORE/commitlog/* --out carved --commitlog-size 8192
 """
 
 
 @click.command("carve", cls=Command, examples=_EXAMPLES)
 @click.argument("images", type=A_PATH, metavar="IMAGE…", nargs=-1, required=True)
-@click.option("--out", type=A_PATH, metavar="DIR", help="The result; must not exist, or be empty.")
+@click.option("--out", type=A_PATH, metavar="DIR", help="Result directory; must be new or empty.")
 @click.option("--dry-run", is_flag=True, help="Look and report, write nothing.")
 @click.option(
     "--commitlog-size",
@@ -48,13 +48,13 @@ rmqtool carve $STORE/commitlog/* --out carved --commitlog-size 8192
     type=A_PATH,
     multiple=True,
     metavar="FILE",
-    help="Map of ddrescue: only its finished areas (+) are read; one for each IMAGE, in their order.",
+    help="Map of ddrescue; only finished areas (+) are read. One for each IMAGE, in the same order.",
 )
 @click.option(
     "--one-log",
     is_flag=True,
-    help="The broker's address changed: records of all store hosts are one log, unless they contradict"
-    " each other.",
+    help="Records of all store hosts are one log, unless they contradict each other; for a broker whose"
+    " address changed.",
 )
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Tasks at a time; default: all cores.")
 @case_option
@@ -65,14 +65,14 @@ def carve_command(
     dry_run: bool,
     **options: Any,  # noqa: ANN401 - click's options
 ) -> ExitStatus:
-    """Make stores of the messages in raw bytes without names.
+    """Recover messages from disk images and raw bytes.
 
-    An IMAGE is anything that holds them at any place: a disk image, a block device, a blob, a memory dump, a
-    tar, a truncated or shifted segment. Records are known by their magic and proven by lengths and checksums;
-    each goes to the place that it names itself. The result in --out is complete or not at all: a store root,
-    log-2/ and so on for other logs, lost+found/ for what is in none, and carve/ with the report, a map of
-    each image and digests. The images are only read. The exit status is 5 if something is missing between
-    the records, 1 if there are none.
+    An IMAGE is any bytes with records at any position: a disk image, a block device, a blob, a memory dump, a
+    tar, a truncated or shifted segment. A record begins with its magic; lengths and checksums prove it, and
+    it goes to the physical offset that it names. The result in --out is complete or not at all: a store root,
+    log-2/ and so on for other logs, lost+found/ for records of no log, and carve/ with the report, a map of
+    each image and digests. The images are only read. The exit status is 5 if bytes are missing between the
+    records, 1 if there are no records.
     """
     session = Session(options)
     if dry_run == (out is not None):

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from rmqtool.errors import ExitStatus
 
 _EXAMPLES = """\
-# a run with a record, and a look at the records
+# record a run, and check the records
 rmqtool verify $STORE --case mycase; rmqtool case verify mycase
-# are all files still what they were
+# check also that no file has changed
 rmqtool verify $STORE --case mycase; rmqtool case verify mycase --files
 """
 
@@ -28,14 +28,14 @@ rmqtool verify $STORE --case mycase; rmqtool case verify mycase --files
 @click.argument("action", type=click.Choice(["verify"]))
 @click.argument("directory", type=A_PATH, metavar="DIR")
 @click.option(
-    "--files", is_flag=True, help="Also read the files that the records tell of, where they are still there."
+    "--files", is_flag=True, help="Also read the files that the records name, and compare their digests."
 )
 @click.option(
     "--head",
     "heads",
     multiple=True,
     metavar="SHA256",
-    help="A digest that was noted elsewhere; it must be that of a record; repeatable.",
+    help="A digest noted elsewhere; it must be that of a record; repeatable.",
 )
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Files at a time; default: all cores.")
 @shared_options("text", "json")
@@ -47,12 +47,12 @@ def case_command(
     jobs: int | None,
     **shared: Any,  # noqa: ANN401 - what click makes of the shared options
 ) -> ExitStatus:
-    """Check the records that --case has made of runs.
+    """Check the records of runs that --case wrote.
 
-    Each record has a digest of itself, and names that of the one before. The exit status is 5 if a record was
-    altered or taken out, or if a digest of --head is no record's; 1 if --files finds a file that is not what
-    the last record about it says, or is gone; else 0. That the last records are gone, a chain cannot tell:
-    note the last digest elsewhere, and give it with --head.
+    Each record has a digest of itself and the digest of the record before. The exit status is 5 if a record
+    was changed or deleted, or if no record has a digest of --head; 1 if --files finds a file that is missing
+    or differs from its last record; else 0. The chain cannot show that its last records were deleted: note
+    the last digest elsewhere, and pass it with --head.
     """
     del action  # there is one
     session = Session(shared)

@@ -41,7 +41,7 @@ case_option = click.option(
     metavar="DIR",
     cls=SectionOption,
     section="Output",
-    help="Add a record of this run to DIR: who, when, how, SHA-256 of all that is read and made, findings."
+    help="Add a record of this run to DIR: who, when, how, SHA-256 of all files read and written, findings."
     " Input is read once more for it. See rmqtool help case.",
 )
 

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _EXAMPLES = """\
-# which broker and offset, or which client and when
+# broker and offset, or client and time, of an ID
 rmqtool decode-id 0A09080700002A9F000000004000002A
-# a unique id, made in the month of this day
+# a unique ID, made in the month of this day
 rmqtool decode-id --near 2026-11-21 C0A80114E24018B4AAC24AF57400002A
-# ids one a line
+# IDs one a line
 echo C0A80114E24018B4AAC24AF57400002A | rmqtool decode-id -
 """
 
@@ -33,7 +33,7 @@ echo C0A80114E24018B4AAC24AF57400002A | rmqtool decode-id -
 @click.command("decode-id", cls=Command, examples=_EXAMPLES)
 @click.argument("ids", nargs=-1, required=True, metavar="ID…")
 @click.option(
-    "--near", metavar="TIME", help="A time near the message's: a unique id does not hold the month."
+    "--near", metavar="TIME", help="A time near the message's; a unique ID does not hold the month."
 )
 @shared_options("text", "json", "ndjson", "csv")
 def decode_id_command(
@@ -41,12 +41,12 @@ def decode_id_command(
     near: str | None,
     **shared: Any,  # noqa: ANN401 - what click makes of the shared options
 ) -> ExitStatus:
-    """Take message ids apart: offset ids and unique ids.
+    """Decode message IDs: offset IDs and unique IDs.
 
-    An ID may be in either case; - stands for ids on standard input, one a line. Offset ids and unique ids
-    look alike: one that can be either is shown as both. An id of 34 digits is a gRPC client's. What is none
-    makes the exit status 1. The text shows plausible readings only, if there is one. --timezone is the
-    client's; without --near a unique id may be of any month, and json has the candidates.
+    An ID may be in either case; - reads IDs from standard input, one a line. Offset IDs and unique IDs look
+    alike: one that can be either is shown as both. An ID of 34 digits is a gRPC client's. Exit status 1 if an
+    argument is not a message ID. The text shows only plausible readings, if there is one. --timezone is the
+    client's. Without --near a unique ID may be of any month, and json has the candidates.
     """
     session = Session(shared)
     zone = shared["timezone"]

@@ -38,7 +38,7 @@ rmqtool diff $STORE/commitlog $OTHER/commitlog
 @click.option(
     "--replica",
     is_flag=True,
-    help="Bounds of the logs and checkpoints may differ, as between replicas at work.",
+    help="Allow different bounds of the logs and different checkpoints, as between running replicas.",
 )
 @click.option(
     "--max-differences",
@@ -47,7 +47,7 @@ rmqtool diff $STORE/commitlog $OTHER/commitlog
     default=20,
     show_default=True,
     metavar="N",
-    help="Told of each log, queue or index; the rest is counted.",
+    help="Differences listed of each log, queue or index; the rest is counted.",
 )
 @shared_options("text", "json", "ndjson", "csv")
 def diff_command(
@@ -62,8 +62,8 @@ def diff_command(
 
     A and B are store roots, results of rebuild, or the same directory or file of two stores. Records are
     compared by physical offset, units by queue offset, index entries as one stream in log order, ext units
-    through the units that name them: sizes and names of files do not count, nor does what no broker reads.
-    What one side lacks because its log has not the records, or no longer, is counted apart. Any difference
+    through the units that name them. Sizes and names of files are ignored, and so are bytes that no broker
+    reads. Entries whose records one log does not hold, or no longer holds, are counted apart. Any difference
     makes the exit status 1, a damaged log 5.
     """
     session = Session(shared)

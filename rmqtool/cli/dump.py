@@ -51,7 +51,7 @@ _EXAMPLES = """\
 rmqtool dump $STORE/commitlog --topic TopicTest --body text
 # five messages of one queue from a queue offset on
 rmqtool dump $STORE -t TopicTest --queue 0 --from-queue-offset 3 --limit 5
-# every byte of the record at a physical offset, field by field
+# the bytes of the record at a physical offset, field by field
 rmqtool dump $STORE/commitlog --hex --from-offset 334 --limit 1
 # the units of one consume queue
 rmqtool dump $STORE/consumequeue/TopicTest/0
@@ -59,9 +59,9 @@ rmqtool dump $STORE/consumequeue/TopicTest/0
 rmqtool dump $STORE/index --slots --chains
 # all messages, for a script
 rmqtool dump $STORE/commitlog --format ndjson -o messages.ndjson
-# messages as rmqtool replay sends them
+# messages for rmqtool replay
 rmqtool dump $STORE --format replay -o replay.ndjson
-# the table of a format; no store is needed
+# the fields of a format, without a store
 rmqtool dump --layout --type index
 """
 
@@ -77,17 +77,15 @@ rmqtool dump --layout --type index
     multiple=True,
     metavar="TYPE",
     help=f"Only rows of this type, and damage; repeatable: {', '.join(ROW_TYPES)}. Default: all, or messages"
-    " where a filter asks something of them.",
+    " if a filter applies to messages.",
 )
-@click.option(
-    "--limit", type=click.IntRange(min=1), metavar="N", help="At most so many rows; damage is extra."
-)
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most N rows; damage is extra.")
 @body_options
-@click.option("--layout", is_flag=True, help="The table of a format's fields; needs no PATH.")
+@click.option("--layout", is_flag=True, help="Print the fields of a format; needs no PATH.")
 @click.option("--body-dir", type=A_PATH, metavar="DIR", help="Write each body to a file there.")
-@click.option("--hex", "hex_", is_flag=True, help="Also the bytes of every row, field by field.")
-@click.option("--slots", is_flag=True, help="Also the used slots of index files.")
-@click.option("--chains", is_flag=True, help="Also the chains of index files.")
+@click.option("--hex", "hex_", is_flag=True, help="Also show the bytes of every row, field by field.")
+@click.option("--slots", is_flag=True, help="Also show the used slots of index files.")
+@click.option("--chains", is_flag=True, help="Also show the chains of index files.")
 @click.option(
     "--on-corrupt",
     type=click.Choice(["resync", "stop", "fail"]),
@@ -106,11 +104,11 @@ def dump_command(
 ) -> ExitStatus:
     """Show the records, units and items in a store's files.
 
-    PATH is a store root, one of its directories, or one file. Of a store root everything is shown, or what
-    --type names; a filter narrows it to the files it can be applied to, one that asks something of messages
-    to the commit log. A unit is an entry of a consume queue, an item one of the index. The broker's JSON
-    files in config/ are shown entry by entry, as strict JSON. A filter that nothing fits makes the exit
-    status 1. --format replay is for rmqtool replay: users' messages alone, unpacked.
+    PATH is a store root, one of its directories, or one file. Without --type, a store root shows all its
+    files; a filter narrows that to the files it applies to, a filter on messages to the commit log. A unit is
+    an entry of a consume queue, an item is an entry of the index. The broker's JSON files in config/ are
+    shown entry by entry, as strict JSON. Exit status 1 if nothing matches a filter. --format replay writes
+    users' messages only, unpacked, for rmqtool replay.
     """
     session = Session(options)
     if session.format is Format.REPLAY:

@@ -36,7 +36,7 @@ def engine_options(default: str, *, handover: bool = True) -> Callable[[_Functio
             type=click.Choice(["spark", "local"]),
             default=default,
             show_default=True,
-            help="Where the stages run; local is threads of this process.",
+            help="Engine that runs the stages; local: threads of this process.",
         ),
         _engine("--master", metavar="URL", help="Spark master; default: all cores of this machine."),
         _engine("--spark-conf", multiple=True, metavar="K=V", help="A setting of Spark; repeatable."),
@@ -45,7 +45,7 @@ def engine_options(default: str, *, handover: bool = True) -> Callable[[_Functio
         ),
     ]
     if handover:
-        scratch = "Where tasks hand over blocks, or its URL; on a cluster, all executors must see it."
+        scratch = "Directory or URL where tasks exchange blocks; on a cluster, all executors must see it."
         added.append(_engine("--scratch", type=A_STORE, metavar="DIR", help=scratch))
     return adding(added)
 

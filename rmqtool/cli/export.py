@@ -37,7 +37,7 @@ rmqtool export $STORE -o orders -t TopicTest --columns topic,queueOffset,tags
 rmqtool export $STORE -o lake --partition-by topic
 # several brokers, in a folder each
 rmqtool export $STORE $OTHER -o cluster --partition-by day
-# csv, with bodies as text where they are text
+# csv, with text bodies as text
 rmqtool export $STORE -o sheets --format csv
 """
 
@@ -51,20 +51,20 @@ rmqtool export $STORE -o sheets --format csv
 @click.option(
     "--partition-by",
     type=click.Choice([one.value for one in Partition]),
-    help="A folder for each topic, or for each day of storing, in UTC.",
+    help="A folder for each topic, or for each UTC day of the store time.",
 )
 @click.option(
     "--body",
     type=click.Choice([one.value for one in TextBodies]),
     default=TextBodies.TEXT.value,
     show_default=True,
-    help="Bodies in ndjson and csv; what is no text is base64.",
+    help="Bodies in ndjson and csv; text: base64 if a body is not text.",
 )
 @click.option("--decompress", is_flag=True, help="Unpack bodies that SYSFLAG says are compressed.")
 @click.option(
     "--resume",
     is_flag=True,
-    help="Of several stores, let the folder of each appear by itself, and leave out those that are there.",
+    help="Write the folder of each of several stores by itself, and skip the folders that exist.",
 )
 @max_findings_option("kept", 10, least=0)
 @engine_options("local", handover=False)
@@ -73,9 +73,9 @@ def export_command(paths: tuple[StorePath, ...], **options: Any) -> ExitStatus: 
     """Write messages as files of Parquet, Arrow, ndjson or csv.
 
     STORE is a store root, its commitlog/, or one file of that. Every 256 MiB of log become a file, or one in
-    each folder of --partition-by; of several stores, or a glob in quotes, each gets a folder, and one that
-    cannot be read is left out. What is wrong with a record is in its column damage, what lies between records
-    in the report _export.json beside the files. Nothing that fits a filter makes the exit status 1.
+    each folder of --partition-by. Each of several stores, or of a glob in quotes, gets a folder; one that
+    cannot be read is left out. The column damage describes damage of a record; the report _export.json beside
+    the files lists damage between records. Exit status 1 if nothing matches a filter.
     """
     session = Session(options)
     left = left_of_results if options["resume"] else left_of_result

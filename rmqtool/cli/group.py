@@ -32,35 +32,33 @@ class Entry(NamedTuple):
 
 COMMANDS = {
     "info": Entry("rmqtool.cli.info", "Look", "Sum up a store: files, ranges, settings, queues."),
-    "query": Entry("rmqtool.cli.query", "Look", "Find messages by key, tag, id, offset or time."),
+    "query": Entry("rmqtool.cli.query", "Look", "Find messages by key, tag, ID, offset or time."),
     "dump": Entry("rmqtool.cli.dump", "Look", "Show the records, units and items in a store's files."),
     "export": Entry(
         "rmqtool.cli.export", "Look", "Write messages as files of Parquet, Arrow, ndjson or csv."
     ),
     "topics": Entry("rmqtool.cli.topics", "Look", "Add up the log by topic: messages, bytes, rate, backlog."),
-    "verify": Entry("rmqtool.cli.verify", "Check", "Check a store, or a part of it, and say what is wrong."),
+    "verify": Entry("rmqtool.cli.verify", "Check", "Check a store, or a part of it, and report damage."),
     "diff": Entry("rmqtool.cli.diff", "Check", "Compare two stores, or the same part of two stores."),
-    "offsets": Entry(
-        "rmqtool.cli.offsets", "Check", "Hold consumer offsets against the bounds of their queues."
-    ),
+    "offsets": Entry("rmqtool.cli.offsets", "Check", "Show consumer lag and out-of-range offsets."),
     "report": Entry(
-        "rmqtool.cli.report", "Check", "Make one page about a store: losses, log, topics, findings."
+        "rmqtool.cli.report", "Check", "Write one page about a store: losses, log, topics, findings."
     ),
-    "case": Entry("rmqtool.cli.case", "Check", "Check the records that --case has made of runs."),
+    "case": Entry("rmqtool.cli.case", "Check", "Check the records of runs that --case wrote."),
     "rebuild": Entry(
-        "rmqtool.cli.rebuild", "Rebuild", "Build consumequeue/ and index/ anew from the commit log."
+        "rmqtool.cli.rebuild", "Rebuild", "Rebuild consumequeue/ and index/ from the commit log."
     ),
-    "rebuild-index": Entry("rmqtool.cli.rebuild", "Rebuild", "Build index/ anew from the commit log."),
-    "salvage": Entry(
-        "rmqtool.cli.salvage", "Rebuild", "Make a new store out of what is left of a damaged one."
-    ),
-    "carve": Entry("rmqtool.cli.carve", "Rebuild", "Make stores of the messages in raw bytes without names."),
+    "rebuild-index": Entry("rmqtool.cli.rebuild", "Rebuild", "Rebuild index/ from the commit log."),
+    "salvage": Entry("rmqtool.cli.salvage", "Rebuild", "Write a new store of what is left of a damaged one."),
+    "carve": Entry("rmqtool.cli.carve", "Rebuild", "Recover messages from disk images and raw bytes."),
     "repair": Entry(
-        "rmqtool.cli.repair", "Rebuild", "Mend a store in place where that loses nothing, with undo."
+        "rmqtool.cli.repair", "Rebuild", "Repair a store in place where that loses nothing, with undo."
     ),
-    "replay": Entry("rmqtool.cli.replay", "Aids", "Send messages of a file to a cluster, through its proxy."),
-    "decode-id": Entry("rmqtool.cli.decode_id", "Aids", "Take message ids apart: offset ids and unique ids."),
-    "warmup": Entry("rmqtool.cli.warmup", "Aids", "Compile all kernels now instead of at the first runs."),
+    "replay": Entry(
+        "rmqtool.cli.replay", "Aids", "Send the messages of a file to a cluster, through its proxy."
+    ),
+    "decode-id": Entry("rmqtool.cli.decode_id", "Aids", "Decode message IDs: offset IDs and unique IDs."),
+    "warmup": Entry("rmqtool.cli.warmup", "Aids", "Compile all kernels now instead of at the first run."),
     "spark": Entry("rmqtool.cli.spark", "Aids", "Pack rmqtool for the executors of a Spark cluster."),
     "help": Entry("rmqtool.cli.manual", "Aids", "Print a page of the manual, or the list of its pages."),
     "schema": Entry("rmqtool.cli.schema", "Aids", "Print the JSON Schema of an output."),
@@ -183,7 +181,7 @@ class LazyGroup(click.Group):
         with formatter.section("Exit status"):
             formatter.write_dl(_EXIT_STATUS)
         write_examples(_EXAMPLES, formatter)
-        formatter.write("\n  rmqtool COMMAND --help tells the options of a command, with examples;\n")
+        formatter.write("\n  rmqtool COMMAND --help lists the options of a command, with examples;\n")
         formatter.write("  rmqtool help lists the pages of the manual.\n")
 
 
@@ -193,5 +191,5 @@ def ROOT() -> None:
     """Inspect the store files of an Apache RocketMQ broker, offline and read-only.
 
     A store is the directory that holds commitlog/. Data goes to standard output, everything else to standard
-    error; nothing is written to the store, but by repair, which asks first and can undo.
+    error. Only repair changes a store; it asks first and can be undone.
     """

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 
 _EXAMPLES = """\
-# what is in this store
+# files, ranges, settings and queues of a store
 rmqtool info $STORE
-# with the broker's own settings, and those that do not concern this store
+# with the broker's own settings, and settings that the store does not use
 rmqtool info $STORE -c $STORE/broker.conf -v
 # the bounds of every queue, for a spreadsheet
 rmqtool info $STORE --format csv
@@ -44,8 +44,8 @@ def info(
     """Sum up a store: files, ranges, settings, queues.
 
     PATH is a store root, one of its directories, or one file. Every setting is shown with its origin: given,
-    inferred from the files, or the broker's default. -v also shows every queue, and defaults of what this
-    store does not have. The csv is that of the queues.
+    inferred from the files, or the broker's default. -v also shows every queue, and the defaults of features
+    that this store does not use. The csv lists the queues.
     """
     session = Session(shared)
     store = session.open(path, type_name, reads_queues=True)

@@ -31,7 +31,7 @@ def lost_option(what: str) -> Callable[[_Function], _Function]:
         "--lost",
         type=A_PATH,
         metavar="FILE",
-        help=f"Also write {what} as ndjson, one a line; - is standard output, with -o for the report.",
+        help=f"Also list {what}, as ndjson; - is standard output, with -o for the report.",
     )
 
 

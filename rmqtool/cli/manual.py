@@ -28,9 +28,9 @@ TOPICS = {
 """The pages that are of no command, with their titles."""
 
 _EXAMPLES = """\
-# what pages there are
+# list the pages
 rmqtool help
-# what verify checks, and all its options
+# what verify checks, with all options
 rmqtool help verify
 # what every finding means
 rmqtool help findings
@@ -72,7 +72,7 @@ def _complete(_context: click.Context, _parameter: click.Parameter, incomplete: 
 def help_command(topic: str | None) -> ExitStatus:
     """Print a page of the manual, or the list of its pages.
 
-    TOPIC is a command or one of the pages that are listed without a TOPIC. Pages are Markdown.
+    TOPIC is a command or a page of the list that is printed without TOPIC. Pages are Markdown.
     """
     click.echo(_contents() if topic is None else page(topic), nl=False)
     return ExitStatus.CLEAN

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 
 _EXAMPLES = """\
-# how far every group is behind
+# lag of every group
 rmqtool offsets $STORE
-# offsets of one group that lie outside of their queue
+# out-of-range offsets of one group
 rmqtool offsets $STORE --group billing --out-of-range
 """
 
@@ -44,10 +44,10 @@ rmqtool offsets $STORE --group billing --out-of-range
     multiple=True,
     metavar="GLOB",
     shell_complete=complete_topic,
-    help="Offsets in these topics only; repeatable.",
+    help="Only offsets in these topics; repeatable.",
 )
 @click.option(
-    "-g", "--group", metavar="GLOB", shell_complete=complete_group, help="Offsets of these groups only."
+    "-g", "--group", metavar="GLOB", shell_complete=complete_group, help="Only offsets of these groups."
 )
 @click.option("--out-of-range", is_flag=True, help="Only offsets that lie outside of their queue.")
 @shared_options("text", "json", "ndjson", "csv")
@@ -58,11 +58,11 @@ def offsets_command(
     out_of_range: bool,
     **shared: Any,  # noqa: ANN401 - what click makes of the shared options
 ) -> ExitStatus:
-    """Hold consumer offsets against the bounds of their queues.
+    """Show consumer lag and out-of-range offsets.
 
-    Read are consumerOffset.json, lmqConsumerOffset.json, delayOffset.json and timercheck below config/. A lag
-    is counted in consume queue units; a queue that a group has not begun lags in full. An offset out of range
-    is a warning: see --fail-on. A file that cannot be decoded makes the exit status 1.
+    Compares consumerOffset.json, lmqConsumerOffset.json, delayOffset.json and timercheck in config/ with the
+    bounds of the queues. Lag is counted in consume queue units; a queue that a group has not begun lags in
+    full. An offset out of range is a warning: see --fail-on. Exit status 1 if a file cannot be decoded.
     """
     session = Session(shared)
     store = session.open(store_path)

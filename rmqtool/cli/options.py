@@ -63,7 +63,7 @@ A_STORE = _StorePath(path_type=Path)
 AN_OFFSET = click.IntRange(min=0)
 TYPES = ("commitlog", "consumequeue", "consumequeue-ext", "batchconsumequeue", "index", "checkpoint")
 
-TIMES_HELP = "TIME: 2022-04-15T13:20+08:00, 13:20, yesterday, -2h, epoch ms: rmqtool help query tells all."
+TIMES_HELP = "TIME: 2022-04-15T13:20+08:00, 13:20, yesterday, -2h, epoch ms; see rmqtool help query."
 """How times are given; the command tells what it took one for."""
 
 _setting = partial(click.option, cls=SectionOption, section="Settings")
@@ -84,16 +84,18 @@ _SETTINGS = (
     _setting(
         "--broker-version",
         type=click.Choice([*LINES, *RELEASES]),
-        help="Where versions differ; default: inferred.",
+        help="Release of the broker; default: inferred.",
     ),
     _setting(
         "--timezone",
         metavar="ZONE",
         shell_complete=complete_zone,
-        help="Zone of times without one, read and printed; default: this machine's.",
+        help="Zone of times without one, read and printed; default: this machine's zone.",
     ),
 )
-_FILE = _output("-o", "--output", type=A_PATH, metavar="FILE", help="Data there instead of standard output.")
+_FILE = _output(
+    "-o", "--output", type=A_PATH, metavar="FILE", help="Write data there instead of to standard output."
+)
 _FOLDER = _output(
     "-o",
     "--out",
@@ -101,7 +103,7 @@ _FOLDER = _output(
     type=A_STORE,
     metavar="DIR",
     required=True,
-    help="The directory to make, or its URL; it appears complete or not at all.",
+    help="Directory to create, or its URL; it appears complete or not at all.",
 )
 _OUTPUT = (
     _output(
@@ -109,7 +111,7 @@ _OUTPUT = (
         type=click.Choice(["error", "warning", "never"]),
         default="error",
         show_default=True,
-        help="Which findings make the exit status 1 or 5.",
+        help="Lowest severity that makes the exit status 1 or 5.",
     ),
 )
 _CONSOLE = (
@@ -120,10 +122,10 @@ _CONSOLE = (
         show_default=True,
         help="Progress on standard error.",
     ),
-    _remark("-q", "--quiet", is_flag=True, help="Only data, warnings and errors."),
-    _remark("-v", "--verbose", is_flag=True, help="Details on standard error."),
-    _remark("--debug", is_flag=True, help="A traceback when something fails."),
-    _remark("--log-file", type=A_PATH, metavar="FILE", help="Append all remarks there."),
+    _remark("-q", "--quiet", is_flag=True, help="Print only data, warnings and errors."),
+    _remark("-v", "--verbose", is_flag=True, help="Print details on standard error."),
+    _remark("--debug", is_flag=True, help="Print a traceback when something fails."),
+    _remark("--log-file", type=A_PATH, metavar="FILE", help="Append all remarks to this file."),
     _remark(
         "--color",
         type=click.Choice(["auto", "always", "never"]),
@@ -179,7 +181,7 @@ def type_option(*more: str) -> Callable[[_Function], _Function]:
         "type_name",
         type=click.Choice(kinds),
         metavar="KIND",
-        help=f"Kind of file, where place and bytes do not tell: {', '.join(kinds)}.",
+        help=f"Kind of file, if path and content do not show it: {', '.join(kinds)}.",
     )
 
 
@@ -197,8 +199,10 @@ def max_findings_option(done: str, default: int, least: int = 1) -> Callable[[_F
 
 def time_options(function: _Function) -> _Function:
     """Add ``--begin`` and ``--end``, which bound the store time of messages."""
-    begin = click.option("-b", "--begin", metavar="TIME", help=f"Stored at this time or later. {TIMES_HELP}")
-    end = click.option("-e", "--end", metavar="TIME", help="Stored at this time or earlier.")
+    begin = click.option(
+        "-b", "--begin", metavar="TIME", help=f"Only messages stored at this time or later. {TIMES_HELP}"
+    )
+    end = click.option("-e", "--end", metavar="TIME", help="Only messages stored at this time or earlier.")
     return begin(end(function))
 
 
@@ -219,12 +223,12 @@ def part_options(topic_help: str, offset_help: str) -> Callable[[_Function], _Fu
             multiple=True,
             metavar="GLOB",
             shell_complete=complete_topic,
-            help="Not these topics; partial.",
+            help="All topics but these; partial result.",
         ),
         click.option(
             "--until-timestamp",
             metavar="TIME",
-            help=f"Nothing stored later than this; partial. {TIMES_HELP}",
+            help=f"Only messages stored until this time; partial result. {TIMES_HELP}",
         ),
         click.option("--until-offset", type=AN_OFFSET, metavar="P", help=offset_help),
     )
@@ -248,7 +252,7 @@ def message_options(tag_help: str) -> Callable[[_Function], _Function]:
             type=int,
             metavar="N",
             shell_complete=complete_queue,
-            help="Only this queue id.",
+            help="Only this queue ID.",
         ),
         click.option("--tag", metavar="TAG", help=tag_help),
         click.option("-k", "--key", metavar="KEY", help="Only messages with this key or unique key."),

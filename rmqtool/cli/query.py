@@ -44,9 +44,9 @@ _QUESTIONS = {
 _EXAMPLES = """\
 # the messages of a key
 rmqtool query $STORE -t TopicTest -k order-1
-# of whatever topic
+# the same in any topic
 rmqtool query $STORE -k order-1
-# why is it not found
+# why is a message not found
 rmqtool query $STORE -t Orders -k order-1 --explain
 # the messages of a tag
 rmqtool query $STORE -t TopicTest --tag TagA
@@ -56,9 +56,9 @@ rmqtool query $STORE --offset 334
 rmqtool query $STORE -t TopicTest --queue 0 --queue-offset 3 -m 5
 # has a group consumed it
 rmqtool query $STORE -k order-1 --consumed-by billing
-# by time, when the index cannot be trusted
+# messages by time, without trusting the index
 rmqtool query $STORE -t Orders -b 2020-01-01 -e now --scan
-# many keys at once
+# many keys in one run
 seq 0 9 | sed s/^/order-/ | rmqtool query $STORE -t TopicTest --keys-file -
 """
 
@@ -66,16 +66,18 @@ seq 0 9 | sed s/^/order-/ | rmqtool query $STORE -t TopicTest --keys-file -
 @click.command("query", cls=Command, examples=_EXAMPLES)
 @click.argument("store_path", type=A_STORE, metavar="STORE")
 @click.option("-t", "--topic", metavar="T", shell_complete=complete_topic, help="The stored topic.")
-@click.option("-k", "--key", metavar="K", help="Messages with this key or unique key, of --topic or of any.")
-@click.option("--unique-key", metavar="U", help="Messages with this unique key, likewise.")
-@click.option("--tag", metavar="TAG", help="Messages of the topic with this tag, all of TAGS.")
+@click.option(
+    "-k", "--key", metavar="K", help="Messages with this key or unique key, of --topic or of any topic."
+)
+@click.option("--unique-key", metavar="U", help="Messages with this unique key, of --topic or of any topic.")
+@click.option("--tag", metavar="TAG", help="Messages of the topic whose property TAGS is this tag.")
 @click.option(
     "--keys-file",
     type=click.Path(path_type=str),
     metavar="FILE",
-    help='Many keys in one pass, "-" reads standard input: one a line, or {"topic", "key"} objects.',
+    help='Many keys in one pass: one a line, or {"topic", "key"} objects; - reads standard input.',
 )
-@click.option("-i", "--msg-id", metavar="ID", help="The message of an offset id or a unique id.")
+@click.option("-i", "--msg-id", metavar="ID", help="The message of an offset ID or a unique ID.")
 @click.option("--offset", type=AN_OFFSET, metavar="PHY", help="The message at a physical offset.")
 @click.option(
     "--queue", "queue_id", type=int, metavar="Q", shell_complete=complete_queue, help="A queue of the topic."
@@ -88,17 +90,19 @@ seq 0 9 | sed s/^/order-/ | rmqtool query $STORE -t TopicTest --keys-file -
     "max_messages",
     type=AN_OFFSET,
     metavar="N",
-    help="At most so many messages, of each key; 0 for all; default: the broker's 64, with --queue-offset 1.",
+    help="At most N messages for each key; 0: all; default: the broker's 64, with --queue-offset 1.",
 )
 @click.option("--scan", is_flag=True, help="Walk the log instead of trusting index or queues.")
-@click.option("--collisions", is_flag=True, help="Also hash hits of other keys: the broker's own answer.")
+@click.option(
+    "--collisions", is_flag=True, help="Also show hash hits of other keys, as the broker's own answer does."
+)
 @click.option(
     "--consumed-by",
     metavar="GROUP",
     shell_complete=complete_group,
-    help="Say of each message how far this consumer group has come with it, and what that rests on.",
+    help="Show whether this consumer group has consumed each message, and the evidence.",
 )
-@click.option("--explain", is_flag=True, help="Tell every step, and why something was not found.")
+@click.option("--explain", is_flag=True, help="Print every step, and why something was not found.")
 @body_options
 @shared_options("text", "json", "ndjson", "csv")
 def query_command(
@@ -106,20 +110,20 @@ def query_command(
     explain: bool,
     **options: Any,  # noqa: ANN401 - what click makes of the other options
 ) -> ExitStatus:
-    """Find messages by key, tag, id, offset or time.
+    """Find messages by key, tag, ID, offset or time.
 
     \b
       [--topic T] --key K                      by one of the keys
       [--topic T] --unique-key U               by the client's unique key
       --topic T --tag TAG                      by tag
       --topic T --keys-file FILE               by many keys
-      --msg-id ID                              by offset id or unique id
+      --msg-id ID                              by offset ID or unique ID
       --offset PHY                             by physical offset
       --topic T --queue Q --queue-offset N     by queue offset
       --topic T [--queue Q] --begin … --end …  by store time
 
-    Every message is read and compared before it is shown. Standard error says which structure answered; with
-    --explain, every step to it (with --format json the document holds the steps, too).
+    Every message is read and compared before it is shown. Standard error names the structure that answered;
+    --explain adds every step, with --format json in the document, too.
     """  # noqa: D301 - click's mark of lines that stay as they are
     session = Session(options)
     options |= session.bounds(options)

@@ -31,19 +31,19 @@ if TYPE_CHECKING:
     from rmqtool.errors import ExitStatus
 
 _EXAMPLES = """\
-# the derived files of a store, beside it, on all cores of this machine
+# consume queues and index in a new directory, on all cores of this machine
 rmqtool rebuild $STORE --out rebuilt --engine local
-# would that change anything
+# would a rebuild change anything
 rmqtool rebuild $STORE --compare --engine local
-# what would be built, without building it
+# plan and count, write nothing
 rmqtool rebuild $STORE --dry-run --engine local
-# which messages consumers would miss, and why
+# which messages would consumers miss, and why
 rmqtool rebuild $STORE --dry-run --lost lost.ndjson --engine local
-# all that is left of a damaged log, where a copy of it has no room
+# all intact records of a damaged log, when there is no room to copy the log
 rmqtool rebuild $STORE --salvage --out salvaged --engine local
-# one topic only, to look at
+# one topic only, for inspection
 rmqtool rebuild $STORE --topic TopicTest --out part --engine local
-# of several brokers, a directory for each; after an interrupt, it goes on
+# several brokers, a directory for each; continues after an interrupt
 rmqtool rebuild $STORE $OTHER --out all --resume --engine local
 """
 _SAME_WORDS = (
@@ -55,7 +55,7 @@ _SAME_WORDS = (
 _INDEX_EXAMPLES = """\
 # a new index, beside the store
 rmqtool rebuild-index $STORE --out rebuilt --engine local
-# is the present index what the log asks for
+# does the present index match the log
 rmqtool rebuild-index $STORE --compare --engine local
 """
 
@@ -65,28 +65,26 @@ _OPTIONS = (
         "--out",
         type=A_STORE,
         metavar="DIR",
-        help="The result, or its URL; must not exist, or be empty. Of several stores, each gets a directory.",
+        help="Result directory, or its URL; must be new or empty. Each of several stores gets one in it.",
     ),
-    click.option(
-        "--resume", is_flag=True, help="Of several stores, leave out those whose result is in --out already."
-    ),
+    click.option("--resume", is_flag=True, help="Skip the stores whose result is in --out already."),
     part_options("Only these topics; partial.", "Stop at this physical offset; partial."),
     click.option(
         "--tag-items",
         default="auto",
         show_default=True,
         metavar="auto|all|none|from:PHY",
-        help="Which messages get an index entry for their tags, as brokers since 5.4.0 make one; auto: as the"
-        " present index shows, else as the store's broker does.",
+        help="Messages that get an index entry for their tags, as brokers since 5.4.0 write one; auto: as"
+        " in the present index, else as the store's broker does.",
     ),
     click.option(
         "--generations",
         type=click.Choice(["auto", "live", "all"]),
         default="auto",
         show_default=True,
-        help="Messages of a topic that was deleted and created again: all, as a broker makes it of the log"
-        " alone; live: those after the last restart of queue offsets; auto: live ones where the present queue"
-        " shows which they are.",
+        help="Messages of a topic that was deleted and created again. all: as a broker rebuilds from the log"
+        " alone; live: those after the last restart of queue offsets; auto: live where the present queue"
+        " shows that restart.",
     ),
     click.option("--dry-run", is_flag=True, help="Plan and count, write nothing."),
     click.option("--compare", is_flag=True, help="Compare with the store's present files, byte by byte."),
@@ -103,19 +101,19 @@ _rebuild_options = adding(_OPTIONS)
 
 @click.command("rebuild", cls=Command, examples=_EXAMPLES)
 @_rebuild_options
-@lost_option("every message that the result has not")
+@lost_option("every message missing from the result")
 @click.option(
     "--salvage",
     is_flag=True,
-    help="Over all true records of a damaged log, which no broker does; for who cannot copy the log, as"
-    " rmqtool salvage does. What the next start would do to the log is said first.",
+    help="Use every intact record of a damaged log, as no broker would; for when there is no room to copy the"
+    " log with rmqtool salvage. Predicts the next start first.",
 )
 def rebuild_command(paths: tuple[StorePath, ...], **options: Any) -> ExitStatus:  # noqa: ANN401 - click's options
-    """Build consumequeue/ and index/ anew from the commit log.
+    """Rebuild consumequeue/ and index/ from the commit log.
 
-    The result appears in --out complete or not at all, exactly as a broker would have left it, with a report
-    rebuild.json beside it. The store is only read. With --compare or --dry-run no --out is needed. Several
-    stores, or a glob in quotes, are one run: see rmqtool help fleets.
+    The result appears in --out complete or not at all, exactly as a broker would have left it, with the
+    report rebuild.json. The store is only read. --compare and --dry-run need no --out. Several stores, or a
+    glob in quotes, are one run: see rmqtool help fleets.
     """
     return _rebuild(paths, frozenset({"consumequeue", "index"}), options)
 
@@ -123,11 +121,11 @@ def rebuild_command(paths: tuple[StorePath, ...], **options: Any) -> ExitStatus:
 @click.command("rebuild-index", cls=Command, examples=_INDEX_EXAMPLES)
 @_rebuild_options
 def rebuild_index_command(paths: tuple[StorePath, ...], **options: Any) -> ExitStatus:  # noqa: ANN401 - click's options
-    """Build index/ anew from the commit log.
+    """Rebuild index/ from the commit log.
 
-    The result appears in --out complete or not at all, exactly as a broker would have left it, with a report
-    rebuild.json beside it. The store is only read. With --compare or --dry-run no --out is needed. Several
-    stores, or a glob in quotes, are one run: see rmqtool help fleets.
+    The result appears in --out complete or not at all, exactly as a broker would have left it, with the
+    report rebuild.json. The store is only read. --compare and --dry-run need no --out. Several stores, or a
+    glob in quotes, are one run: see rmqtool help fleets.
     """
     return _rebuild(paths, frozenset({"index"}), options | {"lost": None, "salvage": False})
 

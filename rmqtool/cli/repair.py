@@ -27,35 +27,35 @@ if TYPE_CHECKING:
 
 PARTS = ("config", "consumequeue", "index", "checkpoint", "abort", "strays")
 _EXAMPLES = """\
-# what would be done, and what each choice for damaged settings would mean
+# what would change, and what does each choice for damaged settings mean
 rmqtool repair $STORE --plan
-# do it; every byte can be brought back
+# repair; --undo brings back every byte
 rmqtool repair $STORE --yes
-# consumer offsets were cut, with no .bak: take the entries that are left
+# consumer offsets were cut and have no .bak: keep the whole entries
 rmqtool repair $STORE --only config --config consumerOffset.json=prefix --yes
-# as it was before the newest repair
+# undo the newest repair
 rmqtool repair $STORE --undo
 """
 
 
 @click.command("repair", cls=Command, examples=_EXAMPLES)
 @click.argument("store_path", type=A_PATH, metavar="STORE")
-@click.option("--plan", is_flag=True, help="Show what would be done, change nothing.")
-@click.option("--undo", is_flag=True, help="Take the newest repair back, finished or interrupted.")
-@click.option("-y", "--yes", is_flag=True, help="Do it without asking.")
+@click.option("--plan", is_flag=True, help="Show what would change, change nothing.")
+@click.option("--undo", is_flag=True, help="Undo the newest repair, finished or interrupted.")
+@click.option("-y", "--yes", is_flag=True, help="Repair without asking.")
 @click.option(
     "--only",
     multiple=True,
     type=click.Choice(PARTS),
     metavar="PART",
-    help=f"Mend only this: {', '.join(PARTS)}; repeatable.",
+    help=f"Repair only this part: {', '.join(PARTS)}; repeatable.",
 )
 @click.option(
     "--config",
     "choices",
     multiple=True,
     metavar="FILE=CHOICE",
-    help="What a damaged file in config/ gets, as --plan names the choices; repeatable.",
+    help="Choice for a damaged file in config/, by its name in --plan; repeatable.",
 )
 @engine_options("local", handover=False)
 @case_option
@@ -69,16 +69,16 @@ def repair_command(
     choices: tuple[str, ...],
     **options: Any,  # noqa: ANN401 - what click makes of the other options
 ) -> ExitStatus:
-    """Mend a store in place where that loses nothing, with undo.
+    """Repair a store in place where that loses nothing, with undo.
 
-    Queues and index are made anew from the log and exchanged, unless consumers would see less than now;
-    checkpoint, abort, files that are no part of the log, and damaged settings in config/ follow. The log is
-    never changed. What is taken out is kept in the store, in rmqtool-repair-NNNN/, so that --undo brings back
-    every byte. The broker must be stopped: its lock is held meanwhile. An interrupted repair is finished by
-    the next one, which asks as for any other, or taken back by --undo.
+    Rebuilds queues and index from the log and exchanges them, unless consumers would see less than now; then
+    come checkpoint, abort, files in commitlog/ that are no part of the log, and damaged settings in config/.
+    The log is never changed. Replaced files stay in the store, in rmqtool-repair-NNNN/, and --undo brings
+    back every byte. Stop the broker first: repair holds its lock. After an interrupt, the next repair
+    finishes what was begun and asks first, or --undo undoes it.
     """
     session = Session(options)
-    session.leaves(lambda: "what was begun is finished by the next repair, or taken back by --undo")
+    session.leaves(lambda: "the next repair finishes what was begun, or --undo undoes it")
     engine = engine_of(options)
     store = session.open(store_path)
     session.note_settings(store)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rmqtool.errors import ExitStatus
 
 _EXAMPLES = """\
-# messages of a store as a file, and a look at what would be sent
+# write the messages of a store to a file, and show what would be sent
 rmqtool dump $STORE -t Payments --format replay -o old.ndjson
 rmqtool replay old.ndjson --proxy 127.0.0.1:8081
 # to another topic
@@ -29,14 +29,21 @@ rmqtool replay old.ndjson --proxy 127.0.0.1:8081 --topic-map Payments=Again
 
 @click.command("replay", cls=Command, examples=_EXAMPLES)
 @click.argument("file", type=A_PATH, metavar="FILE")
-@click.option("--proxy", required=True, metavar="HOST:PORT", help="Of the cluster's proxy, for gRPC.")
-@click.option("--send", is_flag=True, help="Do it; without, what would be sent is told.")
+@click.option("--proxy", required=True, metavar="HOST:PORT", help="gRPC address of the cluster's proxy.")
+@click.option("--send", is_flag=True, help="Send; without it, only show what would be sent.")
 @click.option(
-    "--ledger", type=A_PATH, metavar="FILE", help="What was sent, to go on from; default: FILE.ledger."
+    "--ledger",
+    type=A_PATH,
+    metavar="FILE",
+    help="Messages sent so far, to continue from; default: FILE.ledger.",
 )
 @click.option("-t", "--topic", "topics", multiple=True, metavar="GLOB", help="Only these topics; repeatable.")
 @click.option(
-    "--topic-map", "mapped", multiple=True, metavar="OLD=NEW", help="Another topic for a topic; repeatable."
+    "--topic-map",
+    "mapped",
+    multiple=True,
+    metavar="OLD=NEW",
+    help="Send messages of topic OLD to topic NEW; repeatable.",
 )
 @click.option(
     "--rate",
@@ -44,7 +51,7 @@ rmqtool replay old.ndjson --proxy 127.0.0.1:8081 --topic-map Payments=Again
     default=100.0,
     show_default=True,
     metavar="N",
-    help="Messages a second at most.",
+    help="At most N messages a second.",
 )
 @click.option("--tls", is_flag=True, help="Encrypt the connection.")
 @shared_options("text", "json")
@@ -59,13 +66,13 @@ def replay_command(
     tls: bool,
     **shared: Any,  # noqa: ANN401 - what click makes of the shared options
 ) -> ExitStatus:
-    """Send messages of a file to a cluster, through its proxy.
+    """Send the messages of a file to a cluster, through its proxy.
 
-    FILE is what dump --format replay or salvage --replay wrote. Nothing is sent without --send. Each message
-    is sent at least once: what was sent is noted in the ledger, from which the same command goes on; a crash
-    between the two, or a time-out, may send one twice. Messages of retry and dead-letter topics are left out
-    unless --topic-map names them. Delays have passed: all are sent at once. The exit status is 1 if the
-    cluster did not take a message. Credentials: RMQTOOL_ACCESS_KEY, RMQTOOL_SECRET_KEY.
+    dump --format replay or salvage --replay writes FILE. Nothing is sent without --send. Each message is sent
+    at least once: the ledger lists sent messages, and the same command continues from it. A crash between
+    sending and noting, or a time-out, may send a message twice. Messages of retry and dead-letter topics are
+    left out unless --topic-map names them. Delays have passed: all messages are sent at once. Exit status 1
+    if the cluster did not accept a message. Credentials: RMQTOOL_ACCESS_KEY, RMQTOOL_SECRET_KEY.
     """
     session = Session(shared)
     from rmqtool.commands.replay.model import ReplayRequest

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 
 _EXAMPLES = """\
-# one page to read, to print and to send on
+# one page to read, print and send on
 rmqtool report $STORE -o report.html
-# what happened when, for Timesketch
+# also a timeline of events for Timesketch
 rmqtool report $STORE -o page.html --timeline events.jsonl
-# with the digest of every file of the log
+# also the digest of every file of the log
 rmqtool report $STORE -o sealed.html --hash-log
 """
 
@@ -42,7 +42,7 @@ rmqtool report $STORE -o sealed.html --hash-log
 @click.option(
     "--timeline", type=A_PATH, metavar="FILE", help="Also write the events as JSON lines for Timesketch."
 )
-@click.option("--hash-log", is_flag=True, help="SHA-256 of the log's files, too; reads them once more.")
+@click.option("--hash-log", is_flag=True, help="Also show SHA-256 of the log's files; reads them once more.")
 @max_findings_option("kept", 100)
 @click.option("--live", is_flag=True, help="Read a store whose lock a broker holds.")
 @engine_options("local")
@@ -51,11 +51,11 @@ def report_command(
     store_path: StorePath,
     **options: Any,  # noqa: ANN401 - what click makes of the other options
 ) -> ExitStatus:
-    """Make one page about a store: losses, log, topics, findings.
+    """Write one page about a store: losses, log, topics, findings.
 
-    It is one file of HTML, without script, that fetches nothing, for a screen and for paper: the verdict and
-    the next command, what is lost by topic, the files of the log, messages over time, topics, backlog, gaps,
-    delays, findings, and on what all this rests. The exit status is that of verify --predict-recovery.
+    The page is one HTML file, without script, that fetches nothing, for a screen and for paper. It shows the
+    verdict and the next command, losses by topic, the files of the log, messages over time, topics, backlog,
+    gaps, delays, findings, and the evidence. The exit status is that of verify --predict-recovery.
     """
     session = Session(options)
     engine = engine_of(options)

@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from rmqtool.commands.salvage import SalvageReport
 
 _EXAMPLES = """\
-# a new store out of a damaged one
+# a new store from a damaged one
 rmqtool salvage $STORE --out salvaged
-# holes of a store healed from its replica
+# a new store whose holes are filled from a replica
 rmqtool salvage $STORE $OTHER --out salvaged
-# and its messages as a file that rmqtool replay sends
+# also write its messages for rmqtool replay
 rmqtool salvage $STORE --out salvaged --replay replay.ndjson
-# look at the plan first, then do just that
+# write a plan, read it, then carry it out
 rmqtool salvage $STORE --plan plan.json
 rmqtool salvage $STORE --apply plan.json --out salvaged
 # the log as it was at a point in time
@@ -45,43 +45,39 @@ rmqtool salvage $STORE --out before --until-timestamp 2026-11-21T03:28:46Z
 @click.command("salvage", cls=Command, examples=_EXAMPLES)
 @click.argument("store_paths", type=A_STORE, metavar="STORE…", nargs=-1, required=True)
 @click.option(
-    "--out", type=A_STORE, metavar="DIR", help="The result, or its URL; must not exist, or be empty."
+    "--out", type=A_STORE, metavar="DIR", help="Result directory, or its URL; must be new or empty."
 )
-@click.option(
-    "--plan", "plan_path", type=A_PATH, metavar="FILE", help="Write what would be done as JSON, and stop."
-)
+@click.option("--plan", "plan_path", type=A_PATH, metavar="FILE", help="Write the plan as JSON, and stop.")
 @click.option(
     "--apply",
     "applied",
     type=A_PATH,
     metavar="FILE",
-    help="Do what that plan says; refused where a file is not what it was then.",
+    help="Carry out that plan; refused if a file of the log has changed since.",
 )
 @click.option(
     "--holes",
     type=click.Choice(["tombstone", "repeat", "filler", "cut"]),
     default="tombstone",
     show_default=True,
-    help="What takes the place of lost messages: a message that says so; a unit that repeats the one before;"
-    " nothing, and queue offsets shift; or the log ends at the first hole.",
+    help="Replacement of lost messages. tombstone: a message that says so; repeat: the unit before, again;"
+    " filler: nothing, so queue offsets shift; cut: the log ends at the first hole.",
 )
 @click.option(
     "--keep-damaged",
     is_flag=True,
-    help="Give records back whose bodies or properties fail their checksums or are torn, as they are.",
+    help="Keep records whose bodies or properties fail their checksums or are torn, as they are.",
 )
-@click.option(
-    "--include-stale", is_flag=True, help="Give back what looks like old bytes behind a rewritten tail."
-)
+@click.option("--include-stale", is_flag=True, help="Keep what looks like old bytes after a rewritten tail.")
 @part_options(
-    "Only these topics, others become fillers; partial.",
-    "Nothing that reaches beyond this physical offset; partial.",
+    "Only these topics, others become fillers; partial result.",
+    "Only records that end at or before this physical offset; partial result.",
 )
 @click.option(
     "--replay",
     type=A_PATH,
     metavar="FILE",
-    help="Also write the messages that were given back as rmqtool replay takes them.",
+    help="Also write the recovered messages as rmqtool replay takes them.",
 )
 @click.option("--live", is_flag=True, help="Read a store whose lock a broker holds.")
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Tasks at a time; default: all cores.")
@@ -91,13 +87,13 @@ def salvage_command(
     store_paths: tuple[StorePath, ...],
     **options: Any,  # noqa: ANN401 - click's options
 ) -> ExitStatus:
-    """Make a new store out of what is left of a damaged one.
+    """Write a new store of what is left of a damaged one.
 
-    The result in --out is complete: log, queues, index, checkpoint, and the settings in config/; a broker
-    starts on it. Every true record keeps its bytes and its place. Several STOREs are copies of one log: holes
-    of the first are healed from the others. The stores are only read. What is lost, what was put aside and
-    the digests of all files are in DIR/salvage and DIR/lost+found. The exit status is 5 if the log was
-    damaged.
+    The result in --out is a whole store that a broker starts on: log, queues, index, checkpoint, and the
+    settings in config/. Every intact record keeps its bytes and its physical offset. Several STOREs are
+    copies of one log: holes of the first are filled from the others. The stores are only read. DIR/salvage
+    lists lost messages and the digests of all files; DIR/lost+found holds the bytes that were left out. The
+    exit status is 5 if the log was damaged.
     """
     session = Session(options)
     if (options["out"] is None) == (options["plan_path"] is None):

@@ -12,11 +12,11 @@ from rmqtool.errors import ExitStatus
 
 _SUFFIX = ".json"
 _EXAMPLES = """\
-# which there are
+# names of all schemas
 rmqtool schema
-# of the document of verify --format json
+# the document of verify --format json
 rmqtool schema verify > verify.schema.json
-# of one line of dump --format ndjson
+# one line of dump --format ndjson
 rmqtool schema dump-line > dump-line.schema.json
 """
 
@@ -37,9 +37,9 @@ def _complete(_context: click.Context, _parameter: click.Parameter, incomplete: 
 def schema_command(name: str | None) -> ExitStatus:
     """Print the JSON Schema of an output.
 
-    NAME is a command, for its json document, or COMMAND-line, for a line of its ndjson. What is printed is
-    JSON Schema 2020-12; the title has the version that "schema" has in the outputs. prediction is part of the
-    document of verify --predict-recovery, progress-line a line of --progress json.
+    NAME is a command, for its json document, or COMMAND-line, for a line of its ndjson. The output is JSON
+    Schema 2020-12; its title has the version that "schema" has in the outputs. prediction is part of the
+    document of verify --predict-recovery, progress-line is a line of --progress json.
     """
     names = schema_names()
     if name is None:

@@ -18,7 +18,7 @@ from rmqtool.report.console import Console
 
 _MEBIBYTE = 1 << 20
 _EXAMPLES = """\
-# an archive for executors that have nothing but Python
+# an archive for executors that have only Python
 rmqtool spark pack -o rmqtool-spark.tar.gz
 # the same for stores as tables, and for export
 rmqtool spark pack --with-arrow -o rmqtool-spark.tar.gz
@@ -34,16 +34,16 @@ rmqtool spark pack --with-arrow -o rmqtool-spark.tar.gz
     metavar="FILE",
     default=Path("rmqtool-spark.tar.gz"),
     show_default=True,
-    help="The archive; must not exist.",
+    help="Archive to create; must not exist.",
 )
 @click.option("--with-arrow", is_flag=True, help="Pack pyarrow, too.")
-@click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only errors.")
 def spark_command(action: str, output: Path, with_arrow: bool, quiet: bool) -> ExitStatus:
     """Pack rmqtool for the executors of a Spark cluster.
 
-    Executors then need the same version of Python and nothing else. Compiled kernels are in it, so that none
-    compiles them. What is printed are the options that have a command use it. Stores as tables of a session,
-    and export, also need the pyarrow that is installed here.
+    Executors then need only the same version of Python. The archive holds the compiled kernels, so that no
+    executor compiles them. The command prints the options that use the archive. Stores as tables of a
+    session, and export, also need the installed pyarrow.
     """
     del action  # there is one
     from rmqtool.engine.spark_pack import check_new, make_pack

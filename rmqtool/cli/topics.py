@@ -42,13 +42,13 @@ _DROPPED = ()
 _EXAMPLES = """\
 # what fills this log
 rmqtool topics $STORE
-# the ten topics whose slowest group has most before it
+# the ten topics with the greatest backlog
 rmqtool topics $STORE --sort backlog --top 10
 # queue by queue, for a spreadsheet
 rmqtool topics $STORE --topic TopicTest --queues --format csv
 # all brokers of a cluster, topic by topic
 rmqtool topics $STORE $OTHER --format csv
-# retries, and what groups gave up
+# retries and dead letters
 rmqtool topics $STORE --kind retry --kind dead-letter
 """
 
@@ -69,15 +69,15 @@ rmqtool topics $STORE --kind retry --kind dead-letter
     "kinds",
     multiple=True,
     type=click.Choice([one.value for one in TopicKind]),
-    help="Only topics of users, for retries, of dead letters, or of the broker's own; repeatable.",
+    help="Only topics of users, of retries, of dead letters, or of the broker itself; repeatable.",
 )
-@click.option("--queues", is_flag=True, help="A row for each queue instead of each topic.")
+@click.option("--queues", is_flag=True, help="Print a row for each queue instead of each topic.")
 @click.option(
     "--sort",
     type=click.Choice([one.value for one in TopicOrder]),
     default=TopicOrder.BYTES.value,
     show_default=True,
-    help="The greatest first; the least of oldest and name.",
+    help="Order of the rows: greatest first; oldest and name: least first.",
 )
 @click.option(
     "-n", "--top", type=click.IntRange(min=1), metavar="N", help="At most so many rows; default: all."
@@ -90,12 +90,12 @@ def topics_command(
     """Add up the log by topic: messages, bytes, rate, backlog.
 
     A message is a record of the log, under the topic it is stored with: half and op messages of transactions,
-    retries and delayed messages under the broker's topics of that name, an inner batch as one. What has
-    expired is not known, and bodies are not checked: see verify. A rate is messages over the time between the
-    oldest and the newest. The backlog is what config/consumerOffset.json leaves to the slowest group, in
-    units of the queues that are there.
+    retries and delayed messages count under the broker's own topics, an inner batch counts once. Expired
+    messages are not counted, and bodies are not checked: see verify. The rate is messages over the time
+    between the oldest and the newest. The backlog is what config/consumerOffset.json leaves to the slowest
+    group, in units of the present queues.
 
-    Damaged parts of the log are skipped and told; the exit status is then 5. Several stores, or a glob in
+    Damaged parts of the log are skipped and reported; the exit status is then 5. Several stores, or a glob in
     quotes, are one run: see rmqtool help fleets.
     """
     session = Session(options)

@@ -36,9 +36,9 @@ _VERSION_LIKE = re.compile(r"v?\d+\.[\w.-]+")
 _EXAMPLES = """\
 # is this store sound
 rmqtool verify $STORE
-# what would the next start of a broker do with it
+# what would the next start of a broker do
 rmqtool verify $STORE --predict-recovery
-# and which messages would be lost, one a line
+# and which messages would it lose, one a line
 rmqtool verify $STORE --predict-recovery --lost lost.ndjson
 # checksums and framing only
 rmqtool verify $STORE/commitlog --level 1
@@ -48,7 +48,7 @@ rmqtool verify $STORE $OTHER
 rmqtool verify $STORE -q --fail-on warning --report junit:verify.xml
 # what a finding means
 rmqtool verify --explain CL-HOLE
-# seal a copy, and later check that nobody changed it
+# write digests of a copy, and later check that nobody changed it
 rmqtool verify $STORE --manifest write:store.sha256
 rmqtool verify $STORE --manifest check:store.sha256
 """
@@ -93,7 +93,7 @@ def _names_releases(word: str) -> bool:
     PREDICT,
     "predict",
     type=click.Choice([*RELEASES, ALL, INFERRED]),
-    help="Also tell what the next start of a broker of that release would do; default: the store's own.",
+    help="Predict the next start of a broker of that release; default: the version that wrote the store.",
 )
 @click.option(
     "--report",
@@ -101,7 +101,7 @@ def _names_releases(word: str) -> bool:
     multiple=True,
     metavar=metavar(REPORT_KINDS),
     shell_complete=complete_target(REPORT_KINDS),
-    help="Also write a report; repeatable.",
+    help="Also write a report to FILE; repeatable.",
 )
 @click.option(
     "--manifest",
@@ -114,9 +114,9 @@ def _names_releases(word: str) -> bool:
     "explain_code",
     metavar="CODE",
     shell_complete=complete_code,
-    help="What a finding means; needs no PATH.",
+    help="Print what a finding means; needs no PATH.",
 )
-@lost_option(f"every message that {PREDICT} finds to be lost")
+@lost_option(f"every message that {PREDICT} finds lost")
 @click.option("--live", is_flag=True, help="Read a store whose lock a broker holds.")
 @engine_options("local")
 @case_option
@@ -126,11 +126,11 @@ def verify_command(
     type_name: str | None,
     **options: Any,  # noqa: ANN401 - what click makes of the other options
 ) -> ExitStatus:
-    """Check a store, or a part of it, and say what is wrong.
+    """Check a store, or a part of it, and report damage.
 
-    PATH is a store root, one of its directories, or one file. The log is the truth: consume queues and
-    index are compared with it, a part of a store with the log beside it. Nothing is ever repaired or
-    written into the store. Several, or a glob in quotes, are one run: a line for each, and one exit status.
+    PATH is a store root, one of its directories, or one file. Consume queues and index are compared with the
+    log; a part of a store is compared with the log beside it. The store is only read. Several PATHs, or a
+    glob in quotes, are one run: a line for each, and one exit status.
     """
     session = Session(options)
     session.reports_tails = True

@@ -24,12 +24,12 @@ rmqtool warmup --spark
 
 
 @click.command("warmup", cls=Command, examples=_EXAMPLES)
-@click.option("--spark", is_flag=True, help="Also have Java keep what it needs to start Spark.")
-@click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")
+@click.option("--spark", is_flag=True, help="Also write Java's cache for the start of Spark.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only errors.")
 def warmup_command(spark: bool, quiet: bool) -> ExitStatus:
-    """Compile all kernels now instead of at the first runs.
+    """Compile all kernels now instead of at the first run.
 
-    They are kept in RMQTOOL_CACHE_DIR, else XDG_CACHE_HOME, else ~/.cache, for this version on this kind of
+    The kernels go to RMQTOOL_CACHE_DIR, else XDG_CACHE_HOME, else ~/.cache, for this version and this kind of
     processor.
     """
     from rmqtool.jit import cache_folder, compile_kernels

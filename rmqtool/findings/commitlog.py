@@ -24,7 +24,7 @@ CL_PREALLOC = FindingCode(
     title="pre-allocated last file",
     meaning=(
         "The last file holds only zeros: the broker allocates one file ahead and deletes the unused one at a"
-        " clean stop; a crash leaves it behind."
+        " clean stop; after a crash it remains."
     ),
     broker_effect="Keeps it and writes into it once the file before is full.",
     remedy="None needed.",
@@ -40,15 +40,14 @@ CL_TAIL_DIRTY = FindingCode(
         "positions and clears nothing. If old records follow at a fitting boundary they are a resurrected "
         "tail: store times step back and queue offsets repeat. With writeWithoutMmap (5.5.0+) stale bytes up "
         "to the file's next multiple of 4096 are normal, and only a note where such a broker may have "
-        "written; copies of older records among them are taken into the log by the next start, and "
-        "dispatched by none."
+        "written. The next start takes copies of older records among them into the log; no broker "
+        "dispatches them."
     ),
     broker_effect=(
         "Overwrites them as it appends; the next unclean start may accept old records among them again."
     ),
     remedy=(
-        "Read the bytes with dump before anything is appended; zero the tail of a copy if the log is to be "
-        "cut here."
+        "Read the bytes with dump before anything is appended. To cut the log here, zero the tail of a copy."
     ),
     origin="MappedFileQueue#truncateDirtyFiles",
 )
@@ -87,9 +86,9 @@ CL_PROP_CRC = FindingCode(
     structure=Structure.COMMITLOG,
     title="record checksum property differs",
     meaning=(
-        "The property __CRC32# does not match the record in front of it: some header field, the topic or a "
-        "property changed after the write. A warning in a file most of whose records carry no such property: "
-        "a broker with enabledAppendPropCRC=false stores that of a message sent again as it comes."
+        "The property __CRC32# does not match the record before it: a header field, the topic or a property "
+        "changed after the write. It is a warning in a file where most records lack this property: a broker "
+        "with enabledAppendPropCRC=false stores the old property of a message that is sent again."
     ),
     broker_effect="Checked only with forceVerifyPropCRC=true (5.2.0+): then recovery ends the log here.",
     remedy="Compare the record with a replica.",
@@ -106,8 +105,8 @@ CL_HOLE = FindingCode(
     ),
     broker_effect="Meets an illegal magic: recovery ends the log here, dispatch skips the rest of the file.",
     remedy=(
-        "Copy the store before a restart, and compare with a replica; records after the hole are readable "
-        "with --on-corrupt resync."
+        "Copy the store before a restart, and compare with a replica. --on-corrupt resync reads the records "
+        "after the hole."
     ),
     origin="CommitLog#checkMessageAndReturnSize",
 )
@@ -124,8 +123,8 @@ CL_BAD_MAGIC = FindingCode(
         "Recovery ends the log here; the dispatch of a master skips the rest of the file, a slave stalls."
     ),
     remedy=(
-        "Check mappedFileSizeCommitLog first; then compare with a replica, and read on with --on-corrupt "
-        "resync."
+        "Check mappedFileSizeCommitLog first. Then compare with a replica; --on-corrupt resync reads the "
+        "records after it."
     ),
     origin="CommitLog#checkMessageAndReturnSize",
 )
@@ -135,11 +134,11 @@ CL_BLANK_LEN = FindingCode(
     structure=Structure.COMMITLOG,
     title="BLANK of the wrong length",
     meaning=(
-        "The BLANK that closes a file does not say how many bytes are left in it: a cut or copied file, or a"
-        " wrong file size setting."
+        "The BLANK at the end of a file holds a length that differs from the bytes left in the file: a cut or"
+        " copied file, or a wrong file size setting."
     ),
-    broker_effect="Jumps to the next file whatever the length says.",
-    remedy="Check mappedFileSizeCommitLog against the files.",
+    broker_effect="Ignores the length and jumps to the next file.",
+    remedy="Compare mappedFileSizeCommitLog with the size of the files.",
     origin="CommitLog.DefaultAppendMessageCallback#doAppend",
 )
 CL_NO_BLANK = FindingCode(
@@ -147,7 +146,7 @@ CL_NO_BLANK = FindingCode(
     severity=Severity.ERROR,
     structure=Structure.COMMITLOG,
     title="full file without BLANK",
-    meaning="A file that others follow ends without the BLANK that closes every full file.",
+    meaning="A file before the last one ends without BLANK. A broker closes every full file with a BLANK.",
     broker_effect="Recovery ends the log in this file.",
     remedy="Treat the end of the file as damaged; compare with a replica.",
     origin="CommitLog.DefaultAppendMessageCallback#doAppend",
@@ -169,11 +168,11 @@ CL_PHY_MISMATCH = FindingCode(
     code="CL-PHY-MISMATCH",
     severity=Severity.ERROR,
     structure=Structure.COMMITLOG,
-    title="record claims another place",
+    title="record names another physical offset",
     meaning=(
-        "PHYSICALOFFSET differs from the place of the record: a renamed or copied file, or stale bytes. With "
-        "writeWithoutMmap (5.5.0+) also copies of older records that a start took into the log; a broker "
-        "dispatches none of these."
+        "PHYSICALOFFSET differs from the record's own offset: a renamed or copied file, or stale bytes. With "
+        "writeWithoutMmap (5.5.0+) these may be copies of older records that a start took into the log; a "
+        "broker dispatches none of them."
     ),
     broker_effect="Dispatches by the field, so queues and index point elsewhere.",
     remedy="Check the file names; restore the file of the named offset.",
@@ -184,7 +183,7 @@ CL_GAP = FindingCode(
     severity=Severity.ERROR,
     structure=Structure.COMMITLOG,
     title="file missing between files",
-    meaning="The file names are not contiguous: bytes between two files are not there.",
+    meaning="The file names are not contiguous: bytes between two files are missing.",
     broker_effect="Loads the files and logs an error; reads inside the gap fail.",
     remedy="Restore the missing file from a replica or a backup.",
     origin="MappedFileQueue#checkSelf, MappedFileQueue#load",
@@ -195,14 +194,14 @@ CL_EXPIRED = FindingCode(
     structure=Structure.COMMITLOG,
     title="messages before the log's first byte",
     meaning=(
-        "The log does not begin at 0: its first files are gone. Expiry does that, and a hand that removes "
-        "files. The age of the first record against fileReservedTime, and queue or index files that a broker "
-        "deletes with the log, tell them apart."
+        "The log does not begin at 0: its first files expired, or somebody removed them. Two things show "
+        "which: the age of the first record, compared with fileReservedTime, and queue or index files that a "
+        "broker would have deleted with the log."
     ),
-    broker_effect="Serves nothing of what lay there; consumers behind begin at what is left.",
+    broker_effect="Serves none of these messages; consumers that lag continue at the first remaining one.",
     remedy=(
-        "None if it has expired. Else put the files back from where they were moved, or from a replica, "
-        "before anything else is done: the queues and the index are what still proves those messages."
+        "None if they expired. Else first put the files back, from where they were moved or from a replica. "
+        "Keep the queues and the index: only they still prove those messages."
     ),
     origin="CleanCommitLogService#deleteExpiredFiles",
 )
@@ -212,13 +211,13 @@ CL_LOST = FindingCode(
     structure=Structure.COMMITLOG,
     title="log that ends before what its queues list",
     meaning=(
-        "Units of the consume queues lead to messages beyond the log's last record: files of its end are"
-        " gone, or were cut short. With abort, a power cut took what was not flushed."
+        "Units of the consume queues point beyond the log's last record: files at its end are missing or cut"
+        " short. If abort exists, a power failure took bytes that were not flushed."
     ),
-    broker_effect="Cuts the queues back to the log, and gives the queue offsets to new messages.",
+    broker_effect="Cuts the queues back to the log, and assigns their queue offsets to new messages.",
     remedy=(
-        "Keep the queues: they are the proof, and a rebuild leaves it out. Bring the missing files from a"
-        " replica or a backup. Which messages are lost: rmqtool rebuild STORE --dry-run --lost FILE."
+        "Keep the queues: they are the proof, and a rebuild leaves it out. Restore the missing files from a"
+        " replica or a backup. To list the lost messages: rmqtool rebuild STORE --dry-run --lost FILE."
     ),
     origin="CommitLog#recoverNormally, ConsumeQueue#truncateDirtyLogicFiles",
 )
@@ -228,16 +227,16 @@ CL_STRAY = FindingCode(
     structure=Structure.COMMITLOG,
     title="entry that is no log file",
     meaning=(
-        "An entry of the commit log directory is no log file of the configured size: wrong size, empty, not "
-        "named by 20 digits, a directory, a FIFO, a device or a dangling link."
+        "An entry of the commit log directory is not a log file of the configured size: wrong size, empty, "
+        "a name other than 20 digits, a directory, a FIFO, a device or a dangling link."
     ),
     broker_effect=(
         "4.0-4.4.0 and 4.9.2 ignore it and all later files; 4.5.0+ refuses to start (5.1.0+ skips "
         "directories, 5.1.3+ deletes an empty last file)."
     ),
     remedy=(
-        "A log file of the wrong size: restore it from a replica or a backup (moved out, its records are "
-        "lost); if it is the last one and too short, lengthen it with zeros. Anything else: move it out of "
+        "A log file of the wrong size: restore it from a replica or a backup; moving it out loses its "
+        "records. If it is the last file and too short, extend it with zeros. Anything else: move it out of "
         "the directory."
     ),
     origin="MappedFileQueue#load, MappedFileQueue#doLoad",
@@ -248,7 +247,7 @@ CL_TRANSIENT = FindingCode(
     structure=Structure.COMMITLOG,
     title="uncommitted buffer lost",
     meaning=(
-        "A file ends in zeros although later files go on: data of the transient store pool that was not "
+        "A file ends in zeros, and later files hold records: data of the transient store pool was not "
         "committed before a crash."
     ),
     broker_effect="Recovery ends the log at the zeros; the later files are deleted.",
@@ -262,9 +261,9 @@ CL_HUGE_SIZE = FindingCode(
     title="absurd record size",
     meaning="A legal magic with a TOTALSIZE that no broker would write.",
     broker_effect=(
-        "Before 5.3.2 tries to allocate that much memory and may die of it; later versions treat the record "
-        "as damaged."
+        "Before 5.3.2 tries to allocate that much memory and may run out of it; later versions treat the "
+        "record as damaged."
     ),
-    remedy="Compare with a replica; read on after it with --on-corrupt resync.",
+    remedy="Compare with a replica; --on-corrupt resync reads the records after it.",
     origin="CommitLog#checkMessageAndReturnSize",
 )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from rmqtool.findings.model import FindingCode, Severity, Structure
 
 _REMEDY = (
-    "Start no broker before it is mended: rmqtool repair STORE --plan shows what is left of it, and what each"
-    " choice would mean for every group and topic."
+    "Run rmqtool repair STORE --plan: it shows what is left of the file, and what each choice means for every"
+    " group and topic. Start no broker before the file is repaired."
 )
 
 CF_REFUSED = FindingCode(
@@ -28,13 +28,13 @@ CF_FORGETS = FindingCode(
     structure=Structure.STORE,
     title="the broker starts and forgets its settings",
     meaning=(
-        "A JSON file in config/ holds nothing that a broker can read, and it has no .bak, or the broker does"
-        " not look at that: a file without entries to it is one of white space (up to 5.3.4), or null."
+        "A broker cannot read a JSON file in config/, and the file has no .bak, or the broker ignores the"
+        " .bak: it takes a file of white space (up to 5.3.4), or null, for a file without entries."
     ),
     broker_effect=(
-        "Starts as if there had never been any entry, and overwrites what is left of the file within seconds:"
-        " groups begin anew at the start or the end of their queues, delayed messages are delivered again,"
-        " consume queues of topics that are not known any more are deleted."
+        "Starts without any entry, and overwrites the rest of the file within seconds: groups restart at the"
+        " start or the end of their queues, delayed messages are delivered again, consume queues of topics"
+        " without an entry are deleted."
     ),
     remedy=_REMEDY,
     origin="ConfigManager#load, ConfigManager#loadBak, ConfigManager#persist",
@@ -45,23 +45,23 @@ CF_BACKUP = FindingCode(
     structure=Structure.STORE,
     title="the broker takes the .bak of a damaged file",
     meaning=(
-        "A JSON file in config/ is missing or cannot be decoded; its .bak, the version before, can. What came"
-        " since is lost, unless the file's own whole entries are put back."
+        "A JSON file in config/ is missing or cannot be decoded, but its .bak, the version before, can. Later"
+        " changes are lost, unless the file's own whole entries are put back."
     ),
     broker_effect=(
-        "Goes on with the .bak: some messages come again. Brokers up to 5.3.4 then copy the damaged file over"
-        " the .bak; 5.4.0 and later delete it."
+        "Goes on with the .bak: some messages are delivered again. Brokers up to 5.3.4 then copy the damaged"
+        " file over the .bak; 5.4.0 and later delete it."
     ),
-    remedy="Before the next start: rmqtool repair STORE keeps the newer of both, entry by entry.",
+    remedy="Before the next start, run rmqtool repair STORE: it keeps the newer of both, entry by entry.",
     origin="ConfigManager#load, MixAll#string2File",
 )
 CF_TIMER = FindingCode(
     code="CF-TIMER",
     severity=Severity.WARNING,
     structure=Structure.STORE,
-    title="the timer has forgotten how far it came",
+    title="the timer's checkpoint is lost",
     meaning="config/timercheck is cut, empty or zero-filled; there is no copy of it.",
-    broker_effect="Reads the timer's queue from its start: messages whose time is over are delivered again.",
+    broker_effect="Reads the timer's queue from its start: messages that were due are delivered again.",
     remedy="Restore it from a backup or a replica if no message may be delivered twice.",
     origin="TimerCheckpoint#<init>, TimerMessageStore#recover (5.0.0+)",
 )

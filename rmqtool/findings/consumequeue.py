@@ -24,10 +24,10 @@ CQ_PREBLANK_VISIBLE = FindingCode(
     title="pre-blank units that count",
     meaning=(
         "Pre-blank units although the log begins at 0, the trace of a partial rebuild; or after a queue's "
-        "first unit, where a queue was made anew under load. They pass as valid units."
+        "first unit, in a queue that was rebuilt under load. They pass as valid units."
     ),
     broker_effect=(
-        "Keeps them and what follows; its minimum offset can lie among them, and pulls there find nothing."
+        "Keeps them and all later units; its minimum offset can lie among them, and pulls there find nothing."
     ),
     remedy="Rebuild the consume queues from the log (rmqtool rebuild).",
     origin="ConsumeQueue#correctMinOffset",
@@ -58,7 +58,7 @@ CQ_MISPLACED = FindingCode(
     code="CQ-MISPLACED",
     severity=Severity.ERROR,
     structure=Structure.CONSUMEQUEUE,
-    title="unit at another record's place",
+    title="unit in another record's slot",
     meaning="The record that a unit points to carries another QUEUEOFFSET than the unit's number.",
     broker_effect="Delivers messages under wrong offsets; consumers skip or repeat.",
     remedy="Rebuild the consume queues from the log (rmqtool rebuild).",
@@ -70,7 +70,7 @@ CQ_PHY_ORDER = FindingCode(
     structure=Structure.CONSUMEQUEUE,
     title="offsets not ascending",
     meaning="The physical offsets of a queue's units do not strictly ascend.",
-    broker_effect="Search by time and the search of the minimum offset go astray.",
+    broker_effect="Searches by time and for the minimum offset return wrong results.",
     remedy="Rebuild the consume queues from the log (rmqtool rebuild).",
     origin="ConsumeQueue#correctMinOffset, ConsumeQueue#getOffsetInQueueByTime",
 )
@@ -90,7 +90,7 @@ CQ_DANGLING = FindingCode(
     structure=Structure.CONSUMEQUEUE,
     title="unit points outside the log",
     meaning=(
-        "A unit points at or beyond the end of the log, into a gap, or at a place where no record starts."
+        "A unit points at or beyond the end of the log, into a gap, or at an offset where no record starts."
     ),
     broker_effect="A pull answers MESSAGE_WAS_REMOVING or finds nothing and moves on.",
     remedy="Rebuild the consume queues from the log (rmqtool rebuild).",
@@ -128,18 +128,18 @@ CQ_LAG = FindingCode(
     code="CQ-LAG",
     severity=Severity.ERROR,
     structure=Structure.CONSUMEQUEUE,
-    title="queues end before what a start reads",
+    title="queues end before the files that a start reads",
     meaning=(
-        "All queues end before the oldest of the files that a start of 5.4.0 and later looks at "
+        "All queues end before the oldest file that a start of 5.4.0 and later reads "
         "(commitLogRecoverMaxNum, 10): queues of an older copy, or cut back."
     ),
     broker_effect=(
         "Never dispatches the records between, and appends every later unit of their queues too early, in a "
-        "wrong slot: consumers get other messages than they ask for."
+        "wrong slot: consumers get the wrong messages for an offset."
     ),
     remedy=(
         "Before the next start, rebuild the consume queues (rmqtool rebuild), or set commitLogRecoverMaxNum "
-        "to the number of the log's files."
+        "to the number of log files."
     ),
     origin="CommitLog#recoverNormally (5.4.0+), ConsumeQueue#putMessagePositionInfo",
 )
@@ -159,22 +159,22 @@ CQ_TOPIC_GONE = FindingCode(
     structure=Structure.CONSUMEQUEUE,
     title="messages of a deleted topic",
     meaning=(
-        "Records have no unit, and topics.json does not know their topic, or the queue that is there begins "
-        "again at offset 0 after them: when a topic is deleted its queues go at once, its messages stay "
-        "until the log's file expires."
+        "Records have no unit, and topics.json lacks their topic, or the present queue begins again at "
+        "offset 0 after them. Deleting a topic deletes its queues at once; its messages stay until the "
+        "log's file expires."
     ),
     broker_effect=(
-        "Deleted the queues itself: 4.x those of all topics that topics.json lacks when any is deleted, 5.x "
-        "those of the deleted one. An unclean start dispatches some of the messages again."
+        "Deleted the queues itself: 5.x those of the deleted topic, 4.x those of all topics that topics.json "
+        "lacks. An unclean start dispatches some of the messages again."
     ),
-    remedy="None if the topic was meant to go; else find its messages with query --scan.",
+    remedy="None if the topic was deleted on purpose; else find its messages with query --scan.",
     origin="DefaultMessageStore#cleanUnusedTopic (4.x), DefaultMessageStore#deleteTopics (5.x)",
 )
 CQ_SUPERFLUOUS = FindingCode(
     code="CQ-SUPERFLUOUS",
     severity=Severity.ERROR,
     structure=Structure.CONSUMEQUEUE,
-    title="unit that the log does not ask for",
+    title="unit without record",
     meaning="The queue holds a unit for which the log has no record of that queue.",
     broker_effect="Delivers a message of another queue, or nothing, under that offset.",
     remedy="Rebuild the consume queues from the log (rmqtool rebuild).",
@@ -194,13 +194,13 @@ CQ_FILE_NAME = FindingCode(
     code="CQ-FILE-NAME",
     severity=Severity.ERROR,
     structure=Structure.CONSUMEQUEUE,
-    title="queue file's name is no place of a file",
+    title="queue file name is not a multiple of the file size",
     meaning=(
-        "The number that a file is named by is no multiple of the file size: it was renamed. Its units are "
-        "all there, at places that no broker looks at."
+        "The number in the file's name is not a multiple of the file size: the file was renamed. All its "
+        "units are present, at offsets that no broker reads."
     ),
     broker_effect="Loads it and serves none of its messages.",
-    remedy="Give it its name back: the queue offset of its first unit, times the size of a unit.",
+    remedy="Restore its name: the queue offset of its first unit, times the size of a unit.",
     origin="MappedFileQueue#findMappedFileByOffset, DefaultMappedFile#selectMappedBuffer",
 )
 CQ_MIN_WRONG = FindingCode(
@@ -219,8 +219,8 @@ CQ_STRAY = FindingCode(
     structure=Structure.CONSUMEQUEUE,
     title="entry that is no queue file",
     meaning=(
-        "An entry of a queue directory is no queue file of the configured size: wrong size, empty, not named"
-        " by 20 digits, a directory, a FIFO, a device or a dangling link."
+        "An entry of a queue directory is not a queue file of the configured size: wrong size, empty, a name"
+        " other than 20 digits, a directory, a FIFO, a device or a dangling link."
     ),
     broker_effect=(
         "4.0-4.4.0 and 4.9.2 ignore it and all later files; 4.5.0+ refuses to start (5.1.0+ skips "
@@ -235,10 +235,10 @@ CQ_STRAY_DIR = FindingCode(
     structure=Structure.CONSUMEQUEUE,
     title="directory that is no queue",
     meaning=(
-        "An entry of consumequeue/ is no topic directory, or an entry of a topic directory is not named by a"
-        " queue id."
+        "An entry of consumequeue/ is not a topic directory, or the name of an entry of a topic directory is"
+        " not a queue ID."
     ),
-    broker_effect="Ignores it; a directory named like a number too large for a queue id stops the start.",
+    broker_effect="Ignores it; a directory whose name is a number too large for a queue ID stops the start.",
     remedy="Move it out of the directory.",
     origin="DefaultMessageStore#loadConsumeQueue (4.x), ConsumeQueueStore#loadConsumeQueues (5.x)",
 )
@@ -267,7 +267,7 @@ CQ_EXT_DANGLING = FindingCode(
     severity=Severity.ERROR,
     structure=Structure.CONSUMEQUEUE,
     title="ext address without ext unit",
-    meaning="The tags code of a unit is an ext address, and no ext unit is there.",
+    meaning="The tags code of a unit is an ext address, but no ext unit has this address.",
     broker_effect="Falls back to no tags code: filtering lets nothing or everything pass.",
     remedy="Rebuild the consume queues from the log (rmqtool rebuild).",
     origin="ConsumeQueueExt#get",
@@ -276,10 +276,10 @@ CQ_EXT_ORPHAN = FindingCode(
     code="CQ-EXT-ORPHAN",
     severity=Severity.INFO,
     structure=Structure.CONSUMEQUEUE,
-    title="ext unit nobody refers to",
+    title="ext unit without unit",
     meaning=(
-        "An ext unit is not referred to by any unit: it is appended before the unit is judged, so a skipped "
-        "duplicate leaves one."
+        "No unit refers to an ext unit: a broker appends the ext unit before it checks the unit, so a "
+        "skipped duplicate leaves one."
     ),
     broker_effect="Never reads it.",
     remedy="None needed.",
@@ -321,11 +321,11 @@ LMQ_TWICE = FindingCode(
     structure=Structure.CONSUMEQUEUE,
     title="message names a light queue more than once",
     meaning=(
-        "A queue stands more than once in a message's INNER_MULTI_DISPATCH, each time with the same queue "
-        "offset. From 5.0.0 on the queue's offset goes up once for each name, so the queue offsets of later "
-        "messages lie above the places of their units until the next restart. No message is lost."
+        "INNER_MULTI_DISPATCH of a message names a queue more than once, each time with the same queue "
+        "offset. From 5.0.0 on each name raises the queue's offset by one, so the queue offsets of later "
+        "messages lie above the slots of their units until the next restart. No message is lost."
     ),
-    broker_effect="Puts one unit for the message, and logs the other names as repetitions.",
+    broker_effect="Writes one unit for the message, and logs the other names as repetitions.",
     remedy="None needed in the store; the sender should name each queue once.",
     origin="LmqDispatch#updateLmqOffsets (5.x), MultiDispatch#updateMultiQueueOffset (4.9)",
 )
@@ -335,11 +335,11 @@ LMQ_STALL = FindingCode(
     structure=Structure.CONSUMEQUEUE,
     title="dispatch stops at one record",
     meaning=(
-        "All queues stop at one record: with multi dispatch, every version fails for ever on a number in "
-        "INNER_MULTI_QUEUE_OFFSET that is none, 4.9.3 on a record without properties, 5.3.2+ on a name that "
-        "is no %LMQ% name. The record's own unit is there, its index entries are not."
+        "All queues stop at one record. With multi dispatch, every version fails for ever on a value in "
+        "INNER_MULTI_QUEUE_OFFSET that is not a number, 4.9.3 on a record without properties, 5.3.2+ on a "
+        "name without %LMQ%. The record has its own unit, but no index entries."
     ),
     broker_effect="Queues and index no longer grow while the log does.",
-    remedy="Upgrade, or switch enableMultiDispatch off: rebuild -p enableMultiDispatch=false goes past it.",
+    remedy="Upgrade, or switch enableMultiDispatch off: rebuild -p enableMultiDispatch=false passes it.",
     origin="ConsumeQueue#multiDispatchLmqQueue (4.9.3, 5.3.2+)",
 )

@@ -21,7 +21,7 @@ IX_HEADER = FindingCode(
     severity=Severity.ERROR,
     structure=Structure.INDEX,
     title="header contradicts the items",
-    meaning="The header's first or last offset or time differ from the first or last item.",
+    meaning="The header's first or last offset or time differs from the first or last item.",
     broker_effect=(
         "Chooses the wrong files for a query by time; skips or repeats entries when dispatch goes on."
     ),
@@ -34,10 +34,10 @@ IX_HDR_TIME = FindingCode(
     structure=Structure.INDEX,
     title="first item measured from the previous file",
     meaning=(
-        "The first item of a follow-up file has a time difference although the header begins with its own "
-        "time: it is measured from the end of the previous file."
+        "The time difference of a follow-up file's first item counts from the end of the previous file, "
+        "although the header begins with the item's own time."
     ),
-    broker_effect="Wrote it so.",
+    broker_effect="Writes it so.",
     remedy="None needed.",
     origin="IndexService#getAndCreateLastIndexFile, IndexFile#putKey",
 )
@@ -82,8 +82,8 @@ IX_ORDER = FindingCode(
     severity=Severity.WARNING,
     structure=Structure.INDEX,
     title="items not in log order",
-    meaning="The physical offsets of the items do not ascend.",
-    broker_effect="Finds them nonetheless; a broker writes items in log order.",
+    meaning="The physical offsets of the items do not ascend. A broker writes items in log order.",
+    broker_effect="Finds the messages all the same.",
     remedy="Rebuild the index from the log (rmqtool rebuild-index).",
     origin="IndexService#buildIndex",
 )
@@ -93,11 +93,11 @@ IX_SIZE = FindingCode(
     structure=Structure.INDEX,
     title="file size differs from the settings",
     meaning=(
-        "The file is shorter or longer than maxHashSlotNum and maxIndexNum say: wrong settings, or a cut "
+        "The file is shorter or longer than maxHashSlotNum and maxIndexNum require: wrong settings, or a cut "
         "copy."
     ),
     broker_effect="Extends a short file and misreads a file of another geometry without noticing.",
-    remedy="Give the broker's own settings (-c broker.conf).",
+    remedy="Pass the broker's own settings (-c broker.conf).",
     origin="IndexService#load, IndexFile#<init>",
 )
 IX_GEOMETRY = FindingCode(
@@ -106,11 +106,11 @@ IX_GEOMETRY = FindingCode(
     structure=Structure.INDEX,
     title="number of slots not recognised",
     meaning=(
-        "The number of hash slots could not be derived from the files, or is another than was given. Where "
-        "the size fits it the default is assumed; else the files are damaged, and are not read any further."
+        "The number of hash slots could not be derived from the files, or differs from the given setting. If "
+        "the default fits the size, it is assumed; else the files are damaged, and are not read any further."
     ),
-    broker_effect="Uses its configuration, the file does not tell.",
-    remedy="Give maxHashSlotNum and maxIndexNum (-c broker.conf or -p).",
+    broker_effect="Uses its configuration; the file does not hold the number.",
+    remedy="Pass maxHashSlotNum and maxIndexNum (-c broker.conf or -p).",
     origin="IndexFile#<init>",
 )
 IX_GONE = FindingCode(
@@ -119,8 +119,8 @@ IX_GONE = FindingCode(
     structure=Structure.INDEX,
     title="index does not reach the log's end",
     meaning=(
-        "The index misses a range of the log, at the end or inside: deleted after a crash and not rebuilt. "
-        "From 5.4.0 on a start after a crash leaves a hole inside as a rule, for it dispatches only the "
+        "The index lacks a range of the log, at the end or inside: deleted after a crash and not rebuilt. "
+        "From 5.4.0 on a start after a crash usually leaves a hole inside, because it dispatches only the "
         "last files of the log."
     ),
     broker_effect="Never rebuilds it; the messages are not found by key.",
@@ -143,8 +143,8 @@ IX_WRONG = FindingCode(
     structure=Structure.INDEX,
     title="item differs from the record",
     meaning=(
-        "An item's key hash, offset or time differ from the record it stands for; so does an item of tags "
-        "where no broker of 5.4.0 or later has been."
+        "An item's key hash, offset or time differs from its record; or an item for tags exists in a store "
+        "that no broker of 5.4.0 or later wrote."
     ),
     broker_effect="Does not find the message, or finds another one.",
     remedy="Rebuild the index from the log (rmqtool rebuild-index).",
@@ -154,8 +154,8 @@ IX_SUPERFLUOUS = FindingCode(
     code="IX-SUPERFLUOUS",
     severity=Severity.ERROR,
     structure=Structure.INDEX,
-    title="item that the log does not ask for",
-    meaning="An item stands for no key of its record.",
+    title="item without key",
+    meaning="An item belongs to no key of its record.",
     broker_effect="Returns messages that do not have the key.",
     remedy="Rebuild the index from the log (rmqtool rebuild-index).",
     origin="IndexService#buildIndex",
@@ -165,7 +165,7 @@ IX_DANGLING = FindingCode(
     severity=Severity.ERROR,
     structure=Structure.INDEX,
     title="item points outside the log",
-    meaning="An item points at or beyond the end of the log, or at a place where no record starts.",
+    meaning="An item points at or beyond the end of the log, or at an offset where no record starts.",
     broker_effect="Skips it when it cannot read the message.",
     remedy="Rebuild the index from the log (rmqtool rebuild-index).",
     origin="DefaultMessageStore#queryMessage",
@@ -185,7 +185,7 @@ IX_UNUSED = FindingCode(
     severity=Severity.INFO,
     structure=Structure.INDEX,
     title="index file without items",
-    meaning="A file that was created and not used: header of zeros, indexCount 0 or 1.",
+    meaning="A created but unused file: header of zeros, indexCount 0 or 1.",
     broker_effect="Fills it with the next keys.",
     remedy="None needed.",
     origin="IndexService#getAndCreateLastIndexFile",
@@ -196,11 +196,12 @@ IX_STRAY = FindingCode(
     structure=Structure.INDEX,
     title="entry that is no index file",
     meaning=(
-        "An entry of index/ is no index file: not named by 17 digits, empty, a directory, a FIFO, a device "
-        "or a dangling link."
+        "An entry of index/ is not an index file: a name other than 17 digits, empty, a directory, a FIFO, a "
+        "device or a dangling link."
     ),
     broker_effect=(
-        "Skips a name that is no number; extends an empty file; an I/O error stops the start from 5.1.0 on."
+        "Skips a name that is not a number; extends an empty file; an I/O error stops the start from 5.1.0 "
+        "on."
     ),
     remedy="Move it out of the directory.",
     origin="IndexService#load",
@@ -225,11 +226,11 @@ IX_TAG_MIX = FindingCode(
     title="messages with tag items and without",
     meaning=(
         "Some messages have an item for their tags, others have none: brokers before and since 5.4.0 wrote "
-        "the index. Each message is judged by itself; both kinds are healthy."
+        "the index. Each message is checked by itself; both kinds are sound."
     ),
-    broker_effect="Does not find the messages without by their tags; by keys it finds all.",
+    broker_effect="Finds all messages by key, but only those with tag items by their tags.",
     remedy=(
-        "None needed. rmqtool rebuild makes the same again, or gives all messages their tag items "
+        "None needed. rmqtool rebuild writes the same items again, or tag items for all messages "
         "(--tag-items all)."
     ),
     origin="IndexService#buildIndex",

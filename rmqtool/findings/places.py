@@ -38,7 +38,7 @@ CP_SIZE = FindingCode(
     severity=Severity.WARNING,
     structure=Structure.CHECKPOINT,
     title="checkpoint of the wrong size",
-    meaning="The checkpoint has not 4096 bytes: cut, or another file.",
+    meaning="The checkpoint is shorter or longer than 4096 bytes: cut, or another file.",
     broker_effect="Maps it at 4096 bytes, which extends it with zeros.",
     remedy="Move it away; a broker writes a new one.",
     origin="StoreCheckpoint#<init>",
@@ -60,7 +60,7 @@ CP_STRAY = FindingCode(
     code="CP-STRAY",
     severity=Severity.WARNING,
     structure=Structure.CHECKPOINT,
-    title="checkpoint is no file",
+    title="checkpoint is not a file",
     meaning="The checkpoint is a directory, a FIFO, a device or a dangling link.",
     broker_effect="Does not start.",
     remedy="Move it away; a broker writes a new one.",
@@ -71,8 +71,8 @@ IO_UNREADABLE = FindingCode(
     severity=Severity.ERROR,
     structure=Structure.STORE,
     title="unreadable range",
-    meaning="The disk could not deliver a range of a file (EIO); it is read as zeros and the work goes on.",
-    broker_effect="Dies of the mapped read, or takes it for the end of the log.",
+    meaning="The disk could not read a range of a file (EIO); the run takes it as zeros and continues.",
+    broker_effect="Crashes on the mapped read, or takes the range for the end of the log.",
     remedy="Copy the file with a tool that retries (ddrescue), work on the copy, replace the disk.",
     origin="DefaultMappedFile#selectMappedBuffer",
 )
@@ -80,10 +80,10 @@ IO_DENIED = FindingCode(
     code="IO-DENIED",
     severity=Severity.ERROR,
     structure=Structure.UNREAD,
-    title="file may not be read",
-    meaning="The permissions of a file or directory do not allow this user to read it; it was left out.",
+    title="no permission to read a file",
+    meaning="This user has no permission to read a file or directory; it was left out.",
     broker_effect="Does not start, or treats the directory as empty.",
-    remedy="Run rmqtool as the user it belongs to, or on a copy.",
+    remedy="Run rmqtool as the owner of the file, or on a copy.",
     origin="MappedFileQueue#load",
 )
 IO_CHANGED = FindingCode(
@@ -92,9 +92,9 @@ IO_CHANGED = FindingCode(
     structure=Structure.STORE,
     title="file changed while being read",
     meaning=(
-        "A file became shorter or longer during the run: a broker is at work, or a copy is still going on."
+        "A file became shorter or longer during the run: a broker is running, or a copy is not finished."
     ),
-    broker_effect="Is the one that writes.",
+    broker_effect="Writes the file.",
     remedy="Stop the broker, or work on a snapshot.",
     origin="DefaultMappedFile#truncate",
 )
@@ -106,13 +106,13 @@ ST_ROCKSDB = FindingCode(
     meaning=(
         "The directory is a RocksDB database (CURRENT, MANIFEST-*, *.sst): storeType=defaultRocksDB keeps "
         "consume queues there, some versions the index too, and combineCQUseRocksdbForLmq the light queues. "
-        "It was not examined; where consumers read their queues from it, the store is not judged."
+        "It was not examined. If consumers read their queues from it, there is no verdict on the store."
     ),
     broker_effect="Reads it with its own library.",
     remedy=(
-        "Leave the database and consumequeue/ where they are, and put no rebuilt queues in their place: the "
-        "broker would make a new database, of the newest files of the log alone. Give its settings "
-        "(-c broker.conf), which tell where it reads queues."
+        "Pass the broker's settings (-c broker.conf): they say where it reads queues. Leave the database and "
+        "consumequeue/ in place, and install no rebuilt queues: the broker would write a new database from "
+        "the newest files of the log alone."
     ),
     origin="RocksDBConsumeQueueStore (5.2.0+), CombineConsumeQueueStore (5.3.4+)",
 )
@@ -123,11 +123,11 @@ ST_ROCKSDB_BESIDE = FindingCode(
     title="RocksDB beside the files",
     meaning=(
         "A RocksDB database with rows lies beside the files, which are complete without it: rocksdbstore/ "
-        "(indexRocksDBEnable, timerRocksDBEnable, transRocksDBEnable; every 5.4.0+ broker makes it, and "
+        "(indexRocksDBEnable, timerRocksDBEnable, transRocksDBEnable; every 5.4.0+ broker creates it, and "
         "mostly leaves it empty), or a copy of the consume queues (rocksdbCQDoubleWriteEnable). It was not "
         "examined."
     ),
-    broker_effect="Uses it for what its settings say.",
+    broker_effect="Uses it as its settings say.",
     remedy="None needed.",
     origin="MessageRocksDBStorage (5.4.0+), CombineConsumeQueueStore (5.3.4+)",
 )
@@ -138,13 +138,13 @@ ST_DLEDGER = FindingCode(
     title="DLedger store",
     meaning=(
         "There is a dledger-* directory, or enableDLegerCommitLog is set: the commit log is a DLedger log "
-        "with its own framing. It was not examined: the store is not judged, and nothing is compared with "
+        "with its own framing. It was not examined: there is no verdict, and nothing is compared with "
         "commitlog/, which has older messages at most."
     ),
-    broker_effect="Reads messages from there, and old ones from commitlog/.",
+    broker_effect="Reads messages from the DLedger log, and old ones from commitlog/.",
     remedy=(
-        "Let the group's other members show what it has; make nothing anew from commitlog/ alone, and leave "
-        "queues and index where they are."
+        "Compare with the group's other members. Leave queues and index in place, and generate nothing from "
+        "commitlog/ alone."
     ),
     origin="DLedgerCommitLog",
 )
@@ -164,7 +164,7 @@ ST_COMPACTION = FindingCode(
     structure=Structure.STORE,
     title="compaction topics",
     meaning="There is a compaction/ directory; logs of compacted topics were not examined.",
-    broker_effect="Reads compacted topics from there.",
+    broker_effect="Reads compacted topics from this directory.",
     remedy="None needed.",
     origin="CompactionStore (5.1.0+)",
 )
@@ -174,13 +174,13 @@ ST_COMPACTION_PAIRS = FindingCode(
     structure=Structure.STORE,
     title="compaction files do not pair",
     meaning=(
-        "A file of compaction/compactionLog has none of its name in compactionCq, or the other way round, or "
-        "a name is no number (.delete): the broker was stopped between the renames of a compaction."
+        "A file of compaction/compactionLog has no partner of its name in compactionCq, or the reverse, or a "
+        "name is not a number (.delete): the broker stopped between the renames of a compaction."
     ),
     broker_effect="Does not start (enableCompaction, on by default, 5.1.0+).",
     remedy=(
-        "In a copy, move the file that has no partner, or is named .delete, out of the directory, and start "
-        "the broker on the copy."
+        "In a copy, move the file without partner, or named .delete, out of the directory, and start the "
+        "broker on the copy."
     ),
     origin="CompactionLog.TopicPartitionLog#sanityCheck, CompactionStore#load",
 )
@@ -190,13 +190,13 @@ ST_TIMER_GAP = FindingCode(
     structure=Structure.STORE,
     title="timer log file missing",
     meaning=(
-        "Names or sizes of timerlog/ leave a gap, or it ends before the position that config/timercheck has: "
-        "units of timed messages are gone. The commit log may still have the messages."
+        "Names or sizes of timerlog/ leave a gap, or it ends before the position in config/timercheck: units "
+        "of timed messages are missing. The commit log may still have the messages."
     ),
-    broker_effect="Starts without complaint, and never delivers messages whose chain leads through the gap.",
+    broker_effect="Starts without an error, and never delivers messages whose chain crosses the gap.",
     remedy=(
-        "Bring timerlog/, timerwheel and config/timercheck from a backup or a replica, all three of one "
-        "moment: a start does not make them anew from the commit log."
+        "Restore timerlog/, timerwheel and config/timercheck from a backup or a replica, all three of one "
+        "moment: a start does not regenerate them from the commit log."
     ),
     origin="TimerLog#load, TimerMessageStore#recover (5.0.0+)",
 )
@@ -206,11 +206,11 @@ ST_UNCONFIRMED = FindingCode(
     structure=Structure.STORE,
     title="records that replicas have not confirmed",
     meaning=(
-        "The store is of a broker in controller mode (epochFileCheckpoint, enableControllerMode); records "
-        "lie behind the confirm offset of the checkpoint: not yet confirmed, or since it was written."
+        "The broker runs in controller mode (epochFileCheckpoint, enableControllerMode), and records lie "
+        "after the confirm offset of the checkpoint: not confirmed yet, or confirmed since it was written."
     ),
-    broker_effect="Gives no consumer a record that is not confirmed, and may cut it when it becomes a slave.",
-    remedy="None needed. Ask the replicas which of them they have; a rebuild ends at the confirm offset.",
+    broker_effect="Delivers no record that is not confirmed, and may cut it when it becomes a slave.",
+    remedy="None needed. The replicas show which of them they have; a rebuild ends at the confirm offset.",
     origin="CommitLog#getConfirmOffset, AutoSwitchHAService#truncateInvalidMsg (5.0.0+)",
 )
 ST_ONE_PATH = FindingCode(
@@ -219,12 +219,12 @@ ST_ONE_PATH = FindingCode(
     structure=Structure.UNREAD_LOG,
     title="one of several log directories",
     meaning=(
-        "The files of the commit log follow each other in one stride of several files: a broker with n "
+        "The names of the commit log's files skip the same number of files each time: a broker with n "
         "directories in storePathCommitLog puts each n-th file into one of them. Without the others the log "
-        "is not whole, and the store is not judged."
+        "is incomplete, and there is no verdict on the store."
     ),
-    broker_effect="With this directory alone it does not start, or loses what lies in the others.",
-    remedy="Give all directories: -c broker.conf, or -p storePathCommitLog=A,B.",
+    broker_effect="With this directory alone does not start, or loses the records in the others.",
+    remedy="Pass all directories: -c broker.conf, or -p storePathCommitLog=A,B.",
     origin="MultiPathMappedFileQueue#tryCreateMappedFile, MultiPathMappedFileQueue#load (4.9.2+)",
 )
 ST_TIMER = FindingCode(
@@ -244,9 +244,9 @@ ST_POP = FindingCode(
     title="pop records in RocksDB",
     meaning=(
         "kvStore is a RocksDB database of the messages that pop consumers hold and have not acknowledged "
-        "(popConsumerKVServiceInit); it was not examined. It keeps nothing of the log, queues or index."
+        "(popConsumerKVServiceInit); it was not examined. It holds nothing of the log, queues or index."
     ),
-    broker_effect="Gives these messages to the retry topics when their invisible time is over.",
+    broker_effect="Sends these messages to the retry topics when their invisible time is over.",
     remedy="None needed.",
     origin="PopConsumerService, PopConsumerRocksdbStore (5.3.2+)",
 )
@@ -256,27 +256,27 @@ ST_ABORT = FindingCode(
     structure=Structure.STORE,
     title="abort file present",
     meaning="The store was not stopped cleanly, or its broker is running.",
-    broker_effect="Takes the long way at the next start: abnormal recovery, newest index files deleted.",
-    remedy="Copy the store before the next start if anything else is wrong with it.",
+    broker_effect="Runs abnormal recovery at the next start, and deletes the newest index files.",
+    remedy="Copy the store before the next start if there are other findings.",
     origin="DefaultMessageStore#isTempFileExist",
 )
 ST_WINDOW = FindingCode(
     code="ST-WINDOW",
     severity=Severity.WARNING,
     structure=Structure.STORE,
-    title="a start makes units of the newest files only",
+    title="a start writes units of the newest files only",
     meaning=(
-        "The queues are damaged or gone, and the log has more files than a start of 5.4.0 and later looks at "
-        "(commitLogRecoverMaxNum, 10). Up to 5.3.4 deleting consumequeue/ made a clean start build it anew; "
-        "now that loses the units of all older files. An error if the queues are gone already."
+        "The queues are damaged or missing, and the log has more files than a start of 5.4.0 and later reads "
+        "(commitLogRecoverMaxNum, 10). Up to 5.3.4 a clean start rebuilt a deleted consumequeue/; now that "
+        "loses the units of all older files. It is an error if the queues are already missing."
     ),
     broker_effect=(
-        "Makes units and index entries from the 10th newest file on, and pre-blank units before them: "
+        "Writes units and index entries from the 10th newest file on, and pre-blank units before them: "
         "consumers and queries never see the older messages."
     ),
     remedy=(
         "Before the next start, rebuild the consume queues and the index (rmqtool rebuild), or set "
-        "commitLogRecoverMaxNum to the number of the log's files."
+        "commitLogRecoverMaxNum to the number of log files."
     ),
     origin="CommitLog#recoverNormally, CommitLog#recoverAbnormally (5.4.0+)",
 )
@@ -295,19 +295,17 @@ ST_NO_COMMITLOG = FindingCode(
     severity=Severity.ERROR,
     structure=Structure.COMMITLOG,
     title="no commit log",
-    meaning="The store has derived files but no commit log where the settings look for it.",
+    meaning="The store has derived files, but no commit log at the path of the settings.",
     broker_effect="Starts empty and deletes the consume queues (4.5.0+).",
-    remedy="Give storePathCommitLog (4.x keeps it in <user home>/store/commitlog whatever the root is).",
+    remedy="Pass storePathCommitLog (4.x keeps it in <user home>/store/commitlog whatever the root is).",
     origin="MessageStoreConfig#getStorePathCommitLog",
 )
 ST_PATH = FindingCode(
     code="ST-PATH",
     severity=Severity.ERROR,
     structure=Structure.STORE,
-    title="place is no regular file or directory",
-    meaning=(
-        "A directory or file of the store is something else: a FIFO, a device, or a link that leads nowhere."
-    ),
+    title="path is not a regular file or directory",
+    meaning="A path of the store is not a directory or file: a FIFO, a device, or a dangling link.",
     broker_effect="Does not start, or waits for ever.",
     remedy="Replace it by a regular file or directory.",
     origin="DefaultMessageStore#load",
@@ -317,9 +315,9 @@ ST_SETTINGS = FindingCode(
     severity=Severity.ERROR,
     structure=Structure.STORE,
     title="settings contradict the files",
-    meaning="A setting that was given does not fit the files that are there.",
+    meaning="A given setting does not fit the present files.",
     broker_effect="Refuses to start (4.5.0+), or ignores the files.",
-    remedy="Give the settings of the broker that wrote the store.",
+    remedy="Pass the settings of the broker that wrote the store.",
     origin="MappedFileQueue#doLoad",
 )
 ST_DOUBT = FindingCode(
@@ -328,11 +326,11 @@ ST_DOUBT = FindingCode(
     structure=Structure.STORE,
     title="an inferred setting is in doubt",
     meaning=(
-        "A size that was not given had to be inferred, and files speak against it: they are damaged, or of "
-        "another store. What is said of that structure rests on it."
+        "An inferred size contradicts some files: they are damaged, or belong to another store. All findings "
+        "on that structure depend on the size."
     ),
-    broker_effect="None: a broker is told its settings, and takes other files for damaged.",
-    remedy="Give the settings of the broker that wrote the store: -c broker.conf, or -p NAME=VALUE.",
+    broker_effect="None: a broker knows its settings, and takes other files for damaged.",
+    remedy="Pass the settings of the broker that wrote the store: -c broker.conf, or -p NAME=VALUE.",
     origin="MessageStoreConfig",
 )
 ST_CONFIG = FindingCode(
@@ -340,9 +338,9 @@ ST_CONFIG = FindingCode(
     severity=Severity.WARNING,
     structure=Structure.STORE,
     title="config file not readable",
-    meaning="A JSON file in config/ cannot be decoded, says dump; verify tells what follows: CF-….",
+    meaning="dump cannot decode a JSON file in config/; verify reports the consequences as CF-….",
     broker_effect="Takes the .bak file, forgets all of it, or does not start: see CF-BACKUP, CF-FORGETS.",
-    remedy="rmqtool repair STORE --plan shows what is left of it.",
+    remedy="Run rmqtool repair STORE --plan to see what is left of the file.",
     origin="ConfigManager#load",
 )
 OF_AHEAD = FindingCode(
@@ -366,7 +364,7 @@ OF_BEHIND = FindingCode(
         "A group's consumer offset lies below the queue's minimum offset: the messages between have expired "
         "unread."
     ),
-    broker_effect="Answers OFFSET_TOO_SMALL; the client goes on at the minimum.",
+    broker_effect="Answers OFFSET_TOO_SMALL; the client continues at the minimum.",
     remedy="None for the expired messages; watch the group's lag.",
     origin="DefaultMessageStore#getMessage, ConsumerOffsetManager",
 )
@@ -376,7 +374,7 @@ MF_MISMATCH = FindingCode(
     structure=Structure.STORE,
     title="file differs from the manifest",
     meaning="A file's SHA-256 differs from the manifest.",
-    broker_effect="Is not concerned.",
+    broker_effect="None.",
     remedy="Find out who changed the evidence.",
     origin="(none: rmqtool verify --manifest)",
 )
@@ -384,9 +382,9 @@ MF_MISSING = FindingCode(
     code="MF-MISSING",
     severity=Severity.ERROR,
     structure=Structure.STORE,
-    title="file of the manifest is gone",
-    meaning="A file that the manifest lists is not there.",
-    broker_effect="Is not concerned.",
+    title="file of the manifest is missing",
+    meaning="A file in the manifest does not exist.",
+    broker_effect="None.",
     remedy="Find out who changed the evidence.",
     origin="(none: rmqtool verify --manifest)",
 )
@@ -396,7 +394,7 @@ MF_EXTRA = FindingCode(
     structure=Structure.STORE,
     title="file not in the manifest",
     meaning="A file of the store is not listed in the manifest.",
-    broker_effect="Is not concerned.",
+    broker_effect="None.",
     remedy="Find out who changed the evidence.",
     origin="(none: rmqtool verify --manifest)",
 )
@@ -404,11 +402,9 @@ RM_INTERNAL = FindingCode(
     code="RM-INTERNAL",
     severity=Severity.ERROR,
     structure=Structure.STORE,
-    title="a check failed by itself",
-    meaning=(
-        "rmqtool met something in this file that its authors did not foresee; the rest of the work went on."
-    ),
-    broker_effect="Is not concerned.",
+    title="a check failed with an internal error",
+    meaning="A check stopped with an error that is a defect of rmqtool; the other checks continued.",
+    broker_effect="None.",
     remedy="Run again with --debug and report it with the file's name and the traceback.",
     origin="(none: rmqtool)",
 )

@@ -10,13 +10,13 @@ CL_TS_BACK = FindingCode(
     structure=Structure.COMMITLOG,
     title="store time steps back",
     meaning=(
-        "STORETIMESTAMP is lower than the record's before: a clock step, a resurrected tail, or DLedger of "
+        "STORETIMESTAMP is lower than in the record before: a clock step, a resurrected tail, or DLedger of "
         "4.9.3."
     ),
     broker_effect=(
         "Accepts it; look-ups by time may miss messages, recovery may choose another file to begin with."
     ),
-    remedy="Look for repeated queue offsets to tell a resurrected tail from a clock step.",
+    remedy="Look for repeated queue offsets: they mean a resurrected tail, not a clock step.",
     origin="CommitLog#asyncPutMessage",
 )
 CL_QOFF_GAP = FindingCode(
@@ -52,7 +52,7 @@ CL_QOFF_RESET = FindingCode(
         "A rebuild drops the low offsets until they pass the old end; offset 0 is appended where the queue "
         "ends."
     ),
-    remedy="Ask whether the topic was recreated; else find the messages by physical offset.",
+    remedy="None if the topic was recreated; else find the messages by physical offset.",
     origin="ConsumeQueue#putMessagePositionInfo",
 )
 CL_QOFF_RANGE = FindingCode(
@@ -87,8 +87,8 @@ CL_TOPIC_NAME = FindingCode(
     structure=Structure.COMMITLOG,
     title="hostile topic name",
     meaning=(
-        "The topic of a record is no safe directory name: empty, '.', '..', with '/' or NUL, or longer than "
-        "255 bytes."
+        "The topic of a record is not a safe directory name: empty, '.', '..', with '/' or NUL, or longer "
+        "than 255 bytes."
     ),
     broker_effect="Builds a path from it: the queue lands elsewhere or cannot be created.",
     remedy="Treat the record as damaged or hostile; rebuild leaves its queue out.",
@@ -102,8 +102,8 @@ CL_PROPERTIES = FindingCode(
     meaning="The property string does not consist of name 0x01 value 0x02 pieces, or its length is negative.",
     broker_effect="Ignores the pieces that it cannot read: keys or tags may be missing in index and queue.",
     remedy=(
-        "Where the record's checksums hold, its sender wrote it so: nothing is to be done. Where they do "
-        "not, or zeros stand for text, the record is torn, as by a full disk: compare with a replica."
+        "None if the record's checksums match: its sender wrote it so. If they do not, or zeros stand for "
+        "text, compare with a replica: the record is torn, as by a full disk."
     ),
     origin="MessageDecoder#string2messageProperties",
 )
@@ -111,14 +111,13 @@ CL_NUMBER = FindingCode(
     code="CL-NUMBER",
     severity=Severity.ERROR,
     structure=Structure.COMMITLOG,
-    title="property that must be a number is none",
+    title="property is not a number",
     meaning=(
-        "DELAY of a record in SCHEDULE_TOPIC_XXXX, or INNER_NUM or INNER_BASE of an inner batch, is not "
-        "written in digits that fit."
+        "DELAY of a record in SCHEDULE_TOPIC_XXXX, or INNER_NUM or INNER_BASE of an inner batch, is not a "
+        "number in the range of its type."
     ),
     broker_effect=(
-        "Fails on the record as on a broken one: recovery ends the log here, dispatch skips the rest of the "
-        "file."
+        "Treats the record as broken: recovery ends the log here, dispatch skips the rest of the file."
     ),
     remedy="Compare with a replica, and fetch the message from there; do not restart on the only copy.",
     origin="CommitLog#checkMessageAndReturnSize, CommitLog#setBatchSizeIfNeeded (5.x)",
@@ -127,9 +126,9 @@ CL_EMPTY_BODY = FindingCode(
     code="CL-EMPTY-BODY",
     severity=Severity.ERROR,
     structure=Structure.COMMITLOG,
-    title="length or checksum of no body",
+    title="impossible length or checksum of a body",
     meaning="The length of the body is negative, or BODYCRC of a record without body is not 0.",
-    broker_effect="None: it reads a negative length as 0, and checks no checksum where there is no body.",
+    broker_effect="None: it reads a negative length as 0, and checks no checksum of an empty body.",
     remedy="Treat the record's header as damaged; compare with a replica.",
     origin="UtilAll#crc32, CommitLog#checkMessageAndReturnSize",
 )
@@ -139,8 +138,8 @@ CL_SYSFLAG = FindingCode(
     structure=Structure.COMMITLOG,
     title="SYSFLAG contradicts the record",
     meaning=(
-        "SYSFLAG has bits that no version defines, says that a body is compressed which does not begin like "
-        "zlib, LZ4 or zstd, or an inner batch that has no INNER_NUM: a damaged field, a foreign client, or "
+        "SYSFLAG has bits that no version defines, or marks a body as compressed that does not begin like "
+        "zlib, LZ4 or zstd, or marks an inner batch without INNER_NUM: a damaged field, a foreign client, or "
         "pop retries of 5.0-5.1, which unpacked the body and kept the flag."
     ),
     broker_effect="Delivers the message; a client that cannot decompress the body fails to decode it.",
@@ -153,7 +152,7 @@ CL_PORT = FindingCode(
     structure=Structure.COMMITLOG,
     title="port beyond 16 bits",
     meaning="The port of BORNHOST or STOREHOST, a field of 32 bits, is negative or above 65535.",
-    broker_effect="Fails when it decodes the message for a client or an id (InetSocketAddress refuses it).",
+    broker_effect="Fails to decode the message for a client or an ID (InetSocketAddress refuses the port).",
     remedy="Treat the record's header as damaged; compare with a replica.",
     origin="MessageDecoder#decode, MessageExt#socketAddress2ByteBuffer",
 )
@@ -161,13 +160,13 @@ CL_TIME = FindingCode(
     code="CL-TIME",
     severity=Severity.WARNING,
     structure=Structure.COMMITLOG,
-    title="time out of reason",
+    title="implausible time",
     meaning=(
         "STORETIMESTAMP or BORNTIMESTAMP lies before 2010 or after 2100: a clock that was never set, a "
         "foreign client, or a damaged field."
     ),
     broker_effect=(
-        "Accepts it; look-ups by time, the index's time differences and delayed deliveries go wrong by it."
+        "Accepts it; look-ups by time, the index's time differences and delayed deliveries go wrong."
     ),
     remedy="Compare with the records around it, and with a replica.",
     origin="CommitLog#asyncPutMessage, SendMessageProcessor#sendMessage",
@@ -176,10 +175,10 @@ CL_INNER_BATCH = FindingCode(
     code="CL-INNER-BATCH",
     severity=Severity.ERROR,
     structure=Structure.COMMITLOG,
-    title="inner batch cannot be taken apart",
+    title="inner batch cannot be decoded",
     meaning=(
-        "SYSFLAG says that the body holds several messages, and it does not, or not as many as INNER_NUM "
-        "says. Shown by dump and query with --unpack-batches."
+        "SYSFLAG marks the body as several messages, but it holds none, or another number than INNER_NUM "
+        "says. dump and query show it with --unpack-batches."
     ),
     broker_effect="Delivers it; the client logs an error and hands on the whole batch as one message.",
     remedy="Read the body with dump --body-dir; if its CRC holds, the producer sent it so.",

@@ -9,9 +9,9 @@ NS_REFUSED = FindingCode(
     severity=Severity.ERROR,
     structure=Structure.START,
     title="the broker will not start",
-    meaning="The broker refuses to load the store, or never gets through its start.",
+    meaning="The broker refuses to load the store, or never finishes its start.",
     broker_effect="Ends with an error, or repeats one record for ever.",
-    remedy="Copy the store, remove what it names from the copy, and ask again.",
+    remedy="Copy the store, remove the named files from the copy, and run verify --predict-recovery again.",
     origin="DefaultMessageStore#load, DefaultMessageStore#start",
 )
 NS_LOSES = FindingCode(
@@ -19,9 +19,9 @@ NS_LOSES = FindingCode(
     severity=Severity.ERROR,
     structure=Structure.START,
     title="the next start loses messages",
-    meaning="True records lie after the place where recovery ends the log.",
-    broker_effect="Deletes the files after that place, and writes new messages over the rest.",
-    remedy="Do not start a broker on it: copy the store first, and compare it with a replica.",
+    meaning="Intact records lie after the offset where recovery ends the log.",
+    broker_effect="Deletes the files after that offset, and writes new messages over the rest.",
+    remedy="Copy the store first, and compare it with a replica. Do not start a broker on it.",
     origin="CommitLog#recoverNormally, CommitLog#recoverAbnormally, MappedFileQueue#truncateDirtyFiles",
 )
 NS_FORGETS = FindingCode(
@@ -29,12 +29,12 @@ NS_FORGETS = FindingCode(
     severity=Severity.ERROR,
     structure=Structure.START,
     title="the next start forgets settings",
-    meaning="A file in config/ holds nothing that the broker can read: what it forgets so is overwritten.",
+    meaning="The broker cannot read a file in config/; it forgets the entries and overwrites the file.",
     broker_effect=(
-        "Starts without topics and deletes their queues, or without offsets: groups begin anew at the start"
-        " or the end of their queues, delayed messages are delivered again."
+        "Starts without topics and deletes their queues, or starts without offsets: groups restart at the"
+        " start or the end of their queues, delayed messages are delivered again."
     ),
-    remedy="Do not start a broker on it: rmqtool repair STORE --plan shows what is left of the file.",
+    remedy="Run rmqtool repair STORE --plan to see what is left of the file. Do not start a broker on it.",
     origin="ConfigManager#load, ConfigManager#loadBak",
 )
 NS_REBUILDS = FindingCode(
@@ -43,8 +43,8 @@ NS_REBUILDS = FindingCode(
     structure=Structure.CATCH_UP,
     title="the next start changes queues or index",
     meaning=(
-        "Files of the consume queues or of the index are deleted, or get what the log has and they lack, as "
-        "always after an unclean stop. The commit log keeps all its records."
+        "The start deletes files of the consume queues or of the index, or adds entries that they lack, as "
+        "after every unclean stop. The commit log keeps all its records."
     ),
     broker_effect="Is slow to start, and a key that was found before may not be found.",
     remedy="None needed for the messages; keep a copy if the present queues or index matter.",
@@ -55,9 +55,9 @@ NS_SKIPPED = FindingCode(
     severity=Severity.WARNING,
     structure=Structure.STORE,
     title="prediction skipped",
-    meaning="What the next start will do is not known for this store: parts of it cannot be read here, or"
-    " a setting changes how a broker recovers.",
-    broker_effect="Is not known.",
+    meaning="rmqtool cannot predict the next start on this store: it cannot read parts of it, or a setting"
+    " changes how a broker recovers.",
+    broker_effect="Unknown.",
     remedy="Start a broker on a copy only.",
     origin="(none: rmqtool verify --predict-recovery)",
 )
