@@ -21,9 +21,9 @@ from tests.broker.ahead import begun
 from tests.broker.log_damage import LogCopy
 from tests.broker.stores import fixture_store
 from tests.builders import InlineEngine
-from tests.salvage.campaign import made_places, records_of, topic_of
+from tests.salvage.campaign import faults, made_places, places_in, records_of, topic_of
 from tests.salvage.incidents import bit_rot, lost_segment
-from tests.salvage.light_stores import EVIDENCE, faults, lose_neighbours, places_in, write_store
+from tests.salvage.light_stores import EVIDENCE, lose_neighbours, write_store
 from tests.scan.log_builder import blank, record
 
 if TYPE_CHECKING:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import struct
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from rmqtool.commands.salvage import SalvageReport, SalvageRequest, salvage
 from rmqtool.engine import EngineOptions
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats import message
+from rmqtool.formats.consumequeue import BATCH_UNITS
 from rmqtool.progress import NullProgress
 from rmqtool.salvage.evidence import read_evidence
 from rmqtool.store import open_store
-from rmqtool.store.broker_json import batch_queue_topics
 from tests.builders import InlineEngine
 from tests.salvage.damages import KINDS, damage
 
@@ -26,8 +27,7 @@ if TYPE_CHECKING:
     from tests.salvage.damages import Kind, Scene
 
 _UNIT = struct.Struct(">qiq")
-_PREBLANK = 0x7FFFFFFF
-_FIELDS = (range(12, 16), range(20, 28))
+_PRIME = 1_000_003
 
 
 @dataclass
@@ -41,6 +41,7 @@ class Outcome:
         changed: places of records in the result of which damage changed what no checksum protects.
         misplaced: survivors whose queue does not have them at their queue offset.
         invented: messages said to be lost that never were: topic, queue id, queue offset, and how many.
+        faults: where a tombstone breaks the order of a queue, or is not there.
         report: of the salvage; None if nothing could be given back.
     """
 
@@ -50,11 +51,12 @@ class Outcome:
     changed: list[int] = field(default_factory=list)
     misplaced: list[int] = field(default_factory=list)
     invented: list[tuple[str, int, int, int]] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
     report: SalvageReport | None = None
 
     @property
     def bad(self) -> bool:
-        return bool(self.missing or self.strange or self.misplaced or self.invented)
+        return bool(self.missing or self.strange or self.misplaced or self.invented or self.faults)
 
 
 def records_of(log: Path) -> dict[int, bytes]:
@@ -81,23 +83,29 @@ def made_places(out: Path) -> set[int]:
 
 
 def run(
-    source: Path, folder: Path, seed: int, kinds: Mapping[str, Kind] = KINDS
+    source: Path, folder: Path, seed: int, kinds: Mapping[str, Kind] = KINDS, *, copies: int = 1
 ) -> tuple[Outcome, list[str]]:
-    """Damage, salvage and judge."""
-    scene, names = damage(source, folder / "damaged", seed, kinds)
+    """Damage, salvage and judge: one store, or several copies of it, each with damage of its own."""
+    made = [
+        damage(source, folder / f"damaged{number}", seed + number * 1_000_003, kinds)
+        for number in range(copies)
+    ]
+    scenes, names = [scene for scene, _ in made], [name for _, done in made for name in done]
     out = folder / "out"
-    store = open_store(scene.root, broker_conf=source / "broker.conf")
-    request = SalvageRequest((store,), EngineOptions("local"))
+    stores = tuple(open_store(scene.root, broker_conf=source / "broker.conf") for scene in scenes)
+    request = SalvageRequest(stores, EngineOptions("local"))
     outcome = Outcome()
-    survivors = scene.survivors()
+    survivors = {place: raw for scene in scenes for place, raw in scene.survivors().items()}
     outcome.survivors = len(survivors)
     try:
         outcome.report = salvage(request, out, NullProgress(), InlineEngine())
     except EnvironmentFailureError:
         outcome.missing = sorted(survivors)
         return outcome, names
-    _judge(outcome, scene, survivors, out)
-    outcome.invented = list(invented(out, spans_of(source, scene.truth.values())))
+    _judge(outcome, scenes, survivors, out, source)
+    truth = [raw for scene in scenes for raw in scene.truth.values()]
+    outcome.invented = list(invented(out, spans_of(source, truth)))
+    outcome.faults, _ = faults(out)
     return outcome, names
 
 
@@ -122,35 +130,53 @@ def invented(out: Path, ends: Mapping[tuple[str, int], int]) -> Iterator[tuple[s
             yield one["topic"], one["queueId"], one["queueOffset"], one["count"]
 
 
-def _judge(outcome: Outcome, scene: Scene, survivors: dict[int, bytes], out: Path) -> None:
+def _judge(
+    outcome: Outcome, scenes: list[Scene], survivors: dict[int, bytes], out: Path, source: Path
+) -> None:
     result = records_of(out / "commitlog")
     outcome.missing = [place for place, raw in survivors.items() if result.get(place) != raw]
     made = made_places(out)
     for place, raw in result.items():
-        was = scene.truth.get(place)
-        if raw == was or place in made or scene.may_be(place, raw):
+        truths = [scene.truth.get(place) for scene in scenes]
+        if raw in truths or place in made or any(scene.may_be(place, raw) for scene in scenes):
             continue
-        if was is not None and len(was) == len(raw) and raw == scene.now(place, len(raw)):
+        sizes = {len(was) for was in truths if was is not None}
+        if sizes == {len(raw)} and any(scene.now(place, len(raw)) == raw for scene in scenes):
             outcome.changed.append(place)
         else:
             outcome.strange.append(place)
-    batch = _batch_topics(scene.root)
-    for place, raw in survivors.items():
-        head = message.decode_head(raw)
-        assert head is not None
-        if head.sys_flag & message.TRANSACTION_MASK in {4, 12} or place in outcome.missing:
-            continue
-        topic = topic_of(raw)
-        if topic not in batch and not stands_in(out, topic, head.queue_id, head.queue_offset, place):
+    batches = units_of_batches(source)
+    have = units_of_batches(out)
+    for place in survivors.keys() - {*outcome.missing}:
+        raw = survivors[place]
+        if place in batches:
+            stands = batches[place] == have.get(place)
+        else:
+            stands = all(
+                stands_in(out, *where, place)
+                for where in places_in(raw)
+                if _is_due(source, where, raw, place)
+            )
+        if not stands:
             outcome.misplaced.append(place)
 
 
-def _batch_topics(root: Path) -> frozenset[str]:
-    from rmqtool.io import location_of
-    from rmqtool.store.broker_json import load_broker_json
+def _is_due(source: Path, where: tuple[str, int, int], raw: bytes, place: int) -> bool:
+    """Whether a record is to stand in a queue: in its own, or in a light one that has it."""
+    return where[0] == topic_of(raw) or stands_in(source, *where, place)
 
-    path = root / "config" / "topics.json"
-    return batch_queue_topics(load_broker_json(location_of(path))) if path.exists() else frozenset()
+
+def units_of_batches(root: Path) -> dict[int, tuple[int, int]]:
+    """Return base offset and count of messages that queues of batches list, by physical offset."""
+    found = {}
+    for path in (root / "batchconsumequeue").rglob("0*"):
+        if path.is_file():
+            data = path.read_bytes()
+            for at in range(0, len(data) - BATCH_UNITS.size + 1, BATCH_UNITS.size):
+                unit = BATCH_UNITS.decode(data, at)
+                if unit is not None and unit.size:
+                    found[unit.physical_offset] = unit.msg_base_offset, unit.batch_size
+    return found
 
 
 def topic_of(raw: bytes) -> str:
@@ -184,9 +210,56 @@ def summary(outcomes: list[Outcome]) -> Counter[str]:
         counts["strange"] += len(one.strange)
         counts["changed"] += len(one.changed)
         counts["misplaced"] += len(one.misplaced)
+        counts["faults"] += len(one.faults)
         counts["invented"] += sum(count for _, _, _, count in one.invented)
         if one.report is not None:
             counts["given back"] += one.report.records
             counts["lost"] += one.report.lost.proven
             counts["placed"] += one.report.lost.placed
     return counts
+
+
+def places_in(raw: bytes) -> Iterator[tuple[str, int, int]]:
+    """Yield topic, queue id and queue offset of every unit that a broker makes of a record."""
+    head = message.decode_head(raw)
+    assert head is not None
+    if head.sys_flag & message.TRANSACTION_MASK in {4, 12}:
+        return
+    yield topic_of(raw), head.queue_id, head.queue_offset
+    at = message.HEAD_SIZES[message.host_variant(head.sys_flag)] + max(head.body_length, 0)
+    width = message.TOPIC_LENGTHS[head.magic]
+    at += width.size + int.from_bytes(raw[at : at + width.size], "big") + message.PROPERTIES_LENGTH.size
+    pairs = (one.partition("\x01") for one in raw[at:].decode("utf-8", "replace").split("\x02"))
+    properties = {name: value for name, _, value in pairs}
+    names = properties.get("INNER_MULTI_DISPATCH", "").split(",")
+    offsets = properties.get("INNER_MULTI_QUEUE_OFFSET", "").split(",")
+    if len(names) == len(offsets) and offsets != [""]:
+        for name, offset in zip(names, offsets, strict=True):
+            yield name, 0 if name.startswith("%LMQ%") else head.queue_id, int(offset)
+
+
+def faults(out: Path) -> tuple[list[str], Counter[bool]]:
+    """Return where queue offsets go down along a salvaged log at a tombstone, or a placed loss is not there.
+
+    Also how many lost messages have a tombstone, and how many none.
+    """
+    rows: defaultdict[tuple[str, int], list[tuple[int, bool]]] = defaultdict(list)
+    made = made_places(out)
+    for place, raw in sorted(records_of(out / "commitlog").items()):
+        for topic, queue_id, offset in places_in(raw):
+            rows[topic, queue_id].append((offset, place in made))
+    found = [
+        f"{key}: {after[0]} after {before[0]}"
+        for key, of in rows.items()
+        for before, after in pairwise(of)
+        if after[0] <= before[0] and (before[1] or after[1])
+    ]
+    counts: Counter[bool] = Counter()
+    for line in (out / "salvage" / "lost.ndjson").read_text("utf-8").splitlines():
+        one = json.loads(line)
+        counts[one["placed"]] += one["count"]
+        due = range(one["queueOffset"], one["queueOffset"] + one["count"])
+        there = {offset for offset, is_made in rows[one["topic"], one["queueId"]] if is_made}
+        if one["placed"] and not {*due} <= there:
+            found.append(f"no tombstone: {line}")
+    return found, counts

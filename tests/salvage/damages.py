@@ -277,6 +277,54 @@ HEADS: dict[str, Kind] = KINDS | {
 """All kinds, those of heads that lie, too."""
 
 
+def lose_topics(scene: Scene) -> None:
+    (scene.root / "config" / "topics.json").unlink(missing_ok=True)
+
+
+def wipe_segment(scene: Scene) -> None:
+    """A file of the log reads as zeros."""
+    path = scene.some_segment()
+    path.write_bytes(bytes(path.stat().st_size))
+
+
+def wipe_queue_file(scene: Scene) -> None:
+    if files := _queue_files(scene.root):
+        path = scene.chance.choice(files)
+        path.write_bytes(bytes(path.stat().st_size))
+
+
+def lose_inner_queues(scene: Scene) -> None:
+    """The queues of inner batches are gone."""
+    shutil.rmtree(scene.root / "batchconsumequeue", ignore_errors=True)
+
+
+def lose_light_queues(scene: Scene) -> None:
+    for path in sorted((scene.root / "consumequeue").glob("%LMQ%*")):
+        shutil.rmtree(path)
+
+
+def lose_neighbours(scene: Scene) -> None:
+    """Some records in a row read as zeros."""
+    places = sorted(scene.truth)
+    first = scene.chance.randrange(len(places))
+    for place in places[first : first + scene.chance.choice((2, 3, 5, 9, 20))]:
+        scene.put(place, bytes(scene.log.head(place).total_size))
+
+
+def _queue_files(root: Path) -> list[Path]:
+    folders = root / "consumequeue", root / "batchconsumequeue"
+    return sorted(path for folder in folders for path in folder.rglob("0*") if path.is_file())
+
+
+WIDE: dict[str, Kind] = HEADS | {
+    function.__name__: function
+    for function in (
+        lose_topics, wipe_segment, wipe_queue_file, lose_inner_queues, lose_light_queues, lose_neighbours,
+    )
+}  # fmt: skip
+"""All kinds, those of whole files and folders, too."""
+
+
 def damage(source: Path, root: Path, seed: int, kinds: Mapping[str, Kind] = KINDS) -> tuple[Scene, list[str]]:
     """Copy a store and damage it; one to three kinds, and its queues in half of all cases.
 

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections import Counter, defaultdict
-from itertools import pairwise
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import rmqtool
 from rmqtool.commands.salvage import SalvageRequest, salvage
 from rmqtool.engine import EngineOptions
-from rmqtool.formats import message
 from rmqtool.progress import NullProgress
 from rmqtool.store import open_store
 from tests.broker.log_damage import LogCopy
 from tests.builders import InlineEngine
-from tests.salvage.campaign import made_places, records_of, topic_of
 from tests.scan.log_builder import blank, record
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Iterator
     from pathlib import Path
 
 FILE_SIZE = 8192
@@ -111,49 +107,3 @@ def salvaged(root: Path, conf: Path, out: Path) -> None:
     """Salvage a store."""
     request = SalvageRequest((open_store(root, broker_conf=conf),), EngineOptions("local"))
     salvage(request, out, NullProgress(), InlineEngine())
-
-
-def places_in(raw: bytes) -> Iterator[tuple[str, int, int]]:
-    """Yield topic, queue id and queue offset of every unit that a broker makes of a record."""
-    head = message.decode_head(raw)
-    assert head is not None
-    if head.sys_flag & message.TRANSACTION_MASK in {4, 12}:
-        return
-    yield topic_of(raw), head.queue_id, head.queue_offset
-    at = message.HEAD_SIZES[message.host_variant(head.sys_flag)] + max(head.body_length, 0)
-    width = message.TOPIC_LENGTHS[head.magic]
-    at += width.size + int.from_bytes(raw[at : at + width.size], "big") + message.PROPERTIES_LENGTH.size
-    pairs = (one.partition("\x01") for one in raw[at:].decode("utf-8", "replace").split("\x02"))
-    properties = {name: value for name, _, value in pairs}
-    names = properties.get("INNER_MULTI_DISPATCH", "").split(",")
-    offsets = properties.get("INNER_MULTI_QUEUE_OFFSET", "").split(",")
-    if len(names) == len(offsets) and offsets != [""]:
-        for name, offset in zip(names, offsets, strict=True):
-            yield name, 0 if name.startswith("%LMQ%") else head.queue_id, int(offset)
-
-
-def faults(out: Path) -> tuple[list[str], Counter[bool]]:
-    """Return where queue offsets go down along a salvaged log at a tombstone, or a placed loss is not there.
-
-    Also how many lost messages have a tombstone, and how many none.
-    """
-    rows: defaultdict[tuple[str, int], list[tuple[int, bool]]] = defaultdict(list)
-    made = made_places(out)
-    for place, raw in sorted(records_of(out / "commitlog").items()):
-        for topic, queue_id, offset in places_in(raw):
-            rows[topic, queue_id].append((offset, place in made))
-    found = [
-        f"{key}: {after[0]} after {before[0]}"
-        for key, of in rows.items()
-        for before, after in pairwise(of)
-        if after[0] <= before[0] and (before[1] or after[1])
-    ]
-    counts: Counter[bool] = Counter()
-    for line in (out / "salvage" / "lost.ndjson").read_text("utf-8").splitlines():
-        one = json.loads(line)
-        counts[one["placed"]] += one["count"]
-        due = range(one["queueOffset"], one["queueOffset"] + one["count"])
-        there = {offset for offset, is_made in rows[one["topic"], one["queueId"]] if is_made}
-        if one["placed"] and not {*due} <= there:
-            found.append(f"no tombstone: {line}")
-    return found, counts

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.broker.log_damage import LogCopy
-from tests.salvage.light_stores import EVIDENCE, faults, lose_neighbours, salvaged, write_store
+from tests.salvage.campaign import faults
+from tests.salvage.light_stores import EVIDENCE, lose_neighbours, salvaged, write_store
 from tests.store.fixture_stores import fixture
 
 if TYPE_CHECKING:
