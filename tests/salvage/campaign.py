@@ -117,8 +117,8 @@ def spans_of(source: Path, records: Iterable[bytes]) -> dict[tuple[str, int], in
     for raw in records:
         head = message.decode_head(raw)
         assert head is not None
-        key = topic_of(raw), head.queue_id
-        ends[key] = max(ends.get(key, 0), head.queue_offset + 1)
+        for topic, queue_id, offset in (*places_in(raw), (topic_of(raw), head.queue_id, head.queue_offset)):
+            ends[topic, queue_id] = max(ends.get((topic, queue_id), 0), offset + messages_in(raw))
     return ends
 
 
@@ -146,19 +146,25 @@ def _judge(
         else:
             outcome.strange.append(place)
     batches = units_of_batches(source)
-    have = units_of_batches(out)
+    have, moved = units_of_batches(out), _said_to_move(out)
     for place in survivors.keys() - {*outcome.missing}:
         raw = survivors[place]
         if place in batches:
             stands = batches[place] == have.get(place)
         else:
             stands = all(
-                stands_in(out, *where, place)
+                where[:2] in moved or stands_in(out, *where, place)
                 for where in places_in(raw)
                 if _is_due(source, where, raw, place)
             )
         if not stands:
             outcome.misplaced.append(place)
+
+
+def _said_to_move(out: Path) -> set[tuple[str, int]]:
+    """Return the queues of which a salvage says that a lost message has no tombstone."""
+    lines = map(json.loads, (out / "salvage" / "lost.ndjson").read_text("utf-8").splitlines())
+    return {(one["topic"], one["queueId"]) for one in lines if not one["placed"]}
 
 
 def _is_due(source: Path, where: tuple[str, int, int], raw: bytes, place: int) -> bool:
@@ -219,6 +225,22 @@ def summary(outcomes: list[Outcome]) -> Counter[str]:
     return counts
 
 
+def properties_of(raw: bytes) -> dict[str, str]:
+    """Return the properties of a record."""
+    head = message.decode_head(raw)
+    assert head is not None
+    at = message.HEAD_SIZES[message.host_variant(head.sys_flag)] + max(head.body_length, 0)
+    width = message.TOPIC_LENGTHS[head.magic]
+    at += width.size + int.from_bytes(raw[at : at + width.size], "big") + message.PROPERTIES_LENGTH.size
+    pairs = (one.partition("\x01") for one in raw[at:].decode("utf-8", "replace").split("\x02"))
+    return {name: value for name, _, value in pairs}
+
+
+def messages_in(raw: bytes) -> int:
+    """Return how many messages a record stands for."""
+    return int(properties_of(raw).get("INNER_NUM", 1))
+
+
 def places_in(raw: bytes) -> Iterator[tuple[str, int, int]]:
     """Yield topic, queue id and queue offset of every unit that a broker makes of a record."""
     head = message.decode_head(raw)
@@ -226,11 +248,7 @@ def places_in(raw: bytes) -> Iterator[tuple[str, int, int]]:
     if head.sys_flag & message.TRANSACTION_MASK in {4, 12}:
         return
     yield topic_of(raw), head.queue_id, head.queue_offset
-    at = message.HEAD_SIZES[message.host_variant(head.sys_flag)] + max(head.body_length, 0)
-    width = message.TOPIC_LENGTHS[head.magic]
-    at += width.size + int.from_bytes(raw[at : at + width.size], "big") + message.PROPERTIES_LENGTH.size
-    pairs = (one.partition("\x01") for one in raw[at:].decode("utf-8", "replace").split("\x02"))
-    properties = {name: value for name, _, value in pairs}
+    properties = properties_of(raw)
     names = properties.get("INNER_MULTI_DISPATCH", "").split(",")
     offsets = properties.get("INNER_MULTI_QUEUE_OFFSET", "").split(",")
     if len(names) == len(offsets) and offsets != [""]:
@@ -244,10 +262,13 @@ def faults(out: Path) -> tuple[list[str], Counter[bool]]:
     Also how many lost messages have a tombstone, and how many none.
     """
     rows: defaultdict[tuple[str, int], list[tuple[int, bool]]] = defaultdict(list)
+    tombstones: defaultdict[tuple[str, int], set[int]] = defaultdict(set)
     made = made_places(out)
     for place, raw in sorted(records_of(out / "commitlog").items()):
         for topic, queue_id, offset in places_in(raw):
             rows[topic, queue_id].append((offset, place in made))
+            if place in made:
+                tombstones[topic, queue_id] |= {*range(offset, offset + messages_in(raw))}
     found = [
         f"{key}: {after[0]} after {before[0]}"
         for key, of in rows.items()
@@ -259,7 +280,6 @@ def faults(out: Path) -> tuple[list[str], Counter[bool]]:
         one = json.loads(line)
         counts[one["placed"]] += one["count"]
         due = range(one["queueOffset"], one["queueOffset"] + one["count"])
-        there = {offset for offset, is_made in rows[one["topic"], one["queueId"]] if is_made}
-        if one["placed"] and not {*due} <= there:
+        if one["placed"] and not {*due} <= tombstones[one["topic"], one["queueId"]]:
             found.append(f"no tombstone: {line}")
     return found, counts
