@@ -10,7 +10,6 @@ Memory goes with the number of records: some 70 bytes for each.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,6 @@ from rmqtool.check.log.record_checks import RecordChecker
 from rmqtool.findings import FindingLog
 from rmqtool.findings.commitlog import CL_CRC, CL_PROP_CRC
 from rmqtool.formats.message import (
-    RECORD_STARTS,
     TRANSACTION_MASK,
     TRANSACTION_PREPARED,
     TRANSACTION_ROLLBACK,
@@ -31,11 +29,11 @@ from rmqtool.salvage.rows import DAMAGED, RECORD_ROW, UNIT_ROW, Mark
 from rmqtool.scan.check_kernels import check_records
 from rmqtool.scan.field_kernels import HIT_ROW, MAX_HITS, Check
 from rmqtool.scan.fingerprint_kernels import fingerprints
-from rmqtool.scan.gap_walk import GapWalk, SplitEnd, find_after_zeros
+from rmqtool.scan.gap_walk import GapWalk, SplitEnd
 from rmqtool.scan.gaps import Gap, Outcome
+from rmqtool.scan.hidden import HiddenRecords
 from rmqtool.scan.rows import rules_of
 from rmqtool.scan.splits import plan_splits, stitch
-from rmqtool.scan.walk import SegmentWalk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -53,7 +51,6 @@ if TYPE_CHECKING:
 
 SPLIT_BYTES = 64 << 20
 _HITS = 64 * MAX_HITS
-_AHEAD_BYTES = 1 << 20
 _NONE, _BODY, _RECORD, _STALLS = (np.uint8(mark) for mark in (0, Mark.BODY_CRC, Mark.RECORD_CRC, Mark.STALLS))
 
 
@@ -124,7 +121,8 @@ class _Reader:
         self.records: list[Rows] = []
         self.own_queues: list[Rows] = []
         self.outcome, self.log_offset = Outcome.STOP, task.split.start
-        self._searched: tuple[int, int, int | None] = 0, 0, None
+        rules = rules_of(task.policy.release.records)
+        self._hidden = HiddenRecords(task.split.segment, rules, task.split.stop)
         self._ends_in_doubt = False
         self._hits = np.empty(_HITS, HIT_ROW)
         self._sums = np.zeros(1, np.int64)
@@ -157,15 +155,14 @@ class _Reader:
         own = batch.rows["physical_offset"] == batch.rows["log_offset"]
         marks = np.zeros(len(batch.rows), np.uint8)
         self._check(batch, marks)
-        doubtful = ~own | (marks != 0)
+        doubtful = own & (marks != 0)  # frames of another place are looked at by the walk
         self._ends_in_doubt = bool(doubtful[-1])
         doubtful[-1] = True
         doubtful[batch.gaps["row"][batch.gaps["row"] > 0] - 1] = True
         hidden = None
         body_stops = batch.base + batch.rows["body_start"] + np.maximum(batch.rows["body_length"], 0)
         for number in np.flatnonzero(doubtful):
-            proven = not marks[number] & _BODY
-            hidden = self._hidden_by(batch.rows[number], int(body_stops[number]), proven=proven)
+            hidden = self._hidden_by(batch.rows[number], int(body_stops[number]), not marks[number] & _BODY)
             if hidden is not None:
                 own[number:] = False
                 break
@@ -178,49 +175,13 @@ class _Reader:
             self._add(batch, marks)
         return hidden
 
-    def _hidden_by(self, row: Rows, body_stop: int, *, proven: bool) -> int | None:
-        """Return where the first true record begins in what a frame takes; a proven body is the frame's own.
-
-        What a body carries ends before its frame does: such is no record of the log, if another record
-        follows the frame.
-        """
+    def _hidden_by(self, row: Rows, body_stop: int, proven: bool) -> int | None:
+        """Return where the first true record begins in what a frame takes that lies where it says."""
         start, stop = int(row["log_offset"]), int(row["log_offset"] + row["total_size"])
-        if proven:
-            return self._find(body_stop, stop)
-        hidden = self._find_ahead(start + 1, stop)
-        if hidden is None or hidden >= body_stop or self._find(stop, stop + 1) is None:
+        hidden = self._hidden.below(start, stop, body_stop, lambda: proven)
+        if hidden is None or hidden >= body_stop or not self._hidden.is_carried(hidden, stop):
             return hidden
-        return hidden if self._chain_stop(hidden, stop) >= stop else None
-
-    def _chain_stop(self, start: int, reach: int) -> int:
-        """Return where the records end that follow each other from one on and begin before a place."""
-        due: int | None = start
-        while due is not None and due < reach:
-            segment = self._task.split.segment
-            data = segment.read_at(due - segment.start, RECORD_STARTS.size, [])
-            start = due + RECORD_STARTS.padded(data).total_size
-            due = self._find(start, start + 1)
-        return start
-
-    def _find_ahead(self, start: int, stop: int) -> int | None:
-        """Return what `_find` does; the bytes of many frames of another log are searched once."""
-        known_from, known_to, _ = self._searched
-        if not known_from <= start <= known_to or (stop > known_to and self._searched[2] is None):
-            ahead = max(stop, start + _AHEAD_BYTES)
-            found = self._find(start, ahead)
-            self._searched = start, ahead if found is None else found, found
-        found = self._searched[2]
-        return found if found is not None and start <= found < stop else None
-
-    def _find(self, start: int, stop: int) -> int | None:
-        stop = min(stop, self._task.split.stop)
-        return find_after_zeros(self._search, start, stop) if start < stop else None
-
-    @cached_property
-    def _search(self) -> SegmentWalk:
-        """A walk of its own: a batch is valid until its walk goes on."""
-        rules = rules_of(self._task.policy.release.records)
-        return SegmentWalk(self._task.split.segment, rules, stops_at_mismatch=True)
+        return None
 
     def _add(self, batch: MessageBatch, marks: Rows) -> None:
         records = np.zeros(len(batch.rows), RECORD_ROW)

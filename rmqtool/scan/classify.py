@@ -39,6 +39,7 @@ from rmqtool.formats.message import (
     RecordStart,
 )
 from rmqtool.scan.gaps import Outcome
+from rmqtool.scan.hidden import count_hidden
 from rmqtool.scan.page_tail import PAGE_BYTES, ends_in_page
 
 if TYPE_CHECKING:
@@ -56,6 +57,11 @@ TORN_REMEDY = (
     " flush, fetch the message from a replica, or let it be sent again."
 )
 """Of the last record of a store that was not stopped cleanly."""
+
+HIDDEN_REMEDY = (
+    "Take them out: rmqtool salvage STORE -o OUT. A rebuild reads as a broker, and leaves them out."
+)
+"""Of whole records below a frame of another place."""
 
 _LARGEST_TEAR_BYTES = 64 << 20
 _OF_RECORDS = (CL_CRC, CL_PROP_CRC, CL_PHY_MISMATCH, CL_NUMBER, CL_PROPERTIES)
@@ -105,7 +111,7 @@ class Defect:
     @property
     def of_record(self) -> bool:
         """Whether it speaks of a record that can be read, and follows."""
-        return self.code in _OF_RECORDS
+        return self.code in _OF_RECORDS and self.remedy_override is not HIDDEN_REMEDY
 
     def finding(self, segment: Segment) -> Finding:
         """Return it as a finding about a file of the log."""
@@ -182,6 +188,8 @@ def unreadable_part(segment: Segment, bad: UnreadableRange) -> Defect:
 
 def _inside(gap: Gap, segment: Segment) -> Defect:
     """Name damage that records follow, in this file or a later one."""
+    if gap.reason is Outcome.FOREIGN:
+        return _hiding(gap, segment)
     to_end = gap.stop == segment.stop
     length = counted(gap.length, "byte")
     if gap.magic == BLANK_MAGIC and not to_end:
@@ -195,6 +203,16 @@ def _inside(gap: Gap, segment: Segment) -> Defect:
     if gap.begins_with_zeros:
         return _defect(CL_HOLE, gap, f"zeros where a record should begin: {length} lost")
     return _defect(_code(gap, segment), gap, f"{_reason(gap)}: {length} lost")
+
+
+def _hiding(gap: Gap, segment: Segment) -> Defect:
+    """Name a frame of another place over whole records."""
+    below = counted(count_hidden(segment, gap), "whole record", spec=",")
+    message = (
+        f"a frame of {gap.total_size} bytes that says it lies elsewhere, over {below} from {gap.stop} on: a"
+        " broker steps over them"
+    )
+    return Defect(CL_PHY_MISMATCH, gap.start, gap.length, message, remedy_override=HIDDEN_REMEDY)
 
 
 def _tail(gap: Gap, segment: Segment, edge: LogEdge) -> Defect:

@@ -1,7 +1,8 @@
 """Read on over gaps at the speed of the kernels: what ``record_walk.ChainWalk`` does, in batches.
 
 Where a broker's reput gives up, this goes on at the next *true* record or BLANK: the magic is right,
-PHYSICALOFFSET is the place it lies at, and the lengths add up.
+PHYSICALOFFSET is the place it lies at, and the lengths add up. Where a frame of another place lies over such
+a record, it goes on there.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ import numpy as np
 
 from rmqtool.formats import message
 from rmqtool.scan.gaps import Gap, Outcome
+from rmqtool.scan.hidden import HiddenRecords
 from rmqtool.scan.rows import rules_of
 from rmqtool.scan.walk import SegmentWalk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Generator, Iterable, Iterator, Sequence
     from typing import Any
 
     from rmqtool.io.reading import UnreadableRange
@@ -53,6 +55,7 @@ class GapWalk:
         self.outcome = Outcome.STOP
         self.log_offset = segment.start
         self._walk = SegmentWalk(segment, rules_of(records), stops_at_mismatch=True, passes_gaps=True)
+        self._hidden = HiddenRecords(segment, self._walk.rules)
 
     @property
     def unreadable(self) -> list[UnreadableRange]:
@@ -80,8 +83,7 @@ class GapWalk:
         reach = stop if reach is None else min(reach, self.segment.stop)
         log_offset: int | None = start
         while log_offset is not None:
-            yield from self._walk.batches(log_offset, min(stop, self._stale_from))
-            self.outcome, self.log_offset = self._walk.outcome, self._walk.log_offset
+            log_offset = yield from self._followed(log_offset, stop)
             if self.outcome is Outcome.STOP:
                 if self.log_offset != self._stale_from or self.log_offset >= stop:
                     return
@@ -93,11 +95,30 @@ class GapWalk:
                 self.outcome = Outcome.MISMATCH
             begin = self.log_offset
             data_start = first_nonzero(self.segment, begin, reach)
-            log_offset = self._find(max(begin + 1, data_start - _SIZE_BYTES), reach)
+            if log_offset is None:
+                log_offset = self._find(max(begin + 1, data_start - _SIZE_BYTES), reach)
+            elif log_offset >= reach:
+                log_offset = None
             self.log_offset = reach if log_offset is None else log_offset
             own = head.physical_offset == begin
             data_start = min(data_start, self.log_offset)
             yield Gap(begin, self.log_offset, self.outcome, head.total_size, head.magic, own, data_start)
+
+    def _followed(self, start: int, stop: int) -> Generator[MessageBatch, None, int | None]:
+        """Follow records to the next gap; return where it ends, if that is below a frame of another place."""
+        for batch in self._walk.batches(start, min(stop, self._stale_from)):
+            hiding = self._hidden.in_batch(batch)
+            if hiding is None:
+                yield batch
+                continue
+            row, found = hiding
+            self.outcome, self.log_offset = Outcome.FOREIGN, int(batch.rows["log_offset"][row])
+            gaps = batch.gaps[batch.gaps["row"] <= row]
+            if row or len(gaps):
+                yield replace(batch, rows=batch.rows[:row], values=batch.values[:row], gaps=gaps)
+            return found
+        self.outcome, self.log_offset = self._walk.outcome, self._walk.log_offset
+        return None
 
     def ghosts(self) -> bool:
         """Whether something lies after the BLANK that ended the last walk."""

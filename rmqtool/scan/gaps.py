@@ -21,6 +21,7 @@ class Outcome(IntEnum):
     BAD_NUMBER = 6  # DELAY, INNER_NUM or INNER_BASE is no number
     STOP = 7  # the walk came to the end it was given
     FULL = 8  # no room for another row
+    FOREIGN = 9  # a frame of another place, and below it a true record, which a broker steps over
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,11 @@ from rmqtool.javacompat.checksums import PROP_CRC_NAME, PROP_CRC_SIZE
 from rmqtool.releases import LENIENT
 from rmqtool.scan.classify import Defect, classified, ghosts, missing_blank, unreadable_part
 from rmqtool.scan.gaps import Gap, Outcome
+from rmqtool.scan.hidden import HiddenRecords
 from rmqtool.scan.log_edge import FoundEdge
 from rmqtool.scan.records import Record, check_record, number_problem
 from rmqtool.scan.resync import find_true, is_true
+from rmqtool.scan.rows import rules_of
 from rmqtool.scan.window import Window
 
 if TYPE_CHECKING:
@@ -99,6 +101,7 @@ class ChainWalk:
         self._edge = edge
         self._segment = edge.segments[number]
         self._window = Window(self._segment)
+        self._hidden = HiddenRecords(self._segment, rules_of(LENIENT))
 
     def run(self, begin: int, end: int | None) -> Iterator[LogEvent]:
         """Yield what lies between two physical offsets, as ``walk`` does."""
@@ -132,7 +135,8 @@ class ChainWalk:
         while position < min(stop, window.size_bytes):
             window.focus(position)
             checked = check_record(window, position, LENIENT, base=base)
-            if checked.record is not None and not self._is_stale(checked.record):
+            hidden = None if checked.record is None else self._hidden_by(checked.record)
+            if checked.record is not None and hidden is None and not self._is_stale(checked.record):
                 yield from record_defects(checked.record)
                 yield checked.record
                 position += checked.size
@@ -143,7 +147,7 @@ class ChainWalk:
             if is_blank and total_size == window.size_bytes - position:
                 yield from self._blank(position, total_size)
                 return
-            gap = self._gap(position, checked)
+            gap = self._gap(position, checked, hidden)
             yield from classified(gap, self._segment, self._number, self._edge)
             position = gap.stop - base
             closed = True
@@ -157,21 +161,36 @@ class ChainWalk:
         log_offset = record.physical_offset
         return record.head.physical_offset != log_offset == self._edge.stale_from
 
+    def _hidden_by(self, record: Record) -> int | None:
+        """Return where the first true record begins below one that says it lies elsewhere."""
+        start = record.physical_offset
+        if record.head.physical_offset == start:
+            return None
+        body_stop = start + record.body_start + record.body_length
+        return self._hidden.below(start, start + len(record.raw), body_stop, lambda: record.body_crc_holds)
+
     def _blank(self, position: int, total_size: int) -> Iterator[LogEvent]:
         window, log_offset = self._window, self._segment.start + position
         yield Blank(log_offset, total_size)
         if window.skip_zeros(position + _STARTS.size) < window.size_bytes:
             yield ghosts(self._segment, log_offset)
 
-    def _gap(self, position: int, checked: Checked) -> Gap:
-        """Return the bytes from ``position`` to the next true record or BLANK, or to the end of the file."""
+    def _gap(self, position: int, checked: Checked, hidden: int | None) -> Gap:
+        """Return the bytes from ``position`` to the next true record or BLANK, or to the end of the file.
+
+        Args:
+            position: Of the gap in the file.
+            checked: What lies there.
+            hidden: Physical offset of a true record below it; None without.
+        """
         window, base = self._window, self._segment.start
         data_at = window.skip_zeros(position)
         # TOTALSIZE, a record's first bytes, may begin with zeros.
-        found = find_true(window, max(position + 1, data_at - 3), base)
+        found = find_true(window, max(position + 1, data_at - 3), base) if hidden is None else hidden - base
         stop = window.size_bytes if found is None else found
         head = _PLACED.padded(window.read_at(position, _PLACED.size))
         reason = Outcome.MISMATCH if checked.record is not None else checked.outcome or Outcome.BAD_MAGIC
+        reason = reason if hidden is None else Outcome.FOREIGN
         return Gap(
             start=base + position,
             stop=base + stop,

@@ -136,11 +136,17 @@ def test_damage_in_properties_is_called_that_and_kept_on_demand(tmp_path: Path, 
     assert place in records_of(tmp_path / "kept" / "commitlog")
 
 
-def hidden_records(log: LogCopy, *, own: bool) -> Iterator[int]:
-    """Write an old frame over a record and those after it, which were written anew; yield what it spoils."""
+def hidden_records(log: LogCopy, *, own: bool, over: int | None = 64) -> Iterator[int]:
+    """Write an old frame over a record and those after it, which were written anew; yield what it spoils.
+
+    Args:
+        log: That of a copy.
+        own: Whether the frame says that it lies there.
+        over: Bytes of the last record that it takes; None: all of them.
+    """
     first, *whole, last = log.records[1][2:6]
     old = {"physicalOffset": first if own else 5 * first, "properties": b""}
-    length = last - first + 64
+    length = last - first + (log.head(last).total_size if over is None else over)
     body = bytes(length - len(record(first, body=b"", **old)))
     log.write(first, record(first, body=body, **old))
     for place in whole:
@@ -148,10 +154,12 @@ def hidden_records(log: LogCopy, *, own: bool) -> Iterator[int]:
     yield from (first, last)
 
 
-@pytest.mark.parametrize("own", [True, False])
-def test_a_frame_of_old_bytes_hides_no_record(damaged: Path, tmp_path: Path, *, own: bool) -> None:
+@pytest.mark.parametrize(("own", "over"), [(True, 64), (False, 64), (False, None)])
+def test_a_frame_of_old_bytes_hides_no_record(
+    damaged: Path, tmp_path: Path, *, own: bool, over: int | None
+) -> None:
     log = LogCopy(damaged)
-    spoilt = set(hidden_records(log, own=own))
+    spoilt = set(hidden_records(log, own=own, over=over))
     out = tmp_path / "out"
     report = opened(damaged).salvage(out)
     survivors_stand(log, out, spoilt)
