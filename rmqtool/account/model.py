@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rmqtool.derived.checkpoint import read_checkpoint
-from rmqtool.errors import EnvironmentFailureError
+from rmqtool.errors import EnvironmentFailureError, RmqtoolError
 from rmqtool.findings import Finding, Severity
 from rmqtool.findings.commitlog import CL_LOST
 from rmqtool.findings.wording import counted
@@ -15,6 +15,10 @@ from rmqtool.formats.index import HEADERS
 
 if TYPE_CHECKING:
     from rmqtool.store.files import StoreFiles
+
+
+class AccountError(RmqtoolError):
+    """Bytes or messages do not add up: a defect of ours; nothing is published."""
 
 
 @dataclass(frozen=True, slots=True)

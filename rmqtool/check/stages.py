@@ -148,8 +148,8 @@ class _Contents:
     def _account(self) -> None:
         """Tell what the log has lost, where units or items point to that: a sound log is read once."""
         store, findings = self._request.store, self._run.findings
-        signs = _LOSS_SIGNS & findings.counts.keys()
-        if not signs or store.roots.keys().isdisjoint(UNIT_QUEUE_KINDS):
+        is_suspect = Structure.COMMITLOG in findings.errors or _LOSS_SIGNS & findings.counts.keys()
+        if not is_suspect or store.roots.keys().isdisjoint(UNIT_QUEUE_KINDS):
             return
         try:
             looked = survey(store.log)

@@ -85,11 +85,13 @@ def _left_out(report: SalvageReport) -> Iterator[str]:
 
 
 def _queues(report: SalvageReport) -> Iterator[str]:
-    hurt = [one for one in report.queues if one.lost]
+    hurt = [one for one in report.queues if one.not_given_back]
     for one in hurt[:_LISTED]:
         name = f"{escape_text(one.topic)}/{one.queue_id}"
-        missing = f", {one.lost - one.placed:,} with nothing in their place" if one.lost > one.placed else ""
+        gone = one.not_given_back - one.placed
+        missing = f", {gone:,} with nothing in their place" if gone else ""
+        damaged = f", {one.damaged:,} there but damaged" if one.damaged else ""
         bounds = f"{one.first_queue_offset:,} to {one.end_queue_offset - 1:,}"
-        yield f"{'lost':<14} {name}: {one.lost:,} of the messages {bounds}{missing}"
+        yield f"{'lost':<14} {name}: {one.lost:,} of the messages {bounds}{damaged}{missing}"
     if len(hurt) > _LISTED:
         yield f"{'lost':<14} in {counted(len(hurt) - _LISTED, 'queue')} more, see --format json"

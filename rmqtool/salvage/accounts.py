@@ -32,8 +32,9 @@ class QueueAccount:
         first_queue_offset: of the first message that is there or proven.
         end_queue_offset: after the last one.
         found: messages given back.
-        lost: messages proven to be lost.
-        placed: of them, those with something in their place.
+        lost: messages proven to be lost: the log has no record of them.
+        damaged: messages whose records the log has, damaged or contradicted: they are not given back.
+        placed: of both, those with something in their place.
         orderly: whether its queue offsets go up all along the log; else they were given more than once.
         first_stored_ms: store time of the first message given back; None without any.
         last_stored_ms: of the last.
@@ -45,6 +46,7 @@ class QueueAccount:
     end_queue_offset: int
     found: int
     lost: int
+    damaged: int
     placed: int
     orderly: bool
     first_stored_ms: int | None
@@ -56,9 +58,14 @@ class QueueAccount:
         return self.end_queue_offset - self.first_queue_offset
 
     @property
+    def not_given_back(self) -> int:
+        """Return how many messages are lost, or there and damaged."""
+        return self.lost + self.damaged
+
+    @property
     def unknown(self) -> int:
         """Return the queue offsets of which nothing is known: neither found nor proven lost."""
-        return max(self.queue_offsets - self.found - self.lost, 0)
+        return max(self.queue_offsets - self.found - self.not_given_back, 0)
 
 
 def accounts(belief: Belief, lost: tuple[Lost, ...]) -> Iterator[QueueAccount]:
@@ -100,7 +107,8 @@ def _account(
         first_queue_offset=min(firsts + [one.queue_offset for one in lost]),
         end_queue_offset=max(lasts + [one.queue_offset + one.count for one in lost]),
         found=found,
-        lost=sum(one.count for one in lost),
+        lost=sum(one.count for one in lost if not one.is_there),
+        damaged=sum(one.count for one in lost if one.is_there),
         placed=sum(one.count for one in lost if one.placed),
         orderly=orderly,
         first_stored_ms=int(times[0]) if len(times) else None,

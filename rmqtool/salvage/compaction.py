@@ -84,7 +84,11 @@ def _problem(root: Location, name: str, queue: QueueAccount) -> str | None:
     end = max(_end(file) for file in files)
     if end > queue.end_queue_offset:
         return f"goes on up to queue offset {end}, the new queue ends at {queue.end_queue_offset}"
-    return "queue offsets are others than before" if queue.unknown or queue.placed < queue.lost else None
+    return (
+        "queue offsets are others than before"
+        if queue.unknown or queue.placed < queue.not_given_back
+        else None
+    )
 
 
 def _end(file: StoreFile) -> int:

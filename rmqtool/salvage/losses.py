@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rmqtool.account.absent import NOTHING_KEPT, AbsentFinder, Kept, Pin
+from rmqtool.formats.message import SMALLEST_RECORD
 from rmqtool.salvage.causes import DAMAGED_CAUSES, Cause
 from rmqtool.salvage.model import Lost
+from rmqtool.scan.record_at import record_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -46,6 +48,9 @@ class LossFinder:
         self._starts = np.ascontiguousarray(records["log_offset"])
         self._stops = records["log_offset"] + records["total_size"]
         self._taken = np.concatenate([[0], np.cumsum(records["total_size"], dtype=np.int64)])
+        every = self.belief.survey.records
+        self._all_stops = every["log_offset"] + every["total_size"]
+        self._all_taken = np.concatenate([[0], np.cumsum(every["total_size"], dtype=np.int64)])
         start, from_zero = self._log_start, self.belief.from_zero
         self._finder = AbsentFinder(start, from_zero, self.horizon, self._room)
 
@@ -59,6 +64,7 @@ class LossFinder:
                     yield Lost(
                         *key, one.queue_offset, one.messages, one.start, one.stop, one.cause, one.log_offset,
                         one.size, one.tags_code, from_start=one.from_start,
+                        is_there=self._is_there(one),
                     )  # fmt: skip
 
     def _of_queue(self, key: tuple[str, int], chain: Chain | None) -> Iterator[Absent]:
@@ -117,6 +123,20 @@ class LossFinder:
                 int(unit["queue_offset"]), int(unit["count"]), int(unit["log_offset"]),
                 int(record["total_size"]), None, Cause(self.belief.cause[number]).name.lower(),
             )  # fmt: skip
+
+    def _is_there(self, one: Absent) -> bool:
+        """Tell whether a record that is not given back, and no hole, is where messages were."""
+        places = self.belief.places
+        if one.log_offset is None or one.size is None:
+            first, last = np.searchsorted(places, [one.start, one.stop])
+            taken = int(self._all_taken[last] - self._all_taken[first])
+            taken += self.belief.blank_bytes(one.start, one.stop)
+            return one.stop - one.start - taken < one.messages * SMALLEST_RECORD
+        after = int(np.searchsorted(self._all_stops, one.log_offset, "right"))
+        if after < len(places) and int(places[after]) < one.log_offset + one.size:
+            return True
+        record = record_at(self.belief.survey.log, one.log_offset)
+        return record is not None and record.head.physical_offset == one.log_offset
 
     def _room(self, start: int, stop: int) -> int:
         """Return the bytes between two places that neither a record that is given back nor a BLANK takes."""

@@ -9,14 +9,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
-from rmqtool.errors import RmqtoolError
+from rmqtool.account.model import AccountError
 from rmqtool.salvage.accounts import QueueAccount  # noqa: TC001 - a plan is built of its annotations
 
 PLAN_SCHEMA = "rmqtool.salvage-plan/1"
-
-
-class AccountError(RmqtoolError):
-    """Bytes or messages do not add up: a defect of ours; nothing is published."""
 
 
 class Holes(StrEnum):
@@ -86,7 +82,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """Messages of one queue that are proven to be lost, or to be elsewhere than in the log.
+    """Messages of one queue that are not given back: proven to be lost, or there and not to be believed.
 
     Attributes:
         topic: of the queue.
@@ -104,6 +100,8 @@ class Lost:
         placed: whether a tombstone, or a repeated unit, stands in its place.
         light: names of light queues that the message stood in, too, with its queue offset in each.
         from_start: whether they are the queue's first, and only the log's beginning at 0 tells of them.
+        is_there: whether the log has their records, damaged or contradicted in what they say of their queue:
+            they are not given back, and are in ``lost+found/``.
         in_light: whether this is such a queue, and the tombstone is that of another queue, which names it.
         after_ms: store time of the record before.
         before_ms: store time of the record after; None at the log's end.
@@ -125,6 +123,7 @@ class Lost:
     light: tuple[tuple[str, int], ...] = ()
     in_light: bool = False
     from_start: bool = False
+    is_there: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,10 +274,10 @@ class SalvagePlan:
         wrong = [
             one
             for one in self.queues
-            if one.placed > one.lost
-            or (one.orderly and one.found + one.lost > one.end_queue_offset - one.first_queue_offset)
+            if one.placed > one.not_given_back
+            or (one.orderly and one.found + one.not_given_back > one.queue_offsets)
         ]
         if wrong:
             raise AccountError(f"found and lost are more than there is: {wrong[0]}")
-        if sum(one.lost for one in self.queues) != sum(one.count for one in self.lost):
+        if sum(one.not_given_back for one in self.queues) != sum(one.count for one in self.lost):
             raise AccountError("the queues' lost messages are not those that are told one by one")

@@ -73,7 +73,8 @@ def test_a_damaged_record_makes_no_queue(damaged: Path, tmp_path: Path, *, queue
     report = opened(damaged).salvage(out)
     name, queue_id, offset = queue_of(log, place)
     assert lost_of(out) == [(name, queue_id, offset, 1)]
-    assert (report.lost.proven, report.lost.placed, report.lost.open) == (1, 1, 0 if queues else 1)
+    assert (report.lost.proven, report.lost.damaged, report.lost.placed) == (0, 1, 1)
+    assert report.lost.open == (0 if queues else 1)
     assert {path.name for path in (out / "consumequeue").iterdir()} == {
         path.name for path in (fixture(NAME) / "consumequeue").iterdir()
     }

@@ -91,7 +91,9 @@ def test_a_damaged_body_is_put_aside_and_a_tombstone_stands_in_its_place(
     log.flip(log.body_at(place), 1)
     head = log.head(place)
     report = opened(damaged).salvage(tmp_path / "out")
-    assert (report.lost.proven, report.lost.placed, dict(report.lost.by_cause)) == (1, 1, {"body": 1})
+    assert (report.lost.proven, report.lost.damaged, report.lost.placed) == (0, 1, 1)
+    assert dict(report.lost.by_cause) == {"body": 1}
+    assert "0 messages lost, 1 there but damaged" in report.verdict
     raw = records_of(tmp_path / "out" / "commitlog")[place]
     made = message.decode_head(raw)
     assert made is not None

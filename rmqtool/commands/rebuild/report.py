@@ -95,7 +95,7 @@ class Salvaged:
         next_start: what a broker's next start makes of the log, one sentence.
         left_out: records that are not given back: damaged, old, or contradicted.
         lost: messages that are proven to be lost.
-        repeated: of them, those in whose place a unit repeats the one before it.
+        repeated: of them and of those left out, messages in whose place a unit repeats the one before it.
     """
 
     next_start: str

@@ -46,16 +46,19 @@ class LogBytes:
 
 @dataclass(frozen=True, slots=True)
 class LostMessages:
-    """How many messages are lost.
+    """How many messages are lost, and how many are there and not given back.
 
     Attributes:
-        proven: all that are known of, by gaps in queue offsets, queues that list them, or their own records.
-        placed: of them, those with a tombstone or a repeated unit in their place.
-        by_cause: how many by cause, see ``Lost``.
+        proven: all that are known to be lost, by gaps in queue offsets or queues that list them; a message
+            that stood in light queues, too, counts once.
+        damaged: those whose records are there, damaged or contradicted, and not given back.
+        placed: of both, those with a tombstone or a repeated unit in their place.
+        by_cause: how many of both by cause, see ``Lost``.
         open: damaged records of which nothing tells whose messages they were: they may be among the proven.
     """
 
     proven: int
+    damaged: int
     placed: int
     by_cause: Mapping[str, int]
     open: int
@@ -121,7 +124,8 @@ class SalvageReport:
     ) -> SalvageReport:
         """Return the report of a plan, carried out or not."""
         causes = Counter[str]()
-        for one in plan.lost:
+        lost = [one for one in plan.lost if not one.in_light]
+        for one in lost:
             causes[one.cause] += one.count
         kinds = {kind: plan.bytes_of(kind) for kind in PartKind}
         return cls(
@@ -140,8 +144,9 @@ class SalvageReport:
                 plan.stop - plan.start,
             ),
             lost=LostMessages(
-                sum(causes.values()),
-                sum(one.count for one in plan.lost if one.placed),
+                sum(one.count for one in lost if not one.is_there),
+                sum(one.count for one in lost if one.is_there),
+                sum(one.count for one in lost if one.placed),
                 dict(causes),
                 sum(one.is_open for one in plan.found),
             ),
@@ -160,23 +165,24 @@ class SalvageReport:
     def is_whole(self) -> bool:
         """Whether the log had no damage: nothing is lost, nothing is left out, no hole was filled."""
         filled = self.bytes.tombstones or self.bytes.fillers
-        return not (self.lost.proven or self.left_out or filled)
+        return not (self.lost.proven or self.lost.damaged or self.left_out or filled)
 
     @property
     def verdict(self) -> str:
         """Return the outcome in one or two sentences."""
-        records = counted(self.records, "record", spec=",")
+        records, known = counted(self.records, "record", spec=","), self.lost.proven + self.lost.damaged
+        missing = known - self.lost.placed
         if self.is_whole:
             told = f"Nothing was lost: {records}."
-        elif not self.lost.proven:
+        elif not known:
             told = f"{records} given back; no message is proven to be lost."
         else:
-            missing = self.lost.proven - self.lost.placed
             told = f"{records} given back, {counted(self.lost.proven, 'message', spec=',')} lost"
+            told += f", {self.lost.damaged:,} there but damaged" if self.lost.damaged else ""
             told += f", {missing:,} of them with nothing in their place." if missing else "."
         if self.lost.open:
             told += f" {counted(self.lost.open, 'damaged record', spec=',')} of an unknown queue."
-        if self.lost.proven > self.lost.placed and self.holes is not Holes.CUT:
+        if missing and self.holes is not Holes.CUT:
             told += _SHIFTED
         return told + (_PARTIAL if self.partial else "")
 

@@ -10,7 +10,7 @@ from rmqtool.commands.salvage.report import SalvageReport
 from rmqtool.dispatch.policy import NEVER
 from rmqtool.engine import EngineOptions, opened_engine, runs_elsewhere
 from rmqtool.errors import EnvironmentFailureError, RefusedError, UsageError
-from rmqtool.findings.places import ST_DLEDGER
+from rmqtool.findings import Structure
 from rmqtool.formats.manifest import manifest_lines
 from rmqtool.projection import json_object
 from rmqtool.salvage.compaction import copy_compaction
@@ -133,7 +133,7 @@ def _check(request: SalvageRequest) -> None:
         if not len(store.commitlog):
             raise EnvironmentFailureError(f"{store.base}: no commit log segment there; give a store root")
         for feature in store.unread:
-            if feature.code is ST_DLEDGER:
+            if feature.unread is Structure.UNREAD_LOG:
                 raise EnvironmentFailureError(
                     f"{store.base}: {feature.sentence}: that part of the log is not read, and a result would"
                     " hide its messages; to salvage commitlog/ alone, copy it into a directory of its own"
