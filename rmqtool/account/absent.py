@@ -73,7 +73,8 @@ class Absent:
         messages: how many, one after the other.
         start: physical offset at or after which they were.
         stop: physical offset at or before which they ended.
-        cause: that of their pin, or ``hole``: nothing but their queue offsets is known.
+        cause: that of their pin; ``hole``: nothing but their queue offsets is known; ``consumed``: a consumer
+            has read them.
         log_offset: of their pin, as the next two; None without one.
         size: bytes of the record.
         tags_code: of the unit.

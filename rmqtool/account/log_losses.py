@@ -1,18 +1,27 @@
 """One account of what a log has lost: messages that something proves, and whose records it has not.
 
 A message is a topic, a queue id and a queue offset in its own queue; copies in light queues are not counted
-again. Units prove messages, and so do the queue offsets of the records on both sides.
+again. Units prove messages, and so do the queue offsets of the records on both sides; what else does is in
+``witnesses``.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from rmqtool.account.absent import Absent, AbsentFinder, Kept, Pin
 from rmqtool.account.model import LogLosses, QueueLosses
+from rmqtool.account.witnesses import (
+    FreeBytes,
+    Hole,
+    consumed_beyond,
+    consumed_ends,
+    indexed_places,
+    unaccounted,
+)
 from rmqtool.derived.live_units import all_live_units
 from rmqtool.dispatch.offset_gaps import RUN_ROW
 from rmqtool.errors import EnvironmentFailureError
@@ -23,14 +32,12 @@ from rmqtool.store.kinds import UNIT_QUEUE_KINDS
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-    from rmqtool.account.lost import LostMessages
     from rmqtool.account.survey import Survey
     from rmqtool.arrays import Bools, Int64s, Rows
     from rmqtool.derived.live_units import LiveUnits
-    from rmqtool.store import QueueFiles
-    from rmqtool.store.files import StoreFiles
+    from rmqtool.store import QueueFiles, Store
     from rmqtool.store.kinds import PathKind
 
 _END = (1 << 63) - 1
@@ -47,26 +54,28 @@ class _Queue:
 
 
 class Account:
-    """What a log has lost, by the units of the queues beside it.
+    """What a log has lost: the queues beside it, its index and its consumers' offsets prove it.
 
     Args:
         store: whose queues.
         log_start: physical offset of the log's first byte.
 
     Attributes:
-        unread: sentences about queues that cannot be read, and so prove nothing.
+        unread: sentences about queues and index files that cannot be read, and so prove nothing.
     """
 
-    def __init__(self, store: StoreFiles, log_start: int) -> None:
+    def __init__(self, store: Store, log_start: int) -> None:
+        self._store = store
         self._log_start = log_start
         self._queues: dict[QueueKey, _Queue] = {}
+        self._indexed: Int64s | None = None
         self.unread: list[str] = []
         for kind in UNIT_QUEUE_KINDS:
             root = store.roots.get(kind)
             if root is not None and not is_rocksdb(root.paths[0]):
                 self._read(store, kind)
 
-    def _read(self, store: StoreFiles, kind: PathKind) -> None:
+    def _read(self, store: Store, kind: PathKind) -> None:
         try:
             queues = list(store.queues(kind))
         except EnvironmentFailureError as failure:
@@ -95,17 +104,41 @@ class Account:
             EnvironmentFailureError: a file of a queue cannot be opened or read.
         """
         finder = AbsentFinder(looked.start, looked.start == 0, _END, looked.room)
+        reach = self._reach(looked)
+        consumed = consumed_ends(self._store) if reach > looked.end else {}
         for key in sorted({*self._queues, *looked.runs}):
             if key[0].startswith(LMQ_PREFIX):
                 continue
             runs, pins = looked.runs.get(key, _NO_RUNS), self._pins(key, looked)
-            if not pins and len(runs) == 1 and not (looked.start == 0 and runs["first"][0] > 0):
-                continue
-            absent = [
-                one for part in _generations(runs, pins) for one in finder.find(*part[:2], goes_on=part[2])
-            ]
+            absent: list[Absent] = []
+            if pins or len(runs) != 1 or (looked.start == 0 and runs["first"][0] > 0):
+                for part in _generations(runs, pins):
+                    absent += finder.find(*part[:2], goes_on=part[2])
+            if key in consumed:
+                known = self._known_end(key, runs, absent)
+                absent += consumed_beyond(known, consumed[key], looked.end, reach)
             if absent:
                 yield key, absent, _of_queue(key, absent, runs)
+
+    def indexed(self, looked: Survey) -> Int64s:
+        """Return where index items lead to and the log has no record, ``(n,)`` ascending."""
+        if self._indexed is None:
+            free = FreeBytes(looked.holds_none, looked.room)
+            self._indexed = indexed_places(self._store, free, self.unread)
+        return self._indexed
+
+    def _reach(self, looked: Survey) -> int:
+        """Return up to where in the log units and items lead, each to a smallest record."""
+        places = [int(one.places[-1]) for one in self._queues.values() if len(one.places)]
+        places += self.indexed(looked)[-1:].tolist()
+        return max(places, default=looked.end - SMALLEST_RECORD) + SMALLEST_RECORD
+
+    def _known_end(self, key: QueueKey, runs: Rows, absent: list[Absent]) -> int:
+        ends = [*runs["stop"].tolist(), *(one.queue_offset + one.messages for one in absent)]
+        if key in self._queues:
+            units = all_live_units(self._queues[key].files)
+            ends += (units.keys + units.messages).tolist()
+        return max(ends, default=0)
 
     def _pins(self, key: QueueKey, looked: Survey) -> list[Pin]:
         queue = self._queues.get(key)
@@ -158,14 +191,27 @@ def _ascending(runs: Rows) -> Kept:
 
 def _of_queue(key: QueueKey, absent: list[Absent], runs: Rows) -> QueueLosses:
     listed = sum(one.messages for one in absent if one.log_offset is not None)
-    unlisted = sum(one.messages for one in absent) - listed
+    consumed = sum(one.messages for one in absent if one.cause == "consumed")
+    unlisted = sum(one.messages for one in absent) - listed - consumed
     firsts = [one.queue_offset for one in absent] + runs["first"].tolist()
     ends = [one.queue_offset + one.messages for one in absent] + runs["stop"].tolist()
     there = int((runs["stop"] - runs["first"]).sum())
-    return QueueLosses(*key, min(firsts), max(ends), there, listed, unlisted)
+    return QueueLosses(*key, min(firsts), max(ends), there, listed, unlisted, consumed)
 
 
-def log_losses(account: Account, looked: Survey, lost: LostMessages | None = None) -> LogLosses:
+class LossListener(Protocol):
+    """Is told of lost messages."""
+
+    def absent(self, queue: QueueKey, absent: Iterable[Absent]) -> object:
+        """Take those of a queue."""
+        ...
+
+    def indexed(self, places: Iterable[int]) -> object:
+        """Take the places of those to which index items alone lead."""
+        ...
+
+
+def log_losses(account: Account, looked: Survey, lost: LossListener | None = None) -> LogLosses:
     """Return what a log has lost.
 
     Args:
@@ -176,14 +222,32 @@ def log_losses(account: Account, looked: Survey, lost: LostMessages | None = Non
     Raises:
         EnvironmentFailureError: a file cannot be opened or read.
     """
-    queues, beyond, stop = [], 0, looked.end
+    queues, named, holes = [], list[tuple[int, int, int]](), list[Hole]()
     for key, absent, losses in account.losses(looked):
         queues.append(losses)
         for one in absent:
-            if one.log_offset is not None and one.size is not None and one.log_offset >= looked.end:
-                beyond, stop = beyond + one.messages, max(stop, one.log_offset + one.size)
+            if one.log_offset is None or one.size is None:
+                holes.append(Hole(one.start, one.stop, one.messages))
+            else:
+                named.append((one.log_offset, one.log_offset + one.size, one.messages))
         if lost is not None:
             lost.absent(key, absent)
-    listed, unlisted = sum(one.listed for one in queues), sum(one.unlisted for one in queues)
-    beyond_bytes = stop - looked.end if beyond else None
-    return LogLosses(listed + unlisted, listed, unlisted, beyond, beyond_bytes, tuple(queues))
+    indexed = unaccounted(account.indexed(looked), (one[0] for one in named), holes)
+    if lost is not None:
+        lost.indexed(indexed.tolist())
+    after = [one for one in named if one[0] >= looked.end]
+    beyond = [place for place in indexed.tolist() if place >= looked.end]
+    consumed = sum(one.consumed for one in queues)
+    stops = [stop for _, stop, _ in after] + [place + SMALLEST_RECORD for place in beyond]
+    found = LogLosses(
+        messages=sum(one.messages for one in queues) + len(indexed),
+        listed=sum(one.listed for one in queues),
+        unlisted=sum(one.unlisted for one in queues),
+        consumed=consumed,
+        indexed=len(indexed),
+        beyond=sum(messages for _, _, messages in after) + len(beyond) + consumed,
+        beyond_bytes=max(stops) - looked.end if stops else None,
+        queues=tuple(queues),
+    )
+    found.check()
+    return found

@@ -34,9 +34,11 @@ class LostReason(StrEnum):
     SKIPPED = "skipped"  # a broker's dispatch jumps over it because of damage
     UNREACHABLE = "unreachable"  # it lies after the end of a broker's way through the log
     LEFT_OUT = "left-out"  # its queue has it now, and the one made has not
-    DAMAGED = "damaged"  # its record cannot be read, or by no broker; a unit leads there
+    DAMAGED = "damaged"  # its record cannot be read; a unit leads there
     GONE = "gone"  # the log has nothing at the place that a unit leads to
     MISSING = "missing"  # the log has its neighbours in the queue, and nothing names its place
+    CONSUMED = "consumed"  # a consumer has read it, and nothing else of the store names it
+    INDEXED = "indexed"  # an index item leads to its place, and nothing names its queue
 
 
 class QueuePlace(NamedTuple):
@@ -52,7 +54,7 @@ class LostMessage:
     """A message that is lost, in one queue.
 
     Attributes:
-        topic: of the queue.
+        topic: of the queue; None where nothing names that, as for the next three.
         kind: whose topic it is.
         queue_id: of the queue.
         queue_offset: in it.
@@ -67,10 +69,10 @@ class LostMessage:
     """
 
     type: ClassVar = "lost"
-    topic: str
-    kind: TopicKind
-    queue_id: int
-    queue_offset: int
+    topic: str | None
+    kind: TopicKind | None
+    queue_id: int | None
+    queue_offset: int | None
     keys: list[str] | None
     uniq_key: str | None
     tags: str | None
@@ -106,7 +108,7 @@ class LostTotals:
         messages: those that were told.
         bytes: their size.
         reasons: messages by reason.
-        topics: messages by topic.
+        topics: messages by topic, as far as that is known.
         unnamed: units that are lost, too, and lead to nothing that could be told.
         missing_queue_offsets: between those of the records in the log: messages whose record is nowhere.
         queues_with_missing: queues that these are of.
@@ -180,9 +182,15 @@ class LostMessages:
             for number in range(one.queue_offset, one.queue_offset + one.messages):
                 place = QueuePlace(*queue, number)
                 if one.log_offset is None or one.size is None:
-                    self._tell(_unreadable(place, None, None, None, LostReason.MISSING))
+                    reason = LostReason.CONSUMED if one.cause == "consumed" else LostReason.MISSING
+                    self._tell(_unreadable(place, None, None, None, reason))
                 else:
                     self._tell(self._of_unit(place, one.log_offset, one.size, one.tags_code))
+
+    def indexed(self, places: Iterable[int]) -> None:
+        """Tell messages to whose places index items alone lead."""
+        for place in places:
+            self._tell(_unreadable(None, place, None, None, LostReason.INDEXED))
 
     def totals(self, gaps: OffsetGaps, unnamed: int = 0) -> LostTotals:
         """Return what was told, and what is missing in the whole log."""
@@ -190,7 +198,7 @@ class LostMessages:
             LostTopic(topic, kind_of(topic), *both) for topic, both in sorted(self._topics.items())
         )
         return LostTotals(
-            messages=sum(one.messages for one in topics),
+            messages=sum(self._reasons.values()),
             bytes=sum(one.bytes for one in topics),
             reasons={reason.value: count for reason, count in sorted(self._reasons.items())},
             topics=topics,
@@ -200,15 +208,12 @@ class LostMessages:
         )
 
     def _tell(self, message: LostMessage) -> None:
-        total = self._topics.setdefault(message.topic, [0, 0])
-        total[0] += 1
-        total[1] += message.size or 0
+        if message.topic is not None:
+            total = self._topics.setdefault(message.topic, [0, 0])
+            total[0] += 1
+            total[1] += message.size or 0
         self._reasons[message.reason] += 1
         self.tell(message)
-
-    def unreadable(self, place: QueuePlace, log_offset: int) -> None:
-        """Tell the message of a record that can be read here, and not by every broker."""
-        self.message(place, log_offset, LostReason.DAMAGED)
 
     def _of_unit(
         self, place: QueuePlace, physical_offset: int, size: int, tags_code: int | None
@@ -218,17 +223,17 @@ class LostMessages:
 
 
 def _unreadable(
-    place: QueuePlace,
+    place: QueuePlace | None,
     physical_offset: int | None,
     size: int | None,
     tags_code: int | None,
     reason: LostReason,
 ) -> LostMessage:
     return LostMessage(
-        topic=place.topic,
-        kind=kind_of(place.topic),
-        queue_id=place.queue_id,
-        queue_offset=place.queue_offset,
+        topic=None if place is None else place.topic,
+        kind=None if place is None else kind_of(place.topic),
+        queue_id=None if place is None else place.queue_id,
+        queue_offset=None if place is None else place.queue_offset,
         keys=None,
         uniq_key=None,
         tags=None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -33,6 +34,7 @@ class QueueLosses:
         there: messages whose records the log has.
         listed: lost messages that a unit leads to, or led to.
         unlisted: lost messages that are known by the queue offsets before and after them.
+        consumed: lost messages beyond the log's end that a consumer has read, by its offset.
     """
 
     topic: str
@@ -42,11 +44,12 @@ class QueueLosses:
     there: int
     listed: int
     unlisted: int
+    consumed: int
 
     @property
     def messages(self) -> int:
         """Return how many are lost."""
-        return self.listed + self.unlisted
+        return self.listed + self.unlisted + self.consumed
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,9 @@ class LogLosses:
         messages: how many.
         listed: those that units prove.
         unlisted: those that are known by the queue offsets before and after them.
-        beyond: those that units prove beyond the last record: the log was longer once.
+        consumed: those that consumers have read, by their offsets, and that nothing else names.
+        indexed: those of an unknown queue, to whose places index items alone lead.
+        beyond: of all these, those beyond the last record: the log was longer once.
         beyond_bytes: from that record's end to that of the last of them; None where nothing measured it.
         queues: those with lost messages, by topic and queue id.
     """
@@ -65,12 +70,37 @@ class LogLosses:
     messages: int
     listed: int
     unlisted: int
+    consumed: int
+    indexed: int
     beyond: int
     beyond_bytes: int | None
     queues: tuple[QueueLosses, ...]
 
+    def by_topic(self) -> dict[str, int]:
+        """Return how many are lost of each topic; of those that only the index knows, none is."""
+        topics = Counter[str]()
+        for one in self.queues:
+            topics[one.topic] += one.messages
+        return dict(topics)
 
-NO_LOSSES = LogLosses(0, 0, 0, 0, None, ())
+    def check(self) -> None:
+        """Prove that the account adds up, by witness, by queue and by topic.
+
+        Raises:
+            AccountError: It does not.
+        """
+        by_witness = self.listed + self.unlisted + self.consumed + self.indexed
+        by_topic = sum(self.by_topic().values()) + self.indexed
+        if not self.messages == by_witness == by_topic or self.beyond > self.messages:
+            raise AccountError(
+                f"{self.messages} lost messages are {by_witness} by witness, {by_topic} by topic"
+            )
+        for one in self.queues:
+            if not 0 < one.messages <= one.end_queue_offset - one.first_queue_offset:
+                raise AccountError(f"more messages are lost than the queue has had: {one}")
+
+
+NO_LOSSES = LogLosses(0, 0, 0, 0, 0, 0, None, ())
 
 
 def is_borne_out(store: StoreFiles, end: int, latest_ms: int | None) -> bool:
@@ -105,7 +135,8 @@ def cut_finding(losses: LogLosses, end: int, *, sure: bool) -> Finding:
         sure: no kill and no truncation explains it.
     """
     messages = counted(losses.beyond, "message", spec=",")
-    units = "a unit leads" if losses.beyond == 1 else "units lead"
+    units = "index items lead" if losses.indexed == losses.beyond else "units lead"
+    units = "a unit leads" if losses.listed == losses.beyond == 1 else units
     return Finding(
         code=CL_LOST,
         physical_offset=end,

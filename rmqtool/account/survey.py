@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.dispatch.offset_gaps import OffsetGaps, OffsetWalk
-from rmqtool.releases import NEWEST
+from rmqtool.releases import LENIENT
 from rmqtool.scan.gap_walk import GapWalk
 from rmqtool.scan.gaps import Gap, Outcome
 
@@ -63,6 +63,12 @@ class Survey:
         number = np.searchsorted(self.starts, physical_offsets, "right") - 1
         return np.asarray((number >= 0) & (physical_offsets + sizes <= self.stops[number]))
 
+    def holds_none(self, physical_offsets: Int64s, sizes: Int64s) -> Bools:
+        """Tell which ranges, ``(n,)``, meet neither a true record nor a BLANK."""
+        number = np.searchsorted(self.blanks[:, 1], physical_offsets, "right")
+        starts = np.append(self.blanks[:, 0], _END)[number]
+        return self.is_free(physical_offsets, sizes) & (physical_offsets + sizes <= starts)
+
     def room(self, start: int, stop: int) -> int:
         """Return the bytes between two places that neither a true record nor a BLANK takes."""
         first, last = np.searchsorted(self.blanks[:, 0], [start, stop])
@@ -108,7 +114,7 @@ class LogSurvey:
         Raises:
             EnvironmentFailureError: the file cannot be opened or read.
         """
-        walk = GapWalk(segment, NEWEST.records)
+        walk = GapWalk(segment, LENIENT)
         self.reached = stop
         first = walk.guess(start, stop)
         self._add(start, stop if first is None else first)

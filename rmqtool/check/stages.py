@@ -7,11 +7,9 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rmqtool.account.log_losses import Account, log_losses
-from rmqtool.account.model import cut_finding, is_borne_out
-from rmqtool.account.survey import survey
+from rmqtool.account.store_account import StoreAccount
 from rmqtool.check.checkpoint import check_checkpoint, is_log_cut
-from rmqtool.check.consumer_offsets import check_offsets, checked_half_offsets
+from rmqtool.check.consumer_offsets import check_offsets
 from rmqtool.check.contradictions import tell_contradicted
 from rmqtool.check.derived import check_derived
 from rmqtool.check.expiry import check_expiry
@@ -21,6 +19,7 @@ from rmqtool.check.log.findings import unlisted_batch_topics
 from rmqtool.check.log.model import LogCheck, LogResult
 from rmqtool.check.model import CheckInterruptedError
 from rmqtool.check.window import check_window
+from rmqtool.derived.consumed_offsets import checked_half_offsets
 from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.engine import opened_engine
 from rmqtool.errors import DeniedError, EnvironmentFailureError
@@ -32,7 +31,6 @@ from rmqtool.findings.records import CL_QOFF_GAP
 from rmqtool.jit import compile_kernels
 from rmqtool.reput.scratch import open_scratch
 from rmqtool.scan.page_tail import page_writer
-from rmqtool.store.kinds import UNIT_QUEUE_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -149,16 +147,12 @@ class _Contents:
         """Tell what the log has lost, where units or items point to that: a sound log is read once."""
         store, findings = self._request.store, self._run.findings
         is_suspect = Structure.COMMITLOG in findings.errors or _LOSS_SIGNS & findings.counts.keys()
-        if not is_suspect or store.roots.keys().isdisjoint(UNIT_QUEUE_KINDS):
+        account = StoreAccount(store)
+        if not is_suspect or not account.can_tell:
             return
-        try:
-            looked = survey(store.log)
-        except DeniedError:
-            return  # IO-DENIED of level 0 says so
-        self._run.log_losses = losses = log_losses(Account(store, looked.start), looked)
-        if losses.beyond:
-            sure = store.abort is None and is_borne_out(store, looked.end, looked.latest_ms)
-            findings.add(cut_finding(losses, looked.end, sure=sure))
+        with suppress(DeniedError):  # IO-DENIED of level 0 says so
+            self._run.log_losses = losses = account.losses()
+            findings.extend(account.findings(losses))
 
     def _consumers(self) -> None:
         """Hold consumer offsets against the queues, unless consumers read others."""

@@ -56,7 +56,7 @@ def complete_group(
     context: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
     """Offer the groups that have offsets in the store on the line."""
-    from rmqtool.check.consumer_offsets import consumed_offsets
+    from rmqtool.derived.consumed_offsets import consumed_offsets
 
     store = _store_of(context)
     readers = {consumed.reader for consumed in consumed_offsets(store)} if store is not None else set()

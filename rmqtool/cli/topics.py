@@ -190,6 +190,7 @@ def _facts(report: TopicsReport) -> dict[str, Any]:
     return {
         "store": report.store,
         "log": json_value(report.log),
+        "logLosses": json_value(report.log_losses),
         "topics": report.topics,
         "truncated": report.truncated,
         "more": report.more,

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rmqtool import rows
-from rmqtool.account.model import LogLosses, cut_finding, is_borne_out
+from rmqtool.account.store_account import StoreAccount, indexes_beyond
 from rmqtool.check.configs import config_findings
 from rmqtool.derived.checkpoint import read_checkpoint
 from rmqtool.derived.index_files import IndexFile
 from rmqtool.derived.queue_bounds import messages_from, queue_bounds
 from rmqtool.errors import DeniedError, EnvironmentFailureError
-from rmqtool.findings import Finding, FindingLog, Findings, Severity
+from rmqtool.findings import Finding, FindingLog, Findings, Severity, Structure
 from rmqtool.findings.places import IO_CHANGED, IO_DENIED
 from rmqtool.scan.log_edge import FoundEdge
 from rmqtool.scan.log_end import find_log_end, first_record
@@ -26,6 +26,7 @@ from rmqtool.topics import LMQ_PREFIX
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from rmqtool.account.model import LogLosses
     from rmqtool.store import QueueFiles, Setting, Store
     from rmqtool.store.segments import StoreFile
 
@@ -114,6 +115,7 @@ class StoreSummary:
         abort_process: The process id in it, which 5.x writes.
         lock_holder: The process that holds the store, in words.
         findings: What is wrong with names, sizes and places.
+        log_losses: Messages that the log has lost, where something points to that; else None.
     """
 
     path: str
@@ -129,6 +131,7 @@ class StoreSummary:
     abort_process: int | None
     lock_holder: str | None
     findings: Findings
+    log_losses: LogLosses | None = None
 
     @property
     def denied(self) -> tuple[str, ...]:
@@ -162,11 +165,13 @@ def summarise(store: Store, max_findings: int = 10) -> StoreSummary:
     ends = _Ends(0 if log is None else log.start, None if log is None or holder else log.end)
     queues = tuple(_queue_summaries(store, ends, denied))
     index = tuple(_index_summaries(store, denied))
-    if ends.beyond and ends.end is not None:
-        losses = LogLosses(ends.beyond, ends.beyond, 0, ends.beyond, None, ())
-        latest_ms = None if log is None else log.last_store_timestamp_ms
-        sure = store.abort is None and is_borne_out(store, ends.end, latest_ms)
-        findings.add(cut_finding(losses, ends.end, sure=sure))
+    losses = None
+    with denied.noted():
+        if log is not None and ends.end is not None and _points_to_loss(store, log, ends, findings):
+            account = StoreAccount(store)
+            if account.can_tell:
+                losses = account.losses()
+                findings.extend(account.findings(losses))
     return StoreSummary(
         path=str(store.place.path),
         kind=store.kind.value,
@@ -183,7 +188,14 @@ def summarise(store: Store, max_findings: int = 10) -> StoreSummary:
         abort_process=process,
         lock_holder=None if holder is None else str(holder),
         findings=findings,
+        log_losses=losses,
     )
+
+
+def _points_to_loss(store: Store, log: LogSummary, ends: _Ends, findings: FindingLog) -> bool:
+    """Tell whether names, sizes and ends of files say that messages may be lost: then the log is read."""
+    is_broken = log.gaps or not log.clean_end or Structure.COMMITLOG in findings.errors
+    return bool(ends.beyond or is_broken) or indexes_beyond(store, log.end)
 
 
 @dataclass

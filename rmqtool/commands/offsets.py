@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from itertools import groupby
 from typing import TYPE_CHECKING, ClassVar
 
-from rmqtool.check.consumer_offsets import consumed_offsets
+from rmqtool.derived.consumed_offsets import consumed_offsets
 from rmqtool.derived.queue_bounds import queue_bounds
 from rmqtool.derived.queue_files import QueueFile
 from rmqtool.doctor import CONFIG_KINDS, CopyState
@@ -25,7 +25,7 @@ from rmqtool.store.kinds import UNIT_QUEUE_KINDS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from rmqtool.check.consumer_offsets import Consumed
+    from rmqtool.derived.consumed_offsets import Consumed
     from rmqtool.derived.queue_bounds import Bounds
     from rmqtool.store import Store
 

@@ -35,6 +35,7 @@ def info_document(summary: StoreSummary, status: ExitStatus) -> dict[str, Any]:
         "abort": summary.abort,
         "abortProcess": summary.abort_process,
         "lockHolder": summary.lock_holder,
+        "logLosses": json_value(summary.log_losses),
         "findings": json_value(summary.findings),
         "counts": summary.findings.counts,
         "exitStatus": int(status),
@@ -62,6 +63,8 @@ def info_objects(summary: StoreSummary) -> Iterable[dict[str, Any]]:
         yield {"type": "part"} | json_object(part)
     if summary.checkpoint is not None:
         yield json_object(summary.checkpoint)
+    if summary.log_losses is not None:
+        yield {"type": "log-losses"} | json_object(summary.log_losses)
     for finding in summary.findings:
         yield json_object(finding)
 

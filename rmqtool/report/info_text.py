@@ -6,11 +6,11 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from rmqtool.findings import Severity
-from rmqtool.findings.commitlog import CL_LOST
 from rmqtool.findings.places import IO_DENIED
 from rmqtool.findings.status import NOT_READ
 from rmqtool.findings.wording import counted
 from rmqtool.report.escaping import escape_text
+from rmqtool.report.lost_text import log_loss_facts, lost_words
 from rmqtool.report.tables import Tables
 from rmqtool.report.times import size_text
 from rmqtool.store import Origin, PathKind
@@ -74,8 +74,8 @@ def _verdict(summary: StoreSummary) -> str:
         for severity, word in ((Severity.ERROR, "error"), (Severity.WARNING, "warning"))
         if severities[severity]
     ]
-    if lost := sum(int(one.expected or 0) for one in summary.findings if one.code is CL_LOST):
-        found.insert(0, f"{counted(lost, 'message', spec=',')} lost from the log's end")
+    if losses := summary.log_losses and summary.log_losses.messages:
+        found.insert(0, lost_words(losses))
     if summary.lock_holder:
         found.insert(0, "in use by a broker")
     elif summary.abort:
@@ -139,7 +139,7 @@ def _numbers(queue: QueueSummary) -> tuple[int | None, ...]:
 
 
 def _facts(summary: StoreSummary, zone: tzinfo | None) -> list[tuple[str, str]]:
-    facts = _log_facts(summary, zone)
+    facts = [*_log_facts(summary, zone), *log_loss_facts(summary.log_losses)]
     if summary.queues:
         facts.append(("consume queues", _queue_facts(summary.queues)))
     facts += _index_facts(summary, zone)

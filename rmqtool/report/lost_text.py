@@ -25,7 +25,14 @@ _REASONS = {
     "damaged": "whose record is damaged, a unit leads there",
     "missing": "known by their neighbours in the queue only, no record and no unit",
     "gone": "known by their unit only, the log has nothing there",
+    "consumed": "known by a consumer's offset only",
+    "indexed": "known by the index only, of an unknown queue",
 }
+
+
+def lost_words(messages: int) -> str:
+    """Return how many messages the log has lost, in the words of every command."""
+    return f"{counted(messages, 'message is', 'messages are', spec=',')} lost from the log"
 
 
 def log_loss_facts(losses: LogLosses | None) -> Iterator[tuple[str, str]]:
@@ -34,11 +41,14 @@ def log_loss_facts(losses: LogLosses | None) -> Iterator[tuple[str, str]]:
         return
     by = [f"{losses.listed:,} that units lead to"] if losses.listed else []
     by += [f"{losses.unlisted:,} by the queue offsets on both sides"] if losses.unlisted else []
+    by += [f"{losses.consumed:,} that consumers have read"] if losses.consumed else []
+    by += [f"{losses.indexed:,} of unknown queues, by index items"] if losses.indexed else []
     yield "log lost", f"{counted(losses.messages, 'message', spec=',')}: {', '.join(by)}"
     ranked = sorted(losses.queues, key=lambda one: -one.messages)
     names = [f"{escape_text(one.topic)}/{one.queue_id} {one.messages:,}" for one in ranked[:_LISTED]]
     more = f", and {len(ranked) - _LISTED:,} more queues" if len(ranked) > _LISTED else ""
-    yield "of queues", ", ".join(names) + more
+    if names:
+        yield "of queues", ", ".join(names) + more
 
 
 def lost_facts(lost: LostTotals) -> Iterator[tuple[str, str]]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from rmqtool.commands.repair.model import RepairAction, RepairOutcome
 from rmqtool.findings.wording import counted
 from rmqtool.report.escaping import escape_text
+from rmqtool.report.lost_text import log_loss_facts, lost_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -47,6 +48,11 @@ def _lines(report: RepairReport) -> Iterator[str]:
         yield f"{_WORDS[step.action]:<14} {step.path}: {step.why}"
     for one in report.left:
         yield f"{'left as it is':<14} {one.path}: {one.why}"
+    for name, text in log_loss_facts(report.log_losses):
+        yield f"{name:<14} {text}"
+    if report.log_losses is not None and report.log_losses.messages:
+        kept = "" if report.journal is None else f"; what proves them is in {report.journal}/"
+        yield f"{'':<14} a replica may have them: rmqtool salvage STORE REPLICA --out DIR{kept}"
     for diagnosis in report.configs if report.outcome in _BEFORE else ():
         yield from _diagnosis(diagnosis)
     if report.after is not None:
@@ -58,9 +64,11 @@ def _lines(report: RepairReport) -> Iterator[str]:
 
 
 def _what_else(report: RepairReport) -> str:
+    lost = report.log_losses.messages if report.log_losses is not None else 0
+    said = f"; {lost_words(lost)}" if lost else ""
     if report.left:
-        return f"; {counted(len(report.left), 'thing is', 'things are')} left as they are, see below"
-    return ""
+        return f"{said}; {counted(len(report.left), 'thing is', 'things are')} left as they are, see below"
+    return said
 
 
 def _counts(counts: Mapping[str, int]) -> str:

@@ -18,6 +18,7 @@ from rmqtool.findings import Severity
 from rmqtool.io.object_urls import is_object_url, split_url
 from rmqtool.projection import json_object
 from rmqtool.report.formats import to_json
+from rmqtool.report.verify_headline import log_losses, next_command, verdict_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -68,6 +69,9 @@ def _run(verdict: Verdict) -> dict[str, Any]:
         "properties": {
             "level": report.level,
             "result": report.result,
+            "verdict": verdict_line(verdict),
+            "next": next_command(verdict),
+            "lost": log_losses(verdict),
             "examined": json_object(report.examined),
             "counts": report.findings.counts,
         },

@@ -8,6 +8,7 @@ from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn, Severity
 from rmqtool.findings.wording import counted
 from rmqtool.report.escaping import escape_text
+from rmqtool.report.lost_text import log_loss_facts, lost_words
 from rmqtool.report.tables import Tables
 from rmqtool.report.times import size_text
 from rmqtool.times import time_text
@@ -41,7 +42,7 @@ def write_topics_text(
         all_command: Shows what is left out, ready to be pasted.
     """
     tables = Tables(stream, color=color)
-    tables.pairs(topics_verdict(report), list(_facts(report.log)))
+    tables.pairs(topics_verdict(report), [*_facts(report.log), *log_loss_facts(report.log_losses)])
     by_queue = any(row.queue_id is not None for row in report)
     columns = (_COLUMNS[0], "queue", *_COLUMNS[1:]) if by_queue else _COLUMNS
     lines = [_cells(row, zone, by_queue=by_queue) for row in report]
@@ -63,7 +64,10 @@ def topics_verdict(report: TopicsReport) -> str:
         errors = sum(one.severity is Severity.ERROR for one in report.findings)
         damage = f"The commit log is damaged ({counted(errors, 'error')}): "
     topics = counted(report.topics, "topic", spec=",")
-    return f"{damage}{topics}, {counted(log.messages, 'message', spec=',')} in {size_text(log.message_bytes)}"
+    messages = report.log_losses.messages if report.log_losses is not None else 0
+    lost = f"; {lost_words(messages)}" if messages else ""
+    there = counted(log.messages, "message", spec=",")
+    return f"{damage}{topics}, {there} in {size_text(log.message_bytes)}{lost}"
 
 
 def _facts(log: LogParts) -> Iterator[tuple[str, str]]:

@@ -19,6 +19,7 @@ from rmqtool.findings.wording import counted
 from rmqtool.io.object_urls import is_object_url
 from rmqtool.io.owners import as_owner
 from rmqtool.report.escaping import escape_text
+from rmqtool.report.lost_text import lost_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -73,7 +74,7 @@ def _damage(verdict: Verdict) -> str:
         entries = counted(missing, "entry that the log asks for", "entries that the log asks for", spec=",")
         said += f", but the index lacks {entries}" if not status else f"; the index lacks {entries}"
     if lost := log_losses(verdict):
-        said += f"; {counted(lost, 'message is', 'messages are', spec=',')} lost from the log"
+        said += f"; {lost_words(lost)}"
     ahead = report.findings.counts.get(OF_AHEAD.code, 0)
     if ahead:
         offsets = counted(ahead, "consumer offset lies", "consumer offsets lie", spec=",")

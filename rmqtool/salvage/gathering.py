@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from rmqtool.account.store_account import StoreAccount, indexes_beyond
 from rmqtool.dispatch.policy import DispatchPolicy
+from rmqtool.errors import EnvironmentFailureError
 from rmqtool.salvage.copies import merge
 from rmqtool.salvage.evidence import QueueEvidence, read_evidence
 from rmqtool.salvage.model import RecordForm, SourceFile
@@ -17,8 +21,9 @@ from rmqtool.scan.records import check_record
 from rmqtool.store.setting import Origin
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
+    from rmqtool.account.absent import Absent
     from rmqtool.engine import Engine
     from rmqtool.progress import Progress
     from rmqtool.salvage.model import SalvagePlan
@@ -40,6 +45,38 @@ def timed(seconds: dict[str, float], stage: str) -> Iterator[None]:
     start = time.perf_counter()
     yield
     seconds[stage] = round(time.perf_counter() - start, 3)
+
+
+@dataclass
+class BesideUnits:
+    """Lost messages that a store's account knows from something else than units and queue offsets.
+
+    Attributes:
+        consumed: those of which consumers' offsets tell, by topic and queue id.
+        places: those to which index items alone lead.
+        unread: why nothing is known; None if it is.
+    """
+
+    consumed: dict[tuple[str, int], Absent] = field(default_factory=dict)
+    places: tuple[int, ...] = ()
+    unread: str | None = None
+
+    def absent(self, queue: tuple[str, int], absent: Iterable[Absent]) -> None:
+        """Take those of a queue."""
+        for one in absent:
+            if one.cause == "consumed":
+                self.consumed[queue] = one
+
+    def indexed(self, places: Iterable[int]) -> None:
+        """Take those that only the index knows."""
+        self.places = tuple(places)
+
+    def without_record(self, survey: Survey) -> tuple[int, ...]:
+        """Return the places that no record of any copy takes."""
+        places, starts = np.array(self.places, np.int64), survey.records["log_offset"]
+        before = np.searchsorted(starts, places, "right") - 1
+        reach = np.append(starts + survey.records["total_size"], 0)[before]
+        return tuple(places[(before < 0) | (reach <= places)].tolist())
 
 
 @dataclass(frozen=True)
@@ -91,6 +128,7 @@ class Copies:
             progress.stage("plan", None)
             merged = merge(surveys, evidence, of_copies=of_copies, include_stale=choices.include_stale)
             unlisted = frozenset().union(*(one.batch_topics for one in surveys))
+            beside = self._beside(merged.survey)
             plan = Planner(
                 merged,
                 evidence,
@@ -100,10 +138,35 @@ class Copies:
                 self.stores[0].settings.batch_topics | unlisted,
                 tuple(str(store.base) for store in self.stores),
                 tuple(self.sources()),
+                beside.consumed,
             ).plan()
+            plan = replace(plan, indexed=beside.without_record(merged.survey))
             return replace(
-                plan, notes=(*plan.notes, *(_UNLISTED.format(topic) for topic in sorted(unlisted)))
+                plan,
+                notes=(
+                    *plan.notes,
+                    *([] if beside.unread is None else [beside.unread]),
+                    *(_UNLISTED.format(topic) for topic in sorted(unlisted)),
+                ),
             )
+
+    def _beside(self, survey: Survey) -> BesideUnits:
+        """Return what the first copy's index and consumer offsets prove, where anything is missing."""
+        found, store = BesideUnits(), self.stores[0]
+        records = survey.records
+        end = int((records["log_offset"] + records["total_size"]).max(initial=survey.log.start))
+        blanks = sum(
+            max(segment.stop - at, 0)
+            for at in survey.blanks.values()
+            if (segment := survey.log.segment_at(at)) is not None
+        )
+        is_whole = int(records["total_size"].sum()) + blanks >= end - survey.log.start
+        try:
+            if not is_whole or indexes_beyond(store, end):
+                StoreAccount(store, self.logs[0]).losses(lost=found)
+        except EnvironmentFailureError as failure:
+            found.unread = str(failure)
+        return found
 
     def _surveys(self, engine: Engine, progress: Progress) -> Iterator[Survey]:
         compared = len(self.stores) > 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from rmqtool.salvage.model import Lost
 from rmqtool.scan.record_at import record_at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     import numpy.typing as npt
 
@@ -36,12 +36,14 @@ class LossFinder:
         evidence: what queues list.
         takes: whether the user wants a topic.
         horizon: physical offset up to which the log is wanted.
+        consumed: lost messages of which only consumers' offsets tell, by topic and queue id.
     """
 
     belief: Belief
     evidence: QueueEvidence
     takes: Callable[[str], bool]
     horizon: int
+    consumed: Mapping[tuple[str, int], Absent] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         records = self.belief.survey.records[self.belief.kept]
@@ -60,12 +62,21 @@ class LossFinder:
         numbers = {key: number for number, key in enumerate(survey.queues)}
         for key in sorted({*numbers, *self.evidence.units}):
             if self.takes(key[0]):
-                for one in self._of_queue(key, self.belief.chains.get(numbers.get(key, -1))):
+                for one in self._all_of_queue(key, self.belief.chains.get(numbers.get(key, -1))):
                     yield Lost(
                         *key, one.queue_offset, one.messages, one.start, one.stop, one.cause, one.log_offset,
                         one.size, one.tags_code, from_start=one.from_start,
                         is_there=self._is_there(one),
                     )  # fmt: skip
+
+    def _all_of_queue(self, key: tuple[str, int], chain: Chain | None) -> Iterator[Absent]:
+        """Yield the lost messages of a queue, those last that consumers have read, and nothing else names."""
+        known, consumed = 0, self.consumed.get(key)
+        for one in self._of_queue(key, chain):
+            known = max(known, one.queue_offset + one.messages)
+            yield one
+        if consumed is not None and consumed.queue_offset >= known and consumed.stop <= self.horizon:
+            yield consumed
 
     def _of_queue(self, key: tuple[str, int], chain: Chain | None) -> Iterator[Absent]:
         pins = self._listed(key)

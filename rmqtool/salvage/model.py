@@ -92,8 +92,8 @@ class Lost:
         start: physical offset after the record before them.
         stop: physical offset of the record after them.
         cause: ``hole`` (no bytes of them), ``body`` (a body whose checksum fails, in ``lost+found/``),
-            ``properties`` (torn, or a record whose ``__CRC32#`` fails, likewise), or ``listed`` (a queue
-            names place and size).
+            ``properties`` (torn, or a record whose ``__CRC32#`` fails, likewise), ``listed`` (a queue
+            names place and size), or ``consumed`` (a consumer has read them).
         physical_offset: where it was, if a queue or its own damaged record says so; None otherwise.
         size: bytes it had, likewise.
         tags_code: of the queue's unit, likewise.
@@ -210,6 +210,8 @@ class SalvagePlan:
         parts: the new log, in order, without a byte left out.
         kept_blanks: physical offsets of the BLANKs that were there.
         lost: messages.
+        indexed: physical offsets of lost messages to which index items alone lead: nothing names their
+            queues, and nothing can stand in their place.
         found: bytes that are put into ``lost+found/``.
         queues: the account of each queue.
         partial: the user left messages out.
@@ -231,6 +233,7 @@ class SalvagePlan:
     parts: tuple[Part, ...]
     kept_blanks: tuple[int, ...]
     lost: tuple[Lost, ...]
+    indexed: tuple[int, ...]
     found: tuple[Found, ...]
     queues: tuple[QueueAccount, ...]
     partial: bool

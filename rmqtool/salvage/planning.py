@@ -22,10 +22,11 @@ from rmqtool.salvage.making import smallest_filler
 from rmqtool.salvage.model import Found, Holes, Part, PartKind, SalvagePlan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     import numpy.typing as npt
 
+    from rmqtool.account.absent import Absent
     from rmqtool.salvage.copies import Merged
     from rmqtool.salvage.evidence import QueueEvidence
     from rmqtool.salvage.model import Lost, RecordForm, SourceFile
@@ -79,6 +80,7 @@ class Planner:
         batch_topics: topics whose queues count inner batches.
         stores: paths of the copies.
         sources: their files.
+        consumed: lost messages of which only consumers' offsets tell, by topic and queue id.
     """
 
     merged: Merged
@@ -89,6 +91,7 @@ class Planner:
     batch_topics: frozenset[str]
     stores: tuple[str, ...]
     sources: tuple[SourceFile, ...]
+    consumed: Mapping[tuple[str, int], Absent]
 
     def plan(self) -> SalvagePlan:
         """Return the plan, its account proven.
@@ -128,6 +131,7 @@ class Planner:
             parts=tuple(parts),
             kept_blanks=tuple(sorted(ground.blanks)),
             lost=tuple(self._timed(told, end)),
+            indexed=(),
             found=tuple(self._found()),
             queues=(),
             partial=self.choices.partial,
@@ -242,7 +246,7 @@ class Planner:
     def _lost(self, ground: Ground) -> list[Lost]:
         choices = self.choices
         horizon = ground.end if choices.limited else NEVER
-        finder = LossFinder(self.belief, self.evidence, choices.takes, horizon)
+        finder = LossFinder(self.belief, self.evidence, choices.takes, horizon, self.consumed)
         placed = self.choices.holes in (Holes.TOMBSTONE, Holes.REPEAT)
         return [replace(one, placed=placed) for one in in_batches(finder.lost(), self.batch_topics)]
 

@@ -23,8 +23,8 @@ from rmqtool.store.kinds import UNIT_QUEUE_KINDS, PathKind
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from rmqtool.account.store_account import StoreAccount
     from rmqtool.arrays import Bools
-    from rmqtool.commands.rebuild.lost import LogAccount
     from rmqtool.derived.live_units import LiveUnits
     from rmqtool.formats.consumequeue import Unit
     from rmqtool.reput.kept import KeptUnits, QueueEnd
@@ -103,8 +103,8 @@ def compare_with_present(
     store: Store,
     plan: ReputPlan,
     result: ReputResult,
-    account: LogAccount,
-    tell_lost: Callable[[tuple[str, int], LiveUnits, LogAccount], object] | None = None,
+    account: StoreAccount,
+    tell_lost: Callable[[tuple[str, int], LiveUnits, StoreAccount], object] | None = None,
 ) -> Present:
     """Compare a result with what is there; what cannot be read of that is said, and is no failure.
 
@@ -154,8 +154,8 @@ class _Queues:
         result: ReputResult,
         kind: PathKind,
         tally: _Tally,
-        account: LogAccount,
-        tell_lost: Callable[[tuple[str, int], LiveUnits, LogAccount], object] | None,
+        account: StoreAccount,
+        tell_lost: Callable[[tuple[str, int], LiveUnits, StoreAccount], object] | None,
     ) -> None:
         self._store, self._plan, self._result = store, plan, result
         self._account, self._tell_lost = account, tell_lost

@@ -8,13 +8,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from rmqtool.account.store_account import StoreAccount, indexes_beyond
 from rmqtool.check.log.findings import unlisted_batch_topics
 from rmqtool.check.log.record_checks import RecordChecker
 from rmqtool.commands.rebuild.asked import Asked
 from rmqtool.commands.rebuild.compare import compare_derived
 from rmqtool.commands.rebuild.generations import GenerationChoice, Generations
 from rmqtool.commands.rebuild.judging import assumed_delay_table, delay_findings, judge_log
-from rmqtool.commands.rebuild.lost import LogAccount, RebuildLosses
+from rmqtool.commands.rebuild.lost import RebuildLosses
 from rmqtool.commands.rebuild.made import Made, report_of
 from rmqtool.commands.rebuild.present import compare_with_present
 from rmqtool.dispatch.policy import NEVER, DispatchPolicy
@@ -285,14 +286,15 @@ def _run(request: RebuildRequest, area: AnyArea, engine: Engine, progress: Progr
     for finding in unlisted_batch_topics(request.store, result.plans):
         progress.warn(f"{finding.message}. {finding.remedy}")
     findings = judge_log(request.store, plan, result, skipped, edge, engine)
-    present, losses, account = None, None, LogAccount(request.store, plan.log)
+    present, losses, account = None, None, StoreAccount(request.store, plan.log)
     if request.tell_lost is not None:
         losses = RebuildLosses(plan, result, edge, request.tell_lost)
         losses.tell_records()
     if not plan.is_partial:  # a part is meant to be less
         present = _compare_with_present(request, plan, result, findings, progress, account, losses)
     gaps = bool(skipped or unreachable or CL_QOFF_GAP.code in findings.counts)
-    from_log = account.losses(asked=gaps or losses is not None, lost=None if losses is None else losses.lost)
+    is_asked = gaps or losses is not None or indexes_beyond(request.store, result.chain.end)
+    from_log = account.losses(asked=is_asked, lost=None if losses is None else losses.lost)
     findings.extend(account.findings(from_log))
     lost = None if losses is None else losses.totals(account)
     result.seconds["survey"] = round(time.perf_counter() - start, 3)
@@ -316,7 +318,7 @@ def _compare_with_present(
     result: ReputResult,
     findings: FindingLog,
     progress: Progress,
-    account: LogAccount,
+    account: StoreAccount,
     losses: RebuildLosses | None,
 ) -> Present:
     """Compare all of a result with the queues and the index that are there."""

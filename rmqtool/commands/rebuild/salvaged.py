@@ -94,7 +94,7 @@ def _files(derived: Derived) -> dict[str, int]:
 
 
 def _salvaged(plan: SalvagePlan, start: str) -> Salvaged:
-    lost = sum(one.count for one in plan.lost if not one.is_there and not one.in_light)
+    lost = sum(one.count for one in plan.lost if not one.is_there and not one.in_light) + len(plan.indexed)
     repeated = sum(one.count for one in plan.lost if one.placed and not one.in_light)
     return Salvaged(start, _left_out(plan), lost, repeated)
 

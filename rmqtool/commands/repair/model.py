@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from rmqtool.account.model import LogLosses
     from rmqtool.doctor import ConfigDiagnosis
     from rmqtool.store import Store
 
@@ -170,6 +171,8 @@ class RepairReport:
         before: findings of the store before, by code.
         after: findings after it; None if nothing was changed.
         findings: those that decide the exit status: of the store as it is now.
+        log_losses: messages that the log has lost, by what was there before: no repair brings them back; None
+            where nothing points to that.
     """
 
     schema: ClassVar = "rmqtool.repair/1"
@@ -182,6 +185,7 @@ class RepairReport:
     before: Mapping[str, int] = field(default_factory=dict)
     after: Mapping[str, int] | None = None
     findings: Findings = field(default_factory=Findings)
+    log_losses: LogLosses | None = None
 
     def exit_status(self, fail_on: FailOn | str = FailOn.ERROR) -> ExitStatus:
         """Return the status of what is wrong now; 1 at least where something waits or was rolled back."""

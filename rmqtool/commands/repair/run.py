@@ -156,6 +156,7 @@ def _finish_waiting(
         before=journal.facts["findings"],
         after=after.findings.counts,
         findings=after.findings,
+        log_losses=after.log_losses,
     )
 
 
@@ -179,6 +180,7 @@ def _carried_out(
         report = _report(request, plan, before, RepairOutcome.ROLLED_BACK)
     else:
         report = _report(request, plan, after, RepairOutcome.DONE, journal.name)
+        report = replace(report, log_losses=before.log_losses)
     return _with_counts(report, before, after)
 
 
@@ -211,6 +213,7 @@ def _report(
         journal=journal,
         before=now.findings.counts,
         findings=now.findings,
+        log_losses=now.log_losses,
     )
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
+    from rmqtool.account.model import LogLosses
     from rmqtool.check.log.picture import LogPicture
     from rmqtool.commands.report.model import QueueProgress
     from rmqtool.progress import Progress
@@ -105,7 +106,7 @@ def gather(request: ReportRequest, readers: Iterable[QueueProgress], progress: P
         provenance=provenance,
         verification=run.report(),
         predictions=predictions,
-        losses=_losses(predictions, picture),
+        losses=_losses(predictions, run.log_losses),
         backlogs=_backlogs(readers),
         coverage=coverage,
         times=tuple(file_times(store)),
@@ -123,26 +124,19 @@ def _predictions(store: Store, run: VerifyRun) -> tuple[Prediction, ...]:
         run.findings.add(skipped(str(failure)))
         return ()
     run.findings.extend(start_findings(prediction))
+    run.log_losses = prediction.log_losses or run.log_losses
     return (prediction,)
 
 
-def _losses(predictions: Sequence[Prediction], picture: LogPicture | None) -> tuple[TopicLoss, ...]:
-    """Add up by topic what the next start cuts off and what the log has lost.
-
-    Without a prediction, queue offsets between those of the log tell.
-    """
+def _losses(predictions: Sequence[Prediction], log_losses: LogLosses | None) -> tuple[TopicLoss, ...]:
+    """Add up by topic what the next start cuts off and what the log has lost."""
     cut: Counter[str] = Counter()
     cut_bytes: Counter[str] = Counter()
-    missing: Counter[str] = Counter()
     for prediction in predictions:
         for loss in prediction.lost:
             cut[loss.topic] += loss.messages
             cut_bytes[loss.topic] += loss.bytes
-    accounts = [one.log_losses for one in predictions if one.log_losses is not None]
-    for queue in accounts[0].queues if accounts else ():
-        missing[queue.topic] += queue.messages
-    for gap in () if picture is None or accounts else picture.offset_gaps:
-        missing[gap.topic] += gap.missing
+    missing = Counter({} if log_losses is None else log_losses.by_topic())
     total = cut + missing
     losses = (TopicLoss(topic, cut[topic], cut_bytes[topic], missing[topic]) for topic in total)
     return tuple(sorted(losses, key=lambda one: (-one.next_start - one.missing, one.topic)))

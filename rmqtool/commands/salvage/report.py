@@ -49,8 +49,9 @@ class LostMessages:
     """How many messages are lost, and how many are there and not given back.
 
     Attributes:
-        proven: all that are known to be lost, by gaps in queue offsets or queues that list them; a message
-            that stood in light queues, too, counts once.
+        proven: all that are known to be lost, by gaps in queue offsets, by queues, index items or consumer
+            offsets; a message that stood in light queues, too, counts once.
+        indexed: of them, those to which index items alone lead: nothing names their queues.
         damaged: those whose records are there, damaged or contradicted, and not given back.
         placed: of both, those with a tombstone or a repeated unit in their place.
         by_cause: how many of both by cause, see ``Lost``.
@@ -58,6 +59,7 @@ class LostMessages:
     """
 
     proven: int
+    indexed: int
     damaged: int
     placed: int
     by_cause: Mapping[str, int]
@@ -144,7 +146,8 @@ class SalvageReport:
                 plan.stop - plan.start,
             ),
             lost=LostMessages(
-                sum(one.count for one in lost if not one.is_there),
+                sum(one.count for one in lost if not one.is_there) + len(plan.indexed),
+                len(plan.indexed),
                 sum(one.count for one in lost if one.is_there),
                 sum(one.count for one in lost if one.placed),
                 dict(causes),

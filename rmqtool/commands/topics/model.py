@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rmqtool.account.model import LogLosses
     from rmqtool.findings import Findings
     from rmqtool.topics import TopicKind
 
@@ -45,6 +46,7 @@ class TopicTotals:
         messages_per_second: over the span between these two; None where that is nothing.
         largest_bytes: size of the largest record.
         largest_physical_offset: where that lies in the log.
+        lost: messages that the log has lost.
         backlog: units that the slowest reader has before it; None where nobody reads.
         slowest_reader: ``group G``, ``delay level N`` or ``timer``.
     """
@@ -64,6 +66,7 @@ class TopicTotals:
     messages_per_second: float | None
     largest_bytes: int
     largest_physical_offset: int
+    lost: int = 0
     backlog: int | None = None
     slowest_reader: str | None = None
 
@@ -102,6 +105,7 @@ class TopicsReport:
         topics: how many topics fit the filters, shown or not.
         more: how many rows fit the filters and are not shown.
         findings: what is wrong with the log, as far as its framing tells.
+        log_losses: messages that the log has lost, of all topics, where something points to that; else None.
     """
 
     schema: ClassVar = "rmqtool.topics/1"
@@ -111,6 +115,7 @@ class TopicsReport:
     topics: int
     more: int
     findings: Findings
+    log_losses: LogLosses | None = None
 
     @property
     def truncated(self) -> bool:

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections import Counter
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
+from rmqtool.account.store_account import StoreAccount, indexes_beyond, lists_beyond
 from rmqtool.commands.topics.model import LogParts, TopicOrder, TopicsReport, TopicTotals
 from rmqtool.commands.topics.scan import SegmentTotals
 from rmqtool.engine import LocalEngine
 from rmqtool.findings import Finding, FindingLog, Severity
 from rmqtool.findings.commitlog import CL_HALF_RECORD
 from rmqtool.scan.log_edge import FoundEdge
+from rmqtool.scan.log_end import LogExtent
+from rmqtool.store.kinds import PathKind
 from rmqtool.times import utc_text
 from rmqtool.topics import kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from rmqtool.account.model import LogLosses
     from rmqtool.dispatch.totals import Total
     from rmqtool.progress import Progress
     from rmqtool.scan.classify import Defect
@@ -78,7 +83,8 @@ def topics_of(request: TopicsRequest, progress: Progress) -> TopicsReport:
     """
     scan = _LogTotals(request)
     scan.run(progress)
-    rows = _rows(request, scan.totals)
+    losses = scan.losses()
+    rows = _rows(request, scan.totals, losses)
     rows.sort(key=_ORDERS[request.order])
     shown = rows if request.top is None else rows[: request.top]
     return TopicsReport(
@@ -88,6 +94,7 @@ def topics_of(request: TopicsRequest, progress: Progress) -> TopicsReport:
         topics=len({row.topic for row in rows}),
         more=len(rows) - len(shown),
         findings=scan.findings,
+        log_losses=losses,
     )
 
 
@@ -101,6 +108,7 @@ class _LogTotals:
     zero_bytes: int = 0
     stale_bytes: int = 0
     damaged_bytes: int = 0
+    has_strangers: bool = False
 
     def __post_init__(self) -> None:
         self.findings = FindingLog(self.request.max_findings)
@@ -131,8 +139,27 @@ class _LogTotals:
                 done += segment.size_bytes
                 progress.advance(done)
 
+    def losses(self) -> LogLosses | None:
+        """Return what the log has lost; None where nothing points to that.
+
+        Raises:
+            EnvironmentFailureError: a file of the log or of a queue cannot be opened or read.
+        """
+        store = self.request.store
+        account = StoreAccount(store)
+        if store.kind is not PathKind.STORE or not account.can_tell:
+            return None
+        log = LogExtent.of(store)
+        is_suspect = self.damaged_bytes or self.stale_bytes or self.has_strangers or len(self.findings)
+        if is_suspect or lists_beyond(store, log.start, log.end) or indexes_beyond(store, log.end):
+            losses = account.losses()
+            self.findings.extend(account.findings(losses))
+            return losses
+        return None
+
     def _add(self, segment: SegmentTotals) -> None:
         for part in segment.parts:
+            self.has_strangers |= part.has_strangers
             self.blank_bytes += part.blank_bytes
             for key, total in part.totals:
                 self.totals[key] = total.plus(self.totals.get(key))
@@ -155,7 +182,12 @@ class _LogTotals:
             self.findings.add(defect.finding(segment.segment))
 
 
-def _rows(request: TopicsRequest, totals: dict[tuple[str, int], Total]) -> list[TopicTotals]:
+def _rows(
+    request: TopicsRequest, totals: dict[tuple[str, int], Total], losses: LogLosses | None
+) -> list[TopicTotals]:
+    lost = Counter[_Key]()
+    for one in () if losses is None else losses.queues:
+        lost[one.topic, one.queue_id if request.by_queue else None] += one.messages
     grouped: dict[_Key, Total] = {}
     queues: dict[_Key, int] = {}
     for (topic, queue_id), total in totals.items():
@@ -165,7 +197,10 @@ def _rows(request: TopicsRequest, totals: dict[tuple[str, int], Total]) -> list[
             queues[key] = queues.get(key, 0) + 1
     backlogs = _backlogs(request)
     all_bytes = sum(total.bytes for total in totals.values())
-    return [_row(key, total, queues[key], all_bytes, backlogs.get(key)) for key, total in grouped.items()]
+    return [
+        replace(_row(key, total, queues[key], all_bytes, backlogs.get(key)), lost=lost[key])
+        for key, total in grouped.items()
+    ]
 
 
 def _row(

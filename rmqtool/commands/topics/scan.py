@@ -65,6 +65,7 @@ class SplitTotals(SplitEnd):
         more_gap_bytes: their size.
         blank_bytes: a BLANK that ended the file, to its end.
         unreadable: ranges of the file that the disk did not deliver.
+        has_strangers: whether records claim another place, which hide those that were there.
     """
 
     split: Split
@@ -77,6 +78,7 @@ class SplitTotals(SplitEnd):
     more_gap_bytes: int = 0
     blank_bytes: int = 0
     unreadable: list[UnreadableRange] = field(default_factory=list)
+    has_strangers: bool = False
 
 
 def add_up_split(task: TotalsTask) -> SplitTotals:
@@ -94,6 +96,8 @@ def add_up_split(task: TotalsTask) -> SplitTotals:
                 _add_gap(part, found)
             else:
                 found.totals.add(part)
+                rows = part.rows
+                found.has_strangers |= bool((rows["log_offset"] != rows["physical_offset"]).any())
                 _add_passed(part.gaps, found)
         found.outcome, found.log_offset = walk.outcome, walk.log_offset
         if walk.outcome is Outcome.BLANK:

@@ -10,6 +10,7 @@ from rmqtool.findings import CATALOG, FailOn, Severity, Structure
 from rmqtool.report.escaping import escape_text
 from rmqtool.report.finding_groups import grouped, worst_of
 from rmqtool.report.finding_text import finding_line
+from rmqtool.report.lost_text import lost_words
 from rmqtool.report.page.charts import Chart, Moment, charts_of
 from rmqtool.report.page.strip import CoverRow, Strip, coverage_rows, strip_of
 from rmqtool.report.page.tables import (
@@ -190,23 +191,20 @@ def _facts(report: StoreReport, clock: Clock) -> Iterator[tuple[str, str]]:
 
 
 def _lost_total(report: StoreReport) -> str:
-    start, missing = sum(one.next_start for one in report.losses), sum(one.missing for one in report.losses)
-    picture = report.verification.picture
+    start, log_losses = sum(one.next_start for one in report.losses), report.verification.log_losses
+    missing = 0 if log_losses is None else log_losses.messages
     parts = []
     if start:
         parts.append(f"the next start cuts off {start:,} messages")
     if missing:
-        known = any(one.log_losses is not None for one in report.predictions)
-        at_least = "at least " if not known and picture is not None and picture.more_offset_gaps else ""
-        verb = "message is" if missing == 1 else "messages are"
-        parts.append(f"{at_least}{missing:,} {verb} in no record of the log")
+        parts.append(lost_words(missing))
     if parts:
         told = "; ".join(parts)
         return f"{told[0].upper()}{told[1:]}."
-    if picture is None:
+    if report.verification.picture is None:
         return "There is no commit log that could tell."
     if not report.predictions:
-        return "Queue offsets have no gap. What the next start does is not known."
+        return "Nothing proves that the log has lost a message. What the next start does is not known."
     return "Nothing proves that the log has lost a message, and no start is foreseen that cuts messages off."
 
 

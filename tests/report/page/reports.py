@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from rmqtool.account.model import LogLosses
 from rmqtool.check.log.census import Census, Period, Series, Silence, TopicFigures
 from rmqtool.check.log.picture import ClockStep, Lies, LogFile, LogPicture, OffsetGap, Stretch
 from rmqtool.check.model import Examined, VerifyReport
@@ -132,6 +133,7 @@ def report(topics: int = 3, files: int = 4, each: int = 2) -> StoreReport:
         examined=Examined(files, 10**9, 10**12, 10**5, 10**9, 100, 10**9),
         seconds={"log": 1.0},
         picture=picture(topics, files),
+        log_losses=LogLosses(9, 9, 0, 0, 0, 0, None, ()),
     )
     setting = Setting("storePathCommitLog", HOSTILE, Origin.GIVEN, note=HOSTILE, doubt=HOSTILE)
     return StoreReport(

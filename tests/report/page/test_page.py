@@ -107,7 +107,7 @@ def test_what_there_is_to_be_told() -> None:
     page = Page(render(reports.report()))
     for part in (
         "loses 6 messages",
-        "The next start cuts off 3 messages; at least 9 messages are in no record of the log.",
+        "The next start cuts off 3 messages; 9 messages are lost from the log.",
         "last write before the crash",
         "the next start ends the log here",
         "20 silent minutes in all",
