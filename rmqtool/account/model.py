@@ -8,13 +8,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rmqtool.derived.checkpoint import read_checkpoint
+from rmqtool.derived.queue_bounds import messages_from, queue_bounds
 from rmqtool.errors import EnvironmentFailureError, RmqtoolError
 from rmqtool.findings import Finding, Severity
 from rmqtool.findings.commitlog import CL_LOST
 from rmqtool.findings.wording import counted
 from rmqtool.formats.index import HEADERS
+from rmqtool.store.kinds import UNIT_QUEUE_KINDS
 
 if TYPE_CHECKING:
+    from rmqtool.store import Store
     from rmqtool.store.files import StoreFiles
 
 
@@ -123,6 +126,34 @@ def is_borne_out(store: StoreFiles, end: int, latest_ms: int | None) -> bool:
         checkpoint = None if latest_ms is None else read_checkpoint(store.checkpoint, [])
         if checkpoint is not None and latest_ms is not None:
             return max(checkpoint.physic_msg_timestamp_ms, checkpoint.logics_msg_timestamp_ms) > latest_ms
+    return False
+
+
+def lists_beyond(store: Store, log_start: int, log_end: int) -> bool:
+    """Tell whether units lead to what lies beyond a log, by the ends of the queues.
+
+    Raises:
+        EnvironmentFailureError: a file of a queue cannot be opened or read.
+    """
+    for kind in UNIT_QUEUE_KINDS:
+        for queue in store.queues(kind):
+            if messages_from(queue, queue_bounds(queue, log_start).max_offset, max(log_start, log_end)):
+                return True
+            queue.files.close()
+    return False
+
+
+def indexes_beyond(store: Store, log_end: int) -> bool:
+    """Tell whether the index knows of messages beyond a log, by the headers of its files.
+
+    Raises:
+        EnvironmentFailureError: one of them cannot be opened or read.
+    """
+    for file in store.index_files:
+        header = HEADERS.padded(file.read_at(0, HEADERS.size, []))
+        file.close()
+        if header.end_phy_offset >= log_end and header.index_count > 1:
+            return True
     return False
 
 

@@ -13,8 +13,6 @@ import numpy as np
 from rmqtool.account.log_losses import Account, log_losses
 from rmqtool.account.model import NO_LOSSES, cut_finding, is_borne_out
 from rmqtool.account.survey import survey
-from rmqtool.derived.queue_bounds import messages_from, queue_bounds
-from rmqtool.formats.index import HEADERS
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS, PathKind
 
 if TYPE_CHECKING:
@@ -98,31 +96,3 @@ class StoreAccount:
         """Yield that the log was longer once."""
         if losses.beyond:
             yield cut_finding(losses, self.looked.end, sure=self.is_log_cut)
-
-
-def lists_beyond(store: Store, log_start: int, log_end: int) -> bool:
-    """Tell whether units lead to what lies beyond a log, by the ends of the queues.
-
-    Raises:
-        EnvironmentFailureError: a file of a queue cannot be opened or read.
-    """
-    for kind in UNIT_QUEUE_KINDS:
-        for queue in store.queues(kind):
-            if messages_from(queue, queue_bounds(queue, log_start).max_offset, max(log_start, log_end)):
-                return True
-            queue.files.close()
-    return False
-
-
-def indexes_beyond(store: Store, log_end: int) -> bool:
-    """Tell whether the index knows of messages beyond a log, by the headers of its files.
-
-    Raises:
-        EnvironmentFailureError: one of them cannot be opened or read.
-    """
-    for file in store.index_files:
-        header = HEADERS.padded(file.read_at(0, HEADERS.size, []))
-        file.close()
-        if header.end_phy_offset >= log_end and header.index_count > 1:
-            return True
-    return False

@@ -202,8 +202,11 @@ class Answer(Rows["rows.Message"]):
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """Return the steps to the answer so far: all with ``explain=True``, else those that help further."""
-        return tuple(self._explanation.steps)
+        """Return the steps to the answer so far, those first that decide it.
+
+        They are all with ``explain=True``, else those that help further.
+        """
+        return tuple(self._explanation.by_weight)
 
     @property
     def left_out(self) -> dict[Reason, int]:

@@ -92,7 +92,12 @@ def diff_command(
             )
     for sentence in comparison.notes:
         session.console.note(sentence)
-    if comparison.is_damaged:
+    helped = [one.side for one in comparison.healing if one.helps]
+    for side in helped:
+        first, second = (a, b) if side == "a" else (b, a)
+        line = other_command("salvage", first, second, more=["--out", "DIR"])
+        session.console.note(f"next: {second} can heal {first}: {line}")
+    if comparison.is_damaged and not helped:
         for path in (a, b):
             session.console.note(f"next: {other_command('verify', path)}")
     return status()

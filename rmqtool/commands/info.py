@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rmqtool import rows
-from rmqtool.account.store_account import StoreAccount, indexes_beyond
+from rmqtool.account.model import indexes_beyond
 from rmqtool.check.configs import config_findings
 from rmqtool.derived.checkpoint import read_checkpoint
 from rmqtool.derived.index_files import IndexFile
@@ -168,6 +168,8 @@ def summarise(store: Store, max_findings: int = 10) -> StoreSummary:
     losses = None
     with denied.noted():
         if log is not None and ends.end is not None and _points_to_loss(store, log, ends, findings):
+            from rmqtool.account.store_account import StoreAccount  # numpy comes with it
+
             account = StoreAccount(store)
             if account.can_tell:
                 losses = account.losses()

@@ -60,6 +60,26 @@ class Reason(StrEnum):
     CONSUMPTION = "consumption"
 
 
+_ON_THE_WAY = frozenset(
+    {
+        Reason.FILE_WALKED,
+        Reason.FILE_OUT_OF_TIME,
+        Reason.FILE_NOT_NEEDED,
+        Reason.SLOT_EMPTY,
+        Reason.SLOT_STALE,
+        Reason.COLLISION,
+        Reason.REPEATED,
+        Reason.ITEM_OUT_OF_TIME,
+        Reason.MODIFICATION_TIMES,
+        Reason.BROKER_LIMIT,
+        Reason.QUEUE,
+        Reason.UNIT,
+        Reason.ID,
+    }
+)
+"""Steps that decide nothing by themselves."""
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """One thing that was met.
@@ -109,6 +129,11 @@ class Explanation:
             self.add(reason, message, file, **facts)
         else:
             self._add(len(self.steps), Step(reason, message, file, facts, is_advice=True))
+
+    @property
+    def by_weight(self) -> list[Step]:
+        """Return the steps, those first that decide, or show what to do next."""
+        return sorted(self.steps, key=lambda step: not step.is_advice and step.reason in _ON_THE_WAY)
 
     @property
     def advice(self) -> list[str]:

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from rmqtool.commands.diff.model import is_time
 from rmqtool.findings.wording import counted
+from rmqtool.projection import json_value
 from rmqtool.report.escaping import escape_text
+from rmqtool.report.lost_text import lost_words
 from rmqtool.times import time_text
 
 if TYPE_CHECKING:
@@ -40,9 +42,22 @@ def write_diff_text(
     if beyond:
         what = counted(beyond, "entry of only one side is", "entries of only one side are")
         stream.write(f"{what} of records that the other's log has not\n")
+    stream.writelines(f"{line}\n" for line in healing_lines(comparison))
     stream.writelines(shown)
     if rest:
         stream.write(f"… {rest} more, see --format ndjson\n")
+
+
+def healing_lines(comparison: Comparison) -> Iterator[str]:
+    """Yield what each side lacks, and what of that the other has."""
+    for one in comparison.healing:
+        side, other = (one.side.upper(), "B" if one.side == "a" else "A")
+        parts = []
+        if one.lost:
+            parts.append(f"{lost_words(one.lost)} of {side}, {other} has {one.held:,} of them")
+        if one.damaged:
+            parts.append(f"{counted(one.damaged, 'place', spec=',')} of {side} alone damaged")
+        yield "; ".join(parts)
 
 
 def _lines(row: Difference, zone: tzinfo | None) -> Iterator[str]:
@@ -82,5 +97,6 @@ def diff_facts(comparison: Comparison) -> dict[str, Any]:
         "differences": dict(comparison.counts),
         "normalDifferences": dict(comparison.normal),
         "beyondOtherLog": {name: count for name, count in comparison.beyond.items() if count},
+        "healing": json_value(comparison.healing),
         "notes": comparison.notes,
     }

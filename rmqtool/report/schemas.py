@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, get_args
 
 from rmqtool import rows
+from rmqtool.account.model import LogLosses
 from rmqtool.carve.loose import LooseRecord
 from rmqtool.check.model import VerifyReport
 from rmqtool.commands.carve import CarveReport
@@ -166,7 +167,9 @@ def _query_line(definitions: Definitions) -> Schema:
 
 def _diff_facts() -> dict[str, Schema]:
     counts = ("compared", "differences", "normalDifferences", "beyondOtherLog")
-    return {"a": _TEXT, "b": _TEXT, **dict.fromkeys(counts, _COUNTS), "notes": array_of(_TEXT)}
+    side = closed({"side": {"enum": ["a", "b"]}, "lost": _COUNT, "held": _COUNT, "damaged": _COUNT})
+    lists = {"healing": array_of(side), "notes": array_of(_TEXT)}
+    return {"a": _TEXT, "b": _TEXT, **dict.fromkeys(counts, _COUNTS), **lists}
 
 
 def _offsets_facts() -> dict[str, Schema]:
@@ -255,6 +258,7 @@ def _info(definitions: Definitions) -> Schema:
         "otherParts": array_of(definitions.of(Part)),
         "checkpoint": or_null(rows.Checkpoint),
         **_STATE,
+        "logLosses": or_null(LogLosses),
         "findings": array_of(definitions.of(Finding)),
         "counts": _COUNTS,
         "exitStatus": _STATUS,
@@ -275,6 +279,7 @@ def _info_line(definitions: Definitions) -> Schema:
         typed("index", IndexSummary),
         typed("index-coverage", IndexCoverage),
         typed("part", Part),
+        typed("log-losses", LogLosses),
         definitions.of(rows.Checkpoint),
         definitions.of(Finding),
     ]

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.account.store_account import StoreAccount, indexes_beyond
+from rmqtool.account.model import indexes_beyond
+from rmqtool.account.store_account import StoreAccount
 from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.salvage.copies import merge

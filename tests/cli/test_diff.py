@@ -193,6 +193,8 @@ def test_retention_and_lag_are_named_and_are_no_damage(
 ) -> None:
     """B has deleted its first file, A lacks the last one; what follows from that is counted apart."""
     a, b = (Path(shutil.copytree(plain, tmp_path / name)) for name in "ab")
+    for side in (a, b):
+        shutil.rmtree(side / "index")  # it would prove that A was longer once
     (b / "commitlog" / f"{0:020d}").unlink()
     (a / "commitlog" / f"{49152:020d}").unlink()
     for queue in open_store(a).queues():
@@ -326,6 +328,30 @@ def test_what_the_disk_does_not_deliver_is_damage_of_the_log(
     notes = " ".join(found.document["notes"])
     assert log in notes
     assert queue in notes
+
+
+def test_a_side_that_lost_messages_is_told_who_can_heal_it(
+    run: Callable[..., Run], plain: Path, tmp_path: Path
+) -> None:
+    """A log that ends early is no slave that lags where its own queues list what it lacks."""
+    short = Path(shutil.copytree(plain, tmp_path / "short"))
+    (short / "commitlog" / f"{49152:020d}").unlink()
+    found = run("diff", plain, short, "--replica", "--format", "json")
+    assert found.document["healing"] == [{"side": "b", "lost": 11, "held": 11, "damaged": 0}]
+    assert found.status == 5
+    told = run("diff", short, plain)
+    assert "11 messages are lost from the log of A, B has 11 of them" in told.out
+    assert f"{plain} can heal {short}: rmqtool salvage {short} {plain} --out DIR" in told.err
+
+
+def test_a_side_with_a_damaged_record_is_told_who_can_heal_it(
+    run: Callable[..., Run], plain: Path, tmp_path: Path
+) -> None:
+    other = edited(plain, tmp_path / "other", [{"record": 20, "field": "body", "flip": 1}])
+    told = run("diff", plain, other)
+    assert "1 place of B alone damaged" in told.out
+    assert f"rmqtool salvage {other} {plain} --out DIR" in told.err
+    assert f"rmqtool salvage {plain} {other}" not in told.err
 
 
 def test_logs_that_do_not_touch_are_no_slave_that_lags(run: Callable[..., Run], tmp_path: Path) -> None:

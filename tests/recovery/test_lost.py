@@ -66,7 +66,8 @@ def check(root: Path) -> tuple[Prediction, list[LostMessage]]:
             PlainUnit(one.topic, one.queue_id, one.queue_offset, one.physical_offset)
             for reason in _OF_UNITS
             for one in by_reason[reason]
-            if one.physical_offset is not None
+            if one.physical_offset is not None and one.topic is not None
+            if one.queue_id is not None and one.queue_offset is not None
         }
         assert of_units <= dangling
         there = {(one.topic, one.head.queue_id, one.head.queue_offset) for one in log.records.values()}

@@ -80,6 +80,28 @@ class Difference:
     normal: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Healing:
+    """What a side lacks, and what of that the other has.
+
+    Attributes:
+        side: ``a`` or ``b``, which lacks it.
+        lost: messages that its log has lost.
+        held: of them, those that the other's log has.
+        damaged: places at which its log alone is damaged.
+    """
+
+    side: str
+    lost: int
+    held: int
+    damaged: int
+
+    @property
+    def helps(self) -> bool:
+        """Whether the other side has something of it."""
+        return bool(self.held or self.damaged)
+
+
 @dataclass
 class Comparison:
     """What was compared; filled while differences are drawn.
@@ -92,6 +114,8 @@ class Comparison:
         beyond: Units and entries that only one side has, and of which the other's log has no record.
         notes: Sentences about what was not compared, or differs and means nothing.
         is_damaged: Whether a log is damaged.
+        damaged: Differences in which one log, or both, are damaged, by side.
+        healing: What each side lacks, once all was compared.
     """
 
     limit: int = 20
@@ -101,6 +125,8 @@ class Comparison:
     beyond: Counter[str] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)
     is_damaged: bool = False
+    damaged: Counter[str] = field(default_factory=Counter)
+    healing: list[Healing] = field(default_factory=list)
 
     def differs(self, *, replica: bool = False) -> bool:
         """Whether anything differs; between replicas, more than what is normal."""
@@ -122,7 +148,9 @@ class Comparison:
         """Count a difference, and return it."""
         counts = self.normal if difference.normal else self.counts
         counts[difference.structure] += difference.count
-        self.is_damaged |= difference.damaged is not None
+        if difference.damaged is not None:
+            self.is_damaged = True
+            self.damaged[difference.damaged] += difference.count
         return difference
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.commands.diff.align import LogBounds
 from rmqtool.commands.diff.batch_units import BatchEntries, LoneExtEntries, batch_rows, lone_ext_rows
+from rmqtool.commands.diff.healing import healing
 from rmqtool.commands.diff.index import IndexEntries, diff_tables, index_rows
 from rmqtool.commands.diff.log import diff_logs, log_reaches
 from rmqtool.commands.diff.model import Change, Difference
@@ -67,6 +68,8 @@ def diff_stores(a: Store, b: Store, comparison: Comparison) -> Iterator[Differen
         yield from _diff_queues(a, b, PathKind.CONSUMEQUEUE_EXT, reaches, comparison)
     yield from _diff_index(a, b, reaches, comparison)
     yield from _diff_checkpoint(a, b, comparison)
+    if a.kind is PathKind.STORE and len(a.commitlog) and len(b.commitlog):
+        comparison.healing += healing(a, b, reaches, comparison)
 
 
 def _one_sided(

@@ -14,6 +14,7 @@ from rmqtool.commands.query.miss_reasons import (
     index_problem,
     part_problem,
 )
+from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import Finding, FindingLog, Severity
 from rmqtool.findings.commitlog import CL_GAP, CL_LOST
 from rmqtool.findings.records import CL_PROPERTIES
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     from rmqtool.store import Store
 
 
+_HELD_AGAINST_OTHERS = 100
+"""Messages shown that are held against unit and index."""
 _EXAMINED = 20
 """Places at which the log is looked at for its damage."""
 
@@ -68,9 +71,9 @@ class MetDefects:
             self.findings.add(row.finding())
         self._progress.warn(f"{defect.code.code}: {defect.message}")
 
-    def of_record(self, record: Record) -> Iterator[Damage]:
+    def of_record(self, record: Record, *more: Defect) -> Iterator[Damage]:
         """Yield what is wrong with a record that is shown; its row says so, and nothing is told besides."""
-        for defect in (*record_defects(record), *_torn_properties(record)):
+        for defect in (*record_defects(record), *_torn_properties(record), *more):
             row = self._rows.row(defect)
             if isinstance(row, Damage):
                 self.findings.add(row.finding())
@@ -189,7 +192,8 @@ class Query:
         """
         shown = damaged = 0
         for question, record in self._answers():
-            for damage in self._defects.of_record(record):
+            against = self._against(record) if shown < _HELD_AGAINST_OTHERS else None
+            for damage in self._defects.of_record(record, *([] if against is None else [against])):
                 yield damage, question
             row = self._rows.row(record)
             if isinstance(row, Message):
@@ -199,6 +203,15 @@ class Query:
         self._tell(shown, damaged)
         self._remarks.finish()
         self._context.store.close()
+
+    def _against(self, record: Record) -> Defect | None:
+        """Return what unit and index say against a record that is shown."""
+        from rmqtool.commands.query.witnesses import contradiction
+
+        try:
+            return contradiction(self._context, record)
+        except EnvironmentFailureError:
+            return None  # whoever asks queues or index hears of that
 
     @cached_property
     def judge(self) -> ConsumptionJudge | None:
@@ -217,6 +230,7 @@ class Query:
             self._progress.warn(f"{what} damaged: compare with a replica")
         _tell_lost(self._context, self._defects, self._progress)
         if not shown:
+            self._tell_lost_of_place()
             from rmqtool.commands.query.miss_reasons import advise
 
             advise(self._context)
@@ -225,6 +239,16 @@ class Query:
             self._progress.warn(
                 f"only the {self.limit.words} {self.limit.wanted}{of_each} are shown: -m 0 for all"
             )
+
+    def _tell_lost_of_place(self) -> None:
+        """Say whether what was asked for by its place in a queue is lost, and what proves it."""
+        if self._context.request.queue_offset is None or self._context.left_out.proofs:
+            return
+        from rmqtool.commands.query.witnesses import lost_of_place
+
+        for finding in lost_of_place(self._context):
+            self._defects.findings.add(finding)
+            self._progress.warn(f"{finding.message}; a replica may have it: query that")
 
     def _answers(self) -> Iterable[Match]:
         request = self._context.request

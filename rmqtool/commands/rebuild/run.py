@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rmqtool.account.store_account import StoreAccount, indexes_beyond
+from rmqtool.account.model import indexes_beyond
+from rmqtool.account.store_account import StoreAccount
 from rmqtool.check.log.findings import unlisted_batch_topics
 from rmqtool.check.log.record_checks import RecordChecker
 from rmqtool.commands.rebuild.asked import Asked

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqtool.account.store_account import StoreAccount, indexes_beyond, lists_beyond
+from rmqtool.account.model import indexes_beyond, lists_beyond
+from rmqtool.account.store_account import StoreAccount
 from rmqtool.commands.topics.model import LogParts, TopicOrder, TopicsReport, TopicTotals
 from rmqtool.commands.topics.scan import SegmentTotals
 from rmqtool.engine import LocalEngine

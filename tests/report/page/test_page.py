@@ -106,7 +106,7 @@ def test_the_policy_lets_nothing_in_but_the_own_style() -> None:
 def test_what_there_is_to_be_told() -> None:
     page = Page(render(reports.report()))
     for part in (
-        "loses 6 messages",
+        "loses 6 more",
         "The next start cuts off 3 messages; 9 messages are lost from the log.",
         "last write before the crash",
         "the next start ends the log here",

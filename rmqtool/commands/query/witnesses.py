@@ -1,0 +1,128 @@
+"""What the rest of a store says against what a query shows, or misses: one message at a time.
+
+A unit and the index hold hashes of a record's tags and keys, made when it was stored. If both contradict the
+record that lies there, its properties are no longer those that it was stored with. Whether a message that is
+asked for by its place in a queue was lost, the account of the store says (``rmqtool.account``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from rmqtool.commands.query.index import IndexSearch
+from rmqtool.derived.index_files import IndexFile
+from rmqtool.derived.queue_files import QueueFile
+from rmqtool.dispatch.index_keys import index_keys
+from rmqtool.findings import Finding, Severity
+from rmqtool.findings.commitlog import CL_LOST
+from rmqtool.findings.records import CL_PROPERTIES
+from rmqtool.formats.consumequeue import UNIT_SIZE, UNITS
+from rmqtool.javacompat import string_hash
+from rmqtool.lookup.request import KeyQuestion, QueryRequest
+from rmqtool.scan.classify import Defect
+from rmqtool.store.kinds import PathKind
+from rmqtool.topics import SCHEDULE_TOPIC
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from rmqtool.account.absent import Absent
+    from rmqtool.lookup.context import QueryContext
+    from rmqtool.scan.records import Record
+    from rmqtool.store import Store
+
+_INT_MIN, _INT_MAX = -(1 << 31), (1 << 31) - 1
+_CAUSES = {
+    "listed": "a unit leads to log offset {0.log_offset}, where {0.size} bytes of it were, with tags code"
+    " {0.tags_code}",
+    "consumed": "a consumer has read it, and the log was longer once",
+    "hole": "the log has messages of the queue before and after it, and lacks bytes between them",
+}
+
+
+def contradiction(context: QueryContext, record: Record) -> Defect | None:
+    """Return that unit and index contradict a record's properties; None if they do not."""
+    if not _unit_contradicts(context.store, record) or not _index_contradicts(context, record):
+        return None
+    sentence = (
+        f"the properties of the record at {record.physical_offset} are not those that it was stored with: the"
+        " tags code of its unit and the index contradict them"
+    )
+    return Defect(CL_PROPERTIES, record.physical_offset, len(record.raw), sentence, Severity.ERROR)
+
+
+def _unit_contradicts(store: Store, record: Record) -> bool:
+    head = record.head
+    if PathKind.CONSUMEQUEUE not in store.roots or record.topic == SCHEDULE_TOPIC or head.queue_offset < 0:
+        return False
+    queue = store.queue(record.topic, head.queue_id)
+    segment = None if queue is None else queue.files.segment_at(head.queue_offset * UNIT_SIZE)
+    if queue is None or segment is None:
+        return False
+    unit = QueueFile(segment, UNITS).unit((head.queue_offset * UNIT_SIZE - segment.start) // UNIT_SIZE)
+    segment.close()
+    if unit.physical_offset != record.physical_offset or not _INT_MIN <= unit.tags_code <= _INT_MAX:
+        return False  # another message's, or an address of an ext unit
+    tags = record.properties.get("TAGS", "")
+    return unit.tags_code != (string_hash(tags) if tags else 0)
+
+
+def _index_contradicts(context: QueryContext, record: Record) -> bool:
+    """Tell whether the index covers a record's place, and has not all of its keys there."""
+    place, store = record.physical_offset, context.store
+    keys = index_keys(record.properties)
+    headers = []
+    for file in store.index_files if PathKind.INDEX in store.roots else ():
+        headers.append(IndexFile(file, store.settings.index_geometry).header)
+        file.close()
+    if not keys or not any(one.begin_phy_offset <= place <= one.end_phy_offset for one in headers):
+        return False
+    search = IndexSearch(context.beside(QueryRequest()))
+    questions = [KeyQuestion(record.topic, key, either=True) for key in keys]
+    return not all(place in found for found in search.answers(questions))
+
+
+@dataclass
+class _Asked:
+    """Takes what the account says of some places in a queue."""
+
+    queue: tuple[str, int]
+    wanted: range
+    found: list[tuple[int, Absent]] = field(default_factory=list)
+
+    def absent(self, queue: tuple[str, int], absent: Iterable[Absent]) -> None:
+        """Take those of a queue."""
+        for one in absent if queue == self.queue else ():
+            last = min(one.queue_offset + one.messages, self.wanted.stop)
+            self.found += ((number, one) for number in range(max(one.queue_offset, self.wanted.start), last))
+
+    def indexed(self, places: Iterable[int]) -> None:
+        """Nothing names the queues of those."""
+
+
+def lost_of_place(context: QueryContext) -> Iterator[Finding]:
+    """Yield the messages that are lost where a question by a place in a queue found nothing.
+
+    Raises:
+        EnvironmentFailureError: a file of the log or of a queue cannot be read.
+    """
+    from rmqtool.account.store_account import StoreAccount  # numpy comes with it
+
+    request, account = context.request, StoreAccount(context.store)
+    topic, queue_id, first = request.topic, request.queue_id, request.queue_offset
+    if topic is None or queue_id is None or first is None or not account.can_tell:
+        return
+    asked = _Asked((topic, queue_id), range(first, first + (request.max_messages or 1)))
+    context.progress.note("nothing lies there: the log is read to say whether the message is lost")
+    account.losses(lost=asked)
+    for number, one in asked.found:
+        why = _CAUSES.get(one.cause, _CAUSES["hole"]).format(one)
+        yield Finding(
+            code=CL_LOST,
+            topic=topic,
+            queue_id=queue_id,
+            queue_offset=number,
+            physical_offset=one.start if one.log_offset is None else one.log_offset,
+            message=f"{topic}/{queue_id} #{number} is lost from the log: {why}",
+        )
