@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
@@ -15,7 +15,6 @@ from rmqtool.times import epoch_ms
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable
     from datetime import tzinfo
 
     from rmqtool.rows.messages import MessageFilter
@@ -94,11 +93,12 @@ def filter_of(
     """Return which messages a caller's words ask for: see `Store.dump`.
 
     Raises:
-        UsageError: A time is none, or the queue offset is negative.
+        UsageError: A time or a text is none, or the queue offset is negative.
     """
     from rmqtool.rows.messages import MessageFilter
 
     check_least(0, from_queue_offset=from_queue_offset)
+    check_texts(tag=tag, key=key)
     topics = () if topic is None else names_of(topic)
     return MessageFilter(
         topic=topics if len(topics) > 1 else topics[0] if topics else None,
@@ -123,9 +123,29 @@ def check_least(least: int, **numbers: int | None) -> None:
             raise UsageError(f"{name}={number}: must be at least {least}")
 
 
+def check_texts(**texts: str | None) -> None:
+    """Check that arguments are one text each, where the type checker does not: later they fail anywhere.
+
+    Raises:
+        UsageError: One is not; the message names it.
+    """
+    for name, text in texts.items():
+        if text is not None and not isinstance(text, str):
+            raise UsageError(f"{name}={text!r}: give one text")
+
+
 def names_of(names: str | Iterable[str]) -> tuple[str, ...]:
-    """Return one name, or several, as several."""
-    return (names,) if isinstance(names, str) else tuple(names)
+    """Return one name, or several, as several.
+
+    Raises:
+        UsageError: One is no text.
+    """
+    if isinstance(names, str):
+        return (names,)
+    several = tuple(names) if isinstance(names, Iterable) else (names,)
+    if wrong := [one for one in several if not isinstance(one, str)]:
+        raise UsageError(f"{wrong[0]!r} is no name; give one text, or several")
+    return several
 
 
 def word_of(name: str, value: str, words: type[_Word]) -> _Word:

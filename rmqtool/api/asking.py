@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rmqtool.api.arguments import check_least, time_ms
+from rmqtool.api.arguments import check_least, check_texts, time_ms
 from rmqtool.api.results import Answer
 from rmqtool.commands.query import Explanation, KeyQuestion, Query, QueryRequest
 from rmqtool.errors import UsageError
@@ -61,6 +61,8 @@ class Asked:
         Raises:
             UsageError: That is no question, or more than one, or one with options that it cannot use.
         """
+        texts = ("topic", "key", "unique_key", "tag", "msg_id", "consumed_by")
+        check_texts(**{name: getattr(self, name) for name in texts})
         check_company(self)
         check_least(0, offset=self.offset, queue_offset=self.queue_offset, max=self.max)
         wanted = 1 if self.max is None and self.queue_offset is not None else self.max

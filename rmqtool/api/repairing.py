@@ -68,7 +68,10 @@ def _rebuild(
     parts: frozenset[str],
     out: Path | None,
     own: Path | None,
+    tell_queue: Callable[[str, int], object] = lambda _topic, _queue_id: None,
 ) -> RebuildReport:
     """Rebuild parts of a store; the caller knows that no broker holds its lock."""
-    request = RebuildRequest(files, out, options, parts=parts, dry_run=out is None, live=True, own=own)
+    request = RebuildRequest(
+        files, out, options, parts=parts, dry_run=out is None, live=True, own=own, tell_queue=tell_queue
+    )
     return rebuild(request, progress, opened)

@@ -13,6 +13,7 @@ from rmqtool.cli.session import Session
 from rmqtool.commands.offsets import (
     CONFIG_FILES,
     Progress,
+    database_of_offsets,
     reader_totals,
     undecodable_files,
     unused_tables,
@@ -76,6 +77,8 @@ def offsets_command(
             name for name in CONFIG_FILES if store.files.config and (store.files.config / name).is_there()
         ]
         looked = f"nothing in {', '.join(there)}" if there else f"looked for {', '.join(CONFIG_FILES)}"
+        if kept := database_of_offsets(store.files):
+            looked = f"{kept}/ holds them, a RocksDB database, which is not read"
         session.console.error(f"no offsets in {store.location}: {looked}")
         return ExitStatus.NEGATIVE
     status = findings.exit_status(session.fail_on)
@@ -112,7 +115,7 @@ def _warn(session: Session, store: Store) -> bool:
     if unused is not None:
         session.console.note(unused)
     for feature in store.files.features:
-        session.console.warn(f"{feature.label}: {feature.code.title}; what it holds is not shown")
+        session.console.warn(feature.unshown)
     return not problems
 
 

@@ -193,7 +193,7 @@ class Session:
     def note_unread(self, store: Store) -> None:
         """Warn of parts that hold messages, or queues that consumers see, in a form that is not read."""
         for feature in store.files.unread:
-            self.console.warn(f"{feature.label}: {feature.code.title}; what it holds is not shown")
+            self.console.warn(feature.unshown)
 
     def note_broker(self, store: Store) -> None:
         """Say when a broker is at work on the store; what is read may change under the reader."""

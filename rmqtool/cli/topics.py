@@ -153,7 +153,7 @@ class TopicsQuestion:
         for sentence in problems:
             progress.warn(sentence)
         for feature in store.files.features:
-            progress.warn(f"{feature.label}: {feature.code.title}; what it holds is not shown")
+            progress.warn(feature.unshown)
         report = store.topics(
             queues=options["queues"],
             topic=options["topics"],

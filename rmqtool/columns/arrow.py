@@ -242,7 +242,7 @@ def _texts(
     valid = None
     if may_lack:
         valid = pa.py_buffer(np.packbits(stops[1:] > stops[:-1], bitorder="little"))
-    data = pa.py_buffer(columns.texts[text, : stops[-1]])
+    data = pa.py_buffer(columns.texts[text][: stops[-1]])
     return pa.Array.from_buffers(kind, count, [valid, pa.py_buffer(stops), data])
 
 

@@ -64,6 +64,10 @@ class Memory:
         weakref.finalize(leased, _give_back, self._bytes)
         return self._views(leased)
 
+    def release(self) -> None:
+        """Let the memory be used again at once; the arrays must not be used after that."""
+        _give_back(self._bytes)
+
     def _views(self, memory: Buffer) -> list[np.ndarray[Any, Any]]:
         views = []
         for (shape, kind), place in zip(self._shapes, self._places, strict=False):
@@ -92,6 +96,9 @@ def _give_back(memory: Buffer) -> None:
 BATCH_ROWS = 1 << 16
 BATCH_BYTES = 20 << 20
 """Room for texts of one kind; more than a split holds, and only what is used becomes memory."""
+
+_FEW_ROWS, _FEW_BYTES = BATCH_ROWS >> 1, BATCH_BYTES >> 2
+"""Up to so many messages, and bytes of their longest kind of text, a batch is copied out of its memory."""
 
 _SLOTS = 1 << 15
 _WORD_BYTES = 1 << 20
@@ -207,10 +214,19 @@ class ColumnBuffers:
             )
             for word in Word
         )
-        longs, numbers, texts, stops, list_stops, *_ = self._memory.lease()
-        return rows.Columns(
-            self.file, len(self), longs, numbers, texts, stops, list_stops, words, self._damage, remarks
-        )
+        return rows.Columns(self.file, len(self), *self._lasting(), words, self._damage, remarks)
+
+    def _lasting(self) -> Sequence[Any]:
+        """Return numbers, texts and their ends: a copy of few, so that many hold no more than their bytes."""
+        count, used = len(self), int(self.used.max())
+        if count > _FEW_ROWS or used > _FEW_BYTES:
+            return self._memory.lease()[:5]
+        pieces = 1 + max(count, int(self.counts[Count.KEYS]), int(self.counts[Count.PROPERTIES]))
+        texts = [text[:length].copy() for text, length in zip(self.texts, self.used, strict=True)]
+        numbers = self.longs[:, :count].copy(), self.numbers[:, :count].copy()
+        stops = self.stops[:, :pieces].copy(), self.list_stops[:, : count + 1].copy()
+        self._memory.release()
+        return [*numbers, texts, *stops]
 
     def _texts_of(self, message: Message) -> dict[Text, list[bytes]]:
         takes = self.takes

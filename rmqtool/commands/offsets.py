@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 from rmqtool.derived.consumed_offsets import consumed_offsets
 from rmqtool.derived.queue_bounds import queue_bounds
 from rmqtool.derived.queue_files import QueueFile
-from rmqtool.doctor import CONFIG_KINDS, CopyState
+from rmqtool.doctor import CONFIG_KINDS, OFFSET_DATABASES, CopyState
 from rmqtool.doctor.copies import read_copy
 from rmqtool.findings import Finding
 from rmqtool.findings.places import OF_AHEAD, OF_BEHIND
@@ -117,6 +117,13 @@ def unused_tables(store: Store) -> str | None:
     return (
         f"{store.config}: with enableLmq a broker reads the offsets of {light} only, else of {ordinary} only"
     )
+
+
+def database_of_offsets(store: Store) -> str | None:
+    """Return the directory of a database that a broker keeps offsets in; None if there is none."""
+    config = store.config
+    there = (name for name in OFFSET_DATABASES if config is not None and (config / name).is_directory())
+    return next((f"config/{name}" for name in there), None)
 
 
 def undecodable_files(store: Store) -> Iterator[str]:

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from rmqtool.doctor.copies import ConfigCopy, CopyState
 from rmqtool.doctor.diagnose import diagnose
-from rmqtool.doctor.kinds import CONFIG_KINDS, ONLY_SHOWN
+from rmqtool.doctor.kinds import CONFIG_KINDS, OFFSET_DATABASES, ONLY_SHOWN
 from rmqtool.doctor.model import BrokerTakes, ConfigChoice, ConfigDiagnosis, OffsetEffect
 from rmqtool.doctor.timer import TimerDiagnosis, diagnose_timer
 
 __all__ = [
     "CONFIG_KINDS",
+    "OFFSET_DATABASES",
     "ONLY_SHOWN",
     "BrokerTakes",
     "ConfigChoice",

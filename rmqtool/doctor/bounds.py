@@ -9,7 +9,7 @@ from rmqtool.errors import EnvironmentFailureError
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from rmqtool.derived.queue_bounds import Bounds
     from rmqtool.store import Store
@@ -20,10 +20,14 @@ class QueueEnds:
 
     Args:
         store: the evidence.
+        made: queues that are about to be made, topic and number.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, made: Iterable[tuple[str, int]] = ()) -> None:
         self._store = store
+        self._made: dict[str, set[int]] = {}
+        for topic, queue_id in made:
+            self._made.setdefault(topic, set()).add(queue_id)
         self._found: dict[tuple[str, int], Bounds | None] = {}
 
     def bounds(self, topic: str, queue_id: int) -> Bounds | None:
@@ -37,7 +41,7 @@ class QueueEnds:
 
     def queue_ids(self, topic: str) -> list[int]:
         """Return the numbers of a topic's queues."""
-        found: set[int] = set()
+        found = {*self._made.get(topic, ())}
         with suppress(EnvironmentFailureError):  # as above
             for kind in UNIT_QUEUE_KINDS:
                 queues = self._store.queues(kind, topic)
@@ -46,14 +50,13 @@ class QueueEnds:
 
     def topics(self) -> Iterator[tuple[str, int]]:
         """Yield the topics that have queues, each with one more than the highest number of its queues."""
+        names = dict.fromkeys(self._made)
         for kind in UNIT_QUEUE_KINDS:
-            names: list[str] = []
             with suppress(EnvironmentFailureError):  # as above
-                names = self._store.topics(kind)
-            for name in names:
-                numbers = self.queue_ids(name)
-                if numbers:
-                    yield name, max(numbers) + 1
+                names |= dict.fromkeys(self._store.topics(kind))
+        for name in names:
+            if numbers := self.queue_ids(name):
+                yield name, max(numbers) + 1
 
     def _look(self, topic: str, queue_id: int) -> Bounds | None:
         from rmqtool.derived.queue_bounds import queue_bounds  # loads numpy, for stores that need it

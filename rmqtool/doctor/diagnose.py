@@ -28,7 +28,9 @@ _ENTRY_DEPTH = 2  # of members that are entries; what lies deeper are offsets by
 _READ_AND_WRITE = 6  # PermName: PERM_READ | PERM_WRITE
 
 
-def diagnose(store: Store, release: Release | None = None) -> tuple[ConfigDiagnosis, ...]:
+def diagnose(
+    store: Store, release: Release | None = None, made: Iterable[tuple[str, int]] = ()
+) -> tuple[ConfigDiagnosis, ...]:
     """Return the diagnosis of every JSON file of which a copy is there, by name.
 
     Nothing is said of a store whose settings RocksDB keeps.
@@ -37,12 +39,13 @@ def diagnose(store: Store, release: Release | None = None) -> tuple[ConfigDiagno
         store: a store root; of a part of one nothing is known.
         release: of the broker that is started; None for that of the store's own, and where the files leave
             that open, for the candidate that forgets most.
+        made: topic and number of queues that are not there, and are about to be.
     """
     releases = store.settings.candidates if release is None else (release,)
     config = store.config
     if config is None or any((config / name).is_directory() for name in OTHER_KEEPERS):
         return ()
-    ends = QueueEnds(store)
+    ends = QueueEnds(store, made)
     found = []
     for kind in CONFIG_KINDS.values():
         copies = tuple(

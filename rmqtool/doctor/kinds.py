@@ -67,5 +67,8 @@ CONFIG_KINDS: dict[str, ConfigKind] = {
 ONLY_SHOWN = frozenset({"config/timermetrics", "config/transactionMetrics"})
 """Counts that a broker reports, and makes anew."""
 
-OTHER_KEEPERS = ("topics", "consumerOffsets", "subscriptionGroups", "rdb", "metadata")
+OFFSET_DATABASES = ("consumerOffsets", "rdb", "metadata")
+"""Those of them that hold offsets."""
+
+OTHER_KEEPERS = ("topics", "subscriptionGroups", *OFFSET_DATABASES)
 """Directories in ``config/`` where RocksDB keeps the same; JSON files beside them are old."""

@@ -6,11 +6,13 @@ and of Ctrl-C.
 
 from __future__ import annotations
 
+import os
 import pickle
 import traceback
 import uuid
 from abc import ABC, abstractmethod
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,6 +21,7 @@ from rmqtool.engine.spark_plan import Planner, names_objects, run_planned
 from rmqtool.engine.spark_settings import is_private
 from rmqtool.engine.spark_task import failure_of, run_task
 from rmqtool.errors import UnseenFileError
+from rmqtool.io.object_urls import LENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -113,6 +116,7 @@ class Jobs(ABC):
     def __init__(self, *, elsewhere: bool) -> None:
         self.name = f"rmqtool-{uuid.uuid4().hex}"
         self._elsewhere = elsewhere
+        self._lent: dict[str, str] = {}
 
     def run(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
         """Run a map to its end and return the results in the order of the items.
@@ -124,9 +128,11 @@ class Jobs(ABC):
             RmqtoolError: what the function raised, if it is one of ours.
             EngineError: any other failure of a task, or the connection broke.
         """
-        if not self._elsewhere and not names_objects(items):
+        objects = names_objects(items)
+        if not self._elsewhere and not objects:
             return self._collect(function, items)
         planner = Planner()
+        self._lent = {name: os.environ[name] for name in LENT if name in os.environ} if objects else {}
         while True:
             try:
                 run = partial(run_planned, function, elsewhere=self._elsewhere)
@@ -183,12 +189,26 @@ class RddJobs(Jobs):
         try:
             self._context.setJobGroup(self.name, "rmqtool", interruptOnCancel=True)
             tasks = self._context.parallelize(list(items), len(items))
-            results: list[R] = tasks.map(partial(run_task, function)).collect()
+            with self._lending():
+                results: list[R] = tasks.map(partial(run_task, function)).collect()
         except Py4JJavaError as error:
             raise failure_of(error.java_exception.toString()) from None
         except (Py4JError, OSError, EOFError) as error:
             raise EngineError("the connection to Spark broke", traceback.format_exc()) from error
         return results
+
+    @contextmanager
+    def _lending(self) -> Iterator[None]:
+        """Have workers get variables with a job's tasks, so that no command line and no setting shows them.
+
+        What a setting of Spark says of executors wins.
+        """
+        before = self._context.environment
+        self._context.environment = {**self._lent, **before}
+        try:
+            yield
+        finally:
+            self._context.environment = before
 
 
 class FrameJobs(Jobs):

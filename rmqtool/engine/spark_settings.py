@@ -75,15 +75,23 @@ _GATEWAY = "org.apache.spark.api.python.PythonGatewayServer"
 _READ_BY_SUBMIT = ("spark.jars", "spark.kerberos.", "spark.submit.")
 """How settings begin that ``SparkSubmit`` looks at, and not the driver alone."""
 
+_ATTEMPTS = 1000
+"""Of one task, which no cluster reaches: executors without an attempt left end it."""
+
 CLUSTER_SETTINGS = {
     # An executor that fails tasks of one stage, as one that does not see the store, gets no more of it.
     "spark.excludeOnFailure.enabled": "true",
     "spark.excludeOnFailure.task.maxTaskAttemptsPerExecutor": "2",
-    "spark.excludeOnFailure.task.maxTaskAttemptsPerNode": "4",
+    # Others on the same machine may see it, as containers do: the machine is never to blame.
+    "spark.excludeOnFailure.task.maxTaskAttemptsPerNode": str(_ATTEMPTS - 1),
+    "spark.excludeOnFailure.stage.maxFailedExecutorsPerNode": str(_ATTEMPTS),
+    # One that does not see this store may be the only one that sees the next, or the next stage's scratch.
+    "spark.excludeOnFailure.application.maxFailedTasksPerExecutor": str(_ATTEMPTS),
+    "spark.excludeOnFailure.application.maxFailedExecutorsPerNode": str(_ATTEMPTS),
     "spark.scheduler.excludeOnFailure.unschedulableTaskSetTimeout": "10s",  # for executors that come late
-    "spark.task.maxFailures": "8",
+    "spark.task.maxFailures": str(_ATTEMPTS),
 }
-"""Executors differ: what one cannot do is tried on others, twice on each."""
+"""Executors differ: what one cannot do is tried on all others, twice on each."""
 
 
 @dataclass(frozen=True)

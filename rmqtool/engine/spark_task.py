@@ -66,6 +66,19 @@ def _keep_modules(function: Callable[[T], R]) -> None:
         gc.freeze()
 
 
+_SENTENCES = {
+    "stopped SparkContext": "Spark's master does not answer or ended the application: its logs say why",
+    "Python worker exited unexpectedly": (
+        "a Python worker of Spark was ended from outside, perhaps for lack of memory"
+    ),
+    "due to node and executor excludeOnFailure": (
+        "Spark has no executor left for a task: each has failed before, and its settings"
+        " spark.excludeOnFailure.* exclude those; its logs say with what"
+    ),
+}
+"""What a failure means, by words of Spark's report."""
+
+
 def failure_of(report: str) -> RmqtoolError:
     """Find the reason in Spark's report of a failed job: the text of its Java exception."""
     if carried := re.search(_MARK + r"([A-Za-z0-9+/=]+)", report):
@@ -78,15 +91,8 @@ def failure_of(report: str) -> RmqtoolError:
             "the executors cannot run this Python: every one needs the same version, at the path that"
             f" --spark-conf spark.pyspark.python names ({_reason(report)})"
         )
-    if "stopped SparkContext" in report:
-        return EngineError(
-            "Spark's master does not answer or ended the application: its logs say why", report
-        )
-    if "Python worker exited unexpectedly" in report:
-        return EngineError(
-            "a Python worker of Spark was ended from outside, perhaps for lack of memory", report
-        )
-    return EngineError(f"Spark failed: {_reason(report)}", report)
+    known = next((sentence for sign, sentence in _SENTENCES.items() if sign in report), None)
+    return EngineError(known or f"Spark failed: {_reason(report)}", report)
 
 
 def _as_ours(error: Exception) -> RmqtoolError:
@@ -120,7 +126,10 @@ def _pack(error: RmqtoolError) -> str:
 
 
 def _reason(report: str) -> str:
-    """Return the line that says most: of several nested messages the last cause, else the first line."""
+    """Return the line that says most: of several nested messages the last cause, else the first sentence."""
     lines = [line.strip() for line in report.splitlines() if line.strip()]
     causes = [line for line in lines if line.startswith("Caused by:")]
-    return (causes[-1] if causes else lines[0] if lines else "no reason given")[:300]
+    if causes:
+        return causes[-1][:300]
+    said = next((n for n, line in enumerate(lines, start=1) if not line.endswith(":")), len(lines))
+    return " ".join(lines[:said])[:300] or "no reason given"

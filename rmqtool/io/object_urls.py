@@ -45,6 +45,12 @@ _AZURE_CONNECTION = "AZURE_STORAGE_CONNECTION_STRING"
 _EMULATOR = ("CLOUD_STORAGE_EMULATOR_ENDPOINT", "STORAGE_EMULATOR_HOST")
 _REGION, _ENDPOINT = ("AWS_REGION", "AWS_DEFAULT_REGION"), ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 
+LENT = (
+    *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", *_REGION, *_ENDPOINT),
+    *(_AZURE_CONNECTION, "AZURE_STORAGE_KEY", "AZURE_STORAGE_SAS_TOKEN"),
+)
+"""Variables that executors of a cluster get from the command's environment: none names a file."""
+
 
 def is_object_url(text: str) -> bool:
     """Tell whether a text is meant as the URL of an object store's, or of HDFS."""

@@ -35,7 +35,8 @@ def write_offsets_text(
     """Write a line of totals, one line a reader and one an offset, those that lag most first."""
     states = Counter(row.state for row in rows)
     parts = [f"{states[state]} {words}" for state, words in _WORDS.items() if words and states[state]]
-    lag = sum(row.lag or 0 for row in rows)
+    known = [row.lag for row in rows if row.lag is not None]
+    lag = sum(known) if known else "not known"
     stream.write(", ".join([f"{counted(len(rows), 'offset')}, lag {lag}", *parts]) + "\n\n")
     columns = ("reader", "topic", "queue", "offset", "min", "max", "lag", "last read", "")
     tables = Tables(stream, color=color)

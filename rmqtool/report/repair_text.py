@@ -67,7 +67,8 @@ def _what_else(report: RepairReport) -> str:
     lost = report.log_losses.messages if report.log_losses is not None else 0
     said = f"; {lost_words(lost)}" if lost else ""
     if report.left:
-        return f"{said}; {counted(len(report.left), 'thing is', 'things are')} left as they are, see below"
+        stays = counted(len(report.left), "thing stays as it is", "things stay as they are")
+        return f"{said}; {stays}, see below"
     return said
 
 

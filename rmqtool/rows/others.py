@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, ClassVar
 from rmqtool.rows.model import Blank, Damage, InnerMessage, Lines, Message
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy as np
     import numpy.typing as npt
 
@@ -187,7 +189,7 @@ class Columns:
         count: How many.
         longs: ``(Long, n)`` int64.
         numbers: ``(Number, n)`` int32.
-        texts: ``(Text, b)`` uint8.
+        texts: By ``Text``, uint8.
         stops: ``(Text, p + 1)`` int32, where texts end in their row of ``texts``.
         list_stops: ``(2, n + 1)`` int32, after how many keys and properties those of a message end.
         words: By ``Word``, what the numbers of words mean, as stored.
@@ -200,7 +202,7 @@ class Columns:
     count: int
     longs: npt.NDArray[np.int64]
     numbers: npt.NDArray[np.int32]
-    texts: npt.NDArray[np.uint8]
+    texts: Sequence[npt.NDArray[np.uint8]]
     stops: npt.NDArray[np.int32]
     list_stops: npt.NDArray[np.int32]
     words: tuple[tuple[bytes, ...], ...]

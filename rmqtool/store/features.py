@@ -141,6 +141,11 @@ class Feature:
         """Return what it is."""
         return f"{self.label}: {self.code.title}{f', {self.note}' if self.note else ''}"
 
+    @property
+    def unshown(self) -> str:
+        """Return the warning of a command that shows what is there."""
+        return f"{self.label}: {self.code.title}; what it holds is not shown"
+
 
 def features_of(root: Location, settings: Settings) -> tuple[Feature, ...]:
     """Name what a store root holds, or should by its settings, beside the structures that are examined."""

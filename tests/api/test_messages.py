@@ -60,6 +60,9 @@ def test_times_are_numbers_texts_or_datetimes(plain: Path) -> None:
         ({"begin": "tomorrow"}, "'tomorrow' is no time"),
         ({"begin": 1.5}, "begin=1.5 is no time"),
         ({"from_offset": -1}, "from_offset=-1: must be at least 0"),
+        ({"topic": ["Orders", 1]}, "1 is no name; give one text, or several"),
+        ({"topic": 5}, "5 is no name; give one text, or several"),
+        ({"tag": ["TagA"]}, r"tag=\['TagA'\]: give one text"),
         ({"limit": 0}, "limit=0: must be at least 1"),
         ({"on_corrupt": "ignore"}, "give resync, stop or fail"),
     ],
@@ -67,6 +70,13 @@ def test_times_are_numbers_texts_or_datetimes(plain: Path) -> None:
 def test_nonsense_is_told_at_the_call(plain: Path, options: dict[str, object], message: str) -> None:
     with pytest.raises(rmqtool.UsageError, match=message):
         rmqtool.open(plain).messages(**options)  # type: ignore[arg-type]
+
+
+def test_topics_may_be_several_globs(plain: Path) -> None:
+    store = rmqtool.open(plain)
+    found = [one.topic for one in store.messages(topic=["Orders", "Pay*"])]
+    assert found == [one.topic for one in store if one.topic in {"Orders", "Payments"}]
+    assert set(found) == {"Orders", "Payments"}
 
 
 def test_damage_is_collected_while_rows_are_drawn(damaged: Path, torn: Path) -> None:

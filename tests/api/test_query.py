@@ -87,6 +87,7 @@ def test_a_structure_that_cannot_answer_is_an_error(plain: Path, tmp_path: Path)
             {"topic": "T", "key": "a", "collisions": True, "scan": True},
             "--collisions needs --key, --unique-key, --tag or --keys-file",
         ),
+        ({"topic": ["T"], "key": "a"}, r"topic=\['T'\]: give one text"),
         ({"offset": -1}, "offset=-1: must be at least 0"),
         ({"topic": "T", "begin": "soon"}, "'soon' is no time"),
     ],

@@ -170,3 +170,13 @@ def test_queues_of_a_database_are_not_missing(run: Callable[..., Run], tmp_path:
     found = run("offsets", root, "-p", "storeType=defaultRocksDB")
     assert "no such queue" not in found.out
     assert "queue in RocksDB, not read" in found.out
+    assert "offsets, lag not known," in found.out
+
+
+def test_offsets_of_a_database_are_named(run: Callable[..., Run], tmp_path: Path) -> None:
+    root = shutil.copytree(fixture("plain-5.3.3"), tmp_path / "store")
+    (root / "config/consumerOffset.json").unlink()
+    (root / "config/consumerOffsets").mkdir()
+    found = run("offsets", root)
+    assert (found.status, found.out) == (1, "")
+    assert "config/consumerOffsets/ holds them, a RocksDB database, which is not read" in found.err

@@ -26,7 +26,7 @@ from rmqtool.scan.record_walk import walk
 from rmqtool.scan.records import Record
 from rmqtool.store import open_store
 from tests.extra import library
-from tests.scan.log_builder import record
+from tests.scan.log_builder import open_file, record
 from tests.store.fixture_stores import STORES
 from tests.strategies import examples, message_properties
 
@@ -210,3 +210,18 @@ def test_names_are_checked() -> None:
     for wrong, words in ((["topik"], "did you mean topic"), (["body"] * 2, "twice"), ([], "no column")):
         with pytest.raises(UsageError, match=words):
             column_names(wrong)
+
+
+def test_batches_of_small_files_hold_no_more_than_their_bytes(tmp_path: Path) -> None:
+    """A task keeps them until it has a row group, and each could hold the memory of a large one."""
+    (log := tmp_path / "commitlog").mkdir()
+    for start in range(0, 20 * 4096, 4096):
+        (log / f"{start:020d}").write_bytes(open_file(start, 4096, [b"body"] * 5))
+    job = ColumnJob(log_of(tmp_path), LEVELS, EVERYTHING, ALL)
+    found = [one for one in log_pieces(job) if isinstance(one, rows.Columns)]
+    assert [one.count for one in found] == [5] * 20
+    arrays = [
+        each for one in found for each in (one.longs, one.numbers, one.stops, one.list_stops, *one.texts)
+    ]
+    assert {each.base is None for each in arrays} == {True}  # of its own, and no part of a larger one
+    assert sum(each.nbytes for each in arrays) < 20 * 4096

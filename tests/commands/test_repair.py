@@ -445,3 +445,28 @@ def _without_times(found: Picture) -> dict[str, tuple[int, bytes | None]]:
         for name, (_, mode, _, data) in found.items()
         if not name.startswith((JOURNAL, f".{JOURNAL}"))
     }
+
+
+def test_topics_are_restored_from_queues_that_are_made_in_the_same_run(tmp_path: Path) -> None:
+    """With some queues gone, their topics were left out; with all, a second run was needed."""
+    store = shutil.copytree(fixture("plain-5.5.1"), tmp_path / "store")
+    shutil.rmtree(store / "consumequeue")
+    (config := store / "config/topics.json").unlink()
+    sizes = {"mappedFileSizeConsumeQueue": 600}
+    report = rmqtool.open(store, properties=sizes).repair(config={"topics.json": "queues"})
+    assert report.outcome == "done"
+    assert set(json.loads(config.read_text())["topicConfigTable"]) == {
+        *("Orders", "Payments", "TopicTest", "%DLQ%billing", "%RETRY%billing")
+    }
+    assert (repair(store).outcome, repair(store).left) == ("nothing-to-do", ())
+
+
+def test_a_size_that_nothing_tells_is_not_guessed(tmp_path: Path) -> None:
+    store = shutil.copytree(fixture("plain-5.5.1"), tmp_path / "store")
+    shutil.rmtree(store / "consumequeue")
+    before = picture(store)
+    report = repair(store)
+    assert report.outcome == "nothing-to-do"
+    assert all("no file shows mappedFileSizeConsumeQueue" in one.why for one in report.left)
+    assert {one.path for one in report.left} == {"consumequeue", "index"}
+    assert {k: v[3] for k, v in picture(store).items()} == {k: v[3] for k, v in before.items()}

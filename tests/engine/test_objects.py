@@ -6,12 +6,16 @@ import json
 import os
 import subprocess
 import sys
+import threading
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import rmqtool
 from rmqtool.cli import main
+from rmqtool.io.object_urls import LENT
 from rmqtool.projection import json_object
 from rmqtool.report.formats import to_json
 from tests.engine.cluster import REPOSITORY, SETTINGS, Cluster, require_views, required_java
@@ -22,13 +26,13 @@ from tests.store.fixture_stores import fixture
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 library("moto")
 
 pytestmark = [pytest.mark.spark, pytest.mark.matrix]
 
 STORE, OUT, SCRATCH = "s3://bucket/store", "s3://bucket/made", "s3://bucket/scratch"
+SECRET = "a-secret-of-the-command"
 SMALL = fixture("indexfull-4.9.8")
 FLEET = (SMALL, fixture("plain-5.5.1"))
 
@@ -61,6 +65,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
         for one in FLEET:
             upload(port, one, f"bucket/fleet/{one.name}")
         name_server(patch, port)
+        patch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
         yield port
 
 
@@ -75,7 +80,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def cluster(server: int, folder: Path) -> Iterator[Cluster]:
-    """Run two workers, each with temporary files of its own, that do not see the driver's."""
+    """Run two workers that see none of the driver's temporary files and variables of S3, but their own."""
     del server
     require_views()
     one = Cluster(required_java(), folder)
@@ -83,7 +88,7 @@ def cluster(server: int, folder: Path) -> Iterator[Cluster]:
         one.start_master()
         for name in ("one", "two"):
             mounts = (f"mount -t tmpfs none {folder / hidden}" for hidden in ("driver", "local"))
-            one.add_worker(name, view=" && ".join(mounts))
+            one.add_worker(name, view=" && ".join([*mounts, f"unset {' '.join(LENT)}"]))
         yield one
     finally:
         one.stop()
@@ -99,6 +104,28 @@ def run_driver(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
         timeout=300,
         check=False,
     )
+
+
+@contextmanager
+def watched_command_lines() -> Iterator[set[str]]:
+    """Yield what becomes the command lines of all processes of the machine that hold the secret."""
+    shown: set[str] = set()
+    over = threading.Event()
+
+    def look() -> None:
+        while not over.wait(0.02):
+            for one in Path("/proc").glob("[0-9]*/cmdline"):
+                with suppress(OSError):  # it has ended
+                    if SECRET in (line := one.read_text(errors="replace")):
+                        shown.add(line)
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        yield shown
+    finally:
+        over.set()
+        thread.join()
 
 
 def settings_of(folder: Path) -> list[str]:
@@ -140,8 +167,10 @@ def test_several_stores_are_one_run_there(cluster: Cluster, folder: Path, tmp_pa
     conf = [word for setting in settings_of(folder) for word in ("--spark-conf", setting)]
     where = ("--engine", "spark", "--master", cluster.master, *conf)
     words = ("-m", "rmqtool", "rebuild", "s3://bucket/fleet/*", "--out", out, "--resume", *where)
-    done = run_driver(folder, *words)
+    with watched_command_lines() as shown:
+        done = run_driver(folder, *words)
     assert done.returncode == 0, done.stderr[-3000:]
+    assert shown == set()
     for store in FLEET:
         check_made(f"{out}/{store.name}", store, tmp_path / store.name)
     verify = ("-m", "rmqtool", "verify", "s3://bucket/fleet/*", "--format", "json")

@@ -196,6 +196,15 @@ def test_the_master_may_come_with_the_settings() -> None:
             "Cannot call methods on a stopped SparkContext.\n x",
             "Spark's master does not answer or ended the application",
         ),
+        (
+            "org.E: Job aborted due to stage failure: \nAborting TaskSet 3.0 because task 0 (partition 0)\n"
+            "cannot run anywhere due to node and executor excludeOnFailure.\nMost recent failure:\nnull\n",
+            "Spark has no executor left for a task",
+        ),
+        (
+            "org.E: Job aborted due to stage failure: \nTask 3 was lost\n\tat x",
+            "Spark failed: org.E: Job aborted due to stage failure: Task 3 was lost$",
+        ),
         ("", "Spark failed: no reason given"),
     ],
 )

@@ -26,16 +26,16 @@ _PATIENCE_S = 900
 
 
 class Views(NamedTuple):
-    """A cluster of two workers, one of which sees three directories otherwise.
+    """A cluster of three workers, two of which see three directories otherwise.
 
     Attributes:
         master: its URL.
-        seen: a store that both see.
-        hidden: a store that one does not see.
-        other: a store that one sees other bytes of, under the same names, sizes and times.
+        seen: a store that all see.
+        hidden: a store that one alone sees.
+        other: a store that two see other bytes of, under the same names, sizes and times.
         dark: a store that no worker sees.
         shared: a directory for output and scratch.
-        none: a directory for scratch that one worker does not see.
+        none: a directory for scratch that one worker alone sees.
     """
 
     master: str
@@ -64,7 +64,8 @@ def views(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Views]:
     changes += [f"mount --bind {copy} {other}", dark]
     try:
         cluster.start_master()
-        cluster.add_worker("odd", view=" && ".join(changes))
+        for name in ("odd", "second"):
+            cluster.add_worker(name, view=" && ".join(changes))
         cluster.add_worker("even", view=dark)
         yield Views(cluster.master, seen, hidden, other, unseen, shared, none)
     finally:

@@ -81,6 +81,7 @@ class RebuildRequest:
         generations: which messages of a topic that was created again get units.
         own: a directory inside the store that is the caller's to write ``out`` into, as that of a repair.
         tell_lost: is told every message that the result has not; None if nobody asks.
+        tell_queue: is told topic and number of every queue of the result.
         salvage: over all true records of a damaged log, which no broker does.
     """
 
@@ -100,6 +101,7 @@ class RebuildRequest:
     generations: Generations = Generations.AUTO
     own: Path | None = None
     tell_lost: Callable[[LostMessage], object] | None = None
+    tell_queue: Callable[[str, int], object] = lambda _topic, _queue_id: None
     salvage: bool = False
 
     @property
@@ -279,6 +281,8 @@ def _run(request: RebuildRequest, area: AnyArea, engine: Engine, progress: Progr
     plan = replace(plan, judge=partial(RecordChecker, stop=edge.stale_from), choose=choice)
     emit = request.compare or not (request.dry_run or request.salvage)
     result = run_reput(plan, engine, progress, emit=emit)
+    for one in result.plans:
+        request.tell_queue(one.topic, one.queue_id)
     start = time.perf_counter()
     skipped = inspect_skips(plan, result, engine, edge)
     unreachable = inspect_unreachable(plan, result, engine)

@@ -11,7 +11,7 @@ from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn, Findings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from rmqtool.account.model import LogLosses
@@ -127,7 +127,13 @@ class Rebuilt(Protocol):
 class Rebuild(Protocol):
     """Makes derived files anew."""
 
-    def __call__(self, parts: frozenset[str], out: Path | None, own: Path | None) -> Rebuilt:
+    def __call__(
+        self,
+        parts: frozenset[str],
+        out: Path | None,
+        own: Path | None,
+        tell_queue: Callable[[str, int], object] = ...,
+    ) -> Rebuilt:
         """Rebuild parts into a directory inside of one that may be written; without one, only count."""
         ...
 

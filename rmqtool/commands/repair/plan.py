@@ -74,9 +74,10 @@ class _Planner:
             one.structure is Structure.COMMITLOG and one.severity is Severity.ERROR and one.file not in strays
             for one in findings
         )
-        self._settings()
+        self._made: list[tuple[str, int]] = []
         self._strays()
         complete = not self._unread() and self._derived()
+        self._settings()
         self._abort(complete=complete)
         self._checkpoint(complete=complete)
 
@@ -95,7 +96,8 @@ class _Planner:
             )
         if not self._request.wants(RepairPart.SETTINGS):
             return
-        self.plan.configs = tuple(one for one in diagnose(self._store) if not one.is_sound)
+        made = self._made if RepairPart.QUEUES in self.plan.rebuilt else ()
+        self.plan.configs = tuple(one for one in diagnose(self._store, made=made) if not one.is_sound)
         for one in self.plan.configs:
             name = one.file.rpartition("/")[2]
             unused.discard(name)
@@ -194,7 +196,10 @@ class _Planner:
                 f"no file shows {name}, and files of another size stop a broker: give its own with"
                 f" -c broker.conf or -p {name}=N; the default, of brokers that name none, is {value}"
             )
-        return swap_refusal(self._request.rebuild(frozenset(part.value for part in parts), None, None))
+        names = frozenset(part.value for part in parts)
+        return swap_refusal(
+            self._request.rebuild(names, None, None, lambda topic, number: self._made.append((topic, number)))
+        )
 
     def _abort(self, *, complete: bool) -> None:
         if self._store.abort is None or not self._request.wants(RepairPart.ABORT):
