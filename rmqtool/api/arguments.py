@@ -123,7 +123,7 @@ def check_least(least: int, **numbers: int | None) -> None:
             raise UsageError(f"{name}={number}: must be at least {least}")
 
 
-def check_texts(**texts: str | None) -> None:
+def check_texts(**texts: object) -> None:
     """Check that arguments are one text each, where the type checker does not: later they fail anywhere.
 
     Raises:
@@ -140,9 +140,8 @@ def names_of(names: str | Iterable[str]) -> tuple[str, ...]:
     Raises:
         UsageError: One is no text.
     """
-    if isinstance(names, str):
-        return (names,)
-    several = tuple(names) if isinstance(names, Iterable) else (names,)
+    given: object = names
+    several = tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else (given,)
     if wrong := [one for one in several if not isinstance(one, str)]:
         raise UsageError(f"{wrong[0]!r} is no name; give one text, or several")
     return several

@@ -145,7 +145,7 @@ def _say_what_next(session: Session, out: Target | None, report: FleetReport[Mad
     ready = [one for one in made if one.is_installable]
     others = sum(bool(one.install_hint) and not one.is_installable for one in made)
     if ready:
-        session.console.note(replace(ready[0], out=f"{out}/NAME").install_hint)
+        session.console.note(replace(ready[0], store="STORE", out=f"{out}/NAME").install_hint)
     if others:
         count = counted(others, "result is", "results are", spec=",")
         session.console.warn(f"{count} not to be installed; rmqtool rebuild of that store alone says why")

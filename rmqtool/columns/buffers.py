@@ -214,7 +214,10 @@ class ColumnBuffers:
             )
             for word in Word
         )
-        return rows.Columns(self.file, len(self), *self._lasting(), words, self._damage, remarks)
+        longs, numbers, texts, stops, list_stops = self._lasting()
+        return rows.Columns(
+            self.file, len(self), longs, numbers, texts, stops, list_stops, words, self._damage, remarks
+        )
 
     def _lasting(self) -> Sequence[Any]:
         """Return numbers, texts and their ends: a copy of few, so that many hold no more than their bytes."""

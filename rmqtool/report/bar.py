@@ -57,16 +57,19 @@ class Bar:
         self._task: TaskID | None = None
         self._compilation: TaskID | None = None
         self._compiling_since, self._ready_before = 0.0, 0
+        self._is_compiled = False
         self._progress.start()
 
     def stage(self, name: str, total_bytes: int | None) -> None:
         """Begin a stage with an empty bar."""
+        self._settle()
         if self._task is not None:
             self._progress.remove_task(self._task)
         self._task = self._progress.add_task(escape(name), total=total_bytes)
 
     def advance(self, done_bytes: int) -> None:
         """Move the bar to a number of bytes."""
+        self._settle()
         if self._task is not None:
             self._progress.update(self._task, completed=done_bytes)
 
@@ -82,14 +85,25 @@ class Bar:
             description=f"compiling once, about {seconds} s",
             completed=min(ready, kernels),
             total=kernels,
-            visible=under_way,
+            visible=True,
             refresh=True,
         )
+        self._is_compiled = not under_way
 
     def print(self, line: str) -> None:
         """Write a line above the bar."""
+        self._settle()
         self._progress.console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     def close(self) -> None:
         """Take the bar away."""
+        self._settle()
         self._progress.stop()
+
+    def _settle(self) -> None:
+        """Move the bar of compiling to its end when the command goes on: no run needs all kernels."""
+        if self._compilation is not None and self._is_compiled:
+            self._is_compiled = False
+            total = next(task.total for task in self._progress.tasks if task.id == self._compilation)
+            self._progress.update(self._compilation, completed=total, refresh=True)
+            self._progress.update(self._compilation, visible=False, refresh=True)

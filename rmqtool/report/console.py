@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from rmqtool.report.bar import Bar
 
 _JSON_PERIOD_S = 0.5
+_PASTED = "  "
+"""Begins a line that is to be pasted into a shell, and stays whole."""
 
 
 class ProgressMode(StrEnum):
@@ -145,7 +147,10 @@ class Console:
         else:
             text = ("" if kind in {"note", "detail"} else f"{kind}: ") + escape_lines(sentence)
             width = width_of(sys.stderr)
-            self._write("\n".join(part for line in text.split("\n") for part in wrapped(line, width)))
+            parts = (
+                [line] if line.startswith(_PASTED) else wrapped(line, width) for line in text.split("\n")
+            )
+            self._write("\n".join(part for one in parts for part in one))
 
     def _write(self, line: str) -> None:
         if self._bar is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,12 +21,17 @@ SALVAGE_REPORT = f"{SALVAGE_PAPERS}/salvage.json"
 CARVE_REPORT = "carve/carve.json"
 """Reports in results, by which these are known to be whole."""
 
-_FETCH = "Fetch what {out}/manifest.json lists, and hold it against its sizes and SHA-256. "
+_FETCH = "Fetch what {out}/manifest.json lists as RESULT, and hold it against its sizes and SHA-256. "
 
 
-def fetch_hint(out: str) -> str:
-    """Return what comes before a result can be used where it lies in object storage; empty on a disk."""
-    return _FETCH.format(out=out) if is_object_url(out) else ""
+def fetched(out: str) -> tuple[str, str]:
+    """Return what comes before a result can be used, and the word for its place in a shell line.
+
+    One on a disk is used where it lies; its name is no option, whatever it begins with.
+    """
+    if is_object_url(out):
+        return _FETCH.format(out=out), "RESULT"
+    return "", shlex.quote(f"./{out}" if out.startswith("-") else out)
 
 
 def read_result(out: Target, name: str) -> bytes | None:

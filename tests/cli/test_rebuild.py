@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shlex
+import shutil
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
@@ -29,6 +32,26 @@ def test_a_rebuild_leaves_the_result_a_summary_and_a_hint(
     assert "the present files are the same" in found.out
     assert "To install: stop the broker" in found.err
     assert json.loads((out / "rebuild.json").read_text())["records"] == 163
+
+
+def test_the_lines_that_install_it_can_be_pasted(
+    run: Callable[..., Run], plain: Path, tmp_path: Path
+) -> None:
+    """Whatever the names are, and each step only where the one before was done."""
+    store = shutil.copytree(plain, tmp_path / "it's a store")
+    (store / "abort").touch()
+    found = run("rebuild", store, *LOCAL, "--out", tmp_path / "a result")
+    check, install = (line.strip() for line in found.err.splitlines() if line.startswith("  "))
+    assert shlex.split(check) == ["rmqtool", "verify", str(store)]
+    before = sorted(one.name for one in store.iterdir())
+    subprocess.run(["sh", "-c", install], check=True)
+    away = tmp_path / "it's a store.before"
+    assert sorted(one.name for one in away.iterdir()) == ["abort", "consumequeue", "index"]
+    assert sorted([one.name for one in store.iterdir()] + ["abort"]) == before
+    assert run("verify", store).status == 0
+    again = subprocess.run(["sh", "-c", install], check=False, capture_output=True)
+    assert again.returncode != 0
+    assert sorted([one.name for one in store.iterdir()] + ["abort"]) == before
 
 
 def test_the_json_document(run: Callable[..., Run], plain: Path) -> None:

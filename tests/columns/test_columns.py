@@ -220,8 +220,8 @@ def test_batches_of_small_files_hold_no_more_than_their_bytes(tmp_path: Path) ->
     job = ColumnJob(log_of(tmp_path), LEVELS, EVERYTHING, ALL)
     found = [one for one in log_pieces(job) if isinstance(one, rows.Columns)]
     assert [one.count for one in found] == [5] * 20
-    arrays = [
-        each for one in found for each in (one.longs, one.numbers, one.stops, one.list_stops, *one.texts)
-    ]
+    arrays: list[Any] = [one.longs for one in found]
+    for one in found:
+        arrays += [one.numbers, one.stops, one.list_stops, *one.texts]
     assert {each.base is None for each in arrays} == {True}  # of its own, and no part of a larger one
     assert sum(each.nbytes for each in arrays) < 20 * 4096

@@ -77,19 +77,21 @@ def test_compiling_is_said_with_a_bar_that_moves(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("TERM", "xterm")
     console = Console(color=False)
     compilation = Compilation()
-    compilation.listener, compilation.kernels = console.compiling, 2
+    compilation.listener, compilation.kernels = console.compiling, 3
     compilation.begin()
     compilation.end()
     compilation.begin()
     console.note("meanwhile")
     before = terminal.getvalue()
     assert "compiling once, about 5 s" in before
-    assert "0/2 kernels" in before
-    assert "1/2 kernels" in before
+    assert "0/3 kernels" in before
+    assert "1/3 kernels" in before
     compilation.end()
     console.note("afterwards")
     console.close()
-    assert "compiling once" not in terminal.getvalue().rpartition("afterwards")[2]
+    during, _, afterwards = terminal.getvalue().rpartition("afterwards")
+    assert "3/3 kernels" in during  # not all were needed
+    assert "compiling once" not in afterwards
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])
@@ -133,6 +135,16 @@ def test_a_remark_breaks_between_words_on_a_terminal_only(monkeypatch: pytest.Mo
         monkeypatch.setenv("COLUMNS", "30")
         Console(ProgressMode.NEVER).note(sentence)
         assert stream.getvalue().splitlines() == expected
+
+
+def test_a_line_to_paste_stays_whole_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.StringIO()
+    monkeypatch.setattr(stream, "isatty", lambda: True)
+    monkeypatch.setattr("sys.stderr", stream)
+    monkeypatch.setenv("COLUMNS", "30")
+    line = f"  mv {'a/very/long/place/' * 5} there"
+    Console(ProgressMode.NEVER).note(f"Stop the broker, look around, and run\n{line}\nKeep it.")
+    assert stream.getvalue().splitlines() == ["Stop the broker, look around,", "and run", line, "Keep it."]
 
 
 def test_times_and_sizes() -> None:

@@ -5,20 +5,20 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from rmqtool.store.results import fetch_hint
+from rmqtool.store.results import fetched
 
 if TYPE_CHECKING:
     from rmqtool.commands.rebuild.report import RebuildReport
 
 _INSTALL = (
-    "To install: stop the broker and remove abort; move the store's {names} away and put the ones in {out}"
-    " in their place; keep commitlog/, config/ and checkpoint. Install both parts of one rebuild and put"
+    "To install: stop the broker and run\n  rmqtool verify {store}\n  {line}\n"
+    "The first compares queues and index with the log, which shows damage that a rebuild cannot see. Keep"
+    " commitlog/, config/ and checkpoint, and what is moved away. Install all parts of one rebuild and put"
     " nothing else beside them: brokers of 5.0.0 to 5.3.1 do not complete a consume queue that ends before"
     " the log does, 5.3.2 and later lose a record doing so, and 5.4.0 and later look at the newest"
     " commitLogRecoverMaxNum (10) files of the log only: do not delete {names} for a start to make them anew,"
-    " as all before those files would get no unit and no index entry. A start that still finds abort deletes"
-    " index files that are newer than the checkpoint. Before that, rmqtool verify {store}: it compares queues"
-    " and index with the log, which shows damage that a rebuild cannot see; keep what you move away."
+    " as all before those files would get no unit and no index entry. A start that finds abort deletes index"
+    " files that are newer than the checkpoint."
 )
 _PARTIAL = "This result is partial: a broker must not start on it."
 _DAMAGED = (
@@ -74,6 +74,16 @@ def install_hint(report: RebuildReport) -> str:
     if report.doubtful_settings:
         names = " and ".join(report.doubtful_settings)
         return _DOUBTFUL.format(names=names, first=next(iter(report.doubtful_settings)), store=store)
-    names = " and ".join(f"{name}/" for name in sorted(report.files) if report.files[name])
-    told = _INSTALL.format(names=names or "derived directories", out=shlex.quote(report.out), store=store)
-    return fetch_hint(report.out) + told
+    made = [name for name in sorted(report.files) if report.files[name]]
+    names = " and ".join(f"{name}/" for name in made) or "derived directories"
+    hint, out = fetched(report.out)
+    return hint + _INSTALL.format(names=names, store=store, line=_line(report.store, out, made))
+
+
+def _line(path: str, out: str, made: list[str]) -> str:
+    """Return the shell line that installs a result; each step waits for the one before."""
+    store = shlex.quote(path)
+    old = " -o ".join(f"-name {name}" for name in (*made, "abort"))
+    new = " ".join(f"{out}/{name}" for name in made)
+    away = f"find {store}/ -maxdepth 1 '(' {old} ')' -exec mv -t {store}.before {{}} +"
+    return f"mkdir {store}.before && {away} && cp -a {new} {store}/"

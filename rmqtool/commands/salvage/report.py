@@ -10,7 +10,7 @@ from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn
 from rmqtool.findings.wording import counted
 from rmqtool.salvage.model import Holes, PartKind
-from rmqtool.store.results import fetch_hint
+from rmqtool.store.results import fetched
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -194,9 +194,11 @@ class SalvageReport:
         """Return what to do next; empty where nothing was made."""
         if self.out is None:
             return ""
-        return fetch_hint(self.out) + (
-            f"To use it: rmqtool verify {self.out}, then start a broker with the old settings on a copy of it"
-            " (storePathRootDir), and look at salvage/lost.ndjson for what consumers will miss."
+        hint, place = fetched(self.out)
+        return (
+            f"{hint}To use it:\n  rmqtool verify {place}\n"
+            "Then start a broker with the old settings on a copy of it (storePathRootDir), and look"
+            " at salvage/lost.ndjson for what consumers will miss."
         )
 
     def exit_status(self, fail_on: FailOn | str = FailOn.ERROR) -> ExitStatus:
