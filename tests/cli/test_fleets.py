@@ -190,7 +190,7 @@ def test_rebuild_makes_a_directory_for_each_and_goes_on_where_it_ended(
     assert first.status == 3
     assert defects("fleet", first.document) == []
     assert sorted(path.name for path in out.iterdir()) == ["a-store", "b-store", "d-store"]
-    assert "/NAME in their place" in first.err
+    assert "/NAME/consumequeue" in first.err
     run("rebuild", fleet / "a/store", "--out", one, *LOCAL)
     assert not _differing(out / "a-store", one)
 
