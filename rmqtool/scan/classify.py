@@ -39,7 +39,6 @@ from rmqtool.formats.message import (
     RecordStart,
 )
 from rmqtool.scan.gaps import Outcome
-from rmqtool.scan.hidden import count_hidden
 from rmqtool.scan.page_tail import PAGE_BYTES, ends_in_page
 
 if TYPE_CHECKING:
@@ -207,6 +206,8 @@ def _inside(gap: Gap, segment: Segment) -> Defect:
 
 def _hiding(gap: Gap, segment: Segment) -> Defect:
     """Name a frame of another place over whole records."""
+    from rmqtool.scan.hidden import count_hidden  # loads kernels, for logs that need it
+
     below = counted(count_hidden(segment, gap), "whole record", spec=",")
     message = (
         f"a frame of {gap.total_size} bytes that says it lies elsewhere, over {below} from {gap.stop} on: a"

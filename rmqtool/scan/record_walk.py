@@ -17,7 +17,6 @@ from rmqtool.javacompat.checksums import PROP_CRC_NAME, PROP_CRC_SIZE
 from rmqtool.releases import LENIENT
 from rmqtool.scan.classify import Defect, classified, ghosts, missing_blank, unreadable_part
 from rmqtool.scan.gaps import Gap, Outcome
-from rmqtool.scan.hidden import HiddenRecords
 from rmqtool.scan.log_edge import FoundEdge
 from rmqtool.scan.records import Record, check_record, number_problem
 from rmqtool.scan.resync import find_true, is_true
@@ -98,6 +97,8 @@ class ChainWalk:
 
     def __init__(self, number: int, edge: FoundEdge) -> None:
         self._number = number
+        from rmqtool.scan.hidden import HiddenRecords  # loads kernels, for those that walk
+
         self._edge = edge
         self._segment = edge.segments[number]
         self._window = Window(self._segment)
