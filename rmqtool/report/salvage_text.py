@@ -73,6 +73,7 @@ def _left_out(report: SalvageReport) -> Iterator[str]:
     }
     grounds = {
         "units": "more of the copies' queues list the other",
+        "text": "its properties are no text, or have names that no record has",
         "neighbours": "queue offsets and store times around it go on with the other",
         "nothing": "nothing tells, so the earlier copy's stays",
     }
@@ -91,7 +92,16 @@ def _queues(report: SalvageReport) -> Iterator[str]:
         gone = one.not_given_back - one.placed
         missing = f", {gone:,} with nothing in their place" if gone else ""
         damaged = f", {one.damaged:,} there but damaged" if one.damaged else ""
+        again = "" if one.orderly else "; it gave queue offsets more than once, so others may move"
         bounds = f"{one.first_queue_offset:,} to {one.end_queue_offset - 1:,}"
-        yield f"{'lost':<14} {name}: {one.lost:,} of the messages {bounds}{damaged}{missing}"
+        yield f"{'lost':<14} {name}: {one.lost:,} of the messages {bounds}{damaged}{missing}{again}"
     if len(hurt) > _LISTED:
         yield f"{'lost':<14} in {counted(len(hurt) - _LISTED, 'queue')} more, see --format json"
+    for one in report.moving[:_LISTED]:
+        name = f"{escape_text(one.topic)}/{one.queue_id}"
+        offsets = counted(
+            one.unknown, "queue offset without a record", "queue offsets without a record", spec=","
+        )
+        yield f"{'moves':<14} {name}: {offsets}, though nothing is lost there; later messages move down"
+    if len(report.moving) > _LISTED:
+        yield f"{'moves':<14} {counted(len(report.moving) - _LISTED, 'queue')} more, see --format json"

@@ -67,6 +67,11 @@ class QueueAccount:
         """Return the queue offsets of which nothing is known: neither found nor proven lost."""
         return max(self.queue_offsets - self.found - self.not_given_back, 0)
 
+    @property
+    def moves(self) -> bool:
+        """Whether queue offsets are without a record though nothing is lost there: later messages move."""
+        return self.orderly and self.unknown > 0
+
 
 def accounts(belief: Belief, lost: tuple[Lost, ...]) -> Iterator[QueueAccount]:
     """Yield the account of each queue."""

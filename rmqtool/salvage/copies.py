@@ -74,7 +74,8 @@ def merge(
             raise UsageError(f"{other.log.directories[0]}: no copy of this log: no record is the same")
         if differing.any():
             whole = _where(merged, ~merged.damaged)
-            won, aside = Disputes(whole, good, differing, taken, of_copies).settle()
+            logs = [one.log for one in surveys]
+            won, aside = Disputes(whole, good, differing, taken, of_copies, logs).settle()
             taken |= won
             conflicts += aside
         merged = _joined(merged, good, taken)

@@ -1,7 +1,8 @@
 """Places where two copies of a log hold different records, both proven: the evidence says which stays.
 
-The units of all copies' queues come first; then the neighbours: the records around go on in queue offset and
-store time with the one, and not with the other. Where nothing tells, the earlier copy's stays.
+The units of all copies' queues come first; then the properties, which are text with names that others have;
+then the neighbours: the records around go on in queue offset and store time with the one, and not with the
+other. Where nothing tells, the earlier copy's stays.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rmqtool.salvage.evidence import confirmed_units
+from rmqtool.salvage.marks import oddities, property_names
 from rmqtool.salvage.model import Found, Grounds
 from rmqtool.salvage.rows import by_queue
 
@@ -23,12 +25,13 @@ if TYPE_CHECKING:
     from rmqtool.arrays import Bools, Int64s
     from rmqtool.salvage.evidence import QueueEvidence
     from rmqtool.salvage.survey import Survey
+    from rmqtool.store.segments import FileQueue
 
     Rows = npt.NDArray[Any]
 
 _JUDGED_AGAIN = 1 << 12  # places side by side that are judged once more, each by itself
-_BY_UNITS, _BY_NEIGHBOURS, _BY_NOTHING = range(3)
-_GROUNDS = (Grounds.UNITS, Grounds.NEIGHBOURS, Grounds.NOTHING)
+_BY_UNITS, _BY_TEXT, _BY_NEIGHBOURS, _BY_NOTHING = range(4)
+_GROUNDS = (Grounds.UNITS, Grounds.TEXT, Grounds.NEIGHBOURS, Grounds.NOTHING)
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,7 @@ class Disputes:
         differing: which of these lie over others of the earlier, ``(n,)``.
         taken: which of these fill holes of the earlier, ``(n,)``.
         evidence: what the queues of each copy list.
+        logs: of all copies, by the number that records name as their source.
     """
 
     def __init__(
@@ -76,8 +80,9 @@ class Disputes:
         differing: Bools,
         taken: Bools,
         evidence: Sequence[QueueEvidence],
+        logs: Sequence[FileQueue],
     ) -> None:
-        self._surveys, self._evidence = (first, other), evidence
+        self._surveys, self._evidence, self._logs = (first, other), evidence, logs
         self._from_zero = first.log.start == 0
         met, _ = overlaps(first.records, other.records[differing])
         self._differs = met, differing
@@ -98,8 +103,10 @@ class Disputes:
         """Return which records of the later copy stay, ``(n,)``, and what is put aside of both."""
         places = self._places()
         votes = self._votes(places)
-        wins, grounds = votes > 0, np.where(votes != 0, _BY_UNITS, _BY_NOTHING)
-        undecided = np.flatnonzero(votes == 0)
+        grounds = np.where(votes != 0, _BY_UNITS, _BY_NOTHING)
+        votes[votes == 0] = self._odder(places[votes == 0])
+        grounds[(grounds == _BY_NOTHING) & (votes != 0)] = _BY_TEXT
+        wins, undecided = votes > 0, np.flatnonzero(votes == 0)
         self._settle_around(places, wins, votes != 0)
         # Between two places side by side there is no record that both copies have.
         ahead = np.searchsorted(self._agreed, places[undecided, 0])
@@ -124,6 +131,36 @@ class Disputes:
             first, other = (self._listed_bytes(survey, evidence, places) for survey in self._surveys)
             votes += np.sign(other - first)
         return votes
+
+    def _odder(self, places: Int64s) -> Int64s:
+        """Return how much odder the properties of the earlier records of a place are, ``(k,)``.
+
+        Where two records differ in nothing else, the one with fewer names that others have is the odder.
+        """
+        counts = np.zeros((2, len(places), 2), np.int64)
+        if not len(places):
+            return counts[0, :, 0]
+        agreed = np.isin(self._surveys[1].records["log_offset"], self._agreed)
+        known = property_names(self._surveys[1].log, self._surveys[1].records[agreed])
+        for number, side in enumerate(self._differing):
+            of_record = np.searchsorted(places[:, 0], side.records["log_offset"], "right") - 1
+            within = (of_record >= 0) & (side.records["log_offset"] < places[of_record, 1])
+            for row, place in zip(side.records[within], of_record[within], strict=True):
+                counts[number, place] += oddities(self._logs[int(row["source"])], row, known)
+        odder, more = (counts[0] - counts[1]).T
+        result: Int64s = np.where(odder != 0, odder, np.where(self._has_same_heads(places), -more, 0))
+        return result if known else result * 0
+
+    def _has_same_heads(self, places: Int64s) -> Bools:
+        """Tell at which places one record of each copy lies, and both say the same of queue and time."""
+        names = ["log_offset", "store_timestamp_ms", "queue_offset", "total_size", "queue_id"]
+        one, two = (
+            side.records[names][np.searchsorted(side.records["log_offset"], places[:, 0]) % len(side.records)]
+            for side in self._differing
+        )
+        same: Bools = (one == two) & (one["log_offset"] + one["total_size"] == places[:, 1])
+        same &= one["log_offset"] == places[:, 0]
+        return same
 
     @staticmethod
     def _listed_bytes(survey: Survey, evidence: QueueEvidence, places: Int64s) -> Int64s:

@@ -14,9 +14,13 @@ from rmqtool.salvage.rows import Mark
 from rmqtool.scan.records import check_record
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Set
+
     import numpy.typing as npt
 
     from rmqtool.salvage.survey import Survey
+    from rmqtool.scan.records import Record
+    from rmqtool.store.segments import FileQueue
 
     Rows = npt.NDArray[Any]
 
@@ -39,12 +43,7 @@ def mark_torn(survey: Survey) -> None:
 
 def _is_text(survey: Survey, row: Rows) -> bool:
     """Whether topic and properties of a record are text, as clients write it."""
-    segment = survey.log.segment_at(int(row["log_offset"]))
-    if segment is None:
-        return True
-    record = check_record(
-        segment, int(row["log_offset"]) - segment.start, NEWEST.records, base=segment.start
-    ).record
+    record = _read(survey.log, row)
     if record is None:
         return True
     width = TOPIC_LENGTHS[record.head.magic].size
@@ -55,6 +54,43 @@ def _is_text(survey: Survey, row: Rows) -> bool:
     except UnicodeDecodeError:
         return False
     return not _CONTROLS.search(shown)
+
+
+def _read(log: FileQueue, row: Rows) -> Record | None:
+    at = int(row["log_offset"])
+    segment = log.segment_at(at)
+    if segment is None:
+        return None
+    return check_record(segment, at - segment.start, NEWEST.records, base=segment.start).record
+
+
+def property_names(log: FileQueue, rows: Rows) -> frozenset[str]:
+    """Return the names of the properties that some of these records have."""
+    records = (_read(log, row) for row in rows[:: max(len(rows) // _SAMPLE, 1)])
+    return frozenset(name for one in records if one is not None for name, _ in _pairs(one))
+
+
+def oddities(log: FileQueue, row: Rows, known: Set[str]) -> tuple[int, int]:
+    """Count what no client writes into properties, and the names that other records have.
+
+    Odd are bytes that are no text, broken pairs, unknown names, and a batch whose head says otherwise.
+    """
+    record = _read(log, row)
+    if record is None:
+        return 0, 0
+    shown = record.properties_bytes.decode("utf-8", "replace")
+    odd = shown.count("\ufffd") + len(_CONTROLS.findall(shown))
+    odd += sum("\1" in value or name not in known for name, value in _pairs(record))
+    base = record.properties.get("INNER_BASE")
+    odd += base is not None and base != str(record.head.queue_offset)
+    return odd, len({name for name, _ in _pairs(record)} & known)
+
+
+def _pairs(record: Record) -> Iterator[tuple[str, str]]:
+    """Yield name and value of each property; nothing, where they end in a separator, is a pair of its own."""
+    for piece in record.properties_bytes.decode("utf-8", "replace").split("\2"):
+        name, _, value = piece.partition("\1")
+        yield name, value
 
 
 def forgive_foreign_sums(survey: Survey) -> None:

@@ -28,6 +28,7 @@ class Grounds(StrEnum):
     """What decides between the records of two copies."""
 
     UNITS = "units"  # more of the copies' queues list the one
+    TEXT = "text"  # the other's properties are no text, or have names that no record has
     NEIGHBOURS = "neighbours"  # queue offsets and store times around it go on with the one
     NOTHING = "nothing"  # the earlier copy's stays
 

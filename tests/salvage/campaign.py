@@ -17,6 +17,7 @@ from rmqtool.formats.consumequeue import BATCH_UNITS
 from rmqtool.progress import NullProgress
 from rmqtool.salvage.evidence import read_evidence
 from rmqtool.store import open_store
+from rmqtool.topics import LMQ_PREFIX
 from tests.builders import InlineEngine
 from tests.salvage.damages import KINDS, damage
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
+    from rmqtool.salvage.accounts import QueueAccount
     from tests.salvage.damages import Kind, Scene
 
 _UNIT = struct.Struct(">qiq")
@@ -37,6 +39,7 @@ class Outcome:
     Attributes:
         survivors: records that were whole.
         missing: physical offsets of those that are not in the result.
+        undecided: likewise, of copies that differ, where the salvage says that nothing decides.
         strange: places of records in the result that never were, and are not ours.
         changed: places of records in the result of which damage changed what no checksum protects.
         misplaced: survivors whose queue does not have them at their queue offset.
@@ -47,6 +50,7 @@ class Outcome:
 
     survivors: int = 0
     missing: list[int] = field(default_factory=list)
+    undecided: list[int] = field(default_factory=list)
     strange: list[int] = field(default_factory=list)
     changed: list[int] = field(default_factory=list)
     misplaced: list[int] = field(default_factory=list)
@@ -105,7 +109,8 @@ def run(
     _judge(outcome, scenes, survivors, out, source)
     truth = [raw for scene in scenes for raw in scene.truth.values()]
     outcome.invented = list(invented(out, spans_of(source, truth)))
-    outcome.faults, _ = faults(out)
+    again = {f"{(one.topic, one.queue_id)}: " for one in outcome.report.queues if _is_again(one)}
+    outcome.faults = [one for one in faults(out)[0] if not one.startswith(tuple(again))]
     return outcome, names
 
 
@@ -134,7 +139,11 @@ def _judge(
     outcome: Outcome, scenes: list[Scene], survivors: dict[int, bytes], out: Path, source: Path
 ) -> None:
     result = records_of(out / "commitlog")
-    outcome.missing = [place for place, raw in survivors.items() if result.get(place) != raw]
+    assert outcome.report is not None
+    gone = [place for place, raw in survivors.items() if result.get(place) != raw]
+    if outcome.report.conflicts.get("nothing"):
+        outcome.undecided = [place for place in gone if _is_put_aside(out, place, survivors[place])]
+    outcome.missing = [place for place in gone if place not in outcome.undecided]
     made = made_places(out)
     for place, raw in result.items():
         truths = [scene.truth.get(place) for scene in scenes]
@@ -146,8 +155,8 @@ def _judge(
         else:
             outcome.strange.append(place)
     batches = units_of_batches(source)
-    have, moved = units_of_batches(out), _said_to_move(out)
-    for place in survivors.keys() - {*outcome.missing}:
+    have, moved = units_of_batches(out), _said_to_move(outcome.report, out)
+    for place in survivors.keys() - {*gone}:
         raw = survivors[place]
         if place in batches:
             stands = batches[place] == have.get(place)
@@ -161,10 +170,21 @@ def _judge(
             outcome.misplaced.append(place)
 
 
-def _said_to_move(out: Path) -> set[tuple[str, int]]:
-    """Return the queues of which a salvage says that a lost message has no tombstone."""
+def _is_put_aside(out: Path, place: int, raw: bytes) -> bool:
+    """Whether a record is kept beside the result, as the other copy has another."""
+    return any(path.read_bytes() == raw for path in (out / "lost+found").glob(f"{place:020d}-conflict-*.bin"))
+
+
+def _said_to_move(report: SalvageReport, out: Path) -> set[tuple[str, int]]:
+    """Return the queues of which a salvage says that messages are at other queue offsets, or may be."""
     lines = map(json.loads, (out / "salvage" / "lost.ndjson").read_text("utf-8").splitlines())
-    return {(one["topic"], one["queueId"]) for one in lines if not one["placed"]}
+    said = {(one["topic"], one["queueId"]) for one in lines if not one["placed"]}
+    return said | {(one.topic, one.queue_id) for one in report.queues if one.moves or _is_again(one)}
+
+
+def _is_again(one: QueueAccount) -> bool:
+    """Whether a light queue gave queue offsets more than once: where tombstones stand, the broker decides."""
+    return one.topic.startswith(LMQ_PREFIX) and not one.orderly
 
 
 def _is_due(source: Path, where: tuple[str, int, int], raw: bytes, place: int) -> bool:
@@ -213,6 +233,7 @@ def summary(outcomes: list[Outcome]) -> Counter[str]:
         counts["runs"] += 1
         counts["survivors"] += one.survivors
         counts["missing"] += len(one.missing)
+        counts["undecided"] += len(one.undecided)
         counts["strange"] += len(one.strange)
         counts["changed"] += len(one.changed)
         counts["misplaced"] += len(one.misplaced)

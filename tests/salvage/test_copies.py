@@ -108,3 +108,27 @@ def test_where_nothing_tells_the_earlier_copy_leads(tmp_path: Path) -> None:
     report = opened(roots[0]).salvage(tmp_path / "out", [opened(roots[1])])
     assert report.conflicts == {"nothing": 1}
     assert records_of(tmp_path / "out" / "commitlog") == records_of(roots[0] / "commitlog")
+
+
+def _no_text(log: LogCopy, at: int) -> None:
+    log.flip(at, 1 << 7)
+
+
+def _no_name(log: LogCopy, at: int) -> None:
+    log.flip(at, 1)
+
+
+def _no_pairs(log: LogCopy, at: int) -> None:
+    end = at + log.read(at, 1 << 9).index(b"\2", 40)
+    log.write(end, b"?")
+
+
+@pytest.mark.parametrize("leads", [True, False])
+@pytest.mark.parametrize("damage", [_no_text, _no_name, _no_pairs])
+def test_properties_that_no_client_writes_lose(damage: object, tmp_path: Path, *, leads: bool) -> None:
+    damaged = copy_of(NAME, tmp_path)
+    log = LogCopy(damaged)
+    damage(log, log.properties_length_at(late_record(log)) + 2)  # type: ignore[operator]
+    report = salvaged(damaged, tmp_path, queues=False, leads=leads)
+    assert report.conflicts == {"text": 1}
+    survivors_stand(log, tmp_path / "out", set())

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import random
 import shutil
 from typing import TYPE_CHECKING
 
 import pytest
 
+import rmqtool
+from rmqtool.report.salvage_text import write_salvage_text
 from tests.broker.log_damage import LogCopy
-from tests.salvage.campaign import faults
+from tests.salvage.campaign import faults, places_in
 from tests.salvage.light_stores import EVIDENCE, lose_neighbours, salvaged, write_store
 from tests.store.fixture_stores import fixture
 
@@ -60,3 +63,25 @@ def test_neighbours_lost_in_fixtures(name: str, queues: bool, tmp_path: Path) ->
     salvaged(root, fixture(name) / "broker.conf", tmp_path / "out")
     found, counts = faults(tmp_path / "out")
     assert (found, counts[True] > 0) == ([], True)
+
+
+@pytest.mark.parametrize("queues", [True, False])
+def test_a_record_that_no_longer_says_its_light_queue_moves_others_with_a_word(
+    tmp_path: Path, *, queues: bool
+) -> None:
+    root = write_store(tmp_path / "made", random.Random(1), queues=1, lights=2, count=60)
+    log = LogCopy(root)
+    raws = {place: log.read(place, log.head(place).total_size) for places in log.records for place in places}
+    place = next(place for place, raw in raws.items() if b"MULTI_QUEUE_OFFSET" in raw and place > 2000)
+    log.write(place + raws[place].index(b"MULTI_QUEUE"), b"MULTi")
+    if not queues:
+        shutil.rmtree(root / "consumequeue")
+    out = tmp_path / "out"
+    report = rmqtool.open(root, broker_conf=root.with_name("broker.conf")).salvage(out)
+    light = {(topic, queue_id) for topic, queue_id, _ in places_in(raws[place]) if topic.startswith("%LMQ%")}
+    assert {(one.topic, one.queue_id) for one in report.moving} == light
+    assert not report.is_whole
+    assert f"In {len(light)} queue" in report.verdict
+    shown = io.StringIO()
+    write_salvage_text(report, shown)
+    assert f"{report.moving[0].topic}/0: 1 queue offset without a record" in shown.getvalue()

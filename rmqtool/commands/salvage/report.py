@@ -83,8 +83,9 @@ class SalvageReport:
             ``properties`` these are torn, or ``__CRC32#`` fails though the body holds, ``stale`` old bytes,
             ``fields`` contradicted, ``room`` too little room beside them, ``conflict`` of another copy.
         conflicts: of records put aside for those of another copy, how many by what decided: ``units`` more
-            copies' queues list the other, ``neighbours`` queue offsets and store times around it go on with
-            the other, ``nothing`` the other is of an earlier copy.
+            copies' queues list the other, ``text`` its properties are no text, or have names that no record
+            has, ``neighbours`` queue offsets and store times around it go on with the other, ``nothing`` the
+            other is of an earlier copy.
         odd_times: records given back whose store time is out of order.
         queues: the account of each queue.
         units: units written.
@@ -168,7 +169,12 @@ class SalvageReport:
     def is_whole(self) -> bool:
         """Whether the log had no damage: nothing is lost, nothing is left out, no hole was filled."""
         filled = self.bytes.tombstones or self.bytes.fillers
-        return not (self.lost.proven or self.lost.damaged or self.left_out or filled)
+        return not (self.lost.proven or self.lost.damaged or self.left_out or filled or self.moving)
+
+    @property
+    def moving(self) -> tuple[QueueAccount, ...]:
+        """Return the queues that skip queue offsets though nothing proves a message to be lost there."""
+        return tuple(one for one in self.queues if one.moves)
 
     @property
     def verdict(self) -> str:
@@ -187,6 +193,10 @@ class SalvageReport:
             told += f" {counted(self.lost.open, 'damaged record', spec=',')} of an unknown queue."
         if missing and self.holes is not Holes.CUT:
             told += _SHIFTED
+        if self.moving:
+            told += (
+                f" In {counted(len(self.moving), 'queue', spec=',')} messages move to lower queue offsets."
+            )
         return told + (_PARTIAL if self.partial else "")
 
     @property
