@@ -41,7 +41,7 @@ def _lines(report: SalvageReport) -> Iterator[str]:
         elif one.mended is not None:
             yield f"{'config':<14} {escape_text(one.label)} was damaged, and is now {escape_text(one.mended)}"
     for note in report.notes[:_LISTED]:
-        yield f"{'not read':<14} {escape_text(note)}"
+        yield f"{'note':<14} {escape_text(note)}"
     stages = ", ".join(f"{name} {seconds:.2f}" for name, seconds in report.seconds.items())
     if stages:
         yield f"{'seconds':<14} {stages}"

@@ -220,7 +220,7 @@ class FieldJudge:
         if not self.from_zero or not offset or not self._is_alone(unit) or not self._is_unheard_of(number):
             return False
         topic, known = self.survey.queues[number][0], self.evidence.declared
-        return topic in known or any(_one_letter_apart(topic, one) for one in known)
+        return topic in known or any(one_letter_apart(topic, one) for one in known)
 
     def _own_unit(self, record: int) -> int | None:
         """Return the unit of a record in its own queue; None if it has none."""
@@ -237,7 +237,7 @@ class FieldJudge:
             return claimed_topic == topic or claimed_id == queue_id
         if claimed_topic == topic:
             return _one_byte_apart(claimed_id, queue_id, 4)
-        return claimed_id == queue_id and _one_letter_apart(claimed_topic, topic)
+        return claimed_id == queue_id and one_letter_apart(claimed_topic, topic)
 
     def _forget_left_out(self) -> None:
         """Take out of the chains what contradicts them; what is damaged still shows where it stood."""
@@ -248,7 +248,7 @@ class FieldJudge:
                 chain.rows = chain.rows[good]
 
 
-def _one_letter_apart(one: str, other: str) -> bool:
+def one_letter_apart(one: str, other: str) -> bool:
     """Whether two names differ in one letter, or in one byte: what is no text is read as one letter."""
     pairs = ((one, other), (one.encode(), other.encode()))
     return any(len(a) == len(b) and sum(x != y for x, y in zip(a, b, strict=True)) == 1 for a, b in pairs)

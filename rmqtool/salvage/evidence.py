@@ -18,6 +18,7 @@ from rmqtool.formats.message import SMALLEST_RECORD
 from rmqtool.salvage.rows import by_queue
 from rmqtool.store.broker_json import ConfigFileError, load_broker_json, queue_counts
 from rmqtool.store.kinds import PathKind
+from rmqtool.topics import SCHEDULE_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -98,9 +99,12 @@ def read_evidence(store: Store) -> QueueEvidence:
 def _declared(store: Store) -> dict[str, int]:
     if store.root is None:
         return {}
+    counts: dict[str, int] = {}
     with suppress(ConfigFileError):  # repair tells of it
-        return queue_counts(load_broker_json(store.root / "config" / "topics.json"))
-    return {}
+        counts = queue_counts(load_broker_json(store.root / "config" / "topics.json"))
+    if counts:  # no broker lists the topic of delayed messages
+        counts.setdefault(SCHEDULE_TOPIC, store.settings.delay_levels.max_level)
+    return counts
 
 
 def _read(queue: QueueFiles, evidence: QueueEvidence) -> None:

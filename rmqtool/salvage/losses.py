@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ import numpy as np
 from rmqtool.account.absent import NOTHING_KEPT, AbsentFinder, Kept, Pin
 from rmqtool.formats.message import SMALLEST_RECORD
 from rmqtool.salvage.causes import DAMAGED_CAUSES, Cause
+from rmqtool.salvage.claims import one_letter_apart
 from rmqtool.salvage.model import Lost
 from rmqtool.scan.record_at import record_at
 
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
     from rmqtool.account.absent import Absent
     from rmqtool.salvage.belief import Belief
-    from rmqtool.salvage.chains import Chain
+    from rmqtool.salvage.chains import Chain, Gap
     from rmqtool.salvage.evidence import QueueEvidence
 
     Rows = npt.NDArray[Any]
@@ -60,8 +62,9 @@ class LossFinder:
         """Yield lost messages by queue and queue offset."""
         survey = self.belief.survey
         numbers = {key: number for number, key in enumerate(survey.queues)}
+        misnamed = {survey.queues[number] for number in self._misnamed()}
         for key in sorted({*numbers, *self.evidence.units}):
-            if self.takes(key[0]):
+            if self.takes(key[0]) and key not in misnamed:
                 for one in self._all_of_queue(key, self.belief.chains.get(numbers.get(key, -1))):
                     yield Lost(
                         *key, one.queue_offset, one.messages, one.start, one.stop, one.cause, one.log_offset,
@@ -77,6 +80,27 @@ class LossFinder:
             yield one
         if consumed is not None and consumed.queue_offset >= known and consumed.stop <= self.horizon:
             yield consumed
+
+    def _misnamed(self) -> Iterator[int]:
+        """Yield the light queues that one record alone names, where one a letter apart misses it.
+
+        Such a name is damaged, and proves no messages before it.
+        """
+        survey = self.belief.survey
+        light, counts = survey.units["light"], np.bincount(survey.units["queue"], minlength=1)
+        alone = survey.units[
+            light & (survey.units["queue_offset"] > 0) & (counts[survey.units["queue"]] == 1)
+        ]
+        alone = [unit for unit in alone if survey.queues[unit["queue"]] not in self.evidence.units]
+        missing: defaultdict[int, list[Gap]] = defaultdict(list)
+        for gap in self.belief.gaps() if alone else ():
+            if gap.last - gap.first == 1:
+                missing[gap.first].append(gap)
+        for unit in alone:
+            place, name = int(unit["log_offset"]), survey.queues[unit["queue"]][0]
+            near = (gap for gap in missing[int(unit["queue_offset"])] if gap.start <= place < gap.stop)
+            if any(one_letter_apart(name, survey.queues[gap.queue][0]) for gap in near):
+                yield int(unit["queue"])
 
     def _of_queue(self, key: tuple[str, int], chain: Chain | None) -> Iterator[Absent]:
         pins = self._listed(key)

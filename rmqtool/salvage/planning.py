@@ -11,6 +11,7 @@ import numpy as np
 
 from rmqtool.dispatch.policy import NEVER
 from rmqtool.errors import EnvironmentFailureError
+from rmqtool.findings.wording import counted
 from rmqtool.salvage.accounts import accounts
 from rmqtool.salvage.belief import Belief
 from rmqtool.salvage.causes import Cause
@@ -32,6 +33,11 @@ if TYPE_CHECKING:
     from rmqtool.salvage.model import Lost, RecordForm, SourceFile
 
     Rows = npt.NDArray[Any]
+
+_ELSEWHERE = (
+    "{} in another place than named, and nothing else lies there: put files back under the names that their"
+    " records tell and salvage again, or rmqtool carve the files, which puts each record into its place"
+)
 
 
 @dataclass(frozen=True)
@@ -138,7 +144,7 @@ class Planner:
             healed=self.merged.healed,
             conflicts=tuple(one.physical_offset for one in self.merged.conflicts),
             odd_times=int((belief.odd_times & belief.kept).sum()),
-            notes=tuple(self.evidence.unread),
+            notes=(*self.evidence.unread, *self._elsewhere(ground)),
         )
         plan = replace(plan, queues=tuple(accounts(self.belief, plan.lost)))
         plan.check()
@@ -249,6 +255,15 @@ class Planner:
         finder = LossFinder(self.belief, self.evidence, choices.takes, horizon, self.consumed)
         placed = self.choices.holes in (Holes.TOMBSTONE, Holes.REPEAT)
         return [replace(one, placed=placed) for one in in_batches(finder.lost(), self.batch_topics)]
+
+    def _elsewhere(self, ground: Ground) -> Iterator[str]:
+        """Say that records can be read which name places where the new log has none of the old ones."""
+        starts, sizes = np.unique(self.merged.survey.elsewhere, axis=0).T
+        after = np.searchsorted(ground.starts + ground.kept["total_size"], starts, "right")
+        nexts = np.append(ground.starts, NEVER)[after]
+        count = int(((starts >= ground.start) & (starts + sizes <= nexts)).sum())
+        if count:
+            yield _ELSEWHERE.format(counted(count, "sound record lies", "sound records lie", spec=","))
 
     def _timed(self, lost: list[Lost], end: int) -> Iterator[Lost]:
         """Say of each loss between which times it lies."""

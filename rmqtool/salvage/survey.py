@@ -71,6 +71,7 @@ class SplitSurvey(SplitEnd):
     split: Split
     first_log_offset: int | None
     records: Rows
+    elsewhere: Rows
     units: Rows
     queues: list[tuple[str, int]]
     outcome: Outcome
@@ -87,6 +88,7 @@ class Survey:
     Attributes:
         log: its files.
         records: ``(n,)`` of ``RECORD_ROW`` in log order, damaged ones included.
+        elsewhere: ``(k, 2)``, physical offset and size that sound records name which lie in another place.
         units: ``(m,)`` of ``UNIT_ROW`` in log order.
         queues: topic and queue id by number.
         blanks: where each file's BLANK lies, by the file's start.
@@ -97,6 +99,7 @@ class Survey:
 
     log: FileQueue
     records: Rows = field(default_factory=lambda: np.empty(0, RECORD_ROW))
+    elsewhere: Rows = field(default_factory=lambda: np.empty((0, 2), np.int64))
     units: Rows = field(default_factory=lambda: np.empty(0, UNIT_ROW))
     queues: list[tuple[str, int]] = field(default_factory=list)
     blanks: dict[int, int] = field(default_factory=dict)
@@ -119,7 +122,7 @@ class _Reader:
         self.walk = GapWalk(task.split.segment, task.policy.release.records)
         self.dispatcher = Dispatcher(task.policy, passes_stalls=True)
         self.records: list[Rows] = []
-        self.own_queues: list[Rows] = []
+        self.elsewhere: list[Rows] = []
         self.outcome, self.log_offset = Outcome.STOP, task.split.start
         rules = rules_of(task.policy.release.records)
         self._hidden = HiddenRecords(task.split.segment, rules, task.split.stop)
@@ -152,7 +155,9 @@ class _Reader:
     def _take(self, batch: MessageBatch) -> int | None:
         """Take the true records of a batch, up to the first that hides one; return where that one lies."""
         before = self._sums.copy()
-        own = batch.rows["physical_offset"] == batch.rows["log_offset"]
+        named = batch.rows["physical_offset"].copy()  # the check puts the place into it
+        foreign = named != batch.rows["log_offset"]
+        own = ~foreign
         marks = np.zeros(len(batch.rows), np.uint8)
         self._check(batch, marks)
         doubtful = own & (marks != 0)  # frames of another place are looked at by the walk
@@ -167,6 +172,8 @@ class _Reader:
                 own[number:] = False
                 break
         if not own.all():
+            sound = foreign & (marks & _BODY == 0)
+            self.elsewhere.append(np.stack([named[sound], batch.rows["total_size"][sound]], axis=1))
             batch = replace(batch, rows=batch.rows[own], values=batch.values[own])
             marks = np.zeros(len(batch.rows), np.uint8)
             self._sums[:] = before
@@ -234,6 +241,7 @@ def survey_split(task: SurveyTask) -> SplitSurvey:
         split=split,
         first_log_offset=first,
         records=records,
+        elsewhere=np.concatenate([np.empty((0, 2), np.int64), *reader.elsewhere]),
         units=_units_of(dispatcher.taken().units),
         queues=[dispatcher.key(number) for number in range(len(dispatcher.queues))],
         outcome=reader.outcome,
@@ -308,6 +316,7 @@ def _joined(survey: Survey, found: Sequence[SplitSurvey]) -> Survey:
         start = one.split.segment.start
         survey.unreadable += [(start + bad.position, bad.length) for bad in one.unreadable]
     survey.records = np.concatenate([survey.records, *(one.records for one in found)])
+    survey.elsewhere = np.concatenate([survey.elsewhere, *(one.elsewhere for one in found)])
     survey.units = np.concatenate([survey.units, *units])
     survey.queues = list(numbers)
     forgive_foreign_sums(survey)

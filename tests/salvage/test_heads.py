@@ -188,7 +188,11 @@ def test_what_a_body_carries_is_no_record_of_the_log(tmp_path: Path) -> None:
 
 
 _PUT_ASIDE = {214: [23427]}
-"""Of seeds of the campaign: true records that are put aside, as without queues nothing tells their queue."""
+"""Of seeds of the campaign: true records that are put aside, as without queues nothing tells their queue.
+
+There two records say that they are the same message of one queue, and another queue misses one between
+the same neighbours: either can be the one that lies.
+"""
 
 
 def judged(seeds: range, folder: Path, names: list[str]) -> None:
@@ -199,6 +203,12 @@ def judged(seeds: range, folder: Path, names: list[str]) -> None:
         is_good = outcome.missing == aside and not replace(outcome, missing=[]).bad
         assert is_good, f"seed {seed} on {names[seed % len(names)]}: {done}: {outcome}"
         shutil.rmtree(folder / str(seed))
+
+
+def test_a_delayed_message_alone_in_its_queue_is_believed(tmp_path: Path) -> None:
+    """No topics.json lists the topic of delayed messages: the delay levels tell its queues."""
+    outcome, done = run(fixture("delay-4.9.8"), tmp_path, 3254, HEADS)
+    assert not outcome.bad, f"{done}: {outcome}"
 
 
 @pytest.mark.full

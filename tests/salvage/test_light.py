@@ -66,22 +66,24 @@ def test_neighbours_lost_in_fixtures(name: str, queues: bool, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("queues", [True, False])
+@pytest.mark.parametrize("wrong", ["MULTi", "%LLQ%"])
 def test_a_record_that_no_longer_says_its_light_queue_moves_others_with_a_word(
-    tmp_path: Path, *, queues: bool
+    tmp_path: Path, wrong: str, *, queues: bool
 ) -> None:
     root = write_store(tmp_path / "made", random.Random(1), queues=1, lights=2, count=60)
     log = LogCopy(root)
     raws = {place: log.read(place, log.head(place).total_size) for places in log.records for place in places}
-    place = next(place for place, raw in raws.items() if b"MULTI_QUEUE_OFFSET" in raw and place > 2000)
-    log.write(place + raws[place].index(b"MULTI_QUEUE"), b"MULTi")
+    place = next(place for place, raw in raws.items() if raw.count(b"%LMQ%") == 1 and place > 2000)
+    right = b"MULTI_QUEUE" if wrong == "MULTi" else b"%LMQ%"
+    log.write(place + raws[place].index(right), wrong.encode())
     if not queues:
         shutil.rmtree(root / "consumequeue")
     out = tmp_path / "out"
     report = rmqtool.open(root, broker_conf=root.with_name("broker.conf")).salvage(out)
     light = {(topic, queue_id) for topic, queue_id, _ in places_in(raws[place]) if topic.startswith("%LMQ%")}
     assert {(one.topic, one.queue_id) for one in report.moving} == light
-    assert not report.is_whole
-    assert f"In {len(light)} queue" in report.verdict
+    assert (report.lost.proven, report.is_whole) == (0, False)
+    assert "In 1 queue messages move" in report.verdict
     shown = io.StringIO()
     write_salvage_text(report, shown)
     assert f"{report.moving[0].topic}/0: 1 queue offset without a record" in shown.getvalue()
