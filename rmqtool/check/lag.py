@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _MAGICS = frozenset({MAGIC_V1, MAGIC_V2})
 _LAST_INDEX_FILES = 2
 _BEHIND_MS = 5_000
-"""By so much a dispatch under load may run behind the log."""
+"""By so much a dispatch, or a flush, may be late under load."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +86,11 @@ def lag_of(store: Store, log_end: int) -> Lag:
     dispatched = _dispatched(store, log_end, checkpoint)
     flush_ms = int(str(store.settings["flushConsumeQueueThoroughInterval"].value))
     last_ms = last.head.store_timestamp_ms
-    unflushed = stored_from(log, log_end, last_ms - flush_ms)
     behind = stored_from(log, log_end, last_ms - flush_ms - _BEHIND_MS)
-    if checkpoint.logics_physical_offset <= log_end:  # 5.5.0+: where the last full flush ended
-        unflushed = max(unflushed, checkpoint.logics_physical_offset)
-        behind = max(behind, checkpoint.logics_physical_offset)
+    if 0 < checkpoint.logics_physical_offset <= log_end:  # 5.5.0+: where the last full flush ended
+        unflushed = behind = max(behind, checkpoint.logics_physical_offset)
+    else:
+        unflushed = stored_from(log, log_end, last_ms - flush_ms)
     return Lag(redispatched, dispatched, unflushed, behind, flush_ms)
 
 
