@@ -124,7 +124,10 @@ class Account:
         """Return where index items lead to and the log has no record, ``(n,)`` ascending."""
         if self._indexed is None:
             free = FreeBytes(looked.holds_none, looked.room)
-            self._indexed = indexed_places(self._store, free, self.unread)
+            places = indexed_places(self._store, free, self.unread)
+            self._indexed = places[
+                ~np.isin(places, looked.claims)
+            ]  # made of records that lie about their place
         return self._indexed
 
     def _reach(self, looked: Survey) -> int:
@@ -235,7 +238,8 @@ def log_losses(account: Account, looked: Survey, lost: LossListener | None = Non
     indexed = unaccounted(account.indexed(looked), (one[0] for one in named), holes)
     if lost is not None:
         lost.indexed(indexed.tolist())
-    after = [one for one in named if one[0] >= looked.end]
+    strangers = set(looked.strangers[looked.strangers >= looked.end].tolist())
+    after = [one for one in named if one[0] >= looked.end and one[0] not in strangers]
     beyond = [place for place in indexed.tolist() if place >= looked.end]
     consumed = sum(one.consumed for one in queues)
     stops = [stop for _, stop, _ in after] + [place + SMALLEST_RECORD for place in beyond]

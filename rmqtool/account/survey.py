@@ -37,6 +37,8 @@ class Survey:
             between files and after the last is among them.
         stops: ``(n,)``, physical offsets at which such bytes end; ranges neither touch nor overlap.
         blanks: ``(k, 2)`` ascending, start and stop of the BLANKs, which are among those bytes.
+        strangers: ``(m,)`` physical offsets of records that claim to lie elsewhere, likewise.
+        claims: ``(m,)`` where they claim to lie.
         latest_ms: highest store time of its records; None without any.
     """
 
@@ -46,6 +48,8 @@ class Survey:
     starts: Int64s
     stops: Int64s
     blanks: Int64s
+    strangers: Int64s
+    claims: Int64s
     latest_ms: int | None
 
     @property
@@ -103,6 +107,7 @@ class LogSurvey:
     _offsets: OffsetWalk = field(init=False)
     _ranges: list[Int64s] = field(default_factory=list)
     _blanks: list[tuple[int, int]] = field(default_factory=list)
+    _strangers: list[Int64s] = field(default_factory=lambda: [np.empty((0, 2), np.int64)])
     _latest_ms: int | None = None
 
     def __post_init__(self) -> None:
@@ -151,7 +156,10 @@ class LogSurvey:
         gaps = self._offsets.finish()
         runs = self._offsets.runs()
         blanks = np.array(sorted(self._blanks), np.int64).reshape(-1, 2)
-        return Survey(self.log.start, gaps, runs, ranges[first, 0], reach[last], blanks, self._latest_ms)
+        starts, stops, strangers = ranges[first, 0], reach[last], np.concatenate(self._strangers)
+        return Survey(
+            self.log.start, gaps, runs, starts, stops, blanks, *strangers.T, latest_ms=self._latest_ms
+        )
 
     def _add(self, start: int, stop: int) -> None:
         if start < stop:
@@ -166,6 +174,7 @@ class LogSurvey:
         if true.all():
             return batch
         others = rows[~true]
+        self._strangers.append(np.column_stack((others["log_offset"], others["physical_offset"])))
         self._ranges.append(
             np.column_stack((others["log_offset"], others["log_offset"] + others["total_size"]))
         )

@@ -8,24 +8,31 @@ disk runs full, and in the same minute the queue and index files that lie wholly
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from rmqtool.derived.queue_bounds import first_holding, queue_bounds
+from rmqtool.derived.queue_files import QueueFile
 from rmqtool.errors import DeniedError
 from rmqtool.findings import Finding, Severity
 from rmqtool.findings.commitlog import CL_EXPIRED
 from rmqtool.findings.consumequeue import CQ_EXPIRED, CQ_MIN_WRONG
 from rmqtool.findings.wording import counted
+from rmqtool.formats.consumequeue import PREBLANK, UNITS
 from rmqtool.formats.index import HEADER_SIZE, HEADERS
 from rmqtool.recovery.first_file import read_checkpoint
 from rmqtool.recovery.model import Refusal
 from rmqtool.scan.log_end import first_record
+from rmqtool.store.kinds import PathKind
 from rmqtool.store.setting import Origin
 from rmqtool.times import utc_text
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rmqtool.check.log.model import LogResult
     from rmqtool.findings import FindingLog
+    from rmqtool.reput.queues import QueuePlan
     from rmqtool.store import Store
 
 _HOUR_MS = 3_600_000
@@ -33,54 +40,96 @@ _NS_PER_MS = 1_000_000
 _WRITTEN_WHILE_RUNNING = ("checkpoint", "abort", "config/consumerOffset.json", "config/delayOffset.json")
 
 
-def check_expiry(store: Store, log: LogResult, findings: FindingLog) -> Finding | None:
+class HeadOfLog(NamedTuple):
+    """What is known of a log's beginning, and of what lies before it.
+
+    Attributes:
+        start: physical offset of the log's first byte.
+        latest_ms: highest store time of its records; None without any.
+        plans: the queues of its records.
+        units: units that still lead to what lies before.
+        queue_files: files of queues that lie wholly before.
+    """
+
+    start: int
+    latest_ms: int | None
+    plans: Sequence[QueuePlan]
+    units: int
+    queue_files: int
+
+
+def of_findings(log: LogResult, findings: FindingLog) -> HeadOfLog:
+    """Return what is known by the checks of queues."""
+    counts = findings.counts
+    left = counts.get(CQ_EXPIRED.code, 0), counts.get(CQ_MIN_WRONG.code, 0)
+    return HeadOfLog(log.log_start, log.latest_ms, log.plans, *left)
+
+
+def of_queues(store: Store, latest_ms: int | None, plans: Sequence[QueuePlan]) -> HeadOfLog:
+    """Return what is known by the bounds of the queues that are there.
+
+    Raises:
+        EnvironmentFailureError: a file of a queue cannot be opened or read.
+    """
+    start, units, files = store.commitlog.start, 0, 0
+    for queue in store.queues(PathKind.CONSUMEQUEUE) if start > 0 else ():
+        low, high = queue_bounds(queue, start)
+        if len(queue.files):
+            first = QueueFile(queue.files.segments[0], UNITS)
+            unblank = first_holding(first.room, lambda number: first.unit(number) != PREBLANK)  # noqa: B023 - used at once
+            units += max(low - first.first_number - unblank, 0)
+            files += high > low >= first.first_number + first.room
+        queue.files.close()
+    return HeadOfLog(start, latest_ms, plans, units, files)
+
+
+def check_expiry(store: Store, head: HeadOfLog) -> Finding | None:
     """Return what lies before the log's first byte and by what it may have gone; None if it begins at 0.
 
     Args:
         store: the evidence.
-        log: what it holds.
-        findings: those about queues and index.
+        head: what is known of that.
 
     Raises:
         EnvironmentFailureError: a file cannot be opened or read, for another reason than permissions.
     """
-    if log.log_start <= 0 or store.root is None:
+    if head.start <= 0 or store.root is None:
         return None
-    severity, sentence = _judged(store, log, _whole_files(store, log.log_start, findings))
+    severity, sentence = _judged(store, head, _whole_files(store, head))
     return Finding(
         code=CL_EXPIRED,
         file=store.log.segments[0].label,
-        physical_offset=log.log_start,
-        message=f"{_before(log, findings)}. {sentence}",
+        physical_offset=head.start,
+        message=f"{_before(head)}. {sentence}",
         severity_override=severity,
     )
 
 
-def _before(log: LogResult, findings: FindingLog) -> str:
+def _before(head: HeadOfLog) -> str:
     """Return how many messages there were, by the queue offsets of the first records and by units left."""
     firsts = [
         plan.shape.first_queue_offset
-        for plan in log.plans
+        for plan in head.plans
         if plan.shape.first_queue_offset > 0 and not plan.topic.startswith(LMQ_PREFIX)
     ]
     messages, queues = counted(sum(firsts), "message"), counted(len(firsts), "queue")
-    left = counted(findings.counts.get(CQ_EXPIRED.code, 0), "unit still leads", "units still lead")
-    place = f"before {log.log_start}, the log's first byte"
+    left = counted(head.units, "unit still leads", "units still lead")
+    place = f"before {head.start}, the log's first byte"
     return f"{messages} of {queues} lay {place}, by the queue offsets of what is left; {left} there"
 
 
-def _whole_files(store: Store, log_start: int, findings: FindingLog) -> int:
+def _whole_files(store: Store, head: HeadOfLog) -> int:
     """Return how many queue and index files lie wholly before the log, which a broker deletes with it."""
-    count = findings.counts.get(CQ_MIN_WRONG.code, 0)
+    count = head.queue_files
     with suppress(DeniedError):  # IO-DENIED of level 0 says so
         for file in store.index_files[:-1]:
             header = HEADERS.padded(file.read_at(0, HEADER_SIZE, []))
             file.close()
-            count += header.index_count > 1 and header.end_phy_offset < log_start
+            count += header.index_count > 1 and header.end_phy_offset < head.start
     return count
 
 
-def _judged(store: Store, log: LogResult, whole_files: int) -> tuple[Severity, str]:
+def _judged(store: Store, head: HeadOfLog, whole_files: int) -> tuple[Severity, str]:
     """Hold the age of the first record, than which all before it were older, against fileReservedTime."""
     reserved = store.settings["fileReservedTime"]
     hours = int(str(reserved.value))
@@ -91,7 +140,7 @@ def _judged(store: Store, log: LogResult, whole_files: int) -> tuple[Severity, s
     first = first_record(store.log.segments)
     if first is None:
         return Severity.WARNING, f"The log does not begin with a record whose age could tell of expiry{left}"
-    stored_ms, sign_ms = first.head.store_timestamp_ms, _last_sign_ms(store, log)
+    stored_ms, sign_ms = first.head.store_timestamp_ms, _last_sign_ms(store, head)
     age = f"The first record there was stored {utc_text(stored_ms)}, {(sign_ms - stored_ms) / _HOUR_MS:.1f} h"
     age += f" before the broker's last sign, {utc_text(sign_ms)}"
     limit = f"fileReservedTime is {hours} h" + ("" if reserved.origin is Origin.GIVEN else " by default")
@@ -103,11 +152,11 @@ def _judged(store: Store, log: LogResult, whole_files: int) -> tuple[Severity, s
     return Severity.WARNING, f"{age}; {limit}: they have not expired by age; {other}"
 
 
-def _last_sign_ms(store: Store, log: LogResult) -> int:
+def _last_sign_ms(store: Store, head: HeadOfLog) -> int:
     """Return the latest time that anything in the store tells: records, checkpoint, file times."""
     assert store.root is not None
     checkpoint = read_checkpoint(store.root / "checkpoint")
-    times = [0 if log.latest_ms is None else log.latest_ms]
+    times = [0 if head.latest_ms is None else head.latest_ms]
     if not isinstance(checkpoint, Refusal):
         times += checkpoint.physic_msg_timestamp_ms, checkpoint.logics_msg_timestamp_ms
     for name in _WRITTEN_WHILE_RUNNING:

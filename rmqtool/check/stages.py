@@ -12,7 +12,7 @@ from rmqtool.check.checkpoint import check_checkpoint, is_log_cut
 from rmqtool.check.consumer_offsets import check_offsets
 from rmqtool.check.contradictions import tell_contradicted
 from rmqtool.check.derived import check_derived
-from rmqtool.check.expiry import check_expiry
+from rmqtool.check.expiry import check_expiry, of_findings
 from rmqtool.check.guard import run_guarded
 from rmqtool.check.log.checks import check_log
 from rmqtool.check.log.findings import unlisted_batch_topics
@@ -139,7 +139,7 @@ class _Contents:
 
     def _expiry(self, log: LogResult) -> None:
         """Tell what lay before the log's first byte."""
-        check = partial(check_expiry, log=log, findings=self._run.findings)
+        check = partial(check_expiry, head=of_findings(log, self._run.findings))
         found = run_guarded(check, _no_files, Structure.COMMITLOG, self._request.store)
         self._run.findings.extend([] if found is None else [found])
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from rmqtool.check.expiry import check_expiry, of_queues
 from rmqtool.check.log.findings import record_findings
 from rmqtool.check.log.illegal_queues import illegal_queue_findings, is_illegal
 from rmqtool.check.log.queue_offsets import (
@@ -16,10 +18,12 @@ from rmqtool.check.log.queue_offsets import (
 )
 from rmqtool.check.log.segment_scan import as_torn, stop_of
 from rmqtool.commands.rebuild.old_tail import tell_old_tail
+from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import FindingLog
 from rmqtool.findings.commitlog import CL_CRC
 from rmqtool.findings.places import ST_SETTINGS
 from rmqtool.reput.damage import counted_skips, log_findings
+from rmqtool.scan.log_end import find_log_end
 from rmqtool.scan.page_tail import copied_records
 from rmqtool.store.kinds import PathKind
 from rmqtool.store.layout import log_file_findings
@@ -67,7 +71,19 @@ def judge_log(
     findings.extend(illegal_queue_findings(plan.log, _illegal_queues(result)))
     _add_breaks(findings, plan, result, skipped, edge, engine)
     tell_old_tail(findings, plan, result, engine, edge)
+    if not plan.is_partial:
+        with suppress(EnvironmentFailureError):  # what is there is compared later, which says so
+            findings.extend(_expiry(store, result, edge))
     return findings
+
+
+def _expiry(store: Store, result: ReputResult, edge: FoundEdge) -> Iterator[Finding]:
+    """Yield what lay before the log's first byte, and whether it has expired."""
+    last = find_log_end(edge).last
+    head = of_queues(store, None if last is None else last.head.store_timestamp_ms, result.plans)
+    found = check_expiry(store, head)
+    if found is not None:
+        yield found
 
 
 def _illegal_queues(result: ReputResult) -> dict[tuple[bytes, int], int]:
