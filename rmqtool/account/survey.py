@@ -158,8 +158,9 @@ class LogSurvey:
         blanks = np.array(sorted(self._blanks), np.int64).reshape(-1, 2)
         starts, stops, strangers = ranges[first, 0], reach[last], np.concatenate(self._strangers)
         return Survey(
-            self.log.start, gaps, runs, starts, stops, blanks, *strangers.T, latest_ms=self._latest_ms
-        )
+            self.log.start, gaps, runs, starts, stops, blanks,
+            strangers[:, 0], strangers[:, 1], self._latest_ms,
+        )  # fmt: skip
 
     def _add(self, start: int, stop: int) -> None:
         if start < stop:
