@@ -177,7 +177,11 @@ ST_COMPACTION_PAIRS = FindingCode(
         "A file of compaction/compactionLog has no partner of its name in compactionCq, or the reverse, or a "
         "name is not a number (.delete): the broker stopped between the renames of a compaction."
     ),
-    broker_effect="Does not start (enableCompaction, on by default, 5.1.0+).",
+    broker_effect=(
+        "Does not start (enableCompaction, on by default, 5.1.0+), or deletes files of the log behind the "
+        "queue's last unit, or, where a size does not fit or the queue's directory is not there, serves "
+        "nothing of the queue: verify --predict-recovery says which."
+    ),
     remedy=(
         "In a copy, move the file without partner, or named .delete, out of the directory, and start the "
         "broker on the copy."

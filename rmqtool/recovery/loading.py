@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from rmqtool.releases import Release
 
 
+NO_NUMBER = "is not named by a number"
+"""Why a file is refused that has the right size."""
+
+
 @dataclass
 class LoadedFiles:
     """The files of one file queue as the broker has them in memory after loading.
@@ -93,7 +97,7 @@ def _refusal_reason(path: Location, status: Status, size: int) -> str | None:
         grown = size_bytes == -(-size // PAGE_BYTES) * PAGE_BYTES
         cause = ", as writeWithoutMmap of 5.5.0 and later leaves a full file: cut it back" if grown else ""
         return f"has {size_bytes} bytes instead of {size}{cause}"
-    return "is not named by a number" if parse_long(path.name) is None else None
+    return NO_NUMBER if parse_long(path.name) is None else None
 
 
 def load_queues(directory: Location, base: Location, size: int, release: Release) -> list[LoadedQueue]:

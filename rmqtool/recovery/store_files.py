@@ -9,6 +9,7 @@ from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats.checkpoint import Checkpoint
 from rmqtool.io import Kind
 from rmqtool.recovery.batch_queue import BatchQueue
+from rmqtool.recovery.compaction import load_compaction
 from rmqtool.recovery.derived import Derived, Queue
 from rmqtool.recovery.ext_queue import ExtFailureError, ExtQueue
 from rmqtool.recovery.first_file import read_checkpoint
@@ -24,14 +25,12 @@ from rmqtool.store.broker_json import (
     read_config_text,
 )
 from rmqtool.store.kinds import DIRECTORY_NAMES, PathKind
-from rmqtool.store.setting import DEFINITIONS, Origin
-from rmqtool.store.side_layout import unpaired_compaction
+from rmqtool.store.setting import Origin
 
 if TYPE_CHECKING:
     from rmqtool.io import Location
     from rmqtool.recovery.drafts import PredictionDraft
     from rmqtool.recovery.units import QueueKey
-    from rmqtool.releases import Release
     from rmqtool.store import Setting, Settings, Store
     from rmqtool.store.segments import Segment
 
@@ -73,7 +72,7 @@ def load_store(store: Store, root: Location, settings: Settings, prediction: Pre
     prediction.refusals += _explained(log.refusals, settings["mappedFileSizeCommitLog"])
     prediction.deleted_files += log.deleted.values()
     prediction.refusals += _config_refusals(root)
-    prediction.refusals += _compaction_refusals(settings, root, release)
+    load_compaction(settings, root, store.base, prediction)
     checkpoint = read_checkpoint(root / "checkpoint")
     if isinstance(checkpoint, Refusal):
         prediction.refusals.append(checkpoint)
@@ -91,14 +90,6 @@ def load_store(store: Store, root: Location, settings: Settings, prediction: Pre
         batch_topics,
     )
     return LoadedStore(log.segments, derived, checkpoint, unclean)
-
-
-def _compaction_refusals(settings: Settings, root: Location, release: Release) -> list[Refusal]:
-    """Return what keeps the compaction service from loading, and with it the store (5.1.0+)."""
-    setting = settings["enableCompaction"]
-    if not setting.value or not DEFINITIONS[setting.name].is_known_to(release):
-        return []
-    return [Refusal(label, reason) for label, reason in unpaired_compaction(root)]
 
 
 def _load_queues(

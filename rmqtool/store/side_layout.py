@@ -21,28 +21,27 @@ if TYPE_CHECKING:
     from rmqtool.io import Location
     from rmqtool.io.source import Status
 
-_LOGS, _QUEUES = "compaction/compactionLog", "compaction/compactionCq"
+COMPACTION_LOGS, COMPACTION_QUEUES = "compaction/compactionLog", "compaction/compactionCq"
 _TIMER_LOG, _TIMER_CHECKPOINT = "timerlog", "config/timercheck"
 
 
 def side_findings(root: Location) -> Iterator[Finding]:
     """Yield what is wrong with names beside the structures that are examined, of what may be listed."""
-    for label, reason in unpaired_compaction(root):
+    for label, reason in _unpaired_compaction(root):
         yield Finding(code=ST_COMPACTION_PAIRS, file=label, message=f"{label} {reason}")
     yield from _timer_findings(root)
 
 
-def unpaired_compaction(root: Location) -> Iterator[tuple[str, str]]:
-    """Yield the files of compaction topics that keep a broker from loading, relative to the root, and why.
+def _unpaired_compaction(root: Location) -> Iterator[tuple[str, str]]:
+    """Yield the files of compaction topics that lack their partner, relative to the root, and why.
 
     Each file of a log has one of the same name in its queue, and none has another name than a number
-    (``CompactionLog.TopicPartitionLog#sanityCheck``, ``CompactionStore#load``, 5.3.3, 5.5.1). Queues without
-    a log are not looked at by it.
+    (``CompactionLog.TopicPartitionLog#sanityCheck``). Queues without a log are not looked at.
     """
-    for topic in _names(root / _LOGS, Kind.DIRECTORY):
-        for queue in _names(root / _LOGS / topic, Kind.DIRECTORY):
-            sides = [f"{side}/{topic}/{queue}" for side in (_LOGS, _QUEUES)]
-            names = [_names(root / side, Kind.FILE) for side in sides]
+    for topic in names_in(root / COMPACTION_LOGS, Kind.DIRECTORY):
+        for queue in names_in(root / COMPACTION_LOGS / topic, Kind.DIRECTORY):
+            sides = [f"{side}/{topic}/{queue}" for side in (COMPACTION_LOGS, COMPACTION_QUEUES)]
+            names = [names_in(root / side, Kind.FILE) for side in sides]
             for side, own, others in ((sides[0], *names), (sides[1], *reversed(names))):
                 for name in sorted(own):
                     if not name.isdecimal():
@@ -55,7 +54,9 @@ def unpaired_compaction(root: Location) -> Iterator[tuple[str, str]]:
 def _timer_findings(root: Location) -> Iterator[Finding]:
     """Yield the files of the timer log that are not there: their neighbours, or the checkpoint, tell."""
     directory = root / _TIMER_LOG
-    files = sorted(name for name in _names(directory, Kind.FILE) if digits_of(name, NAME_DIGITS) is not None)
+    files = sorted(
+        name for name in names_in(directory, Kind.FILE) if digits_of(name, NAME_DIGITS) is not None
+    )
     sizes = {name: status.size_bytes for name, status in _entries(directory)}
     for one, two in pairwise(files):
         if (missing := int(two) - int(one) - sizes[one]) > 0:
@@ -83,7 +84,8 @@ def _flushed(path: Location) -> int:
     return 0
 
 
-def _names(directory: Location, kind: Kind) -> set[str]:
+def names_in(directory: Location, kind: Kind) -> set[str]:
+    """Return the names of one kind in a directory; none where it may not be listed."""
     return {name for name, status in _entries(directory) if status.kind is kind}
 
 

@@ -11,6 +11,7 @@ from rmqtool.scan.records import Record
 from rmqtool.store import open_store
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from rmqtool.recovery import Prediction
@@ -42,10 +43,14 @@ def differences(prediction: Prediction, row: Row, before: set[str]) -> list[str]
             "starts": (prediction.starts, row["started"]),
             "log end": (end, row["maxPhy"]),
             "queues": _unlike(_predicted_queues(prediction), _queues(row["queues"])),
-            "deleted": (set(prediction.deleted_files), before - set(row["afterStart"])),
+            "deleted": (_of_the_row(prediction.deleted_files), before - set(row["afterStart"])),
             "index": (_predicted_index(prediction), _index(row, before, prediction.ignored_index_files)),
         }
     return [f"{what}: predicted {ours}, was {was}" for what, (ours, was) in facts.items() if ours != was]
+
+
+def _of_the_row(labels: Iterable[str]) -> set[str]:
+    return {label for label in labels if label.partition("/")[0] in _DIRECTORIES}
 
 
 def _unlike(ours: Queues, was: Queues) -> tuple[Queues, Queues]:

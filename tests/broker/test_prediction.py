@@ -37,8 +37,7 @@ EACH_VERSION = pytest.mark.parametrize("version", jvm.VERSIONS)
 # 5.4.0 and 5.5 start by the same rules but for what fixtures and cases show: one store of 5.4.0 will do.
 RULES = [version for version in jvm.VERSIONS if version != "5.4.0"]
 EACH_RULES = pytest.mark.parametrize("version", RULES)
-# The store alone loads compaction files that do not pair; whole brokers were seen not to start on them.
-_OF_THE_BROKER_AROUND = {"CF-BACKUP", "CF-FORGETS", "CF-REFUSED", "ST-COMPACTION-PAIRS"}
+_OF_THE_BROKER_AROUND = {"CF-BACKUP", "CF-FORGETS", "CF-REFUSED"}
 _DAMAGED = [
     (kind, version)
     for kind in ("plain", "segments", "expiredhead")
