@@ -69,7 +69,7 @@ class StoreAccount:
     def is_log_cut(self) -> bool:
         """Whether units list what is gone from the log's end, and no kill and no truncation explains that."""
         store, looked = self._store, self.looked
-        return store.abort is None and is_borne_out(store, looked.end, looked.latest_ms)
+        return not store.is_end_torn_by_kill and is_borne_out(store, looked.end, looked.latest_ms)
 
     @property
     def can_tell(self) -> bool:

@@ -214,7 +214,7 @@ class _Contents:
             staging=staging,
             max_findings=request.max_findings,
             live=request.live,
-            unclean=request.live or request.store.abort is not None,
+            unclean=request.live or request.store.is_end_torn_by_kill,
             page_writer=page_writer(request.store.settings),
             half_offsets=checked_half_offsets(request.store) if is_asked else None,
             is_whole=is_whole,

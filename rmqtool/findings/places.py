@@ -15,8 +15,8 @@ CP_AHEAD = FindingCode(
     ),
     broker_effect="An abnormal recovery starts too late and leaves queues and index incomplete.",
     remedy=(
-        "Move the checkpoint away before the next start: recovery then begins at the first file, from 5.4.0 "
-        "on at the 10th newest (commitLogRecoverMaxNum)."
+        "Move the checkpoint aside before the next start, and keep it: it shows how far the log went. "
+        "Recovery then begins at the first file, from 5.4.0 on at the 10th newest (commitLogRecoverMaxNum)."
     ),
     origin="CommitLog#recoverAbnormally, StoreCheckpoint#getMinTimestamp",
 )

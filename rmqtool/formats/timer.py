@@ -1,4 +1,4 @@
-"""The timer's checkpoint, ``config/timercheck`` (5.0.0+), as far as it is read.
+"""The timer's checkpoint, ``config/timercheck``, and its wheel (5.0.0+), as far as they are read.
 
 Source: ``TimerCheckpoint`` (5.3.3); what follows is the version of the metrics.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
 from construct import Int64sb, Struct
 
 from rmqtool.formats.fields import Decoder
@@ -17,6 +18,12 @@ TIMER_CHECKPOINT = Struct(
     "lastTimerQueueOffset" / Int64sb * "lastTimerQueueOffset; units; next of its topic to be read",
     "masterTimerQueueOffset" / Int64sb * "masterTimerQueueOffset; units; how far the master has read",
 )
+
+
+SLOT = np.dtype([("time", ">i8"), ("first", ">i8"), ("last", ">i8"), ("messages", ">i4"), ("magic", ">i4")])
+"""A slot of ``timerwheel`` (``Slot``): time in units of timerPrecisionMs, positions in the timer log."""
+
+WHEEL_BYTES = 2 * 7 * 86_400 * SLOT.itemsize
 
 
 class TimerCheckpoint(NamedTuple):

@@ -231,7 +231,7 @@ def _tail(gap: Gap, segment: Segment, edge: LogEdge) -> Defect:
     if edge.unclean:
         message = f"{TORN}: {_reason(gap)}"
         return Defect(code, gap.start, gap.length, message, Severity.WARNING, remedy_override=TORN_REMEDY)
-    message = f"the log's last record is damaged, for there is no abort, which a crash leaves: {_reason(gap)}"
+    message = f"the log's last record is damaged, and no crash explains it: {_reason(gap)}"
     return _defect(code, gap, message, Severity.ERROR)
 
 

@@ -65,7 +65,7 @@ class FoundEdge:
         size = store.settings.commitlog_file_size
         known = any(segment.size_bytes == size for segment in segments)
         writer = page_writer(store.settings)
-        return cls(segments, store.abort is not None, size if known else None, writer)
+        return cls(segments, store.is_end_torn_by_kill, size if known else None, writer)
 
     def missing_before(self, number: int) -> Defect | None:
         """Return what is missing in front of a file; None if it joins the one before it, or is the first."""

@@ -87,7 +87,8 @@ def _root_findings(store: Store) -> Iterator[Finding]:
         yield Finding(code=ST_ABORT, file="abort")
     yield from _doubts(store)
     if store.root is not None:
-        yield from side_findings(store.root)
+        precision_ms = store.settings["timerPrecisionMs"].value
+        yield from side_findings(store.root, precision_ms if isinstance(precision_ms, int) else 1)
 
 
 def _feature(feature: Feature) -> Finding:

@@ -124,6 +124,14 @@ class Store(StoreFiles):
         return self._existing("abort")
 
     @property
+    def is_end_torn_by_kill(self) -> bool:
+        """Whether a torn end of the log is what a kill leaves: it cuts no file short."""
+        if self.abort is None:
+            return False
+        segments = self.commitlog.segments
+        return not segments or segments[-1].size_bytes >= self.settings.commitlog_file_size
+
+    @property
     def lock(self) -> Location | None:
         """Return the path of ``lock``, if it is there; only `rmqtool.store.lock` may open it."""
         return self._existing("lock")

@@ -6,30 +6,35 @@ from contextlib import suppress
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import Finding
 from rmqtool.findings.places import ST_COMPACTION_PAIRS, ST_TIMER_GAP
 from rmqtool.findings.wording import counted
-from rmqtool.formats.timer import TIMER_CHECKPOINTS
+from rmqtool.formats.timer import SLOT, TIMER_CHECKPOINTS, WHEEL_BYTES, TimerCheckpoint
 from rmqtool.io import Kind
+from rmqtool.javacompat import parse_long
 from rmqtool.store.listing import digits_of
 from rmqtool.store.segments import NAME_DIGITS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rmqtool.arrays import Rows
     from rmqtool.io import Location
     from rmqtool.io.source import Status
 
 COMPACTION_LOGS, COMPACTION_QUEUES = "compaction/compactionLog", "compaction/compactionCq"
-_TIMER_LOG, _TIMER_CHECKPOINT = "timerlog", "config/timercheck"
+_TIMER_LOG, _TIMER_CHECKPOINT, _TIMER_WHEEL = "timerlog", "config/timercheck", "timerwheel"
+_NEVER = (1 << 63) - 1
 
 
-def side_findings(root: Location) -> Iterator[Finding]:
+def side_findings(root: Location, timer_precision_ms: int) -> Iterator[Finding]:
     """Yield what is wrong with names beside the structures that are examined, of what may be listed."""
     for label, reason in _unpaired_compaction(root):
         yield Finding(code=ST_COMPACTION_PAIRS, file=label, message=f"{label} {reason}")
-    yield from _timer_findings(root)
+    yield from _timer_findings(root, timer_precision_ms)
 
 
 def _unpaired_compaction(root: Location) -> Iterator[tuple[str, str]]:
@@ -51,19 +56,22 @@ def _unpaired_compaction(root: Location) -> Iterator[tuple[str, str]]:
                         yield f"{side}/{name}", f"has no file of its name in {other}"
 
 
-def _timer_findings(root: Location) -> Iterator[Finding]:
-    """Yield the files of the timer log that are not there: their neighbours, or the checkpoint, tell."""
+def _timer_findings(root: Location, precision_ms: int) -> Iterator[Finding]:
+    """Yield the files of the timer log that are not there: their neighbours, checkpoint or wheel tell."""
     directory = root / _TIMER_LOG
     files = sorted(
         name for name in names_in(directory, Kind.FILE) if digits_of(name, NAME_DIGITS) is not None
     )
     sizes = {name: status.size_bytes for name, status in _entries(directory)}
+    checkpoint = _timer_checkpoint(root / _TIMER_CHECKPOINT)
+    start = int(files[0]) if files else _NEVER
+    if start and (slots := _slots_before(root, start, checkpoint.last_read_time_ms // max(precision_ms, 1))):
+        yield _first_files_gone(start, slots)
     for one, two in pairwise(files):
         if (missing := int(two) - int(one) - sizes[one]) > 0:
             yield _timer_gap(int(one) + sizes[one], missing, f"between {one} and {two}")
     end = int(files[-1]) + sizes[files[-1]] if files else 0
-    flushed = _flushed(root / _TIMER_CHECKPOINT)
-    if flushed > end:
+    if (flushed := checkpoint.last_timer_log_flush_pos) > end:
         yield _timer_gap(
             end, flushed - end, f"before {flushed}, to which {_TIMER_CHECKPOINT} says it was written"
         )
@@ -74,14 +82,49 @@ def _timer_gap(position: int, length: int, where: str) -> Finding:
     return Finding(code=ST_TIMER_GAP, file=_TIMER_LOG, length=length, expected=position, message=text)
 
 
-def _flushed(path: Location) -> int:
-    """Return the position to which the timer log was flushed; 0 where nothing tells."""
-    if not path.is_regular():
-        return 0
-    with suppress(EnvironmentFailureError):
-        found = TIMER_CHECKPOINTS.decode(path.read_head(TIMER_CHECKPOINTS.size, []))
-        return 0 if found is None else found.last_timer_log_flush_pos
-    return 0
+def _first_files_gone(start: int, slots: Rows) -> Finding:
+    """Say which chains begin before the first file: what of them lies there is gone."""
+    before = int(slots["first"].min())
+    messages = int(slots["messages"].astype(np.int64).sum())
+    text = (
+        f"{counted(len(slots), 'slot')} of {_TIMER_WHEEL} with {counted(messages, 'message')} to come lead to"
+        f" {before} and further on in {_TIMER_LOG}, which"
+        f" {'has no file' if start == _NEVER else f'begins at {start}'}"
+    )
+    length = None if start == _NEVER else start - before
+    return Finding(code=ST_TIMER_GAP, file=_TIMER_LOG, length=length, expected=before, message=text)
+
+
+def _slots_before(root: Location, start: int, read: int) -> Rows | None:
+    """Return the slots still to come whose first unit lies before a place in the timer log; None without any.
+
+    With ``timerWheelSnapshotFlush`` (5.3.4+) the newest ``timerwheel.N`` is the wheel, ``timerwheel`` empty.
+    """
+    snapshots = [one for one in names_in(root, Kind.FILE) if one.startswith(f"{_TIMER_WHEEL}.")]
+    newest = sorted(
+        (number, one) for one in snapshots if (number := parse_long(one[len(_TIMER_WHEEL) + 1 :]))
+    )
+    for name in (_TIMER_WHEEL, *(one for _, one in newest[-1:])):
+        if not (root / name).is_regular():
+            continue
+        with suppress(EnvironmentFailureError):
+            data = (root / name).read_head(WHEEL_BYTES, [])
+            slots = np.frombuffer(data, SLOT, len(data) // SLOT.itemsize)
+            slots = slots[slots["messages"] > 0]
+            if len(slots):
+                to_come = (slots["time"] >= read) & (slots["first"] >= 0) & (slots["first"] < start)
+                return slots[to_come] if to_come.any() else None
+    return None
+
+
+def _timer_checkpoint(path: Location) -> TimerCheckpoint:
+    """Return how far the timer had come; nowhere, if nothing tells."""
+    if path.is_regular():
+        with suppress(EnvironmentFailureError):
+            found = TIMER_CHECKPOINTS.decode(path.read_head(TIMER_CHECKPOINTS.size, []))
+            if found is not None:
+                return found
+    return TimerCheckpoint(0, 0, 0, 0)
 
 
 def names_in(directory: Location, kind: Kind) -> set[str]:

@@ -21,7 +21,8 @@ from rmqtool.account.witnesses import Hole, unaccounted
 from rmqtool.commands.info import summarise
 from rmqtool.commands.report.gather import ReportRequest, gather
 from rmqtool.errors import RmqtoolError
-from rmqtool.findings.commitlog import CL_LOST
+from rmqtool.findings import Severity
+from rmqtool.findings.commitlog import CL_HALF_RECORD, CL_LOST
 from tests.commands.rebuilding import Listener
 from tests.damage.cases import Case, load_cases
 from tests.damage.mutations import Mutator
@@ -253,6 +254,27 @@ def test_holes_account_for_as_many_places_as_they_can(
     made = [Hole(start, start + length, messages) for start, length, messages in holes]
     found = unaccounted(np.array(some, np.int64), (), made)
     assert len(found) == least(some, tuple(messages for _, _, messages in holes))
+
+
+@pytest.mark.parametrize("name", [_LAST, _MIDDLE])
+def test_a_file_cut_short_is_damage_after_a_kill_too(name: str, tmp_path: Path) -> None:
+    """No kill cuts a file, and no start cuts it off: none begins on it."""
+    root = tmp_path / "store"
+    shutil.copytree(fixture("plain-5.3.3"), root)
+    _cut_short(root, name, 3000)
+    (root / "abort").touch()
+    places, report = check(root)
+    found = rmqtool.open(root).verify(jobs=1)
+    torn = next(one for one in found.findings if one.code is CL_HALF_RECORD)
+    assert torn.severity is Severity.ERROR
+    assert "None needed" not in torn.remedy
+    assert report.is_log_damaged
+    assert found.log_losses is not None
+    assert found.log_losses.messages == len(places)
+    cut = [one.severity for one in found.findings if one.code is CL_LOST]
+    assert cut == ([Severity.ERROR] if name == _LAST else [])
+    assert int(found.exit_status()) == 5
+    assert not rmqtool.open(root).predict_recovery().loads
 
 
 def test_sums_that_do_not_add_up_are_a_defect_of_ours() -> None:
