@@ -126,7 +126,7 @@ def derived_checks(lag: Lag, *, log_cut: bool) -> tuple[DerivedCheck, ...]:
             frozenset({PathKind.INDEX}),
             "index",
             _DerivedChecks.index_tasks,
-            _check_index,
+            partial(_check_index, lag=lag),
             _index_evidence,
             Structure.INDEX,
         ),
@@ -172,10 +172,10 @@ def _check_queues(task: QueueCheckTask, *, lag: Lag, log_cut: bool) -> _Checked:
     )
 
 
-def _check_index(task: IndexCheckTask) -> _Checked:
+def _check_index(task: IndexCheckTask, *, lag: Lag) -> _Checked:
     from rmqtool.check.index.checks import check_index
 
-    return check_index(task)
+    return check_index(task, lag=lag)
 
 
 def _queue_evidence(task: QueueCheckTask) -> Sequence[StoreFile]:

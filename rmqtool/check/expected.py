@@ -235,6 +235,23 @@ class ExpectedEntries(ExpectedRows):
             self._seen[number] = ~self.rows(number).of_tags
         return super().seen(number)
 
+    def without_end(self, physical_offset: int) -> int:
+        """Demand no item of the last records from a place on, up to one that has an item.
+
+        Returns:
+            How many rows are left.
+        """
+        for number in reversed(range(len(self.spans))):
+            offsets, matched = self.rows(number).physical_offsets, np.ones(self.spans[number].count, np.bool_)
+            matched[self.unseen(number)] = False
+            last = int(np.flatnonzero(matched)[-1]) + 1 if matched.any() else 0
+            start = max(last, int(np.searchsorted(offsets, physical_offset)))
+            self.seen(number)[start:] = True
+            self.flush(number)
+            if start:
+                return int(self.firsts[number]) + start
+        return 0
+
     def flush(self, number: int) -> None:
         """Forget a window's rows if all of them were matched, or all but those of tags."""
         super().flush(number)

@@ -113,6 +113,33 @@ def test_what_replicas_have_not_confirmed_is_not_missing(run: Callable[..., Run]
     assert repaired.document["steps"] == []
 
 
+@pytest.mark.parametrize("place", [32768, 46672, 49152])
+def test_what_replicas_have_not_confirmed_has_no_items_either(
+    run: Callable[..., Run], plain_copy: Path, place: int, tmp_path: Path
+) -> None:
+    """Queues and index end at the confirm offset; below it, what the index lacks is missing all the same."""
+    made = tmp_path / "out"
+    run("rebuild", plain_copy, "--engine", "local", "--out", made, "--until-offset", str(place))
+    for name in ("consumequeue", "index"):
+        shutil.rmtree(plain_copy / name)
+        (made / name).rename(plain_copy / name)
+    checkpoint = bytearray((plain_copy / "checkpoint").read_bytes())
+    checkpoint[32:40] = place.to_bytes(8, "big")
+    (plain_copy / "checkpoint").write_bytes(checkpoint)
+    shutil.rmtree(plain_copy / "config")
+    assert {"CQ-MISSING-MSG", "IX-GONE"} <= run("verify", plain_copy, "--format", "json").document[
+        "counts"
+    ].keys()
+    (plain_copy / "epochFileCheckpoint").write_text("1\n0\n1-0\n")
+    found = run("verify", plain_copy)
+    assert found.status == 0
+    assert "Next: " not in found.out
+    counts = run("verify", plain_copy, "--format", "json").document["counts"]
+    assert counts.keys() & {"CQ-MISSING-MSG", "IX-GONE", "IX-MISSING", "ST-UNCONFIRMED"} == {"ST-UNCONFIRMED"}
+    sorted((plain_copy / "index").iterdir())[-1].unlink()
+    assert "IX-GONE" in run("verify", plain_copy, "--format", "json").document["counts"]
+
+
 def test_files_of_one_log_directory_are_no_damaged_log(run: Callable[..., Run], plain_copy: Path) -> None:
     other = plain_copy / "other"
     other.mkdir()
@@ -129,6 +156,7 @@ def test_compaction_files_that_do_not_pair_stop_the_start(run: Callable[..., Run
     """Real brokers, 5.3.3 and 5.5.1, load such a store with ``enableCompaction=false`` only."""
     queue = plain_copy / "compaction" / "compactionLog" / "T" / "0"
     queue.mkdir(parents=True)
+    (plain_copy / "compaction" / "compactionCq" / "T" / "0").mkdir(parents=True)
     (queue / "60720.delete").write_bytes(b"x")
     words = ("--predict-recovery", "--broker-version")
     for version, setting, status in (("5.3.3", "true", 5), ("5.3.3", "false", 1), ("4.9.8", "true", 1)):

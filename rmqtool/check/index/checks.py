@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from rmqtool.check.expected import ExpectedEntries
 from rmqtool.check.index.match import IndexMatch
 from rmqtool.check.index.shape import FileReport, IndexShape
+from rmqtool.check.lag import Lag
 from rmqtool.check.model import Examined
 from rmqtool.derived.index_files import open_index_file
 from rmqtool.findings import FindingLog, Severity, Structure
@@ -20,11 +21,18 @@ if TYPE_CHECKING:
     from rmqtool.store.segments import StoreFile
 
 
-def check_index(task: IndexCheckTask) -> tuple[FindingLog, Examined]:
+_UNKNOWN = Lag()
+
+
+def check_index(task: IndexCheckTask, *, lag: Lag = _UNKNOWN) -> tuple[FindingLog, Examined]:
     """Check the index.
 
     An index that is switched off (``messageIndexEnable=false``) demands nothing; files from before are still
     looked at on their own.
+
+    Args:
+        task: the files, and what the log demands of them.
+        lag: what of the log is not dispatched yet.
 
     Raises:
         EnvironmentFailureError: an index file, or a block file, cannot be read.
@@ -34,7 +42,7 @@ def check_index(task: IndexCheckTask) -> tuple[FindingLog, Examined]:
         return log, Examined(index_files=len(task.files))  # IX-GEOMETRY of level 0 says so
     match = None
     if task.expected is not None and task.index_enabled:
-        match = IndexMatch(task, ExpectedEntries(task.expected), log)
+        match = IndexMatch(task, ExpectedEntries(task.expected), log, lag)
     files = [open_index_file(file, task.geometry) for file in task.files]
     last_used = max((number for number, file in enumerate(files) if file.used), default=-1)
     examined, previous = Examined(), -1

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from rmqtool.arrays import Bools, Int64s
     from rmqtool.check.expected import ExpectedEntries
+    from rmqtool.check.lag import Lag
     from rmqtool.check.tasks import IndexCheckTask
     from rmqtool.derived.index_files import Items
 
@@ -139,10 +140,11 @@ class IndexMatch:
         task: bounds of the log.
         expected: what the log demands.
         log: receives findings about the index as a whole.
+        lag: what of the log is not dispatched yet.
     """
 
-    def __init__(self, task: IndexCheckTask, expected: ExpectedEntries, log: FindingLog) -> None:
-        self._task, self._expected, self._log = task, expected, log
+    def __init__(self, task: IndexCheckTask, expected: ExpectedEntries, log: FindingLog, lag: Lag) -> None:
+        self._task, self._expected, self._log, self._lag = task, expected, log, lag
         self._last_offset = -1
         self._previous_end_ms: int | None = None
         self._files: list[tuple[FileReport, MatchedFile]] = []
@@ -297,6 +299,9 @@ class IndexMatch:
             is_followed = is_followed or file.last >= 0
 
     def _tell_missing(self) -> None:
+        total = self._expected.total
+        if self._lag.is_controlled:  # nobody was to find them
+            total = self._expected.without_end(self._lag.dispatched)
         missing = missing_ranges(self._expected)
         firsts = np.array([file.first for _, file in self._files if file.first >= 0], np.int64)
         lasts = np.array([file.last for _, file in self._files if file.last >= 0], np.int64)
@@ -304,7 +309,7 @@ class IndexMatch:
         # Since 5.4.0 a start after a crash leaves such a hole as a rule: it deletes the files newer than the
         # checkpoint and dispatches only the last files of the log again.
         is_gone = ((missing.starts == 0) | np.isin(missing.starts - 1, lasts)) & (
-            (missing.stops == self._expected.total) | np.isin(missing.stops, firsts)
+            (missing.stops == total) | np.isin(missing.stops, firsts)
         )
         for code, chosen in ((IX_GONE, is_gone), (IX_MISSING, ~is_gone)):
             rows = np.flatnonzero(chosen)
