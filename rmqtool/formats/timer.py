@@ -5,9 +5,9 @@ Source: ``TimerCheckpoint`` (5.3.3); what follows is the version of the metrics.
 
 from __future__ import annotations
 
+import struct
 from typing import NamedTuple
 
-import numpy as np
 from construct import Int64sb, Struct
 
 from rmqtool.formats.fields import Decoder
@@ -20,10 +20,10 @@ TIMER_CHECKPOINT = Struct(
 )
 
 
-SLOT = np.dtype([("time", ">i8"), ("first", ">i8"), ("last", ">i8"), ("messages", ">i4"), ("magic", ">i4")])
-"""A slot of ``timerwheel`` (``Slot``): time in units of timerPrecisionMs, positions in the timer log."""
+SLOT = struct.Struct(">qqqii")
+"""A slot of ``timerwheel``: time in units of timerPrecisionMs, first and last place in the timer log, messages."""
 
-WHEEL_BYTES = 2 * 7 * 86_400 * SLOT.itemsize
+WHEEL_BYTES = 2 * 7 * 86_400 * SLOT.size
 
 
 class TimerCheckpoint(NamedTuple):

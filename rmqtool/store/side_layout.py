@@ -6,8 +6,6 @@ from contextlib import suppress
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import Finding
 from rmqtool.findings.places import ST_COMPACTION_PAIRS, ST_TIMER_GAP
@@ -21,13 +19,13 @@ from rmqtool.store.segments import NAME_DIGITS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.arrays import Rows
     from rmqtool.io import Location
     from rmqtool.io.source import Status
 
 COMPACTION_LOGS, COMPACTION_QUEUES = "compaction/compactionLog", "compaction/compactionCq"
 _TIMER_LOG, _TIMER_CHECKPOINT, _TIMER_WHEEL = "timerlog", "config/timercheck", "timerwheel"
 _NEVER = (1 << 63) - 1
+_PAGE_BYTES = 1 << 16
 
 
 def side_findings(root: Location, timer_precision_ms: int) -> Iterator[Finding]:
@@ -82,10 +80,10 @@ def _timer_gap(position: int, length: int, where: str) -> Finding:
     return Finding(code=ST_TIMER_GAP, file=_TIMER_LOG, length=length, expected=position, message=text)
 
 
-def _first_files_gone(start: int, slots: Rows) -> Finding:
+def _first_files_gone(start: int, slots: list[tuple[int, int]]) -> Finding:
     """Say which chains begin before the first file: what of them lies there is gone."""
-    before = int(slots["first"].min())
-    messages = int(slots["messages"].astype(np.int64).sum())
+    before = min(first for first, _ in slots)
+    messages = sum(count for _, count in slots)
     text = (
         f"{counted(len(slots), 'slot')} of {_TIMER_WHEEL} with {counted(messages, 'message')} to come lead to"
         f" {before} and further on in {_TIMER_LOG}, which"
@@ -95,8 +93,8 @@ def _first_files_gone(start: int, slots: Rows) -> Finding:
     return Finding(code=ST_TIMER_GAP, file=_TIMER_LOG, length=length, expected=before, message=text)
 
 
-def _slots_before(root: Location, start: int, read: int) -> Rows | None:
-    """Return the slots still to come whose first unit lies before a place in the timer log; None without any.
+def _slots_before(root: Location, start: int, read: int) -> list[tuple[int, int]]:
+    """Return first place and messages of the slots still to come that begin before a place in the timer log.
 
     With ``timerWheelSnapshotFlush`` (5.3.4+) the newest ``timerwheel.N`` is the wheel, ``timerwheel`` empty.
     """
@@ -105,16 +103,22 @@ def _slots_before(root: Location, start: int, read: int) -> Rows | None:
         (number, one) for one in snapshots if (number := parse_long(one[len(_TIMER_WHEEL) + 1 :]))
     )
     for name in (_TIMER_WHEEL, *(one for _, one in newest[-1:])):
-        if not (root / name).is_regular():
-            continue
+        if slots := list(_slots(root / name)):
+            return [one[1::2] for one in slots if one[0] >= read and 0 <= one[1] < start]
+    return []
+
+
+def _slots(wheel: Location) -> Iterator[tuple[int, int, int, int]]:
+    """Yield time, first and last place, and messages of the slots that have any."""
+    data = b""
+    if wheel.is_regular():
         with suppress(EnvironmentFailureError):
-            data = (root / name).read_head(WHEEL_BYTES, [])
-            slots = np.frombuffer(data, SLOT, len(data) // SLOT.itemsize)
-            slots = slots[slots["messages"] > 0]
-            if len(slots):
-                to_come = (slots["time"] >= read) & (slots["first"] >= 0) & (slots["first"] < start)
-                return slots[to_come] if to_come.any() else None
-    return None
+            data = wheel.read_head(WHEEL_BYTES, [])
+    for at in range(0, len(data), _PAGE_BYTES):
+        page = data[at : at + _PAGE_BYTES]
+        if page.count(0) < len(page):  # most are empty
+            whole = len(page) // SLOT.size * SLOT.size
+            yield from (one[:4] for one in SLOT.iter_unpack(page[:whole]) if one[3] > 0)
 
 
 def _timer_checkpoint(path: Location) -> TimerCheckpoint:

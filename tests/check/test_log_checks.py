@@ -421,7 +421,7 @@ class TestTail:
             assert (finding.physical_offset, finding.severity.value) == (len(log.data), severity)
             assert found.log_end == len(log.data)
             assert ("expected after a kill or a power cut" in finding.message) == unclean
-            assert ("for there is no abort" in finding.message) != unclean
+            assert ("no crash explains it" in finding.message) != unclean
             assert finding.remedy.startswith("None needed: the next start cuts it off") == unclean
 
     def test_a_torn_body_is_expected_after_a_crash_only(self, tmp_path: Path) -> None:
