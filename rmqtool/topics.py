@@ -72,6 +72,12 @@ def kind_of(topic: str) -> TopicKind:
     return TopicKind.BROKER if is_system else TopicKind.ORDINARY
 
 
+def group_of(topic: str) -> str | None:
+    """Return the group whose messages a retry or dead letter topic holds; None for any other topic."""
+    is_sent_back = kind_of(topic) in {TopicKind.RETRY, TopicKind.DEAD_LETTER}
+    return topic.split("%", 2)[2] if is_sent_back else None
+
+
 def lite_topic_of(name: str) -> tuple[str, str] | None:
     """Return parent and lite topic of the name of a lite topic's queue, None for any other."""
     marker = LMQ_PREFIX + LITE_SEPARATOR

@@ -11,7 +11,7 @@ from rmqtool.doctor.copies import ConfigCopy, CopyState, entries_of, read_copy
 from rmqtool.doctor.effects import DELAYS, Offsets, Place, effects_of, offsets_of, proven_offsets
 from rmqtool.doctor.kinds import CONFIG_KINDS, OTHER_KEEPERS
 from rmqtool.doctor.model import BrokerTakes, ConfigChoice, ConfigDiagnosis
-from rmqtool.topics import LMQ_PREFIX, SCHEDULE_TOPIC, is_own_group
+from rmqtool.topics import LMQ_PREFIX, SCHEDULE_TOPIC, group_of, is_own_group
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -107,7 +107,10 @@ def _is_needed(store: Store, kind: ConfigKind, ends: QueueEnds) -> bool:
         return False
     groups = CONFIG_KINDS[_GROUPS]
     known = read_copy(store.config / _GROUPS, f"config/{_GROUPS}", groups)
-    return any(not is_own_group(name) for _, name, _ in entries_of(known.document, groups))
+    names = [name for _, name, _ in entries_of(known.document, groups)]
+    # What a group could not consume was sent back: it had read the queues.
+    names += [group for topic, _ in ends.topics() if (group := group_of(topic)) is not None]
+    return not all(map(is_own_group, names))
 
 
 def _is_obvious(choices: tuple[ConfigChoice, ...], copies: tuple[ConfigCopy, ...]) -> bool:

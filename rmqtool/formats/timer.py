@@ -21,7 +21,7 @@ TIMER_CHECKPOINT = Struct(
 
 
 SLOT = struct.Struct(">qqqii")
-"""A slot of ``timerwheel``: time in units of timerPrecisionMs, first and last place in the timer log, messages."""
+"""A slot of ``timerwheel``: time in units of timerPrecisionMs, places of first and last unit, messages."""
 
 WHEEL_BYTES = 2 * 7 * 86_400 * SLOT.size
 

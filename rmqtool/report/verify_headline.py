@@ -8,6 +8,7 @@ from posixpath import basename, join
 from typing import TYPE_CHECKING
 
 from rmqtool.check.model import PREDICTED
+from rmqtool.doctor import ONLY_SHOWN
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import Severity, Structure
 from rmqtool.findings.configs import CF_FORGETS, CF_REFUSED
@@ -79,6 +80,10 @@ def _damage(verdict: Verdict) -> str:
     if ahead:
         offsets = counted(ahead, "consumer offset lies", "consumer offsets lie", spec=",")
         said += f"{', but' if not status else ';'} {offsets} beyond the end of a queue"
+    found = dict.fromkeys(one.file or "" for one in report.findings if one.code is CF_FORGETS)
+    files = [file for file in found if file not in ONLY_SHOWN]
+    if files and not status and not verdict.predictions:
+        said += f", but the next start forgets what {' and '.join(map(basename, files))} held"
     return f"{said}, settings in doubt" if ST_DOUBT.code in report.findings.counts else said
 
 
