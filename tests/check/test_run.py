@@ -162,7 +162,7 @@ def test_a_running_broker_is_not_disturbed(locked: Path) -> None:
 
 
 def test_a_check_that_fails_by_itself_is_a_finding(plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(task: object) -> None:
+    def fail(task: object, **_known: object) -> None:
         raise ZeroDivisionError("unforeseen")
 
     monkeypatch.setattr("rmqtool.check.index.checks.check_index", fail)
