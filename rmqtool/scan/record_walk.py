@@ -20,7 +20,6 @@ from rmqtool.scan.gaps import Gap, Outcome
 from rmqtool.scan.log_edge import FoundEdge
 from rmqtool.scan.records import Record, check_record, number_problem
 from rmqtool.scan.resync import find_true, is_true
-from rmqtool.scan.rows import rules_of
 from rmqtool.scan.window import Window
 
 if TYPE_CHECKING:
@@ -97,7 +96,8 @@ class ChainWalk:
 
     def __init__(self, number: int, edge: FoundEdge) -> None:
         self._number = number
-        from rmqtool.scan.hidden import HiddenRecords  # loads kernels, for those that walk
+        from rmqtool.scan.hidden import HiddenRecords  # these load kernels, for those that walk
+        from rmqtool.scan.rows import rules_of
 
         self._edge = edge
         self._segment = edge.segments[number]
