@@ -163,10 +163,12 @@ CL_TIME = FindingCode(
     title="implausible time",
     meaning=(
         "STORETIMESTAMP or BORNTIMESTAMP lies before 2010 or after 2100: a clock that was never set, a "
-        "foreign client, or a damaged field."
+        "foreign client, or a damaged field. Or several messages were born after they were stored: clocks of "
+        "senders and broker disagree."
     ),
     broker_effect=(
-        "Accepts it; look-ups by time, the index's time differences and delayed deliveries go wrong."
+        "Accepts it; look-ups by time, the index's time differences and delayed deliveries go wrong, and "
+        "half messages that were born in the future are checked back at once."
     ),
     remedy="Compare with the records around it, and with a replica.",
     origin="CommitLog#asyncPutMessage, SendMessageProcessor#sendMessage",

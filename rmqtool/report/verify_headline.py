@@ -11,6 +11,7 @@ from rmqtool.check.model import PREDICTED
 from rmqtool.doctor import ONLY_SHOWN
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import Severity, Structure
+from rmqtool.findings.commitlog import CL_STRAY
 from rmqtool.findings.configs import CF_FORGETS, CF_REFUSED
 from rmqtool.findings.index import IX_GONE
 from rmqtool.findings.places import IO_DENIED, OF_AHEAD, ST_DOUBT
@@ -62,7 +63,9 @@ def _damage(verdict: Verdict) -> str:
     status = report.damage_status
     if status is ExitStatus.FAILED and names_limits(report):
         return _not_judged(report)
-    if status is not ExitStatus.CLEAN:
+    if only_strays(verdict):
+        said = "No damage found, but a stray file in commitlog/ stops a start"
+    elif status is not ExitStatus.CLEAN:
         said = _DAMAGE[status]
         if status is ExitStatus.NEGATIVE and not report.examined.commitlog_files:
             said = "Damage found"
@@ -92,6 +95,14 @@ def _not_judged(report: VerifyReport) -> str:
     rest = report.findings.exit_status(without={*PREDICTED, *NOT_READ})
     damage = f"; {_DAMAGE[rest][0].lower()}{_DAMAGE[rest][1:]}" if rest else ""
     return f"No verdict, not all of it was read ({'; '.join(map(escape_text, report.limits))}){damage}"
+
+
+def only_strays(verdict: Verdict) -> bool:
+    """Tell whether all errors are of files that are no part of the log, and hold nothing of it."""
+    report = verdict.report
+    there = (one for one in report.findings if one.structure not in PREDICTED)
+    errors = {one.code for one in there if one.severity is Severity.ERROR}
+    return errors == {CL_STRAY} and report.damage_status is ExitStatus.NEGATIVE
 
 
 def log_losses(verdict: Verdict) -> int:
@@ -152,7 +163,7 @@ def _next_words(verdict: Verdict) -> list[str] | None:
         return [*as_owner(join(store, denied.file or "")), *_verify(verdict)]
     is_log_damaged = report.findings.exit_status(without={*NOT_READ, *PREDICTED}) is ExitStatus.LOG_DAMAGED
     is_of_settings = not _SETTINGS.isdisjoint(report.findings.counts) and not is_object_url(store)
-    if is_of_settings and not is_log_damaged:
+    if (is_of_settings or only_strays(verdict)) and not is_log_damaged and not is_object_url(store):
         return ["rmqtool", "repair", store, *verdict.given, "--plan"]
     is_unread = any(one.structure in NOT_READ for one in report.findings)
     if report.findings.exit_status(without=NOT_READ) is ExitStatus.LOG_DAMAGED:

@@ -26,7 +26,7 @@ from rmqtool.formats.message import (
 from rmqtool.reput.dispatcher import Dispatcher
 from rmqtool.salvage.marks import forgive_foreign_sums, mark_torn
 from rmqtool.salvage.rows import DAMAGED, RECORD_ROW, UNIT_ROW, Mark
-from rmqtool.scan.check_kernels import check_records
+from rmqtool.scan.check_kernels import Sum, check_records
 from rmqtool.scan.field_kernels import HIT_ROW, MAX_HITS, Check
 from rmqtool.scan.fingerprint_kernels import fingerprints
 from rmqtool.scan.gap_walk import GapWalk, SplitEnd
@@ -128,7 +128,7 @@ class _Reader:
         self._hidden = HiddenRecords(task.split.segment, rules, task.split.stop)
         self._ends_in_doubt = False
         self._hits = np.empty(_HITS, HIT_ROW)
-        self._sums = np.zeros(1, np.int64)
+        self._sums = np.zeros(len(Sum), np.int64)
 
     @property
     def sound_crcs(self) -> int:

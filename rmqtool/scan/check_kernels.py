@@ -6,6 +6,7 @@ A broker checks BODYCRC at recovery only and none of the rest ever (``CommitLog#
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,7 +26,8 @@ from rmqtool.scan.field_kernels import (
     check_transaction,
     put_hit,
 )
-from rmqtool.scan.kernels import read_i16
+from rmqtool.scan.head_places import BORN_TIMESTAMP_AT
+from rmqtool.scan.kernels import read_i16, read_i64
 from rmqtool.scan.rows import MESSAGE_ROW
 
 if TYPE_CHECKING:
@@ -39,6 +41,18 @@ _ZERO, _NINE, _PROPERTY_END = 0x30, 0x39, 0x02
 _PLACE, _BODY, _RECORD = Check.PHYSICAL_OFFSET.value, Check.BODY_CRC.value, Check.RECORD_CRC.value
 _PROPERTIES = Check.PROPERTIES.value
 _MAX_HITS = MAX_HITS
+
+
+class Sum(IntEnum):
+    """What is added up over records: places."""
+
+    SOUND_CRCS = 0  # records whose property __CRC32# holds
+    AHEAD = 1  # records that were born more than a second after they were stored
+    MOST_AHEAD_MS = 2
+
+
+_AHEAD, _MOST_AHEAD = Sum.AHEAD.value, Sum.MOST_AHEAD_MS.value
+_CLOCKS_AGREE_MS, _OUT_OF_REASON_MS = 1000, 1 << 42
 
 
 @entry(lambda: (np.empty(1, np.uint8), 0, 0))
@@ -107,8 +121,16 @@ def _check_properties(buffer: Buffer, row: Row, number: int, hits: Rows, count: 
     return check_inner_batch(buffer, row, number, start, stop, hits, count)
 
 
+@kernel
+def _compare_clocks(buffer: Buffer, at: int, row: Row, sums: Int64s) -> None:
+    ahead_ms = read_i64(buffer, at + BORN_TIMESTAMP_AT) - row.store_timestamp_ms
+    if _CLOCKS_AGREE_MS < ahead_ms < _OUT_OF_REASON_MS:
+        sums[_AHEAD] += 1
+        sums[_MOST_AHEAD] = max(sums[_MOST_AHEAD], ahead_ms)
+
+
 def _example_of_check_records() -> tuple[object, ...]:
-    sums, hits = np.zeros(1, np.int64), np.empty(MAX_HITS, HIT_ROW)
+    sums, hits = np.zeros(len(Sum), np.int64), np.empty(MAX_HITS, HIT_ROW)
     return np.empty(1, np.uint8), np.empty(0, MESSAGE_ROW), 0, 0, 0, sums, hits
 
 
@@ -125,7 +147,7 @@ def check_records(
         first: the first row to check.
         base: physical offset of the window's first byte.
         cut: body bytes that the window leaves out; then checksums are left to others.
-        sums: ``(1,)``, records whose property ``__CRC32#`` holds, added to.
+        sums: ``(len(Sum),)``, added to.
         hits: filled, of ``HIT_ROW``, at least ``MAX_HITS``.
 
     Returns:
@@ -144,6 +166,7 @@ def check_records(
             count = _check_body(buffer, at, row, number, hits, count)
             count = _check_record_crc(buffer, at, row, number, sums, hits, count)
         count = check_ranges(buffer, at, row, number, hits, count)
+        _compare_clocks(buffer, at, row, sums)
         count = check_transaction(buffer, at, row, number, hits, count)
         count = check_sys_flag(buffer, row, number, cut, hits, count)
         count = _check_properties(buffer, row, number, hits, count)

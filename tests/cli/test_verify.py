@@ -327,3 +327,13 @@ def test_blocks_lie_where_the_user_says(run: Callable[..., Run], plain: Path, tm
     assert list(scratch.iterdir()) == []
     refused = run("rebuild", plain, "--out", tmp_path / "out", "--scratch", scratch)
     assert (refused.status, "give a URL for it, and fetch the result" in refused.err) == (2, True)
+
+
+def test_a_stray_file_is_no_damage(run: Callable[..., Run], plain: Path, tmp_path: Path) -> None:
+    store = shutil.copytree(plain, tmp_path / "store")
+    (store / "commitlog" / "notes.txt").write_text("moved on Friday")
+    for more in ((), ("--predict-recovery",)):
+        found = run("verify", store, *more)
+        assert found.out.startswith("No damage found, but a stray file in commitlog/ stops a start")
+        assert f"Next: rmqtool repair {store} --plan" in found.out
+        assert found.status == (5 if more else 1)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.check.log.census_taker import CensusTaker
 from rmqtool.check.log.illegal_queues import is_illegal
-from rmqtool.check.log.record_checks import RecordChecker
+from rmqtool.check.log.record_checks import Ahead, RecordChecker
 from rmqtool.check.log.record_runs import RunBuilder
 from rmqtool.check.log.transactions import TransactionRows
 from rmqtool.findings import Finding, FindingLog
@@ -78,6 +78,7 @@ class CheckReport(SplitEnd):
         ghosts: bytes that are not zero lie after the BLANK.
         records: how many.
         sound_crcs: records that carry a property ``__CRC32#`` that holds.
+        ahead: records that were born after they were stored.
         findings: what the records say.
         unreadable: ranges of the file that the disk did not deliver.
         illegal_queues: where queues begin whose name or id no broker would give, by raw topic and queue id.
@@ -96,6 +97,7 @@ class CheckReport(SplitEnd):
     ghosts: bool = False
     records: int = 0
     sound_crcs: int = 0
+    ahead: Ahead = field(default_factory=Ahead)
     findings: FindingLog = field(default_factory=FindingLog)
     unreadable: list[UnreadableRange] = field(default_factory=list)
     illegal_queues: dict[tuple[bytes, int], int] = field(default_factory=dict)
@@ -190,6 +192,7 @@ def check_split(task: CheckTask) -> CheckReport:
         ghosts=walk.ghosts(),
         records=runs.records,
         sound_crcs=check.checker.sound_crcs,
+        ahead=check.checker.ahead,
         findings=check.findings,
         unreadable=walk.unreadable,
         illegal_queues=illegal,

@@ -10,7 +10,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rmqtool.check.log.damage import LogEnd, damage_findings
-from rmqtool.check.log.findings import changed_findings, joined, record_findings, steps_back
+from rmqtool.check.log.findings import (
+    changed_findings,
+    clocks_apart,
+    joined,
+    record_findings,
+    steps_back,
+)
 from rmqtool.check.log.illegal_queues import illegal_queue_findings
 from rmqtool.check.log.model import LogCheck, LogResult
 from rmqtool.check.log.picture import PictureFrame, picture_of
@@ -162,6 +168,7 @@ class _LogChecker:
                 self._findings.extend(changed_findings(scan.segment))
         self._findings.extend(illegal_queue_findings(self._check.log, illegal_queues))
         self._findings.extend(steps_back(scans))
+        self._findings.extend(clocks_apart([report.ahead for report in _reports(scans)]))
 
     def _count_the_rest(self, scans: Sequence[SegmentScan]) -> None:
         """Count what the splits had no room to tell apart."""

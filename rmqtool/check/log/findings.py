@@ -11,13 +11,14 @@ from rmqtool.findings import Finding, FindingLog, Severity, Structure
 from rmqtool.findings.commitlog import CL_PROP_CRC
 from rmqtool.findings.consumequeue import CQ_TYPE
 from rmqtool.findings.places import IO_CHANGED
-from rmqtool.findings.records import CL_TS_BACK
+from rmqtool.findings.records import CL_TIME, CL_TS_BACK
 from rmqtool.times import utc_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from rmqtool.check.log.check_split import CheckReport
+    from rmqtool.check.log.record_checks import Ahead
     from rmqtool.check.log.record_runs import RecordRun
     from rmqtool.check.log.segment_scan import SegmentScan
     from rmqtool.io.reading import UnreadableRange
@@ -95,6 +96,23 @@ def steps_back(scans: Iterable[SegmentScan]) -> Iterator[Finding]:
             if before is not None and run.first_ms < before.last_ms:
                 yield _step_back(scan.segment, before, run)
             before = run
+
+
+_SOME = 3
+"""So many records and more are a clock's; one alone is rather damaged."""
+
+
+def clocks_apart(found: Sequence[Ahead]) -> Iterator[Finding]:
+    """Yield a finding if messages were born after they were stored."""
+    records = sum(one.records for one in found)
+    if records >= _SOME:
+        most = max(one.most_ms for one in found)
+        yield Finding(
+            code=CL_TIME,
+            message=f"{records:,} messages were born up to {most / 1000:,.0f} s after they were stored:"
+            " clocks of senders are ahead of the broker's, or its own was set back",
+            remedy_override="Set the clocks of senders and broker by NTP.",
+        )
 
 
 def _step_back(segment: Segment, before: RecordRun, run: RecordRun) -> Finding:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from rmqtool.findings.records import (
 from rmqtool.findings.transactions import CL_PREPARED
 from rmqtool.javacompat import decode_utf8
 from rmqtool.javacompat.checksums import PROP_CRC_SIZE
-from rmqtool.scan.check_kernels import check_records, stored_record_crc
+from rmqtool.scan.check_kernels import Sum, check_records, stored_record_crc
 from rmqtool.scan.field_kernels import HIT_ROW, MAX_HITS, Check
 from rmqtool.times import utc_text
 
@@ -83,6 +83,18 @@ _HAS_EXPECTED = frozenset(
 _HEX_FIELDS = frozenset({Check.COMPRESSION, Check.SYS_FLAG, Check.INNER_FLAG})
 
 
+class Ahead(NamedTuple):
+    """How far clocks of senders were ahead of the broker's.
+
+    Attributes:
+        records: that were born more than a second after they were stored.
+        most_ms: by how much, at most.
+    """
+
+    records: int = 0
+    most_ms: int = 0
+
+
 class RecordChecker:
     """Checks the records of one segment.
 
@@ -97,12 +109,17 @@ class RecordChecker:
         self._findings = findings
         self._stop = stop
         self._hits = np.empty(_HITS, HIT_ROW)
-        self._sums = np.zeros(1, np.int64)
+        self._sums = np.zeros(len(Sum), np.int64)
 
     @property
     def sound_crcs(self) -> int:
         """Return how many records carry a property ``__CRC32#`` that holds."""
-        return int(self._sums[0])
+        return int(self._sums[Sum.SOUND_CRCS])
+
+    @property
+    def ahead(self) -> Ahead:
+        """Return how many records were born after they were stored."""
+        return Ahead(int(self._sums[Sum.AHEAD]), int(self._sums[Sum.MOST_AHEAD_MS]))
 
     def check(self, batch: MessageBatch) -> None:
         """Check a batch; where a record claims another place, its row gets the one where it lies."""
@@ -163,7 +180,7 @@ class RecordChecker:
         crc = self._crc_of_file(body_stop, int(row["body_length"]), head)
         crc = zlib.crc32(batch.buffer[row["body_start"] : properties_stop - PROP_CRC_SIZE].data, crc)
         if crc & _CRC_MASK == stored:
-            self._sums[0] += 1
+            self._sums[Sum.SOUND_CRCS] += 1
         else:
             self._findings.add(self._at(batch, 0, Check.RECORD_CRC, crc & _CRC_MASK, stored))
 
