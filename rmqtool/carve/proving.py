@@ -157,14 +157,14 @@ def _inside_damage(rows: Rows, top: Bools, damaged: Bools) -> Bools:
     """Return which proven records were carried in the body of a damaged one, ``(n,)``.
 
     All of what was written side by side lies in the damaged one then, and says to lie elsewhere in the log
-    than there. What reaches beyond it has overwritten it.
+    than there. What reaches beyond it has overwritten it; so has what lies as the proven ones around it.
     """
     inside = np.zeros(len(rows), bool)
     proven, heads = np.flatnonzero(top), np.flatnonzero(damaged)
     if not len(proven) or not len(heads):
         return inside
     first, last = run_bounds(rows[proven])
-    rows["position"][proven[first]]
+    starts, shifts = rows["position"][proven[first]], (rows["log_offset"] - rows["position"])[proven[first]]
     stops = rows["position"][proven[last]] + rows["total_size"][proven[last]]
     images = rows["image"][proven[first]]
     order = np.searchsorted(heads, proven[first]) - 1  # the last damaged head before each run
@@ -172,9 +172,13 @@ def _inside_damage(rows: Rows, top: Bools, damaged: Bools) -> Bools:
         head = rows[heads[order[number]]]
         if head["image"] != images[number] or stops[number] > head["position"] + head["total_size"]:
             continue
-        row = rows[proven[first[number]]]
-        if row["log_offset"] - row["position"] != head["log_offset"] - head["position"]:
-            inside[proven[first[number] : last[number] + 1]] = True
+        one, two = np.searchsorted(images, [int(images[number]), int(images[number]) + 1])
+        ends = [head["position"], head["position"] + head["total_size"]]
+        before, after = np.searchsorted(starts[one:two], ends) + one - [1, 0]
+        around = [run for run in (before, after) if one <= run < two]
+        if shifts[number] in (head["log_offset"] - head["position"], *shifts[around]):
+            continue
+        inside[proven[first[number] : last[number] + 1]] = True
     return inside
 
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
+import pytest
+
 import rmqtool
+from tests.broker.log_damage import LogCopy
 from tests.carve.planting import amid_noise
 from tests.salvage.campaign import made_places, records_of
+from tests.salvage.test_heads import copy_of, hidden_records
 from tests.store.fixture_stores import fixture
 
 if TYPE_CHECKING:
@@ -35,3 +39,16 @@ def test_from_an_image_to_a_store_that_starts(tmp_path: Path) -> None:
     assert made
     again = rmqtool.open(tmp_path / "out").verify()
     assert again.exit_status() == 0
+
+
+@pytest.mark.parametrize("over", [64, None])
+def test_a_frame_of_old_bytes_hides_no_record(over: int | None, tmp_path: Path) -> None:
+    root = copy_of("plain-5.3.3", tmp_path)
+    log = LogCopy(root)
+    truth = {place for places in log.records for place in places}
+    spoilt = set(hidden_records(log, own=False, over=over))
+    files = sorted((root / "commitlog").iterdir())
+    carved = rmqtool.carve_images(files, tmp_path / "carved", commitlog_size=log.segment_size)
+    (one,) = carved.logs
+    found = rmqtool.open(tmp_path / "carved" / one.directory).messages()
+    assert {message.physical_offset for message in found} == truth - spoilt
