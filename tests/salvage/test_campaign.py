@@ -1,0 +1,70 @@
+"""A campaign over all kinds of damage: of one store, of light queues, and of two copies with damage each."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.salvage.campaign import run, summary
+from tests.salvage.damages import WIDE
+from tests.salvage.light_stores import write_store
+from tests.salvage.test_salvage import CAMPAIGN
+from tests.store.fixture_stores import fixture
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.salvage.campaign import Outcome
+
+_NAMES = [
+    *CAMPAIGN,
+    *("batchcq-5.3.3", "lmq-4.9.8", "plain-5.3.3", "plain-4.9.8", "lmqtwice-5.5.1", "propcrc-5.5.1"),
+    "transaction-5.3.3",
+]
+_OF_COPIES = {name: kind for name, kind in WIDE.items() if name != "rewrite_tail"}
+"""Copies of which one was written anew are no copies of one log."""
+
+
+def judged(seed: int, folder: Path) -> Outcome:
+    """Damage, salvage and judge what a seed names."""
+    folder.mkdir()
+    if seed % 4 == 2:
+        chance = random.Random(seed)
+        numbers = {"queues": chance.choice((1, 2, 4)), "lights": chance.choice((1, 3, 8))}
+        source = write_store(folder / "made0", chance, **numbers, count=chance.choice((90, 300)))
+        shutil.copy(source.with_name("broker.conf"), source)
+    else:
+        source = fixture(_NAMES[(seed // 4 * 3 + seed % 4) % len(_NAMES)])
+    is_of_copies = seed % 4 == 3
+    outcome, done = run(
+        source, folder, seed, _OF_COPIES if is_of_copies else WIDE, copies=2 if is_of_copies else 1
+    )
+    assert not outcome.bad, f"seed {seed} on {source.name}: {done}: {outcome}"
+    shutil.rmtree(folder)
+    return outcome
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [
+        *(100126, 100222, 100598, 200286),  # a record that says another light queue, or none
+        *(100015, 100087, 100151, 100355, 100579),  # two copies, one with properties that no client wrote
+    ],
+)
+def test_damage_that_was_misread_once(seed: int, tmp_path: Path) -> None:
+    assert judged(seed, tmp_path / "one").undecided == []
+
+
+def test_where_nothing_decides_between_two_copies_both_are_kept(tmp_path: Path) -> None:
+    """A byte of a key's value: no index is left, and both are text."""
+    assert judged(100431, tmp_path / "one").undecided == [2693]
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("first", range(0, 1000, 50))
+def test_campaign_of_everything(first: int, tmp_path: Path) -> None:
+    counts = summary([judged(seed, tmp_path / str(seed)) for seed in range(first, first + 50)])
+    assert counts["survivors"] > 100 * counts["undecided"]
