@@ -106,6 +106,11 @@ class LogLosses:
 NO_LOSSES = LogLosses(0, 0, 0, 0, 0, 0, None, ())
 
 
+def lost_words(messages: int) -> str:
+    """Return how many messages the log has lost, in the words of every command."""
+    return f"{counted(messages, 'message is', 'messages are', spec=',')} lost from the log"
+
+
 def is_borne_out(store: StoreFiles, end: int, latest_ms: int | None) -> bool:
     """Tell whether index or checkpoint, too, know of messages beyond a log: then it has lost its end.
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from rmqtool.account.model import lost_words
 from rmqtool.commands.diff.model import is_time
 from rmqtool.findings.wording import counted
 from rmqtool.projection import json_value
 from rmqtool.report.escaping import escape_text
-from rmqtool.report.lost_text import lost_words
 from rmqtool.times import time_text
 
 if TYPE_CHECKING:

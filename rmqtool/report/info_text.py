@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from rmqtool.account.model import lost_words
 from rmqtool.findings import Severity
 from rmqtool.findings.places import IO_DENIED
 from rmqtool.findings.status import NOT_READ
 from rmqtool.findings.wording import counted
 from rmqtool.report.escaping import escape_text
-from rmqtool.report.lost_text import log_loss_facts, lost_words
+from rmqtool.report.lost_text import log_loss_facts
 from rmqtool.report.tables import Tables
 from rmqtool.report.times import size_text
 from rmqtool.store import Origin, PathKind

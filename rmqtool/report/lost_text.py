@@ -30,11 +30,6 @@ _REASONS = {
 }
 
 
-def lost_words(messages: int) -> str:
-    """Return how many messages the log has lost, in the words of every command."""
-    return f"{counted(messages, 'message is', 'messages are', spec=',')} lost from the log"
-
-
 def log_loss_facts(losses: LogLosses | None) -> Iterator[tuple[str, str]]:
     """Yield names and values of what a log has lost already, by queue; nothing where that is nothing."""
     if losses is None or not losses.messages:

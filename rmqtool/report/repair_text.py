@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rmqtool.account.model import lost_words
 from rmqtool.commands.repair.model import RepairAction, RepairOutcome
 from rmqtool.findings.wording import counted
 from rmqtool.report.escaping import escape_text
-from rmqtool.report.lost_text import log_loss_facts, lost_words
+from rmqtool.report.lost_text import log_loss_facts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

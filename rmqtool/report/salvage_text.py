@@ -95,6 +95,8 @@ def _queues(report: SalvageReport) -> Iterator[str]:
         again = "" if one.orderly else "; it gave queue offsets more than once, so others may move"
         bounds = f"{one.first_queue_offset:,} to {one.end_queue_offset - 1:,}"
         yield f"{'lost':<14} {name}: {one.lost:,} of the messages {bounds}{damaged}{missing}{again}"
+    if report.lost.indexed:
+        yield f"{'lost':<14} {report.lost.indexed:,} of unknown queues, by index items alone"
     if len(hurt) > _LISTED:
         yield f"{'lost':<14} in {counted(len(hurt) - _LISTED, 'queue')} more, see --format json"
     for one in report.moving[:_LISTED]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rmqtool.account.model import lost_words
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn, Severity
 from rmqtool.findings.wording import counted
 from rmqtool.report.escaping import escape_text
-from rmqtool.report.lost_text import log_loss_facts, lost_words
+from rmqtool.report.lost_text import log_loss_facts
 from rmqtool.report.tables import Tables
 from rmqtool.report.times import size_text
 from rmqtool.times import time_text

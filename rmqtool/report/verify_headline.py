@@ -7,6 +7,7 @@ from itertools import groupby
 from posixpath import basename, join
 from typing import TYPE_CHECKING
 
+from rmqtool.account.model import lost_words
 from rmqtool.check.model import PREDICTED
 from rmqtool.doctor import ONLY_SHOWN
 from rmqtool.errors import ExitStatus
@@ -21,7 +22,6 @@ from rmqtool.findings.wording import counted
 from rmqtool.io.object_urls import is_object_url
 from rmqtool.io.owners import as_owner
 from rmqtool.report.escaping import escape_text
-from rmqtool.report.lost_text import lost_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

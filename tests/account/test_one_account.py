@@ -226,7 +226,7 @@ def test_a_kill_that_lost_unflushed_pages_says_so_and_is_no_damage(tmp_path: Pat
     (root / "abort").touch()
     assert check(root) == 19
     report = rmqtool.open(root).rebuild(dry_run=True, jobs=1)
-    assert "the log has lost 19 messages" in report.verdict
+    assert "19 messages are lost from the log" in report.verdict
     assert (report.fewer_messages, report.is_log_damaged) == (0, False)
 
 

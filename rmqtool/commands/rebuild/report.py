@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from rmqtool.account.model import lost_words
 from rmqtool.commands.rebuild.installing import install_hint
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn
@@ -238,8 +239,7 @@ class RebuildReport:
 
     def _lost(self) -> str:
         """Return what the log itself has lost; empty if nothing."""
-        lost = self.log_losses.messages
-        return f"; the log has lost {counted(lost, 'message', spec=',')}" if lost else ""
+        return f"; {lost_words(self.log_losses.messages)}" if self.log_losses.messages else ""
 
     def _fewer(self) -> str:
         """Return what consumers or look-ups would miss; empty if nothing."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from rmqtool.account.model import lost_words
 from rmqtool.commands.verify.verdict import Verdict
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import CATALOG, FailOn, Severity, Structure
 from rmqtool.report.escaping import escape_text
 from rmqtool.report.finding_groups import grouped, worst_of
 from rmqtool.report.finding_text import finding_line
-from rmqtool.report.lost_text import lost_words
 from rmqtool.report.page.charts import Chart, Moment, charts_of
 from rmqtool.report.page.strip import CoverRow, Strip, coverage_rows, strip_of
 from rmqtool.report.page.tables import (
