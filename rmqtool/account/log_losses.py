@@ -8,6 +8,7 @@ again. Units prove messages, and so do the queue offsets of the records on both 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -107,7 +108,7 @@ class Account:
         reach = self._reach(looked)
         consumed = consumed_ends(self._store) if reach > looked.end else {}
         for key in sorted({*self._queues, *looked.runs}):
-            if key[0].startswith(LMQ_PREFIX):
+            if key[0].startswith(LMQ_PREFIX) or self._is_anothers(key, looked):
                 continue
             runs, pins = looked.runs.get(key, _NO_RUNS), self._pins(key, looked)
             absent: list[Absent] = []
@@ -119,6 +120,18 @@ class Account:
                 absent += consumed_beyond(known, consumed[key], looked.end, reach)
             if absent:
                 yield key, absent, _of_queue(key, absent, runs)
+
+    def _is_anothers(self, key: QueueKey, looked: Survey) -> bool:
+        """Tell whether a queue is only what damaged records say: units of other queues lead to all of them."""
+        if key in self._queues or key not in looked.runs:
+            return False
+        return bool(np.isin(looked.runs[key]["place"], self._own_places).all())
+
+    @cached_property
+    def _own_places(self) -> Int64s:
+        """Return where units of queues lead to, but for light ones, ``(n,)``."""
+        own = [one.places for key, one in self._queues.items() if not key[0].startswith(LMQ_PREFIX)]
+        return np.concatenate([np.empty(0, np.int64), *own])
 
     def indexed(self, looked: Survey) -> Int64s:
         """Return where index items lead to and the log has no record, ``(n,)`` ascending."""

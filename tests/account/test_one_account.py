@@ -25,6 +25,7 @@ from rmqtool.findings import Severity
 from rmqtool.findings.commitlog import CL_HALF_RECORD, CL_LOST
 from tests.commands.rebuilding import Listener
 from tests.damage.cases import Case, load_cases
+from tests.damage.edits import edited
 from tests.damage.mutations import Mutator
 from tests.damage.running import ONE_THREAD, damaged_copy
 from tests.store.fixture_stores import fixture
@@ -144,6 +145,18 @@ def _zero_a_page(root: Path) -> None:
     data = bytearray(file.read_bytes())
     data[4096:] = bytes(4096)
     file.write_bytes(data)
+
+
+def test_a_record_of_a_changed_queue_id_makes_no_queue_that_lost_messages(tmp_path: Path) -> None:
+    """The unit of its own queue still leads to it; a hole elsewhere has room for what it invents."""
+    edits: list[dict[str, Any]] = [
+        {"record": 150, "field": "queueId", "set": 130},
+        {"file": f"commitlog/{_MIDDLE}", "delete": True},
+    ]
+    root = edited(fixture("plain-5.3.3"), tmp_path / "store", edits)
+    assert check(root) == 25
+    losses = StoreAccount(rmqtool.open(root).files).losses()
+    assert 130 not in {one.queue_id for one in losses.queues}
 
 
 def _with_a_consumer_far_ahead(root: Path) -> None:
