@@ -122,7 +122,7 @@ class Account:
                 yield key, absent, _of_queue(key, absent, runs)
 
     def _is_anothers(self, key: QueueKey, looked: Survey) -> bool:
-        """Tell whether a queue is only what damaged records say: units of other queues lead to all of them."""
+        """Tell whether all records of a queue are those to which units of others lead: they are damaged."""
         if key in self._queues or key not in looked.runs:
             return False
         return bool(np.isin(looked.runs[key]["place"], self._own_places).all())
