@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rmqtool.cli.help import Command
-from rmqtool.cli.next_command import other_command
 from rmqtool.cli.options import A_STORE, shared_options, type_option
-from rmqtool.cli.session import Session
+from rmqtool.cli.session import Session, other_command
 from rmqtool.commands.diff.model import Comparison, Difference
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn

@@ -8,11 +8,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rmqtool.api.exporting import export
-from rmqtool.cli.engine_options import engine_of, engine_options, note_engine
 from rmqtool.cli.help import Command
-from rmqtool.cli.interruption import left_of_result, left_of_results
-from rmqtool.cli.options import A_STORE, is_fleet, max_findings_option, message_options, shared_options
-from rmqtool.cli.session import Session
+from rmqtool.cli.options import (
+    A_STORE,
+    engine_of,
+    engine_options,
+    is_fleet,
+    max_findings_option,
+    message_options,
+    note_engine,
+    shared_options,
+)
+from rmqtool.cli.session import Session, left_of_result, left_of_results
 from rmqtool.columns.names import FileFormat, Partition, TextBodies
 from rmqtool.commands.export.model import REPORT_NAME
 from rmqtool.errors import UsageError

@@ -58,10 +58,10 @@ COMMANDS = {
         "rmqtool.cli.replay", "Aids", "Send the messages of a file to a cluster, through its proxy."
     ),
     "decode-id": Entry("rmqtool.cli.decode_id", "Aids", "Decode message IDs: offset IDs and unique IDs."),
-    "warmup": Entry("rmqtool.cli.warmup", "Aids", "Compile all kernels now instead of at the first run."),
-    "spark": Entry("rmqtool.cli.spark", "Aids", "Pack rmqtool for the executors of a Spark cluster."),
+    "warmup": Entry("rmqtool.cli.prepare", "Aids", "Compile all kernels now instead of at the first run."),
+    "spark": Entry("rmqtool.cli.prepare", "Aids", "Pack rmqtool for the executors of a Spark cluster."),
     "help": Entry("rmqtool.cli.manual", "Aids", "Print a page of the manual, or the list of its pages."),
-    "schema": Entry("rmqtool.cli.schema", "Aids", "Print the JSON Schema of an output."),
+    "schema": Entry("rmqtool.cli.manual", "Aids", "Print the JSON Schema of an output."),
     "completion": Entry("rmqtool.cli.completion", "Aids", "Print the completion script of a shell."),
 }
 _EXIT_STATUS = [

@@ -3,24 +3,36 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from rmqtool.cli.completers import complete_property, complete_queue, complete_topic, complete_zone
 from rmqtool.cli.help import SectionOption
+from rmqtool.errors import UsageError
 from rmqtool.io import is_glob, local_name, location_of
 from rmqtool.io.object_urls import is_object_url
+from rmqtool.projection import json_object
 from rmqtool.releases import LINES, RELEASES
+from rmqtool.report.formats import to_json
+from rmqtool.report.output import open_output
+from rmqtool.report.whole_file import check_output_files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from os import PathLike
 
+    from rmqtool.api.store import Store
     from rmqtool.cli.group import State
+    from rmqtool.engine import EngineOptions
     from rmqtool.io import Location
+    from rmqtool.recovery import LostMessage
+    from rmqtool.report.console import Console
+
 
 StorePath: TypeAlias = "Path | Location"
 """What `A_STORE` makes of a word."""
@@ -268,3 +280,123 @@ def state_of(context: click.Context) -> State:
     """Return the state that the outermost function made."""
     state: State = context.find_root().obj
     return state
+
+
+_engine = partial(click.option, cls=SectionOption, section="Engine")
+
+
+def engine_options(default: str, *, handover: bool = True) -> Callable[[_Function], _Function]:
+    """Add the options that `engine_of` understands: ``--engine`` and what belongs to it.
+
+    Args:
+        default: The engine, if none is named.
+        handover: Whether tasks hand over blocks to tasks of a later stage, in ``--scratch``.
+    """
+    added = [
+        _engine(
+            "--engine",
+            "engine_name",
+            type=click.Choice(["spark", "local"]),
+            default=default,
+            show_default=True,
+            help="Engine that runs the stages; local: threads of this process.",
+        ),
+        _engine("--master", metavar="URL", help="Spark master; default: all cores of this machine."),
+        _engine("--spark-conf", multiple=True, metavar="K=V", help="A setting of Spark; repeatable."),
+        _engine(
+            "--jobs", type=click.IntRange(min=1), metavar="N", help="Tasks at a time; default: all cores."
+        ),
+    ]
+    if handover:
+        scratch = "Directory or URL where tasks exchange blocks; on a cluster, all executors must see it."
+        added.append(_engine("--scratch", type=A_STORE, metavar="DIR", help=scratch))
+    return adding(added)
+
+
+def engine_of(options: dict[str, Any]) -> EngineOptions:
+    """Return the engine that a command's options ask for; this process, if nobody asks for a missing Spark.
+
+    Raises:
+        UsageError: They contradict each other, or a Spark setting is no ``NAME=VALUE``.
+    """
+    from rmqtool.api.engines import engine_options as options_of
+
+    pairs = [text.partition("=") for text in options["spark_conf"]]
+    for name, separator, _ in pairs:
+        if not name or not separator:
+            raise UsageError(f"--spark-conf {name!r}: expected NAME=VALUE")
+    return options_of(
+        "local" if _is_spark_given_up(options) else options["engine_name"],
+        jobs=options["jobs"],
+        master=options["master"],
+        spark_conf={name: value for name, _, value in pairs},
+        log_file=options["log_file"],
+        scratch=options.get("scratch"),
+    )
+
+
+def _is_spark_given_up(options: dict[str, Any]) -> bool:
+    """Tell whether Spark is the default only, and not installed."""
+    from rmqtool.engine import is_spark_installed
+
+    source = click.get_current_context().get_parameter_source("engine_name")
+    asked = source is not ParameterSource.DEFAULT or options["master"] is not None or options["spark_conf"]
+    return not asked and options["engine_name"] == "spark" and not is_spark_installed()
+
+
+def note_engine(options: dict[str, Any], engine: EngineOptions, console: Console) -> None:
+    """Say in one line that Spark is missing, where it would have been used."""
+    from rmqtool.engine import HOW_TO_GET_SPARK
+
+    if engine.kind != options["engine_name"]:
+        console.note(f"Spark is not installed ({HOW_TO_GET_SPARK}): this runs as with --engine local")
+
+
+_STANDARD_OUTPUT = Path("-")
+
+
+def lost_option(what: str) -> Callable[[_Function], _Function]:
+    """Add ``--lost``; ``what`` says of which messages."""
+    return click.option(
+        "--lost",
+        type=A_PATH,
+        metavar="FILE",
+        help=f"Also list {what}, as ndjson; - is standard output, with -o for the report.",
+    )
+
+
+def check_lost(options: dict[str, Any]) -> Path | None:
+    """Return the file of ``--lost`` if it is one, for who looks whether files can be written.
+
+    Raises:
+        UsageError: It is standard output, and so is the report.
+    """
+    path: Path | None = options["lost"]
+    if path == _STANDARD_OUTPUT and options["output"] is None:
+        raise UsageError(
+            "--lost - is standard output, where the report goes, too: give -o FILE for the report"
+        )
+    return None if path == _STANDARD_OUTPUT else path
+
+
+@contextmanager
+def lost_lines(options: dict[str, Any], store: Store) -> Iterator[Callable[[LostMessage], object] | None]:
+    """Yield what writes a lost message; None where nobody asks.
+
+    Raises:
+        RefusedError: The file exists, or lies in the store.
+        UsageError: The report goes into the same file.
+        EnvironmentFailureError: It cannot be written; nothing is left behind.
+    """
+    path = check_lost(options)
+    if options["lost"] is None:
+        yield None
+        return
+    roots = store.files.evidence_roots
+    check_output_files([options["output"]], roots, new=[path])
+    with open_output(path, roots) as stream:
+        yield lambda message: stream.write(_line(message))
+
+
+def _line(message: LostMessage) -> str:
+    return to_json(json_object(message)) + "\n"

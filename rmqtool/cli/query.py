@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,7 +15,8 @@ from rmqtool.cli.completers import complete_group, complete_queue, complete_topi
 from rmqtool.cli.help import Command
 from rmqtool.cli.options import A_STORE, AN_OFFSET, shared_options, time_options
 from rmqtool.cli.session import Session
-from rmqtool.errors import ExitStatus, UnansweredError
+from rmqtool.commands.query import KeyQuestion
+from rmqtool.errors import EnvironmentFailureError, ExitStatus, UnansweredError, UsageError
 from rmqtool.findings import FailOn
 from rmqtool.findings.wording import counted
 from rmqtool.projection import json_value
@@ -25,9 +29,9 @@ if TYPE_CHECKING:
     from rmqtool.api.results import Answer
     from rmqtool.api.store import Store
     from rmqtool.cli.options import StorePath
-    from rmqtool.commands.query import KeyQuestion
     from rmqtool.report.console import Console
     from rmqtool.report.sinks import Sink
+
 
 _SCHEMA = "rmqtool.query/2"
 _NAMED = 5
@@ -242,8 +246,6 @@ def _tell(console: Console, answer: Answer, *, explain: bool) -> None:
 def _keys_of(keys_file: str | None, topic: str | None) -> tuple[KeyQuestion, ...] | None:
     if keys_file is None:
         return None
-    from rmqtool.cli.key_file import read_keys
-
     return read_keys(keys_file, topic)
 
 
@@ -263,7 +265,7 @@ def _next(store: Store, options: dict[str, Any], *, explain: bool, asked: bool) 
         explain: Whether every step was told.
         asked: Whether there was something that could answer.
     """
-    from rmqtool.cli.next_command import command_line
+    from rmqtool.cli.session import command_line
 
     root = store.files.place.root
     if not asked and root is not None and root != store.files.place.path:
@@ -281,3 +283,79 @@ def _question(options: dict[str, Any]) -> str:
 
 
 COMMANDS = {"query": query_command}
+
+
+_LARGEST_BYTES = 256 << 20
+_SHOWN = 60
+
+
+def read_keys(name: str, topic: str | None) -> tuple[KeyQuestion, ...]:
+    """Read many keys, each once, in the order of the file; empty lines are skipped.
+
+    Args:
+        name: The file; ``-`` is standard input.
+        topic: Of keys without one.
+
+    Raises:
+        EnvironmentFailureError: The file cannot be read.
+        UsageError: A line makes no sense, a key has no topic, or there is no key.
+    """
+    lines = [line.rstrip("\r") for line in _read(name).split("\n")]
+    first = next((line for line in lines if line.strip()), "")
+    questions = tuple(dict.fromkeys(_parsed(name, lines, topic, objects=_is_object(first))))
+    if not questions:
+        raise UsageError(f"{name}: holds no key")
+    return questions
+
+
+def _parsed(name: str, lines: list[str], topic: str | None, *, objects: bool) -> Iterator[KeyQuestion]:
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            try:
+                yield _of_object(line, topic) if objects else _of_line(line, topic)
+            except ValueError as failure:
+                raise UsageError(f"{name} line {number}: {failure}: {line[:_SHOWN]!r}") from failure
+
+
+def _read(name: str) -> str:
+    try:
+        if name == "-":
+            data = sys.stdin.buffer.read(_LARGEST_BYTES)
+        else:
+            with Path(name).open("rb") as file:
+                data = file.read(_LARGEST_BYTES)
+    except OSError as failure:
+        raise EnvironmentFailureError(f"{name}: cannot be read: {failure.strerror}") from failure
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as failure:
+        raise UsageError(f"{name}: is no UTF-8 text at byte {failure.start}") from failure
+
+
+def _is_object(line: str) -> bool:
+    """Whether a line is an object that names a key; a key may itself be JSON."""
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(value, dict) and bool({"key", "uniqueKey"} & value.keys())
+
+
+def _of_line(line: str, topic: str | None) -> KeyQuestion:
+    if topic is None:
+        raise ValueError("a key alone needs --topic")
+    return KeyQuestion(topic, line, either=True)
+
+
+def _of_object(line: str, topic: str | None) -> KeyQuestion:
+    try:
+        value = json.loads(line)
+    except RecursionError as failure:
+        raise ValueError("nested too deeply") from failure
+    if not isinstance(value, dict):
+        raise ValueError("is no object, as the first line is")  # noqa: TRY004 - said of a line, not of a type
+    unique = "uniqueKey" in value
+    key, of_topic = value.get("uniqueKey" if unique else "key"), value.get("topic", topic)
+    if not isinstance(key, str) or not isinstance(of_topic, str):
+        raise ValueError('needs "topic" and "key" (or "uniqueKey"), both texts')  # noqa: TRY004 - as above
+    return KeyQuestion(of_topic, key, unique, either=not unique)

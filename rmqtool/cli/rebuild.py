@@ -8,19 +8,22 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rmqtool.cli.case_record import case_option
-from rmqtool.cli.engine_options import engine_of, engine_options, note_engine
 from rmqtool.cli.help import Command
-from rmqtool.cli.interruption import left_of_result, left_of_results, left_of_rows
-from rmqtool.cli.lost_file import check_lost, lost_lines, lost_option
 from rmqtool.cli.options import (
     A_STORE,
     adding,
+    check_lost,
+    engine_of,
+    engine_options,
     is_fleet,
+    lost_lines,
+    lost_option,
     max_findings_option,
+    note_engine,
     part_options,
     shared_options,
 )
-from rmqtool.cli.session import Session
+from rmqtool.cli.session import Session, left_of_result, left_of_results, left_of_rows
 from rmqtool.errors import UsageError
 from rmqtool.report.formats import Format, document_of, report_json
 from rmqtool.store.results import REBUILD_REPORT

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from rmqtool.cli.engine_options import engine_of, note_engine
 from rmqtool.cli.fleet import Fleet, refuse_contents
+from rmqtool.cli.options import engine_of, note_engine
 from rmqtool.commands.fleet.earlier import Made, earlier_report, earlier_status
 from rmqtool.commands.rebuild.asked import Asked
 from rmqtool.commands.rebuild.report import RebuildReport

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rmqtool.cli.case_record import case_option
-from rmqtool.cli.engine_options import engine_of, engine_options, note_engine
 from rmqtool.cli.help import Command
-from rmqtool.cli.options import A_PATH, shared_options
+from rmqtool.cli.options import A_PATH, engine_of, engine_options, note_engine, shared_options
 from rmqtool.cli.session import Session
 from rmqtool.errors import RefusedError, UsageError
 from rmqtool.projection import json_object

@@ -7,11 +7,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rmqtool import __version__
-from rmqtool.cli.engine_options import engine_of, engine_options
 from rmqtool.cli.help import Command
-from rmqtool.cli.next_command import command_line
-from rmqtool.cli.options import A_PATH, A_STORE, max_findings_option, shared_options
-from rmqtool.cli.session import Session
+from rmqtool.cli.options import (
+    A_PATH,
+    A_STORE,
+    engine_of,
+    engine_options,
+    max_findings_option,
+    shared_options,
+)
+from rmqtool.cli.session import Session, command_line
 from rmqtool.errors import EnvironmentFailureError, ExitStatus
 from rmqtool.findings.wording import counted
 from rmqtool.report.formats import Format, report_json

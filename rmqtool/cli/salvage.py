@@ -9,9 +9,8 @@ import click
 
 from rmqtool.cli.case_record import case_option
 from rmqtool.cli.help import Command
-from rmqtool.cli.interruption import left_of_result
 from rmqtool.cli.options import A_PATH, A_STORE, part_options, shared_options
-from rmqtool.cli.session import Session
+from rmqtool.cli.session import Session, left_of_result
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, UsageError
 from rmqtool.io import location_of
 from rmqtool.report.formats import Format, document_of, report_json

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from rmqtool.api.opening import kind_of_part
 from rmqtool.api.opening import open as open_store
 from rmqtool.cli.case_record import recording_of
-from rmqtool.cli.interruption import left_of_rows
 from rmqtool.cli.options import state_of
 from rmqtool.compiling import COMPILATION
-from rmqtool.errors import EnvironmentFailureError, ExitStatus
+from rmqtool.errors import EnvironmentFailureError, ExitStatus, RmqtoolError
 from rmqtool.findings import FailOn
+from rmqtool.io import Location, location_of
 from rmqtool.report.console import Console, ProgressMode
 from rmqtool.report.formats import Format
 from rmqtool.report.output import open_output
@@ -24,20 +26,22 @@ from rmqtool.store import PathKind
 from rmqtool.store.index_zone import zone_of_name
 from rmqtool.store.links import links_out
 from rmqtool.store.lock import lock_holder
+from rmqtool.store.results import read_result
 from rmqtool.store.unfetched import tails_told, unfetched
 from rmqtool.times import is_explicit, parse_time, time_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
     from datetime import tzinfo
     from pathlib import Path
-    from typing import Any, TextIO
+    from typing import TextIO
 
     from rmqtool.api.store import Store
     from rmqtool.cli.options import StorePath
     from rmqtool.commands.fleet import FleetReport
-    from rmqtool.io import Location
+    from rmqtool.store.scratch import Target
+
 
 _LINKS_NAMED = 5
 _OPENING = ("broker_conf", "properties", "broker_version", "timezone")
@@ -235,7 +239,7 @@ class Session:
             self.console.detail(f"{setting.name}={setting.value} ({setting.origin.value})")
 
     def leaves(self, left: Callable[[], str]) -> None:
-        """Take what says what an interrupt leaves from now on; see `rmqtool.cli.interruption`."""
+        """Take what says what an interrupt leaves from now on; see `rmqtool.cli.session`."""
         self._state.interruption = left
 
     def tell_end(self, report: FleetReport[Any]) -> None:
@@ -275,3 +279,100 @@ def _open_log(path: Path, evidence_roots: Iterable[Path]) -> TextIO:
         return path.open("a", encoding="utf-8", errors="backslashreplace")
     except OSError as failure:
         raise EnvironmentFailureError(f"{path}: cannot be opened: {failure.strerror}") from failure
+
+
+_NOTHING = "nothing was written"
+
+
+def left_of_rows(path: Path | None = None) -> str:
+    """Say what is left of rows that are written as they are found: nothing in a file.
+
+    Args:
+        path: Of their file; None is standard output.
+    """
+    return "what was written so far is incomplete" if path is None else _NOTHING
+
+
+def left_of_result(out: Target | None, name: str) -> str:
+    """Say what is left of a result that appears complete or not at all.
+
+    Args:
+        out: Where it appears; None where nothing is written.
+        name: Of a file that it has.
+    """
+    if out is None:
+        return ""
+    return f"the result in {out} is complete" if _is_whole(out, name) else _NOTHING
+
+
+def left_of_results(out: Target | None, name: str) -> str:
+    """Say what is left of the results of many stores, each of which appears by itself.
+
+    Args:
+        out: Receives a directory for each; None where nothing is written.
+        name: Of a file that each has.
+    """
+    if out is None:
+        return ""
+    try:
+        # of an object store, another look than the one that the run began with
+        entries = location_of(out.text if isinstance(out, Location) else out).entries()
+    except RmqtoolError:
+        return f"what is complete in {out}, --resume does not make again"
+    if any(_is_whole(out / entry.name, name) for entry in entries):
+        return f"what is complete lies in {out}, and --resume makes the rest"
+    return _NOTHING
+
+
+def _is_whole(out: Target, name: str) -> bool:
+    try:
+        return read_result(out, name) is not None
+    except RmqtoolError:  # something is there, which is not known to be whole
+        return False
+
+
+_SETTINGS = ("broker_conf", "properties", "broker_version", "timezone")
+
+
+def command_line(*more: str, **changed: object) -> str:
+    """Return the command line of the running command, with further words.
+
+    Args:
+        more: Words that are added.
+        changed: Parameters that get another value, by name.
+    """
+    context = click.get_current_context()
+    return shlex.join(["rmqtool", context.info_name or "", *_words(context, changed), *more])
+
+
+def other_command(name: str, *paths: object, more: Sequence[str] = ()) -> str:
+    """Return the line of another command on the same store, with the settings that were given.
+
+    Args:
+        name: The command.
+        paths: What it is to read.
+        more: Words that are added.
+    """
+    context = click.get_current_context()
+    unwanted: dict[str, object] = {
+        one.name or "": None for one in context.command.params if one.name not in _SETTINGS
+    }
+    return shlex.join(["rmqtool", name, *map(str, paths), *_words(context, unwanted), *more])
+
+
+def _words(context: click.Context, changed: dict[str, object]) -> Iterator[str]:
+    for parameter in sorted(context.command.params, key=lambda one: isinstance(one, click.Option)):
+        name = parameter.name or ""
+        is_given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        value = changed.get(name, context.params.get(name) if is_given else None)
+        if value is None:
+            continue
+        values: tuple[Any, ...] = value if isinstance(value, tuple) else (value,)
+        for one in values:
+            if not isinstance(parameter, click.Option):
+                yield str(one)
+            elif parameter.is_flag:
+                yield parameter.opts[-1]
+            else:
+                yield parameter.opts[0] if len(parameter.opts) == 1 else max(parameter.opts, key=len)
+                yield str(one)

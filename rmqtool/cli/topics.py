@@ -10,9 +10,8 @@ import click
 
 from rmqtool.cli.completers import complete_topic
 from rmqtool.cli.help import Command
-from rmqtool.cli.next_command import command_line
 from rmqtool.cli.options import A_STORE, is_fleet, shared_options
-from rmqtool.cli.session import Session
+from rmqtool.cli.session import Session, command_line
 from rmqtool.commands.offsets import undecodable_files
 from rmqtool.commands.topics.model import TopicOrder, TopicTotals
 from rmqtool.errors import ExitStatus

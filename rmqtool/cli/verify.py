@@ -11,10 +11,19 @@ import click
 
 from rmqtool.cli.case_record import case_option
 from rmqtool.cli.completers import complete_code, complete_target
-from rmqtool.cli.engine_options import engine_of, engine_options
 from rmqtool.cli.help import Command
-from rmqtool.cli.lost_file import check_lost, lost_option
-from rmqtool.cli.options import A_PATH, A_STORE, is_fleet, max_findings_option, shared_options, type_option
+from rmqtool.cli.options import (
+    A_PATH,
+    A_STORE,
+    check_lost,
+    engine_of,
+    engine_options,
+    is_fleet,
+    lost_option,
+    max_findings_option,
+    shared_options,
+    type_option,
+)
 from rmqtool.cli.session import Session
 from rmqtool.cli.verify_files import MANIFEST_ACTIONS, REPORT_KINDS, VerifyFiles, metavar
 from rmqtool.cli.verify_question import ALL, INFERRED, PREDICT, VerifyQuestion, refuse_prediction

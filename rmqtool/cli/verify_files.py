@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqtool.cli.lost_file import check_lost
+from rmqtool.cli.options import check_lost
 from rmqtool.errors import ExitStatus, UsageError
 from rmqtool.findings.wording import counted
 from rmqtool.io import local_name

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rmqtool.cli.lost_file import lost_lines
+from rmqtool.cli.options import lost_lines
 from rmqtool.errors import DeniedError, EnvironmentFailureError, UsageError
 from rmqtool.releases import RELEASES
 from rmqtool.store import PathKind

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from rmqtool.cli.engine_options import engine_of
 from rmqtool.cli.fleet import Fleet
+from rmqtool.cli.options import engine_of
 from rmqtool.cli.verify_files import VerifyFiles
 from rmqtool.cli.verify_question import VerifyQuestion
 from rmqtool.errors import UsageError
