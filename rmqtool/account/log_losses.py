@@ -23,7 +23,7 @@ from rmqtool.account.witnesses import (
     indexed_places,
     unaccounted,
 )
-from rmqtool.derived.live_units import all_live_units
+from rmqtool.derived.queue_files import all_live_units
 from rmqtool.dispatch.offset_gaps import RUN_ROW
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats.consumequeue import PREBLANK_SIZE
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from rmqtool.account.survey import Survey
     from rmqtool.arrays import Bools, Int64s, Rows
-    from rmqtool.derived.live_units import LiveUnits
+    from rmqtool.derived.queue_files import LiveUnits
     from rmqtool.store import QueueFiles, Store
     from rmqtool.store.kinds import PathKind
 

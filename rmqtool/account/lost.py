@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from rmqtool.account.absent import Absent
-    from rmqtool.derived.live_units import LiveUnits
+    from rmqtool.derived.queue_files import LiveUnits
     from rmqtool.dispatch.offset_gaps import OffsetGaps
     from rmqtool.scan.records import Record
     from rmqtool.store.segments import FileQueue

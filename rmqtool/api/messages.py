@@ -6,7 +6,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from rmqtool.api.results import Rows, collected, first_of
-from rmqtool.columns.missing import require_library
+from rmqtool.columns import require_library
 from rmqtool.columns.names import ColumnChoice, column_names
 from rmqtool.errors import UsageError
 from rmqtool.findings import FindingLog

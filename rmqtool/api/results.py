@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from rmqtool.columns.missing import require_library
+from rmqtool.columns import require_library
 from rmqtool.errors import UnansweredError
 from rmqtool.findings import FindingLog
 

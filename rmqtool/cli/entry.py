@@ -127,7 +127,7 @@ def _explain(failure: BaseException, state: State, *, debug: bool) -> int:
         place = "standard output" if is_output else failure.filename
         told = f"{place}: {failure.strerror}" if place else failure.strerror or str(failure)
         if isinstance(failure, PermissionError) and isinstance(failure.filename, str):
-            from rmqtool.io.owners import who_may_read
+            from rmqtool.io.local import who_may_read
 
             told += f": {who_may_read(Path(failure.filename))}"
         state.error(told)

@@ -10,7 +10,7 @@ import click
 from rmqtool.cli.help import Command
 from rmqtool.cli.options import A_STORE, shared_options, type_option
 from rmqtool.cli.session import Session, other_command
-from rmqtool.io.owners import as_owner
+from rmqtool.io.local import as_owner
 from rmqtool.report.formats import Format, to_json
 from rmqtool.report.info_report import info_document, info_objects, write_info_csv
 from rmqtool.store import PathKind

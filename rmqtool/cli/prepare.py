@@ -13,7 +13,7 @@ import click
 
 from rmqtool.cli.help import Command
 from rmqtool.cli.options import A_PATH
-from rmqtool.columns.missing import require_library
+from rmqtool.columns import require_library
 from rmqtool.compiling import COMPILATION
 from rmqtool.errors import ExitStatus
 from rmqtool.report.console import Console

@@ -9,8 +9,7 @@ from rmqtool import rows
 from rmqtool.columns.buffers import BATCH_BYTES, BATCH_ROWS, ColumnBuffers
 from rmqtool.progress import KeptRemarks
 from rmqtool.rows.decompression import COMPRESSED_FLAG, decompressed
-from rmqtool.rows.kernel_filter import KernelFilter
-from rmqtool.rows.log_splits import LogJob
+from rmqtool.rows.log_splits import KernelFilter, LogJob
 from rmqtool.scan.column_kernels import encode_columns
 from rmqtool.scan.column_layout import Stopped
 

@@ -80,7 +80,7 @@ class Piece:
 
 @dataclass
 class PieceEnd:
-    """What became of a piece; see ``rmqtool.rows.log_splits.ReadSplit``."""
+    """Result of a piece; see `rmqtool.rows.log_splits.ReadSplit`."""
 
     piece: Piece
     first_log_offset: int | None

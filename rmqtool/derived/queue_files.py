@@ -1,4 +1,4 @@
-"""The files of consume queues and batch consume queues: units of one length, as rows or as columns.
+"""Files of consume queues and batch consume queues: units of one length, as rows or as columns.
 
 Rows are for look-ups and for whoever shows every unit; they need no numpy. Columns are for whole queues.
 """
@@ -8,17 +8,22 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
+from rmqtool.formats.consumequeue import BATCH_UNITS, PREBLANK_SIZE, UNITS
+from rmqtool.store.kinds import PathKind
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import numpy.typing as npt
 
-    from rmqtool.arrays import Int64s
+    from rmqtool.arrays import Bools, Int64s
     from rmqtool.formats import Decoder
     from rmqtool.io.reading import UnreadableRange
     from rmqtool.scan.window import Window
+    from rmqtool.store import QueueFiles
     from rmqtool.store.segments import FileQueue, Segment
 
+    Array = npt.NDArray[Any]
     Array = npt.NDArray[Any]
 
 
@@ -216,3 +221,62 @@ class QueueReader:
             if bad:
                 self.unreadable.append((segment, bad))
             segment.close()
+
+
+class LiveUnits(NamedTuple):
+    """Units of a queue, ``(n,)`` each.
+
+    Attributes:
+        keys: numbers of the units; of a batch queue, their base offsets.
+        physical_offsets: of the records.
+        sizes: of the records, in bytes.
+        tags_codes: as they are.
+        messages: more than one in a batch queue.
+    """
+
+    keys: Array
+    physical_offsets: Array
+    sizes: Array
+    tags_codes: Array
+    messages: Array
+
+    def only(self, which: Bools) -> LiveUnits:
+        """Return some of them."""
+        return LiveUnits(*(column[which] for column in self))
+
+
+def live_units(queue: QueueFiles) -> Iterator[LiveUnits]:
+    """Yield the units of a consume queue, or batch consume queue, chunk by chunk.
+
+    Raises:
+        EnvironmentFailureError: a file cannot be opened or read.
+    """
+    is_batch = queue.kind is PathKind.BATCHCONSUMEQUEUE
+    for units in QueueReader(queue.files, BATCH_UNITS if is_batch else UNITS):
+        yield _live(units, is_batch=is_batch)
+
+
+def _live(units: Units, *, is_batch: bool) -> LiveUnits:
+    import numpy as np
+
+    offsets, sizes = units.column("physicalOffset"), units.column("size")
+    numbers: Int64s = units.first_number + np.arange(len(units))
+    messages: Int64s = np.ones(len(units), np.int64)
+    if is_batch:
+        numbers, messages = units.column("msgBaseOffset"), units.column("batchSize")
+    is_preblank = (offsets == 0) & (sizes == PREBLANK_SIZE)
+    valid = (sizes > 0) & (offsets >= 0) & ~is_preblank
+    return LiveUnits(numbers, offsets, sizes, units.column("tagsCode"), messages).only(valid)
+
+
+def all_live_units(queue: QueueFiles) -> LiveUnits:
+    """Return all units of a queue.
+
+    Raises:
+        EnvironmentFailureError: a file cannot be opened or read.
+    """
+    import numpy as np
+
+    none = LiveUnits(*(np.empty(0, np.int64) for _ in LiveUnits._fields))
+    columns = zip(none, *live_units(queue), strict=True)
+    return LiveUnits(*(np.concatenate(column) for column in columns))

@@ -8,11 +8,9 @@ messages would come again and which would be passed over. Nothing is written her
 
 from __future__ import annotations
 
-from rmqtool.doctor.copies import ConfigCopy, CopyState
-from rmqtool.doctor.diagnose import diagnose
-from rmqtool.doctor.kinds import CONFIG_KINDS, OFFSET_DATABASES, ONLY_SHOWN
+from rmqtool.doctor.copies import CONFIG_KINDS, OFFSET_DATABASES, ONLY_SHOWN, ConfigCopy, CopyState
+from rmqtool.doctor.diagnose import TimerDiagnosis, diagnose, diagnose_timer
 from rmqtool.doctor.model import BrokerTakes, ConfigChoice, ConfigDiagnosis, OffsetEffect
-from rmqtool.doctor.timer import TimerDiagnosis, diagnose_timer
 
 __all__ = [
     "CONFIG_KINDS",

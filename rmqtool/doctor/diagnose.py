@@ -1,4 +1,4 @@
-"""From the copies of a file to what a broker takes, and to the ways out, the best first."""
+"""Diagnosis of the JSON files and of the timer's checkpoint in ``config/``, choices best first."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rmqtool.doctor.bounds import QueueEnds
-from rmqtool.doctor.copies import ConfigCopy, CopyState, entries_of, read_copy
-from rmqtool.doctor.effects import DELAYS, Offsets, Place, effects_of, offsets_of, proven_offsets
-from rmqtool.doctor.kinds import CONFIG_KINDS, OTHER_KEEPERS
+from rmqtool.doctor.copies import CONFIG_KINDS, OTHER_KEEPERS, ConfigCopy, CopyState, entries_of, read_copy
+from rmqtool.doctor.effects import DELAYS, Offsets, Place, QueueEnds, effects_of, offsets_of, proven_offsets
 from rmqtool.doctor.model import BrokerTakes, ConfigChoice, ConfigDiagnosis
-from rmqtool.topics import LMQ_PREFIX, SCHEDULE_TOPIC, group_of, is_own_group
+from rmqtool.errors import EnvironmentFailureError
+from rmqtool.formats.timer import TIMER_CHECKPOINTS
+from rmqtool.topics import LMQ_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC, group_of, is_own_group
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from rmqtool.doctor.copies import Document
-    from rmqtool.doctor.kinds import ConfigKind
+    from rmqtool.doctor.copies import ConfigKind, Document
     from rmqtool.releases import Release
     from rmqtool.store import Store
+
 
 _SUFFIXES = ("", ".bak", ".tmp")
 _TOPICS, _OFFSETS, _GROUPS = "topics.json", "consumerOffset.json", "subscriptionGroup.json"
@@ -291,3 +291,45 @@ class _Judged:
             copy_of=draft.copy_of,
             document=draft.document,
         )
+
+
+TIMER_CHECKPOINT = "timercheck"
+
+
+@dataclass(frozen=True, slots=True)
+class TimerDiagnosis:
+    """A timer that has forgotten how far it came.
+
+    Attributes:
+        file: its checkpoint, relative to the store.
+        state: ``cut``, ``empty`` or ``zero-filled``.
+        again_at_most: messages in the timer's queue: it reads them all again, and delivers again those whose
+            time is over.
+    """
+
+    file: str
+    state: str
+    again_at_most: int
+
+
+def diagnose_timer(store: Store) -> TimerDiagnosis | None:
+    """Return what a timer's checkpoint has lost; None where it is sound or there is none.
+
+    A broker maps the file at 4096 bytes, which fills it up with zeros, takes the lesser of its own and the
+    master's queue offset, and reads its queue from there (``TimerCheckpoint#<init>``,
+    ``TimerMessageStore#recover``, 5.3.3).
+    """
+    path = None if store.config is None else store.config / TIMER_CHECKPOINT
+    if path is None or not path.is_regular():
+        return None
+    try:
+        head = path.read_head(TIMER_CHECKPOINTS.size, [])
+    except EnvironmentFailureError:
+        return None  # who may not read it cannot tell
+    bounds = QueueEnds(store).bounds(TIMER_TOPIC, 0)
+    waiting = 0 if bounds is None else bounds.max_offset - bounds.min_offset
+    if not waiting or (len(head) == TIMER_CHECKPOINTS.size and any(head)):
+        return None
+    return TimerDiagnosis(
+        f"config/{TIMER_CHECKPOINT}", "empty" if not head else "cut" if any(head) else "zero-filled", waiting
+    )

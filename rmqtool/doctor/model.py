@@ -1,4 +1,4 @@
-"""What the doctor says: frozen, and the same for ``verify``, ``repair`` and whoever makes a store anew."""
+"""Results of the doctor, shared by ``verify``, ``repair`` and ``salvage``."""
 
 from __future__ import annotations
 

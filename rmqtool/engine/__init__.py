@@ -9,7 +9,7 @@ GIL; ``spark`` keeps it with a Spark session in a private Java process (or on a 
 master, and there), ``spark_settings`` (configuration), ``spark_jvm`` (the process and its end) and
 ``spark_private`` (all private names of pyspark). ``spark_live`` keeps it with a session that is open already,
 or with one at a server of Spark Connect. All send maps as ``spark_jobs``, to other machines as ``spark_plan``
-packs them; ``spark_task`` is what runs on an executor. ``sharing`` puts small items together. Nothing
+packs them; ``spark_task`` is what runs on an executor. Nothing
 heavy is imported before a Spark engine opens.
 """
 

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, TypeVar
 from rmqtool.engine.interface import Engine, EngineError, EngineOptions, MapInterruptedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
     from rmqtool.io import Location
+
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -150,3 +151,17 @@ def _raise_first(futures: Sequence[Future[R]]) -> None:
     for future in futures:
         if not future.cancelled():
             future.result()
+
+
+def together(items: Iterable[T], size_of: Callable[[T], int], least: int) -> Iterator[list[T]]:
+    """Yield items in groups, in their order: each of a size of at least ``least``, but for the last."""
+    group: list[T] = []
+    size = 0
+    for item in items:
+        group.append(item)
+        size += size_of(item)
+        if size >= least:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group

@@ -1,4 +1,4 @@
-"""Worker processes of this machine, for items that are mostly Python: threads would take turns at them.
+"""Worker processes of this machine, for items that are mostly Python, where threads would take turns.
 
 One that dies takes one item with it, and another takes its place. They are processes of their own, not copies
 of this one, whose threads (those of a progress bar, of a library) would be missing amid what they do.
@@ -12,14 +12,15 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager, suppress
-from multiprocessing.connection import Pipe, wait
+from multiprocessing.connection import Connection, Pipe, wait
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from rmqtool.engine.interface import MapInterruptedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from multiprocessing.connection import Connection
+    from types import FrameType
+
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -30,7 +31,7 @@ _PATIENCE_S = 20.0
 _SERVE = """\
 import sys
 sys.path[:] = sys.argv[2:]
-from rmqtool.engine.worker import serve
+from rmqtool.engine.workers import serve
 serve(int(sys.argv[1]))
 """
 
@@ -199,3 +200,40 @@ def _interrupts_held() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def serve(descriptor: int) -> None:
+    """Run a function on items as they come, and send back what it returns, or why it does not.
+
+    An end that is asked for (`SIGTERM`) is a `KeyboardInterrupt` in the function, which may still return what
+    it has; Ctrl-C is the business of the process that started this one.
+
+    Args:
+        descriptor: Of a connection: first comes the function, then items; `True` goes back when all is
+            loaded, then pairs of result and reason.
+    """
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _interrupt_once)
+    with Connection(descriptor) as connection:
+        try:
+            function = connection.recv()
+            connection.send(True)
+            while True:
+                connection.send_bytes(_answer(function, connection.recv()))
+        except (EOFError, OSError, KeyboardInterrupt):
+            return  # nothing more to do, or nobody to do it for
+
+
+def _interrupt_once(_number: int, _frame: FrameType | None) -> None:
+    """Interrupt what goes on; what cleans up after that is left alone."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
+def _answer(function: Callable[[Any], Any], item: object) -> bytes:
+    try:
+        return pickle.dumps((function(item), None))
+    except Exception as failure:
+        return pickle.dumps((None, f"internal error: {type(failure).__name__}: {failure}"))

@@ -1,21 +1,28 @@
-"""The files of this machine, read with care: nothing is mapped, waited for, or marked as having been read."""
+"""Files of this machine, their owners and record locks.
+
+Nothing is mapped, waited for, or marked as having been read. The lock of a store is a POSIX record lock on the
+first byte of a file: ``F_GETLK`` on a read-only descriptor asks who holds it, ``flock`` does not see it.
+"""
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import stat
+import struct
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import DeniedError, EnvironmentFailureError
-from rmqtool.io.owners import who_may_read
-from rmqtool.io.record_lock import lock_holder
+from rmqtool.io.object_urls import is_object_url
 from rmqtool.io.source import Entry, Kind, Status
 
 if TYPE_CHECKING:
     from typing import Any
+
 
 _READ_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _KINDS = {
@@ -80,7 +87,7 @@ class LocalFiles:
         """Do nothing, as for `tails`."""
 
     def lock_holder(self, path: str) -> int | None:
-        """Return the process that holds a lock, see `rmqtool.io.record_lock`.
+        """Return the process that holds a lock, see `rmqtool.io.local`.
 
         Closing the descriptor drops locks that this process holds on the file, see `rmqtool.store.lock`.
         """
@@ -218,3 +225,115 @@ def _is_denied(failure: OSError | ValueError) -> bool:
 def _reason(failure: OSError | ValueError) -> str:
     """Return why, in the system's words; a name that no file can have is a ValueError."""
     return (failure.strerror if isinstance(failure, OSError) else None) or str(failure)
+
+
+def as_owner(name: str) -> list[str]:
+    """Return the words that make a command that of the user whom a path belongs to, who may read it.
+
+    It is the owner of the nearest directory above, where the path itself may not be asked. Of an object,
+    credentials decide: no user may read what another may not.
+    """
+    if is_object_url(name):
+        return []
+    found = _nearest(Path(name))
+    return ["sudo", "-u", "root" if found is None else _user(found[1].st_uid)]
+
+
+def who_may_read(path: Path) -> str:
+    """Say whose a path is that may not be read, and what to run; the end of a sentence.
+
+    Where a directory above keeps the path from being looked at, it is that directory that is told of.
+    """
+    found = _nearest(path)
+    if found is None:
+        return "run rmqtool as the broker's user"
+    place, status = found
+    user, mode = _user(status.st_uid), stat.filemode(status.st_mode)
+    what = "it belongs" if place == path else f"{place} belongs"
+    owner = f"{what} to {user}:{_group(status.st_gid)}, {mode}"
+    return f"{owner}; run rmqtool as that user: sudo -u {user} rmqtool …"
+
+
+def _nearest(path: Path) -> tuple[Path, os.stat_result] | None:
+    """Return a path, or the nearest directory above it that may be asked, and its status."""
+    for place in (path, *path.absolute().parents):
+        try:
+            return place, place.stat()
+        except OSError:
+            continue
+    return None
+
+
+def _user(number: int) -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return f"#{number}"  # as sudo -u takes it
+
+
+def _group(number: int) -> str:
+    import grp
+
+    try:
+        return grp.getgrgid(number).gr_name
+    except KeyError:
+        return str(number)
+
+
+# struct flock: Linux has (type, whence, start, length, pid), the BSDs and macOS the other order.
+_LINUX = sys.platform.startswith("linux")
+_FLOCK = struct.Struct("@hhqqi4x" if _LINUX else "@qqihh")
+
+
+def lock_holder(descriptor: int, path: str) -> int | None:
+    """Return the process that holds the lock, as `rmqtool.io.source.Source.lock_holder`.
+
+    A lock that this process holds itself is not reported.
+
+    Args:
+        descriptor: Of the open file.
+        path: Its name, for the error.
+
+    Raises:
+        EnvironmentFailureError: The file system cannot tell.
+    """
+    try:
+        answer = fcntl.fcntl(descriptor, fcntl.F_GETLK, _pack_write_lock())
+    except OSError as failure:
+        raise EnvironmentFailureError(f"{path}: cannot be probed for a lock: {failure.strerror}") from failure
+    kind, pid = _unpack(answer)
+    return None if kind == fcntl.F_UNLCK else pid
+
+
+def take_lock(descriptor: int, path: str) -> bool:
+    """Take the lock, for as long as this process closes no descriptor of the file; tell whether it was free.
+
+    Args:
+        descriptor: Of the file, open for writing.
+        path: Its name, for the error.
+
+    Raises:
+        EnvironmentFailureError: The file system knows no such locks.
+    """
+    try:
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0, os.SEEK_SET)
+    except (BlockingIOError, PermissionError):
+        return False
+    except OSError as failure:
+        raise EnvironmentFailureError(f"{path}: cannot be locked: {failure.strerror}") from failure
+    return True
+
+
+def _pack_write_lock() -> bytes:
+    """Return a ``struct flock`` for a write lock on byte 0."""
+    if _LINUX:
+        return _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0)
+    return _FLOCK.pack(0, 1, 0, fcntl.F_WRLCK, os.SEEK_SET)
+
+
+def _unpack(answer: bytes) -> tuple[int, int]:
+    """Return lock type and pid of a ``struct flock``."""
+    fields = _FLOCK.unpack(answer)
+    return (fields[0], fields[4]) if _LINUX else (fields[3], fields[2])

@@ -1,21 +1,66 @@
-"""Ranges of objects: small for who looks here and there, large and ahead of who goes on reading."""
+"""Ranges of objects, small for random reads, large and read ahead for sequential ones; threads fetch them."""
 
 from __future__ import annotations
 
+import atexit
 import threading
+import time
 from bisect import bisect_right, insort
 from collections import OrderedDict
+from concurrent.futures import Future
 from operator import attrgetter
-from typing import TYPE_CHECKING
-
-from rmqtool.io.requests import begin
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from concurrent.futures import Future
 
     Fetch = Callable[[int, int], bytearray]
-    """Returns the bytes of an object from a position up to another."""
+    "Returns the bytes of an object from a position up to another."
+
+
+T = TypeVar("T")
+
+THREADS = 16
+_GRACE_S = 15.0
+"""For requests on their way when the process ends: more than a silent server is given."""
+
+_slots = threading.Semaphore(THREADS)
+_ending = threading.Event()
+
+
+def begin(function: Callable[..., T], *arguments: object) -> Future[T]:
+    """Begin to do what takes requests."""
+    future: Future[T] = Future()
+    threading.Thread(target=_run, args=(future, function, arguments), daemon=True).start()
+    return future
+
+
+def pause(seconds: float) -> bool:
+    """Wait before another attempt; tell whether there may be one, as nobody ends the process."""
+    return not _ending.wait(seconds)
+
+
+def _run(future: Future[T], function: Callable[..., T], arguments: tuple[object, ...]) -> None:
+    with _slots:
+        if _ending.is_set():
+            future.cancel()
+            return
+        try:
+            future.set_result(function(*arguments))
+        except BaseException as failure:
+            future.set_exception(failure)
+
+
+def end() -> None:
+    """Let nothing be tried again, and wait for what is on its way: no thread may outlive the interpreter."""
+    _ending.set()
+    until = time.monotonic() + _GRACE_S
+    for _ in range(THREADS):
+        _slots.acquire(timeout=max(until - time.monotonic(), 0))
+
+
+atexit.register(end)
+
 
 SMALLEST_BYTES, LARGEST_BYTES = 64 << 10, 8 << 20
 GROWTH = 4

@@ -10,8 +10,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from rmqtool.errors import DeniedError, SourceFailureError, UnreachableError
+from rmqtool.io.object_pieces import pause
 from rmqtool.io.object_urls import connect, one_line, request_errors
-from rmqtool.io.requests import pause
 from rmqtool.io.source import Kind, Status
 
 if TYPE_CHECKING:

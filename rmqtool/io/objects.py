@@ -19,11 +19,10 @@ from rmqtool.errors import (
     UnreachableError,
     UsageError,
 )
-from rmqtool.io.object_pieces import ObjectPieces, PieceCache
+from rmqtool.io.object_pieces import ObjectPieces, PieceCache, begin
 from rmqtool.io.object_store import ObjectStore
 from rmqtool.io.object_tree import ObjectTree
 from rmqtool.io.object_urls import is_object_url, split_url
-from rmqtool.io.requests import begin
 from rmqtool.io.source import Entry, Kind
 from rmqtool.io.zero_tails import TailSampler, ZeroTail
 

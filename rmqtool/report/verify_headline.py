@@ -19,8 +19,8 @@ from rmqtool.findings.places import IO_DENIED, OF_AHEAD, ST_DOUBT
 from rmqtool.findings.start import NS_SKIPPED
 from rmqtool.findings.status import NOT_READ
 from rmqtool.findings.wording import counted
+from rmqtool.io.local import as_owner
 from rmqtool.io.object_urls import is_object_url
-from rmqtool.io.owners import as_owner
 from rmqtool.report.escaping import escape_text
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import numpy as np
 
 from rmqtool.dispatch.putkey import Header, new_header, put_keys
 from rmqtool.dispatch.rows import KEYLESS_ROW
-from rmqtool.engine.sharing import together
+from rmqtool.engine.local import together
 from rmqtool.errors import UsageError
 from rmqtool.formats import index as formats
 from rmqtool.reput.blocks import ENTRY_COLUMNS

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from rmqtool.dispatch.policy import NEVER
-from rmqtool.engine.sharing import together
+from rmqtool.engine.local import together
 from rmqtool.reput.blocks import write_columns
 from rmqtool.reput.chain import Chain, follow
 from rmqtool.reput.emit_queues import emit_queues

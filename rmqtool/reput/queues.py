@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.dispatch.grouping import RUN_ROW, QueueShape, shapes_of
-from rmqtool.engine.sharing import together
+from rmqtool.engine.local import together
 from rmqtool.errors import UsageError
 from rmqtool.formats import consumequeue as formats
 from rmqtool.reput.blocks import UNIT_COLUMNS

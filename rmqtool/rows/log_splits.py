@@ -1,6 +1,6 @@
-"""The work on one split of a log: kernels encode the plain messages, rows are made of the rest.
+"""Rows of one split of a log: kernels encode the plain messages, Python makes rows of the rest.
 
-What becomes of messages is an ``Encoder``'s matter: lines of ndjson, or columns.
+An ``Encoder`` decides the form: lines of ndjson, or columns.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
+import numpy as np
+
 from rmqtool.findings.places import IO_UNREADABLE
 from rmqtool.formats.message import BLANK_MAGIC
 from rmqtool.io.reading import RETRY_BYTES
@@ -19,11 +21,15 @@ from rmqtool.rows.messages import MessageRows
 from rmqtool.scan.classify import Defect, classified
 from rmqtool.scan.gap_walk import GapWalk, gap_of
 from rmqtool.scan.gaps import Gap, Outcome
+from rmqtool.scan.plain_kernels import GLOBS_APART, RowFilter
+from rmqtool.scan.prefilter import EARLIEST_MS, LATEST_MS
 from rmqtool.scan.record_walk import Blank, ChainWalk
 from rmqtool.scan.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    import numpy.typing as npt
 
     from rmqtool import rows
     from rmqtool.javacompat import DelayLevels
@@ -31,6 +37,47 @@ if TYPE_CHECKING:
     from rmqtool.scan.log_edge import FoundEdge
     from rmqtool.scan.walk import MessageBatch
     from rmqtool.store import FileQueue, Segment
+
+
+@dataclass(frozen=True)
+class KernelFilter:
+    """A ``MessageFilter`` for kernels.
+
+    Attributes:
+        numbers: By ``RowFilter``, int64.
+        topic: Globs of ``*`` and ``?``, ``GLOBS_APART`` between them, uint8; not looked at if none is wanted.
+        tag: The tag, uint8.
+        key: The key or unique key, uint8.
+    """
+
+    numbers: npt.NDArray[np.int64]
+    topic: npt.NDArray[np.uint8]
+    tag: npt.NDArray[np.uint8]
+    key: npt.NDArray[np.uint8]
+
+    @classmethod
+    def of(cls, messages: MessageFilter, odd_flags: int) -> KernelFilter:
+        """Return a filter; messages with one of ``odd_flags`` in SYSFLAG are not plain.
+
+        Raises:
+            UnicodeEncodeError: A text is no UTF-8.
+        """
+        numbers = np.zeros(len(RowFilter), np.int64)
+        numbers[RowFilter.BEGIN_MS] = EARLIEST_MS if messages.begin_ms is None else messages.begin_ms
+        numbers[RowFilter.END_MS] = LATEST_MS if messages.end_ms is None else messages.end_ms
+        numbers[RowFilter.QUEUE_OFFSET] = (
+            EARLIEST_MS if messages.from_queue_offset is None else messages.from_queue_offset
+        )
+        numbers[RowFilter.HAS_QUEUE] = messages.queue_id is not None
+        numbers[RowFilter.QUEUE_ID] = messages.queue_id or 0
+        numbers[RowFilter.HAS_TOPIC] = messages.topic is not None
+        numbers[RowFilter.HAS_TAG] = messages.tag is not None
+        numbers[RowFilter.HAS_KEY] = messages.key is not None
+        numbers[RowFilter.ODD_FLAGS] = odd_flags
+        globs = bytes([GLOBS_APART]).join(topic.encode() for topic in messages.topics)
+        texts = (globs, (messages.tag or "").encode(), (messages.key or "").encode())
+        return cls(numbers, *(np.frombuffer(text, np.uint8) for text in texts))
+
 
 SPLIT_BYTES = 4 << 20
 

@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rmqtool.columns.missing import require_library
+from rmqtool.columns import require_library
 from rmqtool.engine import HOW_TO_GET_SPARK
 from rmqtool.errors import EnvironmentFailureError
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from rmqtool.columns.missing import require_library
+from rmqtool.columns import require_library
 from rmqtool.errors import UsageError
 from rmqtool.spark.options import options_of
 

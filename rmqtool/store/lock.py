@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import EnvironmentFailureError, RefusedError
-from rmqtool.io.record_lock import take_lock
+from rmqtool.io.local import take_lock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

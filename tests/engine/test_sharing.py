@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rmqtool.engine.sharing import together
+from rmqtool.engine.local import together
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,7 @@ def test_a_file_system_that_cannot_tell_is_an_error(root: Path, monkeypatch: pyt
     def refuse(*_: object) -> bytes:
         raise OSError(37, "No locks available")
 
-    monkeypatch.setattr("rmqtool.io.record_lock.fcntl.fcntl", refuse)
+    monkeypatch.setattr("rmqtool.io.local.fcntl.fcntl", refuse)
     with pytest.raises(EnvironmentFailureError, match="No locks available"):
         lock_holder(location_of(root))
 

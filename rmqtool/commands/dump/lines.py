@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool import rows
-from rmqtool.rows.kernel_filter import KernelFilter
-from rmqtool.rows.log_splits import LogJob
+from rmqtool.rows.log_splits import KernelFilter, LogJob
 from rmqtool.scan.ndjson_kernels import Ended, encode_ndjson
 from rmqtool.scan.plain_kernels import MAX_PROPERTIES, RowFilter
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from rmqtool.columns.missing import require_library
+from rmqtool.columns import require_library
 from rmqtool.columns.pieces import trimmed
 from rmqtool.commands.export.model import REPORT_NAME, Asked, ExportReport, LeftOut
 from rmqtool.commands.export.plan import plan_of, tasks_of

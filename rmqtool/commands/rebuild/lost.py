@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from rmqtool.account.lost import LostMessage, LostTotals, QueuePlace
     from rmqtool.account.store_account import StoreAccount
-    from rmqtool.derived.live_units import LiveUnits
+    from rmqtool.derived.queue_files import LiveUnits
     from rmqtool.reput.pipeline import ReputPlan, ReputResult
     from rmqtool.scan.log_edge import FoundEdge
 

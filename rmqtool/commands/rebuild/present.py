@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.derived.live_units import all_live_units
 from rmqtool.derived.queue_bounds import queue_bounds
+from rmqtool.derived.queue_files import all_live_units
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats.consumequeue import PREBLANK, UNITS
 from rmqtool.formats.index import HEADERS
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from rmqtool.account.store_account import StoreAccount
     from rmqtool.arrays import Bools
-    from rmqtool.derived.live_units import LiveUnits
+    from rmqtool.derived.queue_files import LiveUnits
     from rmqtool.formats.consumequeue import Unit
     from rmqtool.reput.kept import KeptUnits, QueueEnd
     from rmqtool.reput.pipeline import ReputPlan, ReputResult
