@@ -10,7 +10,7 @@ from rmqtool.api.arguments import check_least, filter_of
 from rmqtool.commands.dump import ROW_TYPES, DumpRequest, dump
 from rmqtool.errors import UsageError
 from rmqtool.findings import Severity
-from rmqtool.formats.batch import INNER_BATCH_FLAG
+from rmqtool.formats.message import INNER_BATCH_FLAG
 from rmqtool.rows.decompression import COMPRESSED_FLAG, decompressed
 from rmqtool.rows.inner_batches import with_inner_messages
 

@@ -302,7 +302,7 @@ class Store(ReadStore):
         """
         from rmqtool.api.engines import engine_of
         from rmqtool.commands.rebuild.run import PARTS, RebuildRequest, rebuild
-        from rmqtool.dispatch.tag_items import TagItems
+        from rmqtool.dispatch.index_keys import TagItems
 
         check_least(0, until_offset=until_offset, max_findings=max_findings)
         chosen = frozenset(names_of(parts))

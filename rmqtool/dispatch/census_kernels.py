@@ -1,4 +1,4 @@
-"""Add up messages by topic and stretch of time, at the speed of the walk that meets them."""
+"""Census of messages by topic and stretch of time, at the speed of the walk."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from rmqtool.dispatch.queue_kernels import find_queue, put_slot
 from rmqtool.dispatch.rows import QUEUE_ROW
-from rmqtool.javacompat.kernels.jit import as_int
+from rmqtool.javacompat.kernels.integers import as_int
 from rmqtool.jit import entry, kernel
 from rmqtool.scan.head_places import BORN_TIMESTAMP_AT
 from rmqtool.scan.kernels import read_i64

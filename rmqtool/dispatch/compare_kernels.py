@@ -1,4 +1,4 @@
-"""Entries that are there against entries that the log demands, row by row.
+"""Comparison of present entries with those that the log demands, row by row.
 
 Both sides lie in log order almost always, so a cursor runs along; only where it does not fit the row is
 looked up by bisection. Every expected row is taken by the first row that fits it.

@@ -1,4 +1,4 @@
-"""Whether queue offsets go up along the log as the broker hands them out, one by one."""
+"""Continuity of queue offsets along the log, as the broker hands them out, one by one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from rmqtool.dispatch.append import MAX_QUEUE_OFFSET
 from rmqtool.dispatch.rows import UNKNOWN_QUEUE_OFFSET
-from rmqtool.javacompat.kernels.jit import as_int
+from rmqtool.javacompat.kernels.integers import as_int
 from rmqtool.jit import entry, kernel
 
 if TYPE_CHECKING:

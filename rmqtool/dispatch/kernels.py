@@ -16,15 +16,15 @@ from rmqtool.dispatch.multi_kernels import is_blank, multi_dispatch
 from rmqtool.dispatch.policy import DispatchPolicy, Switch, Trait
 from rmqtool.dispatch.queue_kernels import find_queue, put_unit
 from rmqtool.dispatch.rows import ENTRY_ROW, KEYLESS_ROW, QUEUE_ROW, UNIT_ROW, Count, DispatchOutcome
-from rmqtool.formats.batch import INNER_BATCH_FLAG
 from rmqtool.formats.message import (
+    INNER_BATCH_FLAG,
     TRANSACTION_COMMIT,
     TRANSACTION_MASK,
     TRANSACTION_NONE,
     TRANSACTION_ROLLBACK,
 )
 from rmqtool.javacompat.kernels import abs_int, hash_utf8, next_key, parse_int, parse_long, parse_short
-from rmqtool.javacompat.kernels.jit import as_int
+from rmqtool.javacompat.kernels.integers import as_int
 from rmqtool.jit import entry, kernel
 from rmqtool.scan.rows import MESSAGE_ROW, Property
 

@@ -13,7 +13,7 @@ from rmqtool.dispatch.policy import Switch, Trait
 from rmqtool.dispatch.queue_kernels import find_queue, put_unit
 from rmqtool.dispatch.rows import NO_EXT_UNIT, UNKNOWN_QUEUE_OFFSET, DispatchOutcome
 from rmqtool.javacompat.kernels import parse_long
-from rmqtool.javacompat.kernels.jit import as_int
+from rmqtool.javacompat.kernels.integers import as_int
 from rmqtool.jit import kernel
 from rmqtool.scan.rows import Property
 from rmqtool.topics import LMQ_PREFIX

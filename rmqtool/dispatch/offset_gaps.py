@@ -1,4 +1,4 @@
-"""Queue offsets along a log: the runs that records carry, and those between them that no record carries.
+"""Queue offsets along a log: runs that records carry, and gaps between them that no record carries.
 
 Every record is followed as it comes, whatever made the broker skip it; the judge of what is missing is that
 of ``continuity``. A record waits for the next one of its queue, as that decides what its offset means.
@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from rmqtool.dispatch.continuity import Discontinuity, Progress, follow_offset
-from rmqtool.dispatch.queue_kernels import find_queue
+from rmqtool.dispatch.queue_kernels import TOTAL_ROW, find_queue
 from rmqtool.dispatch.totals import QueueTotals
-from rmqtool.dispatch.totals_kernels import TOTAL_ROW
 from rmqtool.formats.message import TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_NONE
 from rmqtool.javacompat.kernels import parse_short
 from rmqtool.jit import entry, kernel

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.dispatch.tag_items import ALL_TAG_ITEMS, TagItems
+from rmqtool.dispatch.index_keys import ALL_TAG_ITEMS, TagItems
 from rmqtool.releases import DEFAULT
 from rmqtool.topics import SCHEDULE_TOPIC
 

@@ -1,4 +1,7 @@
-"""Look up a queue in the table of those met so far, and put a unit for it."""
+"""Table of queues: look-up, a unit put for a queue, and messages added up by queue at memory speed.
+
+In totals, a queue that is met for the first time takes a row by itself.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.dispatch.rows import QUEUE_ROW
-from rmqtool.javacompat.kernels.jit import as_int
+from rmqtool.javacompat.kernels.integers import as_int
 from rmqtool.jit import entry, kernel
+from rmqtool.scan.rows import MESSAGE_ROW
 from rmqtool.scan.word_kernels import hash_bytes, same_bytes
 
 if TYPE_CHECKING:
-    from rmqtool.arrays import Buffer, Int32s, Row, Rows
+    from rmqtool.arrays import Buffer, Int32s, Int64s, Row, Rows
 
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
@@ -91,3 +95,89 @@ def put_unit(
     unit.tags_code = tags_code
     unit.store_timestamp_ms = store_timestamp_ms
     unit.batch_size = batch_size
+
+
+TOTAL_ROW = np.dtype(
+    [
+        ("hash", np.uint64),  # this and the next three are what find_queue looks at
+        ("name_start", np.int64),
+        ("name_length", np.int32),
+        ("queue_id", np.int32),
+        ("messages", np.int64),
+        ("bytes", np.int64),
+        ("oldest_ms", np.int64),
+        ("newest_ms", np.int64),
+        ("largest", np.int64),  # bytes of the largest record, the first of equals
+        ("largest_at", np.int64),  # physical offset of that
+    ],
+    align=True,
+)
+
+
+@kernel
+def _begin(buffer: Buffer, row: Row, slots: Int32s, totals: Rows, names: Buffer, used: Int64s) -> int:
+    """Give a queue its row; return the row's number."""
+    number, start = as_int(used[0]), used[1]
+    total = totals[number]
+    total.hash = hash_queue(buffer, row.topic_start, row.topic_stop, row.queue_id)
+    total.name_start, total.name_length = start, row.topic_stop - row.topic_start
+    total.queue_id = row.queue_id
+    total.messages = total.bytes = total.largest = 0
+    total.oldest_ms = total.newest_ms = row.store_timestamp_ms
+    for i in range(row.topic_start, row.topic_stop):
+        names[start + i - row.topic_start] = buffer[i]
+    put_slot(total.hash, number, slots)
+    used[0] += 1
+    used[1] += row.topic_stop - row.topic_start
+    return number
+
+
+@entry(lambda: (np.empty(0, TOTAL_ROW), 0, np.full(1, -1, np.int32)))
+@kernel
+def fill_slots(totals: Rows, count: int, slots: Int32s) -> None:
+    """Fill an empty table of slots for the first ``count`` rows of ``TOTAL_ROW``."""
+    for number in range(count):
+        put_slot(totals[number].hash, number, slots)
+
+
+def _example_of_add_up() -> tuple[object, ...]:
+    slots, totals = np.full(1, -1, np.int32), np.empty(0, TOTAL_ROW)
+    names = np.empty(0, np.uint8)
+    return np.empty(0, np.uint8), np.empty(0, MESSAGE_ROW), 0, slots, totals, names, np.zeros(2, np.int64)
+
+
+@entry(_example_of_add_up)
+@kernel
+def add_up(
+    buffer: Buffer, rows: Rows, first: int, slots: Int32s, totals: Rows, names: Buffer, used: Int64s
+) -> int:
+    """Add up messages by topic and queue, from row ``first`` on.
+
+    Args:
+        buffer: the window that the ranges point into.
+        rows: ``(k,)`` of ``MESSAGE_ROW``.
+        first: the first row to add.
+        slots: ``(2^k,)``, leads to rows of ``totals``; at least twice as many.
+        totals: of ``TOTAL_ROW``; added to.
+        names: the topics' bytes one after the other; added to.
+        used: rows of ``totals`` and bytes of ``names`` in use.
+
+    Returns:
+        The row for whose queue there is no room, or the number of rows.
+    """
+    for i in range(first, len(rows)):
+        row = rows[i]
+        number = find_queue(buffer, row.topic_start, row.topic_stop, row.queue_id, slots, totals, names)
+        if number < 0:
+            has_room = used[0] < len(totals) and used[1] + row.topic_stop - row.topic_start <= len(names)
+            if not has_room:
+                return i
+            number = _begin(buffer, row, slots, totals, names, used)
+        total = totals[number]
+        total.messages += 1
+        total.bytes += row.total_size
+        total.oldest_ms = min(total.oldest_ms, row.store_timestamp_ms)
+        total.newest_ms = max(total.newest_ms, row.store_timestamp_ms)
+        if row.total_size > total.largest:
+            total.largest, total.largest_at = row.total_size, row.log_offset
+    return len(rows)

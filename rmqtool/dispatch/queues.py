@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rmqtool.dispatch.index_keys import index_seeds
 from rmqtool.dispatch.queue_kernels import find_queue, hash_queue
 from rmqtool.dispatch.rows import KEY_ROW, QUEUE_ROW
-from rmqtool.dispatch.tag_items import index_seeds
 from rmqtool.javacompat import decode_utf8
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""What recovery asks of each record beyond its framing."""
+"""Checks of recovery on each record beyond its framing."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.javacompat.checksums import PROP_CRC_SIZE
 from rmqtool.javacompat.kernels.checksums import crc32
+from rmqtool.javacompat.scalars import PROP_CRC_SIZE
 from rmqtool.jit import entry, kernel
 from rmqtool.scan.check_kernels import stored_record_crc
 from rmqtool.scan.rows import MESSAGE_ROW

@@ -1,4 +1,4 @@
-"""The rows that dispatch kernels read and write, and what they answer."""
+"""Rows that dispatch kernels read and write, and their outcomes."""
 
 from __future__ import annotations
 

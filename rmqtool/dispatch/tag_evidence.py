@@ -1,8 +1,8 @@
-"""Which rule for tag items a store follows: what its present index shows, else what its broker does.
+"""Rule for tag items that a store follows: as its present index shows, else as its broker does.
 
-An index that several brokers wrote says itself which messages have tag items. It is sampled, not read: where
-two samples differ, the place between them is searched to the message. Nothing of it is trusted: a message
-counts only if its items are just those that its record asks for.
+An index that several brokers wrote shows which messages have tag items. It is sampled, not read: where two
+samples differ, the place between them is searched to the message. Nothing of it is trusted: a message counts
+only if its items are just those that its record asks for.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Self
 
 from rmqtool.derived.index_files import IndexFile
-from rmqtool.dispatch.index_keys import item_keys
-from rmqtool.dispatch.tag_items import ALL_TAG_ITEMS, NO_TAG_ITEMS, TagItems
+from rmqtool.dispatch.index_keys import ALL_TAG_ITEMS, NO_TAG_ITEMS, TagItems, item_keys
 from rmqtool.javacompat import index_key_hash
 from rmqtool.scan.record_at import record_at
 from rmqtool.store import Origin

@@ -1,4 +1,4 @@
-"""Messages of the log added up by topic and queue, in memory that grows with the queues only."""
+"""Totals of the log by topic and queue, in memory that grows with the queues only."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rmqtool.dispatch.totals_kernels import TOTAL_ROW, add_up, fill_slots
+from rmqtool.dispatch.queue_kernels import TOTAL_ROW, add_up, fill_slots
 from rmqtool.javacompat import decode_utf8
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""What can be derived from a schema: field tables, numpy dtypes, ``struct`` formats.
+"""Field tables, numpy dtypes and ``struct`` formats derived from a schema.
 
 A field's documentation in a schema is ``"JAVANAME; unit; meaning"``, written with construct's ``*``.
 """

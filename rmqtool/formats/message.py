@@ -1,4 +1,4 @@
-"""The commit log's message record and the BLANK record that ends every full file.
+"""Message record, BLANK record at the end of every full file, and inner batch.
 
 Sources: ``CommitLog.MessageExtEncoder`` (4.9.8), ``MessageExtEncoder``, ``MessageVersion`` and
 ``CommitLog#checkMessageAndReturnSize`` (5.3.3), ``DefaultAppendMessageCallback#doAppend`` for BLANK.
@@ -14,6 +14,15 @@ Sources: ``CommitLog.MessageExtEncoder`` (4.9.8), ``MessageExtEncoder``, ``Messa
 
 BODYCRC is CRC-32 of the stored body, masked to 31 bits; the header is under no checksum, unless the
 properties end in ``__CRC32#`` (5.2.0+), which covers the record but for itself.
+
+The body of an inner batch (5.x, topics of queue type BatchCQ) holds messages as clients encode them
+(``MessageDecoder#encodeMessage``, ``MessageDecoder#decodeMessage``, 5.3.3)::
+
+    Body => InnerMessage …
+    InnerMessage => TOTALSIZE MAGICCODE BODYCRC FLAG BODYLENGTH BODY PROPERTIESLENGTH PROPERTIES
+
+The sender leaves MAGICCODE and BODYCRC 0. The reader skips the first three fields and relies on the two
+lengths; brokers count the messages of a batch by TOTALSIZE (``MessageDecoder#countInnerMsgNum``).
 """
 
 from __future__ import annotations
@@ -162,3 +171,29 @@ def decode_head(data: bytes, at: int = 0) -> MessageHead | None:
 def host_variant(sys_flag: int) -> int:
     """Return the index into ``VARIANTS`` of a record with this SYSFLAG."""
     return (sys_flag >> VARIANT_SHIFT) & 3
+
+
+INNER_BATCH_FLAG = 0x80
+"""Bit of SYSFLAG: the body is a batch (``MessageSysFlag.INNER_BATCH_FLAG``, 4.9.4+, 5.0.0+)."""
+
+_INNER_HEAD = (
+    "totalSize" / Int32sb * "TOTALSIZE; bytes; length of the whole inner message",
+    "magic" / Int32sb * "MAGICCODE; -; 0",
+    "bodyCrc" / Int32sb * "BODYCRC; -; 0",
+    "flag" / Int32sb * "FLAG; -; the user's own",
+)
+
+INNER_HEAD = Struct(*_INNER_HEAD, "bodyLength" / Int32sb * "BODY length; bytes; -")
+"""Everything before the body."""
+
+INNER_MESSAGE = Struct(
+    *_INNER_HEAD,
+    "bodyLength" / Rebuild(Int32sb, len_(this.body)) * "BODY length; bytes; -",
+    "body" / Bytes(this.bodyLength) * "BODY; bytes; as the application sent it",
+    "propertiesLength" / Rebuild(Int16sb, len_(this.properties)) * "PROPERTIES length; bytes; -",
+    "properties" / Bytes(this.propertiesLength) * "PROPERTIES; UTF-8; name 0x01 value 0x02 …",
+)
+
+INNER_HEAD_SIZE: int = fixed_size(INNER_HEAD)
+INNER_HEAD_STRUCT: struct.Struct = struct_of(INNER_HEAD)
+INNER_PROPERTIES_LENGTH: struct.Struct = struct.Struct(">h")

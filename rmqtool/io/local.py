@@ -1,7 +1,7 @@
 """Files of this machine, their owners and record locks.
 
-Nothing is mapped, waited for, or marked as having been read. The lock of a store is a POSIX record lock on the
-first byte of a file: ``F_GETLK`` on a read-only descriptor asks who holds it, ``flock`` does not see it.
+Nothing is mapped, waited for, or marked as having been read. The lock of a store is a POSIX record lock on
+the first byte of a file: ``F_GETLK`` on a read-only descriptor asks who holds it, ``flock`` does not see it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Message ids: the offset id names a place in a log, the others are made by the client.
+"""Message ids: an offset id names a place in a log, clients make the others.
 
 Offset ids and unique ids are upper-case hexadecimal of the same two lengths, so the length does not tell them
 apart. The ids of the gRPC clients are of a length of their own.

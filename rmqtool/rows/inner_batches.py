@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from rmqtool import rows
 from rmqtool.findings import Structure
 from rmqtool.findings.records import CL_INNER_BATCH
-from rmqtool.formats.batch import INNER_BATCH_FLAG
+from rmqtool.formats.message import INNER_BATCH_FLAG
 from rmqtool.javacompat import parse_int, split_keys, tags_hash, wrap_long
 from rmqtool.rows.decompression import BodyError, decompress
 from rmqtool.scan.inner_batch import BatchError, inner_messages

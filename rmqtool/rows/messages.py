@@ -13,7 +13,7 @@ from rmqtool.dispatch.index_keys import index_keys
 from rmqtool.findings import Severity, Structure
 from rmqtool.findings.commitlog import CL_PROP_CRC
 from rmqtool.formats import message
-from rmqtool.formats.batch import INNER_BATCH_FLAG
+from rmqtool.formats.message import INNER_BATCH_FLAG
 from rmqtool.javacompat import parse_int, split_keys, tags_hash, wrap_long
 from rmqtool.javacompat.ids import encode_offset_id
 from rmqtool.rows.system_messages import explanation_of

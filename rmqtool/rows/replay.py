@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from rmqtool import rows
-from rmqtool.formats.batch import INNER_BATCH_FLAG
+from rmqtool.formats.message import INNER_BATCH_FLAG
 from rmqtool.javacompat import parse_long
 from rmqtool.rows.decompression import BodyError, decompress
 from rmqtool.salvage.making import LOST_PROPERTY

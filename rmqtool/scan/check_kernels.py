@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.javacompat.checksums import PROP_CRC_NAME, PROP_CRC_SIZE
 from rmqtool.javacompat.kernels import crc32
-from rmqtool.javacompat.kernels.jit import as_int
+from rmqtool.javacompat.kernels.integers import as_int
+from rmqtool.javacompat.scalars import PROP_CRC_NAME, PROP_CRC_SIZE
 from rmqtool.jit import entry, kernel
 from rmqtool.scan.field_kernels import (
     HIT_ROW,

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.formats import message
-from rmqtool.javacompat.checksums import PROP_CRC_NAME, PROP_CRC_SIZE
 from rmqtool.javacompat.kernels import crc32, decode_character, find_property, hash_utf8, next_key
-from rmqtool.javacompat.kernels.jit import load_word
+from rmqtool.javacompat.kernels.integers import load_word
+from rmqtool.javacompat.scalars import PROP_CRC_NAME, PROP_CRC_SIZE
 from rmqtool.jit import entry, inlined, kernel
 from rmqtool.scan.check_kernels import stored_record_crc
 from rmqtool.scan.column_layout import Count, Long, Number, Stopped, Take, Text, Word

@@ -12,7 +12,7 @@ import numpy as np
 
 from rmqtool.formats import message
 from rmqtool.javacompat.kernels import find_property, parse_long
-from rmqtool.javacompat.kernels.jit import as_int
+from rmqtool.javacompat.kernels.integers import as_int
 from rmqtool.jit import kernel
 from rmqtool.scan.head_places import (
     BODY_LENGTH_AT,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqtool.formats.batch import INNER_HEAD_SIZE, INNER_HEAD_STRUCT, INNER_PROPERTIES_LENGTH
+from rmqtool.formats.message import INNER_HEAD_SIZE, INNER_HEAD_STRUCT, INNER_PROPERTIES_LENGTH
 from rmqtool.javacompat import parse_properties
 
 if TYPE_CHECKING:

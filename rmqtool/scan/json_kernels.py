@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.javacompat.kernels import decode_character
-from rmqtool.javacompat.kernels.jit import as_int
+from rmqtool.javacompat.kernels.integers import as_int
 from rmqtool.jit import kernel
 from rmqtool.scan.kernels import read_i32
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from rmqtool.formats import message
 from rmqtool.javacompat.kernels import parse_int, parse_long, parse_short, scan_properties
-from rmqtool.javacompat.kernels.jit import as_int
+from rmqtool.javacompat.kernels.integers import as_int
 from rmqtool.jit import entry, inlined, kernel
 from rmqtool.releases import LENIENT
 from rmqtool.scan.gaps import Outcome

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import numpy as np
 
 from rmqtool.formats import message
-from rmqtool.javacompat.checksums import PROP_CRC_NAME, PROP_CRC_SIZE, masked_crc32
+from rmqtool.javacompat.scalars import PROP_CRC_NAME, PROP_CRC_SIZE, masked_crc32
 from rmqtool.releases import LENIENT
 from rmqtool.scan.field_kernels import EARLIEST_MS, LATEST_MS
 from rmqtool.scan.gaps import Outcome

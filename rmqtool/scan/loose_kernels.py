@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.formats import message
-from rmqtool.javacompat.checksums import PROP_CRC_SIZE
 from rmqtool.javacompat.kernels import crc32
-from rmqtool.javacompat.kernels.jit import as_int
+from rmqtool.javacompat.kernels.integers import as_int
+from rmqtool.javacompat.scalars import PROP_CRC_SIZE
 from rmqtool.jit import entry, kernel
 from rmqtool.releases import LENIENT
 from rmqtool.scan.check_kernels import stored_record_crc

@@ -14,7 +14,7 @@ import numpy as np
 
 from rmqtool.formats import message
 from rmqtool.javacompat.kernels import hash_utf8, next_key
-from rmqtool.javacompat.kernels.jit import as_int
+from rmqtool.javacompat.kernels.integers import as_int
 from rmqtool.jit import entry, kernel
 from rmqtool.scan.head_places import (
     BORN_HOST_AT,

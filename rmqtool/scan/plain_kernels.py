@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.javacompat.checksums import PROP_CRC_NAME, PROP_CRC_SIZE
 from rmqtool.javacompat.kernels import crc32, next_key, next_property, parse_long, parse_short
+from rmqtool.javacompat.scalars import PROP_CRC_NAME, PROP_CRC_SIZE
 from rmqtool.jit import inlined, kernel
 from rmqtool.scan.check_kernels import stored_record_crc
 from rmqtool.scan.head_places import BORN_HOST_AT, BORN_V6, HEAD_SIZES, STORE_HOST_AT, STORE_V6, VARIANT_SHIFT

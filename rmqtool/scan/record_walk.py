@@ -13,7 +13,7 @@ from rmqtool.findings.commitlog import CL_CRC, CL_PHY_MISMATCH, CL_PROP_CRC
 from rmqtool.findings.records import CL_NUMBER
 from rmqtool.formats import message
 from rmqtool.javacompat import masked_crc32, parse_prop_crc_digits
-from rmqtool.javacompat.checksums import PROP_CRC_NAME, PROP_CRC_SIZE
+from rmqtool.javacompat.scalars import PROP_CRC_NAME, PROP_CRC_SIZE
 from rmqtool.releases import LENIENT
 from rmqtool.scan.classify import Defect, classified, ghosts, missing_blank, unreadable_part
 from rmqtool.scan.gaps import Gap, Outcome

@@ -16,7 +16,7 @@ import numpy as np
 
 from rmqtool.formats import message
 from rmqtool.javacompat.kernels import find_property, parse_int, parse_long
-from rmqtool.javacompat.kernels.jit import as_int
+from rmqtool.javacompat.kernels.integers import as_int
 from rmqtool.jit import entry, kernel
 from rmqtool.scan.head_places import PREPARED_OFFSET_AT, VARIANT_SHIFT
 from rmqtool.scan.kernels import read_i64

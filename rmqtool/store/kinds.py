@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from rmqtool.formats import batch, checkpoint, consumequeue, index, message
+from rmqtool.formats import checkpoint, consumequeue, index, message
 from rmqtool.formats.checkpoint import CHECKPOINT_FILE_SIZE, CHECKPOINTS
 from rmqtool.formats.consumequeue import BATCH_COMPACTED_OFFSET, BATCH_UNITS, EXT_HEADS, PREBLANK_SIZE, UNITS
 from rmqtool.formats.index import HEADERS, SLOT_SIZE
@@ -147,7 +147,7 @@ KINDS: dict[PathKind, FileKind] = {
             schemas={
                 "message": message.MESSAGE,
                 "blank": message.BLANK,
-                "inner-message": batch.INNER_MESSAGE,
+                "inner-message": message.INNER_MESSAGE,
             },
             recognises=_is_commitlog,
             rank=1,

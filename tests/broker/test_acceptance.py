@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqtool.dispatch.tag_items import TagItems
+from rmqtool.dispatch.index_keys import TagItems
 from rmqtool.releases import release_named
 from tests.broker import jvm
 from tests.broker.ahead import begun

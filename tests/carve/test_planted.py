@@ -8,7 +8,7 @@ import pytest
 
 from rmqtool.carve.proving import Cause
 from rmqtool.javacompat import masked_crc32
-from rmqtool.javacompat.checksums import PROP_CRC_NAME, PROP_CRC_SIZE
+from rmqtool.javacompat.scalars import PROP_CRC_NAME, PROP_CRC_SIZE
 from rmqtool.scan.loose import find_loose, find_plainly
 from rmqtool.store import Origin
 from tests.carve.planting import (

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from rmqtool.check import expected
 from rmqtool.check.index.checks import check_index
 from rmqtool.check.tasks import IndexCheckTask
+from rmqtool.dispatch.index_keys import ALL_TAG_ITEMS, TagItems
 from rmqtool.dispatch.policy import DispatchPolicy
-from rmqtool.dispatch.tag_items import ALL_TAG_ITEMS, TagItems
 from rmqtool.io import location_of
 from rmqtool.reput.indexes import index_stream
 from rmqtool.reput.scan import ScanTask, scan_split

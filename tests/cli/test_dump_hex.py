@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rmqtool.formats import batch, checkpoint, consumequeue, index, layout, message
+from rmqtool.formats import checkpoint, consumequeue, index, layout, message
 from rmqtool.report.row_text import RowText
 from tests.cli.conftest import STORES
 from tests.cli.test_dump import of_type, patch
@@ -206,7 +206,7 @@ def test_layout_has_all_fields_of_all_formats(run: Callable[..., Run]) -> None:
     schemas = [
         message.MESSAGE,
         message.BLANK,
-        batch.INNER_MESSAGE,
+        message.INNER_MESSAGE,
         consumequeue.UNIT,
         consumequeue.EXT_UNIT,
         consumequeue.BATCH_UNIT,

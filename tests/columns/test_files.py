@@ -14,7 +14,7 @@ import jsonschema
 import pytest
 
 import rmqtool
-from rmqtool.columns import missing, pieces, tables
+from rmqtool.columns import pieces, tables
 from rmqtool.columns.arrow import EARLIEST_MS, LATEST_MS, schema_of
 from rmqtool.columns.names import COLUMNS, ColumnChoice, FileFormat, Partition
 from rmqtool.commands.export import plan
@@ -369,14 +369,14 @@ def test_frames() -> None:
 
 
 def test_without_pyarrow(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(missing, "find_spec", lambda _: None)
+    monkeypatch.setattr("rmqtool.columns.find_spec", lambda _: None)
     store = rmqtool.open(PLAIN)
     told = r"^pyarrow is not installed: pip install 'rmqtool\[arrow\]' adds it$"
     with pytest.raises(EnvironmentFailureError, match=told):
         store.messages().to_arrow()
     with pytest.raises(EnvironmentFailureError, match=told):
         rmqtool.export(store, tmp_path / "out")
-    monkeypatch.setattr(missing, "find_spec", lambda name: name == "pyarrow" or None)
+    monkeypatch.setattr("rmqtool.columns.find_spec", lambda name: name == "pyarrow" or None)
     with pytest.raises(
         EnvironmentFailureError, match=r"^pandas is not installed: pip install pandas adds it$"
     ):

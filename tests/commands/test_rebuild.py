@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqtool.dispatch.tag_items import TagItems
+from rmqtool.dispatch.index_keys import TagItems
 from rmqtool.engine import EngineOptions, open_engine
 from rmqtool.errors import ExitStatus, RefusedError, UsageError
 from rmqtool.projection import json_object

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqtool.dispatch.index_keys import tag_key
-from rmqtool.dispatch.tag_items import ALL_TAG_ITEMS, NO_TAG_ITEMS, TagItems, index_seeds
+from rmqtool.dispatch.index_keys import ALL_TAG_ITEMS, NO_TAG_ITEMS, TagItems, index_seeds, tag_key
 from rmqtool.errors import UsageError
 from rmqtool.formats import message
 from rmqtool.formats.index import HEADER, ITEM, item_position, slot_position

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqtool.dispatch.tag_items import TagItems
+from rmqtool.dispatch.index_keys import TagItems
 from tests.broker_model.reput import Sizes
 from tests.builders import POLICY_4_9, POLICY_5, POLICY_5_5, LogBuilder
 from tests.reput.comparing import assert_as_the_model

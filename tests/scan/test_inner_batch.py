@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqtool.formats.batch import INNER_HEAD_SIZE, INNER_HEAD_STRUCT, INNER_MESSAGE
+from rmqtool.formats.message import INNER_HEAD_SIZE, INNER_HEAD_STRUCT, INNER_MESSAGE
 from rmqtool.scan.inner_batch import BatchError, inner_messages
 
 

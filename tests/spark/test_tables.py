@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import rmqtool
-from rmqtool.columns import missing
 from rmqtool.columns.names import COLUMNS
 from rmqtool.errors import (
     EnvironmentFailureError,
@@ -329,7 +328,7 @@ def test_an_executor_that_reaches_no_object_store_is_named(monkeypatch: pytest.M
 
 
 def test_without_pyarrow_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(missing, "find_spec", lambda _: None)
+    monkeypatch.setattr("rmqtool.columns.find_spec", lambda _: None)
     with pytest.raises(
         EnvironmentFailureError, match=r"pyarrow is not installed: pip install 'rmqtool\[arrow\]'"
     ):

@@ -20,7 +20,7 @@ from rmqtool.findings.records import (
 )
 from rmqtool.findings.transactions import CL_PREPARED
 from rmqtool.javacompat import decode_utf8
-from rmqtool.javacompat.checksums import PROP_CRC_SIZE
+from rmqtool.javacompat.scalars import PROP_CRC_SIZE
 from rmqtool.scan.check_kernels import Sum, check_records, stored_record_crc
 from rmqtool.scan.field_kernels import HIT_ROW, MAX_HITS, Check
 from rmqtool.times import utc_text

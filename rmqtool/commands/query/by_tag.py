@@ -10,8 +10,8 @@ import heapq
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
+from rmqtool.dispatch.index_keys import ALL_TAG_ITEMS
 from rmqtool.dispatch.tag_evidence import tag_rule
-from rmqtool.dispatch.tag_items import ALL_TAG_ITEMS
 from rmqtool.findings.wording import counted
 from rmqtool.formats.consumequeue import BATCH_UNITS, UNITS
 from rmqtool.javacompat import string_hash

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from rmqtool.account.lost import LostMessage
     from rmqtool.commands.rebuild.present import Present
     from rmqtool.commands.rebuild.report import RebuildReport
-    from rmqtool.dispatch.tag_items import TagItems
+    from rmqtool.dispatch.index_keys import TagItems
     from rmqtool.engine import Engine
     from rmqtool.findings import FindingLog
     from rmqtool.progress import Progress

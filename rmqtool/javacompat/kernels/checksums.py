@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.javacompat.kernels import crc32_clmul
-from rmqtool.javacompat.kernels.jit import as_int, load_word
+from rmqtool.javacompat.kernels.integers import as_int, load_word
 from rmqtool.jit import kernel
 
 if TYPE_CHECKING:

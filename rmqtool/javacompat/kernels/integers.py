@@ -1,8 +1,8 @@
-"""Decimal text to Java numbers, on ASCII bytes.
+"""Integers in kernels: any number as int64, eight bytes at once, decimal text to Java numbers.
 
-Java takes the digits of every script (``Character#digit``). The scalar ``parse_int`` does too; a kernel
-answers "not a number" there, so a caller to whom it matters asks the scalar form about every text that is not
-ASCII.
+Text is ASCII bytes. Java takes the digits of every script (``Character#digit``), as the scalar ``parse_int``
+does. A kernel answers "not a number" there, so a caller to whom it matters asks the scalar form about text
+that is not ASCII.
 """
 
 from __future__ import annotations
@@ -11,11 +11,38 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.javacompat.kernels.jit import as_int
 from rmqtool.jit import kernel
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from rmqtool.arrays import Buffer
+
+
+@kernel
+def as_int(value: np.integer[Any]) -> int:
+    """Take a number as int64, what an ``int`` is in kernels; bits beyond its range become the sign."""
+    return np.int64(value)  # type: ignore[return-value] # outside of a kernel this is no int
+
+
+@kernel
+def load_word(buffer: Buffer, position: int) -> np.uint64:
+    """Read eight bytes as a little-endian number: the first byte is the lowest.
+
+    Unsigned positions spare numba's test for negative ones; LLVM then makes a single load of this.
+    """
+    p = np.uint64(position)
+    return (
+        np.uint64(buffer[p])
+        | np.uint64(buffer[p + np.uint64(1)]) << np.uint64(8)
+        | np.uint64(buffer[p + np.uint64(2)]) << np.uint64(16)
+        | np.uint64(buffer[p + np.uint64(3)]) << np.uint64(24)
+        | np.uint64(buffer[p + np.uint64(4)]) << np.uint64(32)
+        | np.uint64(buffer[p + np.uint64(5)]) << np.uint64(40)
+        | np.uint64(buffer[p + np.uint64(6)]) << np.uint64(48)
+        | np.uint64(buffer[p + np.uint64(7)]) << np.uint64(56)
+    )
+
 
 _PLUS, _MINUS, _ZERO = 0x2B, 0x2D, 0x30
 _TEN = np.uint64(10)
