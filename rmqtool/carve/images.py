@@ -146,7 +146,7 @@ class SearchTask:
 
 @dataclass(frozen=True)
 class RangeResult:
-    """What a range holds.
+    """Heads of records in a range.
 
     Attributes:
         rows: ``(n,)`` of ``FOUND_ROW``, by position.
@@ -159,7 +159,7 @@ class RangeResult:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """What images hold.
+    """Heads of records in images.
 
     Attributes:
         rows: ``(n,)`` of ``FOUND_ROW``, by image and position: every head that can be one of a record.
@@ -201,7 +201,7 @@ def search(
     Args:
         images: numbered from 0, in this order.
         engine: runs the ranges.
-        progress: told the bytes done.
+        progress: gets the bytes done.
         range_bytes: of a range, at most.
 
     Raises:
@@ -209,8 +209,8 @@ def search(
     """
     tasks = [*plan_search(images, range_bytes)]
     done = np.cumsum([0, *(task.stop - task.start for task in tasks)])
-    tell = None if progress is None else lambda count: progress(int(done[count]))
-    found = engine.map(search_range, tasks, tell)
+    advance = None if progress is None else lambda count: progress(int(done[count]))
+    found = engine.map(search_range, tasks, advance)
     unreadable = [
         ranges_of(
             bad

@@ -77,10 +77,10 @@ def infer_geometry(rows: Rows, given: int | None, hints: Sequence[int] = ()) -> 
     best = None
     for size in dict.fromkeys([*hints, default, *_common(before)]):
         if 0 < size <= LARGEST_FILE:
-            told = _geometry(rows, before, size, Origin.INFERRED)
-            if best is None or _doubts(told) < _doubts(best):
-                best = told
-            if not any(_doubts(told)):
+            geometry = _geometry(rows, before, size, Origin.INFERRED)
+            if best is None or _doubts(geometry) < _doubts(best):
+                best = geometry
+            if not any(_doubts(geometry)):
                 break
     assert best is not None
     is_assumed = best.file_size == default and default not in hints and not len(before)
@@ -183,7 +183,7 @@ class LogLayout:
 
 @dataclass(frozen=True)
 class Layout:
-    """Everything that was found, told apart.
+    """Layout of everything that was found.
 
     Attributes:
         logs: those that are written, the one with most records first.

@@ -1,8 +1,8 @@
 """Pieces of logs as they lie in an image, and which pieces are of one log.
 
 Records of one store host are of one log unless they contradict each other: two of them claim one place, or
-store times go back where offsets go on. Then the host had several: its store was made anew, or copies of it
-went different ways.
+store times go back where offsets go on. Then the host had several: its store was created again, or copies of
+it diverged.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _is_one(pieces: Pieces, numbers: Int64s) -> bool:
 
 
 class _Relation(NamedTuple):
-    """How a piece stands to a log.
+    """Relation of a piece to a log.
 
     Attributes:
         same: how many records the log has as well.
@@ -121,16 +121,16 @@ class _Life:
         start, stop = pieces.starts[number], pieces.stops[number]
         met = (self._starts < stop) & (self._stops > start)
         before, after = self._stops <= start, self._starts >= stop
-        asked = [*np.flatnonzero(met)]
-        asked += [int(np.argmax(np.where(before, self._stops, -1)))] if before.any() else []
+        places = [*np.flatnonzero(met)]
+        places += [int(np.argmax(np.where(before, self._stops, -1)))] if before.any() else []
         far = np.iinfo(np.int64).max
-        asked += [int(np.argmin(np.where(after, self._starts, far)))] if after.any() else []
+        places += [int(np.argmin(np.where(after, self._starts, far)))] if after.any() else []
         rows = pieces.of(number)
-        told = [_compared(rows, pieces.of(self.numbers[place])) for place in asked]
+        compared = [_compared(rows, pieces.of(self.numbers[place])) for place in places]
         return _Relation(
-            sum(one.same for one in told),
-            sum(one.differing for one in told),
-            all(one.ordered for one in told),
+            sum(one.same for one in compared),
+            sum(one.differing for one in compared),
+            all(one.ordered for one in compared),
         )
 
 

@@ -1,4 +1,4 @@
-"""What is in no log is kept loose: one file of bytes, and a line of ndjson that says of each what it is."""
+"""Loose records, which are in no log: one file of bytes, and a line of ndjson for each."""
 
 from __future__ import annotations
 
@@ -72,15 +72,15 @@ def write_loose(staging: StagingHandle, layout: Layout, images: Sequence[Image])
         return []
     readers = [image.reader() for image in images]
     with staging.create_file(RECORDS) as kept, staging.create_file(LINES) as lines:
-        data, told = HashedFile(kept, RECORDS), HashedFile(lines, LINES)
+        data, listing = HashedFile(kept, RECORDS), HashedFile(lines, LINES)
         for row, cause in zip(layout.loose, layout.causes, strict=True):
             number, position, length = int(row["image"]), int(row["position"]), int(row["total_size"])
             at = data.position if length else None
             for piece in pieces_of(readers[number], position, length):
                 data.put(piece)
             record = _described(readers[number], images[number], cause, position, at, length)
-            told.put(json.dumps(json_object(record), ensure_ascii=False).encode() + b"\n")
-        return [data.finish(), told.finish()]
+            listing.put(json.dumps(json_object(record), ensure_ascii=False).encode() + b"\n")
+        return [data.finish(), listing.finish()]
 
 
 def _described(

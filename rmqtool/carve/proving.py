@@ -1,4 +1,4 @@
-"""Which of the records found are what they claim, and what becomes of the others."""
+"""Proof of records that were found, and causes why others are kept loose."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FEW = 20
 
 
 class Cause(StrEnum):
-    """Why a record is in no log."""
+    """Cause that keeps a record out of every log."""
 
     FRAME = "frame"  # its lengths do not add up, or the image ends before it does
     BODY = "body"  # BODYCRC fails
@@ -44,7 +44,7 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True)
 class Proven:
-    """Records, told apart.
+    """Proven and loose records.
 
     Attributes:
         rows: proven, ``(n,)`` of ``FOUND_ROW`` by image and position; none inside another.

@@ -116,14 +116,14 @@ def map_lines(size_bytes: int, parts: Iterable[tuple[str, Ranges]]) -> Iterator[
     yield "# current_pos  current_status  current_pass\n"
     yield f"0x{max(size_bytes, 0):08X}     +               1\n"
     yield "#      pos        size  status\n"
-    told: list[tuple[int, int, str]] = []
+    found: list[tuple[int, int, str]] = []
     free = ranges_of([(0, size_bytes)])
     for status, ranges in parts:
         taken = [part for start, stop in free for part in within(ranges, int(start), int(stop))]
-        told += [(start, stop, status) for start, stop in taken]
+        found += [(start, stop, status) for start, stop in taken]
         free = ranges_of(
             part for start, stop in free for part in outside(ranges, int(start), int(stop)).tolist()
         )
-    told += [(int(start), int(stop), NOTHING) for start, stop in free]
-    for start, stop, status in sorted(told):
+    found += [(int(start), int(stop), NOTHING) for start, stop in free]
+    for start, stop, status in sorted(found):
         yield f"0x{start:08X}  0x{stop - start:08X}  {status}\n"

@@ -1,4 +1,4 @@
-"""What happens to message bodies on their way out: ``--body``, ``--decompress``, ``--unpack-batches``."""
+"""Options of message bodies: ``--body``, ``--decompress``, ``--unpack-batches``."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ body_options = adding(
 
 @dataclass(frozen=True)
 class BodyChoice:
-    """What the options ask for.
+    """Form of bodies that the options choose.
 
     Attributes:
         mode: How bodies are shown; None is the format's habit.
@@ -53,13 +53,13 @@ class BodyChoice:
 
     @classmethod
     def of(cls, options: dict[str, Any]) -> BodyChoice:
-        """Return what a command line asks for."""
+        """Return the choice of a command line."""
         body = options["body"]
         mode = None if body is None else BodyMode(body)
         return cls(mode, options["decompress"], options["unpack_batches"])
 
     def applied(self, found: Iterable[rows.Row], progress: Progress) -> Iterable[rows.Row]:
-        """Return rows with bodies and batches as asked for; a batch is unpacked from the body as stored."""
+        """Return rows with bodies and batches in that form; a batch is unpacked from the body as stored."""
         if self.unpack:
             from rmqtool.rows.inner_batches import with_inner_messages
 

@@ -10,7 +10,7 @@ import click
 from rmqtool.cli.case_record import case_option
 from rmqtool.cli.help import Command
 from rmqtool.cli.options import A_PATH, shared_options
-from rmqtool.cli.session import Session, left_of_result
+from rmqtool.cli.session import Session, result_state_sentence
 from rmqtool.errors import UsageError
 from rmqtool.io.images import image_at
 from rmqtool.report.formats import Format, document_of, report_json
@@ -76,7 +76,7 @@ def carve_command(
     session = Session(options)
     if dry_run == (out is not None):
         raise UsageError("give --out DIR for the result, or --dry-run")
-    session.leaves(partial(left_of_result, out, CARVE_REPORT))
+    session.leaves(partial(result_state_sentence, out, CARVE_REPORT))
     session.begin_case(images=map(image_at, images))
     with session.output(whole=True, evidence=images) as stream:
         # Here, because help needs none of it.
@@ -88,7 +88,7 @@ def carve_command(
         report = carve_images(images, out, progress=session.console, **chosen)
         session.console.close()
         status = report.exit_status(session.fail_on)
-        session.tell_case(partial(document_of, report, status))
+        session.report_to_case(partial(document_of, report, status))
         if session.format is Format.JSON:
             stream.write(report_json(report, status))
         else:

@@ -1,4 +1,4 @@
-"""``rmqtool case``: the records that ``--case`` has made, held against themselves and against the files."""
+"""``rmqtool case``: checks the records of ``--case``, and the files that they name."""
 
 from __future__ import annotations
 

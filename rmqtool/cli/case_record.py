@@ -1,7 +1,7 @@
-"""``--case DIR``: a record of the run, for whoever has to repeat it or to answer for it.
+"""``--case DIR``: a record of the run, as evidence of how it was made.
 
-`case_option` is all that a command needs beside two calls of its session: `Session.begin_case` before it
-reads, and `Session.tell_case` when it knows what it found. `rmqtool.cli.entry` ends the record, however the
+A command needs `case_option` and two calls of its session: `Session.begin_case` before it reads, and
+`Session.report_to_case` when it has a result. `rmqtool.cli.entry` ends the record, however the
 command ends.
 """
 
@@ -33,7 +33,7 @@ BY_PURPOSE = {"reports": "", "manifest": "check"}
 """Options whose value is ``PURPOSE:FILE``, and the purpose for which the file is read."""
 
 NEITHER = frozenset({"case", "log_file", "scratch", "paths", "store_path", "store_paths", "images"})
-"""Paths of no digest, or of those that the command tells itself."""
+"""Paths without a digest, or whose digest the command adds itself."""
 
 case_option = click.option(
     "--case",
@@ -47,12 +47,12 @@ case_option = click.option(
 
 
 def recording_of(context: click.Context, words: Sequence[str], progress: Progress) -> Recording | None:
-    """Return what records the run of a command; None where nobody asks.
+    """Return the recording of the run of a command; None without ``--case``.
 
     Args:
         context: Of the command.
         words: The command line.
-        progress: Told of the hashing.
+        progress: Shows the hashing.
     """
     directory = context.params.get("case")
     if directory is None:

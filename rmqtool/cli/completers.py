@@ -1,4 +1,4 @@
-"""What a shell is offered as the value of an option: names out of the store on the line, codes, settings.
+"""Values that a shell offers for an option: names out of the store on the line, codes, settings.
 
 A shell shows no errors, so `rmqtool.cli.entry` answers nothing where one of these fails.
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
 _MOST = 1000
-"""What no one reads in a list is not offered."""
+"""Nobody reads a longer list."""
 
 
 def complete_topic(

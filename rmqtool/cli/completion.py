@@ -1,4 +1,4 @@
-"""``rmqtool completion``: the scripts that make a shell ask, and the answer to it."""
+"""``rmqtool completion``: scripts for shells, and the answers to them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _PROGRAM = "rmqtool"
 VARIABLE = "_RMQTOOL_COMPLETE"
-"""Set by the scripts when a shell asks what a line may go on with."""
+"""Set by the scripts when a shell requests completions of a line."""
 
 _BASH = """\
 %(complete_func)s() {

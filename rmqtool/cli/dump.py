@@ -161,10 +161,10 @@ def dump_command(
 def _tell_missed(session: Session, stores: list[Store], options: dict[str, Any]) -> None:
     """Say that nothing is like that, and which topic may be meant."""
     given = [(word, options[name]) for name, word in _FILTERS.items() if options[name] not in {None, ()}]
-    asked = " ".join(
+    wanted = " ".join(
         f"{word} {one}" for word, value in given for one in (value if isinstance(value, tuple) else (value,))
     )
-    session.console.error(f"nothing for {asked} in {', '.join(store.location for store in stores)}")
+    session.console.error(f"nothing for {wanted} in {', '.join(store.location for store in stores)}")
     for store, topic in product(stores, options["topic"]):
         sentence = missing_topic(store.files, topic, session.console)
         if sentence is not None:

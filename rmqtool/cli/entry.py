@@ -1,4 +1,4 @@
-"""The outermost function: from arguments to an exit status, whatever happens between."""
+"""Outermost function: from arguments to an exit status, with the state of the process put in order first."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _DEBUG_OPTION = "--debug"
 _COMPLETION = "_RMQTOOL_COMPLETE"
-"""The variable of `rmqtool.cli.completion`, by which a shell asks what a line may go on with."""
+"""Variable of `rmqtool.cli.completion`, by which a shell requests completions."""
 
 _WRITE_ERRORS = frozenset({errno.EBADF, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC})
 """Without a file name they are of standard output: what else is written and read names its file."""
@@ -80,7 +80,7 @@ def _record(status: int, case: Recording, state: State, *, debug: bool) -> int:
 
 
 def _answer_shell(state: State, instruction: str) -> int:
-    """Print what the line may go on with; nothing if that cannot be found out, as the line is the user's."""
+    """Print completions of a line; nothing if one fails."""
     try:
         from rmqtool.cli.completion import answer_shell
 
@@ -92,7 +92,7 @@ def _answer_shell(state: State, instruction: str) -> int:
 
 
 def _end_of_reader() -> int:
-    """End quietly when whoever reads our output has enough, as ``head`` does."""
+    """End quietly when the reader of our output has enough, as ``head`` does."""
     from rmqtool.report.output import silence_standard_output
 
     silence_standard_output()
@@ -125,12 +125,12 @@ def _explain(failure: BaseException, state: State, *, debug: bool) -> int:
     if isinstance(failure, OSError):
         is_output = failure.filename is None and failure.errno in _WRITE_ERRORS
         place = "standard output" if is_output else failure.filename
-        told = f"{place}: {failure.strerror}" if place else failure.strerror or str(failure)
+        sentence = f"{place}: {failure.strerror}" if place else failure.strerror or str(failure)
         if isinstance(failure, PermissionError) and isinstance(failure.filename, str):
             from rmqtool.io.local import who_may_read
 
-            told += f": {who_may_read(Path(failure.filename))}"
-        state.error(told)
+            sentence += f": {who_may_read(Path(failure.filename))}"
+        state.error(sentence)
         _drop_what_cannot_be_written()
         return ExitStatus.FAILED
     if isinstance(failure, SystemExit | GeneratorExit):
@@ -166,7 +166,7 @@ def _stand_in_for_closed_streams() -> None:
 
 
 def _read_names_as_utf8() -> None:
-    """Begin anew in Python's UTF-8 mode where the locale has another encoding.
+    """Restart in Python's UTF-8 mode where the locale has another encoding.
 
     Directories are named after topics, which are UTF-8 in the log: read otherwise, they would not agree.
     """

@@ -19,7 +19,7 @@ from rmqtool.cli.options import (
     note_engine,
     shared_options,
 )
-from rmqtool.cli.session import Session, left_of_result, left_of_results
+from rmqtool.cli.session import Session, result_state_sentence, results_state_sentence
 from rmqtool.columns.names import FileFormat, Partition, TextBodies
 from rmqtool.commands.export.model import REPORT_NAME
 from rmqtool.errors import UsageError
@@ -85,7 +85,7 @@ def export_command(paths: tuple[StorePath, ...], **options: Any) -> ExitStatus: 
     the files lists damage between records. Exit status 1 if nothing matches a filter.
     """
     session = Session(options)
-    left = left_of_results if options["resume"] else left_of_result
+    left = results_state_sentence if options["resume"] else result_state_sentence
     session.leaves(partial(left, options["out"], REPORT_NAME))
     engine = engine_of(options)
     bounds = session.bounds(options)

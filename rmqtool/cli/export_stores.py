@@ -54,7 +54,7 @@ def export_stores(
     """
     fleet = Fleet(session, paths, _FORMS, notes_brokers=True)
     question = ExportQuestion(words, session.fail_on, fleet.folders(out, "store="))
-    return fleet.ask(question, engine, travels=True, then=session.tell_end, chosen=Format.TEXT)
+    return fleet.ask(question, engine, travels=True, then=session.report_interrupt, chosen=Format.TEXT)
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class ExportQuestion:
             "format": words["format"],
             "partition": words["partition_by"],
             "columns": list(column_names(words["columns"])),
-            "asked": json_value(_asked(words)),
+            "asked": json_value(_result_options(words)),
             "logs": [json_value(LogExtent.of(store.files))],
         }
         document = earlier_report(out, REPORT_NAME, wanted)
@@ -97,8 +97,8 @@ class ExportQuestion:
         return Made(document_of(report, status), report), status
 
 
-def _asked(words: Mapping[str, Any]) -> Asked:
-    """Return what the options of `rmqtool.export` ask for."""
+def _result_options(words: Mapping[str, Any]) -> Asked:
+    """Return the options of `rmqtool.export` that change the result."""
     names = ("topic", "queue", "tag", "key", "begin", "end", "from_queue_offset")
     messages = filter_of(None, **{name: words[name] for name in names})
     return Asked(messages, words["from_offset"], words["to_offset"], words["decompress"], words["body"])

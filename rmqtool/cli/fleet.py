@@ -58,7 +58,7 @@ def _opened(
 
 
 def refuse_contents(out: Target) -> None:
-    """Refuse an output in which something is, where nobody asks to go on with it.
+    """Refuse an output in which something is, without ``--resume``.
 
     Raises:
         RefusedError: Something is there.
@@ -131,8 +131,8 @@ class Fleet(Generic[R]):
         Args:
             question: Of the command.
             engine: Where it runs; None is threads of this process.
-            travels: Whether the question can be pickled and be asked twice.
-            only_reads: Whether it writes nothing, so that any machine that sees a store may ask.
+            travels: Whether the question can be pickled and run twice.
+            only_reads: Whether it writes nothing, so that any machine that sees a store may run it.
             then: Told what was found, before it is written.
             chosen: How it is written; None is ``--format``.
 
@@ -154,11 +154,11 @@ class Fleet(Generic[R]):
                         evidence=evidence if only_reads else None,
                     )
                 session.console.close()
-                session.tell_case(partial(fleet_document, report, self._forms))
+                session.report_to_case(partial(fleet_document, report, self._forms))
                 if then is not None:
                     then(report)
                 look = FleetLook(session.color, details=session.is_verbose)
                 write_fleet(chosen or session.format, report, self._forms, stream, look)
-        except BrokenPipeError:  # whoever reads has enough; the report stands
+        except BrokenPipeError:  # the reader has enough; the report stands
             silence_standard_output()
         return report.exit_status

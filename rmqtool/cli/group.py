@@ -1,4 +1,4 @@
-"""The group of all commands; a command's module is imported when the command is called for."""
+"""Group of all commands; a command's module is imported when the command runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Entry(NamedTuple):
-    """Where a command is and what it does in one line, so that help need not import it."""
+    """Module and summary of a command, so that help need not import it."""
 
     module: str
     section: str
@@ -86,12 +86,12 @@ INTERNAL_ERROR = "internal error"
 
 
 class State:
-    """What the outermost function and a running command share.
+    """State that the outermost function and a running command share.
 
     Attributes:
         console: Where the command speaks, once it has one.
         log: The file of ``--log-file``, once it is open.
-        case: What records the run, where ``--case`` asks for it.
+        case: Recording of the run, with ``--case``.
         words: The command line.
         said: The sentence with which the command failed, if it did.
         interruption: Says what Ctrl-C leaves, the end of a sentence; nothing where nothing is written.

@@ -1,4 +1,4 @@
-"""How a command's help looks: options in sections, then examples that can be pasted."""
+"""Help of a command: options in sections, then examples that can be pasted."""
 
 from __future__ import annotations
 

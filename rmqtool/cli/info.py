@@ -74,7 +74,7 @@ def info(
 
 
 def _next(path: StorePath, summary: StoreSummary, status: ExitStatus) -> str:
-    """Return the command that goes on from here: what the next start would do is asked of a store only."""
+    """Return the next command to run; only a store has a next start to predict."""
     if summary.denied:
         words = as_owner(f"{path}/{summary.denied[0]}")
         return " ".join([*map(shlex.quote, words), other_command("info", path)])

@@ -1,4 +1,4 @@
-"""``rmqtool help``: the pages of the manual, which are installed with the package."""
+"""``rmqtool help`` and ``rmqtool schema``: pages of the manual and JSON Schemas in the package."""
 
 from __future__ import annotations
 

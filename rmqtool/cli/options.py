@@ -1,4 +1,4 @@
-"""Options that several commands share."""
+"""Options that several commands share, of stores, messages, the engine and ``--lost``."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 StorePath: TypeAlias = "Path | Location"
-"""What `A_STORE` makes of a word."""
+"""Value of `A_STORE`."""
 
 _Function = TypeVar("_Function", bound="Callable[..., Any]")
 
@@ -76,7 +76,7 @@ AN_OFFSET = click.IntRange(min=0)
 TYPES = ("commitlog", "consumequeue", "consumequeue-ext", "batchconsumequeue", "index", "checkpoint")
 
 TIMES_HELP = "TIME: 2022-04-15T13:20+08:00, 13:20, yesterday, -2h, epoch ms; see rmqtool help query."
-"""How times are given; the command tells what it took one for."""
+"""Forms of times; the command reports how it read one."""
 
 _setting = partial(click.option, cls=SectionOption, section="Settings")
 _output = partial(click.option, cls=SectionOption, section="Output")
@@ -149,7 +149,7 @@ _CONSOLE = (
 
 
 def is_fleet(paths: Sequence[StorePath]) -> bool:
-    """Tell whether many stores are asked for; a glob asks for many, whatever fits it now."""
+    """Return whether many stores are named; a glob names many, whatever fits it now."""
     return len(paths) > 1 or any(map(is_glob, paths))
 
 
@@ -314,7 +314,7 @@ def engine_options(default: str, *, handover: bool = True) -> Callable[[_Functio
 
 
 def engine_of(options: dict[str, Any]) -> EngineOptions:
-    """Return the engine that a command's options ask for; this process, if nobody asks for a missing Spark.
+    """Return the engine of a command's options; this process, if Spark is missing and only the default.
 
     Raises:
         UsageError: They contradict each other, or a Spark setting is no ``NAME=VALUE``.
@@ -336,12 +336,12 @@ def engine_of(options: dict[str, Any]) -> EngineOptions:
 
 
 def _is_spark_given_up(options: dict[str, Any]) -> bool:
-    """Tell whether Spark is the default only, and not installed."""
+    """Return whether Spark is the default only, and not installed."""
     from rmqtool.engine import is_spark_installed
 
     source = click.get_current_context().get_parameter_source("engine_name")
-    asked = source is not ParameterSource.DEFAULT or options["master"] is not None or options["spark_conf"]
-    return not asked and options["engine_name"] == "spark" and not is_spark_installed()
+    is_given = source is not ParameterSource.DEFAULT or options["master"] is not None or options["spark_conf"]
+    return not is_given and options["engine_name"] == "spark" and not is_spark_installed()
 
 
 def note_engine(options: dict[str, Any], engine: EngineOptions, console: Console) -> None:
@@ -381,7 +381,7 @@ def check_lost(options: dict[str, Any]) -> Path | None:
 
 @contextmanager
 def lost_lines(options: dict[str, Any], store: Store) -> Iterator[Callable[[LostMessage], object] | None]:
-    """Yield what writes a lost message; None where nobody asks.
+    """Yield the writer of lost messages; None without ``--lost``.
 
     Raises:
         RefusedError: The file exists, or lies in the store.

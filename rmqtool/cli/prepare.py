@@ -1,4 +1,4 @@
-"""``warmup``: every kernel is compiled before it is needed, with the types that it is called with at work."""
+"""``warmup`` and ``spark``: kernels compiled before the first run, here or in an archive for executors."""
 
 from __future__ import annotations
 

@@ -166,7 +166,7 @@ def query_command(
         session.console.error(unanswered or f"no message {_question(options)} in {store.location}")
         for sentence in () if explain else answer.hints:
             session.console.note(f"hint: {sentence}")
-        for line in _next(store, options, explain=explain, asked=unanswered is None):
+        for line in _next(store, options, explain=explain, has_structure=unanswered is None):
             session.console.note(line)
     return status
 
@@ -256,21 +256,21 @@ def _tell_missing(console: Console, missing: list[KeyQuestion]) -> None:
         console.note(f"no message for {counted(len(missing), 'key')}: {named}{more}")
 
 
-def _next(store: Store, options: dict[str, Any], *, explain: bool, asked: bool) -> Iterator[str]:
+def _next(store: Store, options: dict[str, Any], *, explain: bool, has_structure: bool) -> Iterator[str]:
     """Yield what else could be tried, each with its command line.
 
     Args:
-        store: What was asked, perhaps a part of a store.
+        store: The store, or the part of one.
         options: Of the command line.
-        explain: Whether every step was told.
-        asked: Whether there was something that could answer.
+        explain: Whether all steps were shown.
+        has_structure: Whether there was a structure that could answer.
     """
     from rmqtool.cli.session import command_line
 
     root = store.files.place.root
-    if not asked and root is not None and root != store.files.place.path:
+    if not has_structure and root is not None and root != store.files.place.path:
         yield f"ask the whole store: {command_line(store_path=root)}"
-    if asked and not explain:
+    if has_structure and not explain:
         yield f"to see why: {command_line('--explain')}"
     if not options["scan"] and not options["collisions"] and options["offset"] is None:
         yield f"to walk the log itself: {command_line('--scan')}"
@@ -278,8 +278,8 @@ def _next(store: Store, options: dict[str, Any], *, explain: bool, asked: bool) 
 
 def _question(options: dict[str, Any]) -> str:
     words = {"topic": "--topic", "queue_id": "--queue", **_QUESTIONS, "begin": "--begin", "end": "--end"}
-    asked = [f"{word} {options[name]}" for name, word in words.items() if options[name] is not None]
-    return f"for {' '.join(asked)}"
+    conditions = [f"{word} {options[name]}" for name, word in words.items() if options[name] is not None]
+    return f"for {' '.join(conditions)}"
 
 
 COMMANDS = {"query": query_command}

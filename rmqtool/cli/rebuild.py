@@ -23,7 +23,7 @@ from rmqtool.cli.options import (
     part_options,
     shared_options,
 )
-from rmqtool.cli.session import Session, left_of_result, left_of_results, left_of_rows
+from rmqtool.cli.session import Session, result_state_sentence, results_state_sentence, rows_state_sentence
 from rmqtool.errors import UsageError
 from rmqtool.report.formats import Format, document_of, report_json
 from rmqtool.store.results import REBUILD_REPORT
@@ -135,7 +135,7 @@ def rebuild_index_command(paths: tuple[StorePath, ...], **options: Any) -> ExitS
 
 def _rebuild(paths: tuple[StorePath, ...], parts: frozenset[str], options: dict[str, Any]) -> ExitStatus:
     session = Session(options)
-    left = left_of_results if is_fleet(paths) else left_of_result
+    left = results_state_sentence if is_fleet(paths) else result_state_sentence
     session.leaves(partial(left, options["out"], REBUILD_REPORT))
     words = _words(session, parts, options)
     if is_fleet(paths):
@@ -163,7 +163,7 @@ def _run(session: Session, path: StorePath, words: dict[str, Any], options: dict
     session.note_settings(store)
     note_engine(options, engine, session.console)
     if check_lost(options) is None and options["lost"] is not None:
-        session.leaves(left_of_rows)
+        session.leaves(rows_state_sentence)
     session.begin_case(store)
     with session.output(store, whole=True) as stream, lost_lines(options, store) as tell_lost:
         report = store.rebuild(
@@ -171,7 +171,7 @@ def _run(session: Session, path: StorePath, words: dict[str, Any], options: dict
         )
         session.console.close()
         status = report.exit_status(session.fail_on)
-        session.tell_case(partial(document_of, report, status))
+        session.report_to_case(partial(document_of, report, status))
         if session.format is Format.JSON:
             stream.write(report_json(report, status))
         else:

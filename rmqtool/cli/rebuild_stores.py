@@ -49,7 +49,7 @@ def rebuild_stores(
 
     Raises:
         UsageError: An option is that of one store.
-        RefusedError: ``--out`` has contents and nobody asks to go on, or it lies in a store.
+        RefusedError: ``--out`` has contents without ``--resume``, or it lies in a store.
         EnvironmentFailureError: The engine does not come up.
     """
     _check(options)
@@ -103,7 +103,7 @@ class RebuildQuestion:
             "schema": RebuildReport.schema,
             "store": str(store.files.base),
             "mode": "salvage" if words["salvage"] else "broker",
-            "asked": json_value(_asked(words)),
+            "asked": json_value(_result_options(words)),
             "compared": words["compare"],
             "settings": json_value(store.settings),
             "log": json_value(LogExtent.of(store.files)),
@@ -111,8 +111,8 @@ class RebuildQuestion:
         return earlier_report(out, REBUILD_REPORT, wanted)
 
 
-def _asked(words: Mapping[str, Any]) -> Asked:
-    """Return what the options of `Store.rebuild` ask for."""
+def _result_options(words: Mapping[str, Any]) -> Asked:
+    """Return the options of `Store.rebuild` that change the result."""
     return Asked(
         parts=tuple(sorted(words["parts"])),
         topics=words["topic"],
@@ -140,7 +140,7 @@ def _check(options: dict[str, Any]) -> None:
 
 
 def _say_what_next(session: Session, out: Target | None, report: FleetReport[Made[RebuildReport]]) -> None:
-    session.tell_end(report)
+    session.report_interrupt(report)
     made = [one.report.report for one in report if one.report is not None and one.report.report is not None]
     ready = [one for one in made if one.is_installable]
     others = sum(bool(one.install_hint) and not one.is_installable for one in made)

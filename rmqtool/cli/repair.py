@@ -100,7 +100,7 @@ def repair_command(
         )
         session.console.close()
         status = report.exit_status(session.fail_on)
-        session.tell_case(partial(document_of, report, status))
+        session.report_to_case(partial(document_of, report, status))
         _write(session, report, stream)
     return status
 
@@ -114,10 +114,10 @@ def _pairs(choices: tuple[str, ...]) -> dict[str, str]:
 
 
 def _agreed(session: Session, planned: RepairReport, stream: TextIO) -> bool:
-    """Show the plan and ask.
+    """Show the plan and prompt.
 
     Raises:
-        RefusedError: there is nobody to ask.
+        RefusedError: no terminal to prompt on.
     """
     session.console.close()
     if not sys.stdin.isatty():

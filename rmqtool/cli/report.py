@@ -76,7 +76,7 @@ def report_command(
         else:
             from rmqtool.report.page import render_page
 
-            stream.write(render_page(report, session.fail_on, session.given_words, session.zone))
+            stream.write(render_page(report, session.fail_on, session.setting_arguments, session.zone))
         if timeline is not None:
             _write_timeline(session, timeline, report)
     return status
@@ -110,7 +110,7 @@ def _gather(
 
 
 def _readers(session: Session, store: Store) -> Iterator[Progress]:
-    """Yield how far readers have come, once it is asked for."""
+    """Yield the positions of readers, read at the first use."""
     try:
         yield from store.offsets()
     except EnvironmentFailureError as failure:

@@ -10,7 +10,7 @@ import click
 from rmqtool.cli.case_record import case_option
 from rmqtool.cli.help import Command
 from rmqtool.cli.options import A_PATH, A_STORE, part_options, shared_options
-from rmqtool.cli.session import Session, left_of_result
+from rmqtool.cli.session import Session, result_state_sentence
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, UsageError
 from rmqtool.io import location_of
 from rmqtool.report.formats import Format, document_of, report_json
@@ -99,7 +99,7 @@ def salvage_command(
         raise UsageError("give --out DIR for the result, or --plan FILE for what would be done")
     if options["until_timestamp"] is not None:
         parse_time(options["until_timestamp"], session.zone)
-    session.leaves(partial(left_of_result, options["out"], SALVAGE_REPORT))
+    session.leaves(partial(result_state_sentence, options["out"], SALVAGE_REPORT))
     stores = [session.open(path) for path in store_paths]
     session.note_settings(stores[0])
     if options["replay"] is not None:
@@ -109,7 +109,7 @@ def salvage_command(
     status = report.exit_status(session.fail_on)
     with session.output(*stores, whole=True) as stream:
         session.console.close()
-        session.tell_case(partial(document_of, report, status))
+        session.report_to_case(partial(document_of, report, status))
         if session.format is Format.JSON:
             stream.write(report_json(report, status))
         else:
@@ -162,7 +162,7 @@ def _check_replay(options: dict[str, Any], stores: list[Store]) -> None:
     """Check, before the work begins, that the file can be written.
 
     Raises:
-        UsageError: Nothing is given back.
+        UsageError: No message is recovered.
         RefusedError: The file exists, or lies in a store or in the result.
     """
     if options["out"] is None:

@@ -1,4 +1,4 @@
-"""One run of a command: its console, its output, its stores; made of the shared options."""
+"""Session of a command: console, output and stores of one run, and the sentence about an interrupt."""
 
 from __future__ import annotations
 
@@ -86,8 +86,8 @@ class Session:
         return bool(self._shared["verbose"])
 
     @property
-    def given_words(self) -> tuple[str, ...]:
-        """Return the words that told the settings, for commands that have to be told the same."""
+    def setting_arguments(self) -> tuple[str, ...]:
+        """Return the arguments that gave settings, for commands that need the same."""
         conf, properties = self._shared["broker_conf"], self._shared["properties"]
         words = [] if conf is None else ["-c", str(conf)]
         for text in properties:
@@ -213,7 +213,7 @@ class Session:
             self.console.note(f"{root}: in use by {holder}; what is read may change meanwhile")
 
     def begin_case(self, *stores: Store, images: Iterable[Location] = (), in_place: bool = False) -> None:
-        """Begin the record of this run where ``--case`` asks for one, before anything is read or written.
+        """Begin the record of this run with ``--case``, before anything is read or written.
 
         Args:
             stores: What the command reads.
@@ -228,21 +228,21 @@ class Session:
             self._state.case = self._case
             self._case.begin([store.files for store in stores], [*images], in_place=in_place)
 
-    def tell_case(self, document: Callable[[], dict[str, Any]]) -> None:
-        """Tell the record what was found: the document of ``--format json``, made if it is wanted."""
+    def report_to_case(self, document: Callable[[], dict[str, Any]]) -> None:
+        """Give the record the result: the document of ``--format json``, made with ``--case`` only."""
         if self._case is not None:
             self._case.report = document()
 
     def note_settings(self, store: Store) -> None:
-        """Tell the settings in effect, for the curious."""
+        """Show the settings in effect, with ``-v``."""
         for setting in store.settings.values():
             self.console.detail(f"{setting.name}={setting.value} ({setting.origin.value})")
 
     def leaves(self, left: Callable[[], str]) -> None:
-        """Take what says what an interrupt leaves from now on; see `rmqtool.cli.session`."""
+        """Set the function that says what an interrupt leaves from now on."""
         self._state.interruption = left
 
-    def tell_end(self, report: FleetReport[Any]) -> None:
+    def report_interrupt(self, report: FleetReport[Any]) -> None:
         """Say of a run over many stores that it was interrupted, and what that leaves, if it was."""
         if report.exit_status is ExitStatus.INTERRUPTED:
             self.console.error(self._state.interrupted)
@@ -269,7 +269,7 @@ class Session:
             self._state.log = _open_log(log_file, roots)
             self.console.log_to(self._state.log)
         if not whole:
-            self.leaves(partial(left_of_rows, path))
+            self.leaves(partial(rows_state_sentence, path))
         return open_output(path, roots)
 
 
@@ -284,8 +284,8 @@ def _open_log(path: Path, evidence_roots: Iterable[Path]) -> TextIO:
 _NOTHING = "nothing was written"
 
 
-def left_of_rows(path: Path | None = None) -> str:
-    """Say what is left of rows that are written as they are found: nothing in a file.
+def rows_state_sentence(path: Path | None = None) -> str:
+    """Return the state after an interrupt of rows that are written as they are found: nothing in a file.
 
     Args:
         path: Of their file; None is standard output.
@@ -293,8 +293,8 @@ def left_of_rows(path: Path | None = None) -> str:
     return "what was written so far is incomplete" if path is None else _NOTHING
 
 
-def left_of_result(out: Target | None, name: str) -> str:
-    """Say what is left of a result that appears complete or not at all.
+def result_state_sentence(out: Target | None, name: str) -> str:
+    """Return the state after an interrupt of a result that appears complete or not at all.
 
     Args:
         out: Where it appears; None where nothing is written.
@@ -305,8 +305,8 @@ def left_of_result(out: Target | None, name: str) -> str:
     return f"the result in {out} is complete" if _is_whole(out, name) else _NOTHING
 
 
-def left_of_results(out: Target | None, name: str) -> str:
-    """Say what is left of the results of many stores, each of which appears by itself.
+def results_state_sentence(out: Target | None, name: str) -> str:
+    """Return the state after an interrupt of results of many stores, each of which appears by itself.
 
     Args:
         out: Receives a directory for each; None where nothing is written.

@@ -168,7 +168,7 @@ class TopicsQuestion:
 
 
 def _warn_of_cuts(session: Session, fleet: FleetReport[TopicsReport]) -> None:
-    session.tell_end(fleet)
+    session.report_interrupt(fleet)
     cut = sum(one.report is not None and one.report.truncated for one in fleet)
     if cut and session.format is Format.CSV:
         stores = counted(cut, "store", spec=",")

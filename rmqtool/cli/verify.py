@@ -78,7 +78,7 @@ class _VerifyCommand(Command):
 
 
 def _names_releases(word: str) -> bool:
-    """Tell whether a word is meant as a value of ``--predict-recovery``, right or wrong."""
+    """Return whether a word is meant as a value of ``--predict-recovery``, right or wrong."""
     if word in {*RELEASES, ALL, INFERRED}:
         return True
     return _VERSION_LIKE.fullmatch(word) is not None and not Path(word).exists()
@@ -147,7 +147,7 @@ def verify_command(
         return _explain(session, options["explain_code"])
     if not paths:
         raise UsageError("give a PATH to verify, or --explain CODE")
-    engine_of(options)  # contradictions are told before a store is looked at
+    engine_of(options)  # contradictions are refused before a store is looked at
     _check_lost(paths, options)
     if is_fleet(paths):
         from rmqtool.cli.verify_stores import verify_stores
@@ -158,15 +158,15 @@ def verify_command(
     files = VerifyFiles(session, [store], options)
     session.begin_case(store)
     session.note_settings(store)
-    question = VerifyQuestion(options, session.fail_on, session.given_words, files)
+    question = VerifyQuestion(options, session.fail_on, session.setting_arguments, files)
     verdict, status = question(store, engine_of(options), session.console)
     session.console.close()
-    session.tell_case(partial(verify_document, verdict))
+    session.report_to_case(partial(verify_document, verdict))
     files.end([verdict], status)
     try:
         with session.output(store, whole=True) as stream:
             _write(session, verdict, stream)
-    except BrokenPipeError:  # whoever reads has enough; the verdict stands
+    except BrokenPipeError:  # the reader has enough; the verdict stands
         from rmqtool.report.output import silence_standard_output
 
         silence_standard_output()

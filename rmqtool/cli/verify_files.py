@@ -1,4 +1,4 @@
-"""The files beside the data of ``verify``: reports, manifest and baseline.
+"""Files beside the data of ``verify``: reports, manifest and baseline.
 
 All are checked before the work begins, which may take hours.
 """
@@ -48,7 +48,7 @@ def _target(option: str, text: str, purposes: Sequence[str]) -> Target:
 
 
 class VerifyFiles:
-    """What the run writes and compares with.
+    """Files that the run writes and compares with.
 
     Args:
         session: The run.

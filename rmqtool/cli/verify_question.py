@@ -1,4 +1,4 @@
-"""What ``verify`` asks of one store, whoever asks: this process, or a task of a run over many."""
+"""Verification of one store, in this process or as a task of a run over many."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class VerifyQuestion:
     Attributes:
         options: Of the command.
         fail_on: Which findings fail.
-        given: The words that told the settings.
+        given: Arguments of the command line that give settings.
         files: What is written and compared with; None for one store of many.
     """
 
@@ -50,7 +50,7 @@ class VerifyQuestion:
         """Verify a store, and return the verdict on it; an interrupted run has one of what it has seen.
 
         Raises:
-            RmqtoolError: As `Store.verify`; or a prediction is asked of a part of a store.
+            RmqtoolError: As `Store.verify`; or a prediction for a part of a store.
         """
         from rmqtool.check.model import VerifyInterruptedError, VerifyRun
         from rmqtool.commands.verify.verdict import Verdict

@@ -39,9 +39,9 @@ def verify_stores(
         raise UsageError("--baseline and --manifest are those of one store; give one PATH")
     fleet = Fleet(session, paths, _forms(session), kind=kind, reads_queues=True)
     files = VerifyFiles(session, fleet.stores, options)
-    question = VerifyQuestion(options, session.fail_on, session.given_words)
-    told = partial(_write_reports, files)
-    return fleet.ask(question, engine_of(options), travels=True, only_reads=True, then=told)
+    question = VerifyQuestion(options, session.fail_on, session.setting_arguments)
+    write = partial(_write_reports, files)
+    return fleet.ask(question, engine_of(options), travels=True, only_reads=True, then=write)
 
 
 def _write_reports(files: VerifyFiles, report: FleetReport[Verdict]) -> None:

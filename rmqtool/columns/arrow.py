@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rmqtool.rows import Columns, Row
 
 EARLIEST_MS, LATEST_MS = -62_135_596_800_000, 253_402_300_799_999
-"""Times of the years 1 to 9999, which whoever reads them has; a damaged record may state any other."""
+"""Times of the years 1 to 9999, which every reader has; a damaged record may state any other."""
 
 _TIME = pa.timestamp("ms", tz="UTC")
 _WORDS = pa.dictionary(pa.int32(), pa.string())

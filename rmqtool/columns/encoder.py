@@ -1,4 +1,4 @@
-"""Fill columns: from a log by kernels, or from rows."""
+"""Encoders of columns: from a log by kernels, or from rows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COLUMN_SPLIT_BYTES = 16 << 20
 
 @dataclass(frozen=True)
 class ColumnJob(LogJob):
-    """What is read of a log as columns; damage comes as rows.
+    """Job that reads a log as columns; damage comes as rows.
 
     Attributes:
         choice: Which columns.
@@ -48,7 +48,7 @@ class ColumnEncoder:
     Args:
         choice: Which columns.
         segment: The file.
-        wanted: Which messages; None if kernels cannot tell.
+        wanted: Which messages; None if kernels cannot filter.
     """
 
     def __init__(self, choice: ColumnChoice, segment: Segment, wanted: KernelFilter | None) -> None:

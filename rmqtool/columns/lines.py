@@ -45,7 +45,7 @@ class _Kind(StrEnum):
 
 @dataclass(frozen=True)
 class LineForm:
-    """How rows are written.
+    """Form of rows in a file of text.
 
     Attributes:
         head: The first line of a file.

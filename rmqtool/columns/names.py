@@ -1,4 +1,4 @@
-"""Which columns of messages there are, by their names in ndjson, and how files of them are written."""
+"""Columns of messages, by their names in ndjson, and forms of files of them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ COLUMNS = {
 
 
 class FileFormat(StrEnum):
-    """How files are written."""
+    """Format of files."""
 
     PARQUET = "parquet"
     ARROW = "arrow"
@@ -59,7 +59,7 @@ class FileFormat(StrEnum):
 
 
 class TextBodies(StrEnum):
-    """How bodies become text."""
+    """Form of bodies in text."""
 
     TEXT = "text"  # base64 where they cannot be
     HEX = "hex"
@@ -67,7 +67,7 @@ class TextBodies(StrEnum):
 
 
 class Partition(StrEnum):
-    """What files are set apart by."""
+    """Key by which messages are divided into files."""
 
     TOPIC = "topic"
     DAY = "day"  # of storing, in UTC
@@ -75,12 +75,12 @@ class Partition(StrEnum):
 
 @dataclass(frozen=True)
 class FileForm:
-    """How files of columns are written.
+    """Form of files of columns.
 
     Attributes:
         format: In which format.
         bodies: How text has bodies.
-        partition: What files are set apart by; None: by nothing.
+        partition: Key by which messages are divided into files; None: one sequence of files.
     """
 
     format: FileFormat
@@ -107,7 +107,7 @@ class ColumnFile:
 
 @dataclass(frozen=True)
 class ColumnChoice:
-    """Which columns are wanted, and how bodies are.
+    """Choice of columns, and form of bodies.
 
     Attributes:
         names: In the order of the result.

@@ -27,7 +27,7 @@ TASK_BYTES = 256 << 20
 
 @dataclass(frozen=True)
 class LogPlan:
-    """What all tasks of one log share; picklable.
+    """Constants of all tasks of one log; picklable.
 
     Attributes:
         log: The files.

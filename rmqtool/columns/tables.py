@@ -1,4 +1,4 @@
-"""Batches gathered to row groups, and these to files, set apart by topic or day if asked."""
+"""Batches gathered to row groups, and these to files, divided by topic or day on request."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _CUT_FROM = LONGEST_COMPONENT_BYTES - len("%0")
 
 _SUFFIXES = {"parquet": "parquet", "arrow": "arrow", "ndjson": "ndjson", "csv": "csv"}
 _NO_DAY = "__HIVE_DEFAULT_PARTITION__"
-"""What Hive calls a partition of rows without a value, and whoever reads its folders."""
+"""Hive's name of a partition of rows without a value, as readers of its folders know it."""
 
 _SETS_APART = {Partition.TOPIC: "topic", Partition.DAY: "storeTimestamp"}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqtool.formats.checkpoint import TIMER_CHECKPOINTS
+from rmqtool.formats.timer import TIMER_CHECKPOINTS
 from rmqtool.store.broker_json import ConfigFileError, load_broker_json
 from rmqtool.topics import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 

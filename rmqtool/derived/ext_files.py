@@ -1,4 +1,4 @@
-"""The files of ext queues: units of varying length, found by address (``ConsumeQueueExt``)."""
+"""Files of ext queues: units of varying length, found by address (``ConsumeQueueExt``)."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class ExtColumns:
 
 
 class SizeChain(NamedTuple):
-    """Where units end that are skipped by their sizes alone; ``fails`` where the next one has no end."""
+    """Ends of units that are skipped by their sizes alone; ``fails`` where the next one has no end."""
 
     position: int
     fails: bool
@@ -128,7 +128,7 @@ class ExtFile:
 
 
 class ExtReader:
-    """Ext units of one queue by their address; the window stays on the file that was asked last.
+    """Ext units of one queue by their address; the window stays on the file of the last look-up.
 
     Args:
         files: In ``consumequeue_ext``.

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 LARGEST_LONG = (1 << 63) - 1
-"""Until when a question without an end asks."""
+"""End of a search without one."""
 
 _LOOK_UP_WINDOW_BYTES = 4096
 _SLOT_BLOCK = 1 << 18
@@ -221,7 +221,7 @@ class IndexFile:
         return None
 
     def is_time_matched(self, begin_ms: int, end_ms: int) -> bool:
-        """Whether a broker walks its chains when it is asked for a key between two store times.
+        """Whether a broker walks its chains when it looks up a key between two store times.
 
         Java: ``IndexFile#isTimeMatched`` (4.9.8, 5.3.3).
         """

@@ -1,6 +1,6 @@
 """Files of consume queues and batch consume queues: units of one length, as rows or as columns.
 
-Rows are for look-ups and for whoever shows every unit; they need no numpy. Columns are for whole queues.
+Rows are for look-ups and dumps; they need no numpy. Columns are for whole queues.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from rmqtool.store import QueueFiles
     from rmqtool.store.segments import FileQueue, Segment
 
-    Array = npt.NDArray[Any]
     Array = npt.NDArray[Any]
 
 
@@ -60,7 +59,7 @@ class QueueFile(Generic[UnitT]):
 
     Args:
         segment: The file.
-        units: What it is made of.
+        units: Their decoder.
     """
 
     def __init__(self, segment: Segment, units: Decoder[UnitT]) -> None:

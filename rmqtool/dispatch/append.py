@@ -96,7 +96,7 @@ def append_units(
     kept = 0
     for i in range(len(queue_offsets)):
         keep[i] = False
-        # Unsigned, for Java's longs wrap around: LLVM is told that signed numbers never do.
+        # Unsigned, for Java's longs wrap around: LLVM assumes that signed numbers never do.
         end = as_int(np.uint64(physical_offsets[i]) + np.uint64(sizes[i]))
         if end <= state[_MAX]:
             continue

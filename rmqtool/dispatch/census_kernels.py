@@ -80,7 +80,7 @@ def _find_cell(topic: int, bucket: int, cells: Rows, slots: Int32s, tally: Int64
 @entry(lambda: (np.empty(0, CELL_ROW), np.full(1, -1, np.int32)))
 @kernel
 def place_cells(cells: Rows, slots: Int32s) -> None:
-    """Fill the slots of a larger table anew.
+    """Fill the slots of a larger table again.
 
     Args:
         cells: ``(n,)`` of ``CELL_ROW``, all in use.

@@ -23,7 +23,7 @@ NOWHERE = -1
 
 
 class ItemMatch(IntEnum):
-    """What an index item is to the entries that the log demands."""
+    """Relation of an index item to the entries that the log demands."""
 
     NOWHERE = 0  # no record with keys begins there
     TAKEN = 1  # it is an expected entry

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Discontinuity(IntEnum):
-    """How a queue offset fails to follow the one before."""
+    """Break between a queue offset and the one before."""
 
     GAP = 0
     REPEATED = 1

@@ -1,4 +1,4 @@
-"""Units of a split by queue: a stable counting sort, and what a run of units looks like."""
+"""Units of a split by queue: a stable counting sort, and the shape of a run of units."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def measure_runs(units: Rows, order: Int64s, starts: Int64s, runs: Rows) -> int:
 
 
 class QueueShape(NamedTuple):
-    """What the runs of one queue look like together.
+    """Shape of all runs of one queue.
 
     Attributes:
         units: how many they have.

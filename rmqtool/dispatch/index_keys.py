@@ -49,7 +49,7 @@ _TURNS = ("from:", "to:")
 
 @dataclass(frozen=True, slots=True)
 class TagItems:
-    """Which messages have a tag item.
+    """Range of messages with a tag item.
 
     Attributes:
         turns: physical offsets, ascending; messages from the first on have one, from the second on none, and

@@ -28,7 +28,7 @@ _NO_ENTRY = -1
 
 
 class Trait(IntFlag):
-    """What a queue's topic means to the dispatch."""
+    """Class of a queue's topic in the dispatch."""
 
     SCHEDULE = 1  # tagsCode is the deliver time
     BATCH = 2  # queue.type=BatchCQ: units go to batchconsumequeue/

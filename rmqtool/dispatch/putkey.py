@@ -64,7 +64,7 @@ def put_keys(entries: Rows, slots: Int32s, header: Int64s, time_diffs: Int32s, p
         older = slots[slot]
         difference = 0
         if header[_BEGIN] > 0:
-            # Unsigned, for Java's longs wrap around: LLVM is told that signed numbers never do.
+            # Unsigned, for Java's longs wrap around: LLVM assumes that signed numbers never do.
             difference_ms = as_int(np.uint64(store_timestamp_ms) - np.uint64(header[_BEGIN]))
             difference = min(max(difference_ms // _SECOND_MS, 0), _INT_MAX)
         time_diffs[i] = difference

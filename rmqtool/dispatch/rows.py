@@ -75,7 +75,7 @@ class Count(IntEnum):
 
 
 class DispatchOutcome(IntEnum):
-    """Why a dispatch stopped."""
+    """Reason why a dispatch stopped."""
 
     DONE = 0
     NEW_QUEUE = 1  # a queue that is not in the table

@@ -2,7 +2,7 @@
 
 An index that several brokers wrote shows which messages have tag items. It is sampled, not read: where two
 samples differ, the place between them is searched to the message. Nothing of it is trusted: a message counts
-only if its items are just those that its record asks for.
+only if its items are just those that its record demands.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class TagRule:
     @classmethod
     def given(cls, value: TagItems) -> Self:
         """Return a rule that the user chose."""
-        return cls(value, Origin.GIVEN, "as asked for")
+        return cls(value, Origin.GIVEN, "as demanded for")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ def _rule_of_release(store: Store) -> TagRule:
 
 
 def _rule_of_index(index: _Index, store: Store) -> TagRule | None:
-    """Return what the present index shows; None where no message tells."""
+    """Return what the present index shows; None where no message shows any."""
     samples = index.samples()
     if not samples:
         return None
@@ -140,7 +140,7 @@ class _Index:
         return first
 
     def _first_telling(self, start: int, stop: int, most: int | None) -> _Message | None:
-        """Return the first message that tells, of those with items in ``[start, stop)``."""
+        """Return the first message that shows the rule, of those with items in ``[start, stop)``."""
         for count, message in enumerate(self._messages(start, stop)):
             if message.has_tag_item is not None:
                 return message
@@ -160,14 +160,14 @@ class _Index:
         record = record_at(self._log, offset)
         if record is None:
             return _Message(number + 1, offset, None)
-        asked = [index_key_hash(record.topic, key) for key in item_keys(record.properties)]
+        demanded = [index_key_hash(record.topic, key) for key in item_keys(record.properties)]
         start = stop = number
-        while start > 0 and number - start < len(asked) and self._item(start - 1)[1] == offset:
+        while start > 0 and number - start < len(demanded) and self._item(start - 1)[1] == offset:
             start -= 1
-        while stop < self._total and stop - start < len(asked) and self._item(stop)[1] == offset:
+        while stop < self._total and stop - start < len(demanded) and self._item(stop)[1] == offset:
             stop += 1
         hashes = [self._item(one)[0] for one in range(start, stop)]
-        return _Message(max(stop, number + 1), offset, _has_tag_item(record, asked, hashes))
+        return _Message(max(stop, number + 1), offset, _has_tag_item(record, demanded, hashes))
 
     def _item(self, number: int) -> tuple[int, int]:
         """Return hash and physical offset of an item; of one that is not there what no message has."""
@@ -177,9 +177,9 @@ class _Index:
         return (-1, -1) if item is None else (item.key_hash, item.physical_offset)
 
 
-def _has_tag_item(record: Record, asked: Sequence[int], found: Sequence[int]) -> bool | None:
+def _has_tag_item(record: Record, demanded: Sequence[int], found: Sequence[int]) -> bool | None:
     if not record.properties.get("TAGS"):
         return None
-    if found == asked:
+    if found == demanded:
         return True
-    return False if found == asked[:-1] else None
+    return False if found == demanded[:-1] else None

@@ -76,7 +76,7 @@ CONFIG_KINDS: dict[str, ConfigKind] = {
 """By name. A broker loads them by ``ConfigManager#load`` (4.9.8 to 5.5.1; some are only in 5.x)."""
 
 ONLY_SHOWN = frozenset({"config/timermetrics", "config/transactionMetrics"})
-"""Counts that a broker reports, and makes anew."""
+"""Counts that a broker reports, and counts again."""
 
 OFFSET_DATABASES = ("consumerOffsets", "rdb", "metadata")
 """Those of them that hold offsets."""
@@ -102,7 +102,7 @@ _CLOSERS = {"{": "}", "[": "]"}
 
 
 class CopyState(StrEnum):
-    """What became of a copy."""
+    """State of a copy."""
 
     SOUND = "sound"
     MISSING = "missing"
@@ -190,7 +190,7 @@ def read_bytes(data: bytes, kind: ConfigKind) -> tuple[CopyState, Document]:
 
 
 def has_shape(document: Document, kind: ConfigKind) -> bool:
-    """Tell whether tables and entries are what a broker can put into its own."""
+    """Return whether tables and entries are what a broker can put into its own."""
     for name in kind.tables:
         table = document.get(name)
         if table is None:
@@ -271,7 +271,7 @@ def _cut(text: str, kind: ConfigKind) -> tuple[CopyState, Document]:
 
 
 def _is_numbers(value: object) -> bool:
-    """Tell whether it is a number, or a map of numbers by number; brokers take those in quotes, too."""
+    """Return whether it is a number, or a map of numbers by number; brokers take those in quotes, too."""
     if isinstance(value, dict):
         return all(key.lstrip("-").isdecimal() and _is_number(one) for key, one in value.items())
     return _is_number(value)

@@ -100,7 +100,7 @@ def _diagnosis(
 
 
 def _is_needed(store: Store, kind: ConfigKind, ends: QueueEnds) -> bool:
-    """Tell whether a file must list something: topics that have queues, offsets of groups that are known."""
+    """Return whether a file must list something: topics that have queues, offsets of known groups."""
     if kind.name == _TOPICS:
         return any(not topic.startswith(LMQ_PREFIX) for topic, _ in ends.topics())
     if kind.name != _OFFSETS or store.config is None or not any(ends.topics()):
@@ -114,7 +114,7 @@ def _is_needed(store: Store, kind: ConfigKind, ends: QueueEnds) -> bool:
 
 
 def _is_obvious(choices: tuple[ConfigChoice, ...], copies: tuple[ConfigCopy, ...]) -> bool:
-    """Tell whether the first choice is sure to be right: a whole copy, with all that any other one knows."""
+    """Return whether the first choice is certain: a whole copy, with all that any other one knows."""
     return bool(choices) and any(one.is_sound and one.entries for one in copies) and not choices[0].missing
 
 
@@ -127,7 +127,7 @@ class _Draft:
 
 
 def _drafts(kind: ConfigKind, copies: tuple[ConfigCopy, ...], ends: QueueEnds) -> Iterator[_Draft]:
-    """Yield the ways out, the best first: what is newest, with the rest from what is older."""
+    """Yield the choices, the best first: what is newest, with the rest from what is older."""
     file, backup, made = copies
     readable = [copy for copy in (made, file, backup) if copy.entries or copy.is_sound]
     sound = {copy.file: copy for copy in readable if copy.is_sound}
@@ -325,7 +325,7 @@ def diagnose_timer(store: Store) -> TimerDiagnosis | None:
     try:
         head = path.read_head(TIMER_CHECKPOINTS.size, [])
     except EnvironmentFailureError:
-        return None  # who may not read it cannot tell
+        return None  # nothing is known of a file that may not be read
     bounds = QueueEnds(store).bounds(TIMER_TOPIC, 0)
     waiting = 0 if bounds is None else bounds.max_offset - bounds.min_offset
     if not waiting or (len(head) == TIMER_CHECKPOINTS.size and any(head)):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class BrokerTakes(StrEnum):
-    """What a broker does that is started on the files as they are (``ConfigManager#load``)."""
+    """Copy that a broker started on the files as they are loads (``ConfigManager#load``)."""
 
     FILE = "file"
     BACKUP = "bak"
@@ -26,7 +26,7 @@ class BrokerTakes(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OffsetEffect:
-    """What a choice means for one reader of one queue; numbers are messages of that queue.
+    """Effect of a choice on one reader of one queue; numbers are messages of that queue.
 
     Nobody knows how far the reader really was. Known is how far it was at least, by the copies that are left
     (``proven``), and where the queue ends.
@@ -35,7 +35,7 @@ class OffsetEffect:
         reader: ``group G`` or ``delay level N``.
         topic: of the queue.
         queue_id: of the queue.
-        offset: next queue offset to be read by this choice; None if it says nothing: the reader starts anew.
+        offset: next queue offset to be read by this choice; None if it says nothing: the reader starts again.
         proven: the highest offset that any copy has; None if none has one.
         min_offset: of the queue; None without one.
         max_offset: of the queue; None without one.
@@ -58,7 +58,7 @@ class OffsetEffect:
 
 @dataclass(frozen=True, slots=True)
 class ConfigChoice:
-    """One way out.
+    """One choice.
 
     Attributes:
         name: ``file``, ``bak``, ``tmp``, ``prefix``, ``merged``, ``queues``, ``oldest`` or ``newest``.
@@ -111,14 +111,14 @@ class ConfigChoice:
 
 @dataclass(frozen=True, slots=True)
 class ConfigDiagnosis:
-    """What is left of one file, and what can be done.
+    """Copies of one file that are left, and choices.
 
     Attributes:
         file: its name relative to the store.
         copies: the file itself, its ``.bak`` and its ``.tmp``, as far as they are there.
         broker: what a broker takes that is started now.
         loses: what a broker that takes nothing has forgotten, as a sentence goes on.
-        choices: the ways out, the best first; empty for a file that is sound.
+        choices: the best first; empty for a file that is sound.
         obvious: whether the first is the doctor's own: nothing is lost that another choice would keep. Where
             it is not, the user has to choose.
     """

@@ -1,4 +1,4 @@
-"""Hands: run one function over many items, here in threads or on Spark.
+"""ENGINES, which run one function over many items, here in threads or on Spark.
 
 An engine is one method, ``map(function, items)``: the results come back in the order of the items. What
 travels is small (descriptors, numpy rows); bulk bytes go from the tasks straight into the staging area.
@@ -50,7 +50,7 @@ HOW_TO_GET_SPARK = "pip install 'rmqtool[spark]'"
 
 
 def is_spark_installed() -> bool:
-    """Tell whether the package is here with its extra ``spark``."""
+    """Return whether the package is here with its extra ``spark``."""
     return find_spec("pyspark") is not None
 
 
@@ -67,7 +67,7 @@ def require_spark() -> None:
 
 
 def runs_elsewhere(options: EngineOptions) -> bool:
-    """Tell whether tasks run on other machines than this, whose temporary files those do not see."""
+    """Return whether tasks run on other machines than this, whose temporary files those do not see."""
     if options.kind == "local":
         return False
     from rmqtool.engine.spark_live import is_submitted, submitted_master
@@ -77,12 +77,12 @@ def runs_elsewhere(options: EngineOptions) -> bool:
 
 
 def open_engine(options: EngineOptions) -> Engine:
-    """Open the engine that the options ask for; use it as a context manager, or close it.
+    """Open the engine of the options; use it as a context manager, or close it.
 
     A Spark engine returns while its Java still starts; the first ``map`` waits for it.
 
     Raises:
-        UsageError: fewer than one job is asked for, or what is no master.
+        UsageError: jobs is less than one, or the master is none.
         EnvironmentFailureError: Spark is not installed, or no Java for it can be found or started.
     """
     if options.jobs is not None and options.jobs < 1:
@@ -90,7 +90,7 @@ def open_engine(options: EngineOptions) -> Engine:
     if options.kind == "local":
         return LocalEngine(options.jobs, options.scratch)
     require_spark()
-    # Here, because only the one who asks for Spark should pay for its modules.
+    # Here, because only a run on Spark should pay for its modules.
     from rmqtool.engine.spark_live import REMOTE, ConnectEngine, is_submitted, submitted_engine
     from rmqtool.engine.spark_settings import master_of
 

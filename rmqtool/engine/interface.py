@@ -1,4 +1,4 @@
-"""What every engine promises, whoever runs the tasks."""
+"""Interface of an engine."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class MapInterruptedError(KeyboardInterrupt):
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """What the command line says about the engine.
+    """Options of an engine.
 
     Args:
         kind: threads of this process, or Spark.
@@ -62,7 +62,7 @@ class EngineOptions:
 
 
 class LiveSession(Protocol):
-    """What tells a ``SparkSession`` of pyspark's, which not everybody has."""
+    """Shape of pyspark's ``SparkSession``, as pyspark may not be installed."""
 
     @property
     def sparkContext(self) -> Any:  # noqa: ANN401 - pyspark's

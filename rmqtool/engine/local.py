@@ -49,7 +49,7 @@ class LocalEngine(Engine):
     ) -> list[R]:
         """Run the function on every item, see ``Engine.map``; its exceptions come out as they are.
 
-        Items that run when another fails, or when Ctrl-C comes, are waited for: whoever cleans up behind a
+        Items that run when another fails, or when Ctrl-C comes, are waited for: who cleans up after a
         failed map must not race with a thread that still writes.
         """
         self._refuse_when_closed()
@@ -77,7 +77,7 @@ class LocalEngine(Engine):
 
     @contextmanager
     def beside(self, function: Callable[[T], R], items: Sequence[T]) -> Iterator[Callable[[], list[R]]]:
-        """Run the function on every item in threads of its own, see `beside`; with one job when asked."""
+        """Run the function on every item in threads of its own, see `beside`; with one job on request."""
         self._refuse_when_closed()
         if self._jobs == 1:
             yield partial(self.map, function, items)
@@ -97,7 +97,7 @@ class LocalEngine(Engine):
 def beside(
     engine: Engine, function: Callable[[T], R], items: Sequence[T]
 ) -> AbstractContextManager[Callable[[], list[R]]]:
-    """Let a map run beside what the caller does meanwhile: here in threads, elsewhere when it is asked for.
+    """Let a map run beside what the caller does meanwhile: here in threads, elsewhere on request.
 
     Returns:
         A context with what waits for the results, in the order of the items, and raises as ``Engine.map``.

@@ -1,4 +1,4 @@
-"""What Java makes of its classes when Spark starts, kept for later starts by ``rmqtool warmup --spark``.
+"""AOT cache of Java for the start of Spark, kept by ``rmqtool warmup --spark``.
 
 A Java of 25 or newer keeps an AOT cache (JEP 483 and 514), an older one an archive of classes (JEP 350). It
 takes only what the same Java made of the same class path, and starts without it otherwise. The name of the
@@ -64,7 +64,7 @@ class StartCache:
         return [f"-XX:SharedArchiveFile={path}", "-Xshare:auto", "-Xlog:cds=off"]
 
     def training(self) -> tuple[Path, str]:
-        """Return the file that Java is to write when it ends, and the flag that tells it.
+        """Return the file that Java is to write when it ends, and the flag for it.
 
         Raises:
             EnvironmentFailureError: There is no folder that only this user can write.

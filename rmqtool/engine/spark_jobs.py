@@ -51,7 +51,7 @@ class MappingEngine(Engine):
     def __init__(self, options: EngineOptions) -> None:
         self.options = options
         self._closed = False
-        # One thread runs the jobs, the other asks how far they are.
+        # One thread runs the jobs, the other polls their progress.
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="rmqtool-spark")
 
     def map(
@@ -99,11 +99,11 @@ class MappingEngine(Engine):
         """Wait for the job and report completed tasks on the way."""
         reported = 0
         while not wait([job], None if progress is None else _PROGRESS_POLL_S).done:
-            asked = self._threads.submit(jobs.completed_tasks)
-            either: list[Future[Any]] = [job, asked]
+            polled = self._threads.submit(jobs.completed_tasks)
+            either: list[Future[Any]] = [job, polled]
             wait(either, return_when=FIRST_COMPLETED)
-            if progress is not None and asked.done() and asked.result() > reported:
-                progress(reported := asked.result())
+            if progress is not None and polled.done() and polled.result() > reported:
+                progress(reported := polled.result())
 
 
 class Jobs(ABC):
@@ -144,7 +144,7 @@ class Jobs(ABC):
 
     @abstractmethod
     def completed_tasks(self) -> int:
-        """Count the tasks of the running map that are done; fewer where Spark cannot tell."""
+        """Count the tasks of the running map that are done; fewer where Spark does not know."""
 
     @abstractmethod
     def cancel(self) -> None:
@@ -167,7 +167,7 @@ class RddJobs(Jobs):
         self._context = context
 
     def completed_tasks(self) -> int:
-        """Count the tasks of the running map that are done; 0 when Spark cannot tell."""
+        """Count the tasks of the running map that are done; 0 when Spark does not know."""
         from py4j.protocol import Py4JError
 
         try:
@@ -176,7 +176,7 @@ class RddJobs(Jobs):
             running = [stage for job in jobs if job and job.status == "RUNNING" for stage in job.stageIds]
             stages = (tracker.getStageInfo(stage) for stage in running)
             return sum(stage.numCompletedTasks for stage in stages if stage is not None)
-        except (Py4JError, OSError):  # the job itself will tell what happened
+        except (Py4JError, OSError):  # the job itself will raise what happened
             return 0
 
     def cancel(self) -> None:

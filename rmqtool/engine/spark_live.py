@@ -25,16 +25,16 @@ REMOTE = "sc://"
 _RETRIES = {"max_retries": 8, "max_backoff": 5000}
 """Half a minute for a server that does not answer; pyspark's own patience is more than ten."""
 _GATEWAY = ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET")
-"""By these ``spark-submit`` tells the application that it starts where its driver listens."""
+"""By these ``spark-submit`` lets the application know that it starts where its driver listens."""
 
 
 def is_submitted(environment: Mapping[str, str]) -> bool:
-    """Tell whether ``spark-submit`` has started this process, whose Spark is its own then."""
+    """Return whether ``spark-submit`` has started this process, whose Spark is its own then."""
     return all(environment.get(name) for name in _GATEWAY)
 
 
 def is_session(thing: object) -> bool:
-    """Tell whether a thing is a session or context of pyspark's, of whatever kind; nothing is imported."""
+    """Return whether a thing is a session or context of pyspark's, of whatever kind; nothing is imported."""
     names = {(one.__module__.partition(".")[0], one.__name__) for one in type(thing).__mro__}
     return bool(names & {("pyspark", "SparkSession"), ("pyspark", "SparkContext")})
 
@@ -73,7 +73,7 @@ def submitted_engine(options: EngineOptions) -> LiveSparkEngine:
     """Return an engine on the Spark that ``spark-submit`` has started this process with.
 
     Raises:
-        UsageError: the options ask for another Spark.
+        UsageError: the options name another Spark.
     """
     if options.master or options.spark_conf:
         raise UsageError(

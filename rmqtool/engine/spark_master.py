@@ -38,7 +38,7 @@ _IMAGES = ("spark.kubernetes.container.image", "spark.kubernetes.executor.contai
 
 
 def check_form(options: EngineOptions) -> None:
-    """Check that Spark takes a text for a master, if one is given: Java would tell so after seconds.
+    """Check that Spark takes a text for a master, if one is given: Java would say so after seconds.
 
     Raises:
         UsageError: it does not.

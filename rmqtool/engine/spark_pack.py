@@ -136,7 +136,7 @@ def _below(folder: Path) -> Iterator[Path]:
 
 
 def _plain(entry: tarfile.TarInfo) -> tarfile.TarInfo:
-    """Leave this machine's users out; only whoever unpacks it may change what is executed."""
+    """Leave this machine's users out; only the user who unpacks it may change what is executed."""
     entry.uid = entry.gid = 0
     entry.uname = entry.gname = ""
     entry.mode = 0o755 if entry.mode & 0o100 else 0o644

@@ -1,9 +1,9 @@
-"""Tasks for machines that are not this one: what they are to read travels with its proof.
+"""Tasks for other machines: each travels with proofs of the files that it reads.
 
 A task of a cluster is a pickle in which the files of this machine are replaced by a place holder, and beside
-it the proofs of the files that it names (`rmqtool.io.planned`). The executor puts files there that are held
-against the proofs. Nothing of this concerns Spark in this machine's own processes, unless the files are those
-of an object store: every task opens that itself, and is told the version of each object that it names.
+it the proofs of the files that it names (`rmqtool.io.planned`). The executor puts files there and compares
+them with the proofs. Nothing of this concerns Spark in this machine's own processes, unless the files are
+those of an object store: every task opens that itself, and gets the version of each object that it names.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class PlannedTask(NamedTuple):
     samples: bool = True
 
     def unpacked(self) -> tuple[Any, Iterable[Source]]:
-        """Return the argument, its files held against their proofs, and what holds them.
+        """Return the argument, its files compared with their proofs, and the comparing source.
 
         Raises:
             UnseenFileError: This machine does not see a staging area.
@@ -69,7 +69,7 @@ class PlannedTask(NamedTuple):
 
 
 class PlannedResult(NamedTuple):
-    """What comes home of a task.
+    """Result of a task, with its effects.
 
     Attributes:
         value: What the function returned.
@@ -139,9 +139,9 @@ class Planner:
         return [one.value for one in done]
 
     def is_outdated(self, path: str) -> bool:
-        """Tell whether a file has changed here, too, and note that: a broker writes, or retention deletes.
+        """Return whether a file has changed here, too, and note that: a broker writes, or retention deletes.
 
-        It never tells so of an object: no broker writes those.
+        It never returns so for an object: no broker writes those.
         """
         before = self._proofs.get(path)
         if isinstance(before, Version) or path in self._moving:
@@ -231,7 +231,7 @@ def _proof(name: str, source: Source) -> _Proof | None:
 
 
 def names_objects(items: Sequence[object]) -> bool:
-    """Tell whether items name objects that are read, or are to be written; those of one map are alike."""
+    """Return whether items name objects that are read, or are to be written; those of one map are alike."""
     if not items:
         return False
     packed = _pack(items[0])

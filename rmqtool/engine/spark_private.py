@@ -32,14 +32,14 @@ ADDRESS_VARIABLE = "_PYSPARK_DRIVER_CONN_INFO_PATH"
 
 
 class GatewayAddress(NamedTuple):
-    """Where the process listens for us on loopback, and the secret it asks for."""
+    """Port on loopback where the process listens, and its secret."""
 
     port: int
     secret: str
 
 
 def has_private_names() -> bool:
-    """Tell whether this pyspark has all names that `Session` uses."""
+    """Return whether this pyspark has all names that `Session` uses."""
     from pyspark import SparkContext, SparkFiles, accumulators, context, java_gateway
 
     classes = {
@@ -57,7 +57,7 @@ def has_private_names() -> bool:
 
 
 def is_stopped(context: SparkContext) -> bool:
-    """Tell whether a context has been stopped; where pyspark does not say it, its next job will."""
+    """Return whether a context has been stopped; where pyspark does not say it, its next job will."""
     return getattr(context, "_jsc", context) is None
 
 
@@ -171,7 +171,7 @@ def _shut_down(server: AccumulatorUnixServer | AccumulatorTCPServer) -> None:
 
 
 def _connect(address: GatewayAddress) -> ClientServer:
-    """Open pyspark's gateway to the driver; environment variables are its only way to be told where."""
+    """Open pyspark's gateway to the driver; environment variables are the only way to pass the place."""
     from py4j import java_gateway
     from py4j.java_collections import ListConverter, MapConverter, SetConverter
     from pyspark import SparkContext
@@ -195,7 +195,7 @@ def _connect(address: GatewayAddress) -> ClientServer:
 
 @contextlib.contextmanager
 def _unchanged_environment() -> Iterator[None]:
-    """Take back the environment variables that pyspark sets, and that it is told things by."""
+    """Take back the environment variables that pyspark sets and reads."""
     before = _spark_variables()
     try:
         yield

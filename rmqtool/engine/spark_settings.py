@@ -1,4 +1,4 @@
-"""What Spark is told: its configuration, the command line of its Java, its environment.
+"""Settings of Spark: its configuration, the command line of its Java, its environment.
 
 Two ways to start. A *private* driver (``local[...]`` masters) is a Java process that we start ourselves,
 bound to loopback, with everything it writes in one private folder. A *cluster* driver is started by Spark's
@@ -70,7 +70,7 @@ _JVM_FLAGS = (
 
 _SUBMIT = "org.apache.spark.deploy.SparkSubmit"
 _GATEWAY = "org.apache.spark.api.python.PythonGatewayServer"
-"""What ``SparkSubmit`` starts in the end, told by system properties."""
+"""Class that ``SparkSubmit`` starts in the end, configured by system properties."""
 
 _READ_BY_SUBMIT = ("spark.jars", "spark.kerberos.", "spark.submit.")
 """How settings begin that ``SparkSubmit`` looks at, and not the driver alone."""
@@ -96,7 +96,7 @@ CLUSTER_SETTINGS = {
 
 @dataclass(frozen=True)
 class DriverCommand:
-    """How to start the Java process of the driver."""
+    """Command that starts the Java process of the driver."""
 
     arguments: list[str]
     environment: dict[str, str]

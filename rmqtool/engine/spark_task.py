@@ -1,4 +1,4 @@
-"""What runs on an executor, and how its failure travels home.
+"""Task on an executor, and the way of its failure to the driver.
 
 Spark hands a failure of a Python task to the driver as text: the traceback. An exception of ours is pickled
 into that text, so that it comes out of ``map`` as itself. Raising it, rather than returning it, keeps

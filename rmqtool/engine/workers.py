@@ -106,8 +106,8 @@ class _Worker:
         if status >= 0:
             return f"its process ended with status {status}"
         known = {int(one): one.name for one in signal.Signals}
-        told = f"its process was ended by {known.get(-status, f'signal {-status}')}"
-        return f"{told}, perhaps for lack of memory" if -status == signal.SIGKILL else told
+        reason = f"its process was ended by {known.get(-status, f'signal {-status}')}"
+        return f"{reason}, perhaps for lack of memory" if -status == signal.SIGKILL else reason
 
 
 class _Workers(Generic[T, R]):
@@ -205,7 +205,7 @@ def _interrupts_held() -> Iterator[None]:
 def serve(descriptor: int) -> None:
     """Run a function on items as they come, and send back what it returns, or why it does not.
 
-    An end that is asked for (`SIGTERM`) is a `KeyboardInterrupt` in the function, which may still return what
+    A request to end (`SIGTERM`) is a `KeyboardInterrupt` in the function, which may still return what
     it has; Ctrl-C is the business of the process that started this one.
 
     Args:

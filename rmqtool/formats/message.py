@@ -98,7 +98,7 @@ BLANK = Struct(
 
 
 class RecordStart(NamedTuple):
-    """What a BLANK is, and every message begins with."""
+    """Fields of a BLANK, and the first ones of every message."""
 
     total_size: int
     magic: int

@@ -27,7 +27,7 @@ WHEEL_BYTES = 2 * 7 * 86_400 * SLOT.size
 
 
 class TimerCheckpoint(NamedTuple):
-    """How far the timer has come."""
+    """Progress of the timer."""
 
     last_read_time_ms: int
     last_timer_log_flush_pos: int

@@ -1,14 +1,14 @@
-"""BYTES. The one seam between the house and whatever holds a store.
+"""BYTES. The one seam between this package and the storage that holds a store.
 
-Everything that is read of a store, its listings, kinds and sizes included, goes through a `Location`: a name
-in a `Source`. A source lists a directory, says what a name stands for, and opens a file for ranged reads:
+All reads of a store, listings, kinds and sizes included, go through a `Location`: a name in a `Source`. A
+source lists a directory, returns the status of a name, and opens a file for ranged reads:
 `LocalFiles`, the files of this machine, or `rmqtool.io.objects.ObjectFiles`, those of object stores and HDFS
 by way of pyarrow, which is loaded when a URL is given. A new kind of source is a class with the methods of
-`Source`, and nothing above this room changes: there, no file of a store is named by a `pathlib.Path` or read
+`Source`, and nothing above changes: there, no file of a store is named by a `pathlib.Path` or read
 by a descriptor (``tests/house/test_one_seam.py``).
 
-What we write on this machine, and what the user names beside the store, is no concern of this room; whole
-objects of results are written here (`rmqtool.io.object_writes`), as whoever reads them knows how to ask.
+Files that the package writes on this machine, and files that the user names beside the store, do not pass
+here; objects of results do (`rmqtool.io.object_writes`).
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def refuse_same_device(image: Location, out: Path) -> None:
     """Refuse an output on the device that is carved: what is written there may overwrite what is looked for.
 
     Args:
-        image: A block device, or anything else, which is not asked.
+        image: A block device, or anything else, which is not looked at.
         out: The output, or what there is above it.
 
     Raises:
@@ -64,12 +64,12 @@ def refuse_same_device(image: Location, out: Path) -> None:
 
 
 def is_part_of(device: int, whole: int, devices: Path = _DEVICES) -> bool:
-    """Tell whether a device is another, or a partition of it, or made of it.
+    """Return whether a device is another, or a partition of it, or made of it.
 
     Args:
         device: Its number.
         whole: The other's.
-        devices: Where the kernel tells of what its devices are made.
+        devices: Where the kernel lists the parts of its devices.
     """
     return device == whole or _real(devices, whole) in _below(_real(devices, device))
 

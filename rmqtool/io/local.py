@@ -1,7 +1,7 @@
 """Files of this machine, their owners and record locks.
 
 Nothing is mapped, waited for, or marked as having been read. The lock of a store is a POSIX record lock on
-the first byte of a file: ``F_GETLK`` on a read-only descriptor asks who holds it, ``flock`` does not see it.
+the first byte of a file: ``F_GETLK`` on a read-only descriptor returns its holder, ``flock`` does not see it.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class Descriptor:
         try:
             return os.lseek(self.number, position, os.SEEK_DATA)
         except OSError as failure:
-            # ENXIO: nothing but holes from there on; anything else: this file system cannot tell
+            # ENXIO: nothing but holes from there on; anything else: this file system does not know
             return self.size_bytes() if failure.errno == errno.ENXIO else position
 
     next_data = next_written
@@ -230,7 +230,7 @@ def _reason(failure: OSError | ValueError) -> str:
 def as_owner(name: str) -> list[str]:
     """Return the words that make a command that of the user whom a path belongs to, who may read it.
 
-    It is the owner of the nearest directory above, where the path itself may not be asked. Of an object,
+    It is the owner of the nearest directory above, where the path itself may not be looked at. Of an object,
     credentials decide: no user may read what another may not.
     """
     if is_object_url(name):
@@ -242,7 +242,7 @@ def as_owner(name: str) -> list[str]:
 def who_may_read(path: Path) -> str:
     """Say whose a path is that may not be read, and what to run; the end of a sentence.
 
-    Where a directory above keeps the path from being looked at, it is that directory that is told of.
+    Where a directory above keeps the path from being looked at, the sentence names that directory.
     """
     found = _nearest(path)
     if found is None:
@@ -255,7 +255,7 @@ def who_may_read(path: Path) -> str:
 
 
 def _nearest(path: Path) -> tuple[Path, os.stat_result] | None:
-    """Return a path, or the nearest directory above it that may be asked, and its status."""
+    """Return a path, or the nearest directory above it that may be looked at, and its status."""
     for place in (path, *path.absolute().parents):
         try:
             return place, place.stat()
@@ -297,7 +297,7 @@ def lock_holder(descriptor: int, path: str) -> int | None:
         path: Its name, for the error.
 
     Raises:
-        EnvironmentFailureError: The file system cannot tell.
+        EnvironmentFailureError: The file system has no answer.
     """
     try:
         answer = fcntl.fcntl(descriptor, fcntl.F_GETLK, _pack_write_lock())
@@ -308,7 +308,7 @@ def lock_holder(descriptor: int, path: str) -> int | None:
 
 
 def take_lock(descriptor: int, path: str) -> bool:
-    """Take the lock, for as long as this process closes no descriptor of the file; tell whether it was free.
+    """Take the lock, for as long as this process closes no descriptor of the file; False if it is held.
 
     Args:
         descriptor: Of the file, open for writing.

@@ -1,4 +1,4 @@
-"""A place in a source: what the house names files and directories of a store by."""
+"""Location: the name of a file or directory of a store, in a source."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A name in a source; a value that knows nothing of what is there until it is asked.
+    """A name in a source; a value that looks at nothing until a method is called.
 
     It is deliberately no `os.PathLike`: what takes a path of this machine's does not take it.
 
@@ -89,15 +89,15 @@ class Location:
         return None if status is None else status.kind
 
     def is_regular(self) -> bool:
-        """Tell whether a regular file is there."""
+        """Return whether a regular file is there."""
         return self.kind() is Kind.FILE
 
     def is_directory(self) -> bool:
-        """Tell whether a directory is there."""
+        """Return whether a directory is there."""
         return self.kind() is Kind.DIRECTORY
 
     def is_there(self) -> bool:
-        """Tell whether anything is there, and be it hidden; a link that leads nowhere does not count."""
+        """Return whether anything is there, and be it hidden; a link that leads nowhere does not count."""
         return self.kind() not in {None, Kind.LOST}
 
     def entries(self) -> list[Entry]:
@@ -169,7 +169,7 @@ def location_of(path: str | os.PathLike[str] | Location) -> Location:
 
 
 def is_glob(path: str | os.PathLike[str] | Location) -> bool:
-    """Tell whether a path, or a URL, is a glob: it has wildcards, and nothing has that very name."""
+    """Return whether a path, or a URL, is a glob: it has wildcards, and nothing has that very name."""
     text = path.text if isinstance(path, Location) else os.fspath(path)
     return _WILD.search(text) is not None and location_of(path).status() is None
 

@@ -36,7 +36,7 @@ def begin(function: Callable[..., T], *arguments: object) -> Future[T]:
 
 
 def pause(seconds: float) -> bool:
-    """Wait before another attempt; tell whether there may be one, as nobody ends the process."""
+    """Wait before another attempt; return whether there may be one: the process goes on."""
     return not _ending.wait(seconds)
 
 
@@ -158,7 +158,7 @@ class ObjectPieces:
         return memoryview(data)[position - piece.start :][:wanted]
 
     def begin(self, start: int = 0, stop: int = SMALLEST_BYTES) -> None:
-        """Begin to fetch a range, at most; by default what whoever looks at the object reads first."""
+        """Begin to fetch a range, at most; by default what a first look at the object reads."""
         if start < self._size_bytes:
             with self._piece_cache.lock:
                 self._at(start, stop - start, grows=False)

@@ -1,4 +1,4 @@
-"""One bucket, container or HDFS, asked by way of pyarrow; what fails is asked again before it has failed."""
+"""One bucket, container or HDFS, by way of pyarrow; requests are retried before they fail."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ _DENIED = re.compile(
 )
 _MODIFIED = "Last-Modified"
 _WITHOUT_DIRECTORIES = "gcs"
-"""Lists no directories of which only names tell, unless it lists all below (Arrow 26.0.1)."""
+"""Lists no directories that only names imply, unless it lists all below (Arrow 26.0.1)."""
 
 _HDFS = "hdfs"
-"""Where nobody answers, Arrow (26.0.1) tells that nothing is there."""
+"""Where nobody answers, Arrow (26.0.1) reports that nothing is there."""
 
 _UNWRITTEN = 0xA5
 """The last byte of a buffer until one of the object takes its place: rare in stores, unlike zero."""
@@ -48,7 +48,7 @@ _AGAIN = "nothing is said of the store: look after endpoint and network, and run
 
 
 class Version(NamedTuple):
-    """What tells one state of an object from all others.
+    """Version of an object.
 
     Attributes:
         size_bytes: Its size.
@@ -88,9 +88,9 @@ class OpenObject:
     def read(self, start: int, stop: int) -> bytearray:
         """Return a range, which is not empty.
 
-        Arrow's S3 client (26.0.1) counts the bytes that were asked for, not those that came: after a body
-        that is too short the buffer ends in what was in it before. Its last byte tells; where that may be the
-        object's own, it is read once more, into a buffer that began otherwise.
+        Arrow's S3 client (26.0.1) counts the bytes that were requested, not those that came: after a body
+        that is too short the buffer ends in what was in it before. Its last byte shows it; where that may be
+        the object's own, it is read once more, into a buffer that began otherwise.
 
         Raises:
             OSError: It failed, or fewer bytes came.
@@ -111,9 +111,9 @@ class OpenObject:
 
 
 class ObjectStore:
-    """What a scheme and an authority name; connected to when it is first asked.
+    """Store of a scheme and an authority; connected at the first request.
 
-    Every method asks up to `ATTEMPTS` times, and may raise `DeniedError` and `SourceFailureError`.
+    Every method tries up to `ATTEMPTS` times, and may raise `DeniedError` and `SourceFailureError`.
 
     Args:
         top: Scheme and authority, as ``s3://bucket``.
@@ -127,49 +127,49 @@ class ObjectStore:
 
     def status(self, path: str) -> Status | None:
         """Return what a name stands for; None if nothing has that name."""
-        return self._insisting(path, "examined", lambda: _status(self._info(path)))
+        return self._with_retries(path, "examined", lambda: _status(self._info(path)))
 
     def listed(self, path: str, *, recursive: bool) -> dict[str, Status]:
-        """Return what is in a directory, and all below if so asked, by the names below it.
+        """Return the entries of a directory, with all below on request, by the names below it.
 
-        Directories of which nothing tells but the names of objects may be missing.
+        Directories that only names of objects imply may be missing.
         """
 
-        def ask() -> dict[str, Status]:
+        def request() -> dict[str, Status]:
             files, key = self._connected()[0], self._key(path)
             whole = recursive or files.type_name == _WITHOUT_DIRECTORIES
             infos = self._infos(path, recursive=whole)
-            told = ((info.path.removeprefix(key).strip("/"), _status(info)) for info in infos)
-            found = {name: status for name, status in told if name and status is not None}
+            pairs = ((info.path.removeprefix(key).strip("/"), _status(info)) for info in infos)
+            found = {name: status for name, status in pairs if name and status is not None}
             return found if whole == recursive else _first_level(found)
 
-        return self._insisting(path, "listed", ask)
+        return self._with_retries(path, "listed", request)
 
     def open(self, path: str) -> OpenObject:
-        """Open an object: its version is asked for, no byte of it.
+        """Open an object: its version is fetched, no byte of it.
 
         Raises:
             FileNotFoundError: There is none.
         """
 
-        def ask() -> OpenObject:
+        def request() -> OpenObject:
             file = self._connected()[0].open_input_file(self._key(path))
             facts = {name: value.decode("utf-8", "replace") for name, value in file.metadata().items()}
             if not facts:  # of HDFS
                 facts[_MODIFIED] = self._info(path).mtime.isoformat()
             return OpenObject(file, Version(file.size(), tuple(sorted(facts.items()))))
 
-        return self._insisting(path, "opened", ask)
+        return self._with_retries(path, "opened", request)
 
     def read(self, path: str, read: Callable[[], T]) -> T:
         """Return what a function reads of an object, called again if it fails."""
-        return self._insisting(path, "read", read)
+        return self._with_retries(path, "read", read)
 
-    def _insisting(self, path: str, done: str, ask: Callable[[], T], again: str = _AGAIN) -> T:
+    def _with_retries(self, path: str, done: str, request: Callable[[], T], again: str = _AGAIN) -> T:
         seconds = PAUSE_S
         for attempt in range(1, ATTEMPTS + 1):
             try:
-                answer = ask()
+                answer = request()
             except FileNotFoundError:
                 self._has_answered = True
                 raise

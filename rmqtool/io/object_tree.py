@@ -16,10 +16,10 @@ _DIRECTORY = Status(Kind.DIRECTORY)
 
 
 class ObjectTree:
-    """What was there when it was first looked at.
+    """Names of a store, as they were at the first look.
 
-    A directory is listed when its entries are asked for, or a name in it once it is known to be one; and with
-    all below if the directory around it has been listed before: a store's top alone, and then
+    A directory is listed for its entries, or for a name in it once it is known to be one; and with all below
+    if the directory around it has been listed before: a store's top alone, and then
     ``consumequeue`` with every queue in one go.
 
     Args:
@@ -97,12 +97,12 @@ class ObjectTree:
 
 
 def _in_order(path: str) -> list[str]:
-    """Return what sorts names as whoever reads all of them goes: queues by number."""
+    """Return the sort key of names in the order of reading: queues by number."""
     return [part.zfill(20) if part.isdecimal() else part for part in path.split("/")]
 
 
 def _enter(lists: dict[str, dict[str, Status]], path: str, status: Status, top: str) -> None:
-    """Enter a name, and the directories around it that only names tell of."""
+    """Enter a name, and the directories around it that only names imply."""
     directory, _, name = path.rpartition("/")
     lists.setdefault(directory, {})[name] = status
     while directory != top:

@@ -1,4 +1,4 @@
-"""URLs of object stores and HDFS, and the file system of pyarrow that each is asked by.
+"""URLs of object stores and HDFS, and the file system of pyarrow for each.
 
 Credentials and endpoint come from the environment: a URL goes into reports, and must hold no secret.
 """
@@ -32,7 +32,7 @@ _HDFS_PATIENCE = {
     "ipc.client.rpc-timeout.ms": int(SILENCE_TIMEOUT_S * 1000),
     "dfs.client.socket-timeout": int(SILENCE_TIMEOUT_S * 1000),
 }
-"""Settings of Hadoop's client, in milliseconds; by default it waits for minutes, and asks 45 times."""
+"""Settings of Hadoop's client, in milliseconds; by default it waits for minutes, and tries 45 times."""
 
 _NO_SIGNALS = " -Xrs"
 """For Hadoop's JVM: Ctrl-C is Python's."""
@@ -53,7 +53,7 @@ LENT = (
 
 
 def is_object_url(text: str) -> bool:
-    """Tell whether a text is meant as the URL of an object store's, or of HDFS."""
+    """Return whether a text is meant as the URL of an object store's, or of HDFS."""
     scheme, stroke, _ = text.partition("://")
     return bool(stroke) and scheme in SCHEMES
 
@@ -91,9 +91,9 @@ def connect(top: str) -> Connection:
     """Return the file system for what a URL begins with.
 
     Raises:
-        ConnectionError, TimeoutError: Nobody listens there, and may do so when asked again.
+        ConnectionError, TimeoutError: Nobody listens there, and may do so at another attempt.
         EnvironmentFailureError: pyarrow is not installed, or lacks what serves this scheme.
-        UnreachableError: Nobody tells where the bucket is.
+        UnreachableError: The region of the bucket is unknown.
     """
     from importlib.util import find_spec
 
@@ -133,7 +133,7 @@ def _s3(top: str, bucket: str) -> Connection:
         region=region or (None if endpoint else resolve_s3_region(bucket)),
         endpoint_override=host.rstrip("/") or None,
         scheme=scheme or "https",
-        retry_strategy=AwsStandardS3RetryStrategy(max_attempts=1),  # `ObjectStore` asks again
+        retry_strategy=AwsStandardS3RetryStrategy(max_attempts=1),  # `ObjectStore` retries
         connect_timeout=CONNECT_TIMEOUT_S,
         request_timeout=SILENCE_TIMEOUT_S,
         allow_delayed_open=True,  # small objects are written in one request
@@ -152,17 +152,17 @@ def _azure(top: str, authority: str) -> Connection:
     container, _, host = authority.rpartition("@")
     account, _, service = host.partition(".")
     parts = (part.partition("=") for part in os.environ.get(_AZURE_CONNECTION, "").split(";"))
-    told = {name.strip(): value for name, _, value in parts}
-    if told.get("AccountName", account) != account:
+    values = {name.strip(): value for name, _, value in parts}
+    if values.get("AccountName", account) != account:
         raise EnvironmentFailureError(
-            f"{top}: {_AZURE_CONNECTION} is of the account {told['AccountName']}, not of {account}"
+            f"{top}: {_AZURE_CONNECTION} is of the account {values['AccountName']}, not of {account}"
         )
     cloud = service.partition(".")[2]
-    blob = told.get("BlobEndpoint") or f"https://.blob.{cloud}"
+    blob = values.get("BlobEndpoint") or f"https://.blob.{cloud}"
     blob_scheme, _, blob_place = blob.partition("://")
-    dfs_scheme, _, dfs_place = (told.get("DfsEndpoint") or blob.replace(".blob.", ".dfs.")).partition("://")
-    key = told.get("AccountKey") or os.environ.get("AZURE_STORAGE_KEY")
-    token = told.get("SharedAccessSignature") or os.environ.get("AZURE_STORAGE_SAS_TOKEN")
+    dfs_scheme, _, dfs_place = (values.get("DfsEndpoint") or blob.replace(".blob.", ".dfs.")).partition("://")
+    key = values.get("AccountKey") or os.environ.get("AZURE_STORAGE_KEY")
+    token = values.get("SharedAccessSignature") or os.environ.get("AZURE_STORAGE_SAS_TOKEN")
     files = AzureFileSystem(
         account,
         account_key=key,
@@ -188,7 +188,7 @@ def _google(_: str, authority: str) -> Connection:
         anonymous=emulator is not None or user == "anonymous",
         endpoint_override=host.rstrip("/") or None,
         scheme=scheme or "http",
-        retry_time_limit=timedelta(seconds=1),  # `ObjectStore` asks again; by default it would be 15 minutes
+        retry_time_limit=timedelta(seconds=1),  # `ObjectStore` retries; by default it would be 15 minutes
     )
     return files, bucket
 
@@ -207,7 +207,7 @@ def _hdfs(top: str, _: str) -> Connection:
             f"{top}: CLASSPATH names no jars of Hadoop's: export CLASSPATH=$(hadoop classpath --glob)"
         )
     name_node = urlsplit(top)
-    if name_node.port:  # Hadoop's client tells of it on standard error, by a stack trace for each attempt
+    if name_node.port:  # Hadoop's client reports it on standard error, by a stack trace for each attempt
         socket.create_connection((name_node.hostname, name_node.port), CONNECT_TIMEOUT_S).close()
     given = os.environ.get("LIBHDFS_OPTS", "")
     os.environ["LIBHDFS_OPTS"] = f"{given.removesuffix(_NO_SIGNALS)}{_NO_SIGNALS}"
@@ -225,7 +225,7 @@ def _hdfs(top: str, _: str) -> Connection:
 
 
 def request_errors() -> tuple[type[Exception], ...]:
-    """Return what pyarrow raises when a request fails; it has no OSError for all that its clients tell.
+    """Return what pyarrow raises when a request fails; it has no OSError for many failures of its clients.
 
     Before it is loaded, or where it is not installed, no error is its own.
     """

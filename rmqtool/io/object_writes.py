@@ -28,7 +28,7 @@ _AGAIN = "look after endpoint and network, and run this again"
 
 
 class WrittenObject(NamedTuple):
-    """What was written under a name.
+    """Size and digest of a written object.
 
     Attributes:
         size_bytes: Bytes.
@@ -55,7 +55,7 @@ class ObjectWriter(ObjectStore):
             SourceFailureError: It was tried several times, and is not there as a whole.
         """
         try:
-            return self._insisting(path, "written", lambda: self._put(path, data), _AGAIN)
+            return self._with_retries(path, "written", lambda: self._put(path, data), _AGAIN)
         except FileNotFoundError as failure:
             raise EnvironmentFailureError(f"{path}: cannot be written: {failure}") from failure
 
@@ -77,12 +77,12 @@ class ObjectWriter(ObjectStore):
             SourceFailureError: The store does not answer.
         """
 
-        def ask() -> bytes:
+        def request() -> bytes:
             with self._connected()[0].open_input_file(self._key(path)) as file:
                 return bytes(file.read())
 
         with suppress(FileNotFoundError):
-            return self._insisting(path, "read", ask, _AGAIN)
+            return self._with_retries(path, "read", request, _AGAIN)
         return b""
 
     def remove(self, path: str) -> None:
@@ -93,14 +93,14 @@ class ObjectWriter(ObjectStore):
             SourceFailureError: The store does not answer.
         """
 
-        def ask() -> None:
+        def request() -> None:
             files, key = self._connected()[0], self._key(path)
             info = self.status(path)
             if info is not None:
                 (files.delete_dir if info.kind is Kind.DIRECTORY else files.delete_file)(key)
 
         with suppress(FileNotFoundError):
-            self._insisting(path, "removed", ask, _AGAIN)
+            self._with_retries(path, "removed", request, _AGAIN)
 
     def _put(self, path: str, data: Path | bytes) -> WrittenObject:
         files, key = self._connected()[0], self._key(path)

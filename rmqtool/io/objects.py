@@ -1,8 +1,8 @@
 """Stores in object stores and on HDFS, see `rmqtool.io.source.Source`.
 
-What is read is one state of every object: that of the first look at it. An object's version is asked for when
-it is opened, held against the listing, and asked for again after every range that is read of it, before a
-byte of that is used. One that is not the same any more ends the command, whatever it was about to say.
+Reads see one version of every object: that of the first look. The version is fetched when the object is
+opened, compared with the listing, and fetched again after every range, before a byte of that is used. A
+changed version ends the command.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ _FILES_AHEAD = 16
 
 
 class ObjectFiles:
-    """What lies below a scheme and an authority; names are whole URLs.
+    """Files below a scheme and an authority; names are whole URLs.
 
-    It is opened anew where it is unpickled.
+    Unpickling opens it again.
 
     Args:
         top: Scheme and authority, as ``s3://bucket``.
@@ -82,7 +82,7 @@ class ObjectFiles:
         return f"ObjectFiles({self.top!r})"
 
     def status(self, path: str) -> Status | None:
-        """Return what a name stands for, as of when it was first asked; None if nothing has that name.
+        """Return what a name stands for, as of the first look; None if nothing has that name.
 
         Raises:
             SourceFailureError: The store does not answer.
@@ -107,7 +107,7 @@ class ObjectFiles:
             DeniedError: It may not be read.
             EnvironmentFailureError: It is none, or was not there before, either.
             SourceFailureError: It is not what it was before, or the store does not answer.
-            UnreachableError: It may not be read, but whoever planned the task could read it.
+            UnreachableError: It may not be read, but the planner of the task could read it.
         """
         with self._opening:
             opening = self._begun(path)
@@ -197,7 +197,7 @@ class ObjectFiles:
 
     def _first_opened(self, path: str) -> ObjectHandle:
         status = self.status(path)
-        if status is None and path in self._planned:  # no finding: whoever planned the task has read it
+        if status is None and path in self._planned:  # no finding: the planner of the task has read it
             _changed(path, "it is gone")
         if status is None:
             raise EnvironmentFailureError(f"{path}: cannot be opened: No such file or directory")
@@ -317,7 +317,7 @@ class ObjectHandle:
         return data
 
     def _proven(self) -> OpenObject:
-        """Open the object anew, and prove that it is the planned one."""
+        """Open the object again, and prove that it is the planned one."""
         try:
             opened = self._store.open(self._path)
         except FileNotFoundError:
@@ -328,7 +328,7 @@ class ObjectHandle:
 
 
 def _begin_to_fetch(opening: Future[ObjectHandle]) -> None:
-    if opening.exception() is None:  # else whoever wants it is told
+    if opening.exception() is None:  # else its reader gets the error
         opening.result().begin()
 
 

@@ -1,10 +1,10 @@
-"""Files that were planned on one machine and are read on another: are they the same?
+"""Proofs that a file planned on one machine is the one read on another.
 
 A task that cannot open a planned file, or opens another one, must not report on the store: what is wrong is
-the machine that it runs on. So whoever sends tasks away takes a `FileProof` of every file that they name, and
-there `PlannedFiles` holds each file that is opened against its proof, before a byte of it is used.
+the machine that it runs on. So the planner takes a `FileProof` of every file that its tasks name, and there
+`PlannedFiles` compares each file with its proof, before a byte of it is used.
 
-What can be proven: under one kernel, two files of one device are the same if their inodes are, whatever else
+Under one kernel, two files of one device are the same if their inodes are, whatever else
 is said of them. Between machines neither number means anything (a network file system's device is counted
 where it is mounted, copies on two disks have inodes of their own), so that size, time of change and first
 page have to be equal. A copy that keeps those is taken for the file: it may be the store's mirror on a local
@@ -46,11 +46,11 @@ _VARIABLES = {
     "abfss": "AZURE_CLIENT_ID",
     "hdfs": "CLASSPATH",
 }
-"""One that tells of where a service is, or who asks, by the scheme of its URLs; none is a secret."""
+"""Variables that name a service or its user, by the scheme of its URLs; none is a secret."""
 
 
 class FileProof(NamedTuple):
-    """What tells a file from others.
+    """Identity of a file.
 
     Attributes:
         kernel: that counted the next two; empty where it has no name.
@@ -113,7 +113,7 @@ def _first_page(descriptor: Descriptor) -> bytes | None:
 
 @cache
 def _kernel() -> str:
-    """Return what tells a running kernel from all others, containers or not; empty where it does not say."""
+    """Return the identity of a running kernel, containers or not; empty where it has none."""
     with suppress(OSError), open("/proc/sys/kernel/random/boot_id", encoding="ascii") as name:  # noqa: PTH123
         return name.read().strip()
     return ""

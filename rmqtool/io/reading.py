@@ -85,7 +85,7 @@ class ReadOnlyFile:
     def next_written(self, position: int) -> int:
         """Return the first position from ``position`` on where bytes were ever written; else the file's end.
 
-        What lies between is a hole of a sparse file: zeros. A source that cannot tell has no holes.
+        What lies between is a hole of a sparse file: zeros. A source that does not know has none.
 
         Raises:
             EnvironmentFailureError: The file cannot be opened.
@@ -190,7 +190,7 @@ def sha256_of(file: ReadOnlyFile, stop: int, unreadable: MutableSequence[Unreada
 
     Args:
         file: The file.
-        stop: Bytes wanted; one more than the file had tells one that grows.
+        stop: Bytes wanted; one more than the file had shows one that grows.
         unreadable: Receives the ranges that the disk could not deliver, hashed as zeros.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What the house asks of whatever holds a store: the interface that every kind of source has."""
+"""Interface of a source: list, status, ranged read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Kind(Enum):
-    """What a name stands for, links followed; the values end a sentence that begins with the name."""
+    """Kind of a file, links followed; the values end a sentence that begins with its name."""
 
     FILE = "a file"
     DIRECTORY = "a directory"
@@ -31,15 +31,15 @@ class Kind(Enum):
 
 
 class Status(NamedTuple):
-    """What is behind a name.
+    """Status of a file.
 
     Attributes:
         kind: What it is.
         size_bytes: Of a file; of anything else it says nothing.
         modified_ns: When it was changed last, nanoseconds since 1970.
-        identity: Equal for two names of one thing; None where that cannot be told.
+        identity: Equal for two names of one file; None where that is unknown.
         reason: Why nobody knows what it is: of LOST and HIDDEN.
-        is_link: Whether the name is a link to it; told of the entries of a directory.
+        is_link: Whether the name is a link to it; known for entries of a directory.
     """
 
     kind: Kind
@@ -51,14 +51,14 @@ class Status(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """One name in a directory, and what is behind it."""
+    """One name in a directory, and its status."""
 
     name: str
     status: Status
 
 
 class Handle(Protocol):
-    """A file that is open for reading, by several threads at once; given back when the last lets go of it.
+    """A file open for reading, by several threads at once; closed when its last reference goes.
 
     Every method may raise `OSError`. EIO says that these bytes cannot be delivered while others may, so that
     `rmqtool.io.reading.ReadOnlyFile` looks for the smallest piece that is bad.
@@ -145,6 +145,6 @@ class Source(Protocol):
             None if nobody holds one; 0 or less for a process that has no number here.
 
         Raises:
-            EnvironmentFailureError: The file may not be opened, or nobody can tell.
+            EnvironmentFailureError: The file may not be opened, or the file system has no answer.
         """
         ...

@@ -1,11 +1,11 @@
-"""Zeros at the end of files that a broker makes as long as they may ever get, and fills from the front.
+"""Zeros at the end of files that a broker allocates in full and fills from the front.
 
 A disk says where nothing was ever written; an object is fetched, or it is not known. So the end of an object
 is taken for zeros by what is looked at: a first stretch of it, all of it, and pieces of the rest at even
-distances, the last one included. What has been missed by that is told of by no chain of records: every
+distances, the last one included. No chain of records leads to what that misses: every
 program that reads the file, a broker too, comes to its end at the first zeros. After a crash of the machine,
 pages that were not written yet may lie before some that were, but within what was written last, so in the
-first stretch. Whoever needs more than that, as a copy or a digest, does not ask here.
+first stretch. A copy or a digest reads all instead.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class ZeroTail(NamedTuple):
 
 
 class TailSampler:
-    """Looks into the end of one object.
+    """Sampler of the end of one object.
 
     Args:
         size_bytes: Of the object.
@@ -53,7 +53,7 @@ class TailSampler:
         begin: Begins to fetch a range that will be read.
 
     Attributes:
-        start: Where the zeros begin, as far as anybody has asked; None if nobody has, or there are none.
+        start: Where the zeros begin; None before the first look, or if there are none.
     """
 
     def __init__(self, size_bytes: int, read: Read, begin: Callable[[int, int], None]) -> None:
@@ -64,7 +64,7 @@ class TailSampler:
         self.start: int | None = None
 
     def begins_at(self, position: int) -> bool:
-        """Tell whether nothing but zeros lies from a position on.
+        """Return whether nothing but zeros lies from a position on.
 
         Raises:
             RmqtoolError: As ``read``.

@@ -34,7 +34,7 @@ _WORDS = {
 
 
 class LeftOut:
-    """What was met and is no answer.
+    """Hits that are no answer.
 
     Args:
         store: The store.
@@ -123,7 +123,7 @@ class Limit:
 
     Args:
         wanted: At most so many, of each key; None is all.
-        of_place: Whether so many from one place on are asked for: then what follows is nothing held back.
+        of_place: Whether these are so many from one place on: then what follows is nothing held back.
 
     Attributes:
         wanted: As given.
@@ -165,8 +165,8 @@ class QueryContext:
     Attributes:
         store: The store.
         request: The question.
-        progress: Told which structure answered, and what is wrong with it.
-        explanation: Told every step.
+        progress: Receives which structure answered, and what is wrong with it.
+        explanation: Collects the steps.
         way_out: What the user can do about an answer that may be incomplete.
         limit: How many messages are wanted, and whether there are more.
         left_out: What was met and is no answer.
@@ -187,7 +187,7 @@ class QueryContext:
         object.__setattr__(self, "left_out", LeftOut(self.store))
 
     def beside(self, request: QueryRequest) -> QueryContext:
-        """Return another question to the store, of which nothing is told."""
+        """Return another question to the store, without an explanation."""
         return QueryContext(self.store, request, NullProgress())
 
     def doubt(self, sentence: str) -> None:

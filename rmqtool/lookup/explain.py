@@ -1,4 +1,4 @@
-"""Why something was found or not: every step of a look-up, told as it is taken."""
+"""Explanation of a look-up: its steps, in order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _KEPT = 100
 
 
 class Reason(StrEnum):
-    """What a step is about; the values are stable."""
+    """Subject of a step; the values are stable."""
 
     FILE_WALKED = "file-walked"
     FILE_OUT_OF_TIME = "file-out-of-time"
@@ -89,7 +89,7 @@ class Step:
         message: One sentence.
         file: Of the store, where it happened.
         facts: Numbers of the sentence: item, slot, physicalOffset and the like.
-        is_advice: Whether it is said to a user who found nothing, even one who did not ask why.
+        is_advice: Whether it is said to a user who found nothing, even without ``--explain``.
     """
 
     type: ClassVar = "explain"
@@ -116,7 +116,7 @@ class Explanation:
         self._met: Counter[Reason] = Counter()
 
     def add(self, reason: Reason, message: str, file: str | None = None, **facts: int | str | None) -> None:
-        """Tell a step."""
+        """Add a step."""
         if not self.wanted:
             return
         self._add(len(self.steps), Step(reason, message, file, facts))
@@ -124,7 +124,7 @@ class Explanation:
     def advise(
         self, reason: Reason, message: str, file: str | None = None, **facts: int | str | None
     ) -> None:
-        """Tell a step that shows what to do next; once of each reason."""
+        """Add a step that shows what to do next; once of each reason."""
         if any(step.is_advice and step.reason is reason for step in self.steps):
             self.add(reason, message, file, **facts)
         else:
@@ -143,7 +143,7 @@ class Explanation:
     def add_before(
         self, place: int, reason: Reason, message: str, file: str | None = None, **facts: int | str | None
     ) -> None:
-        """Tell what the steps from a place in ``steps`` on were part of."""
+        """Insert a step before those from a place in ``steps`` on."""
         if self.wanted:
             self._add(place, Step(reason, message, file, facts))
 

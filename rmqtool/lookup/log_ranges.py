@@ -1,9 +1,9 @@
-"""Which parts of a log can hold the messages that a filter wants; the rest need not be read.
+"""Parts of a log that can hold the messages of a filter; the rest need not be read.
 
 Nothing is left out on the word of one structure alone. Files are left out by the store times that they begin
 with, if these ascend over the whole log. Parts of files are left out where the units of all queues lie end to
 end over them, record by record, and none of those records is of a wanted queue: what no unit accounts for is
-read. Whoever wants the log itself read names its directory, not the store.
+read. To read the log itself, name its directory, not the store.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CLOCK_SLACK_MS = 3_600_000
 
 
 @dataclass(frozen=True)
-class Thrift:
+class ReadLimits:
     """When it pays to look at queues before the log.
 
     Attributes:
@@ -52,7 +52,7 @@ def ranges_of(
     begin: int | None,
     end: int | None,
     progress: Progress,
-    thrift: Thrift | None = None,
+    limits: ReadLimits | None = None,
 ) -> Ranges | None:
     """Return where wanted messages can lie; None: anywhere.
 
@@ -62,16 +62,16 @@ def ranges_of(
         begin: Physical offset before which nothing is wanted; None: none.
         end: Physical offset from which on nothing is wanted; None: none.
         progress: Told how much need not be read.
-        thrift: When to look; None: as it pays.
+        limits: When to look; None: as it pays.
 
     Returns:
         Physical offsets ``(start, stop)``, ascending, each within a file; they begin where a record does.
     """
-    thrift = thrift or Thrift()
+    limits = limits or ReadLimits()
     log = store.commitlog
     segments = list(log.between(begin or 0, log.stop if end is None else end))
     total = sum(one.size_bytes for one in segments)
-    if PathKind.CONSUMEQUEUE not in store.roots or total < thrift.least_bytes or _overlap(segments):
+    if PathKind.CONSUMEQUEUE not in store.roots or total < limits.least_bytes or _overlap(segments):
         return None
     timely = _in_time(log.segments, segments, wanted)
     if not _asks_queues(wanted):
@@ -79,8 +79,8 @@ def ranges_of(
     else:
         from rmqtool.lookup.queue_account import QueueAccount
 
-        account = QueueAccount(store, wanted, thrift)
-        windows = _windows(timely, thrift.window_bytes)
+        account = QueueAccount(store, wanted, limits)
+        windows = _windows(timely, limits.window_bytes)
         found = tuple(one for window in windows for one in account.ranges(window))
     read = sum(stop - start for start, stop in found)
     if read == total:
@@ -90,8 +90,8 @@ def ranges_of(
 
 
 def _asks_queues(wanted: MessageFilter) -> bool:
-    asked = (wanted.topic, wanted.queue_id, wanted.from_queue_offset, wanted.key)
-    return any(one is not None for one in asked) and not wanted.inside_batches
+    bounds = (wanted.topic, wanted.queue_id, wanted.from_queue_offset, wanted.key)
+    return any(one is not None for one in bounds) and not wanted.inside_batches
 
 
 def _overlap(segments: Sequence[Segment]) -> bool:

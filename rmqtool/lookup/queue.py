@@ -37,7 +37,7 @@ _LOOKED_AT = 200
 
 
 class Look(NamedTuple):
-    """What a look down the log found.
+    """Result of a look down the log.
 
     Attributes:
         record: The first record that was looked for; None if none was met.
@@ -163,7 +163,7 @@ def queues_problem(store: Store) -> tuple[Reason, str] | None:
 
 
 class QueueConsumer:
-    """One queue of a store, as a consumer reads it; damage is told and never believed.
+    """One queue of a store, as a consumer reads it; damage is reported and never believed.
 
     Args:
         context: The question.
@@ -189,9 +189,9 @@ class QueueConsumer:
     def explain(self, queue_offset: int) -> None:
         """Tell the bounds of the queue, as an advice if the offset does not lie between them."""
         low, high = self.bounds
-        tell = self._explanation.add if low <= queue_offset < high else self._explanation.advise
+        add = self._explanation.add if low <= queue_offset < high else self._explanation.advise
         message = f"{self.name} holds the queue offsets from {low} to before {high}"
-        tell(Reason.QUEUE, message, minOffset=low, maxOffset=high)
+        add(Reason.QUEUE, message, minOffset=low, maxOffset=high)
         if queue_offset < low:
             self.check_begin()
 
@@ -351,7 +351,7 @@ class QueueConsumer:
             self._context.explain_doubt(Reason.QUEUE_BEHIND, message, maxOffset=end, physicalOffset=offset)
 
     def _is_too_late(self, record: Record) -> bool:
-        """Whether a record, and so what follows it, was stored after the times that are asked for."""
+        """Whether a record, and so what follows it, was stored after the times of the question."""
         end_ms = self._context.request.end_ms
         return end_ms is not None and record.head.store_timestamp_ms > end_ms
 
@@ -381,7 +381,7 @@ class QueueConsumer:
 
 
 def is_in_batch(queue_offset: int, entry: Entry, record: Record | None) -> bool:
-    """Whether a batch holds an offset, as far as its record can tell."""
+    """Whether a batch holds an offset, as far as its record shows."""
     size = 1 if record is None else parse_long(record.properties.get("INNER_NUM", "")) or 1
     return entry.queue_offset <= queue_offset and (record is None or queue_offset < entry.queue_offset + size)
 

@@ -1,10 +1,10 @@
-"""What consume queues account for: stretches of the log in which every record has its unit.
+"""Coverage of the log by consume queues: stretches in which every record has its unit.
 
 Index files account for messages in the same way: those that have items, none of them of a key.
 
 Units of all queues, by physical offset, lie end to end where each record has one. A missing, repeated, cut or
-altered unit leaves a hole there, and holes are read; so are records that no broker gives a unit. That units
-tell the truth is tried on records of every queue; if one does not agree, all is read.
+altered unit leaves a hole there, and holes are read; so are records that no broker gives a unit. Samples of
+records of every queue test the units; if one does not agree, all is read.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ if TYPE_CHECKING:
     from rmqtool.arrays import Bools, Int64s
     from rmqtool.derived.index_files import IndexFile
     from rmqtool.formats import Decoder
-    from rmqtool.lookup.log_ranges import Thrift
+    from rmqtool.lookup.log_ranges import ReadLimits
     from rmqtool.rows.log_splits import Ranges
     from rmqtool.rows.messages import MessageFilter
     from rmqtool.store import QueueFiles, Segment, Store
 
 
 class IndexAccount:
-    """Tells of messages whether they may have a key.
+    """Coverage by index files: ranges of messages that may have a key.
 
     A file is believed if its header fits, and the chains of the key hold only what belongs there. Its first
     and last message are not: their items may go on in another file.
 
     Args:
         store: The store.
-        topics: The topics of messages that are asked for.
+        topics: The topics of wanted messages.
         key: A key, or unique key.
     """
 
@@ -127,16 +127,16 @@ class _Trial(NamedTuple):
 
 
 class QueueAccount:
-    """Tells where wanted messages lie, as far as queues account for the log.
+    """Coverage by queues: ranges of the log where wanted messages lie.
 
     Args:
         store: The store.
         wanted: What messages must be like.
-        thrift: When this pays.
+        limits: When this pays.
     """
 
-    def __init__(self, store: Store, wanted: MessageFilter, thrift: Thrift) -> None:
-        self._log, self._wanted, self._thrift = store.commitlog, wanted, thrift
+    def __init__(self, store: Store, wanted: MessageFilter, limits: ReadLimits) -> None:
+        self._log, self._wanted, self._limits = store.commitlog, wanted, limits
         queues = chain.from_iterable(store.queues(kind) for kind in UNIT_QUEUE_KINDS)
         own = [one for one in queues if not (one.topic or "").startswith(LMQ_PREFIX)]
         self._asked = [one for one in own if wanted.admits_queue(one.topic, one.queue_id)]
@@ -152,7 +152,7 @@ class QueueAccount:
             return everything
         trials: list[_Trial] = []
         spans, own_keys = self._asked_units(window, trials)
-        if self._cells(spans, window[0].start) > self._thrift.most_read * size:
+        if self._cells(spans, window[0].start) > self._limits.most_read * size:
             return everything
         keys = np.concatenate([own_keys, *self._other_units(window, trials)])
         if not all(map(self._is_true, _thinned(trials))):
@@ -161,11 +161,11 @@ class QueueAccount:
         runs = self._runs(keys, window)
         found = tuple(chain.from_iterable(self._ranges_of(one, runs, spans) for one in window))
         read = sum(stop - start for start, stop in found)
-        return found if read <= self._thrift.most_read * size else everything
+        return found if read <= self._limits.most_read * size else everything
 
     def _cells(self, spans: Int64s, base: int) -> int:
         """Return about how many bytes are read where spans lie, without having put them in order."""
-        width = max(self._thrift.join_bytes, 1)
+        width = max(self._limits.join_bytes, 1)
         cells = np.sort((spans[:, 0] - base) // width)
         return int(np.count_nonzero(np.diff(cells)) + 1) * width if len(cells) else 0
 
@@ -220,7 +220,7 @@ class QueueAccount:
         cuts = np.flatnonzero((stops[:-1] != starts[1:]) | (file[:-1] != file[1:])) + 1
         first, last = np.insert(cuts, 0, 0), np.append(cuts, len(starts)) - 1
         runs = np.stack([starts[first], stops[last]], axis=1)
-        return runs[last - first + 1 >= self._thrift.least_units]
+        return runs[last - first + 1 >= self._limits.least_units]
 
     def _ranges_of(self, segment: Segment, runs: Int64s, spans: Int64s) -> Ranges:
         """Return what is to be read of a file: what no run covers, and wanted messages."""
@@ -232,7 +232,7 @@ class QueueAccount:
             return ()
         both = both[np.argsort(both[:, 0], kind="stable")]
         reach = np.maximum.accumulate(both[:, 1])
-        cuts = np.flatnonzero(both[1:, 0] > reach[:-1] + self._thrift.join_bytes) + 1
+        cuts = np.flatnonzero(both[1:, 0] > reach[:-1] + self._limits.join_bytes) + 1
         starts, stops = both[np.insert(cuts, 0, 0), 0], reach[np.append(cuts, len(both)) - 1]
         return tuple(zip(starts.tolist(), stops.tolist(), strict=True))
 

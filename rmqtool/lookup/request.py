@@ -90,16 +90,16 @@ class QueryRequest:
 
     @property
     def key_question(self) -> KeyQuestion | None:
-        """Return the one key, or tag, of the one topic that is asked for."""
+        """Return the one key, or tag, of the one topic of the question."""
         return None if self.topic is None else self.key_question_of(self.topic)
 
     @property
     def is_of_any_topic(self) -> bool:
-        """Whether a key is asked for, and no topic."""
+        """Whether the question has a key and no topic."""
         return self.topic is None and (self.key is not None or self.unique_key is not None)
 
     def key_question_of(self, topic: str) -> KeyQuestion | None:
-        """Return the one key, or tag, that is asked for, of some topic."""
+        """Return the one key, or tag, of the question, of some topic."""
         if self.key is not None:
             return KeyQuestion(topic, self.key, either=True)
         if self.unique_key is not None:

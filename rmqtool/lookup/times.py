@@ -126,12 +126,12 @@ class _TimeSearch:
                 return record.head.store_timestamp_ms
         return None
 
-    def _check_place(self, asked: int, entry: Entry, record: Record) -> None:
+    def _check_place(self, wanted: int, entry: Entry, record: Record) -> None:
         """Say when units lie beside their offsets: a search by halves goes astray there."""
         place = self._reader.place_of(record)
-        is_within = asked < entry.queue_offset or is_in_batch(asked, entry, record)
+        is_within = wanted < entry.queue_offset or is_in_batch(wanted, entry, record)
         if place != entry.queue_offset or (self.is_of_batches and not is_within):
-            units = f"at offset {asked} is the message of queue offset {place}"
+            units = f"at offset {wanted} is the message of queue offset {place}"
             self._context.doubt(f"the units of {self._reader.name} lie beside their offsets: {units}")
 
     def _check_order(self, first: int) -> None:

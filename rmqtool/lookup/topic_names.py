@@ -1,4 +1,4 @@
-"""Which topics a store has, and which of them may be meant by a name that is none."""
+"""Names of the topics of a store, and suggestions for a name that is none."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _configured(store: Store, progress: Progress) -> set[str]:
 
 
 def missing_topic(store: Store, glob: str, progress: Progress) -> str | None:
-    """Say which topics a glob may mean that none fits; None if one does, or the store does not tell."""
+    """Say which topics a glob may mean that none fits; None if one does, or the store does not show them."""
     known = topics_of(store, progress)
     if not known or any(fnmatchcase(name, glob) for name in known):
         return None

@@ -1,8 +1,8 @@
-"""ROWS. What commands yield: one class for each ``type`` of the ndjson objects, and rows of records.
+"""ROWS that commands yield: one class for each ``type`` of the ndjson objects, and rows of records.
 
-``model`` and ``others`` have the classes; ``messages`` makes rows of what a walk over the log yields, and
+``model`` and ``derived`` have the classes; ``messages`` makes rows of what a walk over the log yields, and
 filters them; ``log_splits`` and ``log_pieces`` read a large log by kernels, on all cores, and make rows of
-what those cannot do; ``system_messages`` says what the broker's own are about; ``decompression`` and
+the rest; ``system_messages`` explains those of the broker; ``decompression`` and
 ``inner_batches`` unpack bodies. How rows look is decided in ``report``.
 """
 
@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from rmqtool.rows.others import (
+    from rmqtool.rows.derived import (
         BatchUnit,
         Chain,
         Checkpoint,
@@ -55,8 +55,8 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> object:
-        """Load the rows of other files when one is first asked for (`rmqtool.rows.others` says why)."""
+        """Load the rows of other files on first use (`rmqtool.rows.derived` says why)."""
         if name not in __all__:
             raise AttributeError(f"module 'rmqtool.rows' has no attribute {name!r}")
-        found = globals()[name] = getattr(import_module("rmqtool.rows.others"), name)
+        found = globals()[name] = getattr(import_module("rmqtool.rows.derived"), name)
         return found

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rmqtool.progress import Progress
 
 MAX_BODY_BYTES = 64 << 20
-"""Larger bodies stay compressed; a broker takes messages of 4 MiB, unless told otherwise."""
+"""Larger bodies stay compressed; a broker takes messages of 4 MiB, unless configured otherwise."""
 
 COMPRESSED_FLAG = 0x1
 """Bit of SYSFLAG: the body is compressed."""

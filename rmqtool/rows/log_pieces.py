@@ -87,7 +87,7 @@ class _Segment:
                 if later is not None:
                     waiting.append(pool.submit(read_split, later))
                 yield read
-                self._job.tell(read.split.stop)
+                self._job.advance(read.split.stop)
         finally:
             for future in waiting:
                 future.cancel()

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class KernelFilter:
-    """A ``MessageFilter`` for kernels.
+    """A ``MessageFilter`` in the form that kernels take.
 
     Attributes:
         numbers: By ``RowFilter``, int64.
@@ -107,7 +107,7 @@ class Encoder(Protocol):
 
 @dataclass(frozen=True)
 class LogJob(ABC):
-    """What is read of a log.
+    """Job that reads a range of a log.
 
     Attributes:
         log: The files.
@@ -116,8 +116,8 @@ class LogJob(ABC):
         begin: Physical offset; inside a record the next one is the first.
         end: Physical offset; what begins there or later is not read. None: to the end.
         split_bytes: What one core does at a time.
-        edge: What is known of the log as a whole; None: its files alone.
-        tell: Told up to which physical offset pieces have been yielded.
+        edge: Facts about the log as a whole; None: its files alone.
+        advance: Called with the physical offset up to which pieces have been yielded.
         ranges: Where what is wanted can lie; None: anywhere.
     """
 
@@ -128,7 +128,7 @@ class LogJob(ABC):
     end: int | None = field(default=None, kw_only=True)
     split_bytes: int = field(default=SPLIT_BYTES, kw_only=True)
     edge: FoundEdge | None = field(default=None, kw_only=True)
-    tell: Callable[[int], None] = field(default=lambda _: None, kw_only=True)
+    advance: Callable[[int], None] = field(default=lambda _: None, kw_only=True)
     ranges: Ranges | None = field(default=None, kw_only=True)
 
     @abstractmethod
@@ -163,7 +163,7 @@ class LogSplit:
 
 
 class EndOfSplit(Protocol):
-    """How a split ended."""
+    """End of a split."""
 
     @property
     def next_log_offset(self) -> int:
@@ -183,10 +183,10 @@ class EndOfSplit(Protocol):
 
 @dataclass
 class ReadSplit:
-    """What became of a split.
+    """Result of a split.
 
     Attributes:
-        split: What was to be read.
+        split: The range that was to be read.
         first_log_offset: Physical offset where its chain of records begins; None if no record begins in it.
         next_log_offset: Physical offset at which the next split has to begin.
         rows: Lines, and the rows of what is not plain.
@@ -300,7 +300,7 @@ class _Reading:
                 self._tell_unreadable(event)
 
     def _tell_unreadable(self, event: Defect) -> None:
-        """Add the row of what the disk did not deliver, unless it goes on from before: then it was told."""
+        """Add the row of what the disk did not deliver, unless it goes on from before: then there is one."""
         if not (event.physical_offset - self._split.segment.start) % RETRY_BYTES:
             self._encoder.add(self._make.row(event))
 

@@ -1,4 +1,4 @@
-"""From records of the log to rows, and which of them a user asks for."""
+"""Rows of the records of a log, and the filter of messages."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _UNKNOWN_LEVEL_DELAY_MS = 1000
 
 @dataclass(frozen=True)
 class MessageFilter:
-    """What a message must be like; None asks for nothing.
+    """Filter of messages; None admits any.
 
     Attributes:
         topic: A glob over the stored topic, or several.
@@ -49,8 +49,8 @@ class MessageFilter:
         begin_ms: Store time, inclusive.
         end_ms: Store time, inclusive.
         from_queue_offset: Queue offset, inclusive.
-        inside_batches: Whether tag and key are asked of the messages in an inner batch, too: then every batch
-            may hold what is wanted.
+        inside_batches: Whether tag and key are also those of messages in an inner batch: then every batch may
+            hold a match.
     """
 
     topic: str | tuple[str, ...] | None = None
@@ -80,7 +80,7 @@ class MessageFilter:
 
     @property
     def is_for_kernels(self) -> bool:
-        """Whether kernels can tell: they know no classes in globs, and texts as UTF-8 only.
+        """Whether kernels can filter: they know no classes in globs, and texts as UTF-8 only.
 
         Bytes of the command line that are no UTF-8 are surrogates in a text.
         """
@@ -154,7 +154,7 @@ class MessageRows:
     """Makes rows of what a walk over a log yields; what is wrong with a record comes before it.
 
     Args:
-        log: The files, to tell where an offset lies.
+        log: The files; they place an offset.
         delay_levels: The broker's delay table.
     """
 
@@ -189,7 +189,7 @@ class MessageRows:
         )
 
     def _may_be_foreign(self, defect: Defect) -> bool:
-        """Tell whether a wrong ``__CRC32#`` came with the message: what ``verify`` says of it, too."""
+        """Return whether a wrong ``__CRC32#`` came with the message: what ``verify`` says of it, too."""
         segment = self._log.segment_at(defect.physical_offset) if defect.code is CL_PROP_CRC else None
         if segment is None:
             return False

@@ -1,4 +1,4 @@
-"""What messages of the broker's own topics are about: what their raw fields mean, said in fields.
+"""Meaning of messages in the broker's own topics, as fields.
 
 Source: ``TransactionalMessageUtil``, ``TransactionalMessageServiceImpl``, ``TopicValidator``, ``MixAll``,
 ``MessageConst`` (4.9.8, 5.3.3), ``TimerMessageStore`` (5.0.0+), ``PopCheckPoint``, ``AckMsg`` (5.5.1).
@@ -94,21 +94,21 @@ def _timer(record: Record, _: int) -> Explanation:
     """A message that waits longer than the wheel reaches is rolled; RocksDB's timer labels it so (5.4.0+)."""
     due = parse_long(record.properties.get("TIMER_OUT_MS", ""))
     label = record.properties.get("TIMER_ROLL_LABEL")
-    told = {} if label is None else {"rollLabel": label}
-    return {"kind": "timer", **_meant_for(record), "deliverTimestamp": due, **told}
+    extra = {} if label is None else {"rollLabel": label}
+    return {"kind": "timer", **_meant_for(record), "deliverTimestamp": due, **extra}
 
 
 def _group(record: Record) -> Explanation:
     """Name the group; one that got a message by pop names itself in ORIGIN_GROUP, too (5.4.0+)."""
     is_retry = record.topic.startswith(RETRY_PREFIX)
     origin = record.properties.get("ORIGIN_GROUP")
-    told = {} if origin is None else {"originGroup": origin}
+    extra = {} if origin is None else {"originGroup": origin}
     return {
         "kind": "retry" if is_retry else "dead-letter",
         "group": record.topic.removeprefix(RETRY_PREFIX if is_retry else DEAD_LETTER_PREFIX),
         "topic": record.properties.get("RETRY_TOPIC"),
         "reconsumeTimes": record.head.reconsume_times,
-        **told,
+        **extra,
     }
 
 
@@ -173,8 +173,8 @@ def _multi_dispatch(properties: dict[str, str]) -> Explanation:
 def _queue(name: str, offset: int | None) -> Explanation:
     """Name a further queue; of a lite topic's, also whose and which it is (``LiteUtil``, 5.5.0+)."""
     lite = lite_topic_of(name)
-    told = {} if lite is None else {"parentTopic": lite[0], "liteTopic": lite[1]}
-    return {"topic": name, "queueOffset": offset, **told}
+    extra = {} if lite is None else {"parentTopic": lite[0], "liteTopic": lite[1]}
+    return {"topic": name, "queueOffset": offset, **extra}
 
 
 _POP: dict[str, Callable[[dict[str, object]], Explanation]] = {

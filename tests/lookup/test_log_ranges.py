@@ -12,7 +12,7 @@ from rmqtool.columns import pieces
 from rmqtool.commands.dump import log as dump_log
 from rmqtool.commands.export import plan as export_plan
 from rmqtool.lookup import log_ranges
-from rmqtool.lookup.log_ranges import CLOCK_SLACK_MS, Thrift, ranges_of
+from rmqtool.lookup.log_ranges import CLOCK_SLACK_MS, ReadLimits, ranges_of
 from rmqtool.progress import NullProgress
 from rmqtool.rows.messages import MessageFilter
 from rmqtool.scan.log_edge import FoundEdge
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 pq = library("pyarrow.parquet")
 
-EAGER = Thrift(least_bytes=0, join_bytes=0, window_bytes=20_000, least_units=2, most_read=1.0)
+EAGER = ReadLimits(least_bytes=0, join_bytes=0, window_bytes=20_000, least_units=2, most_read=1.0)
 STORE_NAMES = sorted(path.name for path in STORES.iterdir() if path.is_dir())
 CASES = [one for one in one_of_each_code() if one.code[:3] in {"CL-", "CQ-", "BQ-", "IX-", "LMQ"}]
 PLAIN = fixture("plain-5.5.1")
@@ -117,7 +117,7 @@ def test_a_part_of_a_store_is_read_as_a_whole(tmp_path: Path) -> None:
 @pytest.fixture
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look at queues however small the log is, and cut it into many pieces."""
-    monkeypatch.setattr(log_ranges, "Thrift", lambda: EAGER)
+    monkeypatch.setattr(log_ranges, "ReadLimits", lambda: EAGER)
     monkeypatch.setattr(dump_log, "LARGE_LOG_BYTES", 0)
     monkeypatch.setattr(pieces, "COLUMN_SPLIT_BYTES", 2000)
     monkeypatch.setattr(export_plan, "TASK_BYTES", 3000)

@@ -143,7 +143,7 @@ def _large_log(store: Store, log: FileQueue, request: DumpRequest, progress: Pro
             begin=request.from_offset or 0,
             end=end,
             edge=FoundEdge.of(store, log),
-            tell=lambda log_offset: progress.advance(log_offset - begin),
+            advance=lambda log_offset: progress.advance(log_offset - begin),
             ranges=ranges,
         )
     )

@@ -1,7 +1,7 @@
 """Rows of the files beside the log, of ``dump --hex`` and ``--layout``, and messages as columns.
 
-They are apart from `rmqtool.rows.model`, and loaded when one is asked for: a look-up shows messages only, and
-making these classes takes longer than its search.
+They are apart from `rmqtool.rows.model`, and loaded on first use: a look-up shows messages only, and defining
+these classes takes longer than its search.
 """
 
 from __future__ import annotations
