@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import jsonschema
 import pytest
 
-from rmqtool.columns import missing
 from rmqtool.report.schemas import schema
 from tests.cli.conftest import STORES
 
@@ -60,7 +59,7 @@ def test_wrong_words(
 
 
 def test_without_pyarrow(run: Callable[..., Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(missing, "find_spec", lambda _: None)
+    monkeypatch.setattr("rmqtool.columns.find_spec", lambda _: None)
     found = run("export", STORE, "-o", tmp_path / "out")
     assert found.status == 3
     assert "pyarrow is not installed: pip install 'rmqtool[arrow]' adds it" in found.err
