@@ -23,8 +23,8 @@ from rmqtool.commands.fleet import StoreOutcome
 from rmqtool.commands.rebuild.report import RebuildReport
 from rmqtool.commands.repair.model import RepairReport
 from rmqtool.dispatch.tag_evidence import TagRule
+from rmqtool.doctor.choices import ConfigChoice
 from rmqtool.doctor.copies import ConfigCopy
-from rmqtool.doctor.model import ConfigChoice
 from rmqtool.findings import Finding, FindingLog
 from rmqtool.findings.commitlog import CL_CRC
 from rmqtool.lookup.explain import Reason, Step

@@ -24,7 +24,7 @@ from rmqtool.account.witnesses import (
     unaccounted,
 )
 from rmqtool.derived.queue_files import all_live_units
-from rmqtool.dispatch.offset_gaps import RUN_ROW
+from rmqtool.dispatch.continuity import RUN_ROW
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats.consumequeue import PREBLANK_SIZE
 from rmqtool.formats.message import SMALLEST_RECORD

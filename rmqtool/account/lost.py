@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from rmqtool.account.absent import Absent
     from rmqtool.derived.queue_files import LiveUnits
-    from rmqtool.dispatch.offset_gaps import OffsetGaps
+    from rmqtool.dispatch.continuity import OffsetGaps
     from rmqtool.scan.records import Record
     from rmqtool.store.segments import FileQueue
 

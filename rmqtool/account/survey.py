@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.dispatch.offset_gaps import OffsetGaps, OffsetWalk
+from rmqtool.dispatch.continuity import OffsetGaps, OffsetWalk
 from rmqtool.releases import LENIENT
 from rmqtool.scan.gap_walk import GapWalk
 from rmqtool.scan.gaps import Gap, Outcome

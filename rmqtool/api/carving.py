@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rmqtool.api.arguments import check_least, property_texts
-from rmqtool.carve.ranges import read_map
+from rmqtool.carve.images import read_map
 from rmqtool.commands.carve import CarveReport, CarveRequest, carve
 from rmqtool.engine import EngineOptions
 from rmqtool.errors import UsageError
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from rmqtool.api.arguments import AnyPath, Value
-    from rmqtool.carve.ranges import Ranges
+    from rmqtool.carve.images import Ranges
     from rmqtool.progress import Progress
 
 _FILE_SIZE = "mappedFileSizeCommitLog"

@@ -11,8 +11,7 @@ from rmqtool.commands.dump import ROW_TYPES, DumpRequest, dump
 from rmqtool.errors import UsageError
 from rmqtool.findings import Severity
 from rmqtool.formats.message import INNER_BATCH_FLAG
-from rmqtool.rows.decompression import COMPRESSED_FLAG, decompressed
-from rmqtool.rows.inner_batches import with_inner_messages
+from rmqtool.rows.bodies import COMPRESSED_FLAG, decompressed, with_inner_messages
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -171,7 +171,7 @@ class Answer(Rows["rows.Message"]):
     def _unpacked(self, row: rows.Row) -> Iterable[rows.Row]:
         if not self._decompress:
             return (row,)
-        from rmqtool.rows.decompression import decompressed
+        from rmqtool.rows.bodies import decompressed
 
         return decompressed([row], self._remarks)
 

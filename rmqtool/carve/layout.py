@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rmqtool.carve.images import merged
 from rmqtool.carve.logs import find_logs, find_pieces
 from rmqtool.carve.proving import Cause, prove
-from rmqtool.carve.ranges import merged
 from rmqtool.formats.message import END_FILE_MIN_BLANK_LENGTH
 from rmqtool.releases import NEWEST
 from rmqtool.scan.loose_rows import DLEDGER_BYTES, FOUND_ROW
@@ -25,9 +25,8 @@ if TYPE_CHECKING:
     from rmqtool.arrays import Bools, Int64s
 
     Rows = npt.NDArray[Any]
-    from rmqtool.carve.images import Image
+    from rmqtool.carve.images import Image, Ranges
     from rmqtool.carve.logs import FoundLog
-    from rmqtool.carve.ranges import Ranges
 
 
 LARGEST_FILE = 2**31 - 1

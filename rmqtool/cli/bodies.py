@@ -61,11 +61,11 @@ class BodyChoice:
     def applied(self, found: Iterable[rows.Row], progress: Progress) -> Iterable[rows.Row]:
         """Return rows with bodies and batches in that form; a batch is unpacked from the body as stored."""
         if self.unpack:
-            from rmqtool.rows.inner_batches import with_inner_messages
+            from rmqtool.rows.bodies import with_inner_messages
 
             found = with_inner_messages(found, MessageFilter())
         if self.decompress:
-            from rmqtool.rows.decompression import decompressed
+            from rmqtool.rows.bodies import decompressed
 
             found = decompressed(found, progress)
         return found

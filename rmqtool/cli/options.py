@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import click
 from click.core import ParameterSource
 
-from rmqtool.cli.completers import complete_property, complete_queue, complete_topic, complete_zone
+from rmqtool.cli.completion import complete_property, complete_queue, complete_topic, complete_zone
 from rmqtool.cli.help import SectionOption
 from rmqtool.errors import UsageError
 from rmqtool.io import is_glob, local_name, location_of

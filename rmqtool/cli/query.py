@@ -11,7 +11,7 @@ import click
 
 from rmqtool import rows
 from rmqtool.cli.bodies import BodyChoice, body_options
-from rmqtool.cli.completers import complete_group, complete_queue, complete_topic
+from rmqtool.cli.completion import complete_group, complete_queue, complete_topic
 from rmqtool.cli.help import Command
 from rmqtool.cli.options import A_STORE, AN_OFFSET, shared_options, time_options
 from rmqtool.cli.session import Session

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rmqtool.cli.completers import complete_topic
+from rmqtool.cli.completion import complete_topic
 from rmqtool.cli.help import Command
 from rmqtool.cli.options import A_STORE, is_fleet, shared_options
 from rmqtool.cli.session import Session, command_line

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rmqtool.cli.case_record import case_option
-from rmqtool.cli.completers import complete_code, complete_target
+from rmqtool.cli.completion import complete_code, complete_target
 from rmqtool.cli.help import Command
 from rmqtool.cli.options import (
     A_PATH,

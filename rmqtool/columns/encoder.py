@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rmqtool import rows
 from rmqtool.columns.buffers import BATCH_BYTES, BATCH_ROWS, ColumnBuffers
 from rmqtool.progress import KeptRemarks
-from rmqtool.rows.decompression import COMPRESSED_FLAG, decompressed
+from rmqtool.rows.bodies import COMPRESSED_FLAG, decompressed
 from rmqtool.rows.log_splits import KernelFilter, LogJob
 from rmqtool.scan.column_kernels import encode_columns
 from rmqtool.scan.column_layout import Stopped

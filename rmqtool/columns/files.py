@@ -1,24 +1,37 @@
-"""Files of columns: Parquet, Arrow, and lines of text; each is written by batches of rows.
+"""Files of columns: Parquet, Arrow, and lines of text, by row groups, divided by topic or day on request.
 
 Only this module and ``arrow`` know pyarrow, which is an extra of the package.
 """
 
 from __future__ import annotations
 
+import re
+from collections import OrderedDict
+from contextlib import suppress
+from datetime import UTC, datetime
+from hashlib import sha256
 from typing import TYPE_CHECKING, Protocol
+from urllib.parse import quote
 
+import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
-from rmqtool.columns.names import FileFormat
+from rmqtool.columns.arrow import EARLIEST_MS, LATEST_MS, schema_of, truths
+from rmqtool.columns.names import ColumnChoice, ColumnFile, FileFormat, Partition, names_in_files
+from rmqtool.store.names import LONGEST_COMPONENT_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+    from typing import Self
 
+    import numpy.typing as npt
     from typing_extensions import Buffer
 
-    from rmqtool.columns.names import TextBodies
+    from rmqtool.columns.names import FileForm, TextBodies
     from rmqtool.store.staged_file import StagedFile
+    from rmqtool.store.staging import StagingHandle
+
 
 _WORDS = ("file", "magic", "transactionType", "bornHost", "storeHost", "topic", "tags")
 """Columns of few values, which Parquet keeps once."""
@@ -148,3 +161,182 @@ _OPENERS: dict[FileFormat, Callable[[Output, pa.Schema, TextBodies], TableWriter
     FileFormat.NDJSON: _json_lines,
     FileFormat.CSV: _csv_lines,
 }
+
+
+GROUP_BYTES = 64 << 20
+"""Row groups end here at the latest, but for a batch; in memory, before they are written."""
+
+GROUP_ROWS = 1 << 20
+_OPEN_FILES = 64
+_DAY_MS = 86_400_000
+_DIGITS = 32
+"""So many of a digest: nobody finds two topics that have them alike."""
+
+_DIGEST = re.compile(f"~[0-9a-f]{{{_DIGITS}}}$")
+_CUT_ESCAPE = re.compile("%[0-9A-F]?$")
+_CUT_FROM = LONGEST_COMPONENT_BYTES - len("%0")
+"""A name that was cut has this length at least: part of an escape may have gone, too."""
+
+_SUFFIXES = {"parquet": "parquet", "arrow": "arrow", "ndjson": "ndjson", "csv": "csv"}
+_NO_DAY = "__HIVE_DEFAULT_PARTITION__"
+"""Hive's name of a partition of rows without a value, as readers of its folders know it."""
+
+_SETS_APART = {Partition.TOPIC: "topic", Partition.DAY: "storeTimestamp"}
+
+
+def columns_needed(choice: ColumnChoice, form: FileForm) -> ColumnChoice:
+    """Return the columns that batches must have: those of the files, and that which sets them apart."""
+    names = choice.names
+    if form.partition is not None and _SETS_APART[form.partition] not in names:
+        names = (*names, _SETS_APART[form.partition])
+    return ColumnChoice(names, choice.decompress)
+
+
+class TableFiles:
+    """The files of one task; a context manager that leaves none of them after an error.
+
+    Args:
+        staging: Where they go.
+        name: Of each file, without its ending; inside the folders of partitions.
+        folder: Before those, empty or with ``/`` at its end.
+        choice: The columns of the files; see `names_in_files`.
+        form: How they are written.
+    """
+
+    def __init__(
+        self, staging: StagingHandle, name: str, folder: str, choice: ColumnChoice, form: FileForm
+    ) -> None:
+        self._names = names_in_files(choice.names, form.partition)
+        self._schema = schema_of(ColumnChoice(self._names))
+        self._staging, self._name, self._folder, self._form = staging, name, folder, form
+        self._groups: dict[str, list[pa.RecordBatch]] = {}
+        self._sizes: dict[str, int] = {}
+        self._open: OrderedDict[str, _OpenFile] = OrderedDict()
+        self._topics: dict[str, str] = {}
+        self._begun: dict[str, int] = {}
+        self._done: list[ColumnFile] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:
+        for file in self._open.values():
+            file.abandon()
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Take a batch."""
+        for place, topic, part in _set_apart(batch, self._form.partition):
+            if topic is not None:
+                self._topics[place] = topic
+            wanted = part.select([*self._names])
+            self._groups.setdefault(place, []).append(wanted)
+            self._sizes[place] = self._sizes.get(place, 0) + wanted.nbytes
+            rows = sum(one.num_rows for one in self._groups[place])
+            if self._sizes[place] >= GROUP_BYTES or rows >= GROUP_ROWS:
+                self._write(place)
+        while sum(self._sizes.values()) >= 2 * GROUP_BYTES:
+            self._write(max(self._sizes, key=self._sizes.__getitem__))
+
+    def finish(self) -> list[ColumnFile]:
+        """Write what is left; return the files."""
+        for place in list(self._groups):
+            self._write(place)
+        while self._open:
+            self._close_oldest()
+        return sorted(self._done, key=lambda one: one.name)
+
+    def _write(self, place: str) -> None:
+        del self._sizes[place]
+        table = pa.Table.from_batches(self._groups.pop(place), schema=self._schema).unify_dictionaries()
+        if place not in self._open:
+            if len(self._open) == _OPEN_FILES:
+                self._close_oldest()
+            self._open[place] = self._begin(place)
+        self._open.move_to_end(place)
+        self._open[place].write(table)
+
+    def _begin(self, place: str) -> _OpenFile:
+        count = self._begun[place] = self._begun.get(place, 0) + 1
+        again = f"-{count}" if count > 1 else ""
+        name = f"{self._folder}{place}{self._name}{again}.{_SUFFIXES[self._form.format]}"
+        return _OpenFile(self._staging, name, self._schema, self._form, self._topics.get(place))
+
+    def _close_oldest(self) -> None:
+        _, file = self._open.popitem(last=False)
+        self._done.append(file.finish())
+
+
+class _OpenFile:
+    """A file being written."""
+
+    def __init__(
+        self, staging: StagingHandle, name: str, schema: pa.Schema, form: FileForm, topic: str | None
+    ) -> None:
+        self._name, self._topic = name, topic
+        self._staged = staging.create_file(name)
+        self._output = Output(self._staged)
+        self._tables = open_tables(form.format, self._output, schema, form.bodies)
+        self._messages = 0
+
+    def write(self, table: pa.Table) -> None:
+        self._tables.write(table)
+        self._messages += table.num_rows
+
+    def finish(self) -> ColumnFile:
+        try:
+            self._tables.finish()
+        except BaseException:
+            self.abandon()
+            raise
+        self._staged.finish()
+        return ColumnFile(self._name, self._messages, self._output.size_bytes, self._topic)
+
+    def abandon(self) -> None:
+        """Leave nothing; what pyarrow still writes, so that its writer is closed, goes nowhere."""
+        self._output.is_abandoned = True
+        with suppress(pa.ArrowInvalid):  # it failed before
+            self._tables.finish()
+        self._staged.abandon()
+
+
+def _set_apart(
+    batch: pa.RecordBatch, partition: Partition | None
+) -> Iterator[tuple[str, str | None, pa.RecordBatch]]:
+    """Yield the parts of a batch, each with its folder, as Hive names it, and what that has not room for."""
+    if partition is None:
+        yield "", None, batch
+        return
+    column = batch[_SETS_APART[partition]]
+    if partition is Partition.TOPIC:
+        numbers, words = column.indices.to_numpy(), column.dictionary
+        values = {number: words[number].as_py() for number in np.unique(numbers).tolist()}
+    else:
+        numbers = column.cast(pa.int64()).fill_null(np.iinfo(np.int64).max).to_numpy() // _DAY_MS
+        values = {number: _day(number) for number in np.unique(numbers).tolist()}
+    for number, value in values.items():
+        folder, is_cut = folder_of(partition, value)
+        yield f"{folder}/", value if is_cut else None, _rows_of(batch, numbers == number)
+
+
+def folder_of(partition: Partition, value: str) -> tuple[str, bool]:
+    """Return the name of a folder, and whether it is cut and ends with a digest, for lack of room.
+
+    A value that only looks like that gets its own digest, so that none can be taken for another.
+    """
+    folder = f"{partition}={quote(value, safe='')}"
+    looks_cut = len(folder) >= _CUT_FROM and _DIGEST.search(folder) is not None
+    if len(folder) <= LONGEST_COMPONENT_BYTES and not looks_cut:
+        return folder, False
+    digest = sha256(value.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
+    kept = _CUT_ESCAPE.sub("", folder[: LONGEST_COMPONENT_BYTES - 1 - _DIGITS])
+    return f"{kept}~{digest}", True
+
+
+def _rows_of(batch: pa.RecordBatch, wanted: npt.NDArray[np.bool_]) -> pa.RecordBatch:
+    return batch if wanted.all() else batch.filter(truths(wanted))
+
+
+def _day(number: int) -> str:
+    if not EARLIEST_MS <= number * _DAY_MS <= LATEST_MS:
+        return _NO_DAY
+    return datetime.fromtimestamp(number * _DAY_MS / 1000, UTC).date().isoformat()

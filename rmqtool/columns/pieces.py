@@ -7,8 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, TypeVar
 
 from rmqtool.columns.encoder import COLUMN_SPLIT_BYTES, ColumnJob
-from rmqtool.rows.log_pieces import before_segment
-from rmqtool.rows.log_splits import LogSplit, read_split, within
+from rmqtool.rows.log_splits import LogSplit, before_segment, read_split, within
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -1,19 +1,31 @@
-"""Continuity of queue offsets along the log, as the broker hands them out, one by one."""
+"""Continuity of queue offsets along the log: breaks in what the broker counts, runs, and gaps between them.
+
+For runs and gaps every record is followed as it comes, whatever made the broker skip it. A record waits for
+the next one of its queue, as that decides what its offset means.
+"""
 
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from rmqtool.dispatch.append import MAX_QUEUE_OFFSET
+from rmqtool.dispatch.queue_kernels import TOTAL_ROW, find_queue
 from rmqtool.dispatch.rows import UNKNOWN_QUEUE_OFFSET
+from rmqtool.dispatch.totals import QueueTotals
+from rmqtool.formats.message import TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_NONE
+from rmqtool.javacompat.kernels import parse_short
 from rmqtool.javacompat.kernels.integers import as_int
 from rmqtool.jit import entry, kernel
+from rmqtool.scan.rows import MESSAGE_ROW, Property
 
 if TYPE_CHECKING:
-    from rmqtool.arrays import Int64s, Rows
+    import numpy.typing as npt
+
+    from rmqtool.arrays import Buffer, Int64s, Rows
+    from rmqtool.scan.walk import MessageBatch
 
 
 class Discontinuity(IntEnum):
@@ -127,3 +139,188 @@ def find_breaks(
                 one.kind, one.row, one.expected, one.observed = kind, row, expected, offset
                 filled += 1
     return filled
+
+
+class _State(IntEnum):
+    """Places in the state of a queue, after those of ``Progress``."""
+
+    WAITS = len(Progress)
+    OFFSET = len(Progress) + 1
+    COUNT = len(Progress) + 2
+    MISSING = len(Progress) + 3
+    PLACE = len(Progress) + 4  # of the record that waits
+    END = len(Progress) + 5
+    OPEN = len(Progress) + 6  # whether there is a run that goes on; the next are its fields
+    RUN_FIRST = len(Progress) + 7
+    RUN_STOP = len(Progress) + 8
+    RUN_PLACE = len(Progress) + 9
+    RUN_END = len(Progress) + 10
+    RUN_ANEW = len(Progress) + 11
+
+
+RUN_ROW = np.dtype(
+    [
+        ("queue", np.int64),  # its number
+        ("first", np.int64),  # queue offset
+        ("stop", np.int64),  # queue offset after the last
+        ("place", np.int64),  # physical offset of the first record
+        ("end", np.int64),  # after the last record
+        ("anew", np.int64),  # whether the queue offsets begin again here
+    ],
+    align=True,
+)
+"""Records of a queue whose queue offsets follow each other."""
+
+_WIDTH = len(Progress) + len(_State)
+_WAITS, _OFFSET, _COUNT, _MISSING, _PLACE, _END = (place.value for place in list(_State)[:6])
+_OPEN, _RUN_FIRST, _RUN_STOP, _RUN_PLACE, _RUN_END, _RUN_ANEW = (place.value for place in list(_State)[6:])
+_NUM, _BASE = Property.INNER_NUM.value, Property.INNER_BASE.value
+_NONE = -1
+
+
+class OffsetGaps(NamedTuple):
+    """Queue offsets that are missing between those of a log.
+
+    Attributes:
+        offsets: how many.
+        queues: in how many queues.
+    """
+
+    offsets: int
+    queues: int
+
+
+@kernel
+def _close(number: int, state: Int64s, runs: Rows, filled: int) -> int:
+    """Put the run that is open, if one is, among the others."""
+    if state[_OPEN]:
+        one = runs[filled]
+        one.queue, one.first, one.stop = number, state[_RUN_FIRST], state[_RUN_STOP]
+        one.place, one.end, one.anew = state[_RUN_PLACE], state[_RUN_END], state[_RUN_ANEW]
+        state[_OPEN] = 0
+        return filled + 1
+    return filled
+
+
+@kernel
+def _judge(number: int, state: Int64s, following: int, runs: Rows, filled: int) -> int:
+    """Judge the record that waits, if one does; return how many runs there are then."""
+    if not state[_WAITS]:
+        return filled
+    kind, expected, observed = follow_offset(state[_OFFSET], state[_COUNT], following, state)
+    if kind == _GAP:
+        state[_MISSING] += observed - expected
+    if kind >= 0 and state[_NEXT] == expected + state[_COUNT]:
+        observed = expected  # it says something else, and the queue goes on as if it did not
+    if not state[_OPEN] or observed != state[_RUN_STOP]:
+        filled = _close(number, state, runs, filled)
+        state[_OPEN], state[_RUN_FIRST], state[_RUN_PLACE] = 1, observed, state[_PLACE]
+        state[_RUN_ANEW] = kind == _RESET
+    state[_RUN_STOP], state[_RUN_END] = observed + state[_COUNT], state[_END]
+    return filled
+
+
+def _example_of_follow_rows() -> tuple[object, ...]:
+    rows, values = np.empty(0, MESSAGE_ROW), np.empty((0, len(Property), 2), np.int64)
+    slots, totals, names = np.full(1, -1, np.int32), np.empty(0, TOTAL_ROW), np.empty(0, np.uint8)
+    states, runs = np.empty((0, _WIDTH), np.int64), np.empty(0, RUN_ROW)
+    return np.empty(1, np.uint8), rows, values, slots, totals, names, states, runs
+
+
+@entry(_example_of_follow_rows)
+@kernel
+def _follow_rows(
+    buffer: Buffer,
+    rows: Rows,
+    values: Int64s,
+    slots: npt.NDArray[np.int32],
+    totals: Rows,
+    names: Buffer,
+    states: Int64s,
+    runs: Rows,
+) -> int:
+    """Follow the queue offsets of a batch whose queues are all in the table; half messages have none.
+
+    Returns:
+        How many runs ended, which are in ``runs``.
+    """
+    filled = 0
+    for i in range(len(rows)):
+        row = rows[i]
+        kind = row.sys_flag & TRANSACTION_MASK
+        if kind != TRANSACTION_NONE and kind != TRANSACTION_COMMIT:  # noqa: PLR1714 - a kernel
+            continue
+        number = find_queue(buffer, row.topic_start, row.topic_stop, row.queue_id, slots, totals, names)
+        state, count = states[number], 1
+        if values[i, _NUM, 0] >= 0 and values[i, _BASE, 0] >= 0:
+            count = max(parse_short(buffer, values[i, _NUM, 0], values[i, _NUM, 1])[1], 1)
+        filled = _judge(number, state, row.queue_offset, runs, filled)
+        state[_WAITS], state[_OFFSET], state[_COUNT] = 1, row.queue_offset, count
+        state[_PLACE], state[_END] = row.log_offset, row.log_offset + row.total_size
+    return filled
+
+
+@entry(lambda: (np.empty((0, _WIDTH), np.int64), np.empty(0, RUN_ROW)))
+@kernel
+def _judge_last(states: Int64s, runs: Rows) -> int:
+    """Judge what waits still; there is room for two runs of each queue."""
+    filled = 0
+    for number in range(len(states)):
+        filled = _judge(number, states[number], _NONE, runs, filled)
+        filled = _close(number, states[number], runs, filled)
+    return filled
+
+
+class OffsetWalk:
+    """Follows the queue offsets along a log.
+
+    Args:
+        from_zero: the log begins at 0, so every queue must begin at offset 0.
+    """
+
+    def __init__(self, *, from_zero: bool) -> None:
+        self._from_zero = from_zero
+        self._queues = QueueTotals()
+        self._states: Int64s = np.zeros((0, _WIDTH), np.int64)
+        self._runs: list[Rows] = []
+
+    def add(self, batch: MessageBatch) -> None:
+        """Take messages, in log order."""
+        queues = self._queues
+        queues.add(batch)
+        if len(self._states) < len(queues.rows):
+            more = np.zeros((len(queues.rows) - len(self._states), _WIDTH), np.int64)
+            more[:, _STARTED] = self._from_zero
+            self._states = np.concatenate((self._states, more))
+        runs = np.empty(len(batch.rows), RUN_ROW)  # each record ends one run at most
+        filled = _follow_rows(
+            batch.buffer,
+            batch.rows,
+            batch.values,
+            queues.slots,
+            queues.rows,
+            queues.names,
+            self._states,
+            runs,
+        )
+        if filled:
+            self._runs.append(runs[:filled].copy())
+
+    def finish(self) -> OffsetGaps:
+        """Return what is missing; nothing can be taken after that."""
+        runs = np.empty(2 * len(self._states), RUN_ROW)
+        self._runs.append(runs[: _judge_last(self._states, runs)])
+        missing = self._states[:, _MISSING]
+        return OffsetGaps(int(missing.sum()), int(np.count_nonzero(missing)))
+
+    def runs(self) -> dict[tuple[str, int], Rows]:
+        """Return the runs of each queue in log order, ``(n,)`` of ``RUN_ROW``, once it is finished."""
+        runs = np.concatenate([np.empty(0, RUN_ROW), *self._runs])
+        runs = runs[np.argsort(runs["queue"], kind="stable")]
+        bounds = np.searchsorted(runs["queue"], np.arange(len(self._states) + 1))
+        found: dict[tuple[str, int], Rows] = {}
+        for number, (key, _) in enumerate(self._queues):
+            mine = runs[bounds[number] : bounds[number + 1]]
+            if len(mine):
+                found[key] = np.concatenate((found[key], mine)) if key in found else mine
+        return found

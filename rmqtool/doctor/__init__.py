@@ -8,9 +8,9 @@ which messages would be delivered again and which skipped. Nothing is written he
 
 from __future__ import annotations
 
+from rmqtool.doctor.choices import BrokerTakes, ConfigChoice, ConfigDiagnosis, OffsetEffect
 from rmqtool.doctor.copies import CONFIG_KINDS, OFFSET_DATABASES, ONLY_SHOWN, ConfigCopy, CopyState
 from rmqtool.doctor.diagnose import TimerDiagnosis, diagnose, diagnose_timer
-from rmqtool.doctor.model import BrokerTakes, ConfigChoice, ConfigDiagnosis, OffsetEffect
 
 __all__ = [
     "CONFIG_KINDS",

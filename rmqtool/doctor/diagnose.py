@@ -6,9 +6,19 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from rmqtool.doctor.choices import (
+    DELAYS,
+    BrokerTakes,
+    ConfigChoice,
+    ConfigDiagnosis,
+    Offsets,
+    Place,
+    QueueEnds,
+    effects_of,
+    offsets_of,
+    proven_offsets,
+)
 from rmqtool.doctor.copies import CONFIG_KINDS, OTHER_KEEPERS, ConfigCopy, CopyState, entries_of, read_copy
-from rmqtool.doctor.effects import DELAYS, Offsets, Place, QueueEnds, effects_of, offsets_of, proven_offsets
-from rmqtool.doctor.model import BrokerTakes, ConfigChoice, ConfigDiagnosis
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats.timer import TIMER_CHECKPOINTS
 from rmqtool.topics import LMQ_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC, group_of, is_own_group

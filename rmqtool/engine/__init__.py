@@ -5,12 +5,11 @@ travels is small (descriptors, numpy rows); bulk bytes go from the tasks straigh
 
 ``interface`` says what every engine promises; ``local`` keeps it with threads, because kernels release the
 GIL; ``spark`` keeps it with a Spark session in a private Java process (or on a cluster), built from
-``spark_java`` (which Java), ``spark_cache`` (files of Java for its next start), ``spark_master`` (is it a
-master, and there), ``spark_settings`` (configuration), ``spark_jvm`` (the process and its end) and
-``spark_private`` (all private names of pyspark). ``spark_live`` keeps it with a session that is open already,
-or with one at a server of Spark Connect. All send maps as ``spark_jobs``, to other machines as ``spark_plan``
-packs them; ``spark_task`` is what runs on an executor. Nothing
-heavy is imported before a Spark engine opens.
+``spark_java`` (Java and its AOT cache), ``spark_master`` (is it a master, and there), ``spark_settings``
+(configuration), ``spark_jvm`` (the process and its end) and ``spark_private`` (all private names of pyspark).
+``spark_live`` keeps it with a session that is open already, or with one at a server of Spark Connect. All
+send maps as ``spark_jobs``, to other machines as ``spark_plan`` packs them; ``spark_task`` is what runs on an
+executor. Nothing heavy is imported before a Spark engine opens.
 """
 
 from __future__ import annotations

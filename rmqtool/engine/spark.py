@@ -9,8 +9,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, TypeVar
 
 from rmqtool.engine.interface import EngineError, EngineOptions
-from rmqtool.engine.spark_cache import StartCache
-from rmqtool.engine.spark_java import find_java
+from rmqtool.engine.spark_java import StartCache, find_java
 from rmqtool.engine.spark_jobs import MappingEngine
 from rmqtool.engine.spark_jvm import DriverJvm
 from rmqtool.engine.spark_master import another_line, check_master

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rmqtool.engine.local import usable_cpus
-from rmqtool.engine.spark_cache import StartCache
+from rmqtool.engine.spark_java import StartCache
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

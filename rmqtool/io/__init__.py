@@ -8,7 +8,7 @@ by way of pyarrow, which is loaded when a URL is given. A new kind of source is 
 by a descriptor (``tests/house/test_one_seam.py``).
 
 Files that the package writes on this machine, and files that the user names beside the store, do not pass
-here; objects of results do (`rmqtool.io.object_writes`).
+here; objects of results do (`rmqtool.io.object_store`).
 """
 
 from __future__ import annotations

@@ -1,27 +1,46 @@
 """Parts of a log that can hold the messages of a filter; the rest need not be read.
 
-Nothing is left out on the word of one structure alone. Files are left out by the store times that they begin
-with, if these ascend over the whole log. Parts of files are left out where the units of all queues lie end to
-end over them, record by record, and none of those records is of a wanted queue: what no unit accounts for is
-read. To read the log itself, name its directory, not the store.
+No structure alone rules a part out. Files are left out by the store times that they begin with, if these
+ascend over the whole log. Parts of files are left out where the units of all queues lie end to end over them,
+record by record, and none of those records is of a wanted queue. A missing, repeated, cut or altered unit
+leaves a hole there, and holes are read; so are records that no broker gives a unit. Samples of records of
+every queue test the units; if one does not agree, all is read. Index files cover messages in the same way:
+those that have items, none of them of a key.
+
+To read the log itself, name its directory, not the store.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING
+from itertools import accumulate, chain, pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
+from rmqtool.derived.index_files import open_index_file
+from rmqtool.derived.queue_bounds import first_holding
+from rmqtool.derived.queue_files import QueueFile
+from rmqtool.formats.consumequeue import PREBLANK_SIZE
+from rmqtool.javacompat import index_key_hash
 from rmqtool.scan.log_end import first_record
-from rmqtool.store import PathKind
+from rmqtool.scan.record_at import record_at
+from rmqtool.store.kinds import KINDS, UNIT_QUEUE_KINDS, PathKind
+from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    import numpy.typing as npt
+
+    from rmqtool.arrays import Bools, Int64s
+    from rmqtool.derived.index_files import IndexFile
+    from rmqtool.formats import Decoder
     from rmqtool.progress import Progress
     from rmqtool.rows.log_splits import Ranges
     from rmqtool.rows.messages import MessageFilter
-    from rmqtool.store import Segment, Store
+    from rmqtool.store import QueueFiles, Segment, Store
+
 
 CLOCK_SLACK_MS = 3_600_000
 """So much a broker's clock may have been set back without a message being left out."""
@@ -77,8 +96,6 @@ def ranges_of(
     if not _asks_queues(wanted):
         found: Ranges = tuple((one.start, one.stop) for one in timely)
     else:
-        from rmqtool.lookup.queue_account import QueueAccount
-
         account = QueueAccount(store, wanted, limits)
         windows = _windows(timely, limits.window_bytes)
         found = tuple(one for window in windows for one in account.ranges(window))
@@ -139,3 +156,270 @@ def _windows(segments: list[Segment], window_bytes: int) -> Iterator[list[Segmen
         window.append(segment)
     if window:
         yield window
+
+
+class IndexAccount:
+    """Coverage by index files: ranges of messages that may have a key.
+
+    A file is believed if its header fits, and the chains of the key hold only what belongs there. Its first
+    and last message are not: their items may go on in another file.
+
+    Args:
+        store: The store.
+        topics: The topics of wanted messages.
+        key: A key, or unique key.
+    """
+
+    def __init__(self, store: Store, topics: list[str], key: str) -> None:
+        self._hashes = np.array(sorted(index_key_hash(topic, key) for topic in topics), np.int64)
+        geometry = store.settings.index_geometry
+        files = [open_index_file(one, geometry) for one in store.index_files]
+        self._files = [one for one in files if self._is_sound(one)]
+        for one in files:
+            one.file.close()
+        self._known: Int64s = np.empty(0, np.int64)
+        self._met: Int64s = self._known
+
+    def load(self, start: int, stop: int) -> None:
+        """Read the items of a range of the log, physical offsets."""
+        known: list[Int64s] = [np.empty(0, np.int64)]
+        met: list[Int64s] = [np.empty(0, np.int64)]
+        for file in self._files:
+            header = file.header
+            if header.end_phy_offset < start or header.begin_phy_offset >= stop:
+                continue
+            for items in file.item_columns():
+                offsets = items.physical_offsets
+                met.append(offsets[_are_among(items.key_hashes, self._hashes)])
+                within = (offsets >= start) & (offsets < stop)
+                known.append(
+                    offsets[within & (offsets > header.begin_phy_offset) & (offsets < header.end_phy_offset)]
+                )
+            file.file.close()
+        self._known, self._met = np.sort(np.concatenate(known)), np.sort(np.concatenate(met))
+
+    def may_have(self, offsets: Int64s) -> Bools:
+        """Return which of the messages that lie at physical offsets may have the key."""
+        return ~_are_among(offsets, self._known) | _are_among(offsets, self._met)
+
+    def _is_sound(self, file: IndexFile) -> bool:
+        if file.problem is not None or not file.has_items or file.lost_slots:
+            return False
+        for key_hash in self._hashes.tolist():
+            slot, last = key_hash % file.slots, None
+            for last in file.chain(slot):
+                if last[1].key_hash < 0 or last[1].key_hash % file.slots != slot:
+                    return False
+            if file.chain_problem(slot, last) is not None:
+                return False
+        return not file.take_unreadable()
+
+
+def _are_among(numbers: npt.NDArray[np.integer[Any]], some: Int64s) -> Bools:
+    """Return which numbers are among some that ascend; many times faster than ``np.isin``."""
+    if not len(some):
+        return np.zeros(len(numbers), np.bool_)
+    places = np.searchsorted(some, numbers)
+    return np.asarray(some[np.minimum(places, len(some) - 1)] == numbers)
+
+
+_SIZE_BITS = 31
+_SIZES = (1 << _SIZE_BITS) - 1
+_FIRST_CHUNK_UNITS = 1 << 9
+_LARGEST_CHUNK_UNITS = 1 << 18
+_TRIED = 512  # records by which units are tried, of wanted queues and of others
+
+
+class _Units(NamedTuple):
+    """Units of one queue: numbers, physical offsets and sizes, ``(n,)`` each."""
+
+    numbers: Int64s
+    starts: Int64s
+    sizes: Int64s
+
+
+class _Trial(NamedTuple):
+    """A unit to be tried by its record; without a number, that of the record is not looked at."""
+
+    queue: QueueFiles
+    number: int | None
+    start: int
+    size: int
+
+
+class QueueAccount:
+    """Coverage by queues: ranges of the log where wanted messages lie.
+
+    Args:
+        store: The store.
+        wanted: What messages must be like.
+        limits: When this pays.
+    """
+
+    def __init__(self, store: Store, wanted: MessageFilter, limits: ReadLimits) -> None:
+        self._log, self._wanted, self._limits = store.commitlog, wanted, limits
+        queues = chain.from_iterable(store.queues(kind) for kind in UNIT_QUEUE_KINDS)
+        own = [one for one in queues if not (one.topic or "").startswith(LMQ_PREFIX)]
+        self._asked = [one for one in own if wanted.admits_queue(one.topic, one.queue_id)]
+        self._others = [one for one in own if not wanted.admits_queue(one.topic, one.queue_id)]
+        topics = sorted({one.topic for one in self._asked if one.topic is not None})
+        self._index = None if wanted.key is None else IndexAccount(store, topics, wanted.key)
+
+    def ranges(self, window: list[Segment]) -> Ranges:
+        """Return where wanted messages can lie in files that follow each other: all of these, if anywhere."""
+        everything = tuple((one.start, one.stop) for one in window)
+        size = sum(stop - start for start, stop in everything)
+        if not self._asked:  # only a damaged record has such a topic, or a queue is gone
+            return everything
+        trials: list[_Trial] = []
+        spans, own_keys = self._asked_units(window, trials)
+        if self._cells(spans, window[0].start) > self._limits.most_read * size:
+            return everything
+        keys = np.concatenate([own_keys, *self._other_units(window, trials)])
+        if not all(map(self._is_true, _thinned(trials))):
+            return everything
+        keys.sort()
+        runs = self._runs(keys, window)
+        found = tuple(chain.from_iterable(self._ranges_of(one, runs, spans) for one in window))
+        read = sum(stop - start for start, stop in found)
+        return found if read <= self._limits.most_read * size else everything
+
+    def _cells(self, spans: Int64s, base: int) -> int:
+        """Return about how many bytes are read where spans lie, without having put them in order."""
+        width = max(self._limits.join_bytes, 1)
+        cells = np.sort((spans[:, 0] - base) // width)
+        return int(np.count_nonzero(np.diff(cells)) + 1) * width if len(cells) else 0
+
+    def _asked_units(self, window: list[Segment], trials: list[_Trial]) -> tuple[Int64s, Int64s]:
+        """Return where wanted messages lie, ``(n, 2)``, and the keys of all units of their queues."""
+        spans: list[Int64s] = [np.empty((0, 2), np.int64)]
+        keys: list[Int64s] = [np.empty(0, np.int64)]
+        least = self._wanted.from_queue_offset
+        if self._index is not None:
+            self._index.load(window[0].start, window[-1].stop)
+        for queue in self._asked:
+            units = _units_between(queue, window[0].start, window[-1].stop)
+            keys.append(_keys(units, window[0].start))
+            if least is not None and queue.kind is PathKind.CONSUMEQUEUE:
+                units = _some(units, units.numbers >= least)
+            if self._index is not None:
+                units = _some(units, self._index.may_have(units.starts))
+            spans.append(np.stack([units.starts, units.starts + units.sizes], axis=1))
+            trials.extend(_trials(queue, units, _TRIED // (2 * len(self._asked)) + 2))
+        return np.concatenate(spans), np.concatenate(keys)
+
+    def _other_units(self, window: list[Segment], trials: list[_Trial]) -> Iterator[Int64s]:
+        for queue in self._others:
+            units = _units_between(queue, window[0].start, window[-1].stop)
+            trials.extend(_trials(queue, units, 2))
+            yield _keys(units, window[0].start)
+
+    def _is_true(self, trial: _Trial) -> bool:
+        record, queue = record_at(self._log, trial.start), trial.queue
+        return (
+            record is not None
+            and (record.topic, record.head.queue_id) == (queue.topic, queue.queue_id)
+            and len(record.raw) == trial.size
+            and record.head.physical_offset == trial.start
+            and trial.number in {None, record.head.queue_offset}
+        )
+
+    def _runs(self, keys: Int64s, window: list[Segment]) -> Int64s:
+        """Return where units lie end to end in one file, ``(n, 2)`` physical offsets."""
+        base = window[0].start
+        starts = base + (keys >> _SIZE_BITS)
+        stops = starts + (keys & _SIZES)
+        firsts = np.array([one.start for one in window])
+        file = np.searchsorted(firsts, starts, "right") - 1
+        inside = stops <= np.array([one.stop for one in window])[file]
+        starts, stops, file = starts[inside], stops[inside], file[inside]
+        while (clash := stops[:-1] > starts[1:]).any():  # neither of two that overlap is believed
+            keep = ~(np.append(clash, False) | np.insert(clash, 0, False))
+            starts, stops, file = starts[keep], stops[keep], file[keep]
+        if not len(starts):
+            return np.empty((0, 2), np.int64)
+        cuts = np.flatnonzero((stops[:-1] != starts[1:]) | (file[:-1] != file[1:])) + 1
+        first, last = np.insert(cuts, 0, 0), np.append(cuts, len(starts)) - 1
+        runs = np.stack([starts[first], stops[last]], axis=1)
+        return runs[last - first + 1 >= self._limits.least_units]
+
+    def _ranges_of(self, segment: Segment, runs: Int64s, spans: Int64s) -> Ranges:
+        """Return what is to be read of a file: what no run covers, and wanted messages."""
+        own = runs[(runs[:, 0] >= segment.start) & (runs[:, 1] <= segment.stop)]
+        holes = np.stack([np.insert(own[:, 1], 0, segment.start), np.append(own[:, 0], segment.stop)], axis=1)
+        wanted = spans[(spans[:, 0] >= segment.start) & (spans[:, 1] <= segment.stop)]
+        both = np.concatenate([holes[holes[:, 0] < holes[:, 1]], wanted])
+        if not len(both):
+            return ()
+        both = both[np.argsort(both[:, 0], kind="stable")]
+        reach = np.maximum.accumulate(both[:, 1])
+        cuts = np.flatnonzero(both[1:, 0] > reach[:-1] + self._limits.join_bytes) + 1
+        starts, stops = both[np.insert(cuts, 0, 0), 0], reach[np.append(cuts, len(both)) - 1]
+        return tuple(zip(starts.tolist(), stops.tolist(), strict=True))
+
+
+def _keys(units: _Units, base: int) -> Int64s:
+    """Return numbers that sort units by where they lie, and hold their sizes."""
+    return (units.starts - base) << _SIZE_BITS | units.sizes
+
+
+def _some(units: _Units, wanted: Bools) -> _Units:
+    return _Units(*(column[wanted] for column in units))
+
+
+def _trials(queue: QueueFiles, units: _Units, wanted: int) -> Iterator[_Trial]:
+    """Yield so many units, the first and the last among them."""
+    count = len(units.starts)
+    numbered = queue.kind is PathKind.CONSUMEQUEUE
+    for row in np.unique(np.linspace(0, count - 1, min(wanted, count)).astype(np.int64)).tolist():
+        number = int(units.numbers[row]) if numbered else None
+        yield _Trial(queue, number, int(units.starts[row]), int(units.sizes[row]))
+
+
+def _thinned(trials: list[_Trial]) -> list[_Trial]:
+    return trials[:: len(trials) // (4 * _TRIED) + 1]
+
+
+def _units_between(queue: QueueFiles, start: int, stop: int) -> _Units:
+    """Return the units that lead into a range of the log; of a queue out of order, some."""
+    found = [_Units(*(np.empty(0, np.int64) for _ in _Units._fields))]
+    decoder = KINDS[queue.kind].units
+    if decoder is None:
+        raise ValueError(f"{queue.kind} has no units")
+    files = [QueueFile(one, decoder) for one in queue.files]
+
+    def leads_on(file: QueueFile[Any], number: int) -> bool:
+        unit = file.unit(number)
+        return bool(unit.size <= 0 or unit.physical_offset >= start)
+
+    first = first_holding(len(files), lambda number: leads_on(files[number], 0))
+    for file in files[max(first - 1, 0) :]:
+        row = first_holding(file.room, lambda number: leads_on(file, number))  # noqa: B023 - used at once
+        rows, is_last = _rows_up_to(file.segment, decoder, row, stop)
+        numbers = file.first_number + row + np.arange(len(rows))
+        starts, sizes = rows["physicalOffset"].astype(np.int64), rows["size"].astype(np.int64)
+        inside = (starts >= start) & (starts < stop) & (sizes > 0) & (sizes < PREBLANK_SIZE)
+        found.append(_some(_Units(numbers, starts, sizes), inside))
+        if is_last:
+            break
+    queue.files.close()
+    return _Units(*map(np.concatenate, zip(*found, strict=True)))
+
+
+def _rows_up_to(file: Segment, units: Decoder[Any], row: int, stop: int) -> tuple[Any, bool]:
+    """Return rows up to an invalid one, or one that leads beyond ``stop``; and whether that was it."""
+    width, dtype = units.size, units.dtype
+    found, chunk, room = [np.empty(0, dtype)], _FIRST_CHUNK_UNITS, file.size_bytes // width
+    while row < room:
+        count = min(chunk, room - row)
+        data = file.read_at(row * width, count * width, [])
+        rows = np.frombuffer(data, dtype, len(data) // width)
+        over = (rows["size"] <= 0) | (rows["physicalOffset"] >= stop)
+        if not len(rows) or over.any():
+            end = int(np.argmax(over)) if len(rows) else 0
+            found.append(rows[:end])
+            return np.concatenate(found), bool(len(rows) and rows["physicalOffset"][end] >= stop)
+        found.append(rows)
+        row += count
+        chunk = min(4 * chunk, _LARGEST_CHUNK_UNITS)
+    return np.concatenate(found), False

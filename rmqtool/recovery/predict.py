@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rmqtool.account.lost import LostMessage, LostTotals
-    from rmqtool.dispatch.offset_gaps import OffsetGaps
+    from rmqtool.dispatch.continuity import OffsetGaps
     from rmqtool.findings import FindingCode
     from rmqtool.releases import Release
     from rmqtool.scan.walk import MessageBatch

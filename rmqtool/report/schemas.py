@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from rmqtool import rows
 from rmqtool.account.model import LogLosses
-from rmqtool.carve.loose import LooseRecord
+from rmqtool.carve.writing import LooseRecord
 from rmqtool.check.model import VerifyReport
 from rmqtool.commands.carve import CarveReport
 from rmqtool.commands.case.check import CaseCheck

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rmqtool.dispatch.putkey import Header, new_header, put_keys
+from rmqtool.dispatch.append import Header, new_header, put_keys
 from rmqtool.dispatch.rows import KEYLESS_ROW
 from rmqtool.engine.local import together
 from rmqtool.errors import UsageError

@@ -1,9 +1,9 @@
 """ROWS that commands yield: one class for each ``type`` of the ndjson objects, and rows of records.
 
 ``model`` and ``derived`` have the classes; ``messages`` makes rows of what a walk over the log yields, and
-filters them; ``log_splits`` and ``log_pieces`` read a large log by kernels, on all cores, and make rows of
-the rest; ``system_messages`` explains those of the broker; ``decompression`` and
-``inner_batches`` unpack bodies. How rows look is decided in ``report``.
+filters them; ``log_splits`` reads a large log by kernels, on all cores, and makes rows of the rest;
+``system_messages`` explains those of the broker; ``bodies`` unpacks bodies. How rows look is decided in
+``report``.
 """
 
 from __future__ import annotations

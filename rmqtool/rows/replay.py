@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 from rmqtool import rows
 from rmqtool.formats.message import INNER_BATCH_FLAG
 from rmqtool.javacompat import parse_long
-from rmqtool.rows.decompression import BodyError, decompress
+from rmqtool.rows.bodies import BodyError, decompress
 from rmqtool.salvage.making import LOST_PROPERTY
 from rmqtool.topics import LMQ_PREFIX, TopicKind, kind_of
 

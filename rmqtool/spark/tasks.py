@@ -16,8 +16,7 @@ from rmqtool.commands.dump.units import admits_unit, dump_queue
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.releases import LENIENT
 from rmqtool.rows import Damage, Item
-from rmqtool.rows.log_pieces import after_segment
-from rmqtool.rows.log_splits import LogSplit, read_split
+from rmqtool.rows.log_splits import LogSplit, after_segment, read_split
 from rmqtool.scan.gap_walk import GapWalk
 from rmqtool.scan.log_end import first_record
 

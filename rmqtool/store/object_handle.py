@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rmqtool.io.location import Location
+from rmqtool.io.object_store import ObjectWriter, WrittenObject
 from rmqtool.io.object_urls import split_url
-from rmqtool.io.object_writes import ObjectWriter, WrittenObject
 from rmqtool.io.objects import ObjectFiles
 from rmqtool.store.segments import StoreFile
 from rmqtool.store.staged_file import StagedFile, checked_relative

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Mapping, Sequence
 
-    from rmqtool.carve.images import Image
-    from rmqtool.carve.ranges import Ranges
+    from rmqtool.carve.images import Image, Ranges
 
 from rmqtool.io import Location
 

@@ -11,9 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqtool.carve.images import open_image, search
+from rmqtool.carve.images import (
+    length_of,
+    map_lines,
+    merged,
+    open_image,
+    outside,
+    overlaps,
+    ranges_of,
+    read_map,
+    search,
+    within,
+)
 from rmqtool.carve.layout import lay_out
-from rmqtool.carve.ranges import length_of, map_lines, merged, outside, overlaps, ranges_of, read_map, within
 from rmqtool.errors import EnvironmentFailureError, RefusedError, UsageError
 from rmqtool.io import Kind, images, local
 from rmqtool.io.images import LocalImages, image_at, is_part_of, refuse_same_device

@@ -19,8 +19,8 @@ from rmqtool.errors import UsageError
 from rmqtool.javacompat import read_delay_levels
 from rmqtool.progress import KeptRemarks
 from rmqtool.projection import columns_of, json_object
-from rmqtool.rows.decompression import decompressed
-from rmqtool.rows.log_pieces import log_pieces
+from rmqtool.rows.bodies import decompressed
+from rmqtool.rows.log_splits import log_pieces
 from rmqtool.rows.messages import MessageFilter, MessageRows
 from rmqtool.scan.record_walk import walk
 from rmqtool.scan.records import Record

@@ -14,7 +14,7 @@ import jsonschema
 import pytest
 
 import rmqtool
-from rmqtool.columns import pieces, tables
+from rmqtool.columns import files, pieces
 from rmqtool.columns.arrow import EARLIEST_MS, LATEST_MS, schema_of
 from rmqtool.columns.names import COLUMNS, ColumnChoice, FileFormat, Partition
 from rmqtool.commands.export import plan
@@ -91,7 +91,7 @@ def test_any_cut_gives_the_same(
 ) -> None:
     monkeypatch.setattr(plan, "TASK_BYTES", split_bytes)
     monkeypatch.setattr(pieces, "COLUMN_SPLIT_BYTES", 512)
-    monkeypatch.setattr(tables, "GROUP_BYTES", 1000)
+    monkeypatch.setattr(files, "GROUP_BYTES", 1000)
     report = rmqtool.export(rmqtool.open(STORES / name), tmp_path / "out", max_findings=100)
     messages = rmqtool.open(STORES / name).messages()
     assert plain(ds.dataset(tmp_path / "out", format="parquet").to_table()) == expected(STORES / name)
@@ -280,11 +280,11 @@ def test_a_topic_too_long_for_a_folder_is_cut_and_stops_nothing(tmp_path: Path) 
 
 
 def test_no_topic_is_taken_for_one_that_was_cut() -> None:
-    cut, is_cut = tables.folder_of(Partition.TOPIC, "y" * 300)
+    cut, is_cut = files.folder_of(Partition.TOPIC, "y" * 300)
     other = cut.removeprefix("topic=")
     assert (len(cut), is_cut) == (255, True)
-    assert tables.folder_of(Partition.TOPIC, other)[0] != cut
-    assert tables.folder_of(Partition.TOPIC, other[100:]) == (f"topic={other[100:]}", False)
+    assert files.folder_of(Partition.TOPIC, other)[0] != cut
+    assert files.folder_of(Partition.TOPIC, other[100:]) == (f"topic={other[100:]}", False)
 
 
 @pytest.mark.parametrize("form", list(FileFormat))
@@ -297,8 +297,8 @@ def test_files_without_a_column_are_refused(form: FileFormat, tmp_path: Path) ->
 
 
 def test_few_files_are_open_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "_OPEN_FILES", 2)
-    monkeypatch.setattr(tables, "GROUP_BYTES", 1)
+    monkeypatch.setattr(files, "_OPEN_FILES", 2)
+    monkeypatch.setattr(files, "GROUP_BYTES", 1)
     report = rmqtool.export(rmqtool.open(PLAIN), tmp_path / "out", partition_by="topic")
     found = ds.dataset(tmp_path / "out", format="parquet", partitioning="hive").to_table()
     assert found.num_rows == report.messages == 163

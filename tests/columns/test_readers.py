@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import rmqtool
-from rmqtool.columns import pieces, tables
+from rmqtool.columns import files, pieces
 from tests.columns.test_files import PLAIN, expected
 from tests.extra import library
 
@@ -32,7 +32,7 @@ def wanted() -> list[dict[str, Any]]:
 def out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Parquet files by day, and an Arrow file, both in many batches whose words become more."""
     monkeypatch.setattr(pieces, "COLUMN_SPLIT_BYTES", 512)
-    monkeypatch.setattr(tables, "GROUP_BYTES", 1000)
+    monkeypatch.setattr(files, "GROUP_BYTES", 1000)
     store = rmqtool.open(PLAIN)
     rmqtool.export(store, tmp_path / "parquet", partition_by="day")
     rmqtool.export(store, tmp_path / "arrow", format="arrow")

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqtool.dispatch.putkey import Header, new_header, put_keys
+from rmqtool.dispatch.append import Header, new_header, put_keys
 from rmqtool.dispatch.rows import ENTRY_ROW
 from tests.broker_model.index import IndexFile
 from tests.strategies import examples

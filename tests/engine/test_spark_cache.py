@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqtool.engine.spark_cache import StartCache
-from rmqtool.engine.spark_java import Java, find_java
+from rmqtool.engine.spark_java import Java, StartCache, find_java
 from rmqtool.engine.spark_settings import class_path
 from rmqtool.errors import EnvironmentFailureError
 from tests.engine.cluster import REPOSITORY

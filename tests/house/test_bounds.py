@@ -36,7 +36,7 @@ from rmqtool.columns.encoder import ColumnJob
 from rmqtool.columns.names import ColumnChoice
 from rmqtool.commands.dump import lines
 from rmqtool.commands.dump.lines import LineJob
-from rmqtool.rows.log_pieces import log_pieces
+from rmqtool.rows.log_splits import log_pieces
 from rmqtool.rows.messages import MessageFilter
 from rmqtool.reput import dispatcher
 from rmqtool.reput.pipeline import run_reput

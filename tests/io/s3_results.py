@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rmqtool.io.object_store import ObjectWriter
 from rmqtool.io.object_urls import split_url
-from rmqtool.io.object_writes import ObjectWriter
 from rmqtool.store.object_staging import MANIFEST_NAME
 from tests.io.s3_server import stores_behind_proxy
 

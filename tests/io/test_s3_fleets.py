@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rmqtool.cli.rebuild_stores import RebuildQuestion
-from rmqtool.io.object_writes import ObjectWriter
+from rmqtool.io.object_store import ObjectWriter
 from rmqtool.store.object_staging import MANIFEST_NAME
 from rmqtool.store.owners import owner_of
 from tests.extra import library

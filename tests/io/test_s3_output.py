@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqtool.errors import SourceFailureError
-from rmqtool.io.object_writes import ObjectWriter, WrittenObject
+from rmqtool.io.object_store import ObjectWriter, WrittenObject
 from rmqtool.store.object_handle import add_written, take_written
 from rmqtool.store.object_staging import MANIFEST_NAME
 from rmqtool.store.owners import owner_of

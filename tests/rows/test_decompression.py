@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqtool.rows.decompression import BodyError, decompress
+from rmqtool.rows.bodies import BodyError, decompress
 
 if sys.version_info >= (3, 14):
     from compression import zstd

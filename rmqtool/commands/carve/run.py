@@ -11,11 +11,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rmqtool.carve.images import open_image, search
+from rmqtool.carve.images import NOT_READ, UNREADABLE, USED, length_of, map_lines, open_image, search
 from rmqtool.carve.layout import lay_out
-from rmqtool.carve.loose import names_of_hosts, write_loose
-from rmqtool.carve.ranges import NOT_READ, UNREADABLE, USED, length_of, map_lines
-from rmqtool.carve.writing import LOG_DIRECTORY, FileTask, HashedFile, write_log_file
+from rmqtool.carve.writing import (
+    LOG_DIRECTORY,
+    FileTask,
+    HashedFile,
+    names_of_hosts,
+    write_log_file,
+    write_loose,
+)
 from rmqtool.commands.carve.report import CarvedImage, CarvedLog, CarveReport
 from rmqtool.engine import EngineOptions, open_engine
 from rmqtool.errors import UsageError
@@ -30,9 +35,8 @@ from rmqtool.store.staging import StagingArea
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from rmqtool.carve.images import Image, SearchResult
+    from rmqtool.carve.images import Image, Ranges, SearchResult
     from rmqtool.carve.layout import Layout, LogLayout
-    from rmqtool.carve.ranges import Ranges
     from rmqtool.carve.writing import Written
     from rmqtool.engine import Engine
     from rmqtool.io import Location

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rmqtool.lookup.context import QueryContext
+from rmqtool.lookup.context import QueryContext, QueryRequest
 from rmqtool.lookup.queue import QueueConsumer, find_queue
-from rmqtool.lookup.request import QueryRequest
 from rmqtool.lookup.times import records_by_time
 from rmqtool.progress import LimitedProgress
 from rmqtool.rows.messages import MessageRows
@@ -131,7 +130,7 @@ def _is_plain(text: str) -> bool:
 
 def _large_log(store: Store, log: FileQueue, request: DumpRequest, progress: Progress) -> Iterator[rows.Row]:
     from rmqtool.lookup.log_ranges import ranges_of
-    from rmqtool.rows.log_pieces import log_pieces
+    from rmqtool.rows.log_splits import log_pieces
 
     begin, end = max(request.from_offset or 0, log.start), request.to_offset
     ranges = None

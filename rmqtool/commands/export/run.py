@@ -21,7 +21,7 @@ from rmqtool.lookup.log_ranges import ranges_of
 from rmqtool.progress import LimitedProgress
 from rmqtool.projection import json_object
 from rmqtool.rows import Damage
-from rmqtool.rows.log_pieces import after_segment
+from rmqtool.rows.log_splits import after_segment
 from rmqtool.scan.log_end import LogExtent
 from rmqtool.scan.splits import stitch
 from rmqtool.store.folders import folder_names

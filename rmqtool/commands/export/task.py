@@ -103,7 +103,7 @@ def run_task(task: ExportTask) -> TaskDone:
         EnvironmentFailureError: A file cannot be written; or, of one store alone, read.
     """
     from rmqtool.columns.arrow import Batches
-    from rmqtool.columns.tables import TableFiles, columns_needed
+    from rmqtool.columns.files import TableFiles, columns_needed
 
     plan = task.plan
     needed = columns_needed(plan.choice, plan.form)

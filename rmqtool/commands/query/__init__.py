@@ -13,8 +13,8 @@ Nothing here is trusted: index and queues only name candidates, and where they a
 from __future__ import annotations
 
 from rmqtool.commands.query.run import Query
+from rmqtool.lookup.context import KeyQuestion, QueryRequest
 from rmqtool.lookup.explain import Explanation, Reason, Step
-from rmqtool.lookup.request import KeyQuestion, QueryRequest
 
 __all__ = [
     "Explanation",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqtool.javacompat.ids import decode_client_id, decode_offset_id
+from rmqtool.lookup.context import KeyQuestion
 from rmqtool.lookup.explain import Reason
-from rmqtool.lookup.request import KeyQuestion
 from rmqtool.lookup.topic_names import topics_of
 from rmqtool.rows.messages import host_text, offset_id_of
 from rmqtool.scan.log_end import first_record

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rmqtool.derived.index_files import IndexFile
-    from rmqtool.lookup.context import QueryContext
-    from rmqtool.lookup.request import KeyQuestion
+    from rmqtool.lookup.context import KeyQuestion, QueryContext
     from rmqtool.scan.records import Record
 
 

@@ -23,8 +23,7 @@ from rmqtool.store.kinds import UNIT_QUEUE_KINDS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.lookup.context import QueryContext
-    from rmqtool.lookup.request import KeyQuestion
+    from rmqtool.lookup.context import KeyQuestion, QueryContext
     from rmqtool.scan.records import Record
     from rmqtool.store import QueueFiles, Segment
 

@@ -9,9 +9,9 @@ from rmqtool.commands.query.by_id import spellings
 from rmqtool.commands.query.scan import LogScan
 from rmqtool.formats import message
 from rmqtool.javacompat import abs_int, string_hash
+from rmqtool.lookup.context import KeyQuestion
 from rmqtool.lookup.explain import Reason
 from rmqtool.lookup.queue import places_of
-from rmqtool.lookup.request import KeyQuestion
 from rmqtool.rows.messages import has_unit, keys_of
 from rmqtool.scan.log_edge import FoundEdge
 from rmqtool.scan.prefilter import EARLIEST_MS, LATEST_MS, Prefilter
@@ -19,8 +19,7 @@ from rmqtool.scan.prefilter import EARLIEST_MS, LATEST_MS, Prefilter
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from rmqtool.lookup.context import QueryContext
-    from rmqtool.lookup.request import QueryRequest
+    from rmqtool.lookup.context import QueryContext, QueryRequest
     from rmqtool.scan.classify import Defect
     from rmqtool.scan.records import Record
 

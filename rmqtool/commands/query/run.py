@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from rmqtool.commands.query.by_key import Match
     from rmqtool.commands.query.consumption.judge import ConsumptionJudge
     from rmqtool.commands.query.log_answers import LogAnswers
-    from rmqtool.lookup.context import Limit
-    from rmqtool.lookup.request import KeyQuestion, QueryRequest
+    from rmqtool.lookup.context import KeyQuestion, Limit, QueryRequest
     from rmqtool.progress import Progress
     from rmqtool.scan.records import Record
     from rmqtool.store import Store

@@ -19,7 +19,7 @@ from rmqtool.findings.commitlog import CL_LOST
 from rmqtool.findings.records import CL_PROPERTIES
 from rmqtool.formats.consumequeue import UNIT_SIZE, UNITS
 from rmqtool.javacompat import string_hash
-from rmqtool.lookup.request import KeyQuestion, QueryRequest
+from rmqtool.lookup.context import KeyQuestion, QueryRequest
 from rmqtool.scan.classify import Defect
 from rmqtool.store.kinds import PathKind
 from rmqtool.topics import SCHEDULE_TOPIC

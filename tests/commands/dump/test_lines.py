@@ -15,7 +15,7 @@ from rmqtool.commands.dump.lines import LineJob
 from rmqtool.javacompat import read_delay_levels
 from rmqtool.report.formats import to_json
 from rmqtool.report.objects import BodyMode, row_object
-from rmqtool.rows.log_pieces import log_pieces
+from rmqtool.rows.log_splits import log_pieces
 from rmqtool.rows.messages import MessageFilter, MessageRows
 from rmqtool.scan.json_kernels import BodyForm
 from rmqtool.scan.record_walk import walk

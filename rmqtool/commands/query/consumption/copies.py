@@ -12,10 +12,9 @@ from rmqtool.commands.query.miss_reasons import index_problem
 from rmqtool.commands.query.scan import LogScan
 from rmqtool.findings.wording import counted
 from rmqtool.javacompat import split_keys, string_hash
-from rmqtool.lookup.context import QueryContext
+from rmqtool.lookup.context import KeyQuestion, QueryContext, QueryRequest
 from rmqtool.lookup.explain import Reason
 from rmqtool.lookup.queue import QueueConsumer, queues_problem
-from rmqtool.lookup.request import KeyQuestion, QueryRequest
 from rmqtool.progress import KeptRemarks
 from rmqtool.scan.log_edge import FoundEdge
 from rmqtool.scan.prefilter import Prefilter

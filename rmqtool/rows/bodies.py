@@ -1,0 +1,208 @@
+"""Bodies as the application sent them: decompressed within bounds, inner batches cut into messages.
+
+Compression is as in ``MessageSysFlag``, ``CompressionType#findByValue`` and the three compressors (5.3.3);
+4.9.8 knows zlib only. A body is hostile: a few bytes may unpack to terabytes, and any may be no compressed
+data at all. An inner batch is what a producer put into one record: ``PullAPIWrapper#processPullResult`` and
+``MessageDecoder#decodeMessage`` (5.3.3) give every message of it the fields of the record around it.
+"""
+
+from __future__ import annotations
+
+import sys
+import zlib
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from rmqtool import rows
+from rmqtool.findings import Structure
+from rmqtool.findings.records import CL_INNER_BATCH
+from rmqtool.formats.message import INNER_BATCH_FLAG
+from rmqtool.javacompat import parse_int, split_keys, tags_hash, wrap_long
+from rmqtool.scan.inner_batch import BatchError, inner_messages
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from rmqtool.progress import Progress
+    from rmqtool.rows.messages import MessageFilter
+    from rmqtool.scan.inner_batch import InnerMessage
+
+
+MAX_BODY_BYTES = 64 << 20
+"""Larger bodies stay compressed; a broker takes messages of 4 MiB, unless configured otherwise."""
+
+COMPRESSED_FLAG = 0x1
+"""Bit of SYSFLAG: the body is compressed."""
+
+_TYPE_MASK = 0x7 << 8
+_LZ4, _ZSTD, _ZLIB, _OLD_ZLIB = 0x1 << 8, 0x2 << 8, 0x3 << 8, 0
+
+
+class BodyError(ValueError):
+    """A body cannot be unpacked; the message says why."""
+
+
+def decompressed(found: Iterable[rows.Row], progress: Progress) -> Iterator[rows.Row]:
+    """Yield rows, bodies of messages unpacked; ``body_length`` stays that of the log.
+
+    A body that cannot be unpacked stays as it is, and that is said.
+    """
+    for row in found:
+        if not isinstance(row, rows.Message):
+            yield row
+            continue
+        try:
+            yield replace(row, body=decompress(row.body, row.sys_flag))
+        except BodyError as failure:
+            progress.warn(f"the body of the message at {row.physical_offset} stays compressed: {failure}")
+            yield row
+
+
+def decompress(body: bytes, sys_flag: int, max_bytes: int = MAX_BODY_BYTES) -> bytes:
+    """Return a body unpacked, or as it is if SYSFLAG does not say that it is compressed.
+
+    Raises:
+        BodyError: It is no such data, is cut short, or unpacks to more than ``max_bytes``.
+    """
+    if not sys_flag & COMPRESSED_FLAG or not body:
+        return body
+    unpack = _UNPACKERS.get(sys_flag & _TYPE_MASK)
+    if unpack is None:
+        raise BodyError(f"SYSFLAG {sys_flag} names no compression that a broker knows")
+    data = unpack(body, max_bytes)
+    if len(data) > max_bytes:
+        raise BodyError(f"it unpacks to more than {max_bytes} bytes")
+    return data
+
+
+def _unpack_zlib(body: bytes, max_bytes: int) -> bytes:
+    unpacker = zlib.decompressobj()
+    try:
+        data = unpacker.decompress(body, max_bytes + 1)
+    except zlib.error as failure:
+        raise BodyError(f"it is no zlib data: {failure}") from failure
+    return _whole(data, unpacker.eof, max_bytes)
+
+
+def _unpack_lz4(body: bytes, max_bytes: int) -> bytes:
+    from lz4.frame import LZ4FrameDecompressor
+
+    unpacker = LZ4FrameDecompressor()
+    try:
+        data: bytes = unpacker.decompress(body, max_length=max_bytes + 1)
+    except RuntimeError as failure:
+        raise BodyError(f"it is no lz4 frame: {failure}") from failure
+    return _whole(data, unpacker.eof, max_bytes)
+
+
+def _unpack_zstd(body: bytes, max_bytes: int) -> bytes:
+    """Unpack one frame: the size that it claims is not believed, and its window has a bound."""
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+    else:
+        from backports import zstd
+    limit = zstd.DecompressionParameter.window_log_max
+    lowest, highest = limit.bounds()
+    unpacker = zstd.ZstdDecompressor(options={limit: min(max(max_bytes.bit_length(), lowest), highest)})
+    try:
+        data = unpacker.decompress(body, max_bytes + 1)
+    except zstd.ZstdError as failure:
+        raise BodyError(f"it is no zstd data: {failure}") from failure
+    return _whole(data, unpacker.eof, max_bytes)
+
+
+def _whole(data: bytes, is_at_end: bool, max_bytes: int) -> bytes:
+    if not is_at_end and len(data) <= max_bytes:
+        raise BodyError("it ends too early")
+    return data
+
+
+_UNPACKERS: dict[int, Callable[[bytes, int], bytes]] = {
+    _OLD_ZLIB: _unpack_zlib,
+    _ZLIB: _unpack_zlib,
+    _LZ4: _unpack_lz4,
+    _ZSTD: _unpack_zstd,
+}
+
+
+def with_inner_messages(found: Iterable[rows.Row], wanted: MessageFilter) -> Iterator[rows.Row]:
+    """Yield rows, after every batch those of its messages that are wanted; bodies must be as stored.
+
+    A batch is left out if neither it nor one of its messages has the tag and the key that are wanted.
+
+    Raises:
+        UsageError: A body needs a library for decompression that is not there.
+    """
+    for row in found:
+        if not isinstance(row, rows.Message) or not row.sys_flag & INNER_BATCH_FLAG:
+            yield row
+            continue
+        inner = [one for one in inner_rows(row) if _is_shown(one, wanted)]
+        if inner or wanted.admits_names(row.properties):
+            yield row
+            yield from inner
+
+
+def _is_shown(row: rows.InnerMessage | rows.Damage, wanted: MessageFilter) -> bool:
+    return isinstance(row, rows.Damage) or wanted.admits_names(row.properties)
+
+
+def inner_rows(batch: rows.Message) -> Iterator[rows.InnerMessage | rows.Damage]:
+    """Yield the messages of a batch, decompressed if SYSFLAG says so, and what is wrong with it.
+
+    Raises:
+        UsageError: The body needs a library for decompression that is not there.
+    """
+    count = 0
+    try:
+        for one in inner_messages(decompress(batch.body, batch.sys_flag)):
+            yield _inner_row(batch, one, count)
+            count += 1
+    except (BatchError, BodyError) as failure:
+        yield _damage(batch, str(failure))
+        return
+    promised = parse_int(batch.properties.get("INNER_NUM", ""))
+    if promised is not None and promised != count:
+        yield _damage(batch, f"INNER_NUM is {promised}, the batch holds {count} messages")
+
+
+def _damage(batch: rows.Message, reason: str) -> rows.Damage:
+    log_offset = batch.physical_offset
+    return rows.Damage(
+        file=batch.file,
+        position=batch.position,
+        physical_offset=log_offset,
+        length=batch.total_size,
+        code=CL_INNER_BATCH,
+        message=f"the inner batch at {log_offset}: {reason}",
+        structure=Structure.COMMITLOG,
+    )
+
+
+def _inner_row(batch: rows.Message, one: InnerMessage, index: int) -> rows.InnerMessage:
+    properties = one.properties
+    return rows.InnerMessage(
+        file=batch.file,
+        position=batch.position,
+        physical_offset=batch.physical_offset,
+        index=index,
+        batch_position=one.position,
+        total_size=one.total_size,
+        queue_id=batch.queue_id,
+        flag=one.flag,
+        queue_offset=wrap_long(batch.queue_offset + index),
+        sys_flag=batch.sys_flag,
+        born_timestamp_ms=batch.born_timestamp_ms,
+        born_host=batch.born_host,
+        store_timestamp_ms=batch.store_timestamp_ms,
+        store_host=batch.store_host,
+        topic=batch.topic,
+        body_length=len(one.body),
+        body=one.body,
+        properties=properties,
+        tags=properties.get("TAGS"),
+        keys=split_keys(properties.get("KEYS", "")),
+        uniq_key=properties.get("UNIQ_KEY"),
+        tags_code=tags_hash(properties.get("TAGS", "")),
+        msg_id=batch.msg_id,
+    )
