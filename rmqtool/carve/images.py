@@ -193,9 +193,6 @@ def open_image(number: int, location: Location, domain: Ranges | None = None) ->
 class ImageReader:
     """Reads an image, past bad sectors.
 
-    Args:
-        image: what to read.
-
     Attributes:
         unreadable: what the disk did not deliver so far; it reads as zeros.
     """

@@ -76,12 +76,7 @@ class Written:
 
 
 class HashedFile:
-    """A file that is written from its start to its end, holes left between, and hashed meanwhile.
-
-    Args:
-        file: where it goes.
-        label: path in the result.
-    """
+    """A file that is written from its start to its end, holes left between, and hashed meanwhile."""
 
     def __init__(self, file: StagedFile, label: str) -> None:
         self._file, self._label = file, label

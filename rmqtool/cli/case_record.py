@@ -47,13 +47,7 @@ case_option = click.option(
 
 
 def recording_of(context: click.Context, words: Sequence[str], progress: Progress) -> Recording | None:
-    """Return the recording of the run of a command; None without ``--case``.
-
-    Args:
-        context: Of the command.
-        words: The command line.
-        progress: Shows the hashing.
-    """
+    """Return the recording of the run of a command; None without ``--case``."""
     directory = context.params.get("case")
     if directory is None:
         return None

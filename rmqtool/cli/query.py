@@ -257,14 +257,7 @@ def _tell_missing(console: Console, missing: list[KeyQuestion]) -> None:
 
 
 def _next(store: Store, options: dict[str, Any], *, explain: bool, has_structure: bool) -> Iterator[str]:
-    """Yield what else could be tried, each with its command line.
-
-    Args:
-        store: The store, or the part of one.
-        options: Of the command line.
-        explain: Whether all steps were shown.
-        has_structure: Whether there was a structure that could answer.
-    """
+    """Yield what else could be tried, each with its command line."""
     from rmqtool.cli.session import command_line
 
     root = store.files.place.root

@@ -346,13 +346,7 @@ def command_line(*more: str, **changed: object) -> str:
 
 
 def other_command(name: str, *paths: object, more: Sequence[str] = ()) -> str:
-    """Return the line of another command on the same store, with the settings that were given.
-
-    Args:
-        name: The command.
-        paths: What it is to read.
-        more: Words that are added.
-    """
+    """Return the line of another command on the same store, with the settings that were given."""
     context = click.get_current_context()
     unwanted: dict[str, object] = {
         one.name or "": None for one in context.command.params if one.name not in _SETTINGS

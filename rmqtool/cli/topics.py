@@ -130,12 +130,7 @@ def topics_command(
 
 @dataclass(frozen=True)
 class TopicsQuestion:
-    """A question to a store.
-
-    Attributes:
-        options: of the command.
-        fail_on: which findings fail.
-    """
+    """A question to a store."""
 
     options: dict[str, Any]
     fail_on: FailOn

@@ -50,11 +50,6 @@ def _target(option: str, text: str, purposes: Sequence[str]) -> Target:
 class VerifyFiles:
     """Files that the run writes and compares with.
 
-    Args:
-        session: The run.
-        stores: What is verified; nothing is written into them.
-        options: Of the command.
-
     Raises:
         RefusedError: A file to write exists, or lies in a store.
         EnvironmentFailureError: A file cannot be read, or has no directory to be written into.

@@ -139,14 +139,7 @@ _NUMBERS = {
 
 
 class ColumnBuffers:
-    """Columns of messages of one file.
-
-    Args:
-        file: The file.
-        choice: Which columns.
-        room: Messages that fit.
-        room_bytes: Bytes of texts of one kind that fit.
-    """
+    """Columns of messages of one file."""
 
     def __init__(self, file: str, choice: ColumnChoice, room: int, room_bytes: int) -> None:
         self.file = file

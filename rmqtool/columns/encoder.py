@@ -25,11 +25,7 @@ COLUMN_SPLIT_BYTES = 16 << 20
 
 @dataclass(frozen=True)
 class ColumnJob(LogJob):
-    """Job that reads a log as columns; damage comes as rows.
-
-    Attributes:
-        choice: Which columns.
-    """
+    """Job that reads a log as columns; damage comes as rows."""
 
     choice: ColumnChoice
 
@@ -106,11 +102,7 @@ class ColumnEncoder:
 
 
 class Filling:
-    """Columns being filled, batch after batch.
-
-    Args:
-        choice: Which columns.
-    """
+    """Columns being filled, batch after batch."""
 
     def __init__(self, choice: ColumnChoice) -> None:
         self._choice = choice

@@ -58,15 +58,7 @@ class TableWriter(Protocol):
 
 
 class Output:
-    """A staged file as pyarrow and others write it, from front to end.
-
-    Args:
-        file: The file.
-
-    Attributes:
-        size_bytes: What was written.
-        is_abandoned: Whether what is written from now on goes nowhere.
-    """
+    """A staged file as pyarrow and others write it, from front to end."""
 
     closed = False
     is_abandoned = False

@@ -84,12 +84,7 @@ def csv_form(schema: pa.Schema, bodies: TextBodies) -> LineForm:
 
 
 class LineWriter:
-    """Writes tables as lines.
-
-    Args:
-        output: Where to.
-        form: How.
-    """
+    """Writes tables as lines."""
 
     def __init__(self, output: Output, form: LineForm) -> None:
         self._output = output

@@ -65,12 +65,7 @@ class SizeChain(NamedTuple):
 
 
 class ExtFile:
-    """One file of an ext queue.
-
-    Args:
-        segment: The file.
-        window: On it, where one is at hand.
-    """
+    """One file of an ext queue."""
 
     def __init__(self, segment: Segment, window: Window | None = None) -> None:
         self.segment = segment

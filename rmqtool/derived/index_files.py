@@ -75,11 +75,6 @@ class Items:
 class IndexFile:
     """An index file of a known geometry.
 
-    Args:
-        file: The file.
-        geometry: Its slots and items.
-        window_bytes: How much is kept at hand for rows; little for a look-up, which jumps.
-
     Attributes:
         file: As given.
         geometry: As given.

@@ -55,12 +55,7 @@ class CutUnit(NamedTuple):
 
 
 class QueueFile(Generic[UnitT]):
-    """One file of a queue.
-
-    Args:
-        segment: The file.
-        units: Their decoder.
-    """
+    """One file of a queue."""
 
     def __init__(self, segment: Segment, units: Decoder[UnitT]) -> None:
         self.segment = segment

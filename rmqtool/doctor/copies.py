@@ -148,13 +148,7 @@ class ConfigCopy:
 
 
 def read_copy(path: Location, label: str, kind: ConfigKind) -> ConfigCopy:
-    """Read one copy; what cannot be read is no failure.
-
-    Args:
-        path: of the copy.
-        label: its name relative to the store.
-        kind: what it should hold.
-    """
+    """Read one copy; what cannot be read is no failure."""
     try:
         status = path.status()
         if status is None:

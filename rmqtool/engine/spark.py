@@ -46,9 +46,6 @@ _UNREGISTERED = "All masters are unresponsive"
 class DriverFolder(TemporaryFolder):
     """Make the folder, inside the user's ``spark.local.dir`` if that is given.
 
-    Args:
-        conf: Spark's settings.
-
     Raises:
         EnvironmentFailureError: there is no place for it.
     """

@@ -139,12 +139,7 @@ _OLDEST_WITH_AOT = 25
 
 
 class StartCache:
-    """The cache of one Java for one Spark.
-
-    Args:
-        java: the Java.
-        class_path: its classes, file by file.
-    """
+    """The cache of one Java for one Spark."""
 
     def __init__(self, java: Java, class_path: Sequence[str]) -> None:
         base = user_cache()

@@ -156,11 +156,7 @@ class Jobs(ABC):
 
 
 class RddJobs(Jobs):
-    """Run maps over an RDD, one partition an item, by a Spark context.
-
-    Args:
-        context: an open one.
-    """
+    """Run maps over an RDD, one partition an item, by a Spark context."""
 
     def __init__(self, context: SparkContext) -> None:
         super().__init__(elsewhere=not is_private(context.master))
@@ -216,9 +212,6 @@ class FrameJobs(Jobs):
 
     Each number of a range is a partition, to which a broadcast join brings its item: a pickle. Results come
     back in pieces, because a message of Spark Connect holds 128 MiB.
-
-    Args:
-        session: an open one.
     """
 
     def __init__(self, session: Any) -> None:  # noqa: ANN401 - pyspark's

@@ -31,11 +31,7 @@ _TIMEOUT_S, _END_POLL_S = 2, 0.005
 
 
 def end_processes(leader: int) -> None:
-    """Kill all of a session or process group, and see them gone: none may write after this.
-
-    Args:
-        leader: the process that began it.
-    """
+    """Kill all of a session or process group, and see them gone: none may write after this."""
     deadline = time.monotonic() + _TIMEOUT_S
     while (members := list(_living_members(leader))) and time.monotonic() < deadline:
         for pid in members:

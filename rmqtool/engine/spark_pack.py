@@ -25,13 +25,7 @@ _LEVEL = 3
 
 
 class Pack(NamedTuple):
-    """An archive that has been made.
-
-    Attributes:
-        path: Where it is.
-        size_bytes: Its size.
-        packages: The distributions in it, with their versions.
-    """
+    """An archive that has been made."""
 
     path: Path
     size_bytes: int

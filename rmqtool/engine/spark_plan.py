@@ -69,13 +69,7 @@ class PlannedTask(NamedTuple):
 
 
 class PlannedResult(NamedTuple):
-    """Result of a task, with its effects.
-
-    Attributes:
-        value: What the function returned.
-        tails: Ends of objects that were not fetched there.
-        written: Objects that were written there.
-    """
+    """Result of a task, with its effects."""
 
     value: Any
     tails: tuple[ZeroTail, ...]

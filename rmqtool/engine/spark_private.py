@@ -73,14 +73,6 @@ class PublicSession:
     """Have pyspark start a driver by its public builder; its Java process ends with this one.
 
     Call it in a thread that is not the main one: there pyspark would replace the handler of Ctrl-C.
-
-    Args:
-        settings: of Spark.
-        java: folder of the Java to use.
-        python: interpreter for the workers.
-
-    Attributes:
-        jobs: runs maps.
     """
 
     has_own_driver = True
@@ -109,13 +101,6 @@ class Session:
 
     Call it in a thread that is not the main one: there pyspark would replace the handler of Ctrl-C.
     pyspark allows one context in a process, so one session at a time.
-
-    Args:
-        address: where the driver listens.
-        python: interpreter for the workers.
-
-    Attributes:
-        jobs: runs maps.
     """
 
     has_own_driver = False

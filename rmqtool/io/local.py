@@ -292,10 +292,6 @@ def lock_holder(descriptor: int, path: str) -> int | None:
 
     A lock that this process holds itself is not reported.
 
-    Args:
-        descriptor: Of the open file.
-        path: Its name, for the error.
-
     Raises:
         EnvironmentFailureError: The file system has no answer.
     """
@@ -309,10 +305,6 @@ def lock_holder(descriptor: int, path: str) -> int | None:
 
 def take_lock(descriptor: int, path: str) -> bool:
     """Take the lock, for as long as this process closes no descriptor of the file; False if it is held.
-
-    Args:
-        descriptor: Of the file, open for writing.
-        path: Its name, for the error.
 
     Raises:
         EnvironmentFailureError: The file system knows no such locks.

@@ -121,13 +121,7 @@ class PieceCache:
 
 
 class ObjectPieces:
-    """The pieces of one object.
-
-    Args:
-        size_bytes: Of the object.
-        fetch: What fetches a range.
-        cache: Of the store.
-    """
+    """The pieces of one object."""
 
     def __init__(self, size_bytes: int, fetch: Fetch, cache: PieceCache) -> None:
         self._size_bytes = size_bytes

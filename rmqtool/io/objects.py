@@ -45,9 +45,6 @@ class ObjectTree:
     A directory is listed for its entries, or for a name in it once it is known to be one; and with all below
     if the directory around it has been listed before: a store's top alone, and then
     ``consumequeue`` with every queue in one go.
-
-    Args:
-        store: What is listed.
     """
 
     def __init__(self, store: ObjectStore) -> None:
@@ -322,9 +319,6 @@ class ObjectFiles:
 
 class ObjectHandle:
     """An object of one version, see `rmqtool.io.source.Handle`; it may be read as long as it has that.
-
-    Attributes:
-        version: The version.
 
     Args:
         path: Its name.

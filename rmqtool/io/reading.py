@@ -49,12 +49,7 @@ class UnreadableRange:
 
 
 class ReadOnlyFile:
-    """One file, opened at the first read, shared by threads (no read moves a position), picklable by name.
-
-    Args:
-        source: What holds it.
-        path: Its name there.
-    """
+    """One file, opened at the first read, shared by threads (no read moves a position), picklable by name."""
 
     def __init__(self, source: Source, path: str) -> None:
         self.source = source

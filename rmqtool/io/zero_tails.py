@@ -47,11 +47,6 @@ class ZeroTail(NamedTuple):
 class TailSampler:
     """Sampler of the end of one object.
 
-    Args:
-        size_bytes: Of the object.
-        read: Reads it.
-        begin: Begins to fetch a range that will be read.
-
     Attributes:
         start: Where the zeros begin; None before the first look, or if there are none.
     """

@@ -101,14 +101,7 @@ class Step:
 
 
 class Explanation:
-    """The steps of one query, in order; of each reason at most so many that a person can read them.
-
-    Args:
-        wanted: Whether more is kept than advice.
-
-    Attributes:
-        steps: What was kept.
-    """
+    """The steps of one query, in order; of each reason at most so many that a person can read them."""
 
     def __init__(self, *, wanted: bool = True) -> None:
         self.wanted = wanted

@@ -163,11 +163,6 @@ class IndexAccount:
 
     A file is believed if its header fits, and the chains of the key hold only what belongs there. Its first
     and last message are not: their items may go on in another file.
-
-    Args:
-        store: The store.
-        topics: The topics of wanted messages.
-        key: A key, or unique key.
     """
 
     def __init__(self, store: Store, topics: list[str], key: str) -> None:

@@ -163,12 +163,7 @@ def queues_problem(store: Store) -> tuple[Reason, str] | None:
 
 
 class QueueConsumer:
-    """One queue of a store, as a consumer reads it; damage is reported and never believed.
-
-    Args:
-        context: The question.
-        queue: A consume queue, or a batch consume queue.
-    """
+    """One queue of a store, as a consumer reads it; damage is reported and never believed."""
 
     def __init__(self, context: QueryContext, queue: QueueFiles) -> None:
         self._context = context

@@ -57,17 +57,18 @@ def test_an_option_of_one_value_is_given_once(name: str) -> None:
     """Never the last one silently; flags and repeatable options may be said again."""
     command = group.ROOT.get_command(click.Context(group.ROOT), name)
     assert command is not None
+    settings = group.ROOT.context_settings  # click keeps the help option that a context asks for first
     options = [one for one in command.params if isinstance(one, click.Option)]
     for one in options:
         value = () if one.is_flag else (_a_value(one.type),)
         words = [word for _ in range(2) for word in (one.opts[0], *value)]
         if one.is_flag or one.multiple:
-            command.parse_args(click.Context(command, resilient_parsing=True), words)
+            command.parse_args(click.Context(command, resilient_parsing=True, **settings), words)
             continue
         with pytest.raises(
             click.UsageError, match=f"{max(one.opts, key=len)} takes one value, and is given 2"
         ):
-            command.parse_args(click.Context(command), words)
+            command.parse_args(click.Context(command, **settings), words)
 
 
 def _a_value(kind: object) -> str:
