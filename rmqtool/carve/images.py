@@ -163,7 +163,7 @@ class Image:
 
     @property
     def left_out(self) -> Ranges:
-        """What is not read, as the map says."""
+        """Ranges that are not read, as the map says."""
         return outside(self.domain, 0, self.size_bytes)
 
 
@@ -205,7 +205,7 @@ class ImageReader:
 
     @property
     def size_bytes(self) -> int:
-        """How long it is."""
+        """Size in bytes."""
         return self._image.size_bytes
 
     def read_into(self, position: int, view: memoryview[Any]) -> int:

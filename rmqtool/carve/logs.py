@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 CLOCK_SLACK_MS = 60_000
-"""How far the clock of a broker may go back from one piece to the next."""
+"""Milliseconds that the clock of a broker may go back from one piece to the next."""
 
 _IDENTITY = ["log_offset", "total_size", "store_timestamp_ms", "host", "crc"]
 

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from rmqtool.store.staging import StagingHandle
 
     Rows = npt.NDArray[Any]
-    Rows = npt.NDArray[Any]
 
 
 LOG_DIRECTORY = "commitlog"

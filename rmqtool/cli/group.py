@@ -82,7 +82,7 @@ rmqtool rebuild $STORE --out rebuilt
 
 
 INTERNAL_ERROR = "internal error"
-"""How the sentence about a defect of the tool begins."""
+"""Start of the sentence about a defect of the tool."""
 
 
 class State:

@@ -71,7 +71,7 @@ class _StorePath(_LocalPath):
 
 A_PATH = _LocalPath(path_type=Path)
 A_STORE = _StorePath(path_type=Path)
-"""What is read; also where a result goes that may lie in object storage."""
+"""Store to read, or target of a result that may lie in object storage."""
 AN_OFFSET = click.IntRange(min=0)
 TYPES = ("commitlog", "consumequeue", "consumequeue-ext", "batchconsumequeue", "index", "checkpoint")
 

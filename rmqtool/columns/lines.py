@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from rmqtool.columns.files import Output
 
 _UNSHOWN = r"\x00-\x1f\x7f-\x{9f}\x{61c}\x{200e}\x{200f}\x{2028}-\x{202e}\x{2066}-\x{2069}\x{feff}"
-"""What not any format may show as it is; see ``rmqtool.scan.json_kernels.is_harmful``."""
+"""Characters that some format may not show as they are; see ``rmqtool.scan.json_kernels.is_harmful``."""
 
 _PLAIN = f"^[^{_UNSHOWN}]*$"
 _ESCAPED = re.compile("^[=+@-]|[\\\\\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
-"""What cells of csv escape as reports do: `rmqtool.report.escaping.escape_cell`."""
+"""Characters that cells of csv escape as reports do: `rmqtool.report.escaping.escape_cell`."""
 
 _NOT_IN_BODIES = re.compile(
     _ESCAPED.pattern.replace("^[", "^[\t\r").replace("\\\\\x00-\x1f", "\x00-\x08\x0b\x0c\x0e-\x1f")
@@ -33,7 +33,7 @@ _NOT_IN_BODIES = re.compile(
 """Of bodies, tabs and ends of lines can be in a cell, but not first where a formula begins."""
 
 _SPECIAL_IN_CELLS = r"^[=+@-]|\\"
-"""What of these characters other formats show."""
+"""Those of these characters that other formats show."""
 
 
 class _Kind(StrEnum):

@@ -41,7 +41,7 @@ COLUMNS = {
     "msgId": "offset message id",
     "damage": "codes of what is wrong with the record",
 }
-"""What each holds; RocketMQ's own names of fields are in capitals."""
+"""Content of each; RocketMQ's own names of fields are in capitals."""
 
 
 class FileFormat(StrEnum):

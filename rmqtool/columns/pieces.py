@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rmqtool.store import FileQueue
 
 TASK_BYTES = 256 << 20
-"""What one task reads; smaller files of the log are put together."""
+"""Bytes that one task reads; smaller files of the log are put together."""
 
 
 @dataclass(frozen=True)

@@ -88,7 +88,7 @@ OTHER_KEEPERS = ("topics", "subscriptionGroups", *OFFSET_DATABASES)
 Document = dict[str, Any]
 
 _SKIPPED = "\0 \t\r\n\f\b\ufeff"
-"""What brokers pass over before and after the object: fastjson 1.2 and 2.0, 4.9.8 to 5.5.1."""
+"""Characters that brokers skip before and after the object: fastjson 1.2 and 2.0, 4.9.8 to 5.5.1."""
 
 _TOKEN = re.compile(
     r"""[\ \t\r\n]*(?:

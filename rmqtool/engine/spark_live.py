@@ -25,7 +25,7 @@ REMOTE = "sc://"
 _RETRIES = {"max_retries": 8, "max_backoff": 5000}
 """Half a minute for a server that does not answer; pyspark's own patience is more than ten."""
 _GATEWAY = ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET")
-"""By these ``spark-submit`` lets the application know that it starts where its driver listens."""
+"""Variables by which ``spark-submit`` gives the application the port of its driver."""
 
 
 def is_submitted(environment: Mapping[str, str]) -> bool:

@@ -19,7 +19,7 @@ _STANDALONE = re.compile(r"spark://(.*)")
 _ADDRESS = re.compile(r"\[?([^\]]+?)\]?:(\d+)")
 _CONNECT = re.compile(r"sc://([^/;]+)")
 _CONNECT_PORT = 15002
-"""Where its URL names none."""
+"""Port where the URL names none."""
 _WITHOUT = "--engine local does without a cluster"
 
 _COUNT = r"0*[1-9][0-9]{0,8}"
@@ -27,7 +27,7 @@ _LOCAL = re.compile(rf"local(\[(\*|{_COUNT})(\s*,\s*{_COUNT})?\])?")
 _OTHER = re.compile(
     rf"local-cluster\[\s*{_COUNT}\s*,\s*{_COUNT}\s*,\s*{_COUNT}\s*\]|yarn|k8s://.+|sc://[^/;].*"
 )
-"""What else Spark takes (``SparkMasterRegex`` and ``SparkSubmit`` of 4.3), and its Connect."""
+"""Other masters that Spark takes (``SparkMasterRegex`` and ``SparkSubmit`` of 4.3), and its Connect."""
 _HOST = re.compile(r"[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]")
 """Java's URI knows no others: none with an underscore, as containers may have."""
 _EMPTY = "''"

@@ -35,7 +35,7 @@ _FILES = "files"
 
 _Proof = FileProof | Version
 _THREADS = 16
-"""That look at files at a time: on a network file system each takes a round trip or two."""
+"""Threads that look at files: on a network file system each takes a round trip or two."""
 
 
 class PlannedTask(NamedTuple):

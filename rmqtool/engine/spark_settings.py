@@ -47,7 +47,7 @@ _OPENED_PACKAGES = (
     "java.base/sun.util.calendar",
     "java.security.jgss/sun.security.krb5",
 )
-"""What Spark 4.3 opens for itself (``JavaModuleOptions``); 4.0 to 4.2 run with it."""
+"""Modules that Spark 4.3 opens for itself (``JavaModuleOptions``); 4.0 to 4.2 run with it."""
 
 _JVM_FLAGS = (
     "-XX:+IgnoreUnrecognizedVMOptions",  # first: Java 17 does not know all that 25 needs
@@ -73,7 +73,7 @@ _GATEWAY = "org.apache.spark.api.python.PythonGatewayServer"
 """Class that ``SparkSubmit`` starts in the end, configured by system properties."""
 
 _READ_BY_SUBMIT = ("spark.jars", "spark.kerberos.", "spark.submit.")
-"""How settings begin that ``SparkSubmit`` looks at, and not the driver alone."""
+"""Prefixes of settings that ``SparkSubmit`` looks at, and not the driver alone."""
 
 _ATTEMPTS = 1000
 """Of one task, which no cluster reaches: executors without an attempt left end it."""

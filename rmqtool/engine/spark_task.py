@@ -29,7 +29,7 @@ _MARK = "rmqtool-task-failure:"
 _NEEDED = frozenset(
     {"rmqtool", "numpy", "numba", "llvmlite", "construct", "lz4", "backports", "pyspark", "pyarrow"}
 )
-"""What an executor imports."""
+"""Modules that an executor imports."""
 
 
 class CarriedFailureError(Exception):

@@ -26,7 +26,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _PATIENCE_S = 20.0
-"""How long an interrupted item may take to clean up."""
+"""Time for an interrupted item to clean up."""
 
 _SERVE = """\
 import sys

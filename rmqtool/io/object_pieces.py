@@ -64,7 +64,7 @@ atexit.register(end)
 
 SMALLEST_BYTES, LARGEST_BYTES = 64 << 10, 8 << 20
 GROWTH = 4
-"""How much longer each piece is than the one that it goes on from."""
+"""Factor from one piece to the next of a sequential read."""
 
 AHEAD = 2
 """Pieces that are fetched beyond the one that is being read."""

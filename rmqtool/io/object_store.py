@@ -46,7 +46,7 @@ _WITHOUT_DIRECTORIES = "gcs"
 """Lists no directories that only names imply, unless it lists all below (Arrow 26.0.1)."""
 
 _HDFS = "hdfs"
-"""Where nobody answers, Arrow (26.0.1) reports that nothing is there."""
+"""Arrow (26.0.1) reports missing files where nobody answers."""
 
 _UNWRITTEN = 0xA5
 """The last byte of a buffer until one of the object takes its place: rare in stores, unlike zero."""

@@ -136,7 +136,7 @@ def _enter(lists: dict[str, dict[str, Status]], path: str, status: Status, top: 
 _NANOSECONDS = 1_000_000_000
 _FETCH_TAILS = "RMQTOOL_FETCH_TAILS"
 _FILES_AHEAD = 16
-"""That are looked into beyond one that is read after its neighbour."""
+"""Files looked into beyond one that is read after its neighbour."""
 
 
 class ObjectFiles:

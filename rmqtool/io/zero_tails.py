@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     """Returns the bytes from a position up to another, and fetches no more than those."""
 
 SHORTEST_BYTES = 1 << 20
-"""What is shorter is fetched."""
+"""A shorter end is fetched."""
 
 _PIECE_BYTES = 64 << 10
 _STRETCH_BYTES = _PIECE_BYTES, 8 << 20

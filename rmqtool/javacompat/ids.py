@@ -43,7 +43,7 @@ class OffsetId(NamedTuple):
 
     @property
     def doubt(self) -> str | None:
-        """Why no broker can have given such an id, as any unique id can be read as one; None if one can."""
+        """Reason why no broker can have given such an id, as any unique id can be read as one; else None."""
         if not 0 < self.port <= _LARGEST_PORT:
             return "no port has that number"
         if not 0 <= self.physical_offset < _LARGEST_OFFSET:
@@ -65,7 +65,7 @@ class UniqueId(NamedTuple):
     counter: int
     """Low 16 bits; wraps."""
     timestamp_ms: int | None
-    """When the id was made, if the month is known."""
+    """Creation of the id, if the month is known."""
 
     @property
     def host(self) -> str:

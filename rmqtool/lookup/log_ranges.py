@@ -48,7 +48,7 @@ CLOCK_SLACK_MS = 3_600_000
 
 @dataclass(frozen=True)
 class ReadLimits:
-    """When it pays to look at queues before the log.
+    """Limits within which it pays to look at queues before the log.
 
     Attributes:
         least_bytes: A smaller log is read as a whole.

@@ -38,8 +38,8 @@ _WRITTEN = """
     PROPERTY_FORWARD_QUEUE_ID REDIRECT
 """
 SYSTEM_PROPERTIES = frozenset((_REFUSED + _WRITTEN).split())
-"""What a proxy refuses as the name of a user's property (``MessageConst#STRING_HASH_SET``, 5.5.1), and what
-else brokers and clients write."""
+"""Names that a proxy refuses for a user's property (``MessageConst#STRING_HASH_SET``, 5.5.1), and others
+that brokers and clients write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ LEFT_OUT = {
     "lost": "tombstones of lost messages",
     "packed": "messages whose bodies cannot be unpacked",
 }
-"""Why messages are no lines, and what those are."""
+"""Reasons why messages are no lines, and their kinds."""
 
 
 class Replayed:
