@@ -214,3 +214,24 @@ def test_every_store(run: Runner, any_store: Path, tmp_path: Path) -> None:
     found, page = made(run, any_store, tmp_path / "page.html")
     assert found.status == run("verify", any_store, "--predict-recovery").status
     assert page.open == []
+
+
+def test_lost_messages_are_named_on_the_page(run: Runner, tmp_path: Path) -> None:
+    store = shutil.copytree(STORES / "plain-5.3.3", tmp_path / "store")
+    (store / "abort").touch()
+    last = store / "commitlog" / "00000000000000049152"
+    last.write_bytes(last.read_bytes()[:3000] + b"X" + last.read_bytes()[3001:])
+    run("verify", store, "--predict-recovery", "--lost", lost := tmp_path / "lost.ndjson", "-q")
+    told = [json.loads(line) for line in lost.read_text().splitlines()]
+    _, page = made(run, store, tmp_path / "page.html")
+    section = page.text[: page.text.index("The files of the commit log")]
+    assert len(told) == 10
+    for one in told:
+        words = (
+            f"{one['topic']}/{one['queueId']}",
+            one["queueOffset"],
+            one["physicalOffset"],
+            one["uniqKey"],
+        )
+        assert all(str(word) in section for word in words), one
+    assert json_of(run, store)["lost"] == told

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
+    from rmqtool.account.lost import LostMessage
     from rmqtool.account.model import LogLosses
     from rmqtool.check.log.picture import LogPicture
     from rmqtool.commands.report.model import QueueProgress
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
     from rmqtool.store import Store
 
 _IN_ORDER = {"ok", "no-offset"}
+NAMED = 100
+"""So many lost messages are named; verify --lost has all."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +98,7 @@ def gather(request: ReportRequest, readers: Iterable[QueueProgress], progress: P
     with run.stage("prediction"):
         progress.stage("next start", None)
         predictions = _predictions(store, run)
+        lost = _lost(store, predictions)
     picture = run.picture
     with run.stage("derived"):
         progress.stage("queues and index", None)
@@ -107,6 +112,7 @@ def gather(request: ReportRequest, readers: Iterable[QueueProgress], progress: P
         verification=run.report(),
         predictions=predictions,
         losses=_losses(predictions, run.log_losses),
+        lost=lost,
         backlogs=_backlogs(readers),
         coverage=coverage,
         times=tuple(file_times(store)),
@@ -126,6 +132,21 @@ def _predictions(store: Store, run: VerifyRun) -> tuple[Prediction, ...]:
     run.findings.extend(start_findings(prediction))
     run.log_losses = prediction.log_losses or run.log_losses
     return (prediction,)
+
+
+def _lost(store: Store, predictions: Sequence[Prediction]) -> tuple[LostMessage, ...]:
+    """Return the first of the messages that are lost, which costs a second look only where there are some."""
+    found: list[LostMessage] = []
+
+    def tell(message: LostMessage) -> None:
+        if len(found) < NAMED:
+            found.append(message)
+
+    for one in predictions:
+        if one.lost or (one.log_losses is not None and one.log_losses.messages):
+            with suppress(EnvironmentFailureError):  # what cannot be read is a finding, and names nothing
+                predict_recovery(store, one.release, tell)
+    return tuple(found)
 
 
 def _losses(predictions: Sequence[Prediction], log_losses: LogLosses | None) -> tuple[TopicLoss, ...]:

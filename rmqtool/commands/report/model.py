@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from rmqtool.account.lost import LostMessage
     from rmqtool.check.model import VerifyReport
     from rmqtool.recovery.model import Prediction
     from rmqtool.rows import Checkpoint
@@ -159,6 +160,7 @@ class StoreReport:
         verification: what is wrong, and the picture of the log.
         predictions: what the next start would do; empty if that is not known, which a finding says.
         losses: by topic, those with the most first.
+        lost: the first of the messages themselves.
         backlogs: by reader and topic, the largest first.
         coverage: of the log by queues and index.
         times: of files.
@@ -174,6 +176,7 @@ class StoreReport:
     verification: VerifyReport
     predictions: tuple[Prediction, ...] = ()
     losses: tuple[TopicLoss, ...] = ()
+    lost: tuple[LostMessage, ...] = ()
     backlogs: tuple[Backlog, ...] = ()
     coverage: Coverage = Coverage()
     times: tuple[FileTime, ...] = ()

@@ -53,6 +53,20 @@ def losses_table(report: StoreReport) -> Table:
     return _table(rows, _LOSSES, "topics")
 
 
+def names_table(report: StoreReport) -> Table:
+    """Return the messages that are lost, with what is known of each."""
+    rows = []
+    for one in report.lost:
+        queue = "" if one.queue_id is None else f"{one.topic}/{one.queue_id}"
+        places = (one.queue_offset, one.physical_offset)
+        place, offset = ("" if number is None else f"{number}" for number in places)
+        names = (one.uniq_key or "", " ".join(one.keys or ()), one.store_timestamp or "")
+        rows.append((shown(queue), place, *map(shown, names), offset, one.reason.value))
+    told = sum(one.next_start + one.missing for one in report.losses)
+    more = f"{len(rows):,} of {told:,}; the option --lost of verify has all." if told > len(rows) else ""
+    return Table(tuple(rows), more)
+
+
 def topics_table(report: StoreReport, clock: Clock) -> Table:
     """Return the topics in the log: those with most bytes, the others in one row."""
     picture = report.verification.picture

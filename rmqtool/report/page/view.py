@@ -19,6 +19,7 @@ from rmqtool.report.page.tables import (
     digests_table,
     gaps_table,
     losses_table,
+    names_table,
     settings_table,
     silences_table,
     steps_table,
@@ -91,6 +92,7 @@ class View(NamedTuple):
     status: int
     facts: tuple[tuple[str, str], ...]
     lost: Table
+    names: Table
     lost_total: str
     predictions: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
     strip: Strip | None
@@ -134,6 +136,7 @@ def view_of(report: StoreReport, fail_on: FailOn, given: tuple[str, ...], clock:
         status=int(verdict.status),
         facts=tuple(_facts(report, clock)),
         lost=losses_table(report),
+        names=names_table(report),
         lost_total=_lost_total(report),
         predictions=tuple(
             (prediction_title(one), tuple((name, shortened(text)) for name, text in prediction_facts(one)))
