@@ -90,6 +90,10 @@ class Account:
                 continue
             self._queues[queue.topic or "", queue.queue_id or 0] = _Queue(queue, places)
 
+    def queue_files(self, key: QueueKey) -> QueueFiles | None:
+        """Return the files of a queue; None of one that is not there, or cannot be read."""
+        return self._queues[key].files if key in self._queues else None
+
     def lists(self, key: QueueKey, physical_offsets: Int64s) -> Bools:
         """Tell to which records, ``(n,)``, a unit of a queue leads."""
         queue = self._queues.get(key)

@@ -32,6 +32,7 @@ from rmqtool.recovery.model import (
     Refusal,
     Reput,
 )
+from rmqtool.recovery.pulls import not_served
 from rmqtool.recovery.reput import catch_up
 from rmqtool.recovery.store_files import LoadedStore, load_store
 from rmqtool.recovery.switches import RecoverySwitches
@@ -257,6 +258,9 @@ class _Start:
         prediction.queues = derived.outcomes()
         prediction.index = derived.index.outcomes
         prediction.hazards += hazards_of(prediction)
+        if prediction.cut is not None:
+            end, size = prediction.cut.physical_offset, derived.unit_file_size
+            prediction.hazards += not_served(prediction.queues, self.log, end, size, self.account)
         prediction.hazards += window_hazards(prediction, self.start.switches.window, len(self.log))
 
 
