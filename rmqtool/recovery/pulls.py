@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.derived.live_units import all_live_units
+from rmqtool.derived.queue_files import all_live_units
 from rmqtool.findings.wording import counted
 from rmqtool.formats.consumequeue import UNIT_SIZE
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from rmqtool.account.log_losses import Account
     from rmqtool.arrays import Bools, Int64s
-    from rmqtool.derived.live_units import LiveUnits
+    from rmqtool.derived.queue_files import LiveUnits
     from rmqtool.recovery.model import QueueOutcome
     from rmqtool.store.segments import Segment
 
