@@ -8,14 +8,13 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.account.model import indexes_beyond, lists_beyond
-from rmqtool.account.store_account import StoreAccount
 from rmqtool.commands.topics.model import LogParts, TopicOrder, TopicsReport, TopicTotals
 from rmqtool.commands.topics.scan import SegmentTotals
 from rmqtool.engine import LocalEngine
 from rmqtool.findings import Finding, FindingLog, Severity
 from rmqtool.findings.commitlog import CL_HALF_RECORD
 from rmqtool.scan.log_edge import FoundEdge
-from rmqtool.scan.log_end import LogExtent
+from rmqtool.scan.log_end import find_log_end
 from rmqtool.store.kinds import PathKind
 from rmqtool.times import utc_text
 from rmqtool.topics import kind_of
@@ -147,16 +146,22 @@ class _LogTotals:
             EnvironmentFailureError: a file of the log or of a queue cannot be opened or read.
         """
         store = self.request.store
-        account = StoreAccount(store)
-        if store.kind is not PathKind.STORE or not account.can_tell:
+        if store.kind is not PathKind.STORE or not len(store.commitlog):
             return None
-        log = LogExtent.of(store)
         is_suspect = self.damaged_bytes or self.stale_bytes or self.has_strangers or len(self.findings)
-        if is_suspect or lists_beyond(store, log.start, log.end) or indexes_beyond(store, log.end):
-            losses = account.losses()
-            self.findings.extend(account.findings(losses))
-            return losses
-        return None
+        if not is_suspect:
+            start, end = store.commitlog.start, find_log_end(FoundEdge.of(store)).end
+            is_suspect = lists_beyond(store, start, end) or indexes_beyond(store, end)
+        if not is_suspect:
+            return None
+        from rmqtool.account.store_account import StoreAccount  # a sound log needs none
+
+        account = StoreAccount(store)
+        if not account.can_tell:
+            return None
+        losses = account.losses()
+        self.findings.extend(account.findings(losses))
+        return losses
 
     def _add(self, segment: SegmentTotals) -> None:
         for part in segment.parts:
