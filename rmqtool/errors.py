@@ -31,7 +31,7 @@ class RmqtoolError(Exception):
 
 
 class UsageError(RmqtoolError):
-    """The command was asked for something that makes no sense."""
+    """The command was requested something that makes no sense."""
 
     status = ExitStatus.USAGE
 
@@ -98,7 +98,7 @@ class UnreachableError(SourceFailureError):
     """What holds a store has not answered this process once, or not let it read what another has read.
 
     Args:
-        path: The file that it was asked for, a URL.
+        path: The file that it was requested, a URL.
         reason: As of `SourceFailureError`.
         cause: What happened, alone.
     """

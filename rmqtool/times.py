@@ -83,7 +83,7 @@ def parse_time(text: str, zone: tzinfo | None, now_ms: int | None = None) -> int
         return now_ms + (-span_ms if since["sign"] == "-" else span_ms)
     moment = _of_day(text, zone, now_ms) or _moment(_MQADMIN.sub(r"\1T\2.\3", text), zone)
     if moment is None:
-        raise UsageError(f"{text!r} is no time; give {TIME_FORMS}")
+        raise UsageError(f"{text!r} is not a time; pass {TIME_FORMS}")
     return _since_epoch(moment)
 
 

@@ -41,7 +41,7 @@ _NO_TIMES = """tomorrow|2022-13-01|2022-04-15x13:20|2022-04-15 9|٣|25:00|10:60|
 
 @pytest.mark.parametrize("text", ["", "1" * 30, "-1" + "0" * 30 + "h", *_NO_TIMES.split("|")])
 def test_everything_else_is_a_usage_error(text: str) -> None:
-    with pytest.raises(UsageError, match="is no time"):
+    with pytest.raises(UsageError, match="is not a time"):
         parse_time(text, UTC)
 
 

@@ -32,7 +32,7 @@ class LostReason(StrEnum):
     CUT = "cut"  # the next start ends the log before it
     NO_UNIT = "no-unit"  # it stays in the log, and no unit of its queue leads to it
     SKIPPED = "skipped"  # a broker's dispatch jumps over it because of damage
-    UNREACHABLE = "unreachable"  # it lies after the end of a broker's way through the log
+    UNREACHABLE = "unreachable"  # it lies after the last record that a broker reaches through the log
     LEFT_OUT = "left-out"  # its queue has it now, and the one made has not
     DAMAGED = "damaged"  # its record cannot be read; a unit leads there
     GONE = "gone"  # the log has nothing at the place that a unit leads to

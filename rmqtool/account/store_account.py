@@ -50,7 +50,7 @@ class StoreAccount:
 
     @cached_property
     def _listed(self) -> dict[QueueKey, Int64s]:
-        """Return by queue the places of messages that are lost, and that units lead to."""
+        """Return by queue the places of messages that are lost, and that units point to."""
 
         def places(absent: list[Absent]) -> Int64s:
             return np.array([one.log_offset for one in absent if one.log_offset is not None], np.int64)

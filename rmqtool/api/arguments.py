@@ -55,7 +55,7 @@ def target_of(path: AnyStore) -> Path | Location:
 def property_texts(properties: Mapping[str, Value] | Iterable[str]) -> list[str]:
     """Return settings as ``NAME=VALUE``, as the command line has them; truth as Java writes it."""
     if isinstance(properties, str):
-        raise UsageError(f"properties={properties!r}: give a mapping, or a list of NAME=VALUE")
+        raise UsageError(f"properties={properties!r}: pass a mapping, or a list of NAME=VALUE")
     if not isinstance(properties, Mapping):
         return list(properties)
     return [f"{name}={_java_text(value)}" for name, value in properties.items()]
@@ -74,7 +74,7 @@ def time_ms(name: str, moment: Time | None, zone: tzinfo | None) -> int | None:
     if moment is None:
         return None
     if isinstance(moment, bool) or not isinstance(moment, int | str | datetime):
-        raise UsageError(f"{name}={moment!r} is no time; give epoch ms, a datetime or a text")
+        raise UsageError(f"{name}={moment!r} is not a time; pass epoch ms, a datetime or a text")
     return epoch_ms(moment, zone)
 
 
@@ -143,7 +143,7 @@ def names_of(names: str | Iterable[str]) -> tuple[str, ...]:
     given: object = names
     several = tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else (given,)
     if wrong := [one for one in several if not isinstance(one, str)]:
-        raise UsageError(f"{wrong[0]!r} is no name; give one text, or several")
+        raise UsageError(f"{wrong[0]!r} is not a name; pass one text, or several")
     return several
 
 

@@ -100,23 +100,23 @@ def check_company(asked: Asked) -> None:
     """
     questions = [option for name, option in _QUESTIONS.items() if getattr(asked, name) is not None]
     if len(questions) > 1:
-        raise UsageError(f"{' and '.join(questions)} are {len(questions)} questions; ask one at a time")
+        raise UsageError(f"{' and '.join(questions)} are {len(questions)} queries; run one at a time")
     question = questions[0] if questions else None
     has_time = asked.begin is not None or asked.end is not None
     if question is None and not has_time:
-        raise UsageError(f"ask for something: {', '.join(_QUESTIONS.values())} or --begin")
+        raise UsageError(f"nothing to find: pass {', '.join(_QUESTIONS.values())} or --begin")
     if asked.topic is None and question not in _WITHOUT_TOPIC:
         raise UsageError(f"{question or '--begin'} needs --topic")
     if question == "--queue-offset" and asked.queue is None:
         raise UsageError("--queue-offset needs --queue")
     if asked.queue is not None and question not in {"--queue-offset", None}:
-        raise UsageError(f"--queue says nothing with {question}")
+        raise UsageError(f"--queue does not apply to {question}")
     if has_time and question in _OF_ONE_PLACE:
-        raise UsageError(f"--begin and --end say nothing with {question}")
+        raise UsageError(f"--begin and --end do not apply to {question}")
     if asked.collisions and (question not in _HASHED or asked.scan):
         raise UsageError(f"--collisions needs {', '.join(_HASHED[:-1])} or {_HASHED[-1]}, and the index")
     if asked.collisions and asked.topic is None and asked.keys is None:
-        raise UsageError("--collisions needs --topic: the index knows no key without its topic")
+        raise UsageError("--collisions needs --topic: the index has no key without its topic")
 
 
 def answer(

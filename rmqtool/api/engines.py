@@ -51,7 +51,7 @@ def open_engine(
     if isinstance(kind, str):
         return open_engine_of(options)
     if jobs or master is not None or spark_conf or log_file:
-        raise UsageError("jobs, master, settings and log are those of the Spark session that is given")
+        raise UsageError("jobs, master, settings and log cannot be set: the given Spark session has its own")
     return _live(kind, options)
 
 
@@ -96,7 +96,7 @@ def engine_of(engine: AnyEngine, jobs: int | None) -> tuple[EngineOptions, Engin
     if isinstance(engine, str):
         return engine_options(engine, jobs=jobs), None
     if jobs is not None:
-        raise UsageError("jobs are those of an engine; open it with as many")
+        raise UsageError("an open engine has its own jobs; set them when you open it")
     if isinstance(engine, EngineOptions):
         return engine, None
     is_open = hasattr(engine, "map") and hasattr(engine, "options")
@@ -108,7 +108,7 @@ def _live(session: object, options: EngineOptions | None) -> Engine:
     engine = live_engine(session, options)
     if engine is None:
         raise UsageError(
-            f"{type(session).__name__} is no engine: give 'local', 'spark', what open_engine opened, or a"
-            " SparkSession"
+            f"{type(session).__name__} is not an engine: pass 'local', 'spark', an engine of open_engine, "
+            "or a SparkSession"
         )
     return engine

@@ -91,7 +91,7 @@ def export(
 
     opened = (stores,) if isinstance(stores, OpenedStore) else tuple(stores)
     if not opened:
-        raise UsageError("nothing to export: give a store")
+        raise UsageError("nothing to export: name a store")
     check_least(0, from_offset=from_offset, to_offset=to_offset)
     check_least(0, max_findings=max_findings)
     wanted = filter_of(

@@ -56,7 +56,7 @@ class Messages(Rows[Message]):
         choice = ColumnChoice(column_names(columns), self._reading.decompress)
         require_library("pyarrow")
         if self._is_drawn:
-            raise UsageError("rows were drawn from these messages; ask the store for them again")
+            raise UsageError("rows were already read from these messages; call Store.messages again")
         self._is_drawn = True
         self.close()
         return self._batches(choice)

@@ -49,7 +49,7 @@ class OpenedStore:
             UsageError: It is no path of this machine's; `location` names it.
         """
         if self._files.place.path.local_path() is None:
-            raise UsageError(f"{self.location}: is no path of this machine's; Store.location names it")
+            raise UsageError(f"{self.location}: is not a path of this machine; use Store.location")
         return Path(self.location)
 
     @property
@@ -112,7 +112,9 @@ class OpenedStore:
         from rmqtool.commands.offsets import progress_of
 
         if self.kind != PathKind.STORE:
-            raise UsageError(f"{self.location}: is no store root; offsets are held against all of a store")
+            raise UsageError(
+                f"{self.location}: is not a store root; offsets are compared with all queues of a store"
+            )
         return tuple(progress_of(self.files, names_of(topic), group))
 
     def close(self) -> None:
@@ -137,7 +139,8 @@ class OpenedStore:
         """
         if self.kind == PathKind.CONFIG:
             raise EnvironmentFailureError(
-                f"{self.location}: holds settings of the broker; dump shows them, give the store root here"
+                f"{self.location}: holds settings of the broker; name the store root here, or use dump to "
+                "show them"
             )
         return self.files
 

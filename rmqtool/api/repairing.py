@@ -40,10 +40,10 @@ def repaired(
 ) -> RepairReport:
     """Do what `Store.repair` says."""
     if plan and undo:
-        raise UsageError("plan and undo are two questions; ask one at a time")
+        raise UsageError("plan and undo exclude each other")
     unknown = [name for name in only if name not in set(RepairPart)]
     if unknown:
-        raise UsageError(f"{unknown[0]!r} is no part; there are {', '.join(RepairPart)}")
+        raise UsageError(f"{unknown[0]!r} is not a part; choose from {', '.join(RepairPart)}")
     options, opened = engine_of(engine, jobs)
     request = RepairRequest(
         store.files,

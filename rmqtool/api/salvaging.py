@@ -54,7 +54,7 @@ def salvage_request(
     """
     unknown = options.keys() - SalvageOptions.__annotations__.keys()
     if unknown:
-        raise UsageError(f"{', '.join(sorted(unknown))}: no option of a salvage")
+        raise UsageError(f"{', '.join(sorted(unknown))}: not an option of salvage")
     holes, until_offset = options.get("holes", "tombstone"), options.get("until_offset")
     check_least(0, until_offset=until_offset)
     if holes not in set(Holes):

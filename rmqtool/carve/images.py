@@ -224,7 +224,7 @@ class ImageReader:
             if count < stop - start:
                 raise EnvironmentFailureError(
                     f"{self._image.location}: ends at {start + count}, and was {self.size_bytes} bytes long"
-                    " before: carve a copy that nobody changes"
+                    " before: carve a copy that does not change"
                 )
         return length
 

@@ -181,8 +181,8 @@ def _put_blank(hashed: HashedFile, task: FileTask, row: Rows) -> None:
 
 def _changed(image: Image, position: int) -> EnvironmentFailureError:
     return EnvironmentFailureError(
-        f"{image.location}: the record at position {position} is not what it was a moment ago: the image"
-        " changes while it is read, or its disk fails; make a copy of it, and carve that"
+        f"{image.location}: the record at position {position} has changed since it was found: the image"
+        " changes while it is read, or its disk fails; make a copy of it, and carve the copy"
     )
 
 

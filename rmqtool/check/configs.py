@@ -75,13 +75,13 @@ def _broker(one: ConfigDiagnosis) -> str:
         return "a broker does not start on that"
     if one.broker is BrokerTakes.BACKUP:
         return "a broker takes the .bak"
-    return f"a broker starts and has forgotten {one.loses}"
+    return f"a broker starts and forgets {one.loses}"
 
 
 def _way_out(one: ConfigDiagnosis) -> str:
     """Say what the best choice would mean."""
     if not one.choices:
-        return "; nothing of it can be put back"
+        return "; nothing of it can be recovered"
     best = one.choices[0]
     return f"; {'best' if one.obvious else 'first to choose from'}: {best.name}, {_meaning(best)}"
 

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 _DELAY_FILE = "config/delayOffset.json"
 _DELAY_REMEDY = (
-    "Brokers before 4.9.2 (PR 3358) deliver nothing more of the level: with the broker stopped, set the"
-    " level's number in delayOffset.json, and in its .bak, to {}, the queue's end. Later ones go on there by"
-    " themselves."
+    "Brokers before 4.9.2 (PR 3358) deliver nothing more of the level. Stop the broker, and set the "
+    "level's number in delayOffset.json, and in its .bak, to {}, the queue's end. Later brokers continue "
+    "there by themselves."
 )
 
 

@@ -46,13 +46,13 @@ def tell_contradicted(log: FileQueue, findings: FindingLog) -> None:
         if record is None:
             continue
         reason = (
-            "zeros stand in them, as where a page was never written" if record.has_torn_properties else ""
+            "they contain zeros, like a page that was never written" if record.has_torn_properties else ""
         )
         if not reason and len(against) >= _WITNESSES:
             reason = f"{' and '.join(sorted(against))} contradict them"
         if not reason:
             continue
-        message = f"the record's properties are not those that it was stored with: {reason}"
+        message = f"the record's properties changed after it was stored: {reason}"
         told = odd.get(place)
         if told is not None:
             error = replace(told, message=message, severity_override=Severity.ERROR, remedy_override=_REMEDY)
@@ -62,8 +62,8 @@ def tell_contradicted(log: FileQueue, findings: FindingLog) -> None:
 
 
 _REMEDY = (
-    "Compare with a replica. The present queue and index are what still shows what the record was: a rebuild"
-    " would make them of the damaged properties."
+    "Compare with a replica. Keep the present queue and index: only they still show the record's tags and "
+    "keys, and a rebuild would use the damaged properties."
 )
 
 

@@ -94,5 +94,5 @@ def _changed(file: ListedFile, size_bytes: int) -> Finding:
         file=file.label,
         expected=file.size_bytes,
         observed=size_bytes,
-        message=f"{file.label}: changed its size while it was hashed",
+        message=f"{file.label}: its size changed while it was hashed",
     )

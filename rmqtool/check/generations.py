@@ -29,7 +29,7 @@ class Older(NamedTuple):
     """The units of a queue that are of an older generation.
 
     Attributes:
-        units: how many, from the queue's first on; all of a queue that is not there any more.
+        units: how many, from the queue's first on; all of a queue that no longer exists.
         physical_offset: of the first message of the topic since it was created again.
     """
 

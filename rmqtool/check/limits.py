@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _LEVELS = (
     "level 0: names and sizes only",
     "level 1: each file on its own, not compared with the log",
-    "level 2: not whether every message is in queues and index",
+    "level 2: whether every message is in queues and index was not checked",
 )
 _DERIVED = {**dict.fromkeys(QUEUE_KINDS, "queues"), PathKind.INDEX: "index"}
 
@@ -38,7 +38,7 @@ def limits_of(request: VerifyRequest) -> Iterator[str]:
     elif name is not None and not len(store.log):
         yield f"{name} alone: not compared with the log"
     if store.place.is_file and name is not None:
-        yield "one file: not what should lie beside it"
+        yield "one file: the files beside it were not checked"
     yield from _other_layouts(store)
 
 

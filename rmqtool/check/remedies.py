@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 _REMEDY = (
     "The commit log is damaged: installing a rebuild now can lose messages that consumers still get. Compare"
-    " with a replica first. What a rebuild would lose: rmqtool rebuild {store} --dry-run"
+    " with a replica first. To see what a rebuild would lose: rmqtool rebuild {store} --dry-run"
 )
-_SALVAGE = " What is left of the log, as a new store: rmqtool salvage {store} --out DIR"
-_KEEP = "Leave the queues where they are, and install no rebuild: it would not have {what}."
+_SALVAGE = " To turn what is left into a new store: rmqtool salvage {store} --out DIR"
+_KEEP = "Leave the queues in place, and install no rebuild: it would lack {what}."
 _OF_THE_LOG = frozenset({Structure.COMMITLOG, Structure.START})
 
 

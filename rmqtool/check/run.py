@@ -52,7 +52,7 @@ def verify(request: VerifyRequest, progress: Progress, engine: Engine | None = N
     tails = Tails(request.store)
     run = _run(request, progress, engine)
     if tails.refute(run):
-        progress.note("records may lie in what was not fetched: all is fetched, and looked at once more")
+        progress.note("the unfetched ranges may hold records: everything is fetched and checked again")
         run = _run(request, progress, engine)
     run.limits.extend(tails.limits())
     fit_remedies(run.findings, request.store)
@@ -91,8 +91,8 @@ def _lock_findings(request: VerifyRequest) -> Iterator[Finding]:
         return
     if not request.live:
         raise RefusedError(
-            f"{root}: {holder} holds the store's lock; stop the broker, or add --live to verify what the"
-            " store holds now"
+            f"{root}: {holder} holds the store's lock; stop the broker, or add --live to verify the store "
+            "as it is now"
         )
     yield Finding(code=ST_LOCKED, file="lock", message=f"{holder} holds the store's lock")
 
@@ -100,6 +100,6 @@ def _lock_findings(request: VerifyRequest) -> Iterator[Finding]:
 def _warn_of_defaults(store: Store, progress: Progress) -> None:
     for setting in store.settings.defaulted_sizes():
         progress.warn(
-            f"{setting.name} is not known from the files: {setting.value} assumed;"
-            f" give the broker's with -c broker.conf or -p {setting.name}=N"
+            f"{setting.name} cannot be inferred from the files: {setting.value} assumed; pass the broker's "
+            f"own with -c broker.conf or -p {setting.name}=N"
         )

@@ -94,7 +94,7 @@ class _Contents:
                 denied = len(readable) < len(store.log)
                 log = self._log(readable, staging, engine) if len(readable) else None
         if denied:
-            self._run.limits.append("parts of the log may not be read: nothing was compared with it")
+            self._run.limits.append("parts of the log could not be read: nothing was compared with it")
         partial_log = denied or store.is_log_unread
         log_cut = log is not None and not partial_log and self._is_log_cut(log)
         with self._stage("derived"):

@@ -41,7 +41,7 @@ def store_files(store: Store, findings: FindingLog) -> list[ListedFile]:
     """List the regular files of what PATH names, by label.
 
     Links are followed, each directory once. The file ``lock`` is left out: it is empty, and opening it could
-    drop a lock. What is no regular file is left to the checks of level 0.
+    drop a lock. What is not a regular file is left to the checks of level 0.
 
     Args:
         store: the store, or a part of it.

@@ -32,7 +32,7 @@ def check_window(store: Store, *, damaged: bool) -> list[Finding]:
     if window is None or window.reach <= window.log_start:
         return []
     limits = f"the newest {window.files} of the log's {window.log_files} files (commitLogRecoverMaxNum)"
-    starts = f"a start of {window.release.name} looks at {limits}"
+    starts = f"a start of {window.release.name} reads only {limits}"
     if window.queue_end == NO_UNITS:
         return [_gone(window, starts)]
     if window.queue_end is not None:
@@ -40,14 +40,14 @@ def check_window(store: Store, *, damaged: bool) -> list[Finding]:
     if not damaged:
         return []
     sentence = (
-        f"do not delete {_QUEUES}/ for a start to make it anew: {starts}, so records before {window.reach}"
+        f"do not delete {_QUEUES}/ and let a start rebuild it: {starts}, so records before {window.reach}"
         " would get no unit, nor an index entry if index/ is deleted, too"
     )
     return [Finding(code=ST_WINDOW, file=_QUEUES, physical_offset=window.reach, message=sentence)]
 
 
 def _gone(window: Window, starts: str) -> Finding:
-    sentence = f"the queues are gone, and {starts}: records before {window.reach} would get no unit"
+    sentence = f"the queues are missing, and {starts}: records before {window.reach} would get no unit"
     return Finding(
         code=ST_WINDOW,
         file=_QUEUES,

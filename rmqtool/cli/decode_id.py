@@ -53,7 +53,7 @@ def decode_id_command(
     found = [(text, decode_id(text, near=near, timezone=zone)) for text in _texts(ids)]
     for text, readings in found:
         if not readings:
-            session.console.error(f"{text}: is no message id; one has 32, 34 or 56 hexadecimal digits")
+            session.console.error(f"{text}: is not a message ID; an ID has 32, 34 or 56 hexadecimal digits")
     status = ExitStatus.CLEAN if all(readings for _, readings in found) else ExitStatus.NEGATIVE
     with session.output(whole=True) as stream:
         if session.format is Format.TEXT:

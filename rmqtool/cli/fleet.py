@@ -65,7 +65,9 @@ def refuse_contents(out: Target) -> None:
     """
     place = location_of(out)
     if place.is_regular() or place.entries():
-        raise RefusedError(f"{out}: exists and is no empty directory; choose another output, or add --resume")
+        raise RefusedError(
+            f"{out}: exists and is not an empty directory; choose another output, or add --resume"
+        )
 
 
 class Fleet(Generic[R]):

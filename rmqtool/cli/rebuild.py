@@ -143,7 +143,7 @@ def _rebuild(paths: tuple[StorePath, ...], parts: frozenset[str], options: dict[
 
         return rebuild_stores(session, paths, words, options)
     if options["resume"]:
-        raise UsageError("--resume is for several stores: a result of one is there as a whole, or not at all")
+        raise UsageError("--resume is for several stores: a single result appears as a whole, or not at all")
     return _run(session, paths[0], words, options)
 
 

@@ -148,7 +148,9 @@ def _say_what_next(session: Session, out: Target | None, report: FleetReport[Mad
         session.console.note(replace(ready[0], store="STORE", out=f"{out}/NAME").install_hint)
     if others:
         count = counted(others, "result is", "results are", spec=",")
-        session.console.warn(f"{count} not to be installed; rmqtool rebuild of that store alone says why")
+        session.console.warn(
+            f"{count} not to be installed; for the reason, run rmqtool rebuild on that store alone"
+        )
 
 
 def _verdict(document: Mapping[str, Any]) -> str:

@@ -125,8 +125,8 @@ def _agreed(session: Session, planned: RepairReport, stream: TextIO) -> bool:
         what = "" if waiting is None else f"{waiting} was interrupted and waits to be finished; "
         more = "" if waiting is None else ", or take it back with --undo"
         raise RefusedError(
-            f"{planned.store}: {what}nothing was changed: there is nobody to ask here; look with --plan, then"
-            f" give --yes{more}"
+            f"{planned.store}: {what}nothing was changed: nobody can answer here; read the --plan, then "
+            f"pass --yes{more}"
         )
     from rmqtool.report.repair_text import write_repair_text
 

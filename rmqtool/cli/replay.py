@@ -78,7 +78,7 @@ def replay_command(
     from rmqtool.commands.replay.model import ReplayRequest
     from rmqtool.commands.replay.run import replay
 
-    session.leaves(lambda: "what was sent is in the ledger; the same goes on")
+    session.leaves(lambda: "the ledger lists the sent messages; run the same command again to continue")
     request = ReplayRequest(
         path=file,
         proxy=proxy,

@@ -132,7 +132,7 @@ def _plan(stores: list[Store], session: Session, options: dict[str, Any]) -> Sal
     from rmqtool.salvage.papers import plan_text
 
     if options["applied"] is not None:
-        raise UsageError("--apply does what a plan says, --plan makes one: give one of them")
+        raise UsageError("--apply carries out a plan, --plan writes one: pass one of them")
     roots = [root for store in stores for root in store.files.evidence_roots]
     check_output_files([options["output"]], roots, new=[options["plan_path"]])
     plan = stores[0].plan_salvage(stores[1:], progress=session.console, **_choices(options))

@@ -144,7 +144,7 @@ class Session:
         store = open_store(path, type=kind, **self.opening)
         if store.kind == PathKind.CONFIG and not takes_config:
             raise EnvironmentFailureError(
-                f"{path}: holds settings of the broker; dump shows them, give the store root here"
+                f"{path}: holds settings of the broker; name the store root here, or use dump to show them"
             )
         self.note_opened(store, reads_queues=reads_queues)
         return store
@@ -210,7 +210,7 @@ class Session:
             self.console.warn(str(failure))
             return
         if holder is not None:
-            self.console.note(f"{root}: in use by {holder}; what is read may change meanwhile")
+            self.console.note(f"{root}: in use by {holder}; its files may change meanwhile")
 
     def begin_case(self, *stores: Store, images: Iterable[Location] = (), in_place: bool = False) -> None:
         """Begin the record of this run with ``--case``, before anything is read or written.

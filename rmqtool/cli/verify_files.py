@@ -89,7 +89,7 @@ class VerifyFiles:
         for code, count in comparison.by_number.items():
             self._session.console.warn(
                 f"{counted(count, 'finding')} of {code} known by number only, as the baseline does not list"
-                " them; make it anew with a higher --max-findings"
+                " them; write it again with a higher --max-findings"
             )
         return comparison
 
@@ -117,14 +117,14 @@ class VerifyFiles:
         JUnit has no way to say that something is missing: half a run would look like a sound store.
 
         Args:
-            verdicts: Of the stores that could be looked at.
+            verdicts: Of the stores that could be examined.
             status: Of the run.
             failures: Why others could not, by their paths.
         """
         if status is ExitStatus.INTERRUPTED:
             names = [str(path) for _, path in self._reports]
             missing = f", and not written to {', '.join(names)}" if names else ""
-            self._session.console.error(f"interrupted; the report is of what was looked at before{missing}")
+            self._session.console.error(f"interrupted; the report covers the part examined before{missing}")
         elif self._reports:
             from rmqtool.report.junit import junit
             from rmqtool.report.sarif import sarif

@@ -76,7 +76,7 @@ def ndjson_form(schema: pa.Schema, bodies: TextBodies) -> LineForm:
 
 
 def csv_form(schema: pa.Schema, bodies: TextBodies) -> LineForm:
-    """Return the form of csv: what is no number is quoted, lists and properties are JSON."""
+    """Return the form of csv: what is not a number is quoted, lists and properties are JSON."""
     names = _names(schema)
     before = {name: "," if number else "" for number, name in enumerate(names)}
     quoted = {_Kind.TEXT: _csv_text, _Kind.JSON: _csv_cell, _Kind.BODY: _csv_cell}

@@ -39,7 +39,7 @@ COLUMNS = {
     "uniqKey": "property UNIQ_KEY",
     "tagsCode": "what the consume queue holds: hash of the tags, or time of delivery",
     "msgId": "offset message id",
-    "damage": "codes of what is wrong with the record",
+    "damage": "codes of the findings on the record",
 }
 """Content of each; RocketMQ's own names of fields are in capitals."""
 

@@ -135,7 +135,7 @@ def undecodable_files(store: Store) -> Iterator[str]:
         if copy.state is CopyState.DENIED:
             yield f"{path}: {copy.reason}"
         elif copy.state not in {CopyState.MISSING, CopyState.SOUND} and not backup.is_sound:
-            yield f"{copy}: what a broker makes of it, and what is left: rmqtool repair STORE --plan"
+            yield f"{copy}: to see its effect and what is left of it: rmqtool repair STORE --plan"
 
 
 def _order(consumed: Consumed) -> tuple[str, str, str, int]:

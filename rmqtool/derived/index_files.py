@@ -43,8 +43,8 @@ def warn_of_assumed_geometry(store: Store, progress: Progress) -> bool:
     geometry = store.settings.index_geometry
     if any(IndexFile(one, geometry).has_items for one in store.index_files):
         progress.warn(
-            f"the index files do not tell their number of slots: {geometry.slots} assumed; give the broker's"
-            " with -c broker.conf or -p maxHashSlotNum=N"
+            f"the index files do not show their number of slots: {geometry.slots} assumed; pass the "
+            "broker's own with -c broker.conf or -p maxHashSlotNum=N"
         )
     return True
 
@@ -130,7 +130,7 @@ class IndexFile:
             return f"its header counts {count} items, there is room for {self.item_room}"
         after = self.item(self.last_item + 1) if self.last_item < self.item_room else None
         if after not in {None, _NO_ITEM}:
-            return f"its header counts {self.last_item} items, and there is one more"
+            return f"its header counts {self.last_item} items, but one more item is in use"
         return None
 
     @cached_property
@@ -205,14 +205,14 @@ class IndexFile:
         """Say why a walk of `chain` that yielded ``last`` may have missed items; None if it did not."""
         if last is None:
             number = self.slot(slot)
-            return None if number == 0 else f"slot {slot} points to item {number}, which is none"
+            return None if number == 0 else f"slot {slot} points to item {number}, which does not exist"
         number, item = last
         if item == _NO_ITEM:
             return f"item {number} of slot {slot} is empty"
         if item.previous >= number or item.previous < 0:
             return f"item {number} of slot {slot} is followed by item {item.previous}"
         if item.previous > self.last_item:
-            return f"item {number} of slot {slot} leads out of the file"
+            return f"item {number} of slot {slot} points out of the file"
         return None
 
     def is_time_matched(self, begin_ms: int, end_ms: int) -> bool:

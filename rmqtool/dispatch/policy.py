@@ -34,7 +34,7 @@ class Trait(IntFlag):
     BATCH = 2  # queue.type=BatchCQ: units go to batchconsumequeue/
     NO_MULTI_DISPATCH = 4  # 5.1.1+: retry, system and schedule topics
     EXCLUDED = 8  # by the user's choice: as if the message were not there
-    UNSAFE = 16  # the topic's name can be no directory: no units, index entries only
+    UNSAFE = 16  # the topic's name cannot be a directory: no units, index entries only
     INNER_BATCHES = 32  # set by the dispatch: a record carries an inner batch, as only BatchCQ topics take
 
 

@@ -80,4 +80,4 @@ class DispatchOutcome(IntEnum):
     DONE = 0
     NEW_QUEUE = 1  # a queue that is not in the table
     FULL = 2  # one of the output arrays has too little room
-    STALLED = 3  # an offset of a multi dispatch is no number: the broker repeats this record for ever
+    STALLED = 3  # an offset of a multi dispatch is not a number: the broker repeats this record for ever

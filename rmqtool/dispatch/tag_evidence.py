@@ -82,7 +82,7 @@ def tag_rule(store: Store) -> TagRule:
 def _rule_of_release(store: Store) -> TagRule:
     """Return what the broker that wrote the store last does with every message."""
     setting, release = store.settings[BROKER_VERSION], store.settings.release
-    since = "since 5.4.0 brokers put them" if release.tag_items else "brokers before 5.4.0 put none"
+    since = "brokers since 5.4.0 write them" if release.tag_items else "brokers before 5.4.0 write none"
     why = f" ({setting.note})" if setting.note else ""
     return TagRule(TagItems.of(release), setting.origin, f"{since}, and this is {release.name}'s store{why}")
 
@@ -95,7 +95,7 @@ def _rule_of_index(index: _Index, store: Store) -> TagRule | None:
     pairs = [(one, two) for one, two in pairwise(samples) if one.has_tag_item is not two.has_tag_item]
     begin = ALL_TAG_ITEMS if samples[0].has_tag_item else NO_TAG_ITEMS
     value = TagItems((*begin.turns, *(index.turn(*pair) for pair in pairs)))
-    reason = f"so it is in the present index, in {len(samples)} of its messages that were looked at"
+    reason = f"so it is in {len(samples)} sampled messages of the present index"
     return TagRule(value, Origin.INFERRED, reason)
 
 

@@ -147,7 +147,7 @@ def _drafts(kind: ConfigKind, copies: tuple[ConfigCopy, ...], ends: QueueEnds) -
         yield _Draft("merged", f"each entry of {names}", _merged(newest_first, kind))
     for name, copy in (("tmp", made), ("bak", backup)):
         if copy.file in sound:
-            about = "what the broker was about to write" if name == "tmp" else "the version before"
+            about = "the version that the broker was writing" if name == "tmp" else "the version before"
             yield _Draft(name, f"{copy.file}, {about}", copy.document, copy.file)
     for copy in (file, made, backup):
         if copy.state is CopyState.CUT and copy.entries:
@@ -209,7 +209,7 @@ def _from_directories(newest_first: list[ConfigCopy], kind: ConfigKind, ends: Qu
             table[topic] = _topic(topic, queues)
             added += 1
     if added:
-        about = f"what the copies have, and {added} topics more, by the numbers of their queues"
+        about = f"what the copies have, and {added} topics more, with the number of their queues"
         yield _Draft("queues", about, document)
 
 

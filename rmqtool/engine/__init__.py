@@ -61,7 +61,7 @@ def require_spark() -> None:
     """
     if not is_spark_installed():
         raise EnvironmentFailureError(
-            f"Spark is not installed: {HOW_TO_GET_SPARK} adds it; --engine local does without"
+            f"Spark is not installed: {HOW_TO_GET_SPARK} adds it; --engine local needs none"
         )
 
 

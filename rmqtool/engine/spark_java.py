@@ -76,7 +76,7 @@ def find_java(environment: Mapping[str, str], *, launcher: bool) -> Java:
             f"Spark on a cluster needs a Java {OLDEST_JAVA} or newer with the module {VECTOR_MODULE}, which"
             " the embedded one lacks: set RMQTOOL_JAVA_HOME to a full JDK, or leave --master out"
         )
-    raise EnvironmentFailureError(f"there is no Java for Spark: {ADVICE}")
+    raise EnvironmentFailureError(f"no Java for Spark found: {ADVICE}")
 
 
 def why_unusable(java: Java, *, launcher: bool) -> str:

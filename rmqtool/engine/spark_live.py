@@ -77,8 +77,8 @@ def submitted_engine(options: EngineOptions) -> LiveSparkEngine:
     """
     if options.master or options.spark_conf:
         raise UsageError(
-            "spark-submit has set the master and Spark's settings: give them to it, not as --master and"
-            " --spark-conf"
+            "spark-submit has set the master and Spark's settings: pass them to spark-submit, not as "
+            "--master and --spark-conf"
         )
     # In a thread, because in the main one pyspark would replace the handler of Ctrl-C.
     with ThreadPoolExecutor(1) as thread:
@@ -104,7 +104,7 @@ def _jobs_of(session: Any) -> tuple[Jobs, str]:  # noqa: ANN401 - pyspark's
     """Return what runs maps on a session, by its context if it has one, and its master."""
     context = session if type(session).__name__ == "SparkContext" else getattr(session, "sparkContext", None)
     if session.is_stopped if context is None else is_stopped(context):
-        raise UsageError("that Spark session has been stopped: give one that is open, or engine='local'")
+        raise UsageError("that Spark session has been stopped: pass an open one, or engine='local'")
     if context is None:
         return FrameJobs(session), REMOTE
     return RddJobs(context), context.master
@@ -124,7 +124,7 @@ class ConnectEngine(LiveSparkEngine):
 
     def __init__(self, options: EngineOptions) -> None:
         if options.jobs is not None:
-            raise UsageError("--jobs says nothing to Spark Connect: the server's cluster has its own cores")
+            raise UsageError("--jobs does not apply to Spark Connect: the server's cluster has its own cores")
         url = master_of(options)
         check_master(url, options.spark_conf, os.environ)
         self._session = _connected_session(url, options)
@@ -155,5 +155,5 @@ def _connected_session(url: str, options: EngineOptions) -> Any:  # noqa: ANN401
             session.conf.set(name, options.spark_conf[name])
     except PySparkException as error:
         reason = str(error).strip().partition("\n")[0]
-        raise EnvironmentFailureError(f"{url} gives no session of Spark Connect ({reason})") from error
+        raise EnvironmentFailureError(f"{url} returns no session of Spark Connect ({reason})") from error
     return session

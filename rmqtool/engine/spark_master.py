@@ -67,7 +67,7 @@ def _wrong_form(master: str) -> str:
         return ""
     if master.startswith("local["):
         return "has no number of threads from 1 on; give local[N], or local[*] for all cores"
-    return f"is no master; {_MASTERS}, or leave it out"
+    return f"is not a master; {_MASTERS}, or leave it out"
 
 
 def _wrong_address(address: str) -> str:
@@ -114,8 +114,8 @@ def check_master(master: str, conf: Mapping[str, str], environment: Mapping[str,
 def another_line(master: str) -> str:
     """Say what a master may be that takes connections and does not register an application."""
     return (
-        f"{master} takes connections, but does not register this application: it may be of another line of"
-        f" Spark than the {version('pyspark')} here (its web page tells), or no master; {_WITHOUT}"
+        f"{master} takes connections, but does not register this application: it may run another line of "
+        f"Spark than the {version('pyspark')} here (see its web page), or not be a master; {_WITHOUT}"
     )
 
 

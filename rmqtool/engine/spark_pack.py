@@ -94,8 +94,8 @@ def _packages(also: Sequence[str] = ()) -> list[metadata.Distribution]:
         except metadata.PackageNotFoundError:
             if key == _PACKAGE:
                 raise EnvironmentFailureError(
-                    "rmqtool is not installed in this Python, so nobody knows what belongs to it: pip install"
-                    " it, then pack"
+                    "rmqtool is not installed in this Python, so its files are unknown: pip install it, "
+                    "then pack"
                 ) from None
             continue  # it is for other versions of Python
         found[key] = one

@@ -68,9 +68,7 @@ def _keep_modules(function: Callable[[T], R]) -> None:
 
 _SENTENCES = {
     "stopped SparkContext": "Spark's master does not answer or ended the application: its logs say why",
-    "Python worker exited unexpectedly": (
-        "a Python worker of Spark was ended from outside, perhaps for lack of memory"
-    ),
+    "Python worker exited unexpectedly": "a Python worker of Spark was killed, perhaps for lack of memory",
     "due to node and executor excludeOnFailure": (
         "Spark has no executor left for a task: each has failed before, and its settings"
         " spark.excludeOnFailure.* exclude those; its logs say with what"
@@ -106,10 +104,11 @@ def _as_ours(error: Exception) -> RmqtoolError:
 
 def _missing_module(name: str, report: str) -> RmqtoolError:
     if name.partition(".")[0] not in _NEEDED:
-        return EngineError(f"a task failed: there is no Python module {name} where it ran", report)
+        return EngineError(f"a task failed: no Python module {name} where it ran", report)
     return EnvironmentFailureError(
-        f"the Spark executors have no Python module {name}: every one needs the same Python with rmqtool and"
-        " what it needs, installed or from an archive that rmqtool spark pack makes; or use --engine local"
+        f"the Spark executors have no Python module {name}: every one needs the same Python with rmqtool "
+        "and its dependencies, installed or from an archive that rmqtool spark pack makes; or use "
+        "--engine local"
     )
 
 

@@ -178,7 +178,7 @@ ST_COMPACTION_PAIRS = FindingCode(
         "name is not a number (.delete): the broker stopped between the renames of a compaction."
     ),
     broker_effect=(
-        "Does not start (enableCompaction, on by default, 5.1.0+), or deletes files of the log behind the "
+        "Does not start (enableCompaction, on by default, 5.1.0+), or deletes files of the log after the "
         "queue's last unit, or, where a size does not fit or the queue's directory is not there, serves "
         "nothing of the queue: verify --predict-recovery says which."
     ),

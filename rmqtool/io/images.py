@@ -58,8 +58,8 @@ def refuse_same_device(image: Location, out: Path) -> None:
     place = next(one for one in (out, *out.absolute().parents) if one.exists())
     if is_part_of(place.stat().st_dev, os.stat(image.text).st_rdev):  # noqa: PTH116 - as in `LocalFiles`
         raise RefusedError(
-            f"{out}: lies on {image}, which is carved: what is written there may overwrite what is looked"
-            " for; choose an output on another device"
+            f"{out}: lies on {image}, which is carved: the output may overwrite the messages; choose "
+            "another device for it"
         )
 
 

@@ -140,7 +140,7 @@ def open_regular(path: str) -> int:
 
     Raises:
         DeniedError: It may not be read.
-        EnvironmentFailureError: It is no regular file, or is gone.
+        EnvironmentFailureError: It is not a regular file, or is gone.
     """
     return open_only(path, frozenset({Kind.FILE}))
 
@@ -213,7 +213,7 @@ def _unknown(failure: OSError | ValueError) -> Status:
 
 
 def _is_denied(failure: OSError | ValueError) -> bool:
-    """Tell a failure from the news that nothing is there; no file here has a name that is a ValueError."""
+    """Tell a failure from the news that it does not exist; no file here has a name that is a ValueError."""
     return isinstance(failure, OSError) and failure.errno not in {
         errno.ENOENT,
         errno.ENOTDIR,

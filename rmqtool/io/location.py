@@ -195,7 +195,7 @@ def nothing_fits(path: str | os.PathLike[str] | Location) -> NoReturn:
     Raises:
         EnvironmentFailureError: Always.
     """
-    raise EnvironmentFailureError(f"{path}: nothing there fits; give the paths of stores, or a glob")
+    raise EnvironmentFailureError(f"{path}: no match; give the paths of stores, or a glob")
 
 
 def local_name(path: str | os.PathLike[str]) -> str:
@@ -207,7 +207,7 @@ def local_name(path: str | os.PathLike[str]) -> str:
     text = os.fspath(path)
     if _URL.match(text):
         raise UsageError(
-            f"{text}: is a URL, and a path of this machine's is meant here; what reads a store takes it as"
+            f"{text}: is a URL, but a path of this machine is needed here; commands that read a store take"
             f" {', '.join(f'{scheme}://' for scheme in SCHEMES)}, as text: rmqtool help objects"
         )
     return text

@@ -52,7 +52,7 @@ _UNWRITTEN = 0xA5
 """The last byte of a buffer until one of the object takes its place: rare in stores, unlike zero."""
 
 _CREDENTIALS = "give credentials that may, in the environment: rmqtool help objects"
-_AGAIN = "nothing is said of the store: look after endpoint and network, and run this again"
+_AGAIN = "no verdict on the store: check endpoint and network, and run this again"
 
 
 class Version(NamedTuple):
@@ -218,7 +218,7 @@ class ObjectStore:
         try:
             return list(files.get_file_info(FileSelector(key, allow_not_found=is_told, recursive=recursive)))
         except FileNotFoundError as failure:
-            raise OSError(f"a directory went away: {one_line(failure)}") from failure
+            raise OSError(f"a directory disappeared: {one_line(failure)}") from failure
 
     def _key(self, path: str) -> str:
         return (self._connected()[1] + path[len(self._top) :]) or "/"

@@ -218,8 +218,8 @@ def _hdfs(top: str, _: str) -> Connection:
         if missing is None:
             raise
         raise EnvironmentFailureError(
-            f"{top}: pyarrow finds no {missing[1]}; JAVA_HOME and HADOOP_HOME, or ARROW_LIBHDFS_DIR, say"
-            " where to look: rmqtool help objects"
+            f"{top}: pyarrow finds no {missing[1]}; JAVA_HOME and HADOOP_HOME, or ARROW_LIBHDFS_DIR, name "
+            "its folders: rmqtool help objects"
         ) from failure
     return files, root.rstrip("/")
 

@@ -306,12 +306,12 @@ class ObjectFiles:
         try:
             opened = self._store.open(path)
         except FileNotFoundError:
-            _changed(path, "it is gone")
+            _changed(path, "it was deleted")
         seconds = opened.version.modified_s()
         if opened.version.size_bytes != status.size_bytes:
             _changed(path, f"size was {status.size_bytes}, is {opened.version.size_bytes}")
         if seconds is not None and seconds != status.modified_ns // _NANOSECONDS:
-            _changed(path, "it has been written anew")
+            _changed(path, "it was replaced")
         if difference := self._planned.get(path, opened.version).difference(opened.version):
             _changed(path, difference)
         return ObjectHandle(path, opened, self._store, self._piece_cache, samples=self.samples)
@@ -407,7 +407,7 @@ class ObjectHandle:
         try:
             data = opened.read(start, stop)
         except FileNotFoundError:
-            _changed(self._path, "it is gone")
+            _changed(self._path, "it was deleted")
         self._idle.append(self._proven())
         return data
 
@@ -416,7 +416,7 @@ class ObjectHandle:
         try:
             opened = self._store.open(self._path)
         except FileNotFoundError:
-            _changed(self._path, "it is gone")
+            _changed(self._path, "it was deleted")
         if difference := self.version.difference(opened.version):
             _changed(self._path, difference)
         return opened
@@ -430,6 +430,8 @@ def _begin_to_fetch(opening: Future[ObjectHandle]) -> None:
 def _changed(path: str, difference: str) -> NoReturn:
     raise SourceFailureError(
         path,
-        f"was changed while it was read ({difference}); nothing is said of the store: let nobody write there,"
-        " or make a copy, and run this again",
+        (
+            f"was changed while it was read ({difference}); no verdict on the store: stop the writer, or "
+            "make a copy, and run this again"
+        ),
     )

@@ -87,7 +87,7 @@ def difference(planned: FileProof, descriptor: Descriptor) -> str:
     """Say by what an open file shows that it is another than the planned one; empty if it does not."""
     found = _proof(descriptor)
     if planned.kernel and planned[:2] == found[:2]:
-        return "" if planned.inode == found.inode else "another file is there"
+        return "" if planned.inode == found.inode else "it is another file"
     if planned.size_bytes not in {None, found.size_bytes}:
         return f"it has {found.size_bytes} bytes there, not {planned.size_bytes}"
     if planned.modified_us not in {None, found.modified_us}:
@@ -146,7 +146,7 @@ class PlannedFiles:
         """
         status = self._files.status(path)
         if path in self.proofs and (status is None or status.kind in {Kind.LOST, Kind.HIDDEN}):
-            raise unseen(path, "nothing is there" if status is None else status.reason)
+            raise unseen(path, "it does not exist" if status is None else status.reason)
         return status
 
     def entries(self, path: str) -> list[Entry]:
@@ -211,7 +211,7 @@ def unreached(failure: UnreachableError) -> UnreachedError:
     service = f"{scheme}://{rest.partition('/')[0]}"
     return UnreachedError(
         service,
-        f"executor {socket.gethostname()} cannot reach {service} ({failure.cause}): it needs a way there, and"
-        " endpoint and credentials from the environment of executors, as by --spark-conf"
-        f" spark.executorEnv.{_VARIABLES[scheme]}=…: rmqtool help objects",
+        f"executor {socket.gethostname()} cannot reach {service} ({failure.cause}): it needs a route to "
+        "it, and endpoint and credentials from the environment of executors, as by --spark-conf "
+        f"spark.executorEnv.{_VARIABLES[scheme]}=…: rmqtool help objects",
     )

@@ -22,9 +22,9 @@ class Kind(Enum):
     CHARACTER_DEVICE = "a character device"
     BLOCK_DEVICE = "a block device"
     SOCKET = "a socket"
-    OTHER = "no regular file"
-    LOST = "a link that leads nowhere"
-    HIDDEN = "something that may not be examined"
+    OTHER = "not a regular file"
+    LOST = "a dangling link"
+    HIDDEN = "a file that cannot be examined"
 
     def __str__(self) -> str:
         return self.value
@@ -80,7 +80,7 @@ class Handle(Protocol):
         ...
 
     def next_data(self, position: int) -> int:
-        """Return as `next_written`, or the end where what was looked at after ``position`` is all zeros.
+        """Return as `next_written`, or the end where the examined part after ``position`` is all zeros.
 
         That is for a source where it costs to look at all; `Source.tails` has what was not looked at.
         """
@@ -114,7 +114,7 @@ class Source(Protocol):
         """Open a regular file; anything else is refused without being opened, and nobody waits for it.
 
         Raises:
-            EnvironmentFailureError: It is no regular file, is gone, or may not be read.
+            EnvironmentFailureError: It is not a regular file, is gone, or may not be read.
         """
         ...
 

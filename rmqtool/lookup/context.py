@@ -186,7 +186,7 @@ class LeftOut:
         count = self._counts[Reason.RECORD_OUT_OF_TIME]
         first, last = map(time_text, self._times_ms)
         when = f"at {first}" if first == last else f"from {first} to {last}"
-        number = counted(count, "message that answers was", "messages that answer were")
+        number = counted(count, "matching message was", "matching messages were")
         return f"{number} stored outside of --begin and --end: {when}"
 
     def absence(self, physical_offset: int) -> tuple[Reason, str]:

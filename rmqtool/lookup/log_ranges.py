@@ -102,7 +102,7 @@ def ranges_of(
     read = sum(stop - start for start, stop in found)
     if read == total:
         return None
-    progress.note(f"{read:,} of {total:,} bytes of log can hold what is wanted; the rest is not read")
+    progress.note(f"{read:,} of {total:,} bytes of log can hold a match; the rest is not read")
     return found
 
 

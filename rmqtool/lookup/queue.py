@@ -85,7 +85,7 @@ def file_doubts(queue: QueueFiles, settings: Settings, log_start: int) -> Iterat
         yield f"{stray.label} {stray.reason}"
     for segment in files:
         if segment.size_bytes != size:
-            yield f"{segment.label} has {segment.size_bytes} bytes where the settings ask for {size}"
+            yield f"{segment.label} has {segment.size_bytes} bytes where the settings require {size}"
     for gap in files.gaps(size):
         yield f"between {gap.after.label} and {gap.before.label} files are missing"
     if len(files) and files.start > 0 and log_start == 0:
@@ -101,7 +101,7 @@ def _edge_doubts(segments: tuple[Segment, ...], kind: PathKind) -> Iterator[str]
         if (first is None or last is None) and not (segment == segments[-1] and _ends_well(segment, first)):
             yield f"{segment.label} has no unit at its start, or none at its end"
         if first is not None and 0 <= first <= highest:
-            yield f"{segment.label} leads to a place of the log that the file before has passed"
+            yield f"{segment.label} points to an offset of the log before the end of the previous file"
         highest = max([highest, *(one for one in (first, last) if one is not None)])
 
 
@@ -242,7 +242,7 @@ class QueueConsumer:
                 return None
             return record
         else:
-            message = f"{self.name} offset {found} leads to log offset {entry.physical_offset}"
+            message = f"{self.name} offset {found} points to log offset {entry.physical_offset}"
             self._explain(Reason.FOUND, message, entry)
             return record
         return None
@@ -289,7 +289,7 @@ class QueueConsumer:
             position = number * UNIT_SIZE - segment.start
             unit = QueueFile(segment, UNITS).unit(position // UNIT_SIZE)
             if unit.physical_offset < 0 or unit.size <= 0:
-                self._note_end(segment, position, f"{self.name} offset {number} is no valid unit")
+                self._note_end(segment, position, f"{self.name} offset {number} is not a valid unit")
                 return
             if unit.size == PREBLANK_SIZE:
                 self._explain_preblank(number)
@@ -302,7 +302,7 @@ class QueueConsumer:
 
     def _note_missing_file(self, number: int) -> None:
         if number * UNIT_SIZE < self.queue.files.stop:
-            message = f"{self.name}: there is no file that would hold offset {number}"
+            message = f"{self.name}: no file would hold offset {number}"
             self._explanation.add(Reason.UNIT, message, queueOffset=number)
         else:
             self.check_end()
@@ -312,7 +312,7 @@ class QueueConsumer:
         after = Window(segment).skip_zeros(position)
         later = any(one.start > segment.start and any(one.read_at(0, UNIT_SIZE)) for one in self.queue.files)
         if later or after < segment.size_bytes:
-            self._context.doubt(f"{message}, though others follow: the queue may be damaged")
+            self._context.doubt(f"{message}, but valid units follow: the queue may be damaged")
         else:
             self.check_end()
         self._explanation.add(Reason.UNIT, f"{message}: a broker ends the queue there")
@@ -364,7 +364,7 @@ class QueueConsumer:
                 unit = file.unit(number)
                 base = unit.msg_base_offset
                 if unit.size <= 0:
-                    message = f"unit {number} of {segment.label} is no valid batch"
+                    message = f"unit {number} of {segment.label} is not a valid batch"
                     self._note_end(segment, number * BATCH_UNIT_SIZE, message)
                     return
                 if base > expected or (base < expected and not is_first):

@@ -30,7 +30,7 @@ Queue = UnitQueue | BatchQueue
 
 
 class DispatchStallError(Exception):
-    """The dispatch of a record fails, as an LMQ offset in it is no number; the argument is its place."""
+    """The dispatch of a record fails, as an LMQ offset in it is not a number; the argument is its place."""
 
 
 @dataclass

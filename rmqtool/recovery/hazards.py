@@ -46,8 +46,8 @@ def window_hazards(prediction: PredictionDraft, window: int | None, log_files: i
         f"rebuild the queues and the index first (rmqtool rebuild), or set it to {log_files} for this start"
     )
     if any(queue.missing or queue.misplaced for queue in prediction.queues):
-        return [f"The start looks at {seen}: {cure}."]
-    return [f"Deleting consumequeue/ before this start is no cure, as it looks at {seen}: {cure}."]
+        return [f"The start reads only {seen}: {cure}."]
+    return [f"Deleting consumequeue/ before this start is no cure, as the start reads only {seen}: {cure}."]
 
 
 def settings_hazards(settings: Settings, shown: Settings, release: Release) -> list[str]:
@@ -100,7 +100,7 @@ def _queues(prediction: PredictionDraft) -> Iterator[str]:
     misplaced = sum(queue.misplaced for queue in prediction.queues)
     if misplaced:
         units = counted(misplaced, "unit lands", "units land")
-        yield f"{units} elsewhere in the queue than the queue offset says."
+        yield f"{units} in a slot other than the queue offset."
     dropped = sum(queue.dropped for queue in prediction.queues)
     if dropped:
         records = counted(dropped, "record is", "records are")

@@ -56,7 +56,7 @@ def start_findings(prediction: Prediction) -> Iterator[Finding]:
     outcome = outcome_of(prediction)
     if outcome is StartOutcome.HANGS and prediction.reput is not None:
         place = prediction.reput.stalled_at
-        message = f"{broker} never gets through its start: it repeats the record at {place} for ever"
+        message = f"{broker} never finishes its start: it repeats the record at {place} for ever"
         yield Finding(code=NS_REFUSED, physical_offset=place, message=message)
     if prediction.lost and prediction.cut is not None:
         lost, cut = lost_messages(prediction), prediction.cut
@@ -70,7 +70,7 @@ def start_findings(prediction: Prediction) -> Iterator[Finding]:
             message=f"{broker} ends the log here and loses {counted(lost, 'message')} after it",
         )
     for one in prediction.forgets if prediction.starts else ():
-        message = f"{broker} finds nothing in {one.file} and forgets {one.loses}"
+        message = f"{broker} reads nothing from {one.file} and forgets {one.loses}"
         yield Finding(code=NS_FORGETS, file=one.file, message=message)
     if outcome is StartOutcome.REBUILDS:
         losses = prediction.log_losses

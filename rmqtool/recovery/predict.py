@@ -56,8 +56,8 @@ if TYPE_CHECKING:
     from rmqtool.store.segments import Segment
 
 _REBUILD = (
-    "Put queues and index from rmqtool rebuild in place of the present ones, set abort aside if it is there,"
-    " and start the broker: what it makes queues of is in the log."
+    "Put queues and index from rmqtool rebuild in place of the present ones, set abort aside if it "
+    "exists, and start the broker: the log has all that it needs for its queues."
 )
 _NOT_FOLLOWED = ("duplicationEnable", "recheckReputOffsetFromCq")
 """Settings, off by default, with which a recovery ends the log, or begins its dispatch, elsewhere."""
@@ -85,15 +85,15 @@ def predict_recovery(
     if store.kind is not PathKind.STORE or store.root is None:
         raise UsageError(f"{store.base}: a start is predicted for whole stores; give the store root")
     for feature in (*store.unread, *store.queue_databases):
-        raise NotPredictedError(f"{feature.sentence}; a start of such a store is not predicted")
+        raise NotPredictedError(f"{feature.sentence}; such a start is not predicted")
     if store.confirm_offset is not None:
         raise NotPredictedError(
-            "controller mode: what replicas have not confirmed may be cut; a start with that is not predicted"
+            "controller mode: a start may cut records that replicas have not confirmed; it is not predicted"
         )
     settings = store.settings.of_broker(release)
     for name in _NOT_FOLLOWED:
         if settings[name].value:
-            raise NotPredictedError(f"{name}=true; a start with that is not predicted")
+            raise NotPredictedError(f"{name}=true; such a start is not predicted")
     hazards = settings_hazards(settings, store.settings, release)
     prediction = PredictionDraft(str(store.base), release, hazards=hazards)
     prediction.forgets += (
@@ -222,7 +222,7 @@ class _Start:
         self.prediction.deleted_files += [one.label for one in gone]
         for label in walk.unreadable:
             self.prediction.hazards.append(
-                f"{label} cannot be read in places: a broker that maps it may die of SIGBUS."
+                f"{label} cannot be read in places: a broker that maps it may crash (SIGBUS)."
             )
 
     def _correct_minimums(self) -> None:
@@ -297,5 +297,7 @@ def cut_at(
 
 def _refusal(log_offset: int, log: list[Segment]) -> Refusal:
     label = next((one.label for one in log if one.start <= log_offset < one.stop), "commitlog")
-    reason = f"has a record at {log_offset} whose INNER_MULTI_QUEUE_OFFSET is no number: its dispatch fails"
+    reason = (
+        f"has a record at {log_offset} whose INNER_MULTI_QUEUE_OFFSET is not a number: its dispatch fails"
+    )
     return Refusal(label, reason)

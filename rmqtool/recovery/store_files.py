@@ -148,9 +148,9 @@ def _note(
 ) -> None:
     prediction.refusals += _explained(queue.files.refusals, size)
     if wrong_type:  # ConsumeQueueStore#queueTypeShouldBe (5.3.3)
-        reason = f"says otherwise of topic {queue.topic} than the directory that its queues lie in"
+        reason = f"contradicts the directory of the queues of topic {queue.topic}"
         if not (root / "config" / "topics.json").is_there():
-            reason = f"is not there to give topic {queue.topic} queue.type=BatchCQ, and it has batch queues"
+            reason = f"is missing, but topic {queue.topic} has batch queues, which need queue.type=BatchCQ"
         prediction.refusals.append(Refusal("config/topics.json", reason))
 
 
@@ -181,7 +181,7 @@ def _config_refusals(root: Location) -> list[Refusal]:
         path = root / "config" / name
         for needed in (path, path.with_name(name + ".bak")):
             if needed.kind() is Kind.FIFO:
-                refusals.append(Refusal(f"config/{needed.name}", "is a FIFO: opening it waits for ever"))
+                refusals.append(Refusal(f"config/{needed.name}", "is a FIFO: opening it blocks for ever"))
                 break
             if (decodes := _decodes(needed)) is True:
                 break
@@ -196,7 +196,7 @@ def _decodes(path: Location) -> bool | None:
     Java: ``MixAll#file2String`` reads as many bytes as ``File#length`` says, which is 0 for a device.
 
     Returns:
-        None if it is missing, empty, or no regular file.
+        None if it is missing, empty, or not a regular file.
     """
     try:
         text = read_config_text(path)

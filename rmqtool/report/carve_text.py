@@ -24,7 +24,7 @@ _CAUSES = {
     "inner": "inside another record",
     "conflict": "another record has its place",
     "straddles": "would lie in two files",
-    "offset": "the records around them say that they lie elsewhere",
+    "offset": "the records around them contradict their offset",
     "stray": "too few of their log",
 }
 
@@ -56,7 +56,7 @@ def _lines(report: CarveReport) -> Iterator[str]:
 
 
 def _image(image: CarvedImage) -> str:
-    parts = [f"{size_text(image.size_bytes)}, {size_text(image.used_bytes)} of it used"]
+    parts = [f"{size_text(image.size_bytes)}, {size_text(image.used_bytes)} used"]
     if image.unreadable_bytes:
         parts.append(f"{size_text(image.unreadable_bytes)} could not be read")
     if image.left_out_bytes:

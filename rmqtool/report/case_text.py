@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from rmqtool.commands.case.check import CaseCheck, FileLine, RecordLine
 
 _HEADLINES = {
-    CaseResult.INTACT: "as they were written",
-    CaseResult.FILES_DIFFER: "as they were written; files are not",
+    CaseResult.INTACT: "unchanged",
+    CaseResult.FILES_DIFFER: "unchanged; files have changed",
     CaseResult.ALTERED: "ALTERED",
 }
 
@@ -33,7 +33,7 @@ def _lines(check: CaseCheck) -> Iterator[str]:
     for record in check.records:
         yield from _record(record)
     for digest in check.missing:
-        yield f"ERROR {digest}: is the digest of no record here"
+        yield f"ERROR {digest}: no record has this digest"
     if check.files is not None:
         yield f"files  {', '.join(f'{count:,} {state}' for state, count in check.files.items()) or 'none'}"
     for file in check.differing:
@@ -55,5 +55,5 @@ def _file(file: FileLine) -> str:
     if file.state is FileState.CHANGED:
         return f"{file.path}: SHA-256 is {file.observed}, in record {file.record} {file.expected}"
     if file.state is FileState.GONE:
-        return f"{file.path}: is gone; record {file.record} has it"
+        return f"{file.path}: is missing; record {file.record} has it"
     return f"{file.path}: unknown: {file.reason}"

@@ -33,8 +33,8 @@ R = TypeVar("R")
 _SAID = {
     ExitStatus.CLEAN: "in order",
     ExitStatus.NEGATIVE: "damaged or different outside the log",
-    ExitStatus.USAGE: "asked for what makes no sense",
-    ExitStatus.FAILED: "not looked at, or not all of it",
+    ExitStatus.USAGE: "with wrong arguments",
+    ExitStatus.FAILED: "not examined, or only in part",
     ExitStatus.REFUSED: "refused",
     ExitStatus.LOG_DAMAGED: "with a damaged log",
     ExitStatus.INTERRUPTED: "interrupted",
@@ -224,4 +224,4 @@ def _facts(report: FleetReport[R], forms: Forms[R]) -> Iterator[tuple[str, str]]
     for name, count in _totals(report, forms).items():
         yield _CAPITAL.sub(lambda found: f" {found[0].lower()}", name), f"{count:,}"
     yield "seconds", f"{summary.seconds:.2f}"
-    yield "exit status", f"{int(report.exit_status)}, that of the worst; -v shows all of each store"
+    yield "exit status", f"{int(report.exit_status)}, that of the worst; -v shows each store in full"

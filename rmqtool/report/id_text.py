@@ -45,7 +45,7 @@ def _facts(reading: Reading, zone: tzinfo | None) -> Iterator[tuple[str, str]]:
         for text in candidates:
             yield "or", f"{text}, if the client counts from 2021 in UTC, as documented"
     elif reading.doubt is None and reading.delta_ms is not None:
-        yield "made", f"{_in_month(reading.delta_ms)} of a month (--near TIME tells which)"
+        yield "made", f"{_in_month(reading.delta_ms)} of a month (--near TIME decides)"
         for text in candidates[:_CANDIDATES]:
             yield "perhaps", text
 

@@ -82,7 +82,7 @@ def _verdict(summary: StoreSummary) -> str:
     elif summary.abort:
         found.insert(0, "not stopped cleanly")
     if summary.denied:
-        found.insert(0, "not all of it may be read")
+        found.insert(0, "some files could not be read")
     elif any(one.structure in NOT_READ for one in summary.findings):
         found.insert(0, "not all of it is read")
     verdict = ", ".join(found) or "stopped cleanly, names and sizes in order"

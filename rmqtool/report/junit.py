@@ -1,6 +1,6 @@
 """Verdicts as JUnit XML, which CI servers show as tests.
 
-A suite is a store, which fails as a whole where nothing could be looked at; a case is a code that was found,
+A suite is a store, which fails as a whole where nothing could be examined; a case is a code that was found,
 or a part of the store in which nothing was found. Codes without findings are no passed tests: a lower level
 may not have looked for them.
 """
@@ -33,7 +33,7 @@ def junit(verdicts: Sequence[Verdict], failures: Mapping[str, str] | None = None
     """Return the bytes of the XML document.
 
     Args:
-        verdicts: One for each store that could be looked at.
+        verdicts: One for each store that could be examined.
         failures: Why others could not, by their paths.
     """
     root = ET.Element("testsuites", name="rmqtool verify")
@@ -68,7 +68,7 @@ def _suite(verdict: Verdict) -> ET.Element:
 def _failed_suite(store: str, why: str) -> ET.Element:
     suite = ET.Element("testsuite", name=_text(escape_text(store)), time=_seconds(0))
     suite.attrib.update(tests="1", failures="0", errors="1", skipped="0")
-    case = _new_case(Structure.STORE, "could be looked at")
+    case = _new_case(Structure.STORE, "could be examined")
     ET.SubElement(case, "error", message=_text(escape_text(why)), type="exit-status")
     suite.append(case)
     return suite
@@ -84,7 +84,7 @@ def _cases(verdict: Verdict) -> list[ET.Element]:
     cases.sort(key=lambda case: (case.attrib["classname"], case.attrib["name"]))
     if verdict.status and not any(case.find(tag) is not None for case in cases for tag in _FAILED):
         cases.append(_new_case(Structure.STORE, "findings that are only counted"))
-        message = "what is counted, not listed, fails; raise --max-findings"
+        message = "findings that are counted but not listed fail; raise --max-findings"
         ET.SubElement(cases[-1], "failure", message=message, type="exit-status")
     return cases
 

@@ -20,13 +20,13 @@ _REASONS = {
     "cut": "cut off by the next start",
     "no-unit": "without a unit in their queue",
     "skipped": "skipped because of damage",
-    "unreachable": "after the end of a broker's way",
+    "unreachable": "after the last record that a broker reaches",
     "left-out": "in the present queues only",
-    "damaged": "whose record is damaged, a unit leads there",
-    "missing": "known by their neighbours in the queue only, no record and no unit",
-    "gone": "known by their unit only, the log has nothing there",
-    "consumed": "known by a consumer's offset only",
-    "indexed": "known by the index only, of an unknown queue",
+    "damaged": "with a damaged record, a unit points to it",
+    "missing": "missing between their neighbours in the queue, without record and unit",
+    "gone": "only the queue entry survives",
+    "consumed": "only a consumer's offset shows them",
+    "indexed": "of an unknown queue, only index items survive",
 }
 
 
@@ -34,7 +34,7 @@ def log_loss_facts(losses: LogLosses | None) -> Iterator[tuple[str, str]]:
     """Yield names and values of what a log has lost already, by queue; nothing where that is nothing."""
     if losses is None or not losses.messages:
         return
-    by = [f"{losses.listed:,} that units lead to"] if losses.listed else []
+    by = [f"{losses.listed:,} that units point to"] if losses.listed else []
     by += [f"{losses.unlisted:,} by the queue offsets on both sides"] if losses.unlisted else []
     by += [f"{losses.consumed:,} that consumers have read"] if losses.consumed else []
     by += [f"{losses.indexed:,} of unknown queues, by index items"] if losses.indexed else []
@@ -49,7 +49,7 @@ def log_loss_facts(losses: LogLosses | None) -> Iterator[tuple[str, str]]:
 def lost_facts(lost: LostTotals) -> Iterator[tuple[str, str]]:
     """Yield names and values: all, by reason, by topic, and what is known of nothing but gaps."""
     messages = counted(lost.messages, "message", spec=",")
-    yield "lost", f"{messages} of {size_text(lost.bytes)}" if lost.messages else "no message that is known"
+    yield "lost", f"{messages} of {size_text(lost.bytes)}" if lost.messages else "no known message"
     for reason, count in lost.reasons.items():
         yield "of these", f"{count:,} {_REASONS[reason]}"
     ranked = sorted(lost.topics, key=lambda one: -one.messages)
@@ -60,8 +60,8 @@ def lost_facts(lost: LostTotals) -> Iterator[tuple[str, str]]:
     if len(ranked) > _LISTED:
         yield "of topic", f"and {len(ranked) - _LISTED:,} more, see --format json"
     if lost.unnamed:
-        yield "not named", f"{counted(lost.unnamed, 'place', spec=',')} of units that lead to nothing known"
+        yield "not named", f"{counted(lost.unnamed, 'place', spec=',')} of units that point to nothing known"
     if lost.missing_queue_offsets:
         offsets = counted(lost.missing_queue_offsets, "queue offset", spec=",")
         queues = counted(lost.queues_with_missing, "queue", spec=",")
-        yield "nowhere", f"{offsets} missing in {queues}: no record of the log has them"
+        yield "nowhere", f"{offsets} missing in {queues}: in no record of the log"

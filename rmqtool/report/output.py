@@ -84,7 +84,7 @@ class _OutputStream(io.TextIOWrapper):
             raise self._named(failure) from failure
 
     def _named(self, failure: OSError) -> EnvironmentFailureError:
-        incomplete = "what was written is incomplete, " if self._place == _STANDARD_OUTPUT else ""
+        incomplete = "the output is incomplete, " if self._place == _STANDARD_OUTPUT else ""
         return EnvironmentFailureError(
             f"{self._place}: cannot be written: {failure.strerror}; {incomplete}-o FILE writes elsewhere"
         )

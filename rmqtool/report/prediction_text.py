@@ -22,7 +22,7 @@ def prediction_title(prediction: Prediction) -> str:
     """Return the outcome in one line."""
     outcome = "refuses to start"
     if prediction.loads:
-        outcome = "starts" if prediction.starts else "loads the store and never gets through its start"
+        outcome = "starts" if prediction.starts else "loads the store and never finishes its start"
     return f"Next start of a {prediction.release.name} broker: it {outcome}"
 
 
@@ -63,7 +63,7 @@ def _refused(prediction: Prediction) -> Iterator[tuple[str, str]]:
 
 
 def _lost(prediction: Prediction) -> Iterator[tuple[str, str]]:
-    """Yield what is lost before the start, and by it: one by one where that was asked for."""
+    """Yield what is lost before the start, and by it: one by one where that was requested."""
     yield from log_loss_facts(prediction.log_losses)
     if prediction.lost_messages is not None:
         yield from lost_facts(prediction.lost_messages)

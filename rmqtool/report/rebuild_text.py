@@ -44,7 +44,7 @@ def _lines(report: RebuildReport) -> Iterator[str]:
     stages = ", ".join(f"{name} {seconds:.2f}" for name, seconds in report.seconds.items())
     yield f"{'seconds':<14} {stages}"
     for what in report.not_looked_at:
-        yield f"{'not looked at':<14} {what}"
+        yield f"{'not examined':<14} {what}"
     yield from _skipped(report)
     yield from _unreachable(report)
     yield from _without_unit(report)
@@ -60,7 +60,7 @@ def _lines(report: RebuildReport) -> Iterator[str]:
 
 
 def _asked(report: RebuildReport) -> Iterator[str]:
-    """Say which part of the messages was asked for."""
+    """Say which part of the messages was requested."""
     asked = report.asked
     if asked.topics:
         yield f"{'topics':<14} {escape_text(', '.join(asked.topics))}"
@@ -77,7 +77,7 @@ def _account(report: RebuildReport) -> Iterator[str]:
     account = report.account
     words = (
         (account.dispatched, "dispatched"),
-        (account.not_asked_for, "not asked for"),
+        (account.not_asked_for, "not selected"),
         (account.skipped, "skipped"),
         (account.unreachable, "unreachable"),
     )

@@ -59,9 +59,9 @@ def _lines(report: RepairReport) -> Iterator[str]:
     if report.after is not None:
         yield f"{'findings':<14} {_counts(report.before)}; now {_counts(report.after)}"
     if report.outcome is RepairOutcome.INTERRUPTED:
-        yield f"{'or undo':<14} rmqtool repair --undo; {report.journal}/journal.ndjson tells all its moves"
+        yield f"{'or undo':<14} rmqtool repair --undo; {report.journal}/journal.ndjson lists all its moves"
     elif report.journal is not None and report.outcome is not RepairOutcome.UNDONE:
-        yield f"{'undo':<14} rmqtool repair --undo; what was there before is in {report.journal}/"
+        yield f"{'undo':<14} rmqtool repair --undo; the previous files are in {report.journal}/"
 
 
 def _what_else(report: RepairReport) -> str:
@@ -105,7 +105,7 @@ def _is_felt(effect: OffsetEffect) -> bool:
 
 
 def _effect(effect: OffsetEffect) -> str:
-    at = "begins anew" if effect.offset is None else f"goes on at {effect.offset:,}"
+    at = "restarts" if effect.offset is None else f"goes on at {effect.offset:,}"
     queue = (
         "no such queue" if effect.max_offset is None else f"{effect.min_offset:,} to {effect.max_offset:,}"
     )

@@ -64,18 +64,18 @@ def _account(report: SalvageReport) -> Iterator[str]:
 
 def _left_out(report: SalvageReport) -> Iterator[str]:
     words = {
-        "body": "whose body is not what its checksum says: --keep-damaged gives it back",
-        "properties": "whose properties are torn, or fail its own checksum: --keep-damaged gives it back",
-        "stale": "that looks like old bytes: --include-stale gives it back",
-        "fields": "that is contradicted in what it says of its queue",
+        "body": "whose body does not match its checksum: --keep-damaged keeps it",
+        "properties": "whose properties are torn, or fail its own checksum: --keep-damaged keeps it",
+        "stale": "that looks like old bytes: --include-stale keeps it",
+        "fields": "whose queue fields are contradicted",
         "room": "that leaves no room for what must stand beside it",
         "conflict": "that differs from another copy's",
     }
     grounds = {
         "units": "more of the copies' queues list the other",
-        "text": "its properties are no text, or have names that no record has",
-        "neighbours": "queue offsets and store times around it go on with the other",
-        "nothing": "nothing tells, so the earlier copy's stays",
+        "text": "its properties are not text, or have names that no record has",
+        "neighbours": "the other continues the queue offsets and store times",
+        "nothing": "no evidence, so the earlier copy's stays",
     }
     for cause, count in sorted(report.left_out.items()):
         yield f"{'left out':<14} {counted(count, 'record')} {words[cause]}; in lost+found/"

@@ -37,7 +37,7 @@ def sarif(verdicts: Sequence[Verdict], failures: Mapping[str, str] | None = None
     """Return the log file's bytes.
 
     Args:
-        verdicts: One for each store that could be looked at.
+        verdicts: One for each store that could be examined.
         failures: Why others could not, by their paths.
     """
     runs = [_run(verdict) for verdict in verdicts]

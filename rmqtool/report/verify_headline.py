@@ -35,7 +35,7 @@ _MADE_ANEW = {Structure.CONSUMEQUEUE, Structure.INDEX}
 _DAMAGE = {
     ExitStatus.NEGATIVE: "Damage outside the commit log",
     ExitStatus.LOG_DAMAGED: "The commit log is damaged",
-    ExitStatus.FAILED: "No verdict, not all of it may be read",
+    ExitStatus.FAILED: "No verdict, some files could not be read",
 }
 
 _SETTINGS = {CF_FORGETS.code, CF_REFUSED.code}
@@ -72,10 +72,10 @@ def _damage(verdict: Verdict) -> str:
     else:
         said = "No damage found"
         if report.limits:
-            said += f" in what was looked at ({'; '.join(map(escape_text, report.limits))})"
+            said += f" in the examined part ({'; '.join(map(escape_text, report.limits))})"
     missing = report.findings.counts.get(IX_GONE.code, 0)
     if missing and status is not ExitStatus.LOG_DAMAGED:
-        entries = counted(missing, "entry that the log asks for", "entries that the log asks for", spec=",")
+        entries = counted(missing, "entry that the log requires", "entries that the log requires", spec=",")
         said += f", but the index lacks {entries}" if not status else f"; the index lacks {entries}"
     if lost := log_losses(verdict):
         said += f"; {lost_words(lost)}"
@@ -106,7 +106,7 @@ def only_strays(verdict: Verdict) -> bool:
 
 
 def log_losses(verdict: Verdict) -> int:
-    """Return how many messages the log has lost already, as far as that was looked for."""
+    """Return how many messages the log has lost already, as far as examined."""
     known = (verdict.report.log_losses, *(one.log_losses for one in verdict.predictions))
     return max((one.messages for one in known if one is not None), default=0)
 
@@ -123,7 +123,7 @@ def _starts(verdict: Verdict) -> Iterator[str]:
         more = " more" if (damaged or log_losses(verdict)) and outcome is StartOutcome.WHOLE else ""
         yield _start(outcome, list(alike), lost=bool(log_losses(verdict))) + more
     if NS_SKIPPED.code in verdict.report.findings.counts:
-        yield "what the next start does is not known"
+        yield "the next start cannot be predicted"
 
 
 def _start(outcome: StartOutcome, predictions: Sequence[Prediction], *, lost: bool) -> str:
@@ -141,8 +141,8 @@ def _start(outcome: StartOutcome, predictions: Sequence[Prediction], *, lost: bo
     return {
         StartOutcome.FORGETS: f"{brokers} will start and forget {_forgets(predictions)}",
         StartOutcome.REFUSED: f"{brokers} will not start on it",
-        StartOutcome.HANGS: f"{brokers} will never get through its start",
-        StartOutcome.REBUILDS: f"{brokers} will start, lose {none}, and put queues or index right first",
+        StartOutcome.HANGS: f"{brokers} will never finish its start",
+        StartOutcome.REBUILDS: f"{brokers} will start, lose {none}, and correct queues or index first",
         StartOutcome.WHOLE: f"{brokers} will start and lose nothing",
     }[outcome]
 

@@ -120,9 +120,9 @@ def _facts(verdict: Verdict) -> Iterator[tuple[str, str]]:
     if verdict.part is not None:
         yield "part", escape_text(verdict.part)
     if report.interrupted is not None:
-        yield "interrupted", f"{report.interrupted}; what is said below is what was looked at before"
+        yield "interrupted", f"{report.interrupted}; the findings below are those until then"
     if report.limits and not names_limits(report):
-        yield "not looked at", escape_text("; ".join(report.limits))
+        yield "not examined", escape_text("; ".join(report.limits))
     if report.level:
         yield from _figures(examined)
     else:
@@ -152,12 +152,12 @@ def _figures(examined: Examined) -> Iterator[tuple[str, str]]:
 def _status_text(verdict: Verdict) -> str:
     looked = "the commit log itself passed"
     if not verdict.report.examined.commitlog_files:
-        looked = "the commit log was not looked at"
+        looked = "the commit log was not examined"
     return {
         ExitStatus.NEGATIVE: looked,
-        ExitStatus.FAILED: "what was not read may be damaged",
-        ExitStatus.LOG_DAMAGED: "read this before a broker is started on it",
-        ExitStatus.INTERRUPTED: "run it again to know",
+        ExitStatus.FAILED: "the unread parts may be damaged",
+        ExitStatus.LOG_DAMAGED: "read this before you start a broker",
+        ExitStatus.INTERRUPTED: "run it again for a verdict",
     }[verdict.status]
 
 

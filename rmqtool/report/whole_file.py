@@ -56,7 +56,7 @@ def check_output_files(
             raise UsageError(f"{path}: is a directory; give the name of a file")
         real = real_path(path)
         if not real.parent.is_dir():
-            raise EnvironmentFailureError(f"{path}: cannot be created: there is no directory {real.parent}")
+            raise EnvironmentFailureError(f"{path}: cannot be created: no directory {real.parent}")
         if not _is_special(path) and real in map(real_path, every[:number]):
             raise UsageError(f"{path}: two outputs cannot be one file")
 

@@ -142,8 +142,8 @@ def dtype_of(column: str) -> np.dtype[Any]:
 
 def _lost(column: Column, reason: str) -> EnvironmentFailureError:
     return EnvironmentFailureError(
-        f"{column.path}: a block of another task cannot be read ({reason}); nobody may clear that directory"
-        " meanwhile, and on a cluster all executors must see it (--scratch, --out)"
+        f"{column.path}: a block of another task cannot be read ({reason}); do not clear that directory "
+        "meanwhile; on a cluster all executors must see it (--scratch, --out)"
     )
 
 

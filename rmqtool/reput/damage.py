@@ -250,7 +250,7 @@ def _report_findings(report: SplitReport) -> Iterator[Finding]:
             structure_override=Structure.COMMITLOG,
         )
     for topic, queue_id in report.unsafe:
-        message = "the topic's name can be no directory: no consume queue for it"
+        message = "the topic's name cannot be a directory: no consume queue for it"
         yield Finding(
             code=code_of("CL-TOPIC-NAME"), file=segment.label, topic=topic, queue_id=queue_id, message=message
         )

@@ -81,7 +81,7 @@ class SplitReport:
         end: physical offset after the last good record; 0 if there is none.
         kept: bytes of the array that the reput thread keeps then.
         blank_length: TOTALSIZE of the BLANK there, if it is one.
-        stalled: the broker repeats the record at ``log_offset`` for ever: an LMQ offset of it is no number.
+        stalled: the broker repeats the record at ``log_offset`` for ever: its LMQ offset is not a number.
         records: records that the chain met; those that are not dispatched were not asked for.
         messages: records dispatched.
         unindexed: of them, how many an index passes over: they lie before what it holds.

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _PLACE = "compaction"
 _LOGS, _QUEUES = f"{_PLACE}/compactionLog", f"{_PLACE}/compactionCq"
 _POSITIONS = f"{_PLACE}/position-checkpoint"
-_ANEW = "the topic is empty until a broker makes queues and this anew: rmqtool help salvage"
+_ANEW = "the topic is empty until a broker rebuilds queues and this: rmqtool help salvage"
 
 
 def copy_compaction(

@@ -268,7 +268,7 @@ class SalvagePlan:
                 raise AccountError(f"the plan's parts do not join at {due}: {part}")
             due = part.stop
         if (due - self.start) % self.file_size:
-            raise AccountError(f"the plan's log ends at {due}, amid a file")
+            raise AccountError(f"the plan's log ends at {due}, inside a file")
         if sum(self.bytes_of(kind) for kind in PartKind) != due - self.start:
             raise AccountError("the bytes of the plan's parts are not those of its log")
         placed = sum(one.count for one in self.lost if one.placed and not one.in_light)
@@ -284,4 +284,4 @@ class SalvagePlan:
         if wrong:
             raise AccountError(f"found and lost are more than there is: {wrong[0]}")
         if sum(one.not_given_back for one in self.queues) != sum(one.count for one in self.lost):
-            raise AccountError("the queues' lost messages are not those that are told one by one")
+            raise AccountError("the queues' lost messages differ from the list of lost messages")

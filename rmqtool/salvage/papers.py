@@ -34,7 +34,7 @@ def read_plan(text: str) -> SalvagePlan:
     try:
         value = json.loads(text)
         if value["schema"] != PLAN_SCHEMA:
-            raise UsageError(f"a plan of {value['schema']}, not of {PLAN_SCHEMA}: make it anew")
+            raise UsageError(f"a plan of {value['schema']}, not of {PLAN_SCHEMA}: make a new plan")
         plan = _built(SalvagePlan, value)
     except (ValueError, KeyError, TypeError, RecursionError) as failure:
         raise UsageError(f"no plan of a salvage ({failure}): make one with --plan") from failure

@@ -137,7 +137,7 @@ class PlannedFile:
             raise OSError(errno.ESTALE, f"the copy has changed: no record at physical offset {at} any more")
 
     def _made(self, part: Part, start: int, length: int) -> bytes:
-        """Return bytes of a part that is no records: some of them, or all from ``start`` on."""
+        """Return bytes of a part that is no record's: some of them, or all from ``start`` on."""
         if part.kind is PartKind.TOMBSTONES:
             size = part.length // part.records
             first = start // size

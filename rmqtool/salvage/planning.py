@@ -116,7 +116,7 @@ class Planner:
         self._choose()
         ground = self._ground()
         if not len(ground.kept):
-            raise EnvironmentFailureError(f"{self.stores[0]}: no record of its log can be given back")
+            raise EnvironmentFailureError(f"{self.stores[0]}: no record of its log can be recovered")
         lost = self._lost(ground)
         if self.choices.holes is Holes.CUT and self._cut(ground):
             ground = self._ground()

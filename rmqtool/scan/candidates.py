@@ -52,7 +52,7 @@ class Candidates(SplitEnd):
     """What was found in a split.
 
     Attributes:
-        split: what was looked at.
+        split: the examined part.
         first_log_offset: physical offset of the first record; None if no record begins in the split.
         outcome: as `GapWalk` has it.
         log_offset: likewise.

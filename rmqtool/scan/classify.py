@@ -52,8 +52,8 @@ if TYPE_CHECKING:
 
 TORN = "the log's last record is torn, as expected after a kill or a power cut (abort is there)"
 TORN_REMEDY = (
-    "None needed: the next start cuts it off. If its sender was told that it is stored, as with asynchronous"
-    " flush, fetch the message from a replica, or let it be sent again."
+    "None needed: the next start cuts it off. If its sender got an acknowledgement, as with asynchronous "
+    "flush, fetch the message from a replica, or have it sent again."
 )
 """Of the last record of a store that was not stopped cleanly."""
 
@@ -65,7 +65,7 @@ HIDDEN_REMEDY = (
 _LARGEST_TEAR_BYTES = 64 << 20
 _OF_RECORDS = (CL_CRC, CL_PROP_CRC, CL_PHY_MISMATCH, CL_NUMBER, CL_PROPERTIES)
 _REASONS = {
-    Outcome.BAD_MAGIC: "0x{magic:08X} is no magic of a record",
+    Outcome.BAD_MAGIC: "0x{magic:08X} is not the magic of a record",
     Outcome.BAD_LENGTH: "TOTALSIZE {total_size}: a part runs past the end of the file or of the record",
     Outcome.MISMATCH: "the lengths do not add up to TOTALSIZE {total_size}",
     Outcome.BAD_NUMBER: "a property that must be a number is not one",
@@ -192,12 +192,12 @@ def _inside(gap: Gap, segment: Segment) -> Defect:
     to_end = gap.stop == segment.stop
     length = counted(gap.length, "byte")
     if gap.magic == BLANK_MAGIC and not to_end:
-        message = f"BLANK of TOTALSIZE {gap.total_size}, but records go on {length} further"
+        message = f"BLANK of TOTALSIZE {gap.total_size}, but records continue after {length}"
         return _defect(CL_BLANK_LEN, gap, message, Severity.ERROR)
     if gap.magic == BLANK_MAGIC:
         return _blank_length(gap, segment)
     if gap.zero and to_end and gap.start > segment.start:
-        message = f"zeros up to the end of the file ({length}), though the log goes on after it"
+        message = f"zeros up to the end of the file ({length}), though the log continues after it"
         return _defect(CL_TRANSIENT, gap, message, Severity.ERROR)
     if gap.begins_with_zeros:
         return _defect(CL_HOLE, gap, f"zeros where a record should begin: {length} lost")
@@ -210,8 +210,8 @@ def _hiding(gap: Gap, segment: Segment) -> Defect:
 
     below = counted(count_hidden(segment, gap), "whole record", spec=",")
     message = (
-        f"a frame of {gap.total_size} bytes that says it lies elsewhere, over {below} from {gap.stop} on: a"
-        " broker steps over them"
+        f"a frame of {gap.total_size} bytes that names another offset, over {below} from {gap.stop} on: a "
+        "broker skips them"
     )
     return Defect(CL_PHY_MISMATCH, gap.start, gap.length, message, remedy_override=HIDDEN_REMEDY)
 

@@ -18,7 +18,7 @@ class Outcome(IntEnum):
     MISMATCH = 3  # failure, size > 0: the lengths do not add up to TOTALSIZE
     BAD_MAGIC = 4  # from here on: failure, size -1
     BAD_LENGTH = 5  # a part runs past the end of the file or past TOTALSIZE, or is negative
-    BAD_NUMBER = 6  # DELAY, INNER_NUM or INNER_BASE is no number
+    BAD_NUMBER = 6  # DELAY, INNER_NUM or INNER_BASE is not a number
     STOP = 7  # the walk came to the end it was given
     FULL = 8  # no room for another row
     FOREIGN = 9  # a frame of another place, and below it a true record, which a broker steps over

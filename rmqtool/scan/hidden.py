@@ -1,4 +1,4 @@
-"""Whole records below a frame that is none of this place: a broker steps over them with the frame.
+"""Whole records below a frame that is none of this place: a broker skips them with the frame.
 
 A frame is foreign if its PHYSICALOFFSET is not the place it lies at: stale bytes, or those of another file.
 What the body of a frame carries, if its checksum holds, is the frame's own, and no record of the log.

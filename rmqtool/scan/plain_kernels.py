@@ -215,7 +215,7 @@ def _is_mapped(buffer: Buffer, at: int) -> bool:
 def is_wanted(
     buffer: Buffer, row: Row, values: Int64s, wanted: Int64s, topic: Buffer, tag: Buffer, key: Buffer
 ) -> bool:
-    """Whether a plain message is one that was asked for; see ``encode_ndjson`` for the arguments."""
+    """Whether a plain message is one that was requested; see ``encode_ndjson`` for the arguments."""
     if not wanted[_BEGIN_MS] <= row.store_timestamp_ms <= wanted[_END_MS]:
         return False
     if row.queue_offset < wanted[_QUEUE_OFFSET] or (wanted[_HAS_QUEUE] and row.queue_id != wanted[_QUEUE_ID]):

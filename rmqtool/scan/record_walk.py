@@ -220,7 +220,7 @@ def record_defects(record: Record) -> Iterator[Defect]:
     claimed = record.head.physical_offset
     if claimed != log_offset:
         yield Defect(
-            CL_PHY_MISMATCH, log_offset, size, f"the record at {log_offset} says it lies at {claimed}"
+            CL_PHY_MISMATCH, log_offset, size, f"the record at {log_offset} names the offset {claimed}"
         )
     if not record.body_crc_holds:
         yield Defect(

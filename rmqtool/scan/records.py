@@ -185,7 +185,7 @@ def _knows(rules: RecordRules, magic: int) -> bool:
 def _start_failure(total_size: int, magic: int, left: int) -> Checked:
     """Name a failure for which the broker returns -1 by the first eight bytes."""
     if magic not in message.TOPIC_LENGTHS and magic != message.BLANK_MAGIC:
-        reason = f"0x{magic & 0xFFFFFFFF:08X} is no magic of a record"
+        reason = f"0x{magic & 0xFFFFFFFF:08X} is not the magic of a record"
         return Checked(False, -1, outcome=Outcome.BAD_MAGIC, reason=reason)
     if total_size < message.SMALLEST_RECORD or total_size > left:
         reason = f"TOTALSIZE {total_size}, {left} bytes left in the file"
@@ -251,13 +251,15 @@ def _judge(
     topic = decode_utf8(parts.topic)
     properties = parse_properties(parts.properties)
     if rules.requires_numbers and not _delay_parses(topic, properties):
-        return Checked(False, -1, outcome=Outcome.BAD_NUMBER, reason="DELAY is no number")
+        return Checked(False, -1, outcome=Outcome.BAD_NUMBER, reason="DELAY is not a number")
     if parts.read_length != head.total_size:
         reason = f"TOTALSIZE {head.total_size}, but the parts make {parts.read_length} bytes"
         outcome = Outcome.MISMATCH if head.total_size else Outcome.BAD_LENGTH
         return Checked(False, head.total_size, outcome=outcome, reason=reason)
     if rules.requires_numbers and rules.knows_inner_batch and not _inner_batch_parses(properties):
-        return Checked(False, -1, outcome=Outcome.BAD_NUMBER, reason="INNER_NUM or INNER_BASE is no number")
+        return Checked(
+            False, -1, outcome=Outcome.BAD_NUMBER, reason="INNER_NUM or INNER_BASE is not a number"
+        )
     raw = source.read_at(position, head.total_size)
     if len(raw) < head.total_size:  # the file shrinks while we read
         return Checked(False, -1, outcome=Outcome.STOP, reason="the file ends inside the record")
@@ -267,8 +269,8 @@ def _judge(
 def number_problem(record: Record) -> str | None:
     """Say which property a broker fails to parse, so that it takes the record for damaged; None if none."""
     if not _delay_parses(record.topic, record.properties):
-        return "DELAY is no number"
-    return None if _inner_batch_parses(record.properties) else "INNER_NUM or INNER_BASE is no number"
+        return "DELAY is not a number"
+    return None if _inner_batch_parses(record.properties) else "INNER_NUM or INNER_BASE is not a number"
 
 
 def _delay_parses(topic: str, properties: dict[str, str]) -> bool:

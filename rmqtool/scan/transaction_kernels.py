@@ -42,7 +42,7 @@ class Role(IntEnum):
     ENDING = 3  # a commit or rollback that says where its half message lies
     BAD_HALF = 4  # besides HALF: the broker's check fails on it
     BAD_TAG = 5  # an op message without the tag "d"
-    BAD_BODY = 6  # an op message that is no list of queue offsets
+    BAD_BODY = 6  # an op message that is not a list of queue offsets
 
 
 TRANSACTION_ROW = np.dtype(

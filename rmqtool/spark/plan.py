@@ -165,7 +165,7 @@ def _request_of(options: ReadOptions) -> DumpRequest:
     )
     for option, kinds in request.applicable().items():
         if kind not in kinds:
-            raise UsageError(f"the option {option[2:]} says nothing about the table {options.table}")
+            raise UsageError(f"the option {option[2:]} does not apply to the table {options.table}")
     return request
 
 

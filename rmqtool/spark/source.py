@@ -88,7 +88,8 @@ class StoreSource(DataSource):  # type: ignore[misc]
             return AdmittingStreamReader(self.read_options, schema)
         if self.read_options.max_bytes is not None:
             raise UsageError(
-                "maxBytesPerTrigger needs Spark 4.2 or newer: leave it out, and a batch is all that is there"
+                "maxBytesPerTrigger needs Spark 4.2 or newer: leave it out, and a batch takes all present "
+                "messages"
             )
         from rmqtool.spark.stream import StoreStreamReader
 

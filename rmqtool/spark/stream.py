@@ -107,7 +107,7 @@ class StoreStreamReader(DataSourceStreamReader):  # type: ignore[misc]
     def latestOffset(self) -> Offsets:
         """Return where the next batch ends.
 
-        Spark does not say where it begins, but has asked for the partitions before it, and when it starts
+        Spark does not say where it begins, but has requested the partitions before it, and when it starts
         again from a checkpoint, for those between its last offset and that itself.
 
         Raises:
@@ -128,7 +128,7 @@ class StoreStreamReader(DataSourceStreamReader):  # type: ignore[misc]
             store = stores.get(name)
             if store is None:
                 if start.get(name) != stop:
-                    self._lost(f"{name}: is no longer there, and was read up to {start.get(name, 0)}")
+                    self._lost(f"{name}: no longer exists, and was read up to {start.get(name, 0)}")
                 continue
             begin = start.get(name, self._first(store))
             if begin < stop:
@@ -168,8 +168,8 @@ class StoreStreamReader(DataSourceStreamReader):  # type: ignore[misc]
     def _lost(self, sentence: str) -> None:
         if self._options.fails_on_loss:
             raise EnvironmentFailureError(
-                f"{sentence}; set failOnDataLoss to false to go on with what is there, or begin a new"
-                " checkpoint"
+                f"{sentence}; set failOnDataLoss to false to continue with the present messages, or start "
+                "a new checkpoint"
             )
 
 

@@ -46,7 +46,7 @@ def _finite(number: str) -> float:
 
 
 def _refuse(constant: str) -> object:
-    raise ValueError(f"{constant} is no number of JSON")
+    raise ValueError(f"{constant} is not a number of JSON")
 
 
 def _quote_key(match: re.Match[str]) -> str:
@@ -103,7 +103,7 @@ def read_config_text(path: Location) -> str:
     """Return the text of a config file; bytes that are no UTF-8 are replaced.
 
     Raises:
-        EnvironmentFailureError: It is no regular file, or cannot be read.
+        EnvironmentFailureError: It is not a regular file, or cannot be read.
     """
     return path.read_head(LARGEST_CONFIG).decode("utf-8", "replace")
 

@@ -145,13 +145,13 @@ class LocalDisk:
         """Return the bytes of a file, no more than so many.
 
         Raises:
-            OSError: It is no regular file (``EINVAL``), or larger (``EFBIG``).
+            OSError: It is not a regular file (``EINVAL``), or larger (``EFBIG``).
         """
         with self._around(path) as (parent, name):
             descriptor = os.open(name, _FILE, dir_fd=parent)
         with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise OSError(errno.EINVAL, "Is no regular file", str(self.root / path))
+                raise OSError(errno.EINVAL, "Is not a regular file", str(self.root / path))
             data = file.read(limit + 1)
         if len(data) > limit:
             raise OSError(errno.EFBIG, f"Is larger than {limit:,} bytes", str(self.root / path))
@@ -200,7 +200,7 @@ class LocalDisk:
             if not place.is_dir():
                 raise OSError(
                     errno.EPERM,
-                    "Others can rename what is in there: run this as its owner, whom alone it lets write",
+                    "Other users can rename its entries: run this as its owner, who alone may write there",
                     str(self.root),
                 )
             yield place
@@ -288,7 +288,7 @@ class LocalDisk:
                 except OSError as failure:
                     failure.filename = str(self.root / path)
                     if failure.errno in {errno.ENOTDIR, errno.ELOOP}:
-                        failure.strerror = f"{part} is a link, or no directory: nothing is changed behind it"
+                        failure.strerror = f"{part} is a link, or not a directory: nothing is changed in it"
                     raise
                 os.close(above)
             yield directory

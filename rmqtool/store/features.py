@@ -55,7 +55,7 @@ _ROCKSDB_TYPE = "defaultRocksDB"
 _LIGHT = "which alone holds the light queues (combineCQUseRocksdbForLmq)"
 _PERHAPS_LIGHT = "which may alone hold the light queues: give combineCQUseRocksdbForLmq"
 _ALONE = "the only form of the queues that is here"
-_UNSETTLED = "or beside them: the broker's settings (-c broker.conf) tell which queues it reads"
+_UNSETTLED = "or beside them: the broker's settings (-c broker.conf) say which queues it reads"
 _FEWEST_GAPS = 2
 """Alike gaps from which on a log is taken for a part of one that lies in several directories."""
 _LISTED = 100
@@ -144,7 +144,7 @@ class Feature:
     @property
     def unshown(self) -> str:
         """Return the warning of a command that shows what is there."""
-        return f"{self.label}: {self.code.title}; what it holds is not shown"
+        return f"{self.label}: {self.code.title}; its content is not shown"
 
 
 def features_of(root: Location, settings: Settings) -> tuple[Feature, ...]:
@@ -160,7 +160,7 @@ def features_of(root: Location, settings: Settings) -> tuple[Feature, ...]:
     others = [one for one in found if one.label not in QUEUE_DATABASES]
     if settings["enableDLegerCommitLog"].value and not any(one.code is ST_DLEDGER for one in found):
         label = f"dledger-{settings['dLegerSelfId'].value or '*'}"
-        note = "which enableDLegerCommitLog asks for, is not here"
+        note = "which enableDLegerCommitLog requires, is missing"
         others.insert(0, Feature(ST_DLEDGER, label, unread=Structure.UNREAD_LOG, note=note))
     return (*_queue_features(root, settings, queues), *others)
 
@@ -181,7 +181,7 @@ def _queue_features(root: Location, settings: Settings, databases: list[Feature]
         if note:
             yield replace(one, unread=Structure.UNREAD, light_only=light_only, note=note)
         elif _lacks_tables(root, root / one.label):
-            note_of_tables = "its tables (.sst) are gone"
+            note_of_tables = "its tables (.sst) are missing"
             yield replace(one, unread=Structure.UNREAD, note=note_of_tables)
         else:
             yield replace(one, code=ST_ROCKSDB_BESIDE)

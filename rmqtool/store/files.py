@@ -122,7 +122,7 @@ class StoreFiles:
 
     @cached_property
     def checkpoint(self) -> StoreFile | None:
-        """Return the checkpoint; None if it is not there, not shown, or no regular file."""
+        """Return the checkpoint; None if it is not there, not shown, or not a regular file."""
         root = self.roots.get(PathKind.CHECKPOINT)
         if root is None or not root.paths[0].is_regular():
             return None
@@ -277,6 +277,6 @@ def single_file_queue(path: Location, base: Location) -> FileQueue:
 def _size_of(path: Location) -> int:
     status = path.status()
     if status is None or status.kind is not Kind.FILE:
-        found = "is not there any more" if status is None else f"is {status.kind}, not a regular file"
+        found = "no longer exists" if status is None else f"is {status.kind}, not a regular file"
         raise EnvironmentFailureError(f"{path}: {found}")
     return status.size_bytes

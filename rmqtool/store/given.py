@@ -83,7 +83,7 @@ def read_broker_conf(path: Path) -> dict[str, str]:
     except EnvironmentFailureError as failure:
         raise UsageError(str(failure)) from failure
     if len(data) > _LARGEST_CONF:
-        raise UsageError(f"{path}: larger than 1 MiB, so it is no broker's properties file")
+        raise UsageError(f"{path}: larger than 1 MiB, so it is not a broker's properties file")
     try:
         return parse_java_properties(data)
     except UsageError as failure:

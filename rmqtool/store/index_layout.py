@@ -119,7 +119,7 @@ def _division_findings(
     wrong = [file for file in files if file.size_bytes not in sizes]
     if len(wrong) > 1 and len(wrong) == len(files) and len({file.size_bytes for file in files}) == 1:
         size = given.size_bytes
-        text = f"all {len(files)} index files have {files[0].size_bytes} bytes, the settings ask for {size}"
+        text = f"all {len(files)} index files have {files[0].size_bytes} bytes, the settings require {size}"
         yield replace(_wrong_size(size, files[0]), message=text)
     else:
         for file in wrong:

@@ -254,7 +254,7 @@ def _size_of(queues: Sequence[Sequence[_Asked]], unit_size: int) -> Inferred[int
     if strangers and len(strangers) >= len(files):
         return Inferred(size, f"{strangers[0]} and {len(strangers) - 1} more do not fit the log")
     if 2 * len(other) >= len(files):
-        return Inferred(size, f"{len(other)} of {len(files)} files speak against it, {other[0]} first")
+        return Inferred(size, f"{len(other)} of {len(files)} files contradict it, {other[0]} first")
     return Inferred(size)
 
 
@@ -273,4 +273,4 @@ def _doubt_of_index(
         for file in own
         if file.size_bytes != assumed.size_bytes or _told(own_geometry, file, assumed) is not None
     ]
-    return f"{other[0]} speaks against it" if 2 * len(other) >= len(own) else ""
+    return f"{other[0]} contradicts it" if 2 * len(other) >= len(own) else ""

@@ -121,7 +121,7 @@ class Journal:
             del head["journal"]
             _check_places(name, moves, times)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as failure:
-            raise _refusal(name, f"is no journal of a repair ({failure})") from failure
+            raise _refusal(name, f"is not a journal of a repair ({failure})") from failure
         if version not in {_VERSION, _UNCHAINED} or count != len(moves):
             raise _refusal(name, f"is of version {version}, with {len(moves)} of {count} moves")
         return cls(name, moves, times, head)
@@ -234,7 +234,7 @@ def read_journal(disk: Disk, name: str) -> Journal:
     for path in (name, *(f"{name}/{one}" for one in (_FILE, STAGED, ASIDE, KEPT))):
         node = _node(disk, name, path)
         if node is None or node.is_directory != (path != f"{name}/{_FILE}"):
-            raise _refusal(name, f"is none of a repair: {path} is not what a repair makes")
+            raise _refusal(name, f"is not of a repair: a repair never makes {path}")
         if not node.is_ours:
             raise _refusal(name, f"is not taken: {path} belongs neither to the store's owner nor to you")
     try:
@@ -281,8 +281,8 @@ def done_moves(disk: Disk, journal: Journal) -> int:
         if not wrong:
             return number
     raise RefusedError(
-        f"{journal.name}: somebody else has renamed, made or removed files since the repair; nothing is"
-        f" touched. {journal.name}/{_FILE} says what was moved where"
+        f"{journal.name}: somebody else has renamed, made or removed files since the repair; nothing was "
+        f"changed. {journal.name}/{_FILE} lists the moves"
     )
 
 
@@ -405,8 +405,8 @@ def _node(disk: Disk, name: str, path: str) -> Node | None:
 
 def _refusal(name: str, why: str) -> RefusedError:
     return RefusedError(
-        f"{name}/{_FILE}: {why}; nothing was changed. Look at it, and move {name} out of the store if it is"
-        " none of yours"
+        f"{name}/{_FILE}: {why}; nothing was changed. Check it, and move {name} out of the store if it is "
+        "not yours"
     )
 
 
@@ -419,7 +419,7 @@ def _rename(disk: Disk, source: str, target: str) -> None:
 def _directory(disk: Disk, path: str) -> Node:
     node = disk.node(path)
     if node is None or not node.is_directory:
-        raise RefusedError(f"{path}: is no directory; nothing is moved there")
+        raise RefusedError(f"{path}: is not a directory; nothing is moved there")
     return node
 
 

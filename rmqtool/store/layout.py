@@ -183,7 +183,7 @@ def _file_queue_findings(
 def _misnamed(queue: FileQueue, size: int) -> Iterator[Finding]:
     for file in queue:
         if file.start % size:
-            text = f"{file.label} is named by {file.start}, which is no multiple of the file size, {size}"
+            text = f"{file.label} is named by {file.start}, which is not a multiple of the file size, {size}"
             yield Finding(
                 code=CQ_FILE_NAME, file=file.label, expected=size, observed=file.start, message=text
             )

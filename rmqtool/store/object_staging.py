@@ -71,7 +71,7 @@ class ObjectStagingArea:
             if not isinstance(failure, RmqtoolError):
                 raise
             raise SourceFailureError(
-                self._url, f"{failure}; and what was written there could not be removed: {second}"
+                self._url, f"{failure}; and the written objects could not be removed: {second}"
             ) from failure
 
     def create_file(self, relative: str, size_bytes: int | None = None) -> StagedFile:
@@ -94,7 +94,7 @@ class ObjectStagingArea:
         for name, one in result.items():
             if found.pop(name, None) != one.size_bytes:
                 raise SourceFailureError(
-                    f"{self._url}/{name}", "is not there as it was written; run this again"
+                    f"{self._url}/{name}", "is missing or has changed since it was written; run this again"
                 )
         if found:
             raise RefusedError(f"{self._url}: got {next(iter(found))} while the result was made")
@@ -128,7 +128,7 @@ class ObjectStagingArea:
         if is_owner_alive(owner):
             who = f"process {owner.get('pid')} on {owner.get('host')}"
             raise RefusedError(
-                f"{self._url}: {who} is at work on this output, or was killed and left {len(found)} objects"
+                f"{self._url}: {who} is writing this output, or was killed and left {len(found)} objects"
                 f" without {MANIFEST_NAME}; wait, or remove them, or choose another output"
             )
         self._writer.remove(self._url)

@@ -69,7 +69,7 @@ def remove_dead_areas(out: Path) -> None:
     for path, owner in owned:
         if path in alive:
             who = f"process {owner.get('pid')} on {owner.get('host')}"
-            raise RefusedError(f"{out}: {who} is at work on this output ({path}); wait or choose another")
+            raise RefusedError(f"{out}: {who} is writing this output ({path}); wait or choose another")
         shutil.rmtree(path, ignore_errors=True)
 
 
@@ -113,7 +113,7 @@ def is_owner_alive(owner: Mapping[str, object]) -> bool:
 
 
 def _start_time(pid: int) -> str | None:
-    """Return when a process started, in clock ticks since boot; None if it is gone."""
+    """Return when a process started, in clock ticks since boot; None if it was deleted."""
     try:
         status = Path(f"/proc/{pid}/stat").read_text("ascii", "replace")
     except OSError:

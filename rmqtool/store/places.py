@@ -87,7 +87,7 @@ def _place_of_file(path: Location, kind: PathKind | None) -> Place:
         return Place(path, kind, True, placed[1] if placed and placed[0] is kind else None)
     if placed is None:
         raise EnvironmentFailureError(
-            f"{path}: is no file of a store that is recognised; name its kind with --type"
+            f"{path}: is not a recognised file of a store; name its kind with --type"
         )
     return Place(path, placed[0], True, placed[1])
 
@@ -134,7 +134,7 @@ def _place_of_directory(path: Location, kind: PathKind | None) -> Place:
     found = kind or _kind_from_contents(path)
     if found is None:
         raise EnvironmentFailureError(
-            f"{path}: is no store (no commitlog/ in it) and no part of one; a part elsewhere needs --type"
+            f"{path}: is not a store (no commitlog/ in it). For a file outside a store, add --type"
         )
     return Place(path, found, False, None, _queue_depth(path) if found in QUEUE_KINDS else 0)
 

@@ -21,7 +21,7 @@ SALVAGE_REPORT = f"{SALVAGE_PAPERS}/salvage.json"
 CARVE_REPORT = "carve/carve.json"
 """Reports in results, by which these are known to be whole."""
 
-_FETCH = "Fetch what {out}/manifest.json lists as RESULT, and hold it against its sizes and SHA-256. "
+_FETCH = "Fetch the files that {out}/manifest.json lists as RESULT, and compare sizes and SHA-256. "
 
 
 def fetched(out: str) -> tuple[str, str]:
@@ -72,8 +72,8 @@ def _read_object(out: Location, name: str) -> bytes | None:
         differing = [name]
     if differing:
         raise RefusedError(
-            f"{out}/{differing[0]}: is not what {MANIFEST_NAME} beside it says; remove that result to have it"
-            " made again, or give another --out"
+            f"{out}/{differing[0]}: does not match {MANIFEST_NAME} beside it; remove that result to write "
+            "it again, or pass another --out"
         )
     return data
 

@@ -114,8 +114,8 @@ class Store(StoreFiles):
         for feature in self.parts:
             if feature.unread is Structure.UNREAD_LOG:
                 raise EnvironmentFailureError(
-                    f"{self.base}: {feature.sentence}: that part of the log is not read, and what is made"
-                    " without it would hide its messages; leave queues and index as they are"
+                    f"{self.base}: {feature.sentence}: that part of the log is not read, and a result "
+                    "without it would hide its messages; leave queues and index as they are"
                 )
 
     @property

@@ -254,7 +254,7 @@ class Settings:
     def _int(self, name: str) -> int:
         value = self[name].value
         if not isinstance(value, int):
-            raise TypeError(f"{name} is no number: {value!r}")
+            raise TypeError(f"{name} is not a number: {value!r}")
         return value
 
     def _bool_or_none(self, name: str) -> bool | None:
@@ -313,7 +313,7 @@ def _inferred_size(name: str, found: Inferred[int]) -> Setting | None:
 def _infer_version(evidence: SettingsInference) -> Setting:
     found = infer_version(evidence.signs)
     if found is None:
-        note = "nothing in the store tells"
+        note = "no evidence in the store"
         return Setting(BROKER_VERSION, DEFAULT.name, Origin.DEFAULT, note, tuple(RELEASES))
     return Setting(BROKER_VERSION, found.release.name, Origin.INFERRED, found.note, found.candidates)
 

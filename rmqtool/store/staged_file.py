@@ -180,7 +180,7 @@ def checked_relative(relative: str) -> str:
         problem = component_problem(component)
         if problem is not None:
             raise RefusedError(
-                f"output path {relative!r} is refused: in it, {component!r} is no name, as {problem}"
+                f"output path {relative!r} is refused: in it, {component!r} is not a name, as {problem}"
             )
     return relative
 

@@ -256,7 +256,7 @@ def _refuse_contents(out: Path) -> None:
     except OSError as failure:
         raise failure_of(failure, out) from failure
     if occupied:
-        raise RefusedError(f"{out}: exists and is no empty directory; choose another output or remove it")
+        raise RefusedError(f"{out}: exists and is not an empty directory; choose another output or remove it")
 
 
 def _make_parents(parent: Path) -> list[Path]:

@@ -66,7 +66,7 @@ def test_rebuild_is_what_the_broker_wrote(plain: Path, tmp_path: Path) -> None:
     with rmqtool.open_engine("local", jobs=2) as engine:
         report = store.rebuild(out, engine=engine)
         assert store.verify(level=1, engine=engine).result == "clean"
-        with pytest.raises(rmqtool.UsageError, match="jobs are those of an engine"):
+        with pytest.raises(rmqtool.UsageError, match="an open engine has its own jobs"):
             store.verify(engine=engine, jobs=1)
     assert (report.records, report.partial) == (163, False)
     assert json.loads((out / "rebuild.json").read_text())["records"] == 163

@@ -57,11 +57,11 @@ def test_times_are_numbers_texts_or_datetimes(plain: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"begin": "tomorrow"}, "'tomorrow' is no time"),
-        ({"begin": 1.5}, "begin=1.5 is no time"),
+        ({"begin": "tomorrow"}, "'tomorrow' is not a time"),
+        ({"begin": 1.5}, "begin=1.5 is not a time"),
         ({"from_offset": -1}, "from_offset=-1: must be at least 0"),
-        ({"topic": ["Orders", 1]}, "1 is no name; give one text, or several"),
-        ({"topic": 5}, "5 is no name; give one text, or several"),
+        ({"topic": ["Orders", 1]}, "1 is not a name; pass one text, or several"),
+        ({"topic": 5}, "5 is not a name; pass one text, or several"),
         ({"tag": ["TagA"]}, r"tag=\['TagA'\]: give one text"),
         ({"limit": 0}, "limit=0: must be at least 1"),
         ({"on_corrupt": "ignore"}, "give resync, stop or fail"),
@@ -157,7 +157,7 @@ def test_a_dump_has_damage_among_its_rows(damaged: Path) -> None:
     assert (kinds["message"], kinds["unit"], kinds["item"]) == (163, 163, 466)
     assert (kinds["damage"], kinds["checkpoint"]) == (2, 1), "the body, and the zeros at the end"
     assert {row.type for row in store.dump(types="index", slots=True)} == {"index-header", "slot", "item"}
-    with pytest.raises(rmqtool.UsageError, match="says nothing about this kind of file"):
+    with pytest.raises(rmqtool.UsageError, match="does not apply to this kind of file"):
         store.dump(types="checkpoint", topic="TopicTest")
 
 

@@ -76,20 +76,20 @@ def test_a_structure_that_cannot_answer_is_an_error(plain: Path, tmp_path: Path)
 @pytest.mark.parametrize(
     ("question", "message"),
     [
-        ({}, "ask for something"),
+        ({}, "nothing to find"),
         ({"tag": "TagA"}, "--tag needs --topic"),
         ({"key": "order-1", "collisions": True}, "--collisions needs --topic"),
-        ({"topic": "T", "key": "a", "msg_id": "b"}, "are 2 questions"),
+        ({"topic": "T", "key": "a", "msg_id": "b"}, "are 2 queries"),
         ({"topic": "T", "queue_offset": 1}, "--queue-offset needs --queue"),
-        ({"topic": "T", "key": "a", "queue": 1}, "--queue says nothing with --key"),
-        ({"offset": 1, "begin": 0}, "say nothing with --offset"),
+        ({"topic": "T", "key": "a", "queue": 1}, "--queue does not apply to --key"),
+        ({"offset": 1, "begin": 0}, "do not apply to --offset"),
         (
             {"topic": "T", "key": "a", "collisions": True, "scan": True},
             "--collisions needs --key, --unique-key, --tag or --keys-file",
         ),
         ({"topic": ["T"], "key": "a"}, r"topic=\['T'\]: give one text"),
         ({"offset": -1}, "offset=-1: must be at least 0"),
-        ({"topic": "T", "begin": "soon"}, "'soon' is no time"),
+        ({"topic": "T", "begin": "soon"}, "'soon' is not a time"),
     ],
 )
 def test_what_is_no_question(plain: Path, question: dict[str, object], message: str) -> None:

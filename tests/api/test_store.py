@@ -45,7 +45,7 @@ def test_settings_are_given_by_their_own_names(plain: Path, tmp_path: Path) -> N
     [
         ({"properties": {"nonsense": 1}}, "no broker has a property 'nonsense'"),
         ({"properties": {"maxIndexNum": "many"}}, "a broker expects an integer"),
-        ({"properties": "maxIndexNum=1"}, "give a mapping"),
+        ({"properties": "maxIndexNum=1"}, "pass a mapping"),
         ({"broker_version": "3.2"}, "give one of 4.9"),
         ({"timezone": "Nowhere"}, "no time zone"),
         ({"type": "log"}, "give one of commitlog, consumequeue"),
@@ -70,7 +70,7 @@ def test_a_part_of_a_store(plain: Path) -> None:
     assert [len(queue) for queue in queues.queues()] == [24, 25, 25, 23]
     with pytest.raises(rmqtool.EnvironmentFailureError, match="no commit log there"):
         queues.messages()
-    with pytest.raises(rmqtool.UsageError, match="is no store root"):
+    with pytest.raises(rmqtool.UsageError, match="is not a store root"):
         log.offsets()
     with pytest.raises(rmqtool.EnvironmentFailureError, match="holds settings of the broker"):
         rmqtool.open(plain / "config").info()

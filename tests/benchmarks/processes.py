@@ -112,7 +112,7 @@ def _descendants(process: int) -> list[int]:
 
 
 def _cost_of(process: int) -> ProcessCost | None:
-    """Return what a process cost by now; None if it is gone, or has ended and waits to be asked."""
+    """Return what a process cost by now; None if it was deleted, or has ended and waits to be asked."""
     try:
         status = Path(f"/proc/{process}/status").read_text()
         name, _, rest = Path(f"/proc/{process}/stat").read_text().partition("(")[2].rpartition(")")

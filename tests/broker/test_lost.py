@@ -55,7 +55,7 @@ EDITS = (flip_late_body, cut_a_queue, lose_a_file)
 
 
 def served(root: Path, row: jvm.Row | None = None) -> Served:
-    """Return topics, queues and physical offsets that units lead to; of a broker, below its max offsets."""
+    """Return topics, queues and physical offsets that units point to; of a broker, below its max offsets."""
     found = units_of(root)
     if row is not None:
         limits = {(one["topic"], one["queueId"]): one["max"] for one in row["queues"]}

@@ -63,7 +63,7 @@ class BrokerModel:
         """Do what ``DefaultMessageStore#doDispatch`` does.
 
         Raises:
-            Stalled: an offset of the multi dispatch is no number.
+            Stalled: an offset of the multi dispatch is not a number.
         """
         if request.sys_flag & 0xC in {0x0, 0x8}:
             self._put_position(request)

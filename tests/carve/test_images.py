@@ -193,7 +193,7 @@ def test_nothing_is_written_on_the_device_that_is_carved(
     refuse_same_device(image, tmp_path / "out")
     monkeypatch.setattr(local, "_kind", lambda _: Kind.BLOCK_DEVICE)
     monkeypatch.setattr(images, "is_part_of", lambda *_: True)
-    with pytest.raises(RefusedError, match="choose an output on another device"):
+    with pytest.raises(RefusedError, match="choose another device"):
         refuse_same_device(image, tmp_path / "out")
 
 

@@ -185,7 +185,7 @@ def test_a_record_that_changes_while_it_is_copied_ends_it(
     monkeypatch.setattr(writing, "chunks", meanwhile)
     done = run("carve", image, "--out", tmp_path / "out", "--jobs", "1")
     assert done.status == 3
-    assert "is not what it was a moment ago" in done.err
+    assert "has changed since it was found" in done.err
     assert [one.name for one in tmp_path.iterdir()] == ["image"]
 
 

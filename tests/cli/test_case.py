@@ -152,11 +152,11 @@ def _swap(case: Path) -> None:
 @pytest.mark.parametrize(
     ("alter", "problem"),
     [
-        (_change, "0002.json: is not what was recorded"),
+        (_change, "0002.json: has changed"),
         (_reseal, "0003.json: names "),
         (_cut, "0003.json: has no digest at its end"),
-        (_swap, "0001.json: says to be record 2"),
-        (lambda case: (case / "0002.json").unlink(), "0003.json: record 2 is gone"),
+        (_swap, "0001.json: calls itself record 2"),
+        (lambda case: (case / "0002.json").unlink(), "0003.json: record 2 is missing"),
         (lambda case: (case / "0001.json").unlink(), "0002.json: record 1 is gone"),
     ],
 )
@@ -175,14 +175,14 @@ def test_a_chain_that_lost_its_end_is_told_by_a_digest_from_elsewhere(run: Runne
     (case / "0003.json").unlink()
     assert run("case", "verify", case).status == 0
     done = run("case", "verify", case, "--head", last)
-    assert (done.status, f"ERROR {last}: is the digest of no record here" in done.out) == (5, True)
+    assert (done.status, f"ERROR {last}: no record has this digest" in done.out) == (5, True)
 
 
 def test_nothing_is_added_to_an_altered_case(run: Runner, case: Path, plain: Path) -> None:
     _cut(case)
     done = run("verify", plain, "--level", "0", "--case", case)
     assert done.status == 4
-    assert "begin another one" in done.err
+    assert "start another case" in done.err
     assert not (case / "0004.json").exists()
 
 

@@ -45,7 +45,7 @@ def test_what_is_no_id_is_a_negative_answer(run: Callable[..., Run]) -> None:
     found = run("decode-id", "\x1b[31m", UNIQUE_ID)
     assert found.status == 1
     assert "\x1b" not in found.err
-    assert "is no message id" in found.err
+    assert "is not a message ID" in found.err
     assert UNIQUE_ID in found.out
 
 

@@ -145,7 +145,7 @@ def test_text_is_no_queue(run: Callable[..., Run], tmp_path: Path, command: str,
     path.write_text(("2026-11-21 03:28 nothing to report\n" * 200)[:size])
     found = run(command, path)
     assert (found.status, found.out) == (3, "")
-    assert f"{path}: is no file of a store that is recognised; name its kind with --type" in found.err
+    assert f"{path}: is not a recognised file of a store; name its kind with --type" in found.err
     assert run(command, path, "--type", "consumequeue", "--fail-on", "never").status == 0
 
 

@@ -109,7 +109,7 @@ def test_every_format_has_the_report_so_far(
     assert "ST-ABORT" in out
     if format_name == "text":
         assert out.startswith("Interrupted: no verdict")
-        assert "derived; what is said below is what was looked at before" in out
+        assert "derived; the findings below are those until then" in out
     elif format_name == "csv":
         assert next(csv.DictReader(io.StringIO(out)))["code"] == "ST-ABORT"
     else:
@@ -149,7 +149,7 @@ def test_stores_behind_it_are_not_begun(held: Callable[..., Held], plain: Path, 
     assert status == json.loads(out)["exitStatus"] == 130
     first, second = json.loads(out)["stores"]
     assert (first["document"]["interrupted"], first["exitStatus"]) == ("log", 130)
-    assert (second["document"], second["failure"]) == (None, "interrupted before it was looked at")
+    assert (second["document"], second["failure"]) == (None, "interrupted before it was examined")
 
 
 @pytest.mark.full

@@ -79,9 +79,9 @@ def test_a_log_that_may_not_be_read_is_not_damaged(store: Path, verify: Callable
     assert (done.status, done.document["result"]) == (3, "unreadable")
     assert codes(done) == {"IO-DENIED"}
     assert done.document["counts"]["IO-DENIED"] == len(list((store / "commitlog").iterdir()))
-    assert "parts of the log may not be read: nothing was compared with it" in done.document["notLookedAt"]
+    assert "parts of the log could not be read: nothing was compared with it" in done.document["notLookedAt"]
     text = verify(store)
-    assert text.out.startswith("No verdict, not all of it may be read")
+    assert text.out.startswith("No verdict, some files could not be read")
     owner = (store / FIRST_LOG_FILE).owner()
     assert f"sudo -u {owner} rmqtool verify {store}\n" in text.out
     assert f"belongs to {owner}:" in text.out
@@ -196,5 +196,5 @@ def test_info_shows_the_rest(store: Path, run: Callable[..., Run], place: str, m
         assert len(found["queues"]) == len(whole["queues"])
     assert (missing == "index") == (len(found["index"]) < len(whole["index"]))
     assert bool(found["checkpoint"]) == (missing != "checkpoint")
-    assert text.out.startswith("Not all of it may be read")
+    assert text.out.startswith("Some files could not be read")
     assert f"next: sudo -u {store.owner()} rmqtool info {store}\n" in text.out

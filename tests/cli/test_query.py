@@ -167,7 +167,7 @@ def test_times_are_told_as_what_they_were_taken_for(run: Callable[..., Run], pla
     for command in (("query", plain, "-t", "TopicTest", "-b"), ("dump", plain, "-e")):
         found = run(*command, "soon")
         assert found.status == 2
-        assert "'soon' is no time; give epoch ms" in found.err
+        assert "'soon' is not a time; pass epoch ms" in found.err
         assert "yesterday 13:20" in found.err
         assert "-2h" in found.err
     found = run("rebuild", plain, "--dry-run", "--until-timestamp", "soon")
@@ -358,4 +358,4 @@ def test_a_log_that_is_not_read_is_named(run: Callable[..., Run], plain_copy: Pa
     data.mkdir(parents=True)
     (data / f"{0:020d}").write_bytes(bytes(4096))
     for words in (("query", plain_copy, "-k", "order-1"), ("dump", plain_copy, "--limit", "1")):
-        assert "dledger-n0: DLedger store; what it holds is not shown" in run(*words).err
+        assert "dledger-n0: DLedger store; its content is not shown" in run(*words).err

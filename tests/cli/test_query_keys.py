@@ -72,10 +72,10 @@ def test_objects_name_topics_and_unique_keys(run: Callable[..., Run], plain: Pat
         (b"", ("-t", "T"), "holds no key"),
         (b"k\n", (), "line 1: a key alone needs --topic"),
         (b'{"key": "k"}\n', (), 'line 1: needs "topic" and "key"'),
-        (b'{"key": "k", "topic": "T"}\n[1]\n', (), "line 2: is no object"),
+        (b'{"key": "k", "topic": "T"}\n[1]\n', (), "line 2: is not an object"),
         (b'{"key": "k", "topic": "T"}\nplain\n', (), "line 2"),
         (b'{"key": 5, "topic": "T"}\n', (), 'line 1: needs "topic" and "key"'),
-        (b"\xff\n", ("-t", "T"), "is no UTF-8 text at byte 0"),
+        (b"\xff\n", ("-t", "T"), "is not UTF-8 text at byte 0"),
     ],
 )
 def test_files_that_make_no_sense(

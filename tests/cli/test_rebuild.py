@@ -134,4 +134,4 @@ def test_what_is_not_looked_at_is_said(run: Callable[..., Run], command: str) ->
     (said,) = run(command, transactions, *options).document["notLookedAt"]
     assert "CL-HALF, CL-OP, CL-PREPARED" in said
     assert run(command, plain, *options).document["notLookedAt"] == []
-    assert f"not looked at  {said}" in run(command, transactions, *options[:3]).out
+    assert f"not examined   {said}" in run(command, transactions, *options[:3]).out

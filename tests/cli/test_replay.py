@@ -217,7 +217,7 @@ def test_a_ledger_is_of_one_replay(run: Runner, file: Path, cluster: Cluster) ->
 def test_what_is_no_file_of_messages_is_a_usage_error(run: Runner, tmp_path: Path) -> None:
     (tmp_path / "it").write_text('{"type":"message"}\n')
     done = run("replay", tmp_path / "it", "--proxy", PROXY)
-    assert (done.status, "line 1 is no message to send" in done.err) == (2, True)
+    assert (done.status, "line 1 is not a message to send" in done.err) == (2, True)
     assert run("replay", tmp_path / "none", "--proxy", PROXY).status == 3
 
 

@@ -75,7 +75,7 @@ def test_a_start_that_only_puts_derived_files_right_is_status_1(
     done = run("verify", store, "--predict-recovery", "--format", "json")
     assert (done.status, done.document["result"]) == (1, "start-rebuilds")
     first = run("verify", store, "--predict-recovery").out.splitlines()[0]
-    assert f"a {version} broker will start, lose no message, and put queues or index right first" in first
+    assert f"a {version} broker will start, lose no message, and correct queues or index first" in first
 
 
 def test_a_start_that_keeps_all_is_told_so(run: Callable[..., Run], plain: Path) -> None:
@@ -93,7 +93,7 @@ def test_other_layouts_have_a_report_and_no_prediction(
     done = run("verify", store, "--predict-recovery")
     assert done.status == 3
     assert done.out.startswith("No verdict, not all of it was read (without ")
-    assert "what the next start does is not known" in done.out.splitlines()[0]
+    assert "the next start cannot be predicted" in done.out.splitlines()[0]
     assert "\n  prediction skipped: " in done.out
     assert "Next: " not in done.out
     document = run("verify", store, "--predict-recovery", "--format", "json").document
@@ -104,8 +104,8 @@ def test_settings_that_change_a_recovery_leave_it_unknown(run: Callable[..., Run
     """A real 5.5.1 with this one served 66 of 75 messages of a sound store."""
     done = run("verify", plain, "--predict-recovery", "-p", "duplicationEnable=true")
     assert done.status == 0
-    assert "what the next start does is not known" in done.out.splitlines()[0]
-    assert "prediction skipped: duplicationEnable=true; a start with that is not predicted" in done.out
+    assert "the next start cannot be predicted" in done.out.splitlines()[0]
+    assert "prediction skipped: duplicationEnable=true; such a start is not predicted" in done.out
 
 
 # What was not looked at
@@ -136,7 +136,7 @@ def test_a_part_alone_says_so(run: Callable[..., Run], tmp_path: Path, part: str
     shutil.rmtree(store / "commitlog")
     done = run("verify", store / part)
     assert done.status == 0
-    said = f"No damage found in what was looked at ({limit}): "
+    said = f"No damage found in the examined part ({limit}): "
     assert done.out.startswith(said)
 
 
@@ -147,7 +147,7 @@ def test_no_level_promises_more_than_it_did(
     run: Callable[..., Run], plain: Path, level: int, limit: str
 ) -> None:
     first = run("verify", plain, "--level", level).out.splitlines()[0]
-    assert first.startswith(f"No damage found in what was looked at (level {level}: ")
+    assert first.startswith(f"No damage found in the examined part (level {level}: ")
     assert limit in first
 
 
@@ -158,7 +158,7 @@ def test_one_file_is_not_asked_for_what_lies_in_others(run: Callable[..., Run], 
     ):
         done = run("verify", path)
         assert done.status == 0
-        assert "one file: not what should lie beside it" in done.out.splitlines()[0]
+        assert "one file: the files beside it were not checked" in done.out.splitlines()[0]
 
 
 # Wrong verdicts that were found

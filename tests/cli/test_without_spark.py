@@ -59,5 +59,5 @@ def test_who_asks_for_spark_is_told_how_to_get_it(run: Callable[..., Run], words
     found = run(*words)
     assert (found.status, found.out) == (3, "")
     assert found.err.splitlines() == [
-        "error: Spark is not installed: pip install 'rmqtool[spark]' adds it; --engine local does without"
+        "error: Spark is not installed: pip install 'rmqtool[spark]' adds it; --engine local needs none"
     ]

@@ -180,7 +180,7 @@ def test_many_small_stores_are_asked_by_workers(
     assert reports(found) == ["local 1", "local 2", None, None, "local 1", "local 1", "local 1"]
     assert [int(one.status) for one in found] == [0, 0, 3, 3, 0, 0, 0]
     assert found.outcomes[2].failure == (
-        "its process was ended by SIGKILL, perhaps for lack of memory (ask it alone for details)"
+        "its process was killed by SIGKILL, perhaps for lack of memory (run it alone for details)"
     )
     (warning,) = told.warnings
     assert warning.endswith("/warns: mind the gap")
@@ -293,8 +293,8 @@ def test_after_an_interrupt_no_store_is_asked(members: Callable[..., Any], how: 
     assert reports(found) == ["local 1", None, None]
     assert [one.failure for one in found] == [
         None,
-        "interrupted amid it",
-        "interrupted before it was looked at",
+        "interrupted during it",
+        "interrupted before it was examined",
     ]
 
 

@@ -97,7 +97,7 @@ def test_tag_items_are_as_asked_for(plain: FixtureStore, tmp_path: Path) -> None
     assert json_object(report)["tagItems"] == {
         "value": "from:20000",
         "origin": "given",
-        "reason": "as asked for",
+        "reason": "as requested",
     }
     none = rebuild_store(plain.root, plain.conf, None, dry_run=True, tag_items=TagItems.parse("none"))
     every = rebuild_store(plain.root, plain.conf, None, dry_run=True, tag_items=TagItems.parse("all"))

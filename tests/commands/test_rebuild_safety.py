@@ -253,5 +253,5 @@ def test_a_delay_table_that_nothing_shows_is_a_warning(tmp_path: Path) -> None:
 def test_a_part_is_not_held_against_the_whole(tmp_path: Path) -> None:
     report = rebuilt(fixture("plain-5.3.3"), topics=("Orders",))
     assert (report.present, report.fewer_messages) == (None, 0)
-    assert report.verdict.startswith("A part, as asked: 32 messages")
+    assert report.verdict.startswith("A part, as requested: 32 messages")
     assert replace(report, partial=False).verdict.startswith("Complete: ")

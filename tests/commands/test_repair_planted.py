@@ -146,7 +146,7 @@ def test_a_directory_that_became_a_link_is_not_gone_through(root: Path) -> None:
     (place / "staged" / "config" / "topics.json").write_text("{}")
     (root / "config").rename(root.parent / "outside" / "config")
     (root / "config").symlink_to(root.parent / "outside" / "config")
-    assert_refused(root, "behind it")
+    assert_refused(root, "nothing is changed in it")
 
 
 @as_root

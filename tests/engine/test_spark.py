@@ -42,7 +42,7 @@ class TestRunning:
         assert "in divide_by" in caught.value.remote_traceback
 
     def test_a_worker_that_dies_is_told_in_one_sentence(self, spark_engine: Engine) -> None:
-        with pytest.raises(EngineError, match=r"^a Python worker of Spark was ended from outside[^\n]*$"):
+        with pytest.raises(EngineError, match=r"^a Python worker of Spark was killed[^\n]*$"):
             spark_engine.map(tasks.die, [1])
 
     @pytest.mark.parametrize("name", ["rmqtool.scan", "numpy", "numba"])

@@ -137,5 +137,5 @@ def test_a_server_that_is_not_there_is_named_at_once() -> None:
 
 @pytest.mark.spark
 def test_the_server_has_its_own_cores() -> None:
-    with pytest.raises(UsageError, match="--jobs says nothing to Spark Connect"):
+    with pytest.raises(UsageError, match="--jobs does not apply to Spark Connect"):
         open_engine(EngineOptions("spark", master="sc://127.0.0.1", jobs=2))

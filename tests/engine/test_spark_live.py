@@ -35,12 +35,12 @@ def test_a_session_is_known_without_pyspark() -> None:
 
 def test_what_is_no_engine_is_named() -> None:
     store = rmqtool.open(fixture("plain-5.5.1"))
-    with pytest.raises(UsageError, match=r"^list is no engine: give 'local'"):
+    with pytest.raises(UsageError, match=r"^list is not an engine: pass 'local'"):
         store.verify(engine=[])  # type: ignore[arg-type]
 
 
 def test_settings_of_a_live_session_are_its_own() -> None:
-    with pytest.raises(UsageError, match="those of the Spark session"):
+    with pytest.raises(UsageError, match="the given Spark session has its own"):
         rmqtool.open_engine(SparkSession(), jobs=2)  # type: ignore[arg-type]
 
 

@@ -71,7 +71,7 @@ def test_what_yarn_and_kubernetes_need_is_said() -> None:
 
 ADDRESS = "; give it as spark://HOST:7077"
 THREADS = "has no number of threads from 1 on; give local[N], or local[*] for all cores"
-MASTERS = "is no master; give local[N], spark://HOST:PORT, yarn, k8s://… or sc://…, or leave it out"
+MASTERS = "is not a master; give local[N], spark://HOST:PORT, yarn, k8s://… or sc://…, or leave it out"
 
 
 @pytest.mark.parametrize(

@@ -219,7 +219,7 @@ def test_one_kernel_knows_its_files_by_inode(tmp_path: Path) -> None:
     file.write_bytes(b"it grows while it is read")
     assert run_planned(read_one, task).value == b"it grows while it is read"
     end = in_place_of(file, copy)()
-    with pytest.raises(UnseenFileError, match=r"\(another file is there\)"):
+    with pytest.raises(UnseenFileError, match=r"\(it is another file\)"):
         run_planned(read_one, task)
     end()
 
@@ -281,9 +281,9 @@ def test_an_executor_that_cannot_reach_an_object_store_is_named(
     with pytest.raises(UnreachedError) as caught:
         run_planned(status_there, task)
     assert str(caught.value) == (
-        f"executor {socket.gethostname()} cannot reach {service} ({why}): it needs a way there, and endpoint"
-        " and credentials from the environment of executors, as by --spark-conf"
-        f" spark.executorEnv.{variable}=…: rmqtool help objects"
+        f"executor {socket.gethostname()} cannot reach {service} ({why}): it needs a route to it, and "
+        "endpoint and credentials from the environment of executors, as by --spark-conf "
+        f"spark.executorEnv.{variable}=…: rmqtool help objects"
     )
     again = pickle.loads(pickle.dumps(caught.value))
     assert (str(again), again.service) == (str(caught.value), service)
@@ -316,7 +316,7 @@ def test_what_has_answered_once_is_within_reach(monkeypatch: pytest.MonkeyPatch)
     def broken() -> bytes:
         raise OSError("reset")
 
-    with pytest.raises(SourceFailureError, match="tried 4 times: reset; nothing is said") as caught:
+    with pytest.raises(SourceFailureError, match="tried 4 times: reset; no verdict") as caught:
         store.read("s3://bucket/a", broken)
     assert not isinstance(caught.value, UnreachableError)
 

@@ -49,8 +49,8 @@ def test_one_that_dies_takes_one_item_along() -> None:
     found = run(tasks.end_of_process, [*range(7)])
     assert found == {
         0: 0,
-        1: "1: its process was ended by SIGKILL, perhaps for lack of memory",
-        2: "2: its process was ended by SIGSEGV",
+        1: "1: its process was killed by SIGKILL, perhaps for lack of memory",
+        2: "2: its process was killed by SIGSEGV",
         3: "3: its process ended with status 7",
         4: "4: internal error: MemoryError: all of it",
         5: 5,

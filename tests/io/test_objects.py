@@ -141,7 +141,7 @@ def test_an_account_that_is_not_meant_gets_no_key(monkeypatch: pytest.MonkeyPatc
 
 
 class _DeadHdfs:
-    """HDFS of pyarrow's when nobody answers: nothing is there, unless a listing is insisted on."""
+    """HDFS of pyarrow's when nobody answers: it does not exist, unless a listing is insisted on."""
 
     type_name = "hdfs"
 
@@ -193,7 +193,7 @@ def test_a_part_in_another_bucket_is_refused() -> None:
 )
 def test_what_is_not_written_to_a_url(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(fixture("plain-5.5.1")) if word == "STORE" else word for word in words]) == 2
-    assert "is a URL, and a path of this machine's is meant here" in capsys.readouterr().err
+    assert "is a URL, but a path of this machine is needed here" in capsys.readouterr().err
 
 
 def test_without_pyarrow_one_sentence_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -414,7 +414,7 @@ def test_a_library_reads_a_url(place: Location) -> None:
     with rmqtool.open(str(place)) as store, rmqtool.open(fixture("plain-5.5.1")) as local:
         assert store.location == f"{URL}/store"
         assert list(store) == list(local)
-        with pytest.raises(UsageError, match=r"Store\.location names it"):
+        with pytest.raises(UsageError, match=r"use Store\.location"):
             _ = store.path
 
 
@@ -476,7 +476,7 @@ def test_a_silent_service_is_asked_again_and_then_is_an_error(
     assert main(["verify", str(place), "--engine", "local"]) == 3
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
-    assert f"cannot be read, tried {ATTEMPTS} times: no answer; nothing is said of the store" in err
+    assert f"cannot be read, tried {ATTEMPTS} times: no answer; no verdict on the store" in err
     assert len(asked) % ATTEMPTS == 0
 
 
@@ -509,7 +509,7 @@ def test_an_object_that_is_gone_where_a_task_runs_is_no_finding(place: Location,
     (task,) = planner.tasks([(segment, segment.reader())])
     task = pickle.loads(pickle.dumps(task))
     (tmp_path / "store/commitlog" / segment.name).unlink()
-    with pytest.raises(SourceFailureError, match="it is gone"):
+    with pytest.raises(SourceFailureError, match="it was deleted"):
         run_planned(_first_byte, task)
     assert not planner.is_outdated(str(segment))
 

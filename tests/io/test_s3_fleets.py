@@ -99,7 +99,7 @@ def test_what_an_earlier_run_made_must_be_there_and_of_the_same_request(
     stores = _stores(run_line(capsys, *words, *part, "--resume")[1])
     assert [one["exitStatus"] for one in stores] == [4, 4]
     assert "/a-store/consumequeue/" in stores[0]["failure"]
-    assert f"/b-store/rebuild.json: is not what {MANIFEST_NAME} beside it says" in stores[1]["failure"]
+    assert f"/b-store/rebuild.json: does not match {MANIFEST_NAME} beside it" in stores[1]["failure"]
     assert objects_below(out) == kept
 
 
@@ -150,7 +150,7 @@ def test_an_interrupt_looks_what_is_there(
     monkeypatch.setattr(RebuildQuestion, "__call__", interrupted)
     assert "error: interrupted; nothing was written\n" in run_line(capsys, *words).err
     left[0] = 1
-    told = f"error: interrupted; what is complete lies in {out}, and --resume makes the rest\n"
+    told = f"error: interrupted; complete results are in {out}; --resume continues\n"
     assert told in run_line(capsys, *words).err
 
 

@@ -139,7 +139,7 @@ def test_a_fault_that_stays_leaves_nothing(
     status, told, err = run_line(capsys, "rebuild", STORE, "--out", out, "--engine", "local", "-q")
     assert (status, told, err.count("\n")) == (3, "", 1)
     assert "cannot be written, tried 4 times" in err
-    assert "look after endpoint and network, and run this again" in err
+    assert "check endpoint and network, and run this again" in err
     assert _objects(proxy, out) == {}
 
 
@@ -182,7 +182,7 @@ def test_an_object_that_is_gone_keeps_the_manifest_away(
     status, _, err = run_line(capsys, "rebuild", STORE, "--out", out, "--engine", "local", "-q")
     monkeypatch.undo()
     assert status == 3
-    assert "is not there as it was written" in err
+    assert "is missing or has changed since it was written" in err
     assert _objects(proxy, out) == {}
 
 
@@ -224,7 +224,7 @@ def test_what_a_killed_run_left_is_recognised(
     put(proxy.server_port, f"{place}/.rmqtool/run.json", json.dumps(owner | {"host": "elsewhere"}).encode())
     status, _, err = run_line(capsys, *words)
     assert status == 4
-    assert f"process {owner['pid']} on elsewhere is at work on this output, or was killed and left 2" in err
+    assert f"process {owner['pid']} on elsewhere is writing this output, or was killed and left 2" in err
     put(proxy.server_port, f"{place}/.rmqtool/run.json", json.dumps(owner).encode())
     assert run_line(capsys, *words)[0] == 0
     found = _objects(proxy, out)
@@ -242,7 +242,7 @@ def test_what_cannot_be_removed_is_told(
     proxy.begin(lambda request, reply: FAULTS["503"](reply) if _is_result(request) else reply)
     status, _, err = run_line(capsys, "rebuild", STORE, "--out", out, "--engine", "local", "-q")
     assert status == 3
-    assert f"and what was written there could not be removed: {out}: cannot be removed" in err
+    assert f"and the written objects could not be removed: {out}: cannot be removed" in err
 
 
 def test_notes_of_what_was_written_are_taken_once() -> None:

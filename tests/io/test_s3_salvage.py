@@ -76,7 +76,7 @@ def test_the_result_is_that_of_a_disk(
     assert found.keys() == expected.keys()
     assert [name for name in expected.keys() - REPORTS if found[name] != expected[name]] == []
     if words.startswith("salvage"):
-        assert f"Fetch what {out}/manifest.json lists" in err
+        assert f"Fetch the files that {out}/manifest.json lists" in err
     if "--replay" in words:
         assert (tmp_path / "there.ndjson").read_bytes() == (tmp_path / "here.ndjson").read_bytes()
 

@@ -149,7 +149,7 @@ def test_no_server_is_an_error_and_no_finding(server: Server, tmp_path: Path) ->
     assert (status, out, err.count("\n")) == (3, "", 1)
     assert f"{url}/commitlog: cannot be examined, tried 2 times" in err
     assert server.deaf.told in err
-    assert "nothing is said of the store" in err
+    assert "no verdict on the store" in err
 
 
 def test_what_is_missing_is_named(server: Server, tmp_path: Path) -> None:

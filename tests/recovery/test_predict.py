@@ -252,7 +252,7 @@ def test_a_fifo_among_the_settings_is_told_and_not_opened(root: Path, name: str)
         one.unlink(missing_ok=True)
     os.mkfifo(path)
     (refusal,) = _predict(root, RELEASES["5.3.3"]).refusals
-    assert (refusal.file, refusal.reason) == (f"config/{name}", "is a FIFO: opening it waits for ever")
+    assert (refusal.file, refusal.reason) == (f"config/{name}", "is a FIFO: opening it blocks for ever")
 
 
 def test_a_link_to_an_endless_device_among_the_settings_is_an_empty_file(root: Path) -> None:

@@ -52,17 +52,17 @@ def test_no_first_line_promises_more_than_was_looked_at() -> None:
     one.report = replace(one.report, limits=limits)
     first = text(one).splitlines()[0]
     assert first == (
-        "No damage found in what was looked at (queues alone: not compared with the log): /data/store"
+        "No damage found in the examined part (queues alone: not compared with the log): /data/store"
     )
     damaged = verdict(MISSING)
     damaged.report = replace(damaged.report, limits=limits)
-    assert "not looked at  queues alone: not compared with the log\n" in text(damaged)
+    assert "not examined  queues alone: not compared with the log\n" in text(damaged)
 
 
 def test_a_lost_index_is_told_in_the_first_line() -> None:
     gone = Finding(code=IX_GONE, message="1,200 entries have no item")
     first = text(verdict(gone)).splitlines()[0]
-    assert first == "No damage found, but the index lacks 1 entry that the log asks for: /data/store"
+    assert first == "No damage found, but the index lacks 1 entry that the log requires: /data/store"
 
 
 def test_what_follows_is_told_with_its_root() -> None:

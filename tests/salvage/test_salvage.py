@@ -94,7 +94,7 @@ def test_a_damaged_body_is_put_aside_and_a_tombstone_stands_in_its_place(
     report = opened(damaged).salvage(tmp_path / "out")
     assert (report.lost.proven, report.lost.damaged, report.lost.placed) == (0, 1, 1)
     assert dict(report.lost.by_cause) == {"body": 1}
-    assert "0 messages lost, 1 there but damaged" in report.verdict
+    assert "0 messages lost, 1 present but damaged" in report.verdict
     raw = records_of(tmp_path / "out" / "commitlog")[place]
     made = message.decode_head(raw)
     assert made is not None

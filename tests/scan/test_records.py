@@ -154,7 +154,7 @@ def test_a_lenient_reader_shows_what_a_broker_refuses() -> None:
         Bytes(record(0, properties=b"INNER_NUM\x01x\x02INNER_BASE\x010\x02")), 0, LENIENT
     )
     assert checked.record is not None
-    assert number_problem(checked.record) == "INNER_NUM or INNER_BASE is no number"
+    assert number_problem(checked.record) == "INNER_NUM or INNER_BASE is not a number"
 
 
 @given(st.data())

@@ -376,7 +376,7 @@ def test_a_journal_of_which_a_line_was_changed_dropped_or_added_is_refused() -> 
 )
 def test_a_journal_that_leads_out_of_the_store_is_refused(source: Any, target: Any) -> None:  # noqa: ANN401
     for move in (Move(source, target), Move(target, source)):
-        with pytest.raises(RefusedError, match=r"is no journal .* out of the store"):
+        with pytest.raises(RefusedError, match=r"is not a journal .* out of the store"):
             Journal.parse(NAME, Journal(NAME, (move,), {"": 0}, {}).text())
 
 
@@ -385,7 +385,7 @@ def test_a_journal_that_leads_out_of_the_store_is_refused(source: Any, target: A
     [{}, {"": -1}, {"": 1 << 63}, {"": 1.5}, {"": 0, "/etc": 1}, {"": 0, "..": 1}, {"": 0, "config": 1}],
 )
 def test_a_journal_that_sets_other_times_is_refused(times: dict[str, Any]) -> None:
-    with pytest.raises(RefusedError, match="is no journal"):
+    with pytest.raises(RefusedError, match="is not a journal"):
         Journal.parse(NAME, Journal(NAME, SMALL, times, {}).text())
 
 

@@ -46,7 +46,7 @@ def test_segments_by_start_and_everything_else_a_stray(tmp_path: Path) -> None:
         (f"commitlog/{_name(start)}", start, start + 100) for start in (0, 100, 200)
     ]
     reasons = {stray.label.removeprefix("commitlog/"): stray.reason for stray in queue.strays}
-    assert reasons.pop(_name(600)).startswith("is a link that leads nowhere")
+    assert reasons.pop(_name(600)).startswith("is a dangling link")
     assert reasons == {
         "notes.bak": "is not named by 20 digits",
         _name(300): "is empty",

@@ -53,7 +53,9 @@ def check_index(task: IndexCheckTask, *, lag: Lag = _UNKNOWN) -> tuple[FindingLo
         first_offset = _check_file(index, report, IndexShape(report, torn), match, before)
         if first_offset is not None:
             if first_offset < previous:
-                sentence = f"its first item is of a record before {previous}, where the file before it begins"
+                sentence = (
+                    f"its first item belongs to a record before {previous}, the start of the previous file"
+                )
                 report.add(IX_NAME_ORDER, sentence, expected=previous, observed=first_offset)
             previous = first_offset
         before = index.header if index.used else None

@@ -122,12 +122,12 @@ def _report_strangers(
     report: FileReport, items: Items, other: Bools, lost: Bools, *, left_over: bool
 ) -> None:
     severity = Severity.WARNING if left_over else None
-    said = ": a start after a crash left it" if left_over else ""
+    said = ": a start after a crash left this gap" if left_over else ""
     report.items(
         IX_DANGLING,
         items,
         lost,
-        f"points at a place where no record with keys begins{said}",
+        f"points at an offset where no record with keys begins{said}",
         severity=severity,
     )
     report.items(IX_WRONG, items, other, f"{OTHER_KEY}{said}", severity=severity)
@@ -237,7 +237,7 @@ class IndexMatch:
         beyond = nowhere & (offsets >= self._task.log_end)
         file.expired += int(expired.sum())
         is_left_over = beyond & (offsets < self._task.stale_stop)
-        sentence = f"points at an old record after the log's end, {self._task.log_end}: a truncation left it"
+        sentence = f"points at an old record after the log's end, {self._task.log_end}, left by a truncation"
         report.items(IX_DANGLING, items, is_left_over, sentence, severity=Severity.WARNING)
         self._hold_beyond(report, file, items, beyond & ~is_left_over, matches == ItemMatch.TAKEN)
         self._strangers.feed(report, items, found, matches, nowhere & ~expired & ~beyond)
@@ -246,7 +246,7 @@ class IndexMatch:
         repeated = matches == ItemMatch.REPEATED
         neighbours = offsets == np.concatenate([[self._last_offset], offsets[:-1]])
         report.items(IX_DUP, items, repeated & neighbours, "repeats a key of the message before it")
-        report.items(IX_SUPERFLUOUS, items, repeated & ~neighbours, "has an entry that another item has")
+        report.items(IX_SUPERFLUOUS, items, repeated & ~neighbours, "repeats the entry of another item")
 
     def _hold_beyond(
         self, report: FileReport, file: MatchedFile, items: Items, beyond: Bools, taken: Bools

@@ -230,7 +230,7 @@ class IndexShape:
         if expected != self._last_diff:
             self._report.add(
                 IX_HEADER,
-                f"its times lie {expected} s apart, its last item is {self._last_diff} s behind its first",
+                f"its times lie {expected} s apart, its last item is {self._last_diff} s after its first",
                 0,
                 severity=self.torn,
                 expected=self._last_diff,

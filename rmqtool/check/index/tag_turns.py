@@ -47,7 +47,7 @@ def tag_mix(expected: ExpectedEntries, tagged: set[int], spoiled: Int64s) -> Fin
     if len(turns) == 2 and turns[1].has_tag_items:
         how = f"from log offset {offset} on messages have tag items, and none before"
     else:
-        how = f"tag items come or go {counted(len(turns) - 1, 'time')}, first at log offset {offset}"
+        how = f"tag items start or stop {counted(len(turns) - 1, 'time')}, first at log offset {offset}"
     message = f"{how}: brokers before and since 5.4.0 wrote this index"
     return Finding(code=IX_TAG_MIX, physical_offset=offset, message=message)
 

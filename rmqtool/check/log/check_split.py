@@ -148,7 +148,7 @@ class _Check:
                 file=self.segment.label,
                 position=log_offset - self.segment.start,
                 physical_offset=log_offset,
-                message="INNER_MULTI_QUEUE_OFFSET holds what is no number: no dispatch gets past this record",
+                message="INNER_MULTI_QUEUE_OFFSET is not a number: no dispatch gets past this record",
             )
         )
 

@@ -61,6 +61,6 @@ def _defects(scan: SegmentScan, number: int, end: LogEnd) -> Iterator[Defect]:
 def _stale(stale: StaleTail) -> Defect:
     message = (
         f"{counted(stale.records, 'record')} after the log's end, older than its last one: left by a"
-        " truncation, and accepted again by a start that reaches them"
+        " truncation, and a start that reaches them accepts them again"
     )
     return Defect(CL_TAIL_DIRTY, stale.start, stale.stop - stale.start, message)

@@ -42,7 +42,7 @@ def unlisted_batch_topics(store: Store, plans: Iterable[QueuePlan]) -> Iterator[
             topic=topic,
             expected="BatchCQ",
             message=f"topic {topic} has batch queues, as its records carry inner batches, and"
-            " config/topics.json does not say so: a broker makes simple queues of it",
+            " config/topics.json does not say so: a broker writes simple queues for it",
             remedy_override=f"Before the next start, put {entry} into config/topics.json; then rebuild the"
             " consume queues (rmqtool rebuild).",
         )

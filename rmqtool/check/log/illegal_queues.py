@@ -53,7 +53,7 @@ def _topic_problem(raw_topic: bytes) -> tuple[str, Severity] | None:
     topic = decode_utf8(raw_topic)
     unsafe = component_problem(topic)
     if unsafe is not None:
-        return f"the topic's name can be no directory: {unsafe}", Severity.ERROR
+        return f"the topic's name cannot be a directory: {unsafe}", Severity.ERROR
     if topic.startswith(LMQ_PREFIX):
         return None
     if not _LEGAL.issuperset(raw_topic):

@@ -213,10 +213,10 @@ class _Rows:
 
 _MESSAGES = {
     CL_QOFF_GAP.code: "{missing} missing before this record",
-    CL_QOFF_DUP.code: "queue offset {observed} comes again: the queue was at {expected}",
+    CL_QOFF_DUP.code: "queue offset {observed} is repeated: the queue was at {expected}",
     CL_QOFF_RESET.code: "queue offsets begin again at 0: the queue was at {expected}",
     CL_QOFF_RANGE.code: "queue offset {observed} where only {expected} can be",
-    LMQ_COUNTER_RESET.code: "queue offset {observed} comes again: the light queue was at {expected}",
+    LMQ_COUNTER_RESET.code: "queue offset {observed} is repeated: the light queue was at {expected}",
     LMQ_TWICE.code: "names the queue {expected} times, all with queue offset {observed}: it has one unit",
 }
 
@@ -245,7 +245,7 @@ def _finding(log: FileQueue, found: Break, lost: Sequence[tuple[int, int]]) -> F
         missing=counted(found.observed - found.expected, "queue offset is", "queue offsets are"),
     )
     if found.code is CL_QOFF_GAP and any(start < found.log_offset for start, _ in lost):
-        message += "; damage before it may have held them"
+        message += "; they may be lost in damage before it"
     return Finding(
         code=found.code,
         file=None if segment is None else segment.label,

@@ -45,8 +45,8 @@ _CODES: dict[Check, tuple[FindingCode, str]] = {
     Check.RECORD_CRC: (CL_PROP_CRC, "the record's CRC-32 is {expected}, __CRC32# says {observed}"),
     Check.BORN_PORT: (CL_PORT, "port {observed} in BORNHOST"),
     Check.STORE_PORT: (CL_PORT, "port {observed} in STOREHOST"),
-    Check.BORN_TIME: (CL_TIME, "BORNTIMESTAMP {observed} is out of reason"),
-    Check.STORE_TIME: (CL_TIME, "STORETIMESTAMP {observed} is out of reason"),
+    Check.BORN_TIME: (CL_TIME, "BORNTIMESTAMP {observed} is implausible"),
+    Check.STORE_TIME: (CL_TIME, "STORETIMESTAMP {observed} is implausible"),
     Check.PROPERTIES: (
         CL_PROPERTIES,
         "the properties have a negative length, or pieces without name or value: {observed}",
@@ -56,18 +56,20 @@ _CODES: dict[Check, tuple[FindingCode, str]] = {
     Check.BODY_LENGTH: (CL_EMPTY_BODY, "a body of {observed} bytes"),
     Check.COMPRESSION: (
         CL_SYSFLAG,
-        "SYSFLAG 0x{observed:X} says that the body is compressed, but it does not begin like that",
+        "SYSFLAG 0x{observed:X} marks the body as compressed, but its first bytes differ",
     ),
-    Check.SYS_FLAG: (CL_SYSFLAG, "SYSFLAG 0x{observed:X} has bits that mean nothing"),
-    Check.INNER_FLAG: (CL_SYSFLAG, "SYSFLAG 0x{observed:X} says an inner batch, but INNER_NUM is missing"),
+    Check.SYS_FLAG: (CL_SYSFLAG, "SYSFLAG 0x{observed:X} has undefined bits"),
+    Check.INNER_FLAG: (CL_SYSFLAG, "SYSFLAG 0x{observed:X} marks an inner batch, but INNER_NUM is missing"),
     Check.QUEUE_OFFSET: (
         CL_QOFF_RANGE,
         "QUEUEOFFSET {observed} in a prepared or rolled back record, where a broker writes 0",
     ),
     Check.PREPARED_OFFSET: (
         CL_PREPARED,
-        "PREPARED_TRANSACTION_OFFSET {observed}: only what ends a transaction has one, that of a half"
-        " message in front of it",
+        (
+            "PREPARED_TRANSACTION_OFFSET {observed}: only a record that ends a transaction has one: the "
+            "offset of a half message before it"
+        ),
     ),
 }
 _HAS_EXPECTED = frozenset(

@@ -133,7 +133,7 @@ class _Balance:
                 "REAL_TOPIC, REAL_QID or transaction type of a half message is wrong",
             ),
             Role.BAD_TAG: (CL_OP, 'an op message without the tag "d"'),
-            Role.BAD_BODY: (CL_OP, "an op message that is no list of queue offsets"),
+            Role.BAD_BODY: (CL_OP, "an op message that is not a list of queue offsets"),
         }
         for role, (code, text) in texts.items():
             self._add(code, role, self._rows.of(role, *_TOLD), text)
@@ -148,7 +148,7 @@ class _Balance:
             rows = np.flatnonzero(matched)
             is_matched |= matched
             is_same[rows] = _have_same_keys(started[at[rows]], endings[rows])
-        text = "where PREPARED_TRANSACTION_OFFSET {target} points lies no half message"
+        text = "PREPARED_TRANSACTION_OFFSET {target} points to no half message"
         self._add(CL_PREPARED, Role.ENDING, endings[~is_matched & self._is_known(endings["target"])], text)
         text = "the half message at PREPARED_TRANSACTION_OFFSET {target} has other keys"
         self._add(CL_PREPARED, Role.ENDING, endings[is_matched & ~is_same], text)

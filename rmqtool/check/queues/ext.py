@@ -112,10 +112,12 @@ class ExtQueue:
         elif room < formats.EXT_END_ROOM:
             message = f"{segment.label} has no room for an end mark at {stop}"
         else:
-            message = f"ext unit at {stop} of {segment.label} has the size {size}, which its bit map denies"
+            message = (
+                f"ext unit at {stop} of {segment.label} has the size {size}, which contradicts its bit map"
+            )
         self._report.add(CQ_EXT_UNIT, message, segment=segment, position=stop, length=room, observed=size)
 
 
 def _tell_dangling(units: Units, row: int) -> Detail:
     address = int(units.rows["tagsCode"][row]) - formats.EXT_ADDRESS_BASE
-    return Detail(f"refers to an ext unit at {address}, and there is none", observed=address)
+    return Detail(f"refers to a missing ext unit at {address}", observed=address)

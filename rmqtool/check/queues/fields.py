@@ -96,9 +96,8 @@ class FieldCheck:
             return
         shift_ms = min(delays.shifts)
         sentence = (
-            f"{counted(delays.differing, 'deliver time')}, all there are, differing by {shift_ms} ms from"
-            f" what messageDelayLevel says of level {self._report.check.queue_id + 1}: the broker had"
-            " another table"
+            f"{counted(delays.differing, 'deliver time')}, all differing by {shift_ms} ms from the "
+            f"messageDelayLevel of level {self._report.check.queue_id + 1}: the broker had another table"
         )
         self._report.add(ST_SETTINGS, sentence, severity=Severity.WARNING, expected=0, observed=shift_ms)
 

@@ -277,4 +277,4 @@ def _offsets(piece: _Foreign) -> Int64s:
 
 
 def _tell_repeat(_: int) -> Detail:
-    return Detail("points at a record that an earlier unit has")
+    return Detail("points at a record that already has an earlier unit")

@@ -39,7 +39,7 @@ RANGE_ROW = np.dtype(
         ("is_dispatched", np.bool_),
     ]
 )
-"""Ranges as rows: where every other unit is gone there are half as many of them as records."""
+"""Ranges as rows: where every other unit was deleted there are half as many of them as records."""
 
 
 class MissingRange(NamedTuple):
@@ -183,9 +183,9 @@ def _against_lag(report: QueueReport, row: Row, lag: Lag) -> str:
         return ""
     files, last = report.check.files, int(row["queue_offset"] + row["records"] - 1)
     if files is None or not len(files):
-        return "; a kill does not explain that the queue is gone"
+        return "; a kill does not explain the missing queue"
     if not report.check.batch and files.segment_at(last * UNIT_SIZE) is None:
-        return "; a kill does not explain that the file of their units is gone"
+        return "; a kill does not explain the missing file of their units"
     return ""
 
 
@@ -235,7 +235,7 @@ def _sentence(missing: MissingRange, *, is_lag: bool) -> str:
     first = _place_of(missing)
     if missing.is_superseded:
         without = counted(missing.records, "record has no unit", "records have no unit")
-        return f"{without}; the queue offsets came again, as if the topic had been created anew; {first}"
+        return f"{without}; the queue offsets are repeated, as if the topic had been created again; {first}"
     one, many = "record has no unit", "records have no unit"
     if is_lag:
         one, many = "of the last records has no unit yet", "of the last records have no unit yet"

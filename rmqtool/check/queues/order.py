@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from rmqtool.store.segments import Segment
 
 
-_VISIBLE = Detail("is a pre-blank unit after the first unit: it passes as valid, and leads to no message")
+_VISIBLE = Detail("is a pre-blank unit after the first unit: it counts as valid, and points to no message")
 
 
 class UnitOrder:
@@ -251,7 +251,7 @@ def _is_bad_batch(units: Units) -> Bools:
 def _tell_bad(units: Units, row: int) -> Detail:
     offset, size = int(units.rows["physicalOffset"][row]), int(units.rows["size"][row])
     if size == PREBLANK_SIZE:
-        return Detail("is of a pre-blank unit's size after the first unit, and is none", observed=size)
+        return Detail("has the size of a pre-blank unit after the first unit, but is not one", observed=size)
     return Detail(f"cannot be: offset {offset}, size {size}", observed=size)
 
 

@@ -145,7 +145,7 @@ def tell_delay_table_once(findings: FindingLog) -> None:
     if levels > 1:
         first = next(one for one in findings if one.code is ST_SETTINGS)
         message = (
-            f"the deliver times of {levels} levels differ from what messageDelayLevel says, all of a level by"
-            f" the same, the first level's by {first.observed} ms: the broker had another table"
+            f"the deliver times of {levels} levels differ from messageDelayLevel, all of a level by the "
+            f"same, the first level's by {first.observed} ms: the broker had another table"
         )
         findings.fold(ST_SETTINGS.code, replace(first, queue_id=None, message=message))

@@ -74,4 +74,4 @@ def _tell_other_queue(_: int) -> Detail:
 
 
 def _tell_no_record(_: int) -> Detail:
-    return Detail("points at a place where no record begins")
+    return Detail("points at an offset where no record begins")

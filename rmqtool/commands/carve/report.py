@@ -138,7 +138,7 @@ class CarveReport:
         """Return what to do next; empty where nothing was made."""
         if self.out is None or not self.logs:
             return ""
-        return f"To see what it is: rmqtool topics {self.out}, then rmqtool verify {self.out} --level 1."
+        return f"To sum it up: rmqtool topics {self.out}, then rmqtool verify {self.out} --level 1."
 
     def exit_status(self, fail_on: FailOn | str = FailOn.ERROR) -> ExitStatus:
         """Return 1 if no log was found, 5 if something of one is missing, else 0."""

@@ -77,7 +77,7 @@ def carve(request: CarveRequest, progress: Progress) -> CarveReport:
         EnvironmentFailureError: an image cannot be read, or has changed meanwhile; the disk is full.
     """
     if request.file_size is not None and not 0 < request.file_size < 2**31:
-        raise UsageError(f"{request.file_size} bytes is no size of a commit log's files: 1 to {2**31 - 1}")
+        raise UsageError(f"{request.file_size} bytes is not a size of a commit log's files: 1 to {2**31 - 1}")
     domains = [*request.domains] or [None] * len(request.images)
     images = [
         open_image(number, place, domain)
@@ -238,23 +238,23 @@ def _notes(logs: Sequence[CarvedLog]) -> Iterator[str]:
         name = log.directory
         if log.file_size_origin is Origin.DEFAULT:
             yield (
-                f"{name}: nothing says how long the files of this log were; {log.file_size} bytes are"
+                f"{name}: no evidence of the size of this log's files; {log.file_size} bytes are"
                 " assumed, a broker's default: give --commitlog-size if yours differ"
             )
         elif log.file_size_doubts:
             yield (
                 f"{name}: {log.file_size_doubts} BLANKs and records contradict files of {log.file_size}"
-                " bytes: look at them, and give --commitlog-size"
+                " bytes: check them, and pass --commitlog-size"
             )
         if log.dledger:
             yield (
-                f"{name}: the records stood in entries of DLedger, whose heads are not given back: a broker"
+                f"{name}: the records stood in entries of DLedger, whose headers are not recovered: a broker"
                 " without DLedger sees holes of 48 bytes"
             )
     for earlier, later in _continued(logs):
         yield (
-            f"{later.directory} may be {earlier.directory} under another store host: offsets and times go on"
-            " where that ends; --one-log takes them for one"
+            f"{later.directory} may be {earlier.directory} under another store host: its offsets and times "
+            "continue there; --one-log joins them"
         )
 
 

@@ -186,7 +186,7 @@ def _said(number: int, document: Mapping[str, Any]) -> Iterator[_Said]:
     """Yield what a record says of files; an output comes after the input that it was.
 
     Raises:
-        BrokenSealError: It is no record.
+        BrokenSealError: It is not a record.
     """
     try:
         for one in (*document["inputs"], *document["outputs"]):
@@ -194,7 +194,7 @@ def _said(number: int, document: Mapping[str, Any]) -> Iterator[_Said]:
             problem = one["problem"] if then == Afterwards.SAME else f"it was {then} when the run ended"
             yield _Said(str(one["path"]), number, one["sha256"], problem)
     except (KeyError, TypeError) as failure:
-        raise BrokenSealError(f"is no record of this tool: {failure}") from failure
+        raise BrokenSealError(f"is not a record of this tool: {failure}") from failure
 
 
 def _line(number: int, found: Sealed, before: RecordLine | None) -> RecordLine:
@@ -217,17 +217,17 @@ def _line(number: int, found: Sealed, before: RecordLine | None) -> RecordLine:
             _problem(number, says["number"], says["previous"], before),
         )
     except (KeyError, TypeError) as failure:
-        raise BrokenSealError(f"is no record of this tool: {failure}") from failure
+        raise BrokenSealError(f"is not a record of this tool: {failure}") from failure
 
 
 def _problem(number: int, says: int, names: str | None, before: RecordLine | None) -> str | None:
     expected = 1 if before is None else before.number + 1
     if says != number:
-        return f"says to be record {says}"
+        return f"calls itself record {says}"
     if number != expected:
-        return f"record {expected} is gone"
+        return f"record {expected} is missing"
     if before is None and names is not None:
-        return f"is the first, and names {names} as the record before"
+        return f"is the first record, but names {names} as the record before"
     if before is not None and before.sha256 is not None and names != before.sha256:
         return f"names {names} as the digest of the record before, which is {before.sha256}"
     return None

@@ -72,13 +72,13 @@ def unseal(data: bytes) -> Sealed:
         raise BrokenSealError("has no digest at its end")
     digest = hashlib.sha256(body).hexdigest()
     if digest != found[1].decode():
-        raise BrokenSealError(f"is not what was recorded: its SHA-256 is {digest}")
+        raise BrokenSealError(f"has changed: its SHA-256 is {digest}")
     try:
         document = json.loads(data)
     except (ValueError, RecursionError) as failure:
-        raise BrokenSealError(f"is no JSON: {failure}") from failure
+        raise BrokenSealError(f"is not JSON: {failure}") from failure
     if not isinstance(document, dict):
-        raise BrokenSealError("is no record")
+        raise BrokenSealError("is not a record")
     return Sealed(document, digest)
 
 
@@ -120,7 +120,7 @@ class CaseDirectory:
             self.path.mkdir(exist_ok=True)
             names = {entry.name for entry in location_of(self.path).entries()}
             if names and _LOCK not in names and not self.records():
-                raise RefusedError(f"{self.path}: is no directory of a case: it holds other things")
+                raise RefusedError(f"{self.path}: is not a directory of a case: it holds other files")
             with self._locked():
                 self._last()
 
@@ -158,8 +158,8 @@ class CaseDirectory:
             return number, read_record(records[number]).sha256
         except BrokenSealError as failure:
             raise RefusedError(
-                f"{records[number]}: {failure}; nothing is added to a case that was altered: look at it with"
-                f" rmqtool case verify {self.path}, and begin another one"
+                f"{records[number]}: {failure}; the case was changed, so no record is added: check it with "
+                f"rmqtool case verify {self.path}, and start another case"
             ) from failure
 
     def _publish(self, data: bytes, path: Path) -> None:

@@ -120,5 +120,5 @@ def _diff_file(one: IndexFile, other: IndexFile) -> Iterator[Difference]:
 
 
 def _link(name: str, ours: int, theirs: int) -> Difference:
-    sentence = f"{name} leads to item {ours} and {theirs}"
+    sentence = f"{name} points to item {ours} and {theirs}"
     return Difference("index", Change.CHANGED, sentence, a={"item": ours}, b={"item": theirs})

@@ -82,7 +82,7 @@ def _look(files: FileQueue, log_offset: int) -> _Side:
     """Return the record at a place, and what is wrong with it."""
     segment = files.segment_at(log_offset)
     if segment is None:
-        return _Side(None, "no file of the log is there")
+        return _Side(None, "no file of the log exists")
     window, position = Window(segment, _WINDOW_BYTES), log_offset - segment.start
     window.focus(position)
     checked = check_record(window, position, LENIENT, base=segment.start)
@@ -181,8 +181,8 @@ def _bounds(reaches: LogBounds) -> Iterator[Difference]:
     if a_end != b_end:
         shorter = "B" if b_end < a_end else "A"
         sentence = (
-            f"the logs end at {a_end} and {b_end}: {shorter} is {abs(a_end - b_end)} bytes behind,"
-            " as a slave that lags, or an older copy"
+            f"the logs end at {a_end} and {b_end}: {shorter} is {abs(a_end - b_end)} bytes shorter, as a "
+            "slave that lags, or an older copy"
         )
         yield _bound(Change.ENDS, sentence, "end", a_end, b_end)
 

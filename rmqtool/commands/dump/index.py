@@ -58,7 +58,7 @@ def dump_index_file(
 def _header_damage(index_file: IndexFile, size_bytes: int) -> Iterator[rows.Damage]:
     file, count = index_file.file, index_file.header.index_count
     if file.size_bytes != size_bytes:
-        sentence = f"{file.label} has {file.size_bytes} bytes, its settings ask for {size_bytes}"
+        sentence = f"{file.label} has {file.size_bytes} bytes, its settings require {size_bytes}"
         yield _damage(file, 0, file.size_bytes, IX_SIZE, sentence)
     if not 0 <= count <= index_file.item_room + 1:
         sentence = f"indexCount of {file.label} is {count}, it has room for {index_file.item_room}"

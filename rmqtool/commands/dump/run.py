@@ -75,7 +75,7 @@ def _chosen_kinds(store: Store, request: DumpRequest) -> list[PathKind]:
     for option, applicable in request.applicable().items():
         narrowed = [kind for kind in chosen if kind in applicable]
         if not narrowed:
-            raise UsageError(f"{store.place.path}: {option} says nothing about this kind of file")
+            raise UsageError(f"{store.place.path}: {option} does not apply to this kind of file")
         chosen = narrowed
     if (request.slots or request.chains) and PathKind.INDEX not in chosen:
         raise UsageError(f"{store.place.path}: no index file is dumped, so there are no slots and chains")

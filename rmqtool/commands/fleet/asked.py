@@ -138,5 +138,5 @@ def asked(
 
 def lost(member: Member[S], reason: str) -> StoreOutcome[R]:
     """Return the outcome of a store that the process which asked it did not survive."""
-    failure = f"{reason} (ask it alone for details)"
+    failure = f"{reason} (run it alone for details)"
     return StoreOutcome(member.path, ExitStatus.FAILED, failure=failure, log_bytes=member.log_bytes)

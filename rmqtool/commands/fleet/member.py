@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _SMALL_BYTES = 16 << 20
 """A log of this size is read in less time than threads take to be set to work."""
 
-_AMID = "interrupted amid it"
+_AMID = "interrupted during it"
 
 
 class Closable(Protocol):
@@ -67,7 +67,7 @@ class Member(Generic[S]):
             return StoreOutcome(
                 self.path, ExitStatus.FAILED, failure=f"{failure.filename}: {failure.strerror}"
             )
-        told = f"internal error: {type(failure).__name__}: {failure} (ask it alone with --debug for details)"
+        told = f"internal error: {type(failure).__name__}: {failure} (run it alone with --debug for details)"
         return StoreOutcome(self.path, ExitStatus.FAILED, failure=told)
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 S = TypeVar("S", bound=Closable)
 R = TypeVar("R")
 
-_NOT_REACHED = "interrupted before it was looked at"
+_NOT_REACHED = "interrupted before it was examined"
 _SAMPLE = 3
 """So many small stores tell what one takes."""
 

@@ -62,7 +62,7 @@ def _consulted(context: QueryContext, begin_ms: int, end_ms: int) -> Iterator[In
             message = f"{label}: ruled out, its header says {header_times(header)}"
             context.explanation.add(Reason.FILE_OUT_OF_TIME, message, label)
         if first < begin_ms:
-            message = f"{label} begins before the time asked for: no older file is looked at"
+            message = f"{label} begins before --begin: older files are skipped"
             context.explanation.add(Reason.FILE_NOT_NEEDED, message, label)
             return
 
@@ -88,7 +88,7 @@ class _Walk:
         slot = self.key_hash % index_file.slots
         number, newest = index_file.slot(slot), header.index_count
         label = index_file.file.label
-        message = f"{label}: slot {slot} leads to item {number}"
+        message = f"{label}: slot {slot} points to item {number}"
         self.context.explanation.add(Reason.FILE_WALKED, message, label, slot=slot, item=number)
         while 0 < number <= newest:
             item = index_file.item(number)

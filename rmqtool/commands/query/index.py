@@ -97,7 +97,7 @@ class IndexCoverage:
         look = peek_after(self._log, start, stop, is_indexed)
         self._tell(reason, what, look.record, {"physicalOffset": edge})
         if look.record is None and not look.is_complete:
-            message = f"{what}: what lies beyond is not indexed, or has no keys"
+            message = f"{what}: later messages are not indexed, or have no keys"
             self._context.explanation.add(reason, message, physicalOffset=edge)
 
     def _look_between(self, label: str, end: int, newer: str, begin: int) -> None:
@@ -208,7 +208,9 @@ class IndexSearch:
             key = f"{search.question.topic}#{key}"
         slot = search.key_hash % index_file.slots
         if items:
-            message = f"{label}: slot {slot} leads to {counted(items, 'item')}, {hits} with the hash of {key}"
+            message = (
+                f"{label}: slot {slot} points to {counted(items, 'item')}, {hits} with the hash of {key}"
+            )
             facts = {"slot": slot, "items": items, "hits": hits}
             self._explanation.add_before(place, Reason.FILE_WALKED, message, label, **facts)
         elif index_file.slot(slot) == 0:
@@ -256,7 +258,7 @@ class IndexSearch:
             borne_out = item.physical_offset <= index_file.header.end_phy_offset
             if reason in {Reason.LOG_MISSING, Reason.NO_RECORD} and borne_out:
                 self._context.left_out.prove(item.physical_offset, self._proof(index_file, item, search))
-            message = f"{place} leads to log offset {item.physical_offset}: {why}"
+            message = f"{place} points to log offset {item.physical_offset}: {why}"
             if reason in _SUSPICIOUS:
                 self._context.doubt(message)
         else:
@@ -292,19 +294,19 @@ class IndexSearch:
         question = search.question
         if not question.answered_by(record):
             if replace(question, unique=not question.unique).answered_by(record):
-                return Reason.OTHER_KIND, f"{question.key} is a key of that message, ask with --key"
+                return Reason.OTHER_KIND, f"{question.key} is a key of that message, use --key"
             other = f"{record.topic} {record.properties.get('KEYS', '')}".rstrip()
             return Reason.COLLISION, f"another key with the same hash, of {other}"
         time_ms = record.head.store_timestamp_ms
         if not self._request.admits_time(time_ms):
             self._context.left_out.add_time(time_ms)
-            return Reason.RECORD_OUT_OF_TIME, f"stored at {time_text(time_ms)}, which was not asked for"
+            return Reason.RECORD_OUT_OF_TIME, f"stored at {time_text(time_ms)}, outside of --begin and --end"
         return None
 
     def _found(self, index_file: IndexFile, place: str, item: Item) -> tuple[Reason, str]:
         begin_ms = index_file.header.begin_timestamp_ms
         time_ms = begin_ms + item.time_diff * 1000
-        message = f"{place} leads to log offset {item.physical_offset}"
+        message = f"{place} points to log offset {item.physical_offset}"
         if self._request.admits_time(time_ms) and item.time_diff >= 0:
             return Reason.FOUND, f"{message}: found"
         file_time = f"the file's {time_text(begin_ms)} + {item.time_diff} s"
@@ -329,7 +331,7 @@ def index_files(context: QueryContext) -> Iterator[IndexFile]:
         context.explain_doubt(Reason.INDEX_DAMAGED, f"{stray.label} {stray.reason}", stray.label)
     for file in reversed(store.index_files):
         if file.size_bytes != geometry.size_bytes and not assumed:
-            sizes = f"has {file.size_bytes} bytes where the settings ask for {geometry.size_bytes}"
+            sizes = f"has {file.size_bytes} bytes where the settings require {geometry.size_bytes}"
             context.explain_doubt(Reason.INDEX_DAMAGED, f"{file.label} {sizes}", file.label)
         index_file = IndexFile(file, geometry)
         try:

@@ -45,7 +45,7 @@ def part_problem(store: Store, needed: Mapping[PathKind, str]) -> tuple[Reason, 
     what = next(iter(needed.values()))
     return (
         Reason.PART,
-        f"{store.place.path}: is only the {store.kind.value} of a store, without {what} to ask",
+        f"{store.place.path}: is only the {store.kind.value} of a store, without {what} to query",
     )
 
 
@@ -160,19 +160,19 @@ def _advise_queue(context: QueryContext, topic: str, queue_id: int) -> None:
         return
     ids = sorted(one.queue_id or 0 for kind in UNIT_QUEUE_KINDS for one in store.queues(kind, topic))
     has = f"the topic has the queues {some(map(str, ids))}" if ids else "the topic has none"
-    message = f"there is no queue {topic}/{queue_id}; {has}"
+    message = f"no queue {topic}/{queue_id}; {has}"
     context.explanation.advise(Reason.QUEUE_MISSING, message, topic=topic, queueId=queue_id)
 
 
 def _advise_key(context: QueryContext, question: KeyQuestion) -> None:
     key, prefix = question.key, f"{question.topic}#"
     if key.startswith(prefix):
-        message = f"the index joins topic and key by itself: ask for {key.removeprefix(prefix)!r} alone"
+        message = f"the index joins topic and key by itself: query {key.removeprefix(prefix)!r} alone"
         context.explanation.advise(Reason.KEY_FORM, message)
     if question.unique and len(spellings(key)) > 1:
-        message = f"clients write unique keys in upper case: ask for {key.upper()}"
+        message = f"clients write unique keys in upper case: query {key.upper()}"
         context.explanation.advise(Reason.KEY_FORM, message)
     if not question.unique and not question.is_tag and " " in key:
         pieces = ", ".join(split_keys(key)) or "none"
-        message = f"KEYS is cut at every space, so {key!r} is never indexed as a whole; ask for {pieces}"
+        message = f"KEYS is cut at every space, so {key!r} is never indexed as a whole; query {pieces}"
         context.explanation.advise(Reason.KEYS_SPLIT, message)

@@ -240,7 +240,7 @@ class Query:
             )
 
     def _tell_lost_of_place(self) -> None:
-        """Say whether what was asked for by its place in a queue is lost, and what proves it."""
+        """Say whether what was requested by its place in a queue is lost, and what proves it."""
         if self._context.request.queue_offset is None or self._context.left_out.proofs:
             return
         from rmqtool.commands.query.witnesses import lost_of_place
@@ -360,7 +360,7 @@ class Query:
             yield from self._newest([record for _, record in found])
 
     def _by_key_of_any_topic(self) -> Iterator[Match]:
-        """Ask for the key under every topic that is known of: the index knows no key without its topic."""
+        """Ask for the key under every topic that is known of: the index has no key without its topic."""
         from rmqtool.lookup.topic_names import known_topics
 
         known = known_topics(self._context)

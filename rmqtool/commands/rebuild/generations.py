@@ -113,9 +113,9 @@ class GenerationChoice:
 
 def _unsettled(plan: QueuePlan, restart: int) -> str:
     return (
-        f"the queue offsets of {plan.topic}/{plan.queue_id} begin again at 0 after"
-        f" {counted(restart, 'message')}, as if the topic had been created again, and no queue is there to"
-        " show it: older messages hide later ones; --generations live keeps the later ones"
+        f"the queue offsets of {plan.topic}/{plan.queue_id} begin again at 0 after "
+        f"{counted(restart, 'message')}, as if the topic had been created again, and no queue shows it: "
+        "older messages hide later ones; --generations live keeps the later ones"
     )
 
 

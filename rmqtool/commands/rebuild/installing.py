@@ -15,33 +15,33 @@ _INSTALL = (
     "The first compares queues and index with the log, which shows damage that a rebuild cannot see. Keep"
     " commitlog/, config/ and checkpoint, and what is moved away. Install all parts of one rebuild and put"
     " nothing else beside them: brokers of 5.0.0 to 5.3.1 do not complete a consume queue that ends before"
-    " the log does, 5.3.2 and later lose a record doing so, and 5.4.0 and later look at the newest"
-    " commitLogRecoverMaxNum (10) files of the log only: do not delete {names} for a start to make them anew,"
-    " as all before those files would get no unit and no index entry. A start that finds abort deletes index"
-    " files that are newer than the checkpoint."
+    " the log does, 5.3.2 and later lose a record doing so, and 5.4.0 and later read only the newest"
+    " commitLogRecoverMaxNum (10) files of the log. Do not delete {names} and let a start rebuild them:"
+    " messages before those files would get no unit and no index entry. A start that finds abort deletes"
+    " index files that are newer than the checkpoint."
 )
 _PARTIAL = "This result is partial: a broker must not start on it."
 _DAMAGED = (
     "Start no broker on the only copy: a start can cut the log where it is damaged. Compare with a replica"
-    " first: rmqtool diff {store} REPLICA. What a start would do: rmqtool verify {store} --predict-recovery."
-    " What is left of the log, as a new store: rmqtool salvage {store} --out DIR"
+    " first: rmqtool diff {store} REPLICA. To see what a start would do: rmqtool verify {store} "
+    "--predict-recovery. To turn what is left into a new store: rmqtool salvage {store} --out DIR"
 )
 _FEWER = (
-    "Do not install this result: consumers would see fewer messages than now. What the log cannot give, a"
-    " replica may: rmqtool diff {store} REPLICA"
+    "Do not install this result: consumers would see fewer messages than now. A replica may have them: "
+    "rmqtool diff {store} REPLICA"
 )
 _DOUBTFUL = (
-    "Do not install this result before {names} are sure: give the broker's with -c broker.conf or"
-    " -p {first}=N, and rebuild again. What is known of them: rmqtool info {store}"
+    "Do not install this result before {names} are sure: pass the broker's own with -c broker.conf or"
+    " -p {first}=N, and rebuild again. To see what is known of them: rmqtool info {store}"
 )
 _HIDES = (
-    "Do not install this result yet: the queues that are there prove messages that the log has lost, and it"
-    " leaves them out. Keep a list of them first: rmqtool rebuild {store} --dry-run --lost FILE, and bring"
-    " them from a replica if there is one; then rebuild with --lost"
+    "Do not install this result yet: the present queues prove messages that the log has lost, and it "
+    "leaves them out. Keep a list of them first: rmqtool rebuild {store} --dry-run --lost FILE, and fetch "
+    "them from a replica, if one exists; then rebuild with --lost"
 )
 _NOT_COMPARED = (
-    "Do not install this result: what is there could not be compared with it ({reason}), so consumers may see"
-    " fewer messages than now"
+    "Do not install this result: the present files could not be compared with it ({reason}), so consumers "
+    "may see fewer messages than now"
 )
 _DATABASES = (
     "Leave {names} where it is, and do not install this result: the broker keeps queues in that database, and"

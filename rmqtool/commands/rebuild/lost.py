@@ -1,4 +1,4 @@
-"""Messages that a result has not: those that consumers see now, those that no rebuild reaches, those lost."""
+"""Messages that a result lacks: those that consumers see now, those that no rebuild reaches, those lost."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rmqtool.store import Store
 
 _TRANSACTIONAL = frozenset({HALF_TOPIC, OP_TOPIC, ROCKSDB_HALF_TOPIC, ROCKSDB_OP_TOPIC})
-_TRANSACTIONS = "what transactions say of each other (CL-HALF, CL-OP, CL-PREPARED): verify looks at it"
+_TRANSACTIONS = "half and op messages of transactions (CL-HALF, CL-OP, CL-PREPARED): verify checks it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ def report_of(
     """Return the report.
 
     Args:
-        request: what was asked for.
+        request: what was requested.
         made: what was made.
         doubtful: settings that are not sure, and what speaks against them.
         differences: of the present files; None if they were not compared.

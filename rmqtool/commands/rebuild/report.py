@@ -113,7 +113,7 @@ class RebuildReport:
         store: path of the evidence.
         log: what there was of its log.
         out: path of the result; None if none was written.
-        mode: ``broker``: what a running master's reput builds; ``salvage``: over all true records.
+        mode: ``broker``: what a running master's reput builds; ``salvage``: over all intact records.
         engine: ``local`` or ``spark``.
         partial: whether the user left something out.
         asked: which messages were asked for, and what was to be made of them.
@@ -225,14 +225,14 @@ class RebuildReport:
     def verdict(self) -> str:
         """Return the outcome in one sentence, the worst first."""
         if self.salvaged is not None:
-            return f"{self.salvaged.next_start} {self._made()} over all true records"
+            return f"{self.salvaged.next_start} {self._made()} over all intact records"
         damage = "The commit log is damaged: " if self.is_log_damaged else ""
         if fewer := self._fewer():
             return f"{damage}{fewer}{self._lost()}"
         if self.uncompared:
-            return f"{damage}No verdict, what is there was not all read: {self._made()}"
+            return f"{damage}No verdict, some present files could not be read: {self._made()}"
         doubt = f"Settings in doubt ({', '.join(self.doubtful_settings)}): " if self.doubtful_settings else ""
-        part = "A part, as asked: " if self.partial else ""
+        part = "A part, as requested: " if self.partial else ""
         lost = self._lost()
         plain = "" if damage or doubt or part or lost else "Complete: "
         return f"{damage}{doubt}{part}{plain}{self._made()}{lost}"
@@ -261,7 +261,7 @@ class RebuildReport:
         if self.uncompared:
             return made
         if not self.present.queues:
-            return f"{made}; no queue is there now"
+            return f"{made}; no queue exists now"
         more = (
             f"{self.present.more_messages:,} more than now"
             if self.present.more_messages

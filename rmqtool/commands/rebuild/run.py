@@ -82,7 +82,7 @@ class RebuildRequest:
         own: a directory inside the store that is the caller's to write ``out`` into, as that of a repair.
         tell_lost: is told every message that the result has not; None if nobody asks.
         tell_queue: is told topic and number of every queue of the result.
-        salvage: over all true records of a damaged log, which no broker does.
+        salvage: over all intact records of a damaged log, which no broker does.
     """
 
     store: Store
@@ -193,8 +193,8 @@ def _check(request: RebuildRequest, progress: Progress) -> None:
         if setting.name in doubtful:
             continue
         progress.warn(
-            f"{setting.name} is not known from the files: {setting.value} assumed;"
-            f" give the broker's with -c broker.conf or -p {setting.name}=N"
+            f"{setting.name} cannot be inferred from the files: {setting.value} assumed; pass the broker's "
+            f"own with -c broker.conf or -p {setting.name}=N"
         )
     for name, doubt in doubtful.items():
         progress.warn(
@@ -274,9 +274,7 @@ def _run(request: RebuildRequest, area: AnyArea, engine: Engine, progress: Progr
     choice = GenerationChoice(request.store, request.generations)
     plan = _plan(request, area, tags)
     if request.until_offset is None and plan.until_offset != NEVER:
-        progress.warn(
-            f"controller mode: what lies behind {plan.until_offset}, the confirm offset, is left out"
-        )
+        progress.warn(f"controller mode: records after {plan.until_offset}, the confirm offset, are left out")
     edge = FoundEdge.of(request.store, plan.log)
     plan = replace(plan, judge=partial(RecordChecker, stop=edge.stale_from), choose=choice)
     emit = request.compare or not (request.dry_run or request.salvage)

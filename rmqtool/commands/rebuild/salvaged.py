@@ -1,4 +1,4 @@
-"""``--salvage``: queues and index over all true records of a damaged log, as it lies there.
+"""``--salvage``: queues and index over all intact records of a damaged log, as it lies there.
 
 No broker makes them so: its way ends at damage. They are made over the log that ``rmqtool salvage`` would
 write, without writing it: true records keep their places, and where a message is lost, the unit before it is

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rmqtool.store.disk import LocalDisk
 
 _DERIVED_NAMES = frozenset(name for names in DERIVED.values() for name in names)
-_EXPIRED = "all its messages are expired; its files tell where the next one goes"
+_EXPIRED = "all its messages are expired; its files show the next queue offset"
 
 
 def decide(
@@ -56,7 +56,7 @@ def _rebuilt(request: RepairRequest, disk: LocalDisk, draft: Draft, plan: Plan) 
     with disk.writing_into(draft.name, draft.identity) as own:
         if own != disk.root / draft.name and request.engine.kind != "local":
             raise RefusedError(
-                f"{request.store.base}: others than you can rename what lies in there, and Spark's processes"
+                f"{request.store.base}: other users can rename its entries, and Spark's processes"
                 " find files by their names alone; nothing was changed. Run repair as the store's owner, or"
                 " with --engine local"
             )
@@ -113,7 +113,7 @@ def _plan_moves(draft: Draft, plan: Plan, rebuilt: set[str], kept: list[str], *,
             draft.put_in(step.path, step.why)
     told = {step.path for step in plan.steps}
     for name in sorted(rebuilt - told):
-        draft.put_in(name, "made anew from the log")
+        draft.put_in(name, "rebuilt from the log")
     for path in kept:
         draft.put_back(path, _EXPIRED)
 
@@ -157,8 +157,8 @@ def part_of(place: str) -> RepairPart:
 
 def _not_ours(journal: Journal, why: str) -> RefusedError:
     return RefusedError(
-        f"{journal.name}/journal.ndjson: is no journal of a repair: {why}; nothing was changed. Look at it,"
-        f" and move {journal.name} out of the store if it is none of yours"
+        f"{journal.name}/journal.ndjson: is not a journal of a repair: {why}; nothing was changed. Check "
+        f"it, and move {journal.name} out of the store if it is not yours"
     )
 
 
@@ -205,6 +205,6 @@ def told() -> Iterator[None]:
         yield
     except OSError as failure:
         raise EnvironmentFailureError(
-            f"{failure.filename or 'the store'}: {failure.strerror}; run repair again to finish what is"
-            " decided, or repair --undo"
+            f"{failure.filename or 'the store'}: {failure.strerror}; run repair again to finish it, or "
+            "repair --undo"
         ) from failure

@@ -27,7 +27,7 @@ QUEUES = ("consumequeue", "consumequeue_ext", "batchconsumequeue")
 DERIVED = {RepairPart.QUEUES: QUEUES, RepairPart.INDEX: ("index",)}
 _STRUCTURES = {RepairPart.QUEUES: Structure.CONSUMEQUEUE, RepairPart.INDEX: Structure.INDEX}
 _CHECKPOINT = frozenset({CP_AHEAD, CP_MISSING, CP_SIZE, CP_STRAY})
-_SALVAGE = "a new store of what is left: rmqtool salvage STORE --out DIR; a replica may have more"
+_SALVAGE = "to turn what is left into a new store: rmqtool salvage STORE --out DIR; a replica may have more"
 
 
 @dataclass
@@ -105,7 +105,7 @@ class _Planner:
             if chosen is not None:
                 self._put_settings(one, chosen)
         if unused:
-            raise UsageError(f"--config {min(unused)}: config/{min(unused)} is sound, or not there at all")
+            raise UsageError(f"--config {min(unused)}: config/{min(unused)} is sound or missing")
 
     def _choice(self, one: ConfigDiagnosis, wanted: str | None) -> ConfigChoice | None:
         if wanted is None and one.obvious:
@@ -117,7 +117,7 @@ class _Planner:
                 f"--config {one.file.rpartition('/')[2]}={wanted}: choose from {names or 'none'}"
             )
         if found is None:
-            what = f"choose what it gets: --config {one.file.rpartition('/')[2]}=NAME, of {names}"
+            what = f"choose its content: --config {one.file.rpartition('/')[2]}=NAME, of {names}"
             nothing = "nothing is left of it: restore it from a backup or a replica before the next start"
             self._leave(RepairPart.SETTINGS, one.file, what if names else nothing)
         return found
@@ -168,7 +168,7 @@ class _Planner:
         for part in sorted(wanted):
             for name in DERIVED[part]:
                 if (self._root / name).kind() is not None or name == part.value:
-                    self._put(part, name, "made anew from the log")
+                    self._put(part, name, "rebuilt from the log")
         return wanted == damaged
 
     @property
@@ -184,11 +184,13 @@ class _Planner:
     def _swap_refusal(self, parts: set[RepairPart]) -> str | None:
         """Return why queues and index must not be exchanged; None if they may."""
         for feature in (*self._store.unread, *self._store.queue_databases):
-            return f"{feature.sentence}, which is not made anew"
+            return f"{feature.sentence}, which is not rebuilt"
         for name in (name for part in parts for name in DERIVED[part]):
             place = self._root / name
             if place.kind() not in {None, Kind.DIRECTORY} or place.real() != self._root.real() / name:
-                return f"{name} is no directory of the store root itself: rebuild with --out, and install it"
+                return (
+                    f"{name} is not a directory of the store root itself: rebuild with --out, and install it"
+                )
         defaulted = [one for one in self._store.settings.defaulted_sizes() if _is_of(one.name, parts)]
         if defaulted:
             name, value = defaulted[0].name, defaulted[0].value
@@ -208,9 +210,7 @@ class _Planner:
             why = f"the log is damaged: either start can cut it; {_SALVAGE}"
             self._leave(RepairPart.ABORT, "abort", why)
         elif not complete:
-            why = (
-                "with it a start completes queues and index, without it it does not; they are not mended here"
-            )
+            why = "a start completes queues and index only with it, and they are not repaired here"
             self._leave(RepairPart.ABORT, "abort", why)
         else:
             why = "log, queues and index are complete: the next start need not cut or delete anything"
@@ -224,7 +224,7 @@ class _Planner:
             return
         if self._is_log_damaged or not complete:
             if found:
-                why = "its times are those of the log's end, which is not sure before the rest is mended"
+                why = "its times are those of the log's end, which is unknown before the rest is repaired"
                 self._leave(RepairPart.CHECKPOINT, "checkpoint", why)
             return
         if self._store.roots[PathKind.CHECKPOINT].paths[0].parent != self._root:
@@ -249,12 +249,12 @@ def swap_refusal(rebuilt: Rebuilt) -> str | None:
         what = "messages" if rebuilt.fewer_messages else "index entries"
         return f"a rebuild has {less:,} {what} fewer than now: consumers would lose them; {_SALVAGE}"
     if rebuilt.hidden_records:
-        return f"{rebuilt.hidden_records:,} true records lie where a rebuild does not get; {_SALVAGE}"
+        return f"{rebuilt.hidden_records:,} intact records are out of reach of a rebuild; {_SALVAGE}"
     if rebuilt.doubtful_settings:
         names = " and ".join(rebuilt.doubtful_settings)
         return f"{names} in doubt: give the broker's with -c broker.conf or -p NAME=VALUE"
     if rebuilt.uncompared:
-        return f"what is there cannot be compared with a rebuild: {rebuilt.uncompared[0]}"
+        return f"the present files cannot be compared with a rebuild: {rebuilt.uncompared[0]}"
     return None
 
 

@@ -104,12 +104,12 @@ def undo_repair(request: RepairRequest) -> RepairReport:
         sweep(disk)
         names = journals(disk)
         if not names:
-            raise RefusedError(f"{request.store.base}: there is no repair to undo")
+            raise RefusedError(f"{request.store.base}: no repair to undo")
         journal = _journal(request.store, disk, names[-1])
         if journal.facts["log"] != log_facts(request.store):
             raise RefusedError(
-                f"{request.store.base}: the log has changed since {journal.name}: queues of before that would"
-                f" lack messages. What was set aside is kept in {journal.name}/"
+                f"{request.store.base}: the log has changed since {journal.name}: the old queues would "
+                f"lack messages. Replaced files are kept in {journal.name}/"
             )
         undo(disk, journal)
     return RepairReport(str(request.store.base), RepairOutcome.UNDONE, journal=journal.name)
@@ -123,8 +123,8 @@ def _interrupted(request: RepairRequest, disk: LocalDisk, journal: Journal) -> R
     """
     if journal.facts["log"] != log_facts(request.store):
         raise RefusedError(
-            f"{request.store.base}: {journal.name} was interrupted, and the log has changed since; what was"
-            f" set aside is kept in {journal.name}/, {journal.name}/journal.ndjson says what was moved where"
+            f"{request.store.base}: {journal.name} was interrupted, and the log has changed since; "
+            f"replaced files are kept in {journal.name}/, {journal.name}/journal.ndjson lists the moves"
         )
     steps = []
     for move in journal.moves[done_moves(disk, journal) :]:

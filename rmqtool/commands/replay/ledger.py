@@ -43,7 +43,9 @@ def _keys(path: Path, data: bytes, proxy: str, topic_map: Mapping[str, str]) -> 
         keys = {str(one["key"]) for one in sent}
         was = head["schema"], head["proxy"], head["topicMap"]
     except (ValueError, KeyError, TypeError, RecursionError) as failure:
-        raise RefusedError(f"{path}: is no ledger of a replay; give another file with --ledger") from failure
+        raise RefusedError(
+            f"{path}: is not a ledger of a replay; pass another file with --ledger"
+        ) from failure
     if was != (_SCHEMA, proxy, dict(topic_map)):
         raise RefusedError(
             f"{path}: is of a replay to {was[1]} with the topics {was[2]}; give the same again, or another"

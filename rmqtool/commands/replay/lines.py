@@ -64,7 +64,7 @@ def _message(path: Path, number: int, text: bytes) -> ReplayMessage:
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as failure:
         raise UsageError(
-            f"{path}: line {number} is no message to send ({failure}): make the file with dump --format"
+            f"{path}: line {number} is not a message to send ({failure}): make the file with dump --format"
             " replay, or with salvage --replay"
         ) from failure
 

@@ -81,7 +81,9 @@ def problem_of(message: ReplayMessage, topic: str) -> str | None:
     if message.tags is not None and "|" in message.tags:
         return f"its tag is {message.tags!r}, which the client does not send"
     if _TOPIC.fullmatch(topic) is None:
-        return f"the topic {topic!r} is no name for the client; --topic-map OLD=NEW gives it another"
+        return (
+            f"the topic {topic!r} is not a name that the client accepts; --topic-map OLD=NEW gives it another"
+        )
     return None
 
 
@@ -122,7 +124,7 @@ class ProxySender:
         except Exception as failure:
             raise EnvironmentFailureError(
                 f"topic {topic}: {self._proxy} has no route to it; create it there, or send to another with"
-                f" --topic-map {topic}=NEW (~/logs/rocketmq_python tells what the cluster said)"
+                f" --topic-map {topic}=NEW (~/logs/rocketmq_python has the cluster's answer)"
             ) from failure
         queues = route.message_queues
         numbers = {number for queue in queues for number in queue.accept_message_types}
@@ -137,7 +139,7 @@ class ProxySender:
                 raise RefusedMessageError(str(failure)) from failure
             if type(failure).__name__ == "NotFoundException":
                 raise EnvironmentFailureError(
-                    f"topic {topic}: is not there any more ({failure}); create it"
+                    f"topic {topic}: no longer exists ({failure}); create it"
                 ) from failure
             raise self._unreachable(failure) from failure
         return str(receipt.message_id)
@@ -164,7 +166,7 @@ class ProxySender:
     def _unreachable(self, failure: BaseException) -> EnvironmentFailureError:
         said = str(failure) or type(failure).__name__
         return EnvironmentFailureError(
-            f"{self._proxy}: the proxy did not take the message: {said}; look at its log and run this again"
+            f"{self._proxy}: the proxy did not accept the message: {said}; check its log and run this again"
         )
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rmqtool.salvage.model import SalvagePlan
 
 _SHIFTED = " Queue offsets after lost messages are others than before: reset what consumers have read."
-_PARTIAL = " A part, as asked: consumers find less than before."
+_PARTIAL = " A part, as requested: consumers find less than before."
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class SalvageReport:
             ``fields`` contradicted, ``room`` too little room beside them, ``conflict`` of another copy.
         conflicts: of records put aside for those of another copy, how many by what decided: ``units`` more
             copies' queues list the other, ``text`` its properties are no text, or have names that no record
-            has, ``neighbours`` queue offsets and store times around it go on with the other, ``nothing`` the
+            has, ``neighbours`` the other continues the queue offsets and store times, ``nothing`` the
             other is of an earlier copy.
         odd_times: records given back whose store time is out of order.
         queues: the account of each queue.
@@ -184,10 +184,10 @@ class SalvageReport:
         if self.is_whole:
             told = f"Nothing was lost: {records}."
         elif not known:
-            told = f"{records} given back; no message is proven to be lost."
+            told = f"{records} recovered; no message is proven to be lost."
         else:
-            told = f"{records} given back, {counted(self.lost.proven, 'message', spec=',')} lost"
-            told += f", {self.lost.damaged:,} there but damaged" if self.lost.damaged else ""
+            told = f"{records} recovered, {counted(self.lost.proven, 'message', spec=',')} lost"
+            told += f", {self.lost.damaged:,} present but damaged" if self.lost.damaged else ""
             told += f", {missing:,} of them with nothing in their place." if missing else "."
         if self.lost.open:
             told += f" {counted(self.lost.open, 'damaged record', spec=',')} of an unknown queue."
@@ -206,9 +206,9 @@ class SalvageReport:
             return ""
         hint, place = fetched(self.out)
         return (
-            f"{hint}To use it:\n  rmqtool verify {place}\n"
-            "Then start a broker with the old settings on a copy of it (storePathRootDir), and look"
-            " at salvage/lost.ndjson for what consumers will miss."
+            f"{hint}To use it:\n  rmqtool verify {place}\nThen start a broker with the old settings on a "
+            "copy of it (storePathRootDir), and read salvage/lost.ndjson for the messages that consumers "
+            "will miss."
         )
 
     def exit_status(self, fail_on: FailOn | str = FailOn.ERROR) -> ExitStatus:

@@ -175,7 +175,7 @@ def _refuse_changed(plan: SalvagePlan, request: SalvageRequest, engine: Engine) 
     now = _with_digests(request, engine)
     for was, found in zip(plan.sources, now, strict=False):
         if was != found:
-            raise RefusedError(f"{found.path}: is not what it was when the plan was made: make a new plan")
+            raise RefusedError(f"{found.path}: has changed since the plan was made: make a new plan")
     if len(now) != len(plan.sources):
         raise RefusedError(
             f"{request.stores[0].base}: {len(now)} files of the log, {len(plan.sources)} in the plan"

@@ -101,7 +101,7 @@ class TopicsReport:
     Attributes:
         store: path of what was read.
         log: what its bytes are.
-        rows: topics, or queues, in the order that was asked for; iteration yields them.
+        rows: topics, or queues, in the order that was requested; iteration yields them.
         topics: how many topics fit the filters, shown or not.
         more: how many rows fit the filters and are not shown.
         findings: what is wrong with the log, as far as its framing tells.

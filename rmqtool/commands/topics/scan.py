@@ -1,6 +1,6 @@
 """The records of the log added up by queue: each split, the lines between records, and the splits of a file.
 
-As a dump does, this takes records that a broker would refuse for a property that is no number, and those that
+Like a dump, this takes records that a broker would refuse for a property that is not a number, and those that
 claim another place; bodies are not looked at. Each split of a file must begin where the one before it ended.
 """
 

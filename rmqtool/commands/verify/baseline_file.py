@@ -63,7 +63,7 @@ def _objects(text: str) -> Iterator[_Object]:
     for value in _values(text):
         store = _object(value)
         if "stores" in store:
-            raise _NoBaselineError("it tells of several stores; keep one baseline for each")
+            raise _NoBaselineError("it covers several stores; keep one baseline for each")
         yield from map(_object, _array(store.get("findings", [])))
         yield store
 
@@ -83,7 +83,7 @@ def _lines(text: str) -> Iterator[Any]:
             if line.strip():
                 yield _parsed(line)
         except json.JSONDecodeError as failure:
-            raise _NoBaselineError(f"line {number} is no JSON") from failure
+            raise _NoBaselineError(f"line {number} is not JSON") from failure
 
 
 def _parsed(text: str) -> Any:  # noqa: ANN401 - any JSON
@@ -101,14 +101,14 @@ def _object(value: object) -> _Object:
 
 def _array(value: object) -> list[Any]:
     if not isinstance(value, list):
-        raise _NoBaselineError("what should be an array in it is none")
+        raise _NoBaselineError("a member that must be an array is not one")
     return value
 
 
 def _check_finding(value: _Object) -> None:
     _check_code(value.get("code"))
     if any(isinstance(part, list | dict) for part in identity(value)):
-        raise _NoBaselineError("the place of a finding is no number or text")
+        raise _NoBaselineError("the place of a finding is not a number or text")
 
 
 def _check_code(code: object) -> None:
@@ -121,5 +121,5 @@ def _counts(value: object) -> dict[str, int]:
     for code, count in counts.items():
         _check_code(code)
         if not isinstance(count, int):
-            raise _NoBaselineError(f"the count of {code} is no number")
+            raise _NoBaselineError(f"the count of {code} is not a number")
     return counts

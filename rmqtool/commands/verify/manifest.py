@@ -60,7 +60,7 @@ def load_manifest(path: Path) -> list[ManifestLine]:
             continue
         line = parse_line(text)
         if line is None:
-            raise UsageError(f"{path}: line {number} is no line of sha256sum")
+            raise UsageError(f"{path}: line {number} is not a line of sha256sum")
         lines.append(line)
     return lines
 
@@ -88,7 +88,7 @@ def check_manifest(
         if hashed.digest is not None and hashed.digest != wanted[file.label]:
             found.append(_mismatch(file, wanted[file.label], hashed.digest))
     found += [
-        _place(MF_MISSING, label, "is listed and not there")
+        _place(MF_MISSING, label, "is listed and missing")
         for label in wanted
         if label not in files and _lies_in(label, part) and label != "lock"
     ]

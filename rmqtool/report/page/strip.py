@@ -35,7 +35,7 @@ KINDS = {
     Lies.DAMAGED: "damaged",
     MISSING: "no file",
     UNREAD: "could not be read",
-    Lies.REST: "what is left after the log's end",
+    Lies.REST: "old bytes after the log's end",
     Lies.BLANK: "BLANK, which closes a file",
     Lies.ZEROS: "zeros",
 }

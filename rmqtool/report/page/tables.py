@@ -126,7 +126,7 @@ def backlogs_table(report: StoreReport, clock: Clock) -> Table:
     table = _table(rows, _BACKLOGS, "readers of topics")
     if not left:
         return table
-    return Table(table.rows, f"{table.more}, with {sum(one.units for one in left):,} units to be read")
+    return Table(table.rows, f"{table.more}, with {sum(one.units for one in left):,} units to consume")
 
 
 def gaps_table(picture: LogPicture | None) -> Table:

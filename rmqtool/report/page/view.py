@@ -190,7 +190,7 @@ def _facts(report: StoreReport, clock: Clock) -> Iterator[tuple[str, str]]:
     yield "index", f"{examined.index_files:,} files, {examined.items:,} items"
     yield "stopped", "not cleanly, or the broker runs: abort is there" if report.abort else "cleanly"
     if report.verification.limits:
-        yield "not looked at", shortened(escape_text("; ".join(report.verification.limits)))
+        yield "not examined", shortened(escape_text("; ".join(report.verification.limits)))
 
 
 def _lost_total(report: StoreReport) -> str:
@@ -205,10 +205,10 @@ def _lost_total(report: StoreReport) -> str:
         told = "; ".join(parts)
         return f"{told[0].upper()}{told[1:]}."
     if report.verification.picture is None:
-        return "There is no commit log that could tell."
+        return "There is no commit log to check."
     if not report.predictions:
-        return "Nothing proves that the log has lost a message. What the next start does is not known."
-    return "Nothing proves that the log has lost a message, and no start is foreseen that cuts messages off."
+        return "No proof of a lost message. The next start cannot be predicted."
+    return "No proof of a lost message, and no predicted start cuts messages off."
 
 
 def _moments(report: StoreReport) -> Iterator[Moment]:

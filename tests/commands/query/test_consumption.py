@@ -88,7 +88,7 @@ def test_what_it_rests_on(made: ConsumedStore, tmp_path: Path) -> None:
     )
     assert done.reason == (
         "config/consumerOffset.json: the group's offset in Orders/0 is 5, after the message, 0:"
-        " the group acknowledged it or passed it over; what came of it no store knows"
+        " the group acknowledged it or passed it over; no store knows the outcome"
     )
     assert (done.evidence[0].committed_offset, done.evidence[0].queue_offset) == (5, 0)
     assert [one.topic for one in dead.evidence] == [DEAD, RETRY, "SCHEDULE_TOPIC_XXXX"]
@@ -226,7 +226,7 @@ def test_what_no_offset_tells(made: ConsumedStore, tmp_path: Path) -> None:
     assert only(GROUP).reason.startswith("config/consumerOffset.json.bak: the group's offset")
     shutil.rmtree(root / "config")
     assert only(GROUP).state is UNKNOWN
-    assert "there is no config/consumerOffset.json" in only(GROUP).reason
+    assert "config/consumerOffset.json is missing" in only(GROUP).reason
 
 
 def test_light_queue_tables_are_read_with_enable_lmq(made: ConsumedStore, tmp_path: Path) -> None:
@@ -308,7 +308,7 @@ def test_databases_that_are_not_read(made: ConsumedStore, tmp_path: Path) -> Non
         (root / "kvStore" / name).write_text("x")
     (popped,) = verdicts(root, topic=TOPIC, key="k-done")
     assert popped.state is UNKNOWN
-    assert "what it has not acknowledged is in kvStore, not read" in popped.reason
+    assert "unacknowledged messages are in kvStore, not read" in popped.reason
     (root / "kvStore").rename(root / "config" / "consumerOffsets")
     (root / "config" / "consumerOffset.json").unlink()
     for group in (GROUP, "nobody"):

@@ -117,7 +117,7 @@ def test_a_stale_slot(builder: Builder) -> None:
     builder.slots = dict.fromkeys(builder.slots, 7)
     found, steps = explained(builder.store(), topic="T", key="k")
     assert found == []
-    assert "points to item 7, which is none" in step(steps, Reason.SLOT_STALE).message
+    assert "points to item 7, which does not exist" in step(steps, Reason.SLOT_STALE).message
 
 
 def test_a_broken_chain(builder: Builder) -> None:
@@ -173,7 +173,7 @@ def test_a_file_out_of_time(builder: Builder) -> None:
     found, steps = explained(store, topic="T", key="k", begin_ms=STORE_TIMESTAMP_MS, collisions=True)
     assert found == []
     assert "ruled out" in step(steps, Reason.FILE_OUT_OF_TIME).message
-    assert "no older file" in step(steps, Reason.FILE_NOT_NEEDED).message
+    assert "older files are skipped" in step(steps, Reason.FILE_NOT_NEEDED).message
 
 
 def test_a_record_out_of_time(builder: Builder) -> None:
@@ -286,10 +286,10 @@ def test_two_index_files_do_not_join(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("what", "words"),
     [
-        ("counts too few", "counts 0 items, and there is one more"),
+        ("counts too few", "counts 0 items, but one more item is in use"),
         ("counts too many", "counts 99 items, there is room for 19"),
         ("slots emptied", "counts 1 slot more than are in use"),
-        ("cut", "bytes where the settings ask for"),
+        ("cut", "bytes where the settings require"),
         ("empty", "is empty"),
     ],
 )
@@ -346,7 +346,7 @@ def test_keys_are_split_at_spaces(builder: Builder) -> None:
     builder.item("words", place)
     found, steps = explained(builder.store(), topic="T", key="two words")
     assert found == []
-    assert "ask for two, words" in step(steps, Reason.KEYS_SPLIT).message
+    assert "query two, words" in step(steps, Reason.KEYS_SPLIT).message
 
 
 @pytest.mark.parametrize(
@@ -437,7 +437,7 @@ def test_units_that_lead_nowhere(plain: Path, tmp_path: Path, capsys: pytest.Cap
         file.write(bytes(unit.size))
     found, _ = explained(open_store(root), topic="TopicTest", queue_id=0, queue_offset=0, max_messages=None)
     assert len(found) == 2
-    assert "though others follow" in capsys.readouterr().err
+    assert "but valid units follow" in capsys.readouterr().err
     (root / "commitlog" / f"{0:020d}").unlink()
     _, steps = explained(open_store(root), topic="TopicTest", queue_id=0, queue_offset=0, max_messages=1)
     assert "the log begins at" in step(steps, Reason.EXPIRED).message
@@ -480,7 +480,7 @@ def test_what_a_queue_lacks_behind_the_times_asked_for(
 
 
 def test_a_queue_begins_behind_the_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A file of it is gone whose messages are there."""
+    """A file of it was deleted whose messages are there."""
     root = shutil.copytree(fixture("expiredhead-5.3.3"), tmp_path / "store")
     first = sorted((root / "consumequeue" / "TopicTest" / "2").iterdir())[0]
     first.unlink()
@@ -494,12 +494,12 @@ def test_a_queue_begins_behind_the_log(tmp_path: Path, capsys: pytest.CaptureFix
 @pytest.mark.parametrize(
     ("what", "words"),
     [
-        ("cut", "has 30 bytes where the settings ask for"),
+        ("cut", "has 30 bytes where the settings require"),
         ("empty", "is empty"),
         ("first gone", "though the log goes back to 0"),
         ("middle gone", "files are missing"),
         ("first zeroed", "has no unit at its start, or none at its end"),
-        ("swapped", "leads to a place of the log that the file before has passed"),
+        ("swapped", "points to an offset of the log before the end of the previous file"),
     ],
 )
 def test_a_queue_whose_files_are_damaged(tmp_path: Path, what: str, words: str) -> None:

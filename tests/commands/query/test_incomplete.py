@@ -166,7 +166,7 @@ def test_a_key_beside_the_times_is_told_with_its_time(run: Callable[..., Run], w
     store = fixture("plain-5.3.3")
     found = run("query", store, "-t", "TopicTest", "-k", "order-1", "-e", "2020-01-01", *way)
     assert found.status == 1
-    outside = "1 message that answers was stored outside of --begin and --end: at 2026-11-21 03:28:40.450Z"
+    outside = "1 matching message was stored outside of --begin and --end: at 2026-11-21 03:28:40.450Z"
     assert f"hint: {outside}" in found.err
 
 
@@ -202,8 +202,8 @@ def test_a_part_of_a_store_is_told_as_what_was_given(run: Callable[..., Run]) ->
     for words, lacks in ((("-k", "hot"), "an index"), (("-b", "0"), "consume queues")):
         found = run("query", log, "-t", "TopicTest", *words, "--explain")
         assert found.status == 3
-        assert f"{log}: is only the commitlog of a store, without {lacks} to ask" in found.err
-        assert f"ask the whole store: rmqtool query {log.parent} --topic TopicTest --" in found.err
+        assert f"{log}: is only the commitlog of a store, without {lacks} to query" in found.err
+        assert f"query the whole store: rmqtool query {log.parent} --topic TopicTest --" in found.err
     explained = run("query", log, "-t", "TopicTest", "-k", "hot", "--explain", "--format", "json")
     assert [one["reason"] for one in explained.document["explain"]] == [Reason.PART.value]
 

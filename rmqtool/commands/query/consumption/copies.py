@@ -74,7 +74,7 @@ class TopicRecords:
             low, high = reader.bounds
             if high - low > NEWEST_UNITS:
                 left = counted(high - low - NEWEST_UNITS, "older message", spec=",")
-                context.progress.warn(f"{reader.name}: {left} of it were not looked at for copies")
+                context.progress.warn(f"{reader.name}: {left} of it were not searched for copies")
                 low = high - NEWEST_UNITS
             for entry in reader.entries(low):
                 record = record_at(context.store.commitlog, entry.physical_offset)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from rmqtool.scan.records import Record
 
 _HALF_TOPICS = (HALF_TOPIC, ROCKSDB_HALF_TOPIC)
-_ACKNOWLEDGED = "the group acknowledged it or passed it over; what came of it no store knows"
+_ACKNOWLEDGED = "the group acknowledged it or passed it over; no store knows the outcome"
 _MAY_BE_AT_WORK = "not acknowledged, though the group may be at work on it"
 _CLIENT_SIDE = "broadcasting consumers, and those that commit nothing, keep their offsets at the client"
 
@@ -74,7 +74,7 @@ class ConsumptionJudge:
         """
         record = record_at(self._context.store.commitlog, physical_offset)
         if record is None:
-            return self._verdict(ConsumptionState.UNKNOWN, _of_message("there is no message any more", None))
+            return self._verdict(ConsumptionState.UNKNOWN, _of_message("the message no longer exists", None))
         if self.missing_group is not None:
             return self._verdict(ConsumptionState.UNKNOWN, Evidence("group", self.missing_group))
         copies = self._copies.of(Lineage.of(record, self._topics))
@@ -116,7 +116,7 @@ class ConsumptionJudge:
         delivered = self._copies.delivered(record, topic) if topic else []
         if delivered is None:
             why = (
-                f"it is meant for {topic}; whether it was delivered only a sound index and a unique key tell"
+                f"it is meant for {topic}; only a sound index and a unique key show whether it was delivered"
             )
             return self._verdict(ConsumptionState.UNKNOWN, _of_message(why, record))
         if delivered:
@@ -156,9 +156,7 @@ class ConsumptionJudge:
         point = popped.check_point
         where = f"by pop, {_words(place)}, at {time_text(point.pop_ms)}"
         if popped.ack_offset is not None:
-            what = (
-                f"the group got it {where}, and acknowledged it: what the consumer made of it no store knows"
-            )
+            what = f"the group got it {where}, and acknowledged it; no store knows the outcome"
             return self._verdict(ConsumptionState.CONSUMED, _of_place("pop", what, place, popped.ack_offset))
         what = (
             f"the group got it {where}, and has not acknowledged it; it comes back as a retry if that is not"
@@ -196,7 +194,7 @@ class ConsumptionJudge:
                     f"after the queue's end, {end}: it is of another queue of that name, or the log was cut"
                 )
         if self.offsets.popped_elsewhere and self._is_popping(place.topic):
-            what = f"what it has not acknowledged is in {self.offsets.popped_elsewhere}, not read"
+            what = f"unacknowledged messages are in {self.offsets.popped_elsewhere}, not read"
             return f"but the group gets the topic by pop, and {what}"
         return None
 
@@ -214,7 +212,7 @@ class ConsumptionJudge:
         if self.offsets.elsewhere is not None:
             what = f"the group's offsets are in {self.offsets.elsewhere}, which is not read"
         elif file is None:
-            what = "there is no config/consumerOffset.json: how far groups have come is not known"
+            what = "config/consumerOffset.json is missing: the offsets of groups are unknown"
         else:
             what = f"{file}: the group has no offset in {place.topic}; {_CLIENT_SIDE}"
         return self._verdict(ConsumptionState.UNKNOWN, _of_place("offset", what, place, None, file))
