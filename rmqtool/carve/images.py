@@ -92,7 +92,7 @@ def read_map(text: str, label: str) -> Ranges:
         if line.strip() and not line.lstrip().startswith("#")
     ]
     if not lines:
-        raise UsageError(f"{label}: is no map of ddrescue: it has no line")
+        raise UsageError(f"{label}: is not a map of ddrescue: it has no line")
     return ranges_of(_finished(lines[1:], label))
 
 
@@ -104,7 +104,7 @@ def _finished(lines: Iterable[tuple[int, list[str]]], label: str) -> Iterator[tu
             (status,) = fields[2:]
         except ValueError:
             raise UsageError(
-                f"{label}: line {number} is no line of a map of ddrescue, position, size and status"
+                f"{label}: line {number} is not a line of a map of ddrescue, position, size and status"
             ) from None
         if status not in _STATUSES or size <= 0 or position < last:
             raise UsageError(f"{label}: line {number} cannot be in a map of ddrescue: {' '.join(fields)}")

@@ -262,7 +262,7 @@ def _next(store: Store, options: dict[str, Any], *, explain: bool, has_structure
 
     root = store.files.place.root
     if not has_structure and root is not None and root != store.files.place.path:
-        yield f"ask the whole store: {command_line(store_path=root)}"
+        yield f"query the whole store: {command_line(store_path=root)}"
     if has_structure and not explain:
         yield f"to see why: {command_line('--explain')}"
     if not options["scan"] and not options["collisions"] and options["offset"] is None:
@@ -322,7 +322,7 @@ def _read(name: str) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as failure:
-        raise UsageError(f"{name}: is no UTF-8 text at byte {failure.start}") from failure
+        raise UsageError(f"{name}: is not UTF-8 text at byte {failure.start}") from failure
 
 
 def _is_object(line: str) -> bool:
@@ -346,7 +346,7 @@ def _of_object(line: str, topic: str | None) -> KeyQuestion:
     except RecursionError as failure:
         raise ValueError("nested too deeply") from failure
     if not isinstance(value, dict):
-        raise ValueError("is no object, as the first line is")  # noqa: TRY004 - said of a line, not of a type
+        raise ValueError("is not an object, unlike the first line")  # noqa: TRY004 - said of a line, not of a type
     unique = "uniqueKey" in value
     key, of_topic = value.get("uniqueKey" if unique else "key"), value.get("topic", topic)
     if not isinstance(key, str) or not isinstance(of_topic, str):

@@ -290,7 +290,7 @@ def rows_state_sentence(path: Path | None = None) -> str:
     Args:
         path: Of their file; None is standard output.
     """
-    return "what was written so far is incomplete" if path is None else _NOTHING
+    return "the output so far is incomplete" if path is None else _NOTHING
 
 
 def result_state_sentence(out: Target | None, name: str) -> str:
@@ -318,9 +318,9 @@ def results_state_sentence(out: Target | None, name: str) -> str:
         # of an object store, another look than the one that the run began with
         entries = location_of(out.text if isinstance(out, Location) else out).entries()
     except RmqtoolError:
-        return f"what is complete in {out}, --resume does not make again"
+        return f"--resume keeps the complete results in {out}"
     if any(_is_whole(out / entry.name, name) for entry in entries):
-        return f"what is complete lies in {out}, and --resume makes the rest"
+        return f"complete results are in {out}; --resume continues"
     return _NOTHING
 
 

@@ -82,8 +82,8 @@ class TagItems:
         known = [turn for turn in turns if turn is not None and turn >= 0]
         if len(known) < len(turns) or known != sorted(set(known)):
             raise UsageError(
-                f"tag items {text!r}: give auto, all, none or from:PHY, PHY a physical offset; where brokers"
-                " took turns, from:PHY,to:PHY,... in ascending order"
+                f"tag items {text!r}: give auto, all, none or from:PHY, PHY a physical offset; if brokers "
+                "took turns, from:PHY,to:PHY,... in ascending order"
             )
         return cls((*(_FIRST for _ in range(skipped)), *known))
 

@@ -37,7 +37,7 @@ class ConfigKind:
     stops: bool = True
 
 
-_OFFSETS = "how far its groups have come: they begin anew, at the start or at the end of their queues"
+_OFFSETS = "the offsets of its groups: they restart at the start or at the end of their queues"
 
 CONFIG_KINDS: dict[str, ConfigKind] = {
     one.name: one
@@ -49,7 +49,7 @@ CONFIG_KINDS: dict[str, ConfigKind] = {
         ConfigKind(
             "delayOffset.json",
             ("offsetTable",),
-            "which delayed messages are delivered: all that are still there come again",
+            "which delayed messages were delivered: all remaining ones come again",
             numbers=True,
         ),
         ConfigKind("topics.json", ("topicConfigTable",), "its topics, and deletes their consume queues"),

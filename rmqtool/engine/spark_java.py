@@ -178,7 +178,7 @@ class StartCache:
             EnvironmentFailureError: There is no folder that only this user can write.
         """
         if self._folder is None:
-            raise EnvironmentFailureError("there is no folder for caches: name one in RMQTOOL_CACHE_DIR")
+            raise EnvironmentFailureError("no folder for caches: name one in RMQTOOL_CACHE_DIR")
         if not is_private(self._folder):
             raise EnvironmentFailureError(
                 f"{self._folder}: others can write it, or you cannot: name another folder in"
@@ -203,7 +203,7 @@ class StartCache:
             start(flag)
             if not partial.exists():
                 raise EnvironmentFailureError(
-                    f"{self._program} makes no cache of its start: use another Java"
+                    f"{self._program} writes no cache of its start: use another Java"
                 )
             return self.keep(partial)
         finally:

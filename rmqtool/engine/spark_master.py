@@ -20,7 +20,7 @@ _ADDRESS = re.compile(r"\[?([^\]]+?)\]?:(\d+)")
 _CONNECT = re.compile(r"sc://([^/;]+)")
 _CONNECT_PORT = 15002
 """Port where the URL names none."""
-_WITHOUT = "--engine local does without a cluster"
+_WITHOUT = "--engine local needs none a cluster"
 
 _COUNT = r"0*[1-9][0-9]{0,8}"
 _LOCAL = re.compile(rf"local(\[(\*|{_COUNT})(\s*,\s*{_COUNT})?\])?")

@@ -106,7 +106,7 @@ class _Worker:
         if status >= 0:
             return f"its process ended with status {status}"
         known = {int(one): one.name for one in signal.Signals}
-        reason = f"its process was ended by {known.get(-status, f'signal {-status}')}"
+        reason = f"its process was killed by {known.get(-status, f'signal {-status}')}"
         return f"{reason}, perhaps for lack of memory" if -status == signal.SIGKILL else reason
 
 

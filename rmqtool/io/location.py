@@ -97,7 +97,7 @@ class Location:
         return self.kind() is Kind.DIRECTORY
 
     def is_there(self) -> bool:
-        """Return whether anything is there, and be it hidden; a link that leads nowhere does not count."""
+        """Return whether anything is there, and be it hidden; a dangling link does not count."""
         return self.kind() not in {None, Kind.LOST}
 
     def entries(self) -> list[Entry]:

@@ -247,7 +247,7 @@ def _status(info: FileInfo) -> Status | None:
 
 _CHUNK_BYTES = 8 << 20
 _MD5 = re.compile(r'"?([0-9a-f]{32})"?')
-_RUN_AGAIN = "look after endpoint and network, and run this again"
+_RUN_AGAIN = "check endpoint and network, and run this again"
 
 
 class WrittenObject(NamedTuple):
@@ -293,7 +293,7 @@ class ObjectWriter(ObjectStore):
         return {name: status.size_bytes for name, status in found.items() if status.kind is Kind.FILE}
 
     def text(self, path: str) -> bytes:
-        """Return the bytes of a small object; none if it is gone.
+        """Return the bytes of a small object; none if it was deleted.
 
         Raises:
             DeniedError: It may not be read.
@@ -362,7 +362,7 @@ class ObjectWriter(ObjectStore):
             if not differs and tag is not None and tag[1] != md5:
                 differs = hashlib.file_digest(file, "sha256").hexdigest() != written.sha256
         if differs:
-            raise OSError(f"another object is there than the {written.size_bytes} bytes that were sent")
+            raise OSError(f"the object is not the {written.size_bytes} bytes that were sent")
 
 
 def _chunks(data: Path | bytes) -> Iterator[bytes]:

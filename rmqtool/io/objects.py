@@ -296,7 +296,7 @@ class ObjectFiles:
     def _first_opened(self, path: str) -> ObjectHandle:
         status = self.status(path)
         if status is None and path in self._planned:  # no finding: the planner of the task has read it
-            _changed(path, "it is gone")
+            _changed(path, "it was deleted")
         if status is None:
             raise EnvironmentFailureError(f"{path}: cannot be opened: No such file or directory")
         if status.kind is Kind.HIDDEN:

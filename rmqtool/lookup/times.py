@@ -127,12 +127,12 @@ class _TimeSearch:
         return None
 
     def _check_place(self, wanted: int, entry: Entry, record: Record) -> None:
-        """Say when units lie beside their offsets: a search by halves goes astray there."""
+        """Say when units are in the wrong slots: a search by halves goes astray there."""
         place = self._reader.place_of(record)
         is_within = wanted < entry.queue_offset or is_in_batch(wanted, entry, record)
         if place != entry.queue_offset or (self.is_of_batches and not is_within):
             units = f"at offset {wanted} is the message of queue offset {place}"
-            self._context.doubt(f"the units of {self._reader.name} lie beside their offsets: {units}")
+            self._context.doubt(f"the units of {self._reader.name} are in the wrong slots: {units}")
 
     def _check_order(self, first: int) -> None:
         """Say when the ends of the queue contradict what was found: its store times do not ascend then."""
