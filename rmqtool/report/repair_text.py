@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.account.model import lost_words
 from rmqtool.commands.repair.model import RepairAction, RepairOutcome
+from rmqtool.errors import ExitStatus
 from rmqtool.findings.wording import counted
 from rmqtool.report.escaping import escape_text
 from rmqtool.report.lost_text import log_loss_facts
@@ -67,6 +68,8 @@ def _lines(report: RepairReport) -> Iterator[str]:
 def _what_else(report: RepairReport) -> str:
     lost = report.log_losses.messages if report.log_losses is not None else 0
     said = f"; {lost_words(lost)}" if lost else ""
+    if report.findings.exit_status() is ExitStatus.FAILED:
+        said += "; not all of it may be read, rmqtool verify says what"
     if report.left:
         stays = counted(len(report.left), "thing stays as it is", "things stay as they are")
         return f"{said}; {stays}, see below"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
@@ -198,3 +200,17 @@ def test_info_shows_the_rest(store: Path, run: Callable[..., Run], place: str, m
     assert bool(found["checkpoint"]) == (missing != "checkpoint")
     assert text.out.startswith("Some files could not be read")
     assert f"next: sudo -u {store.owner()} rmqtool info {store}\n" in text.out
+
+
+def test_what_may_not_be_read_is_not_called_in_order(store: Path) -> None:
+    """Of the store's owner, but without the right to read everything, which root has."""
+    limits = "-dac_override,-dac_read_search"
+    root_only = ["setpriv", f"--bounding-set={limits}", f"--inh-caps={limits}"] if os.geteuid() == 0 else []
+    if root_only and shutil.which("setpriv") is None:
+        pytest.skip("setpriv is not installed")
+    (topic := store / "consumequeue" / "Payments").chmod(0)
+    words = [*root_only, sys.executable, "-m", "rmqtool", "repair", str(store), "--plan"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=STORES.parents[1])
+    topic.chmod(0o755)
+    assert done.returncode == 3
+    assert done.stdout.startswith(f"{store}: nothing to repair; not all of it may be read")
