@@ -46,7 +46,7 @@ class TagRule:
     @classmethod
     def given(cls, value: TagItems) -> Self:
         """Return a rule that the user chose."""
-        return cls(value, Origin.GIVEN, "as demanded for")
+        return cls(value, Origin.GIVEN, "as requested")
 
 
 @dataclass(frozen=True, slots=True)

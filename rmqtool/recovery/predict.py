@@ -85,7 +85,7 @@ def predict_recovery(
     if store.kind is not PathKind.STORE or store.root is None:
         raise UsageError(f"{store.base}: a start is predicted for whole stores; give the store root")
     for feature in (*store.unread, *store.queue_databases):
-        raise NotPredictedError(f"{feature.sentence}; such a start is not predicted")
+        raise NotPredictedError(f"{feature.sentence}; a start of such a store is not predicted")
     if store.confirm_offset is not None:
         raise NotPredictedError(
             "controller mode: a start may cut records that replicas have not confirmed; it is not predicted"
@@ -93,7 +93,7 @@ def predict_recovery(
     settings = store.settings.of_broker(release)
     for name in _NOT_FOLLOWED:
         if settings[name].value:
-            raise NotPredictedError(f"{name}=true; such a start is not predicted")
+            raise NotPredictedError(f"{name}=true; a start of such a store is not predicted")
     hazards = settings_hazards(settings, store.settings, release)
     prediction = PredictionDraft(str(store.base), release, hazards=hazards)
     prediction.forgets += (

@@ -7,6 +7,7 @@ A chain of records is followed as a broker does. Where it breaks, the next true 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from rmqtool.findings.commitlog import CL_CRC, CL_PHY_MISMATCH, CL_PROP_CRC
@@ -25,6 +26,7 @@ from rmqtool.scan.window import Window
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from rmqtool.scan.hidden import HiddenRecords
     from rmqtool.scan.records import Checked
     from rmqtool.store.segments import Segment
 
@@ -96,13 +98,9 @@ class ChainWalk:
 
     def __init__(self, number: int, edge: FoundEdge) -> None:
         self._number = number
-        from rmqtool.scan.hidden import HiddenRecords  # these load kernels, for those that walk
-        from rmqtool.scan.rows import rules_of
-
         self._edge = edge
         self._segment = edge.segments[number]
         self._window = Window(self._segment)
-        self._hidden = HiddenRecords(self._segment, rules_of(LENIENT))
 
     def run(self, begin: int, end: int | None) -> Iterator[LogEvent]:
         """Yield what lies between two physical offsets, as ``walk`` does."""
@@ -161,6 +159,14 @@ class ChainWalk:
         """Whether copies of older records begin here, which lie after the log's end."""
         log_offset = record.physical_offset
         return record.head.physical_offset != log_offset == self._edge.stale_from
+
+    @cached_property
+    def _hidden(self) -> HiddenRecords:
+        """Load kernels where a frame of another place is met: look-ups in sound logs need none."""
+        from rmqtool.scan.hidden import HiddenRecords
+        from rmqtool.scan.rows import rules_of
+
+        return HiddenRecords(self._segment, rules_of(LENIENT))
 
     def _hidden_by(self, record: Record) -> int | None:
         """Return where the first true record begins below one that says it lies elsewhere."""

@@ -235,7 +235,7 @@ def test_without_flock_process_and_start_time_decide(
     monkeypatch.setattr("rmqtool.store.owners.fcntl.flock", refuse)
     area = StagingArea(tmp_path / "out")
     if alive:
-        with pytest.raises(RefusedError, match="at work"):
+        with pytest.raises(RefusedError, match="is writing this output"):
             StagingArea(tmp_path / "out")
         area.discard()
         return
