@@ -55,8 +55,11 @@ class LossFinder:
         every = self.belief.survey.records
         self._all_stops = every["log_offset"] + every["total_size"]
         self._all_taken = np.concatenate([[0], np.cumsum(every["total_size"], dtype=np.int64)])
-        start, from_zero = self._log_start, self.belief.from_zero
-        self._finder = AbsentFinder(start, from_zero, self.horizon, self._room)
+
+    @property
+    def _finder(self) -> AbsentFinder:
+        """Return a new one: one that is kept refers back, and holds all arrays until a collection."""
+        return AbsentFinder(self._log_start, self.belief.from_zero, self.horizon, self._room)
 
     def lost(self) -> Iterator[Lost]:
         """Yield lost messages by queue and queue offset."""

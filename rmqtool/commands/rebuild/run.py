@@ -295,7 +295,7 @@ def _run(request: RebuildRequest, area: AnyArea, engine: Engine, progress: Progr
         losses.tell_records()
     if not plan.is_partial:  # a part is meant to be less
         present = _compare_with_present(request, plan, result, findings, progress, account, losses)
-    gaps = bool(skipped or unreachable or CL_QOFF_GAP.code in findings.counts)
+    gaps = bool(unreachable or CL_QOFF_GAP.code in findings.counts or any(one.damage for one in skipped))
     is_asked = gaps or losses is not None or indexes_beyond(request.store, result.chain.end)
     from_log = account.losses(asked=is_asked, lost=None if losses is None else losses.lost)
     findings.extend(account.findings(from_log))
