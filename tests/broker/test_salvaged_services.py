@@ -73,7 +73,7 @@ def salvaged(site: Site, lost: int) -> None:
     store, out = open_store(site.store, broker_conf=site.conf), site.folder / "out"
     request = SalvageRequest((store,), EngineOptions("local"))
     report = salvage(request, out, NullProgress(), InlineEngine())
-    assert report.lost.proven == report.lost.placed == lost
+    assert report.lost.damaged == report.lost.placed == lost
     conf = site.conf.read_bytes() + CHECKS
     shutil.rmtree(site.store)
     for path in ("config/delayOffset.json", "config/consumerOffset.json", "config/timercheck", "timerwheel"):

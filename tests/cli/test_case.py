@@ -157,7 +157,7 @@ def _swap(case: Path) -> None:
         (_cut, "0003.json: has no digest at its end"),
         (_swap, "0001.json: calls itself record 2"),
         (lambda case: (case / "0002.json").unlink(), "0003.json: record 2 is missing"),
-        (lambda case: (case / "0001.json").unlink(), "0002.json: record 1 is gone"),
+        (lambda case: (case / "0001.json").unlink(), "0002.json: record 1 is missing"),
     ],
 )
 def test_what_was_altered_is_found(

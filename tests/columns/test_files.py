@@ -353,7 +353,7 @@ def test_in_one_piece(tmp_path: Path) -> None:
     assert sum(batch.num_rows for batch in store.messages(limit=20).to_batches(["topic"])) == 20
     messages = store.messages()
     next(messages)
-    with pytest.raises(UsageError, match="drawn"):
+    with pytest.raises(UsageError, match="already read"):
         messages.to_arrow()
 
 

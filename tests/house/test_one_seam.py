@@ -64,6 +64,7 @@ TOUCHES: dict[str, str] = {
     "jit.py": OURS,
     "caches.py": OURS,
     "engine": "Spark's and Java's own files",
+    "spark/__init__.py": "Spark's own files",
 }
 """Modules and packages that may call what touches a disk, and why that is no file of a store."""
 
