@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rmqtool.derived.checkpoint import read_checkpoint
+from rmqtool.derived.index_files import index_headers
 from rmqtool.derived.queue_bounds import messages_from, queue_bounds
 from rmqtool.errors import EnvironmentFailureError, RmqtoolError
 from rmqtool.findings import Finding, Severity
 from rmqtool.findings.commitlog import CL_LOST
 from rmqtool.findings.wording import counted
-from rmqtool.formats.index import HEADERS
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS
 
 if TYPE_CHECKING:
@@ -122,11 +122,8 @@ def is_borne_out(store: StoreFiles, end: int, latest_ms: int | None) -> bool:
         latest_ms: highest store time of its records; None where that is not known.
     """
     with suppress(EnvironmentFailureError):
-        for file in store.index_files:
-            header = HEADERS.padded(file.read_at(0, HEADERS.size, []))
-            file.close()
-            if header.end_phy_offset >= end:
-                return True
+        if any(one.end_phy_offset >= end for one in index_headers(store.index_files)):
+            return True
     with suppress(EnvironmentFailureError):
         checkpoint = None if latest_ms is None else read_checkpoint(store.checkpoint, [])
         if checkpoint is not None and latest_ms is not None:
@@ -154,12 +151,8 @@ def indexes_beyond(store: Store, log_end: int) -> bool:
     Raises:
         EnvironmentFailureError: one of them cannot be opened or read.
     """
-    for file in store.index_files:
-        header = HEADERS.padded(file.read_at(0, HEADERS.size, []))
-        file.close()
-        if header.end_phy_offset >= log_end and header.index_count > 1:
-            return True
-    return False
+    headers = index_headers(store.index_files)
+    return any(one.end_phy_offset >= log_end and one.index_count > 1 for one in headers)
 
 
 def cut_finding(losses: LogLosses, end: int, *, sure: bool) -> Finding:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
+from rmqtool.derived.index_files import index_headers
 from rmqtool.derived.queue_bounds import first_holding, queue_bounds
 from rmqtool.derived.queue_files import QueueFile
 from rmqtool.errors import DeniedError
@@ -18,7 +19,6 @@ from rmqtool.findings.commitlog import CL_EXPIRED
 from rmqtool.findings.consumequeue import CQ_EXPIRED, CQ_MIN_WRONG
 from rmqtool.findings.wording import counted
 from rmqtool.formats.consumequeue import PREBLANK, UNITS
-from rmqtool.formats.index import HEADER_SIZE, HEADERS
 from rmqtool.recovery.first_file import read_checkpoint
 from rmqtool.recovery.model import Refusal
 from rmqtool.scan.log_end import first_record
@@ -122,9 +122,7 @@ def _whole_files(store: Store, head: HeadOfLog) -> int:
     """Return how many queue and index files lie wholly before the log, which a broker deletes with it."""
     count = head.queue_files
     with suppress(DeniedError):  # IO-DENIED of level 0 says so
-        for file in store.index_files[:-1]:
-            header = HEADERS.padded(file.read_at(0, HEADER_SIZE, []))
-            file.close()
+        for header in index_headers(store.index_files[:-1]):
             count += header.index_count > 1 and header.end_phy_offset < head.start
     return count
 

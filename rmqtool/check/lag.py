@@ -12,13 +12,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from rmqtool.derived.index_files import index_headers
 from rmqtool.derived.queue_bounds import first_holding
 from rmqtool.derived.queue_files import QueueFile
 from rmqtool.dispatch.policy import NEVER
 from rmqtool.errors import DeniedError, EnvironmentFailureError
 from rmqtool.formats.checkpoint import Checkpoint
 from rmqtool.formats.consumequeue import BATCH_UNITS, PREBLANK_SIZE, UNITS
-from rmqtool.formats.index import HEADER_SIZE, HEADERS
 from rmqtool.formats.message import HEAD_SIZES, MAGIC_V1, MAGIC_V2, decode_head
 from rmqtool.recovery.first_file import Start, first_file, read_checkpoint
 from rmqtool.recovery.model import Refusal
@@ -155,9 +155,7 @@ def _queue_end(files: FileQueue, *, is_batch: bool) -> int:
 def _index_ends(store: Store) -> Iterator[int]:
     """Yield where the last record of the last index files begins, and a byte more: queues come before."""
     with suppress(EnvironmentFailureError):  # the check of the index says so
-        for file in store.index_files[-_LAST_INDEX_FILES:]:
-            header = HEADERS.padded(file.read_at(0, HEADER_SIZE, []))
-            file.close()
+        for header in index_headers(store.index_files[-_LAST_INDEX_FILES:]):
             if header.index_count > 1:
                 yield header.end_phy_offset + 1
 

@@ -11,13 +11,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from rmqtool.formats import index
-from rmqtool.formats.index import HEADER_SIZE, HEADERS, ITEM_SIZE, ITEMS, SLOT_SIZE, SLOTS, Item
+from rmqtool.formats.index import HEADER_SIZE, HEADERS, ITEM_SIZE, ITEMS, SLOT_SIZE, SLOTS, Header, Item
 from rmqtool.scan.window import Window
 from rmqtool.store import Origin
 from rmqtool.store.geometry import own_geometry
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from rmqtool.arrays import Bools, Int32s, Int64s
     from rmqtool.io.reading import UnreadableRange
@@ -47,6 +47,18 @@ def warn_of_assumed_geometry(store: Store, progress: Progress) -> bool:
             "broker's own with -c broker.conf or -p maxHashSlotNum=N"
         )
     return True
+
+
+def index_headers(files: Iterable[StoreFile]) -> Iterator[Header]:
+    """Yield the headers of index files as they stand there; what a file is too short for is 0.
+
+    Raises:
+        EnvironmentFailureError: a file cannot be opened or read.
+    """
+    for file in files:
+        header = HEADERS.padded(file.read_at(0, HEADER_SIZE, []))
+        file.close()
+        yield header
 
 
 def open_index_file(file: StoreFile, geometry: Geometry) -> IndexFile:

@@ -79,6 +79,8 @@ def judge_log(
 
 def _expiry(store: Store, result: ReputResult, edge: FoundEdge) -> Iterator[Finding]:
     """Yield what lay before the log's first byte, and whether it has expired."""
+    if store.commitlog.start <= 0:  # nothing was before it
+        return
     last = find_log_end(edge).last
     head = of_queues(store, None if last is None else last.head.store_timestamp_ms, result.plans)
     found = check_expiry(store, head)

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rmqtool.derived.index_files import index_headers
 from rmqtool.derived.queue_bounds import queue_bounds
 from rmqtool.derived.queue_files import all_live_units
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats.consumequeue import PREBLANK, UNITS
-from rmqtool.formats.index import HEADERS
 from rmqtool.reput.kept import end_of, kept_units, no_units
 from rmqtool.store.features import is_rocksdb
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS, PathKind
@@ -134,11 +134,9 @@ def _entries(store: Store, plan: ReputPlan, tally: _Tally) -> int | None:
     """Return how many entries the index has by its headers; no more than files of that size can have."""
     count: int | None = None
     try:
-        for file in store.index_files:
-            header = HEADERS.padded(file.read_at(0, HEADERS.size, []))
+        for header in index_headers(store.index_files):
             if header.end_phy_offset >= plan.log.start:
                 count = (count or 0) + min(max(header.index_count - 1, 0), plan.index_geometry.items - 1)
-            file.close()
     except EnvironmentFailureError as failure:
         tally.unread.append(str(failure))
     return count
