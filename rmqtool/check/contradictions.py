@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from rmqtool.check.index.match import OTHER_KEY
@@ -21,22 +22,32 @@ from rmqtool.scan.record_at import record_at
 from rmqtool.topics import SCHEDULE_TOPIC
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
     from rmqtool.findings import FindingLog
     from rmqtool.scan.records import Record
     from rmqtool.store.segments import FileQueue
 
 _WITNESSES = 2
-_UNIT, _ITEM, _FORM = "the tags code of its unit", "an index item", "their form"
+CONTRADICTING_UNIT, CONTRADICTING_ITEM = "the tags code of its unit", "an index item"
+_FORM = "their form"
 
 
-def tell_contradicted(log: FileQueue, findings: FindingLog) -> None:
-    """Make errors of the log of those records; ``findings`` has what queues, index and records say.
+def tell_contradicted(
+    log: FileQueue, findings: FindingLog, known: Mapping[int, Collection[str]] = MappingProxyType({})
+) -> None:
+    """Make errors of the log of those records.
+
+    Args:
+        log: that has them.
+        findings: what queues, index and records say; receives the errors.
+        known: witnesses that are not among the findings, by physical offset.
 
     Raises:
         EnvironmentFailureError: a file of the log cannot be opened or read.
     """
     odd = {one.physical_offset: one for one in findings if one.code is CL_PROPERTIES}
-    witnesses: dict[int, set[str]] = defaultdict(set)
+    witnesses = defaultdict(set, {place: set(against) for place, against in known.items()})
     for finding in findings:
         witness = _witness(finding)
         if witness is not None and finding.physical_offset is not None:
@@ -71,9 +82,9 @@ def _witness(finding: Finding) -> str | None:
     if finding.code is CL_PROPERTIES:
         return _FORM
     if finding.code is IX_WRONG and OTHER_KEY in finding.message:
-        return _ITEM
+        return CONTRADICTING_ITEM
     if finding.code is CQ_SIZE_TAG and OTHER_TAGS in finding.message and finding.topic != SCHEDULE_TOPIC:
-        return _UNIT
+        return CONTRADICTING_UNIT
     return None
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import pytest
 
 from rmqtool.commands.query import Query, QueryRequest
 from rmqtool.errors import ExitStatus
 from rmqtool.store import open_store
-from tests.commands.rebuilding import Listener
+from tests.commands.rebuilding import Listener, rebuild_store
 from tests.damage.edits import edited
-from tests.damage.running import verified
+from tests.damage.running import ONE_THREAD, verified
 from tests.store.fixture_stores import fixture
 
 if TYPE_CHECKING:
@@ -32,3 +34,37 @@ def test_a_query_warns_of_a_torn_message(tmp_path: Path) -> None:
     (row,) = Query(open_store(root), QueryRequest(offset=9700), listener).run()
     assert row.damage == ["CL-PROPERTIES"]
     assert any("damaged: compare with a replica" in warning for warning in listener.warnings)
+
+
+CHANGED: list[dict[str, Any]] = [
+    {"record": 30, "property": "KEYS", "text": "h0t"},
+    {"record": 30, "property": "TAGS", "text": "XagA"},
+]
+
+
+@pytest.mark.parametrize(
+    ("edits", "is_damage"),
+    [
+        (CHANGED, True),
+        (CHANGED[1:], False),  # the unit alone says so, and can have rotted itself
+        (CHANGED[:1], False),
+        ([*CHANGED, {"file": "index", "delete": True}], False),
+        ([*CHANGED, {"file": "consumequeue/TopicTest/2", "delete": True}], False),
+        ([*CHANGED, {"record": 50, "field": "queueOffset", "plus": 0, "flip": 1}], True),
+    ],
+)
+def test_verify_and_rebuild_name_the_same_changed_properties(
+    edits: list[dict[str, Any]], is_damage: bool, tmp_path: Path
+) -> None:
+    """Also where the queues are not the same as those that are made."""
+    root = edited(fixture("plain-5.3.3"), tmp_path / "store", edits)
+    report = rebuild_store(root, root / "broker.conf", None, options=ONE_THREAD, dry_run=True)
+    judged = verified(root)
+    told = [
+        [(one.physical_offset, one.message) for one in findings if one.code.code == "CL-PROPERTIES"]
+        for findings in (judged.findings, report.findings)
+    ]
+    assert told[0] == told[1]
+    assert bool(told[0]) == is_damage
+    if is_damage:
+        assert report.exit_status() == judged.exit_status() == ExitStatus.LOG_DAMAGED

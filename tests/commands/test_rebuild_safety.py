@@ -25,17 +25,8 @@ if TYPE_CHECKING:
 
 OF_TRANSACTIONS = {"CL-HALF", "CL-OP", "CL-PREPARED"}
 """What records of transactions say of each other: no rebuild asks that, and no start stumbles over it."""
-OF_QUEUES_AND_INDEX = {
-    "a separator lost",
-    "tags and keys changed",
-}
-"""Damage of the log that only present queues and index prove: verify compares them, a rebuild does not."""
 LOG_CASES = [
-    case
-    for case in load_cases()
-    if case.code.startswith("CL-")
-    and case.code not in OF_TRANSACTIONS
-    and case.name not in OF_QUEUES_AND_INDEX
+    case for case in load_cases() if case.code.startswith("CL-") and case.code not in OF_TRANSACTIONS
 ]
 
 

@@ -14,6 +14,7 @@ from rmqtool.check.log.findings import unlisted_batch_topics
 from rmqtool.check.log.record_checks import RecordChecker
 from rmqtool.commands.rebuild.asked import Asked
 from rmqtool.commands.rebuild.compare import compare_derived
+from rmqtool.commands.rebuild.contradicted import tell_changed_properties
 from rmqtool.commands.rebuild.generations import GenerationChoice, Generations
 from rmqtool.commands.rebuild.judging import assumed_delay_table, delay_findings, judge_log
 from rmqtool.commands.rebuild.lost import RebuildLosses
@@ -327,6 +328,7 @@ def _compare_with_present(
     """Compare all of a result with the queues and the index that are there."""
     tell = None if losses is None else losses.tell_units
     present = compare_with_present(request.store, plan, result, account, tell)
+    tell_changed_properties(request.store, plan, result, findings)
     try:
         findings.extend(delay_findings(request.store, plan, result))
         if (doubt := assumed_delay_table(request.store, result)) is not None:
