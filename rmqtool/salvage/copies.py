@@ -13,7 +13,7 @@ import numpy as np
 
 from rmqtool.errors import UsageError
 from rmqtool.salvage.belief import Belief
-from rmqtool.salvage.disputes import Disputes, overlaps
+from rmqtool.salvage.disputes import Disputes, FrameDisputes, overlaps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,6 +80,20 @@ def merge(
             conflicts += aside
         merged = _joined(merged, good, taken)
     return Merged(merged, int((merged.records["source"] != 0).sum()), tuple(conflicts))
+
+
+def uncover(survey: Survey, of_copies: Sequence[QueueEvidence]) -> Survey:
+    """Return a survey with the true records below damaged frames in place of those that are false."""
+    below = survey.below
+    if below is None:
+        return survey
+    survey = replace(survey, below=None)
+    met, first = overlaps(below.records, survey.records)
+    same = np.append(survey.records["log_offset"], -1)[first] == below.records["log_offset"]
+    if not (met & ~same).any():
+        return survey
+    won, _ = FrameDisputes(survey, below, met & ~same, ~met, of_copies, [survey.log]).settle()
+    return _joined(survey, below, won | ~met)
 
 
 def _believed(survey: Survey, evidence: QueueEvidence, *, include_stale: bool, only: bool = False) -> Survey:

@@ -188,10 +188,15 @@ class Disputes:
         sides = [side.within(start, stop) for side in self._differing]
         near = self._near(start, stop, np.unique(np.concatenate([side.units["queue"] for side in sides])))
         costs = [self._contradictions(near.joined(side)) for side in sides]
-        wins = np.full(len(places), costs[1] < costs[0])
+        wins = np.full(len(places), self._goes_to_later(*costs))
         changed = 1 < len(places) <= _JUDGED_AGAIN and self._judge_each(places, wins, near, sides)
         told = changed or costs[0] != costs[1]
         return wins, _BY_NEIGHBOURS if told else _BY_NOTHING
+
+    @staticmethod
+    def _goes_to_later(contradictions: int, of_later: int) -> bool:
+        """Whether places side by side go to the later copy, by what each side contradicts."""
+        return of_later < contradictions
 
     def _judge_each(self, places: Int64s, wins: Bools, near: _Side, sides: list[_Side]) -> bool:
         """Let a place by itself go to the other copy where that contradicts less; return whether any does."""
@@ -239,6 +244,21 @@ class Disputes:
             for row, place in zip(side.records[loses], of_record[loses], strict=True):
                 start, length, source = (int(row[name]) for name in ("log_offset", "total_size", "source"))
                 yield Found(start, length, source, "conflict", chosen_by=_GROUNDS[grounds[place]])
+
+
+class FrameDisputes(Disputes):
+    """Settles whether damaged frames or the true records below them stay, as if they were two copies.
+
+    Units decide, and then the neighbours. Where these contradict both alike, what its checksum bears out
+    stays; where nothing contradicts a frame, what lies in its body is its own.
+    """
+
+    def _odder(self, places: Int64s) -> Int64s:
+        return np.zeros(len(places), np.int64)
+
+    @staticmethod
+    def _goes_to_later(contradictions: int, of_later: int) -> bool:
+        return 0 < contradictions >= of_later
 
 
 def overlaps(rows: Rows, others: Rows) -> tuple[Bools, Int64s]:

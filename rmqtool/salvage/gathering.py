@@ -13,7 +13,7 @@ from rmqtool.account.model import indexes_beyond
 from rmqtool.account.store_account import StoreAccount
 from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.salvage.copies import merge
+from rmqtool.salvage.copies import merge, uncover
 from rmqtool.salvage.evidence import QueueEvidence, read_evidence
 from rmqtool.salvage.model import RecordForm, SourceFile
 from rmqtool.salvage.planning import Planner
@@ -121,8 +121,8 @@ class Copies:
             EnvironmentFailureError: reading failed, or there is nothing to give back.
         """
         with timed(seconds, "survey"):
-            surveys = list(self._surveys(engine, progress))
             evidence, of_copies = QueueEvidence(), [read_evidence(store) for store in self.stores]
+            surveys = [uncover(one, of_copies) for one in self._surveys(engine, progress)]
             for one in of_copies:
                 evidence.add(one)
         with timed(seconds, "plan"):

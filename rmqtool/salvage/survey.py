@@ -62,6 +62,7 @@ class SurveyTask:
     policy: DispatchPolicy
     fingerprints: bool
     first_log_offset: int | None = None
+    below: bool = False
 
 
 @dataclass
@@ -79,6 +80,7 @@ class SplitSurvey(SplitEnd):
     sound_crcs: int
     unreadable: list[UnreadableRange]
     batch_topics: frozenset[str]
+    covers: bool
 
 
 @dataclass
@@ -95,6 +97,7 @@ class Survey:
         sound_crcs: records that carry a property ``__CRC32#`` that holds.
         unreadable: ranges that the disk did not deliver, as physical offset and length.
         batch_topics: topics that prove to have batch queues though the policy did not know it.
+        below: the same log, with the true records below damaged frames in place of these; None without any.
     """
 
     log: FileQueue
@@ -106,6 +109,7 @@ class Survey:
     sound_crcs: int = 0
     unreadable: list[tuple[int, int]] = field(default_factory=list)
     batch_topics: frozenset[str] = frozenset()
+    below: Survey | None = None
 
     @property
     def damaged(self) -> npt.NDArray[np.bool_]:
@@ -127,6 +131,7 @@ class _Reader:
         rules = rules_of(task.policy.release.records)
         self._hidden = HiddenRecords(task.split.segment, rules, task.split.stop)
         self._ends_in_doubt = False
+        self.covers = False
         self._hits = np.empty(_HITS, HIT_ROW)
         self._sums = np.zeros(len(Sum), np.int64)
 
@@ -183,11 +188,15 @@ class _Reader:
         return hidden
 
     def _hidden_by(self, row: Rows, body_stop: int, proven: bool) -> int | None:
-        """Return where the first true record begins in what a frame takes that lies where it says."""
+        """Return where to read on in what a frame takes that lies where it says; None after it.
+
+        What lies in a body that its checksum does not prove is the body's own, or the frame is false.
+        """
         start, stop = int(row["log_offset"]), int(row["log_offset"] + row["total_size"])
         hidden = self._hidden.below(start, stop, body_stop, lambda: proven)
-        if hidden is None or hidden >= body_stop or not self._hidden.is_carried(hidden, stop):
+        if hidden is None or hidden >= body_stop or self._task.below:
             return hidden
+        self.covers = True
         return None
 
     def _add(self, batch: MessageBatch, marks: Rows) -> None:
@@ -249,6 +258,7 @@ def survey_split(task: SurveyTask) -> SplitSurvey:
         sound_crcs=reader.sound_crcs,
         unreadable=reader.walk.unreadable,
         batch_topics=dispatcher.unknown_batch_topics(),
+        covers=reader.covers,
     )
 
 
@@ -269,6 +279,7 @@ def survey_log(
     engine: Engine,
     *,
     compared: bool = False,
+    below: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> Survey:
     """Read a whole log.
@@ -278,20 +289,22 @@ def survey_log(
         policy: the broker's switches.
         engine: runs the tasks.
         compared: whether records are to be compared with those of another copy.
+        below: whether true records below a damaged frame are read in its place.
         progress: told the bytes done.
     """
     policy = replace(policy, index_enabled=False)
     splits = plan_splits(log, log.stop, SPLIT_BYTES)
-    tasks = [SurveyTask(split, policy, compared) for split in splits]
+    tasks = [SurveyTask(split, policy, compared, below=below) for split in splits]
     done = np.cumsum([0, *(split.stop - split.start for split in splits)])
     tell = None if progress is None else lambda count: progress(int(done[count]))
     found = engine.map(survey_split, tasks, tell)
     if unknown := frozenset().union(*(one.batch_topics for one in found)):
         policy = policy.with_batch_topics(unknown)
-        return replace(survey_log(log, policy, engine, compared=compared), batch_topics=unknown)
+        again = survey_log(log, policy, engine, compared=compared, below=below)
+        return replace(again, batch_topics=unknown)
 
     def reread(result: SplitSurvey, due: int) -> SplitSurvey:
-        task = SurveyTask(result.split, policy, compared, due)
+        task = SurveyTask(result.split, policy, compared, due, below)
         return engine.map(survey_split, [task])[0]
 
     survey = Survey(log)
@@ -301,7 +314,10 @@ def survey_log(
         counted += taken
         if taken and taken[-1].ended:
             survey.blanks[segment.start] = taken[-1].log_offset
-    return _joined(survey, counted)
+    survey = _joined(survey, counted)
+    if any(one.covers for one in counted):
+        survey.below = survey_log(log, policy, engine, compared=compared, below=True)
+    return survey
 
 
 def _joined(survey: Survey, found: Sequence[SplitSurvey]) -> Survey:

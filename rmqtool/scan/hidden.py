@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.formats.message import RECORD_STARTS
 from rmqtool.releases import LENIENT
 from rmqtool.scan.gaps import Outcome
 from rmqtool.scan.rows import rules_of
@@ -85,13 +84,6 @@ class HiddenRecords:
             return hidden
         return self._find(body_stop, stop)
 
-    def is_carried(self, hidden: int, stop: int) -> bool:
-        """Whether records in a body are its own, though its checksum fails, if its frame lies where it says.
-
-        What a body carries ends before the frame does, and another record follows the frame.
-        """
-        return self._find(stop, stop + 1) is not None and self._chain_stop(hidden, stop) < stop
-
     def _proves(self, start: int, length: int, crc: int) -> bool:
         """Whether the body at a physical offset is what its checksum says."""
         if length > self._unread:
@@ -118,15 +110,6 @@ class HiddenRecords:
         if start >= stop or self._search.find(start, stop) is Outcome.STOP:
             return None
         return self._search.log_offset
-
-    def _chain_stop(self, start: int, reach: int) -> int:
-        """Return where the records end that follow each other from one on and begin before a place."""
-        due: int | None = start
-        while due is not None and due < reach:
-            data = self._segment.read_at(due - self._segment.start, RECORD_STARTS.size, [])
-            start = due + RECORD_STARTS.padded(data).total_size
-            due = self._find(start, start + 1)
-        return start
 
     @cached_property
     def _search(self) -> SegmentWalk:

@@ -155,12 +155,16 @@ def hidden_records(log: LogCopy, *, own: bool, over: int | None = 64) -> Iterato
     yield from (first, last)
 
 
-@pytest.mark.parametrize(("own", "over"), [(True, 64), (False, 64), (False, None)])
+@pytest.mark.parametrize("queues", [True, False])
+@pytest.mark.parametrize("over", [64, None])
+@pytest.mark.parametrize("own", [True, False])
 def test_a_frame_of_old_bytes_hides_no_record(
-    damaged: Path, tmp_path: Path, *, own: bool, over: int | None
+    damaged: Path, tmp_path: Path, *, own: bool, over: int | None, queues: bool
 ) -> None:
     log = LogCopy(damaged)
     spoilt = set(hidden_records(log, own=own, over=over))
+    if not queues:
+        drop_queues(damaged)
     out = tmp_path / "out"
     report = opened(damaged).salvage(out)
     survivors_stand(log, out, spoilt)
@@ -185,6 +189,30 @@ def test_what_a_body_carries_is_no_record_of_the_log(tmp_path: Path) -> None:
             file.write(bytes([outer[31] ^ 1]))
             file.seek(start + head + len(carried) - 1)
             file.write(b"?")
+
+
+@pytest.mark.parametrize("queues", [True, False])
+@pytest.mark.parametrize("offset", [0, 1, 5])
+def test_a_record_planted_in_a_body_is_none_of_the_log(tmp_path: Path, offset: int, *, queues: bool) -> None:
+    """It says its own place, and a queue offset that fits; then a byte of the body around it rots."""
+    head = message.HEAD_SIZES[0]
+    log = record(0, topic=b"Other")
+    start = len(log)
+    planted = record(start + head, body=b"planted", queueOffset=offset)
+    log += record(start, body=planted + bytes(40))
+    follower = len(log)
+    log += record(follower, queueOffset=1)
+    root = tmp_path / "damaged"
+    (root / "commitlog").mkdir(parents=True)
+    file = root / "commitlog" / f"{0:020d}"
+    file.write_bytes(log.ljust(4096, b"\0"))
+    if queues:
+        rmqtool.open(root).rebuild(tmp_path / "made")
+        shutil.copytree(tmp_path / "made" / "consumequeue", root / "consumequeue")
+    file.write_bytes((log[: follower - 60] + b"?" + log[follower - 59 :]).ljust(4096, b"\0"))
+    report = rmqtool.open(root).salvage(tmp_path / "out")
+    assert report.left_out == {"body": 1}
+    assert lost_of(tmp_path / "out") == [("TopicTest", 0, 0, 1)]
 
 
 _PUT_ASIDE = {214: [23427]}
